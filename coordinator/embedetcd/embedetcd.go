@@ -1,0 +1,207 @@
+package embedetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	defaultHistory    = 5 * time.Minute
+	defaultQuotaBytes = 8 << 30
+	// maxTxnOps is above what package store uses, so that operators' own tools fit.
+	maxTxnOps = 1024
+	// snapshotCount bounds the raft log in memory: entries of about 100 kB each.
+	snapshotCount   = 1000
+	catchUpEntries  = 100
+	portAttempts    = 8
+	compactionUnit  = "periodic"
+	memberName      = "shardsched"
+	loopback        = "127.0.0.1"
+	freePort        = "0"
+	clientDialLimit = 10 * time.Second
+)
+
+// Config tells how to run the member. Only DataDir is required.
+type Config struct {
+	// DataDir is made when it is missing.
+	DataDir string
+	// Listen is the clients' host:port, a loopback address. Empty, or port 0: a
+	// free port on 127.0.0.1.
+	Listen string
+	// History is how long old revisions are kept for watches to resume from;
+	// 0: 5 minutes.
+	History time.Duration
+	// QuotaBytes is the size at which etcd refuses writes; 0: 8 GiB.
+	QuotaBytes int64
+	// Logger takes etcd's and its clients' log; nil: warnings and worse to stderr.
+	Logger *zap.Logger
+}
+
+// Server is a running member.
+type Server struct {
+	etcd     *embed.Etcd
+	endpoint string
+	logger   *zap.Logger
+	closing  sync.Once
+}
+
+// Start runs a member and returns when it answers requests, or when ctx ends.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.DataDir == "" {
+		return nil, errors.New("embedded etcd: no data directory given")
+	}
+	host, port, err := listenAddress(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	logger, err := cfg.logger()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	if port != freePort {
+		return start(ctx, cfg, net.JoinHostPort(host, port), logger)
+	}
+	// A free port may be taken by another process before etcd listens on it.
+	for attempt := 1; ; attempt++ {
+		address, err := pickPort(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		s, err := start(ctx, cfg, address, logger)
+		if err == nil || attempt == portAttempts || !errors.Is(err, syscall.EADDRINUSE) {
+			return s, err
+		}
+	}
+}
+
+func start(ctx context.Context, cfg Config, address string, logger *zap.Logger) (*Server, error) {
+	etcd, err := embed.StartEtcd(cfg.embedded(address, logger))
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd on %s in %s: %w", address, cfg.DataDir, err)
+	}
+	s := &Server{etcd: etcd, endpoint: address, logger: logger}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return s, nil
+	case err := <-etcd.Err():
+		s.Close()
+		return nil, fmt.Errorf("embedded etcd in %s: %w", cfg.DataDir, err)
+	case <-ctx.Done():
+		s.Close()
+		return nil, fmt.Errorf("embedded etcd in %s is not ready: %w", cfg.DataDir, ctx.Err())
+	}
+}
+
+// Endpoint is the host:port that clients dial.
+func (s *Server) Endpoint() string { return s.endpoint }
+
+// Err delivers an error when the member ends by itself.
+func (s *Server) Err() <-chan error { return s.etcd.Err() }
+
+// Client returns a new client of this member; the caller closes it.
+func (s *Server) Client() (*clientv3.Client, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{s.endpoint},
+		DialTimeout: clientDialLimit,
+		Logger:      s.logger.Named("client"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("client of embedded etcd at %s: %w", s.endpoint, err)
+	}
+	return c, nil
+}
+
+// Close ends the member and returns when its files are closed. Closing twice is allowed.
+func (s *Server) Close() { s.closing.Do(s.etcd.Close) }
+
+func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
+	e := embed.NewConfig()
+	e.Name = memberName
+	e.Dir = c.DataDir
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	client := []url.URL{{Scheme: "http", Host: address}}
+	e.ListenClientUrls, e.AdvertiseClientUrls = client, client
+	// A single member never dials its peer address; it needs one to exist.
+	peer := []url.URL{{Scheme: "http", Host: net.JoinHostPort(loopback, freePort)}}
+	e.ListenPeerUrls, e.AdvertisePeerUrls = peer, peer
+	e.InitialCluster = e.InitialClusterFromName(memberName)
+	e.EnableGRPCGateway = false
+	e.MaxTxnOps = maxTxnOps
+	e.SnapshotCount = snapshotCount
+	e.SnapshotCatchUpEntries = catchUpEntries
+	e.QuotaBackendBytes = orDefault(c.QuotaBytes, defaultQuotaBytes)
+	e.AutoCompactionMode = compactionUnit
+	e.AutoCompactionRetention = orDefault(c.History, defaultHistory).String()
+	return e
+}
+
+func (c *Config) logger() (*zap.Logger, error) {
+	if c.Logger != nil {
+		return c.Logger, nil
+	}
+	z := zap.NewProductionConfig()
+	z.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	z.Encoding = "console"
+	z.EncoderConfig = zap.NewDevelopmentEncoderConfig()
+	z.DisableStacktrace = true
+	logger, err := z.Build()
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd: logger: %w", err)
+	}
+	return logger.Named("etcd"), nil
+}
+
+// listenAddress splits and checks the address that clients are to use.
+func listenAddress(listen string) (host, port string, err error) {
+	if listen == "" {
+		return loopback, freePort, nil
+	}
+	host, port, err = net.SplitHostPort(listen)
+	if err != nil {
+		return "", "", fmt.Errorf("embedded etcd: listen address %q: %w", listen, err)
+	}
+	if host == "localhost" {
+		host = loopback
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return "", "", fmt.Errorf("embedded etcd: listen address %q is not loopback; it has no TLS: use an external etcd for more than one machine", listen)
+	}
+	return host, port, nil
+}
+
+// pickPort asks the kernel for a port that is free now.
+func pickPort(ctx context.Context, host string) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, freePort))
+	if err != nil {
+		return "", fmt.Errorf("embedded etcd: free port on %s: %w", host, err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return "", fmt.Errorf("embedded etcd: free port on %s: %w", host, err)
+	}
+	return address, nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
