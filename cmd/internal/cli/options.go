@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+)
+
+// Process is what every long-running command takes.
+type Process struct {
+	// HTTPListen is where /metrics, /healthz and /readyz are served; empty:
+	// nowhere.
+	HTTPListen string
+	// Profiling adds /debug/pprof to it.
+	Profiling bool
+}
+
+// Etcd is how an etcd outside the process is reached.
+type Etcd struct {
+	Endpoints                 []string
+	CAFile, CertFile, KeyFile string
+}
+
+// EmbeddedEtcd is the etcd inside the process.
+type EmbeddedEtcd struct {
+	Enabled bool
+	// DataDir holds its files; empty: a temporary folder, removed at the end.
+	DataDir string
+	// Listen is host:port for clients, PeerListen for peers; port 0: a free one.
+	Listen, PeerListen string
+}
+
+// Sharding is how the cluster is cut and who evaluates the parts.
+type Sharding struct {
+	// Cluster names the tables and the keys in etcd.
+	Cluster string
+	// Shards is the number of parts; 0: chosen from the number of nodes and workers.
+	Shards int
+	// Replicas is the number of workers that hold each shard: 1 or 2.
+	Replicas int
+	// Workers is the number of workers in this process.
+	Workers int
+}
+
+// UpOptions are the flags of `shardsched up`.
+type UpOptions struct {
+	Process
+	Sharding
+	EmbeddedEtcd
+	TLS serving.TLS
+	// Listen is host:port of the client API.
+	Listen string
+	// Config is a KubeSchedulerConfiguration file; empty: the defaults.
+	Config string
+	// Files are applied once the scheduler leads.
+	Files       []string
+	SkipInvalid bool
+	// Demo submits the openb-shaped cluster; Seed shuffles its pods.
+	Demo bool
+	Seed uint64
+	// ExitWhenIdle ends with the summary once no pod waits to be decided and no
+	// bind is in flight.
+	ExitWhenIdle bool
+	// DecisionLog is where decisions are written, one JSON line each; empty: nowhere.
+	DecisionLog string
+	// Output is the summary's form: text or json.
+	Output string
+}
+
+// CoordinatorOptions are the flags of `shardsched coordinator`.
+type CoordinatorOptions struct {
+	Process
+	Sharding
+	Etcd         Etcd
+	EmbeddedEtcd EmbeddedEtcd
+	TLS          serving.TLS
+	// Standalone: objects come from the client API and live in etcd.
+	Standalone bool
+	// Listen is host:port of the client API, Advertise what clients are sent to;
+	// empty: Listen.
+	Listen, Advertise string
+	Config            string
+	DecisionLog       string
+	// LeaseDuration is the time to live of the leader's lease.
+	LeaseDuration time.Duration
+	// MaxInUnschedulable is how long a pod rests at the most before it is tried
+	// again without an event.
+	MaxInUnschedulable time.Duration
+}
+
+// WorkerOptions are the flags of `shardsched worker`.
+type WorkerOptions struct {
+	Process
+	Cluster string
+	Etcd    Etcd
+	TLS     serving.TLS
+	// Listen is host:port of the gRPC server, Advertise what coordinators dial;
+	// empty: Listen.
+	Listen, Advertise string
+	// ID names the worker; empty: the host's name and a random part.
+	ID string
+	// Cores is how many shards it evaluates at once; 0: all cores.
+	Cores int
+	// CacheBytes is the budget for shards.
+	CacheBytes int64
+	// LeaseDuration is the time to live of the registration.
+	LeaseDuration time.Duration
+	// DrainTimeout is how long answers under way may take after SIGTERM.
+	DrainTimeout time.Duration
+}
+
+// SimulateOptions are the flags of `shardsched simulate`.
+type SimulateOptions struct {
+	Process
+	Sharding
+	// Files are files or folders of Kubernetes YAML or JSON; "-" is standard input.
+	Files       []string
+	SkipInvalid bool
+	Namespace   string
+	Config      string
+	// Decisions is where decisions are written, one JSON line each; "-": standard
+	// output, and the summary goes to standard error. Empty: nowhere.
+	Decisions string
+	// Seed shuffles what has no order of its own. No decision depends on it.
+	Seed uint64
+	// Demo simulates the openb-shaped cluster instead of, or beside, files.
+	Demo bool
+	// Output is the summary's form: text or json.
+	Output string
+}

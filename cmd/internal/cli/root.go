@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// usageError is a command line that can't be run.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
+
+// Main runs one command line and returns the exit code. SIGINT and SIGTERM end
+// ctx; a second one ends the process.
+func Main(ctx context.Context, args []string, s Streams, r Runs) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root := Root(s, r)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return exitCode(ctx, s, err)
+}
+
+func exitCode(ctx context.Context, s Streams, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
+	fmt.Fprintf(s.Err, "error: %v\n", err)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// Root is the whole tree.
+func Root(s Streams, r Runs) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "shardsched",
+		Short: "A scheduler for very large clusters",
+		Long: `shardsched places pods on nodes as kube-scheduler does, with every node looked
+at: a coordinator asks workers, each of which holds shards of the cluster, and
+merges their answers.
+
+Try it:           shardsched up --demo --exit-when-idle
+What would happen if I applied this chart to that cluster?
+                  kubectl get nodes,pods -A -o json > cluster.json
+                  shardsched simulate -f cluster.json -f chart/`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w\nSee '%s --help'.", err, c.CommandPath())
+	})
+	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run a scheduler:"},
+		&cobra.Group{ID: groupClient, Title: "Talk to one:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"})
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	addRuns(root, s, r)
+	addClients(root, s)
+	root.AddCommand(newConvertCommand(s), newVersionCommand(s))
+	markUsage(root)
+	return root
+}
+
+const (
+	groupRun    = "run"
+	groupClient = "client"
+	groupOther  = "other"
+)
+
+func addRuns(root *cobra.Command, s Streams, r Runs) {
+	if r.Up != nil {
+		root.AddCommand(NewUpCommand(func(ctx context.Context, o UpOptions) error { return r.Up(ctx, s, o) }))
+	}
+	if r.Coordinator != nil {
+		root.AddCommand(NewCoordinatorCommand(func(ctx context.Context, o CoordinatorOptions) error { return r.Coordinator(ctx, s, o) }))
+	}
+	if r.Worker != nil {
+		root.AddCommand(NewWorkerCommand(func(ctx context.Context, o WorkerOptions) error { return r.Worker(ctx, s, o) }))
+	}
+	if r.Simulate != nil {
+		root.AddCommand(NewSimulateCommand(func(ctx context.Context, o SimulateOptions) error { return r.Simulate(ctx, s, o) }))
+	}
+}
+
+// markUsage makes wrong arguments usage errors in every command.
+func markUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usagef("%w\nSee '%s --help'.", err, c.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
+}
+
+// required refuses a command line without one of the flags.
+func required(fs *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if !fs.Changed(name) {
+			return usagef("--%s is required", name)
+		}
+	}
+	return nil
+}

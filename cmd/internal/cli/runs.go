@@ -1,0 +1,17 @@
+package cli
+
+import "context"
+
+// Runs are the bodies of the commands that run a scheduler. A command whose
+// function is nil is left out of the tree.
+type Runs struct {
+	Up          func(context.Context, Streams, UpOptions) error
+	Coordinator func(context.Context, Streams, CoordinatorOptions) error
+	Worker      func(context.Context, Streams, WorkerOptions) error
+	Simulate    func(context.Context, Streams, SimulateOptions) error
+}
+
+// Standard is what the shardsched binary runs.
+func Standard() Runs {
+	return Runs{}
+}

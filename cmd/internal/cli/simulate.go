@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+)
+
+// NewSimulateCommand is `shardsched simulate`.
+func NewSimulateCommand(run func(context.Context, SimulateOptions) error) *cobra.Command {
+	var o SimulateOptions
+	c := &cobra.Command{
+		Use:     "simulate -f PATH [-f PATH…]",
+		GroupID: groupRun,
+		Short:   "Schedule files in memory: what would happen if I applied this?",
+		Long: `Schedule the pods of files onto the nodes of files, in memory, with the same
+coordinator and workers as a real run. Pods with spec.nodeName are already there;
+the rest are placed in queue order, and each runs for ever. Workloads stand for
+the pods that their controllers would make; pods of a workload that the files
+hold already are not made again.
+
+The exit code is 0 also where some pods stay pending, and 1 where the input
+can't be read.`,
+		Example: `  kubectl get nodes,pods -A -o json > cluster.json
+  shardsched simulate -f cluster.json -f chart/
+  helm template my-chart | shardsched simulate -f cluster.json -f -
+  shardsched simulate --demo --decisions out.jsonl -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		},
+	}
+	fs := c.Flags()
+	o.Process.addFlags(fs, "")
+	o.Sharding.addFlags(fs, "workers", "workers to evaluate with; 0: the coordinator evaluates by itself. No decision depends on it", 2)
+	o.Sharding.Cluster, o.Sharding.Replicas = "simulate", 1
+	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
+	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
+	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
+	fs.BoolVar(&o.Demo, "demo", false, "simulate a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
+	addSeedFlag(fs, &o.Seed)
+	addOutputFlag(fs, &o.Output, "text", "json")
+	return c
+}
+
+func (o *SimulateOptions) validate() error {
+	if len(o.Files) == 0 && !o.Demo {
+		return usagef("-f is required: give files or folders with nodes and pods, or --demo")
+	}
+	if err := o.Sharding.validate("workers"); err != nil {
+		return err
+	}
+	if o.HTTPListen != "" {
+		if err := checkListeners(serving.TLS{}, o.Process); err != nil {
+			return err
+		}
+	}
+	return oneOf("output", o.Output, "text", "json")
+}

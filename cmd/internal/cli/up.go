@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// NewUpCommand is `shardsched up`.
+func NewUpCommand(run func(context.Context, UpOptions) error) *cobra.Command {
+	var o UpOptions
+	c := &cobra.Command{
+		Use:     "up",
+		GroupID: groupRun,
+		Short:   "Run a whole scheduler on this machine",
+		Long: `Run a whole scheduler on this machine: an embedded etcd, a coordinator and
+workers as gRPC servers of their own on loopback. It serves until it is stopped.
+Objects come from -f, from --demo, and from 'shardsched apply' in another window.`,
+		Example: `  shardsched up
+  shardsched up --demo --exit-when-idle
+  shardsched up -f cluster.json -f chart/ --workers 8 --data-dir ./state`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		},
+	}
+	fs := c.Flags()
+	o.Process.addFlags(fs, defaultCoordinatorHTTP)
+	o.Sharding.addFlags(fs, "workers", "workers to start, each a gRPC server; 0: the coordinator evaluates by itself", 4)
+	o.Sharding.addServiceFlags(fs)
+	o.EmbeddedEtcd.addFlags(fs, "127.0.0.1:0")
+	o.TLS.AddFlags(fs)
+	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
+	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	addFileFlags(fs, &o.Files, &o.SkipInvalid, "objects to apply once the scheduler leads")
+	fs.BoolVar(&o.Demo, "demo", false, "submit a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
+	addSeedFlag(fs, &o.Seed)
+	fs.BoolVar(&o.ExitWhenIdle, "exit-when-idle", false, "end with the summary once every pod is bound or found to fit nowhere")
+	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
+	addOutputFlag(fs, &o.Output, "text", "json")
+	return c
+}
+
+func (o *UpOptions) validate() error {
+	o.EmbeddedEtcd.Enabled = true
+	if err := o.Sharding.validate("workers"); err != nil {
+		return err
+	}
+	if err := oneOf("output", o.Output, "text", "json"); err != nil {
+		return err
+	}
+	if o.ExitWhenIdle && !o.Demo && len(o.Files) == 0 && o.EmbeddedEtcd.DataDir == "" {
+		return usagef("--exit-when-idle: there is nothing to schedule; give -f, --demo or --data-dir")
+	}
+	return checkListeners(o.TLS, o.Process, listener{"listen", o.Listen})
+}

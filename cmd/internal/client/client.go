@@ -1,0 +1,188 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// maxMessageBytes bounds what one answer may hold; a page of large pods is far
+// below.
+const maxMessageBytes = 64 << 20
+
+// pause is the time between two rounds over the addresses.
+const pause = 250 * time.Millisecond
+
+// maxHops is how many leaders in a row a call follows without a pause.
+const maxHops = 4
+
+// Config says whom to ask.
+type Config struct {
+	// Addresses are host:port of coordinators, at least one.
+	Addresses []string
+	// Patience is how long a call is tried again while nobody leads or answers.
+	Patience time.Duration
+	// Dial opens a connection: DialWith, or a test's own.
+	Dial func(address string) (*grpc.ClientConn, error)
+	// Now and Sleep are the clock; nil: the real one.
+	Now   func() time.Time
+	Sleep func(context.Context, time.Duration) error
+}
+
+// DialWith dials with the given credentials.
+func DialWith(c credentials.TransportCredentials) func(string) (*grpc.ClientConn, error) {
+	return func(address string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(address, grpc.WithTransportCredentials(c),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
+	}
+}
+
+// Client asks one coordinator at a time. One goroutine uses it.
+type Client struct {
+	config  Config
+	conns   map[string]*grpc.ClientConn
+	current string // the address to ask next
+}
+
+// New makes a client; nothing is dialled before the first call.
+func New(c Config) (*Client, error) {
+	if len(c.Addresses) == 0 || c.Dial == nil {
+		return nil, errors.New("a client needs an address and a way to dial it")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
+	return &Client{config: c, conns: map[string]*grpc.ClientConn{}, current: c.Addresses[0]}, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Close ends all connections.
+func (c *Client) Close() {
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	clear(c.conns)
+}
+
+// Do calls until the leader has answered, patience is over, or the error is one
+// that another try does not mend.
+func (c *Client) Do(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
+	deadline := c.config.Now().Add(c.config.Patience)
+	for hops := 0; ; {
+		err := c.ask(ctx, call)
+		if err == nil {
+			return nil
+		}
+		next, again := c.after(err)
+		if !again || ctx.Err() != nil {
+			return plain(ctx, err)
+		}
+		if next != "" && next != c.current && hops < maxHops {
+			c.current = next
+			hops++
+			continue
+		}
+		if !c.config.Now().Add(pause).Before(deadline) {
+			return fmt.Errorf("no coordinator leads at %s after %s: %w",
+				strings.Join(c.config.Addresses, ", "), c.config.Patience, plain(ctx, err))
+		}
+		if err := c.config.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		hops = 0
+		c.rotate()
+	}
+}
+
+func (c *Client) ask(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
+	conn, ok := c.conns[c.current]
+	if !ok {
+		var err error
+		if conn, err = c.config.Dial(c.current); err != nil {
+			return fmt.Errorf("dial %s: %w", c.current, err)
+		}
+		c.conns[c.current] = conn
+	}
+	return call(ctx, pb.NewSchedulerServiceClient(conn))
+}
+
+// after tells whether to call again, and whom; empty: whoever is next.
+func (c *Client) after(err error) (next string, again bool) {
+	s, ok := status.FromError(err)
+	if !ok {
+		return "", false
+	}
+	if notLeader := notLeaderDetail(s); notLeader != nil {
+		return notLeader.GetLeader().GetAddress(), true
+	}
+	return "", s.Code() == codes.Unavailable
+}
+
+func notLeaderDetail(s *status.Status) *pb.NotLeader {
+	if s.Code() != codes.FailedPrecondition {
+		return nil
+	}
+	for _, d := range s.Details() {
+		if n, ok := d.(*pb.NotLeader); ok {
+			return n
+		}
+	}
+	return nil
+}
+
+// rotate goes on to the configured address after the current one; from a leader
+// that was only heard of, to the first.
+func (c *Client) rotate() {
+	i := slices.Index(c.config.Addresses, c.current)
+	c.current = c.config.Addresses[(i+1)%len(c.config.Addresses)]
+}
+
+// Error is a coordinator's refusal, without gRPC's wording.
+type Error struct {
+	Code    codes.Code
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Code is the gRPC code of an error from Do; OK where it has none.
+func Code(err error) codes.Code {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return codes.OK
+}
+
+func plain(ctx context.Context, err error) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	if s.Code() == codes.Canceled && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &Error{Code: s.Code(), Message: s.Message()}
+}

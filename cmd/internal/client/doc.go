@@ -1,0 +1,15 @@
+// Package client calls the leading coordinator, wherever it is.
+//
+// It knows some addresses and tries them in turn. A follower's refusal names the
+// leader, which is asked next; where nobody leads, or nobody answers, it tries
+// again until its patience is over.
+//
+//	          answer
+//	ask ───────────────────────────────▶ done
+//	 ▲ │ NotLeader{leader} ─▶ ask that one
+//	 │ │ NotLeader{}, UNAVAILABLE ─▶ next address, after a pause
+//	 └─┘ anything else ───────────────▶ the caller's error
+//
+// A call that was repeated may have been carried out twice: Apply and Delete
+// come to the same, but may say "unchanged" of what the first try created.
+package client
