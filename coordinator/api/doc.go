@@ -1,0 +1,2 @@
+// Package api: see the declarations.
+package api

@@ -1,0 +1,2 @@
+// Package lease: see the declarations.
+package lease

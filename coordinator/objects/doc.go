@@ -1,0 +1,2 @@
+// Package objects: see the declarations.
+package objects

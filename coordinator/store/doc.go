@@ -1,0 +1,2 @@
+// Package store: see the declarations.
+package store
