@@ -1,0 +1,24 @@
+// Package manifest reads Kubernetes YAML and JSON as people and kubectl write
+// it, and says of everything it can't use where it stands: file, line, field.
+//
+//	paths ─▶ sources ─▶ documents ─▶ objects ─▶ Set
+//	         files,      ---, JSON    Lists      no object twice,
+//	         folders, -  after JSON   opened     kinds that matter
+//
+// Accepted are Node, Pod, Namespace, PriorityClass and the workloads Deployment,
+// ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
+// the version that an API server of 1.36 keeps, and Lists of them. Every other kind that
+// Kubernetes itself has (Service, ConfigMap, CustomResourceDefinition …) has no
+// say in where a pod goes: it is skipped and counted, as is a custom resource whose
+// CustomResourceDefinition is in the same input. Any other kind is an error: it
+// may be a slip of the pen.
+//
+// Decoding is strict: an unknown field, a field given twice and a value of the
+// wrong type are errors. All errors of an input are gathered, so that one run
+// shows them all; with Options.SkipInvalid they are warnings, and what
+// they are about is left out.
+//
+// Line numbers cost nothing until they are asked for: a document keeps its text,
+// and is parsed a second time, into a tree that knows its lines, for its first
+// error.
+package manifest

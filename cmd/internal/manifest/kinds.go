@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// accepted is a kind that matters here.
+type accepted struct {
+	gvk        schema.GroupVersionKind
+	namespaced bool
+	make       func() runtime.Object
+}
+
+// acceptedKinds lists them in the order in which messages name them.
+func acceptedKinds() []accepted {
+	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
+	return []accepted{
+		{v1.SchemeGroupVersion.WithKind("Node"), false, func() runtime.Object { return new(v1.Node) }},
+		{v1.SchemeGroupVersion.WithKind("Pod"), true, func() runtime.Object { return new(v1.Pod) }},
+		{v1.SchemeGroupVersion.WithKind("Namespace"), false, func() runtime.Object { return new(v1.Namespace) }},
+		{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, func() runtime.Object { return new(schedulingv1.PriorityClass) }},
+		{apps.WithKind("Deployment"), true, func() runtime.Object { return new(appsv1.Deployment) }},
+		{apps.WithKind("ReplicaSet"), true, func() runtime.Object { return new(appsv1.ReplicaSet) }},
+		{v1.SchemeGroupVersion.WithKind("ReplicationController"), true, func() runtime.Object { return new(v1.ReplicationController) }},
+		{apps.WithKind("StatefulSet"), true, func() runtime.Object { return new(appsv1.StatefulSet) }},
+		{apps.WithKind("DaemonSet"), true, func() runtime.Object { return new(appsv1.DaemonSet) }},
+		{batch.WithKind("Job"), true, func() runtime.Object { return new(batchv1.Job) }},
+		{batch.WithKind("CronJob"), true, func() runtime.Object { return new(batchv1.CronJob) }},
+	}
+}
+
+// verdict is what is done with a kind.
+type verdict int
+
+const (
+	use verdict = iota
+	skip
+	refuse
+)
+
+// kinds decides about kinds. It is immutable once reading begins.
+type kinds struct {
+	byKind map[schema.GroupVersionKind]accepted
+	names  string
+}
+
+func newKinds() *kinds {
+	k := &kinds{byKind: map[schema.GroupVersionKind]accepted{}}
+	var names []string
+	for _, a := range acceptedKinds() {
+		k.byKind[a.gvk] = a
+		names = append(names, a.gvk.Kind)
+	}
+	k.names = strings.Join(names, ", ")
+	return k
+}
+
+// judge says what to do with a kind, and why where it is refused.
+func (k *kinds) judge(gvk schema.GroupVersionKind) (a accepted, v verdict, problem string) {
+	if a, ok := k.byKind[gvk]; ok {
+		return a, use, ""
+	}
+	for _, a := range k.byKind {
+		if a.gvk.Kind == gvk.Kind && (a.gvk.Group == gvk.Group || gvk.Group == "extensions") {
+			return a, refuse, fmt.Sprintf("%s is not served in version %s: use %s", gvk.Kind, gvk.GroupVersion(), a.gvk.GroupVersion())
+		}
+	}
+	if scheme.Scheme.Recognizes(gvk) || beside(gvk) {
+		return accepted{}, skip, ""
+	}
+	return accepted{}, refuse, fmt.Sprintf("%q of %s is not a known kind; accepted are %s and Lists of them, other kinds of Kubernetes are skipped",
+		Clip(gvk.Kind), Clip(gvk.GroupVersion().String()), k.names)
+}
+
+// beside holds for kinds that belong to Kubernetes but not to its client's scheme.
+func beside(gvk schema.GroupVersionKind) bool {
+	switch gvk.Group {
+	case "apiextensions.k8s.io", "apiregistration.k8s.io", "kustomize.config.k8s.io":
+		return true
+	}
+	return false
+}
+
+// customKind is what a CustomResourceDefinition defines.
+func customKind(raw []byte) (schema.GroupKind, bool) {
+	var crd struct {
+		Spec struct {
+			Group string `json:"group"`
+			Names struct {
+				Kind string `json:"kind"`
+			} `json:"names"`
+		} `json:"spec"`
+	}
+	if err := unmarshal(raw, &crd); err != nil || crd.Spec.Names.Kind == "" {
+		return schema.GroupKind{}, false
+	}
+	return schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, true
+}
