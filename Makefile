@@ -1,0 +1,49 @@
+# Everything that a fresh machine with Go, git, make and a C compiler needs:
+#   make demo   builds shardsched and runs its main job on the embedded default
+#   make test   passes all tests, checks that generated code is current, lints
+GO       ?= go
+TOOL     := $(GO) tool -modfile=.ci/tools.mod
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -X github.com/shardsched/shardsched/cmd/internal/cli.version=$(VERSION)
+# Packages whose tests start goroutines run under the race detector.
+RACE     := ./worker/... ./coordinator/... ./cmd/...
+PLAIN    := ./scorer/... ./proto/... ./internal/...
+
+.PHONY: build demo test lint generate generated unit race bench-module e2e bench soak fuzz clean
+
+build:
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/shardsched ./cmd/shardsched
+
+demo: build
+	./bin/shardsched up --demo --exit-when-idle
+
+test: generated lint unit race bench-module
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(TOOL) buf lint
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+generate:
+	$(TOOL) buf generate
+
+# The committed code must be what the proto files give.
+generated:
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	$(TOOL) buf generate -o "$$tmp" && \
+	for f in $$(cd "$$tmp" && find . -name '*.pb.go'); do \
+	  cmp "$$tmp/$$f" "$$f" || { echo "$$f is not current: run make generate"; exit 1; }; \
+	done
+
+unit:
+	$(GO) test $(PLAIN)
+
+race:
+	$(GO) test -race -timeout 20m $(RACE)
+
+bench-module:
+	cd bench && $(GO) vet ./... && $(GO) test -timeout 20m ./...
+
+clean:
+	rm -rf bin
