@@ -1,28 +1,16 @@
 package compile
 
 import (
-	v1 "k8s.io/api/core/v1"
-
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
-
-// Images tells how the container images are spread over the cluster.
-type Images interface {
-	// Spread tells the size of an image, as the first node that has it reported
-	// it, and on how many nodes it is. The name is normalised; ok is false where
-	// no node has it.
-	Spread(name string) (sizeBytes int64, nodes int, ok bool)
-	// TotalNodes is the number of nodes in the cluster.
-	TotalNodes() int
-}
 
 // Class is what pods with the same scheduling-relevant spec have in common. It
 // is immutable.
 type Class struct {
 	// Query is nil where Rejected is set.
 	Query *pb.Query
-	// Scorer is Query made ready for evaluation.
+	// Scorer is Query made ready for evaluation, nil where Rejected is set.
 	Scorer *scorer.Class
 	// Rejected is set where the pod fits nowhere, whatever the nodes are.
 	Rejected *Rejection
@@ -46,20 +34,4 @@ type Rejection struct {
 	// Unresolvable is true where preemption can not help either
 	// (UnschedulableAndUnresolvable).
 	Unresolvable bool
-}
-
-// Compiler compiles pods to classes and keeps those of late. It is owned by one
-// goroutine.
-type Compiler struct {
-}
-
-// New makes a compiler.
-func New() *Compiler {
-	return &Compiler{}
-}
-
-// Class gives the class of a pod. The error is a broken invariant of ours, never
-// the pod's fault.
-func (c *Compiler) Class(p *v1.Pod, prof *Profile, images Images) (*Class, error) {
-	return nil, nil
 }

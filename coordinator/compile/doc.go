@@ -42,7 +42,7 @@
 // overflows. The API server lets no negative amount through; upstream's
 // arithmetic wraps round for the others.
 //
-// Differs from upstream: host ports above 65535 or with an unknown protocol, and
-// taints and tolerations with an unknown effect, are left out: no API server lets
-// them through.
+// Differs from upstream: host ports above 65535 or with an unknown protocol, taints
+// without a key, taints and tolerations with an unknown effect, and texts of more
+// than 4 KiB are left out: no API server lets them through.
 package compile

@@ -1,6 +1,10 @@
 package compile
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -20,7 +24,72 @@ func IsTerminal(p *v1.Pod) bool {
 }
 
 // Usage is what a pod takes of its node, as NodeInfo counts it.
-func Usage(p *v1.Pod) *pb.PodUsage { return &pb.PodUsage{} }
+func Usage(p *v1.Pod) *pb.PodUsage {
+	return usage(tamed(p))
+}
 
-// Node is a node as its row knows it.
-func Node(n *v1.Node) *pb.Node { return &pb.Node{} }
+// usage is Usage of a tamed pod.
+func usage(p *v1.Pod) *pb.PodUsage {
+	held := heldRequests(p)
+	nonZero := heldNonZero(p, held)
+	return &pb.PodUsage{
+		Requests:           resources(held, nil),
+		NonZeroMilliCpu:    amount(nonZero[v1.ResourceCPU], milli),
+		NonZeroMemoryBytes: amount(nonZero[v1.ResourceMemory], ones),
+		HostPorts:          hostPorts(p),
+	}
+}
+
+// maxPort is the highest port there is.
+const maxPort = 65535
+
+// hostPorts lists the host ports that a pod takes for as long as it runs: those
+// of its containers and sidecars, sorted, each once.
+func hostPorts(p *v1.Pod) []*pb.HostPort {
+	var out []*pb.HostPort
+	add := func(c *v1.Container) {
+		for i := range c.Ports {
+			if h := hostPort(&c.Ports[i]); h != nil {
+				out = append(out, h)
+			}
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		if isSidecar(&p.Spec.InitContainers[i]) {
+			add(&p.Spec.InitContainers[i])
+		}
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	slices.SortFunc(out, comparePorts)
+	return slices.CompactFunc(out, func(a, b *pb.HostPort) bool { return comparePorts(a, b) == 0 })
+}
+
+// hostPort translates a port, with upstream's defaults; nil where it takes none of
+// the node's.
+func hostPort(port *v1.ContainerPort) *pb.HostPort {
+	if port.HostPort <= 0 || port.HostPort > maxPort || !usable(port.HostIP) {
+		return nil
+	}
+	h := &pb.HostPort{Ip: port.HostIP, Port: uint32(port.HostPort)}
+	if h.Ip == "" {
+		h.Ip = "0.0.0.0"
+	}
+	switch port.Protocol {
+	case "", v1.ProtocolTCP:
+		h.Protocol = pb.Protocol_PROTOCOL_TCP
+	case v1.ProtocolUDP:
+		h.Protocol = pb.Protocol_PROTOCOL_UDP
+	case v1.ProtocolSCTP:
+		h.Protocol = pb.Protocol_PROTOCOL_SCTP
+	default:
+		return nil
+	}
+	return h
+}
+
+// comparePorts orders by address, protocol, port.
+func comparePorts(a, b *pb.HostPort) int {
+	return cmp.Or(strings.Compare(a.Ip, b.Ip), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+}

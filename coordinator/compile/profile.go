@@ -1,6 +1,13 @@
 package compile
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -13,25 +20,73 @@ type ProfileConfig struct {
 	Name string
 	// Filters are the filter plugins, in the order in which they run.
 	Filters []pb.Plugin
-	// Scores are the score plugins in order, with their weights.
-	Scores       []*pb.ScoreWeight
+	// Scores are the score plugins in order. A weight of 0 stands for 1.
+	Scores       []PluginWeight
 	NodeAffinity configv1.NodeAffinityArgs
 	Fit          configv1.NodeResourcesFitArgs
 	Balanced     configv1.NodeResourcesBalancedAllocationArgs
 }
 
-// Profile is a ProfileConfig checked and made ready. It is immutable.
-type Profile struct {
-	config ProfileConfig
+// PluginWeight is a score plugin with what its score counts.
+type PluginWeight struct {
+	Plugin pb.Plugin
+	Weight int64
 }
 
-// NewProfile checks a configuration and makes a profile of it.
-func NewProfile(c ProfileConfig) (*Profile, error) { return &Profile{config: c}, nil }
+// Profile is a ProfileConfig checked and made ready. It is immutable.
+type Profile struct {
+	name    string
+	filters []pb.Plugin
+	scores  []*pb.ScoreWeight
 
-// DefaultConfig is upstream's default profile, under a name.
-func DefaultConfig(name string) ProfileConfig { return ProfileConfig{Name: name} }
+	added     *pb.NodeSelector    // addedAffinity's required terms; nil: none
+	preferred []*pb.PreferredTerm // addedAffinity's preferred terms
 
-// DefaultProfile is upstream's default profile, under a name.
+	ignored, ignoredGroups sets.Set[string]
+	scoring                pb.ScoringType
+	shape                  []*pb.ShapePoint
+	fitResources           []*pb.ScoredResource // without requests
+	balancedResources      []*pb.ScoredResource // without requests
+}
+
+// Name is the schedulerName that pods ask for.
+func (p *Profile) Name() string { return p.name }
+
+// Scores are the score plugins in order with their weights. The caller must not
+// change them.
+func (p *Profile) Scores() []*pb.ScoreWeight { return p.scores }
+
+// filtersBy tells whether a plugin is among the filters.
+func (p *Profile) filtersBy(plugin pb.Plugin) bool { return slices.Contains(p.filters, plugin) }
+
+// scoresBy tells whether a plugin is among the scores.
+func (p *Profile) scoresBy(plugin pb.Plugin) bool {
+	return slices.ContainsFunc(p.scores, func(s *pb.ScoreWeight) bool { return s.Plugin == plugin })
+}
+
+// DefaultConfig is upstream's default profile, as far as a table evaluates it.
+func DefaultConfig(name string) ProfileConfig {
+	return ProfileConfig{
+		Name: name,
+		Filters: []pb.Plugin{
+			pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE,
+			pb.Plugin_PLUGIN_NODE_NAME,
+			pb.Plugin_PLUGIN_TAINT_TOLERATION,
+			pb.Plugin_PLUGIN_NODE_AFFINITY,
+			pb.Plugin_PLUGIN_NODE_PORTS,
+			pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		},
+		Scores: []PluginWeight{
+			{pb.Plugin_PLUGIN_TAINT_TOLERATION, 3},
+			{pb.Plugin_PLUGIN_NODE_AFFINITY, 2},
+			{pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, 1},
+			{pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, 1},
+			{pb.Plugin_PLUGIN_IMAGE_LOCALITY, 1},
+		},
+	}
+}
+
+// DefaultProfile is the profile of DefaultConfig.
 func DefaultProfile(name string) *Profile {
 	p, err := NewProfile(DefaultConfig(name))
 	if err != nil {
@@ -40,5 +95,148 @@ func DefaultProfile(name string) *Profile {
 	return p
 }
 
-// Name is the schedulerName that pods ask for.
-func (p *Profile) Name() string { return p.config.Name }
+// NewProfile checks a configuration and makes a profile of it.
+func NewProfile(c ProfileConfig) (*Profile, error) {
+	p := &Profile{name: c.Name, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
+	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced} {
+		if err := step(&c); err != nil {
+			return nil, fmt.Errorf("profile %q: %w", c.Name, err)
+		}
+	}
+	return p, nil
+}
+
+// setPlugins takes the plugins, each of which must be able to do what it is
+// listed for.
+func (p *Profile) setPlugins(c *ProfileConfig) error {
+	able := DefaultConfig("")
+	filters, scores := sets.New(able.Filters...), sets.Set[pb.Plugin]{}
+	for _, s := range able.Scores {
+		scores.Insert(s.Plugin)
+	}
+	for _, f := range c.Filters {
+		if !filters.Has(f) {
+			return fmt.Errorf("filters: %v is listed twice or filters nothing", f)
+		}
+		filters.Delete(f)
+		p.filters = append(p.filters, f)
+	}
+	total := int64(0)
+	for _, s := range c.Scores {
+		if !scores.Has(s.Plugin) {
+			return fmt.Errorf("scores: %v is listed twice or scores nothing", s.Plugin)
+		}
+		scores.Delete(s.Plugin)
+		if s.Weight == 0 {
+			s.Weight = 1
+		}
+		if s.Weight < 0 || s.Weight > (math.MaxInt64-total)/100 {
+			return fmt.Errorf("scores: weight of %v: %d is below zero or makes the total score overflow", s.Plugin, s.Weight)
+		}
+		total += 100 * s.Weight
+		p.scores = append(p.scores, &pb.ScoreWeight{Plugin: s.Plugin, Weight: s.Weight})
+	}
+	return nil
+}
+
+// setAdded takes addedAffinity. Unlike a pod's, its malformed terms are an error.
+func (p *Profile) setAdded(c *ProfileConfig) error {
+	a := c.NodeAffinity.AddedAffinity
+	if a == nil {
+		return nil
+	}
+	if s := a.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
+		if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+			return fmt.Errorf("addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: %w", err)
+		}
+		p.added = nodeSelector(s)
+	}
+	var err error
+	if p.preferred, err = preferredTerms(a.PreferredDuringSchedulingIgnoredDuringExecution); err != nil {
+		return fmt.Errorf("addedAffinity.preferredDuringSchedulingIgnoredDuringExecution: %w", err)
+	}
+	return nil
+}
+
+// setFit takes NodeResourcesFit's scoring strategy.
+func (p *Profile) setFit(c *ProfileConfig) error {
+	s := c.Fit.ScoringStrategy
+	if s == nil {
+		s = &configv1.ScoringStrategy{}
+	}
+	switch s.Type {
+	case "", configv1.LeastAllocated:
+		p.scoring = pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED
+	case configv1.MostAllocated:
+		p.scoring = pb.ScoringType_SCORING_TYPE_MOST_ALLOCATED
+	case configv1.RequestedToCapacityRatio:
+		p.scoring = pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO
+	default:
+		return fmt.Errorf("scoringStrategy.type: scoring strategy %s is not supported", s.Type)
+	}
+	var err error
+	if p.fitResources, err = resourceSpecs(s.Resources, 100); err != nil {
+		return fmt.Errorf("scoringStrategy.%w", err)
+	}
+	if p.scoring != pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO {
+		return nil
+	}
+	if s.RequestedToCapacityRatio == nil || len(s.RequestedToCapacityRatio.Shape) == 0 {
+		return fmt.Errorf("scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified")
+	}
+	if p.shape, err = shapePoints(s.RequestedToCapacityRatio.Shape); err != nil {
+		return fmt.Errorf("scoringStrategy.requestedToCapacityRatio.%w", err)
+	}
+	return nil
+}
+
+// setBalanced takes the resources that NodeResourcesBalancedAllocation balances.
+func (p *Profile) setBalanced(c *ProfileConfig) (err error) {
+	p.balancedResources, err = resourceSpecs(c.Balanced.Resources, 1)
+	return err
+}
+
+// resourceSpecs checks the resources of a strategy; without any, cpu and memory
+// are taken.
+func resourceSpecs(list []configv1.ResourceSpec, maxWeight int64) ([]*pb.ScoredResource, error) {
+	if len(list) == 0 {
+		list = []configv1.ResourceSpec{{Name: string(v1.ResourceCPU)}, {Name: string(v1.ResourceMemory)}}
+	}
+	seen := sets.Set[string]{}
+	out := make([]*pb.ScoredResource, 0, len(list))
+	for i, r := range list {
+		if r.Weight == 0 {
+			r.Weight = 1
+		}
+		if r.Weight < 1 || r.Weight > maxWeight {
+			return nil, fmt.Errorf("resources[%d].weight: %d is not between 1 and %d", i, r.Weight, maxWeight)
+		}
+		if r.Name == "" || !usable(r.Name) {
+			return nil, fmt.Errorf("resources[%d].name: expected a resource, got %q", i, r.Name)
+		}
+		if seen.Has(r.Name) {
+			return nil, fmt.Errorf("resources[%d].name: duplicate %q", i, r.Name)
+		}
+		seen.Insert(r.Name)
+		out = append(out, &pb.ScoredResource{Name: r.Name, Weight: r.Weight})
+	}
+	return out, nil
+}
+
+// shapePoints checks the points of a broken line; a configured score of up to 10
+// becomes one of up to 100.
+func shapePoints(points []configv1.UtilizationShapePoint) ([]*pb.ShapePoint, error) {
+	out := make([]*pb.ShapePoint, 0, len(points))
+	for i, s := range points {
+		switch {
+		case s.Utilization < 0 || s.Utilization > 100:
+			return nil, fmt.Errorf("shape[%d].utilization: %d is not between 0 and 100", i, s.Utilization)
+		case i > 0 && s.Utilization <= points[i-1].Utilization:
+			return nil, fmt.Errorf("shape[%d].utilization: utilization values must be sorted in increasing order", i)
+		case s.Score < 0 || s.Score > 10:
+			return nil, fmt.Errorf("shape[%d].score: %d is not between 0 and 10", i, s.Score)
+		}
+		out = append(out, &pb.ShapePoint{Utilization: int64(s.Utilization), Score: 10 * int64(s.Score)})
+	}
+	return out, nil
+}

@@ -1,0 +1,289 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// nodeAffinityName is the plugin's name in upstream's messages.
+const nodeAffinityName = "NodeAffinity"
+
+// affinity is NodeAffinity's part of a plan.
+type affinity struct {
+	query    *pb.NodeAffinityQuery
+	filters  bool // false: PreFilter skips
+	scores   bool // false: PreScore skips
+	narrowed *pb.NameSet
+	rejected *Rejection
+	err      error // of PreScore
+}
+
+// compileAffinity is NodeAffinity's PreFilter and PreScore.
+func compileAffinity(p *v1.Pod, prof *Profile) affinity {
+	a := affinity{query: &pb.NodeAffinityQuery{}}
+	required, preferred := nodeAffinityOf(p)
+	if prof.filtersBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
+		a.preFilter(p, required, prof)
+	}
+	if prof.scoresBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
+		a.preScore(preferred, prof)
+	}
+	if !a.filters && !a.scores {
+		a.query = nil
+	}
+	return a
+}
+
+// preFilter takes what every node must match.
+func (a *affinity) preFilter(p *v1.Pod, required *v1.NodeSelector, prof *Profile) {
+	a.filters = prof.added != nil || required != nil || len(p.Spec.NodeSelector) > 0
+	a.query.Added = prof.added
+	a.query.NodeSelector = sortedLabels(p.Spec.NodeSelector)
+	if required != nil {
+		a.query.Required = nodeSelector(required)
+		a.narrowed, a.rejected = narrow(required.NodeSelectorTerms)
+	}
+	if len(a.query.NodeSelector) < len(p.Spec.NodeSelector) {
+		a.query.Required = &pb.NodeSelector{} // it names a label that no node can have
+	}
+}
+
+// preScore takes what gives a node weight.
+func (a *affinity) preScore(preferred []v1.PreferredSchedulingTerm, prof *Profile) {
+	terms, err := preferredTerms(preferred)
+	if err != nil {
+		a.err = fmt.Errorf("running PreScore plugin %q: %w", nodeAffinityName, err)
+	}
+	a.query.Preferred = append(terms, prof.preferred...)
+	// Where no term can match, every raw score is 0 and so is every normalised
+	// one: as good as skipped.
+	a.scores = len(a.query.Preferred) > 0
+}
+
+// nodeAffinityOf takes a pod's node affinity apart.
+func nodeAffinityOf(p *v1.Pod) (*v1.NodeSelector, []v1.PreferredSchedulingTerm) {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
+		return nil, nil
+	}
+	a := p.Spec.Affinity.NodeAffinity
+	return a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution
+}
+
+// narrow is the PreFilterResult: where every term names nodes by metadata.name,
+// only those need to be looked at. Within a term the names are intersected,
+// between terms united; values that make the term unusable later do not matter
+// here.
+func narrow(terms []v1.NodeSelectorTerm) (*pb.NameSet, *Rejection) {
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	all := sets.Set[string]{}
+	for i := range terms {
+		names, ok := namesOf(&terms[i])
+		if !ok {
+			return nil, nil
+		}
+		all = all.Union(names)
+	}
+	if len(all) == 0 {
+		return nil, &Rejection{Plugins: []string{nodeAffinityName}, Message: "pod affinity terms conflict", Unresolvable: true}
+	}
+	names := slices.DeleteFunc(sets.List(all), func(n string) bool { return n == "" || !usable(n) })
+	if len(names) == 0 {
+		names = []string{noNode}
+	}
+	return &pb.NameSet{Names: names, Plugins: []string{nodeAffinityName}}, nil
+}
+
+// noNode is a name that no node has.
+const noNode = "/"
+
+// namesOf is the set of nodes that a term names; false where it names none.
+func namesOf(term *v1.NodeSelectorTerm) (sets.Set[string], bool) {
+	var names sets.Set[string]
+	for i := range term.MatchFields {
+		r := &term.MatchFields[i]
+		if r.Key != metav1.ObjectNameField || r.Operator != v1.NodeSelectorOpIn {
+			continue
+		}
+		if names == nil {
+			names = sets.New(r.Values...)
+		} else {
+			names = names.Intersection(sets.New(r.Values...))
+		}
+	}
+	return names, names != nil
+}
+
+// nodeSelector translates required terms; nil where one of them matches every
+// node. Terms that match no node are left out.
+func nodeSelector(s *v1.NodeSelector) *pb.NodeSelector {
+	out := &pb.NodeSelector{}
+	for i := range s.NodeSelectorTerms {
+		term, is := selectorTerm(&s.NodeSelectorTerms[i])
+		switch is {
+		case always:
+			return nil
+		case sometimes:
+			out.Terms = append(out.Terms, term)
+		}
+	}
+	return out
+}
+
+// preferredTerms translates preferred terms. The error is upstream's, of all terms
+// together.
+func preferredTerms(terms []v1.PreferredSchedulingTerm) ([]*pb.PreferredTerm, error) {
+	var out []*pb.PreferredTerm
+	for i := range terms {
+		t := &terms[i]
+		if t.Weight == 0 || isEmpty(&t.Preference) {
+			continue
+		}
+		term, is := selectorTerm(&t.Preference)
+		switch is {
+		case malformed:
+			_, err := nodeaffinity.NewPreferredSchedulingTerms(terms)
+			return nil, err
+		case never:
+			continue
+		case always:
+			term = everyNode()
+		}
+		if t.Weight < 0 || t.Weight > 100 {
+			return nil, fmt.Errorf("[%d].weight: Invalid value: %d: must be in the range 1-100", i, t.Weight)
+		}
+		out = append(out, &pb.PreferredTerm{Weight: t.Weight, Term: term})
+	}
+	return out, nil
+}
+
+// everyNode is a term that matches every node: none is without a name.
+func everyNode() *pb.SelectorTerm {
+	return &pb.SelectorTerm{Names: []*pb.NameRequirement{{Operator: pb.SelectorOperator_SELECTOR_OPERATOR_NOT_IN}}}
+}
+
+// matching is how often a term or requirement matches.
+type matching int
+
+const (
+	sometimes matching = iota // it depends on the node
+	always
+	never
+	malformed // never, and upstream has an error for it
+)
+
+// isEmpty tells whether a term has no requirement, and so matches nothing.
+func isEmpty(t *v1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
+}
+
+// selectorTerm translates a term; it is nil unless the term matches sometimes.
+func selectorTerm(t *v1.NodeSelectorTerm) (*pb.SelectorTerm, matching) {
+	if isEmpty(t) {
+		return nil, never
+	}
+	out := &pb.SelectorTerm{}
+	result := always
+	for i := range t.MatchExpressions {
+		r := labelRequirement(&t.MatchExpressions[i])
+		if r == nil {
+			return nil, malformed
+		}
+		out.Labels = append(out.Labels, r)
+		result = sometimes
+	}
+	for i := range t.MatchFields {
+		r, is := fieldRequirement(&t.MatchFields[i])
+		switch is {
+		case malformed:
+			return nil, malformed
+		case never:
+			// The requirements that follow may still be malformed.
+			result = never
+		case sometimes:
+			out.Names = append(out.Names, r)
+			if result == always {
+				result = sometimes
+			}
+		}
+	}
+	if result != sometimes {
+		return nil, result
+	}
+	return out, sometimes
+}
+
+// labelRequirement translates a requirement on a label; nil where it is malformed.
+func labelRequirement(r *v1.NodeSelectorRequirement) *pb.LabelRequirement {
+	operator, op := operators(r.Operator)
+	if op == "" {
+		return nil
+	}
+	if _, err := labels.NewRequirement(r.Key, op, r.Values); err != nil {
+		return nil
+	}
+	out := &pb.LabelRequirement{Key: r.Key, Operator: operator}
+	switch op {
+	case selection.GreaterThan, selection.LessThan:
+		bound, err := strconv.ParseInt(r.Values[0], 10, 64)
+		if err != nil {
+			return nil
+		}
+		out.Bound = bound
+	default:
+		out.Values = slices.Clone(r.Values)
+		slices.Sort(out.Values)
+		out.Values = slices.Compact(out.Values)
+	}
+	return out
+}
+
+// operators translates an operator of a label requirement into ours and into that
+// of apimachinery, which is empty for an unknown one.
+func operators(o v1.NodeSelectorOperator) (pb.SelectorOperator, selection.Operator) {
+	switch o {
+	case v1.NodeSelectorOpIn:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_IN, selection.In
+	case v1.NodeSelectorOpNotIn:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_NOT_IN, selection.NotIn
+	case v1.NodeSelectorOpExists:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_EXISTS, selection.Exists
+	case v1.NodeSelectorOpDoesNotExist:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_DOES_NOT_EXIST, selection.DoesNotExist
+	case v1.NodeSelectorOpGt:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_GT, selection.GreaterThan
+	case v1.NodeSelectorOpLt:
+		return pb.SelectorOperator_SELECTOR_OPERATOR_LT, selection.LessThan
+	}
+	return pb.SelectorOperator_SELECTOR_OPERATOR_UNSPECIFIED, ""
+}
+
+// fieldRequirement translates a requirement on a field. A node has one field, its
+// name, which is never empty; every other is empty on every node.
+func fieldRequirement(r *v1.NodeSelectorRequirement) (*pb.NameRequirement, matching) {
+	in := r.Operator == v1.NodeSelectorOpIn
+	if !in && r.Operator != v1.NodeSelectorOpNotIn || len(r.Values) != 1 {
+		return nil, malformed
+	}
+	value := r.Values[0]
+	if r.Key == metav1.ObjectNameField && value != "" && usable(value) {
+		operator, _ := operators(r.Operator)
+		return &pb.NameRequirement{Operator: operator, Name: value}, sometimes
+	}
+	equal := r.Key != metav1.ObjectNameField && value == ""
+	if equal == in {
+		return nil, always
+	}
+	return nil, never
+}

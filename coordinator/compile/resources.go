@@ -1,0 +1,62 @@
+package compile
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// compileFit is NodeResourcesFit's PreFilter and PreScore, of a tamed pod.
+func compileFit(p *v1.Pod, prof *Profile) *pb.FitQuery {
+	requests := resources(filterRequests(p), prof.ignores)
+	return &pb.FitQuery{
+		Requests:    requests,
+		BestEffort:  empty(requests),
+		ScoringType: prof.scoring,
+		Scored:      scored(prof.fitResources, fitScoreRequests(p)),
+		Shape:       prof.shape,
+	}
+}
+
+// compileBalanced is NodeResourcesBalancedAllocation's PreScore, of a tamed pod;
+// nil where it skips, because the pod asks nothing of any scored resource.
+func compileBalanced(p *v1.Pod, prof *Profile) *pb.BalancedQuery {
+	q := &pb.BalancedQuery{Scored: scored(prof.balancedResources, heldRequests(p))}
+	for _, r := range q.Scored {
+		if r.Request != 0 {
+			return q
+		}
+	}
+	return nil
+}
+
+// scored lists what a pod asks of the resources of a scoring strategy. A scalar of
+// which it asks nothing is not scored, nor is what is no resource to a scheduler.
+func scored(resources []*pb.ScoredResource, requests v1.ResourceList) []*pb.ScoredResource {
+	out := make([]*pb.ScoredResource, 0, len(resources))
+	for _, r := range resources {
+		name := v1.ResourceName(r.Name)
+		request := amount(requests[name], unit(name))
+		switch name {
+		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		default:
+			if request == 0 || !isScalar(name) {
+				continue
+			}
+		}
+		out = append(out, &pb.ScoredResource{Name: r.Name, Weight: r.Weight, Request: request})
+	}
+	return out
+}
+
+// ignores tells whether the profile has NodeResourcesFit's filter pass over a
+// resource. Only extended resources can be passed over.
+func (p *Profile) ignores(name v1.ResourceName) bool {
+	if len(p.ignored) == 0 && len(p.ignoredGroups) == 0 || !isExtended(name) {
+		return false
+	}
+	group, _, _ := strings.Cut(string(name), "/")
+	return p.ignored.Has(string(name)) || p.ignoredGroups.Has(group)
+}

@@ -1,0 +1,221 @@
+package compile
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+)
+
+// signature writes what rules read of a pod into bytes: equal bytes mean an equal
+// query, under the same profile and images. It reuses its memory from pod to pod.
+//
+// Every list and text is preceded by its length, so two pods never run together
+// into the same bytes.
+type signature struct {
+	bytes []byte
+	names []string // scratch for sorting
+}
+
+// pod writes a pod's signature.
+func (s *signature) pod(p *v1.Pod) []byte {
+	s.bytes = s.bytes[:0]
+	s.text(p.Spec.NodeName)
+	s.tolerations(p.Spec.Tolerations)
+	s.selector(p.Spec.NodeSelector)
+	s.affinity(p)
+	s.count(len(p.Spec.InitContainers))
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		s.flag(isSidecar(c))
+		s.container(c)
+	}
+	s.count(len(p.Spec.Containers))
+	for i := range p.Spec.Containers {
+		s.container(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.Volumes {
+		if v := p.Spec.Volumes[i].Image; v != nil {
+			s.text(v.Reference)
+		}
+	}
+	s.list(p.Spec.Overhead)
+	s.flag(p.Spec.Resources != nil)
+	if p.Spec.Resources != nil {
+		s.list(p.Spec.Resources.Requests)
+	}
+	s.status(p)
+	return s.bytes
+}
+
+func (s *signature) count(n int) { s.bytes = binary.AppendUvarint(s.bytes, uint64(n)) }
+
+func (s *signature) text(t string) {
+	s.count(len(t))
+	s.bytes = append(s.bytes, t...)
+}
+
+func (s *signature) flag(f bool) {
+	b := byte(0)
+	if f {
+		b = 1
+	}
+	s.bytes = append(s.bytes, b)
+}
+
+func (s *signature) tolerations(list []v1.Toleration) {
+	s.count(len(list))
+	for i := range list {
+		s.text(list[i].Key)
+		s.text(string(list[i].Operator))
+		s.text(list[i].Value)
+		s.text(string(list[i].Effect))
+	}
+}
+
+func (s *signature) selector(m map[string]string) {
+	s.count(len(m))
+	if len(m) == 0 {
+		return
+	}
+	s.names = s.names[:0]
+	for k := range m {
+		s.names = append(s.names, k)
+	}
+	slices.Sort(s.names)
+	for _, k := range s.names {
+		s.text(k)
+		s.text(m[k])
+	}
+}
+
+func (s *signature) affinity(p *v1.Pod) {
+	required, preferred := nodeAffinityOf(p)
+	s.flag(required != nil)
+	if required != nil {
+		s.count(len(required.NodeSelectorTerms))
+		for i := range required.NodeSelectorTerms {
+			s.term(&required.NodeSelectorTerms[i])
+		}
+	}
+	s.count(len(preferred))
+	for i := range preferred {
+		s.bytes = binary.AppendVarint(s.bytes, int64(preferred[i].Weight))
+		s.term(&preferred[i].Preference)
+	}
+}
+
+func (s *signature) term(t *v1.NodeSelectorTerm) {
+	s.requirements(t.MatchExpressions)
+	s.requirements(t.MatchFields)
+}
+
+func (s *signature) requirements(list []v1.NodeSelectorRequirement) {
+	s.count(len(list))
+	for i := range list {
+		s.text(list[i].Key)
+		s.text(string(list[i].Operator))
+		s.count(len(list[i].Values))
+		for _, v := range list[i].Values {
+			s.text(v)
+		}
+	}
+}
+
+func (s *signature) container(c *v1.Container) {
+	s.text(c.Image)
+	s.list(c.Resources.Requests)
+	for i := range c.Ports {
+		if port := &c.Ports[i]; port.HostPort > 0 {
+			s.count(int(port.HostPort))
+			s.text(port.HostIP)
+			s.text(string(port.Protocol))
+		}
+	}
+	s.count(0) // no port has the number 0
+}
+
+// status writes what in-place resizes have made of the pod's requests.
+func (s *signature) status(p *v1.Pod) {
+	told := hasStatusResources(p)
+	s.flag(told)
+	if !told {
+		return
+	}
+	s.flag(helper.IsPodResizeInfeasible(p))
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			s.text(list[i].Name)
+		}
+	}
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		s.count(len(statuses))
+		for i := range statuses {
+			s.text(statuses[i].Name)
+			s.flag(statuses[i].Resources != nil)
+			if statuses[i].Resources != nil {
+				s.list(statuses[i].Resources.Requests)
+				s.list(statuses[i].AllocatedResources)
+			}
+		}
+	}
+	s.flag(p.Status.Resources != nil)
+	if p.Status.Resources != nil {
+		s.list(p.Status.Resources.Requests)
+		s.list(p.Status.AllocatedResources)
+	}
+}
+
+// list writes a list of quantities, the common resources first.
+func (s *signature) list(l v1.ResourceList) {
+	s.count(len(l))
+	found := 0
+	for i, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
+		if found == len(l) {
+			return
+		}
+		if q, ok := l[name]; ok {
+			s.count(i)
+			s.quantity(&q)
+			found++
+		}
+	}
+	if found == len(l) {
+		return
+	}
+	s.names = s.names[:0]
+	for name := range l {
+		switch name {
+		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		default:
+			s.names = append(s.names, string(name))
+		}
+	}
+	slices.Sort(s.names)
+	s.count(3)
+	for _, name := range s.names {
+		q := l[v1.ResourceName(name)]
+		s.text(name)
+		s.quantity(&q)
+	}
+}
+
+// quantity writes an exact value, without calculating with one that is wild.
+func (s *signature) quantity(q *apiresource.Quantity) {
+	if q.Sign() > 0 {
+		if v, ok := q.AsInt64(); ok {
+			s.bytes = binary.AppendVarint(append(s.bytes, 'i'), v)
+			return
+		}
+		if v := q.MilliValue(); v > 0 && q.Cmp(*apiresource.NewMilliQuantity(v, apiresource.DecimalSI)) == 0 {
+			s.bytes = binary.AppendVarint(append(s.bytes, 'm'), v)
+			return
+		}
+	}
+	d := q.AsDec()
+	s.flag(d.Sign() < 0)
+	s.bytes = binary.AppendVarint(append(s.bytes, 'd'), int64(d.Scale()))
+	s.text(string(d.UnscaledBig().Bytes()))
+}
