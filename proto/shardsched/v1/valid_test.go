@@ -1,0 +1,160 @@
+package shardschedv1
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// message is what every validated message is.
+type message interface {
+	proto.Message
+	Validate() error
+}
+
+// The functions below build one valid message of each type, with every field set that
+// can be set at the same time.
+
+func validNode() *Node {
+	return &Node{
+		Name:   "n1",
+		Labels: []*Label{{Key: "a", Value: "1"}, {Key: "kubernetes.io/hostname", Value: "n1"}, {Key: "zone"}},
+		Taints: []*Taint{{Key: "t", Value: "v", Effect: TaintEffect_TAINT_EFFECT_NO_EXECUTE}},
+		Allocatable: &Resources{
+			MilliCpu: 64000, MemoryBytes: 256 << 30, EphemeralStorageBytes: 1 << 40,
+			Scalars: []*ScalarResource{{Name: "hugepages-2Mi"}, {Name: "nvidia.com/gpu", Quantity: 8}},
+		},
+		AllowedPods: 110,
+		Images:      []string{"docker.io/a:latest", "docker.io/b:latest"},
+	}
+}
+
+func validUsage() *PodUsage {
+	return &PodUsage{
+		Requests:        &Resources{MilliCpu: 100, Scalars: []*ScalarResource{{Name: "nvidia.com/gpu", Quantity: 1}}},
+		NonZeroMilliCpu: 100, NonZeroMemoryBytes: 200 << 20,
+		HostPorts: []*HostPort{validPort(80)},
+	}
+}
+
+func validPort(port uint32) *HostPort {
+	return &HostPort{Ip: "0.0.0.0", Protocol: Protocol_PROTOCOL_TCP, Port: port}
+}
+
+func validTotals() *NodeTotals {
+	return &NodeTotals{
+		Pods: 2, Requested: &Resources{MilliCpu: 200}, NonZeroMilliCpu: 200, NonZeroMemoryBytes: 400 << 20,
+		Ports:        []*PortUse{{Port: validPort(80), Pods: 1}, {Port: validPort(443), Pods: 1}},
+		LastDecision: 7,
+	}
+}
+
+func addPod() *Delta {
+	return &Delta{Row: 1, Change: &Delta_AddPod{AddPod: validUsage()}, Decision: 9}
+}
+
+func setNode() *Delta { return &Delta{Row: 2, Change: &Delta_SetNode{SetNode: validNode()}} }
+
+func validTerm() *SelectorTerm {
+	return &SelectorTerm{
+		Labels: []*LabelRequirement{
+			{Key: "zone", Operator: SelectorOperator_SELECTOR_OPERATOR_IN, Values: []string{"a", "b"}},
+			{Key: "gpu", Operator: SelectorOperator_SELECTOR_OPERATOR_EXISTS},
+			{Key: "cores", Operator: SelectorOperator_SELECTOR_OPERATOR_GT, Bound: 4},
+		},
+		Names: []*NameRequirement{{Operator: SelectorOperator_SELECTOR_OPERATOR_IN, Name: "n1"}},
+	}
+}
+
+func validQuery() *Query {
+	return &Query{
+		ClassId: 42,
+		Filters: []Plugin{
+			Plugin_PLUGIN_NODE_UNSCHEDULABLE, Plugin_PLUGIN_NODE_NAME, Plugin_PLUGIN_TAINT_TOLERATION,
+			Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_PORTS, Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		},
+		Scores: []*ScoreWeight{
+			{Plugin: Plugin_PLUGIN_TAINT_TOLERATION, Weight: 3}, {Plugin: Plugin_PLUGIN_NODE_AFFINITY, Weight: 2},
+			{Plugin: Plugin_PLUGIN_NODE_RESOURCES_FIT, Weight: 1}, {Plugin: Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Weight: 1},
+			{Plugin: Plugin_PLUGIN_IMAGE_LOCALITY, Weight: 1},
+		},
+		Narrowed:    &NameSet{Names: []string{"n1", "n2"}, Plugins: []string{"NodeAffinity"}},
+		NodeName:    "n1",
+		Tolerations: []*Toleration{{Key: "t", Operator: TolerationOperator_TOLERATION_OPERATOR_EXISTS}},
+		NodeAffinity: &NodeAffinityQuery{
+			Added:        &NodeSelector{Terms: []*SelectorTerm{validTerm()}},
+			NodeSelector: []*Label{{Key: "a", Value: "1"}, {Key: "b"}},
+			Required:     &NodeSelector{Terms: []*SelectorTerm{validTerm(), validTerm()}},
+			Preferred:    []*PreferredTerm{{Weight: 100, Term: validTerm()}},
+		},
+		HostPorts: []*HostPort{validPort(80)},
+		Fit: &FitQuery{
+			Requests: &Resources{MilliCpu: 100}, ScoringType: ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO,
+			Scored: []*ScoredResource{{Name: "cpu", Weight: 1, Request: 100}},
+			Shape:  []*ShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 100}},
+		},
+		Balanced: &BalancedQuery{Scored: []*ScoredResource{{Name: "memory", Weight: 1}}},
+		Images:   &ImageQuery{Images: []*ImageTerm{{Name: "docker.io/a:latest", ScaledBytes: 1 << 20}}, Containers: 1},
+	}
+}
+
+func validEvaluate() *EvaluateRequest {
+	return &EvaluateRequest{
+		Cluster: "c", Term: 1,
+		Shards: []*ShardDeltas{
+			{Shard: 0, BaseGeneration: 5, Generation: 7, Deltas: []*Delta{setNode(), addPod()}},
+			{Shard: 1, BaseGeneration: 3, Generation: 3},
+		},
+		Queries: []*Query{validQuery()},
+		Classes: []*ClassRequest{{ClassId: 42, Candidates: 64, Diagnose: true}, {ClassId: 43, Candidates: 1, Normalise: true, Extrema: []int64{0, 5}}},
+	}
+}
+
+func validResult() *ClassResult {
+	return &ClassResult{
+		ClassId: 42, Rows: 10, Feasible: 5,
+		Groups: []*Group{
+			{Key: []int64{0, 5}, Rows: 3, CandidateShards: []uint32{0, 1}, CandidateRows: []uint32{4, 2}, CandidateScores: []int64{90, 90}},
+			{Key: []int64{1, 0}, Rows: 2, CandidateShards: []uint32{1}, CandidateRows: []uint32{7}, CandidateScores: []int64{80}},
+		},
+		Reasons: []*ReasonCount{
+			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3},
+			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1, Unresolvable: true},
+			{Plugin: "NodeResourcesFit", Reason: "Too many pods", Nodes: 2},
+		},
+		Timings: []*PluginTiming{{Plugin: Plugin_PLUGIN_NODE_NAME, ExtensionPoint: ExtensionPoint_EXTENSION_POINT_FILTER, Nanos: 5, RowsIn: 10, RowsOut: 10}},
+	}
+}
+
+func validSnapshot() *LoadSnapshotRequest {
+	return &LoadSnapshotRequest{
+		Header: &SnapshotHeader{Cluster: "c", Term: 1, Shard: 3, Generation: 9},
+		Rows:   []*SnapshotRow{{Row: 0, Node: validNode(), Totals: validTotals()}, {Row: 5, Node: validNode()}},
+	}
+}
+
+func validEntry() *QueueEntry {
+	return &QueueEntry{
+		Pod: "default/a", Attempts: 3,
+		FirstAttempt: timestamppb.New(timestamppb.Now().AsTime()), Queued: timestamppb.Now(), BackoffUntil: timestamppb.Now(),
+		UnschedulableCount: 3, RejectedBy: []string{"NodeAffinity", "NodeResourcesFit"},
+		Message: "0/2 nodes are available: 2 Insufficient cpu.",
+	}
+}
+
+// validMessages is one of each message that comes from outside.
+func validMessages() []message {
+	return []message{
+		validNode(), validTotals(), addPod(), setNode(), &SnapshotRow{Row: 1, Node: validNode(), Totals: validTotals()},
+		validQuery(), validEvaluate(), validSnapshot(), validEntry(),
+		&EvaluateResponse{Results: []*ClassResult{validResult()}, BusyNanos: 1},
+		&EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}},
+		&ApplyRequest{Objects: []*Object{{Ref: &ObjectRef{Kind: "Pod", Namespace: "d", Name: "a"}, Raw: []byte("{}")}}},
+		&DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Name: "n1"}}},
+		&ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500},
+		&WatchRequest{Kind: "Node", AfterRevision: 4},
+		&ExplainRequest{Namespace: "d", Name: "a", Top: 5},
+		&ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
+		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
+		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},
+	}
+}

@@ -1,0 +1,177 @@
+package shardschedv1
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// kind checks the kind of an object.
+func kind(field, s string) error {
+	switch s {
+	case "Node", "Pod", "Namespace":
+		return nil
+	}
+	return wrong(field, "expected Node, Pod or Namespace, got %q", short(s))
+}
+
+// Validate checks that a namespace is named exactly where the kind has one.
+func (x *ObjectRef) Validate() error {
+	if err := kind("kind", x.GetKind()); err != nil {
+		return err
+	}
+	if x.GetKind() == "Pod" {
+		if err := path("namespace", x.GetNamespace()); err != nil {
+			return err
+		}
+	} else if x.GetNamespace() != "" {
+		return wrong("namespace", "expected none for a %s, got %q", x.GetKind(), short(x.GetNamespace()))
+	}
+	return path("name", x.GetName())
+}
+
+// Validate checks that there is an object, and its name where it is given. What the
+// bytes hold is for the store to judge.
+func (x *Object) Validate() error {
+	if x.GetRef() != nil {
+		if err := x.GetRef().Validate(); err != nil {
+			return in("ref", err)
+		}
+	}
+	switch n := len(x.GetRaw()); {
+	case n == 0:
+		return wrong("raw", "expected an object, got none")
+	case n > maxObject:
+		return wrong("raw", "expected at most %d bytes, got %d", maxObject, n)
+	}
+	return nil
+}
+
+// Validate checks the objects, which have no revision yet.
+func (x *ApplyRequest) Validate() error {
+	for i, o := range x.GetObjects() {
+		if err := o.Validate(); err != nil {
+			return at("objects", i, err)
+		}
+		if o.Revision != 0 {
+			return at("objects", i, wrong("revision", "expected 0 in a request, got %d", o.Revision))
+		}
+	}
+	return nil
+}
+
+// Validate checks the references.
+func (x *DeleteRequest) Validate() error { return each("refs", x.GetRefs()) }
+
+// Validate checks kind, page size and names.
+func (x *ListObjectsRequest) Validate() error {
+	if err := kind("kind", x.GetKind()); err != nil {
+		return err
+	}
+	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	if err := optionalPath("name", x.GetName()); err != nil {
+		return err
+	}
+	if err := within("limit", int64(x.GetLimit()), 0, maxPageSize); err != nil {
+		return err
+	}
+	return text("continue_token", x.GetContinueToken(), maxText)
+}
+
+// Validate checks kind and namespace.
+func (x *WatchRequest) Validate() error {
+	if err := kind("kind", x.GetKind()); err != nil {
+		return err
+	}
+	if err := optionalPath("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	if x.GetAfterRevision() > 1<<63-1 {
+		return wrong("after_revision", "expected a revision of etcd, got %d", x.GetAfterRevision())
+	}
+	return nil
+}
+
+// optionalPath is path for a field that may be empty.
+func optionalPath(field, s string) error {
+	if s == "" {
+		return nil
+	}
+	return path(field, s)
+}
+
+// Validate checks the pod's name and how many nodes are asked for.
+func (x *ExplainRequest) Validate() error {
+	if err := path("namespace", x.GetNamespace()); err != nil {
+		return err
+	}
+	if err := path("name", x.GetName()); err != nil {
+		return err
+	}
+	return within("top", int64(x.GetTop()), 0, maxTop)
+}
+
+// Validate holds: there is nothing to check.
+func (x *ListWorkersRequest) Validate() error { return nil }
+
+// Validate holds: there is nothing to check.
+func (x *ListShardsRequest) Validate() error { return nil }
+
+// Validate holds: there is nothing to check.
+func (x *GetSummaryRequest) Validate() error { return nil }
+
+// Validate holds: there is nothing to check.
+func (x *GetLeaderRequest) Validate() error { return nil }
+
+// Validate checks a leader's record.
+func (x *LeaderRecord) Validate() error {
+	if err := path("id", x.GetId()); err != nil {
+		return err
+	}
+	return hostPort("address", x.GetAddress())
+}
+
+// Validate checks a journal entry.
+func (x *QueueEntry) Validate() error {
+	if err := podName("pod", x.GetPod()); err != nil {
+		return err
+	}
+	if err := instant("first_attempt", x.GetFirstAttempt()); err != nil {
+		return err
+	}
+	if err := instant("queued", x.GetQueued()); err != nil {
+		return err
+	}
+	if err := instant("backoff_until", x.GetBackoffUntil()); err != nil {
+		return err
+	}
+	if err := sortedNames("rejected_by", x.GetRejectedBy()); err != nil {
+		return err
+	}
+	if err := text("nominated_node", x.GetNominatedNode(), maxText); err != nil {
+		return err
+	}
+	return text("message", x.GetMessage(), maxMessage)
+}
+
+// podName checks "namespace/name".
+func podName(field, s string) error {
+	if err := name(field, s); err != nil {
+		return err
+	}
+	i := strings.IndexByte(s, '/')
+	if i <= 0 || i == len(s)-1 || strings.IndexByte(s[i+1:], '/') >= 0 {
+		return wrong(field, "expected namespace/name, got %q", short(s))
+	}
+	return nil
+}
+
+// instant checks a time that may be absent.
+func instant(field string, t *timestamppb.Timestamp) error {
+	if t != nil && !t.IsValid() {
+		return wrong(field, "expected a time from year 1 to 9999, got %d s %d ns", t.GetSeconds(), t.GetNanos())
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package shardschedv1
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+func TestValidMessagesPass(t *testing.T) {
+	for i, m := range validMessages() {
+		if err := m.Validate(); err != nil {
+			t.Errorf("message %d, %T: got %q, want no error", i, m, err)
+		}
+	}
+}
+
+func TestValidMessagesCostNoAllocation(t *testing.T) {
+	for _, m := range validMessages() {
+		if n := testing.AllocsPerRun(10, func() { _ = m.Validate() }); n != 0 {
+			t.Errorf("%T: got %v allocations, want 0", m, n)
+		}
+	}
+}
+
+// TestAbsentMessagesDoNotPanic holds that a nil element, which Go can build and the wire
+// can not carry, is an answer and not a crash.
+func TestAbsentMessagesDoNotPanic(t *testing.T) {
+	for _, m := range validMessages() {
+		empty := m.ProtoReflect().Type().Zero().Interface().(message)
+		_ = empty.Validate()
+	}
+	err := (&EvaluateRequest{Cluster: "c", Term: 1, Shards: []*ShardDeltas{{Generation: 1, Deltas: []*Delta{nil}}}}).Validate()
+	if got, want := fmt.Sprint(err), "shards[0].deltas[0].change: expected set_node, remove_node, add_pod or remove_pod, got none"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// change makes a valid message and breaks it.
+func change[M message](m M, f func(M)) message {
+	f(m)
+	return m
+}
+
+func evaluate(f func(*EvaluateRequest)) message { return change(validEvaluate(), f) }
+func query(f func(*Query)) message              { return change(validQuery(), f) }
+func node(f func(*Node)) message                { return change(validNode(), f) }
+func result(f func(*ClassResult)) message {
+	r := validResult()
+	f(r)
+	return &EvaluateResponse{Results: []*ClassResult{r}}
+}
+
+func TestBrokenMessages(t *testing.T) {
+	long := strings.Repeat("x", 10<<20)
+	for _, c := range []struct {
+		name string
+		m    message
+		want string
+	}{
+		{"deep inside a request the whole path is named",
+			evaluate(func(x *EvaluateRequest) { x.Shards[0].Deltas[0].GetSetNode().Labels[2].Key = "" }),
+			"shards[0].deltas[0].set_node.labels[2].key: expected a value, got none"},
+		{"a label of 10 MB", node(func(x *Node) { x.Labels[0].Value = long }), "labels[0].value: expected at most 4096 bytes, got 10485760"},
+		{"a label key twice", node(func(x *Node) { x.Labels[1].Key = "a" }), `labels[1].key: expected a key after "a", got "a"`},
+		{"a name that is not UTF-8", node(func(x *Node) { x.Name = "\xff" }), "name: expected UTF-8"},
+		{"a node without a name", node(func(x *Node) { x.Name = "" }), "name: expected a value, got none"},
+		{"a taint without an effect", node(func(x *Node) { x.Taints[0].Effect = 0 }), "taints[0].effect: expected a specified value, got TAINT_EFFECT_UNSPECIFIED"},
+		{"a taint with an unknown effect", node(func(x *Node) { x.Taints[0].Effect = 9 }), "taints[0].effect: expected a specified value, got 9"},
+		{"negative memory", node(func(x *Node) { x.Allocatable.MemoryBytes = -1 }), "allocatable.memory_bytes: expected 0 or more, got -1"},
+		{"negative cpu", node(func(x *Node) { x.Allocatable.MilliCpu = -1 }), "allocatable.milli_cpu: expected 0 or more, got -1"},
+		{"negative storage", node(func(x *Node) { x.Allocatable.EphemeralStorageBytes = -1 }), "allocatable.ephemeral_storage_bytes: expected 0 or more, got -1"},
+		{"a scalar twice", node(func(x *Node) { x.Allocatable.Scalars[1].Name = "hugepages-2Mi" }), `allocatable.scalars[1].name: expected a name after "hugepages-2Mi", got "hugepages-2Mi"`},
+		{"a negative scalar", node(func(x *Node) { x.Allocatable.Scalars[1].Quantity = -8 }), "allocatable.scalars[1].quantity: expected 0 or more, got -8"},
+		{"negative pods", node(func(x *Node) { x.AllowedPods = -1 }), "allowed_pods: expected 0 or more, got -1"},
+		{"images out of order", node(func(x *Node) { x.Images[0] = "z" }), `images[1]: expected a name after "z", got "docker.io/b:latest"`},
+		{"an empty image", node(func(x *Node) { x.Images[1] = "" }), "images[1]: expected a value, got none"},
+
+		{"a delta without a change", &Delta{Row: 1}, "change: expected set_node, remove_node, add_pod or remove_pod, got none"},
+		{"a delta far outside the table", &Delta{Row: MaxRow, Change: &Delta_RemoveNode{}}, "row: expected 0 to 4194303, got 4194304"},
+		{"a decision on a removal", &Delta{Change: &Delta_RemoveNode{}, Decision: 3}, "decision: expected 0 without add_pod, got 3"},
+		{"a port without a protocol", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Protocol = 0 }), "add_pod.host_ports[0].protocol: expected a specified value, got PROTOCOL_UNSPECIFIED"},
+		{"port 0", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Port = 0 }), "add_pod.host_ports[0].port: expected 1 to 65535, got 0"},
+		{"port 65536", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Port = 65536 }), "add_pod.host_ports[0].port: expected 1 to 65535, got 65536"},
+		{"a port without an address", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Ip = "" }), "add_pod.host_ports[0].ip: expected a value, got none"},
+		{"a pod that gives back", &Delta{Change: &Delta_RemovePod{RemovePod: &PodUsage{NonZeroMilliCpu: -5}}}, "remove_pod.non_zero_milli_cpu: expected 0 or more, got -5"},
+
+		{"totals of less than no pods", change(validTotals(), func(x *NodeTotals) { x.Pods = -1 }), "pods: expected 0 or more, got -1"},
+		{"a port that no pod holds", change(validTotals(), func(x *NodeTotals) { x.Ports[0].Pods = 0 }), "ports[0].pods: expected 1 or more, got 0"},
+		{"a port use without a port", change(validTotals(), func(x *NodeTotals) { x.Ports[0].Port = nil }), "ports[0].port: expected a host port, got none"},
+		{"a port twice", change(validTotals(), func(x *NodeTotals) { x.Ports[1].Port.Port = 80 }), "ports[1].port: expected ports sorted by ip, protocol, port, each once"},
+		{"a row without a node", &SnapshotRow{Row: 1}, "node: expected a node, got none"},
+		{"a row with broken totals", &SnapshotRow{Node: validNode(), Totals: &NodeTotals{Requested: &Resources{MilliCpu: -1}}}, "totals.requested.milli_cpu: expected 0 or more, got -1"},
+
+		{"a query without an id", query(func(x *Query) { x.ClassId = 0 }), "class_id: expected an id, got 0"},
+		{"a filter that only scores", query(func(x *Query) { x.Filters[1] = Plugin_PLUGIN_IMAGE_LOCALITY }), "filters[1]: expected a plugin that filters, got PLUGIN_IMAGE_LOCALITY"},
+		{"a filter twice", query(func(x *Query) { x.Filters[1] = x.Filters[0] }), "filters[1]: expected each plugin once, got PLUGIN_NODE_UNSCHEDULABLE again"},
+		{"a score that only filters", query(func(x *Query) { x.Scores[0].Plugin = Plugin_PLUGIN_NODE_NAME }), "scores[0].plugin: expected a plugin that scores, got PLUGIN_NODE_NAME"},
+		{"a score twice", query(func(x *Query) { x.Scores[1].Plugin = x.Scores[0].Plugin }), "scores[1].plugin: expected each plugin once, got PLUGIN_TAINT_TOLERATION again"},
+		{"weights that overflow together", query(func(x *Query) { x.Scores[1].Weight = maxWeight }), "scores[1].weight: expected the weights to add up to at most 92233720368547758"},
+		{"weight 0", query(func(x *Query) { x.Scores[1].Weight = 0 }), "scores[1].weight: expected 1 to 92233720368547758, got 0"},
+		{"fit without its part", query(func(x *Query) { x.Fit = nil }), "fit: expected for NodeResourcesFit, got none"},
+		{"fit that scores by nothing", query(func(x *Query) { x.Fit.ScoringType = 0 }), "fit.scoring_type: expected a strategy for NodeResourcesFit to score by, got none"},
+		{"affinity without its part", query(func(x *Query) { x.NodeAffinity = nil }), "node_affinity: expected for NodeAffinity, got none"},
+		{"balanced without its part", query(func(x *Query) { x.Balanced = nil }), "balanced: expected for NodeResourcesBalancedAllocation, got none"},
+		{"images without their part", query(func(x *Query) { x.Images = nil }), "images: expected for ImageLocality, got none"},
+		{"a shape that goes back", query(func(x *Query) { x.Fit.Shape[1].Utilization = 0 }), "fit.shape[1].utilization: expected more than 0, got 0"},
+		{"a shape above 100 %", query(func(x *Query) { x.Fit.Shape[1].Utilization = 101 }), "fit.shape[1].utilization: expected 0 to 100, got 101"},
+		{"a ratio without a shape", query(func(x *Query) { x.Fit.Shape = nil }), "fit.shape: expected at least one point for SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO, got none"},
+		{"narrowed to nothing", query(func(x *Query) { x.Narrowed.Names = nil }), "narrowed.names: expected at least one, got none"},
+		{"narrowed by nobody", query(func(x *Query) { x.Narrowed.Plugins = nil }), "narrowed.plugins: expected at least one, got none"},
+		{"narrowed out of order", query(func(x *Query) { x.Narrowed.Names = []string{"b", "a"} }), `narrowed.names[1]: expected a name after "b", got "a"`},
+		{"a toleration without an operator", query(func(x *Query) { x.Tolerations[0].Operator = 0 }), "tolerations[0].operator: expected a specified value, got TOLERATION_OPERATOR_UNSPECIFIED"},
+		{"a toleration of an unknown effect", query(func(x *Query) { x.Tolerations[0].Effect = -1 }), "tolerations[0].effect: expected a known effect, got -1"},
+		{"an empty term", query(func(x *Query) { x.NodeAffinity.Required.Terms[1] = &SelectorTerm{} }), "node_affinity.required.terms[1]: expected at least one requirement, got none"},
+		{"In without values", query(func(x *Query) { x.NodeAffinity.Added.Terms[0].Labels[0].Values = nil }), "node_affinity.added.terms[0].labels[0].values: expected at least one for SELECTOR_OPERATOR_IN, got none"},
+		{"Exists with values", query(func(x *Query) { x.NodeAffinity.Added.Terms[0].Labels[1].Values = []string{""} }), "node_affinity.added.terms[0].labels[1].values: expected none for SELECTOR_OPERATOR_EXISTS, got 1"},
+		{"Exists with a bound", query(func(x *Query) { x.NodeAffinity.Added.Terms[0].Labels[1].Bound = 1 }), "node_affinity.added.terms[0].labels[1].bound: expected 0 for SELECTOR_OPERATOR_EXISTS, got 1"},
+		{"a name requirement other than In and NotIn", query(func(x *Query) { x.NodeAffinity.Added.Terms[0].Names[0].Operator = 3 }), "node_affinity.added.terms[0].names[0].operator: expected a specified value, got SELECTOR_OPERATOR_EXISTS"},
+		{"a preference of weight 101", query(func(x *Query) { x.NodeAffinity.Preferred[0].Weight = 101 }), "node_affinity.preferred[0].weight: expected 1 to 100, got 101"},
+		{"a preference without a term", query(func(x *Query) { x.NodeAffinity.Preferred[0].Term = nil }), "node_affinity.preferred[0].term: expected at least one requirement, got none"},
+		{"a node selector twice on a key", query(func(x *Query) { x.NodeAffinity.NodeSelector[1].Key = "a" }), `node_affinity.node_selector[1].key: expected a key after "a", got "a"`},
+		{"a scored resource of weight 0", query(func(x *Query) { x.Balanced.Scored[0].Weight = 0 }), "balanced.scored[0].weight: expected 1 to 100, got 0"},
+		{"a negative request to score", query(func(x *Query) { x.Fit.Scored[0].Request = -1 }), "fit.scored[0].request: expected 0 or more, got -1"},
+		{"an image of negative size", query(func(x *Query) { x.Images.Images[0].ScaledBytes = -1 }), "images.images[0].scaled_bytes: expected 0 or more, got -1"},
+		{"images without containers", query(func(x *Query) { x.Images.Containers = 0 }), "images.containers: expected 1 to 1048576, got 0"},
+
+		{"no cluster", evaluate(func(x *EvaluateRequest) { x.Cluster = "" }), "cluster: expected a value, got none"},
+		{"a cluster that would leave its folder", evaluate(func(x *EvaluateRequest) { x.Cluster = "a/b" }), `cluster: expected a name without "/", got "a/b"`},
+		{"no term", evaluate(func(x *EvaluateRequest) { x.Term = 0 }), "term: expected a term, got 0"},
+		{"a shard twice", evaluate(func(x *EvaluateRequest) { x.Shards[1].Shard = 0 }), "shards[1].shard: expected each shard once, got 0 again"},
+		{"a shard far outside", evaluate(func(x *EvaluateRequest) { x.Shards[1].Shard = MaxShard }), "shards[1].shard: expected 0 to 1048575, got 1048576"},
+		{"a delta missing", evaluate(func(x *EvaluateRequest) { x.Shards[0].Generation = 8 }), "shards[0].generation: expected base_generation 5 plus 2 deltas, got 8"},
+		{"a generation before its base", evaluate(func(x *EvaluateRequest) { x.Shards[1].Generation = 2 }), "shards[1].generation: expected base_generation 3 plus 0 deltas, got 2"},
+		{"no candidates asked for", evaluate(func(x *EvaluateRequest) { x.Classes[0].Candidates = 0 }), "classes[0].candidates: expected 1 to 65536, got 0"},
+		{"too many candidates asked for", evaluate(func(x *EvaluateRequest) { x.Classes[0].Candidates = 65537 }), "classes[0].candidates: expected 1 to 65536, got 65537"},
+		{"extrema in the first round", evaluate(func(x *EvaluateRequest) { x.Classes[1].Normalise = false }), "classes[1].extrema: expected none without normalise, got 2"},
+		{"a broken query", evaluate(func(x *EvaluateRequest) { x.Queries[0].Fit = nil }), "queries[0].fit: expected for NodeResourcesFit, got none"},
+
+		{"more feasible rows than rows", result(func(x *ClassResult) { x.Rows = 4 }), "results[0].feasible: expected at most the 4 rows, got 5"},
+		{"groups that lose a row", result(func(x *ClassResult) { x.Groups[0].Rows = 2 }), "results[0].groups: expected the 5 feasible rows, got 4"},
+		{"candidate rows missing", result(func(x *ClassResult) { x.Groups[0].CandidateRows = nil }), "results[0].groups[0].candidate_rows: expected 2 as in candidate_shards, got 0"},
+		{"a candidate score too many", result(func(x *ClassResult) { x.Groups[1].CandidateScores = []int64{2, 1} }), "results[0].groups[1].candidate_scores: expected 1 as in candidate_shards, got 2"},
+		{"more candidates than rows", result(func(x *ClassResult) { x.Groups[0].Rows = 1 }), "results[0].groups[0].candidate_shards: expected at most the 1 rows of the group, got 2"},
+		{"the second best first", result(func(x *ClassResult) { x.Groups[0].CandidateScores[0] = 1 }), "results[0].groups[0].candidate_scores[1]: expected at most 1, the one before, got 90"},
+		{"a candidate far outside", result(func(x *ClassResult) { x.Groups[0].CandidateRows[1] = MaxRow }), "results[0].groups[0].candidate_rows[1]: expected 0 to 4194303, got 4194304"},
+		{"keys out of order", result(func(x *ClassResult) { x.Groups[0].Key[0] = 2 }), "results[0].groups[1].key: expected keys sorted, each once"},
+		{"a key twice", result(func(x *ClassResult) { x.Groups[0].Key = x.Groups[1].Key }), "results[0].groups[1].key: expected keys sorted, each once"},
+		{"keys of two lengths", result(func(x *ClassResult) { x.Groups[1].Key = []int64{9} }), "results[0].groups[1].key: expected 2 scores as in the group before, got 1"},
+		{"a group without rows", result(func(x *ClassResult) { x.Groups[1].Rows = 0 }), "results[0].groups[1].rows: expected 1 or more, got 0"},
+		{"groups in spite of overflow", result(func(x *ClassResult) { x.Overflow = true }), "results[0].groups: expected none with overflow, got 2"},
+		{"reasons out of order", result(func(x *ClassResult) { x.Reasons[2].Plugin = "A" }), "results[0].reasons[2]: expected reasons sorted by plugin and text"},
+		{"a reason for no node", result(func(x *ClassResult) { x.Reasons[2].Nodes = 0 }), "results[0].reasons[2].nodes: expected 1 or more, got 0"},
+		{"a reason without words", result(func(x *ClassResult) { x.Reasons[2].Reason = "" }), "results[0].reasons[2].reason: expected a text, got none"},
+		{"a pass that makes rows", result(func(x *ClassResult) { x.Timings[0].RowsOut = 11 }), "results[0].timings[0].rows_out: expected at most rows_in 10, got 11"},
+		{"a pass of an unknown plugin", result(func(x *ClassResult) { x.Timings[0].Plugin = 99 }), "results[0].timings[0].plugin: expected a specified value, got 99"},
+		{"results beside missing snapshots", &EvaluateResponse{NeedSnapshots: []uint32{1}, Results: []*ClassResult{validResult()}}, "results: expected none where snapshots or classes are missing, got 1"},
+
+		{"a header without a term", change(validSnapshot(), func(x *LoadSnapshotRequest) { x.Header.Term = 0 }), "header.term: expected a term, got 0"},
+		{"rows out of order", change(validSnapshot(), func(x *LoadSnapshotRequest) { x.Rows[1].Row = 0 }), "rows[1].row: expected more than 0, got 0"},
+
+		{"an object without bytes", &ApplyRequest{Objects: []*Object{{}}}, "objects[0].raw: expected an object, got none"},
+		{"an object that has a revision", &ApplyRequest{Objects: []*Object{{Raw: []byte("{}"), Revision: 2}}}, "objects[0].revision: expected 0 in a request, got 2"},
+		{"an object above 4 MiB", &ApplyRequest{Objects: []*Object{{Raw: []byte(long)}}}, "objects[0].raw: expected at most 4194304 bytes, got 10485760"},
+		{"a pod without a namespace", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Pod", Name: "a"}}}, "refs[0].namespace: expected a value, got none"},
+		{"a node with a namespace", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Namespace: "d", Name: "a"}}}, `refs[0].namespace: expected none for a Node, got "d"`},
+		{"an unknown kind", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Widget", Name: "a"}}}, `refs[0].kind: expected Node, Pod or Namespace, got "Widget"`},
+		{"a name that would leave its folder", &ExplainRequest{Namespace: "d", Name: "../x"}, `name: expected a name without "/", got "../x"`},
+		{"a page of everything", &ListObjectsRequest{Kind: "Pod", Limit: 10001}, "limit: expected 0 to 10000, got 10001"},
+		{"a watch from beyond etcd", &WatchRequest{Kind: "Pod", AfterRevision: 1 << 63}, "after_revision: expected a revision of etcd, got 9223372036854775808"},
+		{"an explanation of too many nodes", &ExplainRequest{Namespace: "d", Name: "a", Top: 1001}, "top: expected 0 to 1000, got 1001"},
+
+		{"a worker without cores", &WorkerRegistration{Id: "w", Address: "h:1"}, "cores: expected 1 to 65536, got 0"},
+		{"a worker without a port", &WorkerRegistration{Id: "w", Address: "h", Cores: 1}, `address: expected host:port, got "h"`},
+		{"a leader without an id", &LeaderRecord{Address: "h:1"}, "id: expected a value, got none"},
+		{"an entry without its pod", &QueueEntry{Pod: "a"}, `pod: expected namespace/name, got "a"`},
+		{"an entry of a time that is none", &QueueEntry{Pod: "d/a", Queued: &timestamppb.Timestamp{Nanos: -1}}, "queued: expected a time from year 1 to 9999, got 0 s -1 ns"},
+		{"rejectors out of order", &QueueEntry{Pod: "d/a", RejectedBy: []string{"b", "a"}}, `rejected_by[1]: expected a name after "b", got "a"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.m.Validate()
+			if got := fmt.Sprint(err); got != c.want {
+				t.Fatalf("got  %q\nwant %q", got, c.want)
+			}
+			checkPath(t, c.m, err)
+		})
+	}
+}
+
+// checkPath holds that an error's path is one of the message's own fields.
+func checkPath(t *testing.T, m proto.Message, err error) {
+	t.Helper()
+	var e *FieldError
+	if !errors.As(err, &e) {
+		t.Fatalf("got %T, want a *FieldError", err)
+	}
+	if e.Path == "" {
+		return
+	}
+	desc := m.ProtoReflect().Descriptor()
+	for _, part := range strings.Split(e.Path, ".") {
+		name, _, _ := strings.Cut(part, "[")
+		if desc == nil {
+			t.Fatalf("path %q goes on behind a scalar", e.Path)
+		}
+		if o := desc.Oneofs().ByName(protoreflect.Name(name)); o != nil {
+			desc = nil
+			continue
+		}
+		f := desc.Fields().ByName(protoreflect.Name(name))
+		if f == nil {
+			t.Fatalf("path %q: %s has no field %q", e.Path, desc.FullName(), name)
+		}
+		if f.IsList() != strings.Contains(part, "[") && part != e.Path[strings.LastIndex(e.Path, ".")+1:] {
+			t.Fatalf("path %q: an index exactly for a list, got %q", e.Path, part)
+		}
+		desc = f.Message()
+	}
+}
+
+func TestLongStringsAreCutInErrors(t *testing.T) {
+	err := (&DeleteRequest{Refs: []*ObjectRef{{Kind: strings.Repeat("K", 1<<20)}}}).Validate()
+	if n := len(err.Error()); n > 200 {
+		t.Errorf("got an error of %d bytes, want at most 200", n)
+	}
+}

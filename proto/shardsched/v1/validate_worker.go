@@ -1,0 +1,255 @@
+package shardschedv1
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Validate checks that the deltas lead from the base to the generation.
+func (x *ShardDeltas) Validate() error {
+	if err := shard("shard", x.GetShard()); err != nil {
+		return err
+	}
+	base, n := x.GetBaseGeneration(), uint64(len(x.GetDeltas()))
+	if x.GetGeneration() < base || x.GetGeneration()-base != n {
+		return wrong("generation", "expected base_generation %d plus %d deltas, got %d", base, n, x.GetGeneration())
+	}
+	return each("deltas", x.GetDeltas())
+}
+
+// Validate checks how many candidates are asked for, and the extrema of a second round.
+func (x *ClassRequest) Validate() error {
+	if x.GetClassId() == 0 {
+		return wrong("class_id", "expected an id, got 0")
+	}
+	if err := within("candidates", int64(x.GetCandidates()), 1, MaxCandidates); err != nil {
+		return err
+	}
+	if !x.GetNormalise() && len(x.GetExtrema()) > 0 {
+		return wrong("extrema", "expected none without normalise, got %d", len(x.GetExtrema()))
+	}
+	return nil
+}
+
+// Validate checks a round for one worker.
+func (x *EvaluateRequest) Validate() error {
+	if err := path("cluster", x.GetCluster()); err != nil {
+		return err
+	}
+	if err := term("term", x.GetTerm()); err != nil {
+		return err
+	}
+	if err := each("shards", x.GetShards()); err != nil {
+		return err
+	}
+	if i, twice := repeatedShard(x.GetShards()); twice {
+		return at("shards", i, wrong("shard", "expected each shard once, got %d again", x.GetShards()[i].Shard))
+	}
+	if err := each("queries", x.GetQueries()); err != nil {
+		return err
+	}
+	return each("classes", x.GetClasses())
+}
+
+// repeatedShard finds a shard that stands there a second time. Sorted shards, which
+// are what coordinators send, cost no memory.
+func repeatedShard(list []*ShardDeltas) (int, bool) {
+	if strictlyAscending(list, func(a, b *ShardDeltas) bool { return a.Shard < b.Shard }) {
+		return 0, false
+	}
+	seen := make(map[uint32]struct{}, len(list))
+	for i, s := range list {
+		if _, ok := seen[s.Shard]; ok {
+			return i, true
+		}
+		seen[s.Shard] = struct{}{}
+	}
+	return 0, false
+}
+
+func strictlyAscending[T any](list []T, less func(a, b T) bool) bool {
+	for i := 1; i < len(list); i++ {
+		if !less(list[i-1], list[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Validate checks counts, columns and that the candidates are best first.
+func (x *Group) Validate() error {
+	if x.GetRows() == 0 {
+		return wrong("rows", "expected 1 or more, got 0")
+	}
+	n := len(x.GetCandidateShards())
+	if uint64(n) > uint64(x.GetRows()) {
+		return wrong("candidate_shards", "expected at most the %d rows of the group, got %d", x.GetRows(), n)
+	}
+	if len(x.GetCandidateRows()) != n {
+		return wrong("candidate_rows", "expected %d as in candidate_shards, got %d", n, len(x.GetCandidateRows()))
+	}
+	if len(x.GetCandidateScores()) != n {
+		return wrong("candidate_scores", "expected %d as in candidate_shards, got %d", n, len(x.GetCandidateScores()))
+	}
+	for i := range n {
+		if err := shard("", x.GetCandidateShards()[i]); err != nil {
+			return at("candidate_shards", i, err)
+		}
+		if err := row("", x.GetCandidateRows()[i]); err != nil {
+			return at("candidate_rows", i, err)
+		}
+		if i > 0 && x.GetCandidateScores()[i] > x.GetCandidateScores()[i-1] {
+			return at("candidate_scores", i, wrong("", "expected at most %d, the one before, got %d", x.GetCandidateScores()[i-1], x.GetCandidateScores()[i]))
+		}
+	}
+	return nil
+}
+
+// Validate checks plugin, text and count.
+func (x *ReasonCount) Validate() error {
+	if err := name("plugin", x.GetPlugin()); err != nil {
+		return err
+	}
+	if x.GetReason() == "" {
+		return wrong("reason", "expected a text, got none")
+	}
+	if err := text("reason", x.GetReason(), maxMessage); err != nil {
+		return err
+	}
+	if x.GetNodes() == 0 {
+		return wrong("nodes", "expected 1 or more, got 0")
+	}
+	return nil
+}
+
+// compareReasons orders by plugin, then text. The two may stand there twice, resolvable
+// and not.
+func compareReasons(a, b *ReasonCount) int {
+	return cmp.Or(strings.Compare(a.Plugin, b.Plugin), strings.Compare(a.Reason, b.Reason))
+}
+
+// Validate checks what was timed.
+func (x *PluginTiming) Validate() error {
+	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_IMAGE_LOCALITY); err != nil {
+		return err
+	}
+	if err := member("extension_point", x.GetExtensionPoint(), ExtensionPoint_EXTENSION_POINT_SCORE); err != nil {
+		return err
+	}
+	if x.GetRowsOut() > x.GetRowsIn() {
+		return wrong("rows_out", "expected at most rows_in %d, got %d", x.GetRowsIn(), x.GetRowsOut())
+	}
+	return nil
+}
+
+// Validate checks a class's answer, and that its counts agree.
+func (x *ClassResult) Validate() error {
+	if x.GetClassId() == 0 {
+		return wrong("class_id", "expected an id, got 0")
+	}
+	if x.GetFeasible() > x.GetRows() {
+		return wrong("feasible", "expected at most the %d rows, got %d", x.GetRows(), x.GetFeasible())
+	}
+	if err := x.validateGroups(); err != nil {
+		return err
+	}
+	list := x.GetReasons()
+	for i, r := range list {
+		if err := r.Validate(); err != nil {
+			return at("reasons", i, err)
+		}
+		if i > 0 && compareReasons(list[i-1], r) > 0 {
+			return at("reasons", i, wrong("", "expected reasons sorted by plugin and text"))
+		}
+	}
+	return each("timings", x.GetTimings())
+}
+
+// validateGroups checks that the groups share out the feasible rows.
+func (x *ClassResult) validateGroups() error {
+	list := x.GetGroups()
+	if x.GetOverflow() {
+		if len(list) > 0 {
+			return wrong("groups", "expected none with overflow, got %d", len(list))
+		}
+		return nil
+	}
+	total := uint64(0)
+	for i, g := range list {
+		if err := g.Validate(); err != nil {
+			return at("groups", i, err)
+		}
+		if i > 0 && len(g.Key) != len(list[i-1].Key) {
+			return at("groups", i, wrong("key", "expected %d scores as in the group before, got %d", len(list[i-1].Key), len(g.Key)))
+		}
+		if i > 0 && slices.Compare(list[i-1].Key, g.Key) >= 0 {
+			return at("groups", i, wrong("key", "expected keys sorted, each once"))
+		}
+		total += uint64(g.Rows)
+	}
+	if total != uint64(x.GetFeasible()) {
+		return wrong("groups", "expected the %d feasible rows, got %d", x.GetFeasible(), total)
+	}
+	return nil
+}
+
+// Validate checks an answer: either what is missing, or results.
+func (x *EvaluateResponse) Validate() error {
+	for i, s := range x.GetNeedSnapshots() {
+		if err := shard("", s); err != nil {
+			return at("need_snapshots", i, err)
+		}
+	}
+	missing := len(x.GetNeedSnapshots()) + len(x.GetNeedClasses())
+	if missing > 0 && len(x.GetResults()) > 0 {
+		return wrong("results", "expected none where snapshots or classes are missing, got %d", len(x.GetResults()))
+	}
+	return each("results", x.GetResults())
+}
+
+// Validate checks cluster, term and shard.
+func (x *SnapshotHeader) Validate() error {
+	if err := path("cluster", x.GetCluster()); err != nil {
+		return err
+	}
+	if err := term("term", x.GetTerm()); err != nil {
+		return err
+	}
+	return shard("shard", x.GetShard())
+}
+
+// Validate checks one chunk by itself: the header where it has one, and its rows, which
+// ascend. That only the first chunk has a header, and that rows ascend from chunk to chunk,
+// is for the reader of the stream to see.
+func (x *LoadSnapshotRequest) Validate() error {
+	if x.GetHeader() != nil {
+		if err := x.GetHeader().Validate(); err != nil {
+			return in("header", err)
+		}
+	}
+	list := x.GetRows()
+	for i, r := range list {
+		if err := r.Validate(); err != nil {
+			return at("rows", i, err)
+		}
+		if i > 0 && list[i-1].Row >= r.Row {
+			return at("rows", i, wrong("row", "expected more than %d, got %d", list[i-1].Row, r.Row))
+		}
+	}
+	return nil
+}
+
+// Validate checks a worker's record.
+func (x *WorkerRegistration) Validate() error {
+	if err := path("id", x.GetId()); err != nil {
+		return err
+	}
+	if err := hostPort("address", x.GetAddress()); err != nil {
+		return err
+	}
+	if err := within("cores", int64(x.GetCores()), 1, maxCores); err != nil {
+		return err
+	}
+	return text("version", x.GetVersion(), maxText)
+}
