@@ -3,9 +3,16 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -14,60 +21,144 @@ import (
 // ErrDeposed says that this process does not lead, or can not be sure that it does.
 var ErrDeposed = errors.New("deposed: this coordinator no longer leads")
 
+// errLapsed says that the own lease ended while waiting for the turn.
+var errLapsed = errors.New("the lease lapsed before it was this contender's turn")
+
+const (
+	// DefaultTTL is the leader lease's time to live.
+	DefaultTTL = 15 * time.Second
+	// minTTL is the shortest that etcd grants with its default heartbeat.
+	minTTL = 2 * time.Second
+	// campaignRetry is how long a contender waits after etcd refused or failed.
+	campaignRetry = time.Second
+	// revokeTimeout bounds the farewell of a contender that gives up.
+	revokeTimeout = 2 * time.Second
+)
+
 // Config tells how to take part in an election.
 type Config struct {
 	Client  *clientv3.Client
 	Cluster string
 	// Record tells followers and clients who leads.
 	Record *pb.LeaderRecord
-	// TTL is how long a leader that went silent keeps the others out; whole seconds,
-	// 0: DefaultTTL.
+	// TTL is how long a leader that went silent keeps the others out; whole seconds, at
+	// least 2; 0: DefaultTTL.
 	TTL time.Duration
 	// Clock is read for deadlines and waited on between renewals; nil: the real one.
 	Clock clock.Clock
 }
 
-// DefaultTTL is the leader lease's time to live.
-const DefaultTTL = 15 * time.Second
-
 // Elector takes part in the election of one cluster's leader.
-type Elector struct{ cfg Config }
+type Elector struct {
+	cfg    Config
+	prefix string
+	value  string
+}
 
-// New checks the configuration.
-func New(cfg Config) (*Elector, error) { return &Elector{cfg: cfg}, nil }
+// New checks the configuration. It does not talk to etcd yet.
+func New(cfg Config) (*Elector, error) {
+	if cfg.TTL == 0 {
+		cfg.TTL = DefaultTTL
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("leader election: no etcd client given")
+	case cfg.Cluster == "" || strings.Contains(cfg.Cluster, "/"):
+		return nil, fmt.Errorf("leader election: cluster name %q is empty or has a slash", cfg.Cluster)
+	case cfg.TTL < minTTL || cfg.TTL%time.Second != 0:
+		return nil, fmt.Errorf("leader election: lease of %v: want whole seconds, at least %v", cfg.TTL, minTTL)
+	}
+	value, err := proto.Marshal(cfg.Record)
+	if err != nil {
+		return nil, fmt.Errorf("leader election: leader record: %w", err)
+	}
+	return &Elector{cfg: cfg, prefix: Prefix(cfg.Cluster), value: string(value)}, nil
+}
 
-// Campaign returns when this process leads, or when ctx ends.
+// Prefix is where the contenders of a cluster put their keys.
+func Prefix(cluster string) string { return "/shardsched/" + cluster + "/leader/" }
+
+// Campaign returns when this process leads, or when ctx ends. While etcd can not be reached
+// it keeps trying. The leadership outlives ctx: it ends with Resign, or when it is lost.
 func (e *Elector) Campaign(ctx context.Context) (*Leadership, error) {
-	return nil, errors.ErrUnsupported
+	for {
+		l, err := e.contend(ctx)
+		if err == nil {
+			return l, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("campaign for %s: %w", e.prefix, ctx.Err())
+		}
+		if !transient(err) {
+			return nil, fmt.Errorf("campaign for %s: %w", e.prefix, err)
+		}
+		klog.FromContext(ctx).Info("Campaign goes on", "prefix", e.prefix, "cause", err.Error())
+		select {
+		case <-e.cfg.Clock.After(campaignRetry):
+		case <-ctx.Done():
+		}
+	}
 }
 
-// Leadership is one term of one leader.
-type Leadership struct {
-	term int64
-	key  string
-	done chan struct{}
+// contend takes a lease, puts the key and waits for the turn.
+func (e *Elector) contend(ctx context.Context) (*Leadership, error) {
+	l, err := e.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.waitTurn(ctx); err != nil {
+		l.farewell(ctx)
+		return nil, err
+	}
+	l.start(l.guardKey)
+	return l, nil
 }
 
-// Term is the fencing number: the etcd revision at which the leader's key was made.
-func (l *Leadership) Term() uint64 { return uint64(l.term) }
-
-// Check returns ErrDeposed once the lease may have run out. Call it right before
-// every write.
-func (l *Leadership) Check() error { return nil }
-
-// Done is closed when the leadership is lost or given up.
-func (l *Leadership) Done() <-chan struct{} { return l.done }
-
-// Compare holds in etcd as long as this term lasts. It goes into every write.
-func (l *Leadership) Compare() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.term)
+// enter puts this contender's key; the lease is kept alive from here on.
+func (e *Elector) enter(ctx context.Context) (*Leadership, error) {
+	sent := e.cfg.Clock.Now()
+	granted, err := e.cfg.Client.Grant(ctx, int64(e.cfg.TTL/time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", err)
+	}
+	l := newLeadership(ctx, e, granted.ID, time.Duration(granted.TTL)*time.Second, sent)
+	put, err := e.cfg.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(l.key), "=", 0)).
+		Then(clientv3.OpPut(l.key, e.value, clientv3.WithLease(granted.ID))).
+		Commit()
+	if err == nil && !put.Succeeded {
+		err = fmt.Errorf("key %s is there already", l.key)
+	}
+	if err != nil {
+		l.farewell(ctx)
+		return nil, fmt.Errorf("leader key: %w", err)
+	}
+	l.term = put.Header.Revision
+	l.start(l.renew)
+	l.start(l.expire)
+	return l, nil
 }
 
-// Resign gives the leadership up, so that another may lead at once.
-func (l *Leadership) Resign(ctx context.Context) error { return errors.ErrUnsupported }
+// transient tells whether trying again may help.
+func transient(err error) bool {
+	if errors.Is(err, errLapsed) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	switch codeOf(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.ResourceExhausted:
+		return true
+	}
+	return false
+}
 
-// Observe tells fn who leads, first now and then at every change; nil: nobody. It
-// returns when ctx ends.
-func Observe(ctx context.Context, client *clientv3.Client, cluster string, fn func(*pb.LeaderRecord)) error {
-	return errors.ErrUnsupported
+// codeOf finds the gRPC code in an error of etcd's client, which has types of its own.
+func codeOf(err error) codes.Code {
+	var etcd rpctypes.EtcdError
+	if errors.As(err, &etcd) {
+		return etcd.Code()
+	}
+	return status.Code(err)
 }
