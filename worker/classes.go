@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// classKey names a class of a cluster.
+type classKey struct {
+	cluster string
+	class   uint64
+}
+
+// classCache holds compiled classes by last use. It is safe for concurrent use.
+type classCache struct {
+	metrics *metrics
+
+	mu   sync.Mutex
+	held *simplelru.LRU[classKey, *scorer.Class]
+}
+
+func newClassCache(size int, m *metrics) *classCache {
+	lru, err := simplelru.NewLRU[classKey, *scorer.Class](size, nil)
+	if err != nil {
+		panic(err) // only a size below one is refused, and withDefaults sees to that
+	}
+	return &classCache{metrics: m, held: lru}
+}
+
+// resolve finds or compiles the classes that the request asks for, and names
+// those of which it has no definition. Definitions in the request serve it even
+// where the cache is too small to keep them.
+func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, missing []uint64, err error) {
+	given, err := c.compile(req.GetCluster(), req.GetQueries())
+	if err != nil {
+		return nil, nil, err
+	}
+	asks = make([]scan.Ask, 0, len(req.GetClasses()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range req.GetClasses() {
+		class := given[r.GetClassId()]
+		if class == nil {
+			class, _ = c.held.Get(classKey{cluster: req.GetCluster(), class: r.GetClassId()})
+		}
+		if class == nil {
+			missing = append(missing, r.GetClassId())
+			continue
+		}
+		asks = append(asks, scan.Ask{Class: class, Options: options(r)})
+	}
+	c.keep(req.GetCluster(), given)
+	return asks, missing, nil
+}
+
+// options are what a request asks of one class.
+func options(r *pb.ClassRequest) scorer.Options {
+	return scorer.Options{
+		Candidates: int(r.GetCandidates()),
+		Diagnose:   r.GetDiagnose(),
+		Normalise:  r.GetNormalise(),
+		Extrema:    r.GetExtrema(),
+	}
+}
+
+// compile makes the classes of the definitions, using those that are held.
+func (c *classCache) compile(cluster string, queries []*pb.Query) (map[uint64]*scorer.Class, error) {
+	if len(queries) == 0 {
+		return nil, nil
+	}
+	given := make(map[uint64]*scorer.Class, len(queries))
+	for _, q := range queries {
+		id := q.GetClassId()
+		if class := c.peek(classKey{cluster: cluster, class: id}); class != nil {
+			given[id] = class
+			continue
+		}
+		class, err := scorer.NewClass(q)
+		if err != nil {
+			return nil, invalid(err, "class %016x", id)
+		}
+		given[id] = class
+	}
+	return given, nil
+}
+
+// peek returns a held class without using it.
+func (c *classCache) peek(key classKey) *scorer.Class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	class, _ := c.held.Peek(key)
+	return class
+}
+
+// keep puts the given classes in the cache. The caller holds c.mu.
+func (c *classCache) keep(cluster string, given map[uint64]*scorer.Class) {
+	for id, class := range given {
+		if c.held.Add(classKey{cluster: cluster, class: id}, class) {
+			c.metrics.evictions.WithLabelValues("classes").Inc()
+		}
+	}
+	c.metrics.classes.Set(float64(c.held.Len()))
+}

@@ -1,0 +1,42 @@
+// Package worker is the gRPC server that evaluates queries over shards.
+//
+// It promises:
+//
+//   - It holds nothing that a coordinator did not send: kill it at any instant
+//     and nothing is lost.
+//   - It answers at exactly the generations that a request names, or says what
+//     it lacks (need_snapshots, need_classes). It never answers from another
+//     generation.
+//   - Once it has seen a term of a cluster it refuses every older one with
+//     FAILED_PRECONDITION, and forgets the shards that an older leader sent:
+//     generations of two leaders do not compare.
+//   - What it answers does not depend on its cores, nor on what it evicts.
+//
+// # A request
+//
+//	Evaluate ─ validate ─ term ─ classes ─ lock shards ─ deltas ─ evaluate ─ term ─> results
+//	              │         │       │           │           │                  │
+//	        INVALID_    FAILED_   need_       need_       need_            FAILED_
+//	        ARGUMENT  PRECONDITION classes  snapshots   snapshots        PRECONDITION
+//
+// A shard is locked from its deltas to the end of its evaluation, so that two
+// requests for it (a late one, a hedge) take turns. A request locks its shards
+// in ascending order. Of the deltas it carries, those that the shard already has
+// are skipped: a coordinator that lost an answer sends them again.
+//
+// # A shard here
+//
+//	         LoadSnapshot (first chunk … last)
+//	absent ───────────────────────────────────> held at (term, generation)
+//	  ^                                            │    │ deltas: generation + n
+//	  └── evicted, newer term, bad delta ──────────┘ <──┘
+//
+// Held shards are kept by last use within a budget of bytes; the one used last
+// stays even if it is larger than all of the budget. Compiled classes are kept
+// by last use up to a number of them.
+//
+// # A life
+//
+// [Server.Run] serves, registers in etcd once it listens ([Registration]), and
+// when its context ends deregisters first, then finishes what is in flight.
+package worker

@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// evaluate answers one request; doc.go draws its way.
+func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.EvaluateResponse, error) {
+	if err := req.Validate(); err != nil {
+		return nil, invalid(err, "evaluate request")
+	}
+	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
+		return nil, err
+	}
+	asks, needClasses, err := s.classes.resolve(req)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := s.shards.lock(req.GetCluster(), req.GetTerm(), req.GetShards())
+	if err != nil {
+		return nil, err
+	}
+	defer locked.unlock()
+	if len(needClasses)+len(locked.missing) > 0 {
+		s.metrics.needs.WithLabelValues("shards").Add(float64(len(locked.missing)))
+		s.metrics.needs.WithLabelValues("classes").Add(float64(len(needClasses)))
+		return &pb.EvaluateResponse{NeedSnapshots: locked.missing, NeedClasses: needClasses}, nil
+	}
+	answers := make([]scan.Answer, len(asks))
+	if err := s.pool.Run(ctx, locked.tables(), asks, answers); err != nil {
+		return nil, err
+	}
+	// Nothing is told to a leader that was deposed while we evaluated for it.
+	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
+		return nil, err
+	}
+	return s.respond(answers), nil
+}
+
+// admit checks the term, and forgets what older leaders sent when it is new.
+func (s *Server) admit(cluster string, term uint64) error {
+	risen, err := s.terms.admit(cluster, term)
+	if risen {
+		s.shards.dropOlder(cluster, term)
+	}
+	return err
+}
+
+// respond puts the answers in a message.
+func (s *Server) respond(answers []scan.Answer) *pb.EvaluateResponse {
+	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, len(answers))}
+	for i := range answers {
+		s.metrics.answer(&answers[i])
+		resp.Results[i] = answers[i].Result.Proto()
+		resp.Results[i].Timings = timings(answers[i].Passes)
+	}
+	return resp
+}
+
+// timings is the wire form of passes.
+func timings(passes []scan.Pass) []*pb.PluginTiming {
+	store := make([]pb.PluginTiming, len(passes))
+	out := make([]*pb.PluginTiming, len(passes))
+	for i, p := range passes {
+		t := &store[i]
+		t.Plugin, t.ExtensionPoint = p.Plugin, p.Point
+		t.Nanos, t.RowsIn, t.RowsOut = uint64(max(p.Took, 0)), p.RowsIn, p.RowsOut
+		out[i] = t
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"k8s.io/klog/v2"
+)
+
+// MaxMessageBytes is the largest message on the wire in either direction.
+const MaxMessageBytes = 4 << 20
+
+// RunConfig says where a worker serves.
+type RunConfig struct {
+	Listener net.Listener
+	// Options of the gRPC server: credentials, interceptors.
+	Options []grpc.ServerOption
+	// Registration is kept while the worker serves; nil: none, the coordinator is
+	// told of the worker otherwise.
+	Registration *Registration
+	// DrainTimeout is how long requests in flight may take to end once the context
+	// has; 0: 10 seconds.
+	DrainTimeout time.Duration
+}
+
+// Run serves until ctx ends: it registers once it serves; at the end it
+// deregisters, then reports NOT_SERVING, then waits for the requests in flight.
+// It returns nil after a drain, however long that took.
+func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
+	if cfg.DrainTimeout <= 0 {
+		cfg.DrainTimeout = 10 * time.Second
+	}
+	options := append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
+	}, cfg.Options...)
+	server := grpc.NewServer(options...)
+	s.Register(server)
+	s.setServing(healthpb.HealthCheckResponse_SERVING)
+
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(cfg.Listener) }()
+	registered := make(chan error, 1)
+	regCtx, stopRegistration := context.WithCancel(ctx)
+	defer stopRegistration()
+	go func() { registered <- register(regCtx, cfg.Registration) }()
+	klog.FromContext(ctx).V(1).Info("Worker serves", "worker", s.cfg.ID, "address", cfg.Listener.Addr().String(), "cores", s.pool.Cores())
+
+	select {
+	case err := <-served:
+		stopRegistration()
+		return errors.Join(fmt.Errorf("serve on %s: %w", cfg.Listener.Addr(), err), <-registered)
+	case <-ctx.Done():
+	}
+	if err := <-registered; err != nil {
+		klog.FromContext(ctx).Error(err, "Worker drains without having deregistered", "worker", s.cfg.ID)
+	}
+	s.drain(server, cfg.DrainTimeout)
+	<-served
+	return nil
+}
+
+// register runs the registration if there is one.
+func register(ctx context.Context, r *Registration) error {
+	if r == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return r.Run(ctx)
+}
+
+// drain ends the server when the requests in flight have ended, or after the
+// limit.
+func (s *Server) drain(server *grpc.Server, limit time.Duration) {
+	s.setServing(healthpb.HealthCheckResponse_NOT_SERVING)
+	timer := time.AfterFunc(limit, server.Stop)
+	defer timer.Stop()
+	server.GracefulStop()
+}

@@ -1,0 +1,215 @@
+package worker
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// shardKey names a shard; shards of different clusters never meet.
+type shardKey struct {
+	cluster string
+	shard   uint32
+}
+
+// heldShard is one shard. Whoever holds mu reads and writes its table; the other
+// fields belong to the shardCache, term excepted, which never changes.
+type heldShard struct {
+	term uint64
+
+	mu    sync.Mutex
+	table *scorer.Table
+
+	bytes int64
+}
+
+// shardCache holds shards by last use, within a budget of bytes. It is safe for
+// concurrent use; its own lock is never held while a shard's is waited for.
+type shardCache struct {
+	budget  int64
+	metrics *metrics
+
+	mu    sync.Mutex
+	held  *simplelru.LRU[shardKey, *heldShard]
+	bytes int64
+}
+
+func newShardCache(budget int64, m *metrics) *shardCache {
+	// The LRU counts entries; what bounds it is trim.
+	const unbounded = int(^uint(0) >> 1)
+	lru, err := simplelru.NewLRU[shardKey, *heldShard](unbounded, nil)
+	if err != nil {
+		panic(err) // only a size below one is refused
+	}
+	return &shardCache{budget: budget, metrics: m, held: lru}
+}
+
+// get returns the shard that the leader of that term sent, or nil.
+func (c *shardCache) get(key shardKey, term uint64) *heldShard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.held.Get(key)
+	if !ok || s.term != term {
+		return nil
+	}
+	return s
+}
+
+// put makes s, of which nobody else knows yet, the shard of that key, unless a
+// newer leader's is there already.
+func (c *shardCache) put(key shardKey, s *heldShard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.held.Peek(key); ok {
+		if old.term > s.term {
+			return
+		}
+		c.bytes -= old.bytes
+	}
+	c.held.Add(key, s)
+	c.bytes += s.bytes
+	c.trim()
+}
+
+// resize notes that the shard's table now takes that much memory.
+func (c *shardCache) resize(key shardKey, s *heldShard, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now, ok := c.held.Peek(key); !ok || now != s {
+		return // evicted or exchanged meanwhile
+	}
+	c.bytes += bytes - s.bytes
+	s.bytes = bytes
+	c.trim()
+}
+
+// drop forgets the shard if it is still the one of that key.
+func (c *shardCache) drop(key shardKey, s *heldShard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now, ok := c.held.Peek(key); ok && now == s {
+		c.remove(key, s)
+	}
+	c.publish()
+}
+
+// dropOlder forgets what leaders before that term sent for the cluster.
+func (c *shardCache) dropOlder(cluster string, term uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range c.held.Keys() {
+		if s, ok := c.held.Peek(key); ok && key.cluster == cluster && s.term < term {
+			c.remove(key, s)
+		}
+	}
+	c.publish()
+}
+
+// trim evicts what was used longest ago until the budget holds. The last used
+// stays whatever its size. The caller holds c.mu.
+func (c *shardCache) trim() {
+	for c.bytes > c.budget && c.held.Len() > 1 {
+		key, s, _ := c.held.GetOldest()
+		c.remove(key, s)
+		c.metrics.evictions.WithLabelValues("shards").Inc()
+	}
+	c.publish()
+}
+
+// remove forgets one shard. The caller holds c.mu.
+func (c *shardCache) remove(key shardKey, s *heldShard) {
+	c.held.Remove(key)
+	c.bytes -= s.bytes
+}
+
+// publish sets the gauges. The caller holds c.mu.
+func (c *shardCache) publish() {
+	c.metrics.cacheBytes.Set(float64(c.bytes))
+	c.metrics.shards.Set(float64(c.held.Len()))
+}
+
+// advance brings the table to the generation that d names, skipping the deltas
+// that it has. ok is false if they do not follow what it has. On an error the
+// table is at some generation in between. The caller holds s.mu.
+func (s *heldShard) advance(d *pb.ShardDeltas) (applied int, ok bool, err error) {
+	have := s.table.Generation()
+	if have < d.GetBaseGeneration() || have > d.GetGeneration() {
+		return 0, false, nil
+	}
+	todo := d.GetDeltas()[have-d.GetBaseGeneration():]
+	for i, delta := range todo {
+		if err := s.table.Apply(delta); err != nil {
+			return i, false, fmt.Errorf("delta to generation %d: %w", have+uint64(i)+1, err)
+		}
+	}
+	return len(todo), true, nil
+}
+
+// lockedShards are the shards of one request, locked in ascending order.
+type lockedShards struct {
+	held []*heldShard
+	// missing are the shards that need a snapshot, ascending.
+	missing []uint32
+}
+
+// unlock lets the other requests have the shards.
+func (l *lockedShards) unlock() {
+	for _, s := range l.held {
+		s.mu.Unlock()
+	}
+}
+
+// tables lists the tables of the shards.
+func (l *lockedShards) tables() []*scorer.Table {
+	out := make([]*scorer.Table, len(l.held))
+	for i, s := range l.held {
+		out[i] = s.table
+	}
+	return out
+}
+
+// lock locks the shards of a request and brings them to its generations. Each
+// shard that can be brought there is, also when others are missing. The caller
+// unlocks, unless there is an error.
+func (c *shardCache) lock(cluster string, term uint64, deltas []*pb.ShardDeltas) (*lockedShards, error) {
+	order := slices.Clone(deltas)
+	slices.SortFunc(order, func(a, b *pb.ShardDeltas) int { return int(int64(a.GetShard()) - int64(b.GetShard())) })
+	l := &lockedShards{held: make([]*heldShard, 0, len(order))}
+	for _, d := range order {
+		if err := c.lockOne(l, shardKey{cluster: cluster, shard: d.GetShard()}, term, d); err != nil {
+			l.unlock()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// lockOne adds one shard to l, among the held or among the missing.
+func (c *shardCache) lockOne(l *lockedShards, key shardKey, term uint64, d *pb.ShardDeltas) error {
+	s := c.get(key, term)
+	if s == nil {
+		l.missing = append(l.missing, key.shard)
+		return nil
+	}
+	s.mu.Lock()
+	l.held = append(l.held, s)
+	applied, ok, err := s.advance(d)
+	if err != nil {
+		// The table is no copy of the coordinator's any more; a snapshot is.
+		c.drop(key, s)
+		return invalid(err, "shard %d", key.shard)
+	}
+	if !ok {
+		l.missing = append(l.missing, key.shard)
+	}
+	if applied > 0 {
+		c.metrics.deltas.Add(float64(applied))
+		c.resize(key, s, s.table.MemoryBytes())
+	}
+	return nil
+}

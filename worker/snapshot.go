@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// LoadSnapshot implements pb.WorkerServiceServer.
+func (s *Server) LoadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse]) error {
+	start := s.clock.Now()
+	resp, err := s.loadSnapshot(stream)
+	if err == nil {
+		err = stream.SendAndClose(resp)
+	}
+	err = toStatus(err)
+	s.metrics.request("LoadSnapshot", err, s.clock.Since(start))
+	return err
+}
+
+// loadSnapshot builds a table of all chunks and then exchanges the shard.
+func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse]) (*pb.LoadSnapshotResponse, error) {
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return nil, invalid(io.ErrUnexpectedEOF, "snapshot without a header")
+	}
+	if err != nil {
+		return nil, err
+	}
+	header := first.GetHeader()
+	if header == nil {
+		return nil, invalid(errors.New("the first chunk has none"), "snapshot header")
+	}
+	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
+		return nil, err
+	}
+	rows, err := receiveRows(stream, first)
+	if err != nil {
+		return nil, err
+	}
+	table, err := scorer.LoadTable(header.GetShard(), header.GetGeneration(), rows)
+	if err != nil {
+		return nil, invalid(err, "snapshot of shard %d", header.GetShard())
+	}
+	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
+		return nil, err
+	}
+	key := shardKey{cluster: header.GetCluster(), shard: header.GetShard()}
+	bytes := table.MemoryBytes()
+	s.shards.put(key, &heldShard{term: header.GetTerm(), table: table, bytes: bytes})
+	s.metrics.snapshots.Inc()
+	return &pb.LoadSnapshotResponse{TableBytes: uint64(bytes)}, nil
+}
+
+// receiveRows gathers the rows of all chunks, of which the first has come.
+func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) ([]*pb.SnapshotRow, error) {
+	var rows []*pb.SnapshotRow
+	for n := 0; ; n++ {
+		if n > 0 && chunk.GetHeader() != nil {
+			return nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
+		}
+		if err := chunk.Validate(); err != nil {
+			return nil, invalid(err, "snapshot chunk %d", n)
+		}
+		rows = append(rows, chunk.GetRows()...)
+		next, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		chunk = next
+	}
+}
