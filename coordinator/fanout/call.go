@@ -1,0 +1,264 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// errRoundOver means that a snapshot is wanted of tables that may no longer be
+// read.
+var errRoundOver = errors.New("the round is over")
+
+// snapshotter makes the snapshot of a shard at the newest generation; false where
+// the tables may not be read.
+type snapshotter func(shard uint32) ([]*pb.LoadSnapshotRequest, bool)
+
+// piece answers some of a question's classes for some of a job's shards.
+type piece struct {
+	from    int // index of the first class
+	results []*pb.ClassResult
+}
+
+// gap is what a worker could not answer for want of room.
+type gap struct {
+	shards   []uint32
+	from, to int // classes
+}
+
+// call carries one job out. It belongs to one goroutine.
+type call struct {
+	fanout  *Fanout
+	session *session
+	job     *job
+	snap    snapshotter
+
+	// sent are the shards that got their snapshot in this call, defined the classes
+	// that got their definition.
+	sent    map[uint32]bool
+	defined map[uint64]bool
+
+	pieces []piece
+	gaps   []gap
+}
+
+// run asks for everything. pieces and gaps are complete unless it errs.
+func (c *call) run(ctx context.Context) error {
+	for i := range c.job.shards {
+		if s := &c.job.shards[i]; !s.known {
+			if err := c.load(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	q := c.job.ask
+	for _, group := range c.job.groups() {
+		rows := 0
+		for _, s := range group {
+			rows += s.rows
+		}
+		from := 0
+		for {
+			to := q.until(from, rows, func(class uint64) bool { return !c.session.knows(class) })
+			if err := c.ask(ctx, group, from, to); err != nil {
+				return err
+			}
+			if from = to; from == len(q.classes) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// ask asks some shards for the classes from … to-1 until it has the answer,
+// sending what the worker says it lacks. Every turn sends something for the first
+// time, or leaves a shard out, so the turns come to an end.
+func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error {
+	for len(shards) > 0 {
+		req := c.request(shards, from, to)
+		start := c.fanout.cfg.Clock.Now()
+		resp, err := c.session.client.Evaluate(ctx, req)
+		if status.Code(err) == codes.ResourceExhausted {
+			return c.halve(ctx, shards, from, to)
+		}
+		if err != nil {
+			return err
+		}
+		if err := resp.Validate(); err != nil {
+			return fmt.Errorf("answer of worker %s: %w", c.session.member.ID, err)
+		}
+		c.session.answered(resp, c.fanout.cfg.Clock.Since(start))
+		c.note(req, shards, resp)
+		if len(resp.GetNeedSnapshots())+len(resp.GetNeedClasses()) == 0 {
+			return c.take(resp, from, to)
+		}
+		if shards, err = c.supply(ctx, shards, from, to, resp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request is the message for some shards and the classes from … to-1.
+func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
+	q := c.job.ask
+	req := &pb.EvaluateRequest{
+		Cluster: c.job.cluster,
+		Term:    c.job.term,
+		Shards:  make([]*pb.ShardDeltas, len(shards)),
+		Classes: q.classes[from:to],
+	}
+	store := make([]pb.ShardDeltas, len(shards))
+	for i, s := range shards {
+		d := &store[i]
+		d.Shard, d.BaseGeneration, d.Generation, d.Deltas = s.shard, s.base, s.target, s.deltas
+		req.Shards[i] = d
+	}
+	for i := from; i < to; i++ {
+		class := q.classes[i].GetClassId()
+		if c.defined[class] || !c.session.knows(class) {
+			req.Queries = append(req.Queries, q.queries[i])
+		}
+	}
+	return req
+}
+
+// note takes in what the answer says of the worker: it has the definitions that
+// the request carried, and every shard that it does not miss.
+func (c *call) note(req *pb.EvaluateRequest, shards []*shardJob, resp *pb.EvaluateResponse) {
+	c.session.defined(req.GetQueries())
+	for _, s := range shards {
+		if !contains(resp.GetNeedSnapshots(), s.shard) {
+			c.session.ack(s.shard, s.target)
+			s.reach()
+		}
+	}
+}
+
+// take keeps the results if they are those that were asked for.
+func (c *call) take(resp *pb.EvaluateResponse, from, to int) error {
+	if len(resp.GetResults()) != to-from {
+		return fmt.Errorf("answer of worker %s: %d results for %d classes", c.session.member.ID, len(resp.GetResults()), to-from)
+	}
+	for i, r := range resp.GetResults() {
+		if want := c.job.ask.classes[from+i].GetClassId(); r.GetClassId() != want {
+			return fmt.Errorf("answer of worker %s: result %d is for class %x, not %x", c.session.member.ID, i, r.GetClassId(), want)
+		}
+	}
+	c.pieces = append(c.pieces, piece{from: from, results: resp.GetResults()})
+	return nil
+}
+
+// supply sends what the worker lacks and returns the shards to ask again: all but
+// those for which it has no room.
+func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, resp *pb.EvaluateResponse) ([]*shardJob, error) {
+	news := false
+	for _, class := range resp.GetNeedClasses() {
+		news = news || !c.defined[class]
+		c.define(class)
+	}
+	c.session.undefined(resp.GetNeedClasses())
+	var again []*shardJob
+	full := gap{from: from, to: to}
+	for _, s := range shards {
+		if !contains(resp.GetNeedSnapshots(), s.shard) {
+			again = append(again, s)
+			continue
+		}
+		news = true
+		c.session.lost(s.shard, s.base)
+		if c.sent[s.shard] {
+			c.session.refuse(s.shard, c.fanout.cfg.Clock.Now().Add(refusedFor))
+			full.shards = append(full.shards, s.shard)
+			continue
+		}
+		if err := c.load(ctx, s); err != nil {
+			return nil, err
+		}
+		again = append(again, s)
+	}
+	if !news {
+		return nil, fmt.Errorf("answer of worker %s: it asks again for classes that it was sent", c.session.member.ID)
+	}
+	if len(full.shards) > 0 {
+		c.gaps = append(c.gaps, full)
+	}
+	return again, nil
+}
+
+// define has a class defined in all further requests of this call.
+func (c *call) define(class uint64) {
+	if c.defined == nil {
+		c.defined = make(map[uint64]bool)
+	}
+	c.defined[class] = true
+}
+
+// halve asks in two requests what was too large for one. What can not be halved
+// any more is a gap.
+func (c *call) halve(ctx context.Context, shards []*shardJob, from, to int) error {
+	if n := to - from; n > 1 {
+		if err := c.ask(ctx, shards, from, from+n/2); err != nil {
+			return err
+		}
+		return c.ask(ctx, shards, from+n/2, to)
+	}
+	if n := len(shards); n > 1 {
+		if err := c.ask(ctx, shards[:n/2], from, to); err != nil {
+			return err
+		}
+		return c.ask(ctx, shards[n/2:], from, to)
+	}
+	c.gaps = append(c.gaps, gap{shards: []uint32{shards[0].shard}, from: from, to: to})
+	return nil
+}
+
+// load sends a shard's snapshot.
+func (c *call) load(ctx context.Context, s *shardJob) error {
+	chunks, ok := c.snap(s.shard)
+	if !ok {
+		return errRoundOver
+	}
+	stream, err := c.session.client.LoadSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for _, chunk := range chunks {
+		if err := stream.Send(chunk); err != nil {
+			break // the cause comes with the answer
+		}
+	}
+	if _, err := stream.CloseAndRecv(); err != nil {
+		return err
+	}
+	if c.sent == nil {
+		c.sent = make(map[uint32]bool)
+	}
+	c.sent[s.shard] = true
+	c.session.loaded(s.shard, s.target)
+	c.fanout.snapshotSent()
+	s.reach()
+	return nil
+}
+
+// contains says whether a short list has x.
+func contains(list []uint32, x uint32) bool {
+	for _, y := range list {
+		if y == x {
+			return true
+		}
+	}
+	return false
+}
+
+// probe asks nothing, to see whether the worker answers.
+func (s *session) probe(ctx context.Context, cluster string, term uint64) error {
+	_, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term})
+	return err
+}

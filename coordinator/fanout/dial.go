@@ -1,0 +1,37 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// MaxMessageBytes is the largest message on the wire in either direction.
+const MaxMessageBytes = 4 << 20
+
+// Dialer connects to workers with these options; without credentials among them
+// it speaks plain text, which is for loopback.
+func Dialer(options ...grpc.DialOption) Dial {
+	reconnect := backoff.DefaultConfig
+	reconnect.BaseDelay = 50 * time.Millisecond
+	reconnect.MaxDelay = 3 * time.Second
+	all := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+	}, options...)
+	return func(_ context.Context, m Member) (pb.WorkerServiceClient, io.Closer, error) {
+		conn, err := grpc.NewClient("passthrough:///"+m.Address, all...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("dial worker %s at %s: %w", m.ID, m.Address, err)
+		}
+		return pb.NewWorkerServiceClient(conn), conn, nil
+	}
+}

@@ -1,0 +1,61 @@
+// Package fanout is the coordinator's side of the workers: it gives the shards
+// out, keeps the workers' copies up to date, asks them, and merges what they
+// answer.
+//
+// It promises:
+//
+//   - [Fanout.Evaluate] answers for all shards at the newest generation, and its
+//     answer is the same whatever workers there are, whichever of them fail, and
+//     however late they answer. Where no worker answers in time, the coordinator
+//     evaluates its own tables.
+//   - It errs only if its context ends, or with [ErrDeposed] once a worker has
+//     seen a leader with a newer term.
+//   - Tables are read during Evaluate only, never by what is still under way when
+//     it returns.
+//   - No message on the wire is larger than 4 MiB.
+//
+// # Words
+//
+//	member    a worker as its registration describes it
+//	session   the connection to one member, with what it is known to hold:
+//	          the generation of each shard, the definitions of classes
+//	owners    the members that hold a shard, first to last (Replicas of them)
+//	part      the shards that one member is first for, in one round
+//	attempt   one try to have shards evaluated: by a session, or here
+//	round     one question to all parts
+//
+// # A round
+//
+//	          ┌ primary ─────────────┬ answered ───────────────────> merged
+//	part ─────┤                      ├ refused shards ─> here ─────> merged
+//	          │                      ├ failed ──────┐
+//	          │                      └ too slow ────┤ (hedge)
+//	          └ backups: each shard's next owner <──┘
+//	                      ├ all answered (the primary has not) ─────> merged
+//	                      └ failed, or past the deadline ─> here ───> merged
+//
+// A shard counts once in a merge: either its part's primary counts, or the
+// backups do. Groups that overflow are asked for again with the cluster's
+// extrema, in a second round at the same generations.
+//
+// # A session's knowledge of a shard
+//
+//	           snapshot               deltas answered
+//	unknown ─────────────> held at g ─────────────────> held at g + n
+//	   ^                       │
+//	   └──── NEED_SNAPSHOT ────┘
+//
+// A worker that asks twice for the same snapshot in one attempt has no room for
+// the shard: it is refused there for a while and goes to the next in the ranking.
+//
+// # A session's health
+//
+//	         failed, late, or out-hedged 3 times
+//	well ───────────────────────────────────────> sick ──> gone, after a while
+//	  ^                                             │           │
+//	  └────────────── probe answered ───────────────┴───────────┘
+//
+// While a session is sick its shards stay assigned to it and are evaluated by
+// their next owners or here: a blip moves no snapshot. Once it is gone, its
+// shards, and no others, go to the members next in the ranking.
+package fanout

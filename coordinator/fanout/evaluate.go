@@ -1,0 +1,257 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// assignment is the shards that a session is asked for; without one, the own
+// tables are.
+type assignment struct {
+	session *session
+	shards  []uint32
+}
+
+// Evaluate answers every request over all shards, at the tables' generations: the
+// results stand in the order of the requests and belong to the caller. Where a
+// class's groups overflow it asks a second time by itself; such a Result says
+// Normalised, has one group with an empty key, and carries the cluster's Extrema.
+// It errs only if ctx ends, or with ErrDeposed.
+func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
+	start := f.cfg.Clock.Now()
+	plan, standby, err := f.plan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
+	}
+	asks := make([]scan.Ask, len(requests))
+	for i, r := range requests {
+		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose}}
+	}
+	all, err := f.ask(ctx, plan, asks)
+	if err != nil {
+		return nil, f.note(err)
+	}
+	if err := f.askAgain(ctx, plan, asks, all); err != nil {
+		return nil, f.note(err)
+	}
+	f.warm(ctx, standby)
+	results := make([]*scorer.Result, len(all))
+	for i := range all {
+		results[i] = all[i].result
+		for _, p := range all[i].passes {
+			f.cfg.OnTiming(scorer.PluginName(p.Plugin), scorer.ExtensionPointName(p.Point), p.Took)
+		}
+	}
+	f.metrics.duration.Observe(f.cfg.Clock.Since(start).Seconds())
+	return results, nil
+}
+
+// note keeps in mind that the leader is deposed, and names the subject.
+func (f *Fanout) note(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deposed = f.deposed || isDeposed(err)
+	return fmt.Errorf("evaluate: %w", err)
+}
+
+// ask runs one round.
+func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([]merged, error) {
+	r := &round{
+		f: f, ctx: ctx, asks: asks, question: newQuestion(asks),
+		merged:   make([]merged, len(asks)),
+		outcomes: make(chan *attempt, 2*len(plan)),
+	}
+	store := make([]scorer.Result, len(asks))
+	for i := range asks {
+		r.merged[i].result = &store[i]
+		store[i].Reset(asks[i].Class.ID(), asks[i].Options.Candidates)
+	}
+	err := r.run(plan)
+	f.count(&r.tally)
+	return r.merged, err
+}
+
+// askAgain asks for the classes that overflowed, with the extrema of the whole
+// cluster, and puts the answers in their places.
+func (f *Fanout) askAgain(ctx context.Context, plan []assignment, asks []scan.Ask, all []merged) error {
+	var again []scan.Ask
+	var at []int
+	for i := range all {
+		if !all[i].result.Overflow {
+			continue
+		}
+		o := asks[i].Options
+		o.Diagnose, o.Normalise, o.Extrema = false, true, all[i].result.Extrema
+		again, at = append(again, scan.Ask{Class: asks[i].Class, Options: o}), append(at, i)
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	second, err := f.ask(ctx, plan, again)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.stats.SecondRounds++
+	f.mu.Unlock()
+	for i, x := range at {
+		first, r := &all[x], second[i].result
+		r.Normalised, r.Extrema, r.Reasons = true, again[i].Options.Extrema, first.result.Reasons
+		first.result = r
+		for _, p := range second[i].passes {
+			scan.AddPass(&first.passes, p)
+		}
+	}
+	return nil
+}
+
+// merge adds what an attempt found.
+func (r *round) merge(a *attempt) {
+	for i := range a.local {
+		m := &r.merged[a.part.from+i]
+		m.result.Merge(&a.local[i].Result)
+		for _, p := range a.local[i].Passes {
+			scan.AddPass(&m.passes, p)
+		}
+	}
+	for _, p := range a.pieces {
+		for i, result := range p.results {
+			m := &r.merged[p.from+i]
+			m.result.AddProto(result, r.f.tie)
+			for _, t := range result.GetTimings() {
+				scan.AddPass(&m.passes, scan.Pass{
+					Plugin: t.GetPlugin(), Point: t.GetExtensionPoint(), Took: time.Duration(t.GetNanos()),
+					RowsIn: t.GetRowsIn(), RowsOut: t.GetRowsOut(),
+				})
+			}
+		}
+	}
+}
+
+// tie looks up the columns of the tie rule.
+func (f *Fanout) tie(shard, row uint32) (lastDecision, nameHash uint64, name string) {
+	c := f.cfg.Shards.Table(int(shard)).Candidate(row, 0)
+	return c.LastDecision, c.NameHash, c.Name
+}
+
+// check holds an answer against the attempt: every candidate is a node of a shard
+// that was asked for, and no class has more rows than those shards.
+func (r *round) check(a *attempt) error {
+	nodes := 0
+	for _, s := range a.shards {
+		nodes += r.f.cfg.Shards.Table(int(s)).Nodes()
+	}
+	for _, p := range a.pieces {
+		for _, result := range p.results {
+			if int(result.GetRows()) > nodes {
+				return fmt.Errorf("answer of worker %s: class %x has %d rows of %d", a.session.member.ID, result.GetClassId(), result.GetRows(), nodes)
+			}
+			if err := r.checkGroups(a, result); err != nil {
+				return fmt.Errorf("answer of worker %s: class %x: %w", a.session.member.ID, result.GetClassId(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkGroups checks the keys and candidates of one class.
+func (r *round) checkGroups(a *attempt, result *pb.ClassResult) error {
+	for _, g := range result.GetGroups() {
+		if len(g.GetKey()) > scorer.MaxKey {
+			return fmt.Errorf("a key of %d", len(g.GetKey()))
+		}
+		rows := g.GetCandidateRows()
+		for i, shard := range g.GetCandidateShards() {
+			if _, asked := slices.BinarySearch(a.shards, shard); !asked {
+				return fmt.Errorf("candidate of shard %d, which was not asked", shard)
+			}
+			if !r.f.cfg.Shards.Table(int(shard)).HasNode(rows[i]) {
+				return fmt.Errorf("candidate without a node: shard %d row %d", shard, rows[i])
+			}
+		}
+	}
+	return nil
+}
+
+// count adds to the totals.
+func (f *Fanout) count(t *roundTally) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stats.Rounds++
+	f.stats.LocalShards += t.localShards
+	f.stats.Hedges += t.hedges
+	f.metrics.rounds.Inc()
+	f.metrics.localShards.Add(float64(t.localShards))
+	f.metrics.hedges.Add(float64(t.hedges))
+}
+
+// snapshotSent counts a snapshot that a worker has taken.
+func (f *Fanout) snapshotSent() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stats.Snapshots++
+	f.metrics.snapshots.Inc()
+}
+
+// warm brings the shards that sessions are not first for up to date, while the
+// caller goes on.
+func (f *Fanout) warm(ctx context.Context, standby []assignment) {
+	for _, x := range standby {
+		if !x.session.warming.CompareAndSwap(false, true) {
+			continue
+		}
+		f.warmSession(ctx, x)
+	}
+}
+
+// warmSession starts what warm does for one session. Deltas go to all shards, a
+// snapshot to one at a time: it is made here, where tables may be read.
+func (f *Fanout) warmSession(ctx context.Context, x assignment) {
+	j := f.newJob(x.session, x.shards, &question{})
+	snapshots := make(map[uint32][]*pb.LoadSnapshotRequest, 1)
+	j.shards = slices.DeleteFunc(j.shards, func(s shardJob) bool {
+		if s.known {
+			return len(s.deltas) == 0
+		}
+		if len(snapshots) > 0 {
+			return true
+		}
+		snapshots[s.shard] = chunks(f.cfg.Cluster, f.cfg.Term, f.cfg.Shards.Table(int(s.shard)))
+		return false
+	})
+	if len(j.shards) == 0 {
+		x.session.warming.Store(false)
+		return
+	}
+	c := &call{fanout: f, session: x.session, job: j, snap: func(shard uint32) ([]*pb.LoadSnapshotRequest, bool) {
+		list, ok := snapshots[shard]
+		return list, ok
+	}}
+	ctx, cancel := f.detached(ctx, f.cfg.Deadline)
+	f.running.Go(func() {
+		defer cancel()
+		defer x.session.warming.Store(false)
+		if err := c.run(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(3).Info("A worker's standby shards are not up to date", "worker", x.session.member.ID, "err", err)
+		}
+	})
+}
+
+// detached is a context with ctx's values that ends with the Fanout, or after the
+// limit.
+func (f *Fanout) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(f.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,147 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// ErrDeposed means that a worker has seen a leader with a newer term.
+var ErrDeposed = errors.New("deposed: a worker has seen a leader with a newer term")
+
+// What a Config leaves out.
+const (
+	DefaultDeadline   = 2 * time.Second
+	DefaultHedgeAfter = 25 * time.Millisecond
+)
+
+// Shards are the coordinator's own tables. They are only read during Evaluate,
+// which blocks their only writer.
+type Shards interface {
+	// NumShards never changes.
+	NumShards() int
+	// Table is the coordinator's own copy, at the newest generation.
+	Table(shard int) *scorer.Table
+	// Deltas are those after that generation, up to the table's; false: no longer
+	// kept. The messages and the elements of the slice must not change any more,
+	// they may be read after Evaluate has returned.
+	Deltas(shard int, after uint64) ([]*pb.Delta, bool)
+}
+
+// Dial connects to a worker. It should return at once and connect in the
+// background.
+type Dial func(ctx context.Context, m Member) (pb.WorkerServiceClient, io.Closer, error)
+
+// Config is what a Fanout is made of.
+type Config struct {
+	Cluster string
+	// Term is the leader's fencing number.
+	Term   uint64
+	Shards Shards
+	// Replicas is how many workers hold each shard; 0: 1.
+	Replicas int
+	// Dial; nil: Dialer without TLS, for workers on loopback.
+	Dial Dial
+	// Deadline is how long a worker may take beyond what its work is expected to
+	// take, before its shards are evaluated here; 0: DefaultDeadline.
+	Deadline time.Duration
+	// HedgeAfter is how long, beyond what is expected, a shard's next owners wait
+	// for the first; 0: DefaultHedgeAfter. Without a second replica nobody is asked.
+	HedgeAfter time.Duration
+	// LocalCores is on how many cores the coordinator evaluates by itself; 0: all.
+	LocalCores int
+	// OnTiming is told, once for each class, plugin and extension point of an
+	// Evaluate, what the plugin took over all shards; nil: nobody. It is called on
+	// the goroutine of Evaluate.
+	OnTiming func(plugin, point string, d time.Duration)
+	// Clock runs deadlines and measures; nil: the real one.
+	Clock clock.Clock
+	// Registerer takes the metrics; nil: they are kept nowhere.
+	Registerer prometheus.Registerer
+}
+
+// withDefaults fills in what c leaves out.
+func (c Config) withDefaults() Config {
+	c.Replicas = max(c.Replicas, 1)
+	if c.Dial == nil {
+		c.Dial = Dialer()
+	}
+	if c.Deadline <= 0 {
+		c.Deadline = DefaultDeadline
+	}
+	if c.HedgeAfter <= 0 {
+		c.HedgeAfter = DefaultHedgeAfter
+	}
+	if c.OnTiming == nil {
+		c.OnTiming = func(string, string, time.Duration) {}
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return c
+}
+
+// Request asks for one class. Its class stands once in an Evaluate.
+type Request struct {
+	Class *scorer.Class
+	// Candidates is how many a group offers at the most, 1 to 65536.
+	Candidates int
+	// Diagnose also counts the reasons of the rows that were refused.
+	Diagnose bool
+}
+
+// Stats are totals since New.
+type Stats struct {
+	// Rounds to the workers and the own tables, second ones included.
+	Rounds uint64
+	// SecondRounds are those for classes whose groups overflowed.
+	SecondRounds uint64
+	// LocalShards counts shards evaluated on the coordinator's own tables.
+	LocalShards uint64
+	// Hedges are attempts at a shard's next owners because the first was slow.
+	Hedges uint64
+	// Snapshots sent.
+	Snapshots uint64
+}
+
+// Fanout asks the workers on behalf of one leader's term. Evaluate and Close
+// belong to the goroutine that writes the tables; everything else may be called
+// by any.
+type Fanout struct {
+	cfg     Config
+	pool    *scan.Pool
+	metrics *metrics
+
+	// ctx ends with Close, and with it all that Evaluate left under way; running
+	// counts that.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	wanted   []Member // by SetMembers, not yet taken over
+	changed  bool     // wanted is new
+	remap    bool     // owners have to be given out again
+	sessions []*session
+	owners   [][]int // per shard, indices of sessions
+	stats    Stats
+	deposed  bool
+}
+
+// New makes a Fanout without workers: until SetMembers names some, all is
+// evaluated here.
+func New(cfg Config) *Fanout {
+	cfg = cfg.withDefaults()
+	f := &Fanout{cfg: cfg, pool: scan.NewPool(cfg.LocalCores, cfg.Clock), metrics: newMetrics(cfg.Registerer), remap: true}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}

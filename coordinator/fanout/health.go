@@ -1,0 +1,120 @@
+package fanout
+
+import "time"
+
+// The pace of health.
+const (
+	minProbeAfter = 100 * time.Millisecond
+	maxProbeAfter = 10 * time.Second
+	// goneAfter is how long a session is sick before its shards go to others. Until
+	// then evaluating them here costs less than moving them.
+	goneAfter = 3 * time.Second
+	// maxLostHedges is how many times in a row a session may be slower than a
+	// shard's next owners.
+	maxLostHedges = 3
+)
+
+// health is whether a session may be asked. Time is passed in.
+type health struct {
+	sick       bool
+	since      time.Time // sick since
+	probeAt    time.Time // not before
+	probeAfter time.Duration
+	probing    bool
+	lostHedges int
+}
+
+// fail notes a failure, of a request or of a probe.
+func (h *health) fail(now time.Time) {
+	if !h.sick {
+		h.sick, h.since, h.probeAfter = true, now, minProbeAfter
+	} else if h.probing {
+		h.probeAfter = min(2*h.probeAfter, maxProbeAfter)
+	}
+	h.probing = false
+	h.lostHedges = 0
+	h.probeAt = now.Add(h.probeAfter)
+}
+
+// answer notes an answer, which counts only while the session is well: one that
+// was late enough to make it sick has to pass a probe first.
+func (h *health) answer() { h.lostHedges = 0 }
+
+// recover notes that a probe was answered.
+func (h *health) recover() { *h = health{} }
+
+// loseHedge notes that the next owners were faster.
+func (h *health) loseHedge(now time.Time) {
+	h.lostHedges++
+	if h.lostHedges >= maxLostHedges {
+		h.fail(now)
+	}
+}
+
+// startProbe says whether it is time for a probe, and then that it is under way.
+func (h *health) startProbe(now time.Time) bool {
+	if !h.sick || h.probing || now.Before(h.probeAt) {
+		return false
+	}
+	h.probing = true
+	return true
+}
+
+// gone says that others should have its shards.
+func (h *health) gone(now time.Time) bool { return h.sick && now.Sub(h.since) >= goneAfter }
+
+// pace is how fast a session answers.
+type pace struct {
+	// nanosPerRow is a moving average, for one row and one class.
+	nanosPerRow float64
+}
+
+// What a pace starts from and never falls below, and how heavy a new
+// observation weighs.
+const (
+	firstNanosPerRow = 100
+	leastNanosPerRow = 20
+	newPaceWeight    = 0.2
+	// minPacedRows is the least work from which a pace can be told.
+	minPacedRows = 4096
+	// nanosPerSnapshotRow is generous: encode, send, decode, index.
+	nanosPerSnapshotRow = 50_000
+)
+
+// observe notes how long that many row evaluations took.
+func (p *pace) observe(rows int, took time.Duration) {
+	if rows < minPacedRows || took <= 0 {
+		return
+	}
+	now := max(float64(took)/float64(rows), leastNanosPerRow)
+	if p.nanosPerRow == 0 {
+		p.nanosPerRow = now
+		return
+	}
+	p.nanosPerRow += newPaceWeight * (now - p.nanosPerRow)
+}
+
+// expect is how long that many row evaluations will take.
+func (p *pace) expect(rows int) time.Duration {
+	per := p.nanosPerRow
+	if per == 0 {
+		per = firstNanosPerRow
+	}
+	return time.Duration(per * float64(rows))
+}
+
+// patience is how long to wait for a part.
+type patience struct {
+	hedge    time.Duration // then the next owners are asked too
+	deadline time.Duration // then it is evaluated here
+}
+
+// patienceFor is what a part with that much to do deserves: the configured times
+// and a multiple of what is to be expected.
+func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience {
+	loading := time.Duration(snapshotRows) * nanosPerSnapshotRow
+	return patience{
+		hedge:    cfg.HedgeAfter + 3*expected + loading,
+		deadline: cfg.Deadline + 10*expected + 2*loading,
+	}
+}

@@ -1,0 +1,217 @@
+package fanout
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// How messages are kept below MaxMessageBytes. Requests are filled up to a sum of
+// estimates that leaves room for what the estimates miss; a message that is too
+// large all the same is refused by gRPC, and the request is then halved.
+const (
+	deltaBudget  = 2 << 20 // of one request
+	queryBudget  = 1 << 20 // of one request
+	answerBudget = 3 << 20 // of one response, estimated
+	chunkBudget  = 1 << 20 // of one chunk of a snapshot
+	// snapshotOver is the size of a shard's deltas from which a snapshot is sent
+	// instead.
+	snapshotOver = 1 << 20
+)
+
+// shardJob is one shard of a job.
+type shardJob struct {
+	shard uint32
+	// base is what the worker is known to have; without it, it gets a snapshot.
+	base  uint64
+	known bool
+	// target is the generation to answer at.
+	target uint64
+	// deltas lead from base to target.
+	deltas []*pb.Delta
+	bytes  int // of the deltas, estimated
+	rows   int
+}
+
+// reach notes that the worker is at the target now.
+func (j *shardJob) reach() {
+	j.base, j.known, j.deltas, j.bytes = j.target, true, nil, 0
+}
+
+// job is what an attempt asks of a session. It is prepared while the tables may
+// be read, and carried out without them.
+type job struct {
+	cluster string
+	term    uint64
+	shards  []shardJob
+	ask     *question
+}
+
+// question is what a round asks of everybody: shared, and not changed. Without
+// classes it only brings shards up to date.
+type question struct {
+	classes []*pb.ClassRequest
+	queries []*pb.Query // of the class with the same index
+}
+
+// newQuestion makes the question of a round.
+func newQuestion(asks []scan.Ask) *question {
+	q := &question{classes: make([]*pb.ClassRequest, len(asks)), queries: make([]*pb.Query, len(asks))}
+	store := make([]pb.ClassRequest, len(asks))
+	for i := range asks {
+		c := &store[i]
+		c.ClassId = asks[i].Class.ID()
+		c.Candidates = uint32(asks[i].Options.Candidates)
+		c.Diagnose = asks[i].Options.Diagnose
+		c.Normalise = asks[i].Options.Normalise
+		c.Extrema = asks[i].Options.Extrema
+		q.classes[i], q.queries[i] = c, asks[i].Class.Query()
+	}
+	return q
+}
+
+// newJob prepares a job for shards, in ascending order.
+func (f *Fanout) newJob(s *session, shards []uint32, q *question) *job {
+	j := &job{cluster: f.cfg.Cluster, term: f.cfg.Term, ask: q, shards: make([]shardJob, len(shards))}
+	for i, shard := range shards {
+		j.shards[i] = f.newShardJob(s, shard)
+	}
+	return j
+}
+
+// newShardJob finds what a session lacks of a shard.
+func (f *Fanout) newShardJob(s *session, shard uint32) shardJob {
+	table := f.cfg.Shards.Table(int(shard))
+	j := shardJob{shard: shard, target: table.Generation(), rows: table.Rows()}
+	base, known := s.generation(shard)
+	if !known {
+		return j
+	}
+	if base == j.target {
+		j.base, j.known = base, true
+		return j
+	}
+	deltas, kept := f.cfg.Shards.Deltas(int(shard), base)
+	if !kept || uint64(len(deltas)) != j.target-base {
+		return j
+	}
+	bytes := 0
+	for _, d := range deltas {
+		bytes += deltaBytes(d)
+		if bytes > snapshotOver {
+			return j
+		}
+	}
+	j.base, j.known, j.deltas, j.bytes = base, true, deltas, bytes
+	return j
+}
+
+// snapshotRows is how many rows the job's snapshots hold.
+func (j *job) snapshotRows() int {
+	rows := 0
+	for i := range j.shards {
+		if !j.shards[i].known {
+			rows += j.shards[i].rows
+		}
+	}
+	return rows
+}
+
+// work is how many row evaluations the job asks for.
+func (j *job) work() int {
+	rows := 0
+	for i := range j.shards {
+		rows += j.shards[i].rows
+	}
+	return rows * len(j.ask.classes)
+}
+
+// deltaBytes is about the size of a delta on the wire; it does not fall short.
+// The frequent kinds are not measured but bounded.
+func deltaBytes(d *pb.Delta) int {
+	const usageBytes = 96
+	var use *pb.PodUsage
+	switch c := d.GetChange().(type) {
+	case *pb.Delta_AddPod:
+		use = c.AddPod
+	case *pb.Delta_RemovePod:
+		use = c.RemovePod
+	default:
+		return proto.Size(d) + 8
+	}
+	n := usageBytes
+	for _, s := range use.GetRequests().GetScalars() {
+		n += len(s.GetName()) + 20
+	}
+	for _, p := range use.GetHostPorts() {
+		n += len(p.GetIp()) + 20
+	}
+	return n
+}
+
+// groups cuts the job's shards so that the deltas of each group fit a request.
+func (j *job) groups() [][]*shardJob {
+	var out [][]*shardJob
+	var group []*shardJob
+	bytes := 0
+	for i := range j.shards {
+		s := &j.shards[i]
+		if len(group) > 0 && bytes+s.bytes > deltaBudget {
+			out, group, bytes = append(out, group), nil, 0
+		}
+		group = append(group, s)
+		bytes += s.bytes
+	}
+	if len(group) > 0 {
+		out = append(out, group)
+	}
+	return out
+}
+
+// until is the end of the longest run of classes from the given one on whose
+// definitions fit a request and whose answers should fit a response. new says
+// whether a class has to be defined.
+func (q *question) until(from int, rows int, new func(class uint64) bool) int {
+	queries, answers := 0, 0
+	to := from
+	for ; to < len(q.classes); to++ {
+		c := q.classes[to]
+		if new(c.GetClassId()) {
+			queries += proto.Size(q.queries[to])
+		}
+		answers += answerBytes(c, rows)
+		if to > from && (queries > queryBudget || answers > answerBudget) {
+			return to
+		}
+	}
+	return to
+}
+
+// answerBytes is what the answer for one class should take: a few full groups,
+// and the reasons.
+func answerBytes(c *pb.ClassRequest, rows int) int {
+	const candidateBytes, fixed, fullGroups = 12, 512, 3
+	return fixed + candidateBytes*min(rows, fullGroups*int(c.GetCandidates()))
+}
+
+// chunks cuts a table into the messages of a snapshot stream.
+func chunks(cluster string, term uint64, t *scorer.Table) []*pb.LoadSnapshotRequest {
+	chunk := &pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{
+		Cluster: cluster, Term: term, Shard: t.Shard(), Generation: t.Generation(),
+	}}
+	out := []*pb.LoadSnapshotRequest{chunk}
+	bytes := 0
+	t.Snapshot(func(row *pb.SnapshotRow) bool {
+		size := proto.Size(row) + 8
+		if bytes > 0 && bytes+size > chunkBudget {
+			chunk, bytes = &pb.LoadSnapshotRequest{}, 0
+			out = append(out, chunk)
+		}
+		chunk.Rows = append(chunk.Rows, row)
+		bytes += size
+		return true
+	})
+	return out
+}

@@ -1,0 +1,262 @@
+package fanout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// isDeposed says whether an error means that there is a newer leader.
+func isDeposed(err error) bool { return errors.Is(err, ErrDeposed) }
+
+// SetMembers names the live workers. It takes effect at the next Evaluate.
+func (f *Fanout) SetMembers(members []Member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted, f.changed = slices.Clone(members), true
+}
+
+// plan says which shards are asked of whom, and which sessions keep copies of
+// shards that others are first for.
+func (f *Fanout) plan(ctx context.Context) (primaries, standby []assignment, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deposed {
+		return nil, nil, ErrDeposed
+	}
+	now := f.cfg.Clock.Now()
+	f.takeMembers(ctx)
+	f.probeSick(ctx, now)
+	f.giveOut(now)
+	primaries, standby = f.assignments()
+	return primaries, standby, nil
+}
+
+// takeMembers opens sessions with new members and closes those of departed ones.
+// The caller holds f.mu.
+func (f *Fanout) takeMembers(ctx context.Context) {
+	if !f.changed {
+		return
+	}
+	f.changed, f.remap = false, true
+	logger := klog.FromContext(ctx)
+	var kept []*session
+	for _, s := range f.sessions {
+		if slices.Contains(f.wanted, s.member) {
+			kept = append(kept, s)
+			continue
+		}
+		logger.V(1).Info("Worker left", "worker", s.member.ID)
+		if err := s.close(); err != nil {
+			logger.Error(err, "Close connection", "worker", s.member.ID)
+		}
+	}
+	for _, m := range f.wanted {
+		if slices.ContainsFunc(kept, func(s *session) bool { return s.member == m }) {
+			continue
+		}
+		s, err := newSession(ctx, f.cfg.Dial, m)
+		if err != nil {
+			logger.Error(err, "A worker can not be used", "worker", m.ID)
+			continue
+		}
+		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores)
+		kept = append(kept, s)
+	}
+	slices.SortFunc(kept, func(a, b *session) int { return cmp.Compare(a.member.ID, b.member.ID) })
+	f.sessions = kept
+	f.metrics.workers.Set(float64(len(kept)))
+}
+
+// probeSick asks sick sessions, in the background, whether they are well again.
+// The caller holds f.mu.
+func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
+	for _, s := range f.sessions {
+		due := false
+		s.withHealth(func(h *health) { due = h.startProbe(now) })
+		if !due {
+			continue
+		}
+		ctx, cancel := f.detached(ctx, f.cfg.Deadline)
+		f.running.Go(func() {
+			defer cancel()
+			f.probed(ctx, s, s.probe(ctx, f.cfg.Cluster, f.cfg.Term))
+		})
+	}
+}
+
+// probed takes in what came of a probe.
+func (f *Fanout) probed(ctx context.Context, s *session, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.cfg.Clock.Now()
+	if status.Code(err) == codes.FailedPrecondition {
+		f.deposed = true
+	}
+	s.withHealth(func(h *health) {
+		if err != nil {
+			h.fail(now)
+		} else {
+			h.recover()
+		}
+	})
+	if err == nil {
+		klog.FromContext(ctx).V(1).Info("Worker answers again", "worker", s.member.ID)
+	}
+}
+
+// giveOut gives the shards to the sessions that are not gone, if that has
+// changed. The caller holds f.mu.
+func (f *Fanout) giveOut(now time.Time) {
+	for _, s := range f.sessions {
+		if gone := s.gone(now); gone != s.mappedOut {
+			s.mappedOut, f.remap = gone, true
+		}
+		if s.refusalsChanged(now) {
+			f.remap = true
+		}
+	}
+	if !f.remap {
+		return
+	}
+	f.remap = false
+	var members []Member
+	var index []int
+	for i, s := range f.sessions {
+		if !s.mappedOut {
+			members, index = append(members, s.member), append(index, i)
+		}
+	}
+	f.owners = owners(f.cfg.Shards.NumShards(), f.cfg.Replicas, members, func(shard uint32, m int) bool {
+		return f.sessions[index[m]].refuses(shard)
+	})
+	for _, list := range f.owners {
+		for i := range list {
+			list[i] = index[list[i]]
+		}
+	}
+}
+
+// assignments lists, for each session, the shards it is asked for and those it
+// stands by for; shards without a session that is well are for the own tables. The
+// caller holds f.mu.
+func (f *Fanout) assignments() (primaries, standby []assignment) {
+	first := make([]assignment, len(f.sessions)+1)
+	second := make([]assignment, len(f.sessions))
+	here := len(f.sessions)
+	well := make([]bool, len(f.sessions))
+	for i, s := range f.sessions {
+		first[i].session, second[i].session, well[i] = s, s, s.well()
+	}
+	for shard, list := range f.owners {
+		to := here
+		for _, i := range list {
+			if !well[i] {
+				continue
+			}
+			if to == here {
+				to = i
+				continue
+			}
+			second[i].shards = append(second[i].shards, uint32(shard))
+		}
+		first[to].shards = append(first[to].shards, uint32(shard))
+	}
+	empty := func(a assignment) bool { return len(a.shards) == 0 }
+	return slices.DeleteFunc(first, empty), slices.DeleteFunc(second, empty)
+}
+
+// nextOwners shares out shards that a session does not answer for: each goes to
+// its first other owner that is well, or to the own tables.
+func (f *Fanout) nextOwners(not *session, shards []uint32) []assignment {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []assignment
+	for _, shard := range shards {
+		s := f.nextOwner(not, shard)
+		i := slices.IndexFunc(out, func(a assignment) bool { return a.session == s })
+		if i < 0 {
+			i, out = len(out), append(out, assignment{session: s})
+		}
+		out[i].shards = append(out[i].shards, shard)
+	}
+	return out
+}
+
+// backed says whether another session owns any of the shards.
+func (f *Fanout) backed(not *session, shards []uint32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(shards, func(shard uint32) bool { return f.nextOwner(not, shard) != nil })
+}
+
+// nextOwner is the first owner of a shard that is well and is not that session;
+// nil: none. The caller holds f.mu.
+func (f *Fanout) nextOwner(not *session, shard uint32) *session {
+	for _, i := range f.owners[shard] {
+		if s := f.sessions[i]; s != not && s.well() {
+			return s
+		}
+	}
+	return nil
+}
+
+// Workers describes the members, sorted by id.
+func (f *Fanout) Workers() []*pb.WorkerStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := make([]uint32, len(f.sessions))
+	for _, list := range f.owners {
+		if len(list) > 0 {
+			first[list[0]]++
+		}
+	}
+	out := make([]*pb.WorkerStatus, len(f.sessions))
+	for i, s := range f.sessions {
+		out[i] = s.status(first[i])
+	}
+	return out
+}
+
+// ShardOwners names, for each shard, the workers that hold it, first to last; none:
+// the coordinator does.
+func (f *Fanout) ShardOwners() [][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([][]string, f.cfg.Shards.NumShards())
+	for shard, list := range f.owners {
+		for _, i := range list {
+			out[shard] = append(out[shard], f.sessions[i].member.ID)
+		}
+	}
+	return out
+}
+
+// Stats are the totals so far.
+func (f *Fanout) Stats() Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
+}
+
+// Close ends what is under way and closes the connections. Nothing may be called
+// afterwards but Workers, ShardOwners and Stats.
+func (f *Fanout) Close() {
+	f.cancel()
+	f.mu.Lock()
+	sessions := f.sessions
+	f.mu.Unlock()
+	for _, s := range sessions {
+		// It ends either way, and nobody is left to care how.
+		_ = s.close()
+	}
+	f.running.Wait()
+}

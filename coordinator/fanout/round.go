@@ -1,0 +1,414 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/internal/scan"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// round asks one question of all shards. It belongs to the goroutine of Evaluate;
+// the attempts' goroutines reach it by outcomes and by reading only.
+type round struct {
+	f        *Fanout
+	ctx      context.Context
+	asks     []scan.Ask
+	question *question
+	merged   []merged // one an ask
+	tally    roundTally
+
+	open     int // parts that are not settled
+	parts    []*part
+	outcomes chan *attempt
+	hedge    clock.Timer // nil: nobody to hedge with
+	deadline clock.Timer // nil before the first remote attempt
+	patience patience
+
+	// gate lets attempts read the tables until closed; readers are those that do.
+	gate    sync.Mutex
+	closed  bool
+	readers sync.WaitGroup
+}
+
+// merged is what one class has come to so far.
+type merged struct {
+	result *scorer.Result
+	passes []scan.Pass
+}
+
+// roundTally is what a round adds to Stats.
+type roundTally struct {
+	localShards, hedges uint64
+}
+
+// part is a set of shards whose answer comes from one primary or from its backups.
+type part struct {
+	shards   []uint32
+	from, to int // classes
+	tracker  tracker
+	primary  *attempt
+	backups  []*attempt
+}
+
+// attempt is one try at some shards. What it found is read once it has come back
+// by round.outcomes.
+type attempt struct {
+	part   *part
+	backup int // index among the part's backups; -1: it is the primary
+	shards []uint32
+	// session is nil for an attempt on the own tables.
+	session *session
+	cancel  context.CancelFunc
+	dropped bool // its outcome does not count any more
+
+	err    error
+	pieces []piece
+	gaps   []gap
+	local  []scan.Answer // of the classes from part.from on
+}
+
+// run starts an attempt at every part and merges until all parts are settled.
+func (r *round) run(plan []assignment) error {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer r.close(cancel)
+	r.ctx = ctx
+	remote := 0
+	for i := range plan {
+		r.addPart(plan[i].session, plan[i].shards, 0, len(r.asks))
+		if plan[i].session != nil {
+			remote++
+		}
+	}
+	jobs := r.prepare()
+	r.startTimers(remote)
+	for i, p := range r.parts {
+		r.start(p.primary, jobs[i])
+	}
+	for r.open > 0 {
+		if err := r.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPart adds a part whose primary is the session, or the own tables.
+func (r *round) addPart(s *session, shards []uint32, from, to int) *part {
+	p := &part{shards: shards, from: from, to: to}
+	p.primary = &attempt{part: p, backup: -1, shards: shards, session: s}
+	r.parts = append(r.parts, p)
+	r.open++
+	return p
+}
+
+// prepare makes the jobs of the primaries; nil for the own tables. It also finds
+// how patient to be.
+func (r *round) prepare() []*job {
+	jobs := make([]*job, len(r.parts))
+	for i, p := range r.parts {
+		s := p.primary.session
+		if s == nil {
+			continue
+		}
+		jobs[i] = r.f.newJob(s, p.shards, r.question)
+		w := patienceFor(&r.f.cfg, s.expect(jobs[i].work()), jobs[i].snapshotRows())
+		r.patience.hedge = max(r.patience.hedge, w.hedge)
+		r.patience.deadline = max(r.patience.deadline, w.deadline)
+	}
+	return jobs
+}
+
+// startTimers starts the clocks before any worker is asked.
+func (r *round) startTimers(remote int) {
+	if remote == 0 {
+		return
+	}
+	r.deadline = r.f.cfg.Clock.NewTimer(r.patience.deadline)
+	if r.f.cfg.Replicas > 1 && remote > 1 {
+		r.hedge = r.f.cfg.Clock.NewTimer(r.patience.hedge)
+	}
+}
+
+// close stops what is still under way and waits until nobody reads the tables.
+func (r *round) close(cancel context.CancelFunc) {
+	cancel()
+	for _, t := range []clock.Timer{r.hedge, r.deadline} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	r.gate.Lock()
+	r.closed = true
+	r.gate.Unlock()
+	r.readers.Wait()
+}
+
+// reading runs fn unless the round is closed. While fn runs the tables do not
+// change.
+func (r *round) reading(fn func()) bool {
+	r.gate.Lock()
+	if r.closed {
+		r.gate.Unlock()
+		return false
+	}
+	r.readers.Add(1)
+	r.gate.Unlock()
+	defer r.readers.Done()
+	fn()
+	return true
+}
+
+// start runs an attempt on a goroutine of its own. j is its job if it has a
+// session.
+func (r *round) start(a *attempt, j *job) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	a.cancel = cancel
+	if a.session == nil {
+		r.tally.localShards += uint64(len(a.shards))
+	}
+	r.f.running.Go(func() {
+		defer cancel()
+		if a.session == nil {
+			r.evaluateHere(ctx, a)
+		} else {
+			r.askSession(ctx, a, j)
+		}
+		select {
+		case r.outcomes <- a:
+		case <-r.ctx.Done():
+		}
+	})
+}
+
+// askSession carries an attempt's job out.
+func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
+	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot}
+	a.err = c.run(ctx)
+	a.pieces, a.gaps = c.pieces, c.gaps
+	if a.err == nil {
+		r.f.metrics.requests.WithLabelValues("answered").Inc()
+	}
+}
+
+// snapshot is the round's snapshotter.
+func (r *round) snapshot(shard uint32) (list []*pb.LoadSnapshotRequest, ok bool) {
+	ok = r.reading(func() {
+		list = chunks(r.f.cfg.Cluster, r.f.cfg.Term, r.f.cfg.Shards.Table(int(shard)))
+	})
+	return list, ok
+}
+
+// evaluateHere evaluates an attempt's shards on the coordinator's own tables.
+func (r *round) evaluateHere(ctx context.Context, a *attempt) {
+	asks := r.asks[a.part.from:a.part.to]
+	a.local = make([]scan.Answer, len(asks))
+	open := r.reading(func() {
+		tables := make([]*scorer.Table, len(a.shards))
+		for i, s := range a.shards {
+			tables[i] = r.f.cfg.Shards.Table(int(s))
+		}
+		a.err = r.f.pool.Run(ctx, tables, asks, a.local)
+	})
+	if !open {
+		a.err = errRoundOver
+	}
+}
+
+// wait takes in the next thing that happens.
+func (r *round) wait() error {
+	var hedge, deadline <-chan time.Time
+	if r.hedge != nil {
+		hedge = r.hedge.C()
+	}
+	if r.deadline != nil {
+		deadline = r.deadline.C()
+	}
+	select {
+	case a := <-r.outcomes:
+		return r.outcome(a)
+	case <-hedge:
+		r.hedge = nil
+		r.hedgeSlow()
+	case <-deadline:
+		r.deadline = nil
+		r.giveUpLate()
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// outcome takes in an attempt that has come back.
+func (r *round) outcome(a *attempt) error {
+	if a.dropped {
+		return nil
+	}
+	if a.err == nil && a.session != nil {
+		a.err = r.check(a)
+	}
+	if a.err != nil {
+		return r.failure(a)
+	}
+	if a.session != nil {
+		a.session.withHealth(func(h *health) { h.answer() })
+	}
+	a.set(answered)
+	return r.advance(a.part)
+}
+
+// set notes how far an attempt is.
+func (a *attempt) set(s standing) {
+	if a.backup < 0 {
+		a.part.tracker.primary = s
+	} else {
+		a.part.tracker.backups[a.backup] = s
+	}
+}
+
+// failure takes in an attempt without an answer: the round is over if the leader
+// is, else others try.
+func (r *round) failure(a *attempt) error {
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	if status.Code(a.err) == codes.FailedPrecondition {
+		return fmt.Errorf("%w: worker %s: %w", ErrDeposed, a.session.member.ID, a.err)
+	}
+	if a.session == nil {
+		return fmt.Errorf("evaluate shards %v here: %w", a.shards, a.err)
+	}
+	r.f.metrics.requests.WithLabelValues("failed").Inc()
+	klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere", "worker", a.session.member.ID, "shards", a.shards)
+	a.session.failed(r.f.cfg.Clock.Now())
+	a.set(failed)
+	if a.backup >= 0 {
+		r.replace(a)
+		return nil
+	}
+	return r.advance(a.part)
+}
+
+// replace has the own tables do what a backup did not.
+func (r *round) replace(a *attempt) {
+	local := &attempt{part: a.part, backup: a.backup, shards: a.shards}
+	a.part.backups[a.backup] = local
+	a.part.tracker.backups[a.backup] = running
+	r.start(local, nil)
+}
+
+// advance does what the part needs next.
+func (r *round) advance(p *part) error {
+	switch p.tracker.next() {
+	case startBackups:
+		r.startBackups(p)
+	case usePrimary:
+		r.settle(p, p.primary)
+		r.drop(p.backups...)
+	case useBackups:
+		r.settle(p, p.backups...)
+		if p.tracker.primary == running {
+			now := r.f.cfg.Clock.Now()
+			p.primary.session.withHealth(func(h *health) { h.loseHedge(now) })
+		}
+		r.drop(p.primary)
+	}
+	return nil
+}
+
+// settle merges the attempts that count for the part.
+func (r *round) settle(p *part, from ...*attempt) {
+	r.open--
+	for _, a := range from {
+		r.merge(a)
+		for _, g := range a.gaps {
+			r.start(r.addPart(nil, g.shards, g.from, g.to).primary, nil)
+		}
+	}
+}
+
+// drop ends attempts that do not count.
+func (r *round) drop(attempts ...*attempt) {
+	for _, a := range attempts {
+		a.dropped = true
+		if a.cancel != nil {
+			a.cancel()
+		}
+	}
+}
+
+// startBackups shares a part out among the next owners of its shards.
+func (r *round) startBackups(p *part) {
+	for _, x := range r.f.nextOwners(p.primary.session, p.shards) {
+		b := &attempt{part: p, backup: len(p.backups), shards: x.shards, session: x.session}
+		p.backups = append(p.backups, b)
+		p.tracker.backups = append(p.tracker.backups, running)
+	}
+	for _, b := range p.backups {
+		var j *job
+		if b.session != nil {
+			j = r.f.newJob(b.session, b.shards, r.question)
+		}
+		r.start(b, j)
+	}
+}
+
+// hedgeSlow has the next owners asked for every part that is still open and that
+// has any.
+func (r *round) hedgeSlow() {
+	for _, p := range r.parts {
+		if p.primary.session == nil || !p.tracker.hedge() || !r.f.backed(p.primary.session, p.shards) {
+			continue
+		}
+		r.tally.hedges++
+		r.startBackups(p)
+	}
+}
+
+// giveUpLate has the own tables answer for every attempt that is still under way.
+func (r *round) giveUpLate() {
+	for _, p := range r.parts {
+		if p.tracker.settled {
+			continue
+		}
+		if p.primary.session != nil && p.tracker.primary == running {
+			r.late(p.primary)
+			p.tracker.primary = failed
+		}
+		for _, b := range p.backups {
+			if b.session != nil && p.tracker.backups[b.backup] == running {
+				r.late(b)
+				r.replace(b)
+			}
+		}
+		if len(p.backups) == 0 && p.primary.session != nil {
+			r.startLocalBackup(p)
+		}
+	}
+}
+
+// late drops an attempt for which the round waited long enough.
+func (r *round) late(a *attempt) {
+	r.drop(a)
+	r.f.metrics.requests.WithLabelValues("late").Inc()
+	a.session.failed(r.f.cfg.Clock.Now())
+	klog.FromContext(r.ctx).Error(errLate, "A worker is late, its shards are evaluated here", "worker", a.session.member.ID, "shards", a.shards)
+}
+
+var errLate = errors.New("no answer before the deadline")
+
+// startLocalBackup has the own tables answer for a whole part.
+func (r *round) startLocalBackup(p *part) {
+	p.backups = []*attempt{{part: p, backup: 0, shards: p.shards}}
+	p.tracker.backups = []standing{running}
+	r.start(p.backups[0], nil)
+}

@@ -1,0 +1,58 @@
+package fanout
+
+// standing is how far an attempt is.
+type standing int
+
+const (
+	running standing = iota
+	answered
+	failed
+)
+
+// step is what a part needs next.
+type step int
+
+const (
+	wait step = iota
+	startBackups
+	usePrimary
+	useBackups
+)
+
+// tracker decides when a part has its answer and what to start until then. It is
+// pure: what happens is passed in, what to do comes out.
+type tracker struct {
+	primary standing
+	// backups share the part's shards out among them; none before they started.
+	backups []standing
+	settled bool
+}
+
+// next is called after every change. usePrimary and useBackups come once.
+func (t *tracker) next() step {
+	switch {
+	case t.settled:
+		return wait
+	case t.primary == answered:
+		t.settled = true
+		return usePrimary
+	case len(t.backups) > 0 && t.allBackupsAnswered():
+		t.settled = true
+		return useBackups
+	case t.primary == failed && len(t.backups) == 0:
+		return startBackups
+	}
+	return wait
+}
+
+// hedge says whether backups should start although the primary may still answer.
+func (t *tracker) hedge() bool { return !t.settled && len(t.backups) == 0 }
+
+func (t *tracker) allBackupsAnswered() bool {
+	for _, b := range t.backups {
+		if b != answered {
+			return false
+		}
+	}
+	return true
+}
