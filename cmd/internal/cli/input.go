@@ -1,15 +1,231 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/shardsched/shardsched/cmd/internal/manifest"
+	"github.com/shardsched/shardsched/cmd/internal/openb"
+	"github.com/shardsched/shardsched/cmd/internal/workload"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // Input is what files stand for, in the order in which it was written: objects
 // as they are, workloads as the pods that their controllers would make.
+// Everything in it is defaulted and valid.
 type Input struct {
 	Namespaces []*v1.Namespace
 	Nodes      []*v1.Node
-	// Pods have their priority resolved and, where the file gave none, a UID made
-	// from namespace and name.
+	// Pods have their priority resolved.
 	Pods []*v1.Pod
+}
+
+// inputRequest says what to read.
+type inputRequest struct {
+	Paths       []string
+	Namespace   string
+	SkipInvalid bool
+	// Nodes are the nodes that DaemonSets run on beside the input's own; asked for
+	// only where there is a DaemonSet. Nil: none.
+	Nodes func() ([]*v1.Node, error)
+	// AssignUIDs gives pods without a UID one made from their names, as a
+	// simulation needs; else whoever keeps them does.
+	AssignUIDs bool
+	// Demo adds the openb-shaped cluster, shuffled by Seed.
+	Demo bool
+	Seed uint64
+}
+
+// readInput reads and checks everything before it returns anything. Warnings
+// and a note on what was skipped go to s.Err.
+func readInput(s Streams, q inputRequest) (*Input, error) {
+	report := &manifest.Report{SkipInvalid: q.SkipInvalid, Warn: func(err error) { fmt.Fprintf(s.Err, "warning: %v\n", err) }}
+	set, err := manifest.Read(q.Paths, manifest.Options{Stdin: s.In, Namespace: q.Namespace}, report)
+	if err != nil {
+		return nil, err
+	}
+	b := &inputBuilder{report: report, pods: map[string]string{}}
+	b.look(set.Objects)
+	nodes := b.input.Nodes
+	if b.daemons && q.Nodes != nil {
+		more, err := q.Nodes()
+		if err != nil {
+			return nil, err
+		}
+		nodes = joinNodes(nodes, more)
+	}
+	b.expand(nodes)
+	if err := report.Err(); err != nil {
+		return nil, err
+	}
+	if note := set.Note(); note != "" {
+		fmt.Fprintln(s.Err, note)
+	}
+	if q.Demo {
+		demoNodes, demoPods := openb.Objects(openb.Demo(q.Seed))
+		b.input.Nodes = append(b.input.Nodes, demoNodes...)
+		b.input.Pods = append(b.input.Pods, demoPods...)
+	}
+	if q.AssignUIDs {
+		assignUIDs(b.input.Pods)
+	}
+	return &b.input, nil
+}
+
+func assignUIDs(pods []*v1.Pod) {
+	for _, p := range pods {
+		if p.UID == "" {
+			p.UID = workload.UID("Pod", p.Namespace, p.Name)
+		}
+	}
+}
+
+// joinNodes takes the input's word where both have a node.
+func joinNodes(input, others []*v1.Node) []*v1.Node {
+	named := map[string]bool{}
+	for _, n := range input {
+		named[n.Name] = true
+	}
+	joined := input[:len(input):len(input)]
+	for _, n := range others {
+		if !named[n.Name] {
+			joined = append(joined, n)
+		}
+	}
+	return joined
+}
+
+type inputBuilder struct {
+	report     *manifest.Report
+	input      Input
+	priorities *workload.Priorities
+	all        []runtime.Object
+	// later holds the objects that pods come from, pods and workloads, in the
+	// input's order.
+	later   []manifest.Object
+	daemons bool
+	pods    map[string]string // namespace/name of each pod to where it came from
+}
+
+// look sorts the input and checks what stands for itself.
+func (b *inputBuilder) look(all []manifest.Object) {
+	var classes []*schedulingv1.PriorityClass
+	for _, o := range all {
+		b.all = append(b.all, o.Value)
+		switch v := o.Value.(type) {
+		case *schedulingv1.PriorityClass:
+			classes = append(classes, v)
+		case *v1.Namespace:
+			if b.valid(o, v, nil) {
+				b.input.Namespaces = append(b.input.Namespaces, v)
+			}
+		case *v1.Node:
+			if b.valid(o, v, nil) {
+				b.input.Nodes = append(b.input.Nodes, v)
+			}
+		default:
+			b.daemons = b.daemons || o.Kind == "DaemonSet"
+			b.later = append(b.later, o)
+		}
+	}
+	b.priorities = workload.NewPriorities(classes)
+}
+
+// expand goes over pods and workloads once the nodes are known.
+func (b *inputBuilder) expand(nodes []*v1.Node) {
+	expander := workload.New(nodes, b.all)
+	for _, o := range b.later {
+		if p, ok := o.Value.(*v1.Pod); ok {
+			b.pod(o, p)
+		} else {
+			b.workload(o, expander)
+		}
+	}
+}
+
+func (b *inputBuilder) pod(o manifest.Object, p *v1.Pod) {
+	known := b.priorities.Resolve(p)
+	if b.valid(o, p, nil) {
+		b.unknownClass(o, known, "spec.priorityClassName", p)
+		b.add(o, p)
+	}
+}
+
+func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) {
+	template, _ := workload.Template(o.Value)
+	if b.refused(o, workload.Validate(o.Value), nil) {
+		return
+	}
+	model := workload.Model(o.Value)
+	known := b.priorities.Resolve(model)
+	if !b.valid(o, model, template) {
+		return
+	}
+	for _, e := range workload.Oddities(o.Value) {
+		b.report.Note(o.Error(e.Field, e.ErrorBody()))
+	}
+	b.unknownClass(o, known, template.Child("spec", "priorityClassName").String(), model)
+	for _, p := range expander.Pods(o.Value) {
+		b.priorities.Resolve(p)
+		objects.Default(p)
+		b.add(o, p)
+	}
+}
+
+func (b *inputBuilder) unknownClass(o manifest.Object, known bool, path string, p *v1.Pod) {
+	if !known {
+		b.report.Note(o.Error(path, fmt.Sprintf("no PriorityClass %q in the input: priority 0", manifest.Clip(p.Spec.PriorityClassName))))
+	}
+}
+
+// add takes a pod, unless another has its name.
+func (b *inputBuilder) add(o manifest.Object, p *v1.Pod) {
+	name := p.Namespace + "/" + p.Name
+	if first, twice := b.pods[name]; twice {
+		b.report.Add(o.Error("", fmt.Sprintf("pod %s is given twice; first by %s", name, first)))
+		return
+	}
+	b.pods[name] = fmt.Sprintf("%s at %s", o, o.Position(""))
+	b.input.Pods = append(b.input.Pods, p)
+}
+
+// valid defaults an object and checks it. For a workload's model, template is
+// where its fields stand.
+func (b *inputBuilder) valid(o manifest.Object, v objects.Object, template *field.Path) bool {
+	objects.Default(v)
+	return !b.refused(o, objects.Validate(v), template)
+}
+
+func (b *inputBuilder) refused(o manifest.Object, errs field.ErrorList, template *field.Path) bool {
+	for _, e := range errs {
+		b.report.Add(o.Error(inTemplate(e.Field, template), e.ErrorBody()))
+	}
+	return len(errs) > 0
+}
+
+// inTemplate is where a pod's field comes from in a workload: its name from the
+// workload's, all else from the template.
+func inTemplate(path string, template *field.Path) string {
+	if template == nil || path == "metadata.name" || path == "metadata.namespace" || path == "" {
+		return path
+	}
+	return template.String() + "." + strings.TrimPrefix(path, ".")
+}
+
+// input is what a simulation schedules.
+func (o SimulateOptions) input() inputRequest {
+	return inputRequest{
+		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid,
+		AssignUIDs: true, Demo: o.Demo, Seed: o.Seed,
+	}
+}
+
+// input is what `up` applies to its own coordinator.
+func (o UpOptions) input() inputRequest {
+	return inputRequest{Paths: o.Files, SkipInvalid: o.SkipInvalid, Demo: o.Demo, Seed: o.Seed}
 }

@@ -2,9 +2,16 @@ package cli
 
 import (
 	"context"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
 )
+
+// submitPatience is how long `up` waits for its own coordinator to lead.
+const submitPatience = time.Minute
 
 // NewUpCommand is `shardsched up`.
 func NewUpCommand(run func(context.Context, UpOptions) error) *cobra.Command {
@@ -56,4 +63,12 @@ func (o *UpOptions) validate() error {
 		return usagef("--exit-when-idle: there is nothing to schedule; give -f, --demo or --data-dir")
 	}
 	return checkListeners(o.TLS, o.Process, listener{"listen", o.Listen})
+}
+
+// submit applies the input to the coordinator at address, as any client would.
+func (o UpOptions) submit(ctx context.Context, s Streams, in *Input, address string) error {
+	conn := connection{addresses: []string{address}, patience: submitPatience, tls: o.TLS}
+	return conn.with(ctx, s, func(ctx context.Context, cl *client.Client) error {
+		return (&applier{client: cl, lines: io.Discard}).apply(ctx, in)
+	})
 }

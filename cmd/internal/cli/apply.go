@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// chunkBytes is how much of the objects one Apply carries: with the references it
+// stays below the 4 MiB of a gRPC message.
+const chunkBytes = 3 << 20
+
+// chunkObjects keeps a chunk's answer quick.
+const chunkObjects = 2000
+
+type applyOptions struct {
+	connection
+	files       []string
+	namespace   string
+	skipInvalid bool
+	dryRun      bool
+	quiet       bool
+}
+
+func newApplyCommand(s Streams) *cobra.Command {
+	var o applyOptions
+	c := &cobra.Command{
+		Use:     "apply -f PATH [-f PATH…]",
+		GroupID: groupClient,
+		Short:   "Create or update nodes, pods and workloads",
+		Long: `Create or update objects: Node, Pod, Namespace, Lists of them, and workloads, which
+stand for the pods that their controllers would make (Deployment, ReplicaSet,
+StatefulSet, DaemonSet, Job, CronJob, ReplicationController). Other kinds are
+skipped. Everything is checked before anything is sent; a line is
+printed for what etcd has committed.`,
+		Example: `  shardsched apply -f nodes.yaml -f chart/
+  helm template my-chart | shardsched apply -f -
+  shardsched apply -f chart/ --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := required(c.Flags(), "filename"); err != nil {
+				return err
+			}
+			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl) })
+		},
+	}
+	fs := c.Flags()
+	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to apply")
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "check everything and tell what would be done, but do nothing")
+	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print the count alone")
+	o.connection.addFlags(fs)
+	return c
+}
+
+func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) error {
+	in, err := readInput(s, inputRequest{
+		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid,
+		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
+	})
+	if err != nil {
+		return err
+	}
+	lines := s.Out
+	if o.quiet {
+		lines = io.Discard
+	}
+	a := &applier{client: cl, lines: lines, dryRun: o.dryRun}
+	if err := a.apply(ctx, in); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Out, a.count())
+	return err
+}
+
+// applier sends an input in chunks, namespaces first, then nodes, then pods: who
+// waits for a node finds it there.
+type applier struct {
+	client *client.Client
+	lines  io.Writer // a line for each object
+	dryRun bool
+	// committed counts outcomes.
+	committed map[pb.ApplyOutcome]int
+}
+
+// apply sends everything, one chunk after the other. An error says what was
+// committed before it.
+func (a *applier) apply(ctx context.Context, in *Input) error {
+	a.committed = map[pb.ApplyOutcome]int{}
+	all, err := encodeAll(in)
+	if err != nil {
+		return err
+	}
+	for sent := 0; sent < len(all); {
+		n := chunk(all[sent:])
+		if err := a.send(ctx, all[sent:sent+n]); err != nil {
+			return a.partial(err, all, sent, n)
+		}
+		sent += n
+	}
+	return nil
+}
+
+func encodeAll(in *Input) ([]*pb.Object, error) {
+	all := make([]*pb.Object, 0, len(in.Namespaces)+len(in.Nodes)+len(in.Pods))
+	add := func(kind string, obj objects.Object) error {
+		raw, err := objects.Encode(obj)
+		if err != nil {
+			return err
+		}
+		ref := &pb.ObjectRef{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		if len(raw) > chunkBytes {
+			return fmt.Errorf("%s: %d bytes are more than one object may have (%d)", refString(ref), len(raw), chunkBytes)
+		}
+		all = append(all, &pb.Object{Ref: ref, Raw: raw})
+		return nil
+	}
+	for _, n := range in.Namespaces {
+		if err := add(client.KindNamespace, n); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range in.Nodes {
+		if err := add(client.KindNode, n); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range in.Pods {
+		if err := add(client.KindPod, p); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// chunk is how many of the objects fit into one request: of one kind, so that the
+// order between kinds holds whatever the server does within a request.
+func chunk(objs []*pb.Object) int {
+	const refBytes = 64
+	size := 0
+	for i, o := range objs {
+		size += len(o.GetRaw()) + len(o.GetRef().GetName()) + len(o.GetRef().GetNamespace()) + refBytes
+		if i > 0 && (size > chunkBytes || i == chunkObjects || o.GetRef().GetKind() != objs[0].GetRef().GetKind()) {
+			return i
+		}
+	}
+	return len(objs)
+}
+
+func (a *applier) send(ctx context.Context, objs []*pb.Object) error {
+	var answer *pb.ApplyResponse
+	err := a.client.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) (err error) {
+		answer, err = s.Apply(ctx, &pb.ApplyRequest{Objects: objs, DryRun: a.dryRun})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(answer.GetOutcomes()) != len(objs) {
+		return fmt.Errorf("the coordinator told of %d objects, want %d", len(answer.GetOutcomes()), len(objs))
+	}
+	for i, outcome := range answer.GetOutcomes() {
+		a.committed[outcome]++
+		fmt.Fprintf(a.lines, "%s %s%s\n", refString(objs[i].GetRef()), outcomeString(outcome), a.suffix())
+	}
+	return nil
+}
+
+func (a *applier) suffix() string {
+	if a.dryRun {
+		return " (dry run)"
+	}
+	return ""
+}
+
+// partial says how far it came: chunks are committed one by one, each whole or
+// not at all.
+func (a *applier) partial(err error, all []*pb.Object, sent, n int) error {
+	fate := "were not"
+	if unclear(err) {
+		fate = "may or may not have been"
+	}
+	text := fmt.Sprintf("%d of %d objects are committed; the %d from %s to %s %s",
+		sent, len(all), n, refString(all[sent].GetRef()), refString(all[sent+n-1].GetRef()), fate)
+	if rest := len(all) - sent - n; rest > 0 {
+		text += fmt.Sprintf("; the %d after them were not", rest)
+	}
+	if sent > 0 || unclear(err) {
+		text += " (apply again to go on)"
+	}
+	return fmt.Errorf("apply: %s: %w", text, err)
+}
+
+// unclear holds for errors after which a request may have been carried out.
+func unclear(err error) bool {
+	switch client.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted, codes.AlreadyExists:
+		return false
+	}
+	return true
+}
+
+func (a *applier) count() string {
+	return fmt.Sprintf("%d created, %d configured, %d unchanged%s",
+		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_CREATED],
+		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED],
+		a.committed[pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED], a.suffix())
+}
+
+func outcomeString(o pb.ApplyOutcome) string {
+	switch o {
+	case pb.ApplyOutcome_APPLY_OUTCOME_CREATED:
+		return "created"
+	case pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED:
+		return "configured"
+	case pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED:
+		return "unchanged"
+	}
+	return "applied"
+}
+
+// refString names an object as kubectl does, with its namespace: pod/ns/name.
+func refString(r *pb.ObjectRef) string {
+	kind := map[string]string{client.KindNode: "node", client.KindPod: "pod", client.KindNamespace: "namespace"}[r.GetKind()]
+	if r.GetNamespace() != "" {
+		return kind + "/" + r.GetNamespace() + "/" + r.GetName()
+	}
+	return kind + "/" + r.GetName()
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// deleteChunk is how many objects one Delete names.
+const deleteChunk = 2000
+
+type deleteOptions struct {
+	connection
+	files          []string
+	namespace      string
+	skipInvalid    bool
+	ignoreNotFound bool
+	all            bool
+}
+
+func newDeleteCommand(s Streams) *cobra.Command {
+	var o deleteOptions
+	c := &cobra.Command{
+		Use:     "delete (-f PATH… | KIND NAME… | KIND --all)",
+		GroupID: groupClient,
+		Short:   "Delete nodes, pods, namespaces, or what files stand for",
+		Example: `  shardsched delete -f chart/
+  shardsched delete pod web-1 web-2 -n shop
+  shardsched delete pods --all -n shop`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.validate(args); err != nil {
+				return err
+			}
+			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
+				return o.run(ctx, s, cl, args)
+			})
+		},
+	}
+	fs := c.Flags()
+	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to delete; workloads stand for their pods")
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, and of objects in files that name none")
+	fs.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "what is not there is no error")
+	fs.BoolVar(&o.all, "all", false, "all of the kind; of pods, those of the namespace")
+	o.connection.addFlags(fs)
+	return c
+}
+
+func (o *deleteOptions) validate(args []string) error {
+	if len(o.files) > 0 {
+		if len(args) > 0 || o.all {
+			return usagef("give either -f or a kind, not both")
+		}
+		return nil
+	}
+	if len(args) == 0 {
+		return usagef("give -f, or a kind and names")
+	}
+	if _, ok := kindOf(args[0]); !ok {
+		return usagef("%q is not nodes, pods or namespaces", args[0])
+	}
+	if o.all == (len(args) > 1) {
+		return usagef("give either names or --all")
+	}
+	return nil
+}
+
+func (o *deleteOptions) run(ctx context.Context, s Streams, cl *client.Client, args []string) error {
+	refs, err := o.refs(ctx, s, cl, args)
+	if err != nil {
+		return err
+	}
+	deleted, missing := 0, []string(nil)
+	for chunk := range slices.Chunk(refs, deleteChunk) {
+		var answer *pb.DeleteResponse
+		err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+			answer, err = c.Delete(ctx, &pb.DeleteRequest{Refs: chunk})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("delete: %d of %d objects were deleted before: %w", deleted, len(refs), err)
+		}
+		for i, was := range answer.GetDeleted() {
+			if !was {
+				missing = append(missing, refString(chunk[i]))
+				continue
+			}
+			deleted++
+			fmt.Fprintf(s.Out, "%s deleted\n", refString(chunk[i]))
+		}
+	}
+	if len(missing) == 0 || o.ignoreNotFound {
+		return nil
+	}
+	const shown = 10
+	text := fmt.Sprintf("%s was not there", missing[0])
+	if len(missing) > 1 {
+		text = fmt.Sprintf("%d objects were not there: %v", len(missing), missing[:min(shown, len(missing))])
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// refs are what to delete: pods first, then nodes, then namespaces.
+func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, args []string) ([]*pb.ObjectRef, error) {
+	if len(o.files) > 0 {
+		return o.fileRefs(ctx, s, cl)
+	}
+	kind, _ := kindOf(args[0])
+	namespace := scope{namespace: o.namespace}.of(kind)
+	names := args[1:]
+	if o.all {
+		found, _, err := cl.List(ctx, kind, namespace, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range found {
+			names = append(names, obj.(metav1.Object).GetName())
+		}
+	}
+	var refs []*pb.ObjectRef
+	for _, name := range names {
+		refs = append(refs, &pb.ObjectRef{Kind: kind, Namespace: namespace, Name: name})
+	}
+	return refs, nil
+}
+
+func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Client) ([]*pb.ObjectRef, error) {
+	in, err := readInput(s, inputRequest{
+		Paths: o.files, Namespace: o.namespace, SkipInvalid: o.skipInvalid,
+		Nodes: func() ([]*v1.Node, error) { return cl.Nodes(ctx) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	var refs []*pb.ObjectRef
+	for _, p := range in.Pods {
+		refs = append(refs, &pb.ObjectRef{Kind: client.KindPod, Namespace: p.Namespace, Name: p.Name})
+	}
+	for _, n := range in.Nodes {
+		refs = append(refs, &pb.ObjectRef{Kind: client.KindNode, Name: n.Name})
+	}
+	for _, n := range in.Namespaces {
+		refs = append(refs, &pb.ObjectRef{Kind: client.KindNamespace, Name: n.Name})
+	}
+	return refs, nil
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/plainjson"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+type getOptions struct {
+	connection
+	scope
+	output string
+	watch  bool
+	now    func() time.Time
+}
+
+// scope is the namespace that a command looks at.
+type scope struct {
+	namespace string
+	all       bool
+}
+
+// of is the namespace to ask for; empty: all.
+func (x scope) of(kind string) string {
+	if x.all || kind != client.KindPod {
+		return ""
+	}
+	return x.namespace
+}
+
+func newGetCommand(s Streams) *cobra.Command {
+	o := getOptions{now: time.Now}
+	c := &cobra.Command{
+		Use:     "get (nodes|pods|namespaces|workers|shards) [NAME…]",
+		GroupID: groupClient,
+		Short:   "Show nodes, pods, namespaces, workers or shards",
+		Example: `  shardsched get pods -A -o wide
+  shardsched get nodes -w
+  shardsched get pod web-1 -n shop -o yaml
+  shardsched get workers`,
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: []string{"nodes", "pods", "namespaces", "workers", "shards"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.validate(args[0]); err != nil {
+				return err
+			}
+			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error {
+				return o.run(ctx, s, cl, args[0], args[1:])
+			})
+		},
+	}
+	fs := c.Flags()
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods")
+	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
+	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: wide, json, yaml, name; empty: a table")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (nodes, pods, namespaces)")
+	o.connection.addFlags(fs)
+	return c
+}
+
+// kinds are the words for each kind that a coordinator keeps.
+func kindOf(word string) (string, bool) {
+	switch strings.ToLower(word) {
+	case "node", "nodes", "no":
+		return client.KindNode, true
+	case "pod", "pods", "po":
+		return client.KindPod, true
+	case "namespace", "namespaces", "ns":
+		return client.KindNamespace, true
+	}
+	return "", false
+}
+
+func (o *getOptions) validate(word string) error {
+	if err := oneOf("output", o.output, "", "wide", "json", "yaml", "name"); err != nil {
+		return err
+	}
+	if _, ok := kindOf(word); ok {
+		return nil
+	}
+	switch word {
+	case "worker", "workers", "shard", "shards":
+	default:
+		return usagef("%q is not nodes, pods, namespaces, workers or shards", word)
+	}
+	if o.watch || o.output == "name" {
+		return usagef("%s: --watch and -o name are for nodes, pods and namespaces", word)
+	}
+	return nil
+}
+
+func (o *getOptions) run(ctx context.Context, s Streams, cl *client.Client, word string, names []string) error {
+	kind, ok := kindOf(word)
+	switch {
+	case ok:
+		return o.objects(ctx, s, cl, kind, names)
+	case strings.HasPrefix(word, "worker"):
+		return o.workers(ctx, s, cl, names)
+	default:
+		return o.shards(ctx, s, cl, names)
+	}
+}
+
+func (o *getOptions) objects(ctx context.Context, s Streams, cl *client.Client, kind string, names []string) error {
+	found, revision, err := o.list(ctx, cl, kind, names)
+	if err != nil {
+		return err
+	}
+	p := &objectPrinter{out: s.Out, kind: kind, form: o.output, namespaces: o.all, now: o.now}
+	if len(found) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
+		fmt.Fprintf(s.Err, "No %ss found%s.\n", strings.ToLower(kind), o.where(kind))
+		return nil
+	}
+	if !o.watch {
+		return p.list(found, len(names) == 1)
+	}
+	if err := p.each(found...); err != nil {
+		return err
+	}
+	return o.follow(ctx, cl, p, names, revision)
+}
+
+func (o *getOptions) where(kind string) string {
+	if ns := o.of(kind); ns != "" {
+		return " in namespace " + ns
+	}
+	return ""
+}
+
+// list reads all of a kind, or those named, each of which must be there.
+func (o *getOptions) list(ctx context.Context, cl *client.Client, kind string, names []string) ([]runtime.Object, uint64, error) {
+	if len(names) == 0 {
+		return cl.List(ctx, kind, o.of(kind), "")
+	}
+	var all []runtime.Object
+	var first uint64
+	for i, name := range names {
+		found, revision, err := cl.List(ctx, kind, o.of(kind), name)
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(found) == 0 {
+			return nil, 0, fmt.Errorf("no %s %q%s", strings.ToLower(kind), name, o.where(kind))
+		}
+		if i == 0 {
+			first = revision
+		}
+		all = append(all, found...)
+	}
+	return all, first, nil
+}
+
+// follow prints changes until ctx ends. Where etcd has compacted the past away it
+// starts again from a new list.
+func (o *getOptions) follow(ctx context.Context, cl *client.Client, p *objectPrinter, names []string, revision uint64) error {
+	for {
+		err := cl.Watch(ctx, p.kind, o.of(p.kind), revision, func(t pb.WatchEventType, obj runtime.Object) error {
+			if len(names) > 0 && !slices.Contains(names, obj.(metav1.Object).GetName()) {
+				return nil
+			}
+			return p.event(t, obj)
+		})
+		if client.Code(err) != codes.OutOfRange {
+			return err
+		}
+		found, now, err := o.list(ctx, cl, p.kind, nil)
+		if err != nil {
+			return err
+		}
+		if err := p.each(found...); err != nil {
+			return err
+		}
+		revision = now
+	}
+}
+
+func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, ids []string) error {
+	var answer *pb.ListWorkersResponse
+	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+		answer, err = c.ListWorkers(ctx, &pb.ListWorkersRequest{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list workers: %w", err)
+	}
+	if len(ids) > 0 {
+		answer.Workers = slices.DeleteFunc(answer.GetWorkers(), func(w *pb.WorkerStatus) bool { return !slices.Contains(ids, w.GetId()) })
+	}
+	if o.output == "json" || o.output == "yaml" {
+		return printMessage(s.Out, o.output, answer)
+	}
+	headers := []string{"ID", "ADDRESS", "CORES", "SHARDS", "REQUESTS", "FAILURES", "BUSY"}
+	if o.output == "wide" {
+		headers = append(headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION")
+	}
+	var rows [][]string
+	for _, w := range answer.GetWorkers() {
+		row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
+			fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
+		if o.output == "wide" {
+			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion())
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(s.Err, "No workers: the coordinator evaluates by itself.")
+		return nil
+	}
+	return newTable(s.Out, headers...).print(rows...)
+}
+
+func (o *getOptions) shards(ctx context.Context, s Streams, cl *client.Client, numbers []string) error {
+	var answer *pb.ListShardsResponse
+	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
+		answer, err = c.ListShards(ctx, &pb.ListShardsRequest{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list shards: %w", err)
+	}
+	if len(numbers) > 0 {
+		answer.Shards = slices.DeleteFunc(answer.GetShards(), func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
+	}
+	if o.output == "json" || o.output == "yaml" {
+		return printMessage(s.Out, o.output, answer)
+	}
+	var rows [][]string
+	for _, x := range answer.GetShards() {
+		holders := strings.Join(x.GetWorkers(), ",")
+		if holders == "" {
+			holders = "(coordinator)"
+		}
+		rows = append(rows, []string{fmt.Sprint(x.GetShard()), fmt.Sprint(x.GetNodes()), fmt.Sprint(x.GetGeneration()), holders})
+	}
+	return newTable(s.Out, "SHARD", "NODES", "GENERATION", "WORKERS").print(rows...)
+}
+
+// printMessage writes a message as json or yaml.
+func printMessage(w io.Writer, form string, m proto.Message) error {
+	text, err := plainjson.Marshal(m)
+	if err == nil && form == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// printObject writes anything that encodes as JSON as json or yaml.
+func printObject(w io.Writer, form string, obj any) error {
+	text, err := json.MarshalIndent(obj, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if form == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(text)
+	return err
+}

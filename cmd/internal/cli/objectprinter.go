@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/shardsched/shardsched/cmd/internal/client"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// objectPrinter writes Kubernetes objects as kubectl would.
+type objectPrinter struct {
+	out        io.Writer
+	kind       string
+	form       string // empty, wide, name, json, yaml
+	namespaces bool   // show them
+	now        func() time.Time
+	table      *table
+}
+
+// list writes objects as one answer: a single one, asked for by name, stands by
+// itself.
+func (p *objectPrinter) list(objs []runtime.Object, single bool) error {
+	if p.form != "json" && p.form != "yaml" {
+		return p.each(objs...)
+	}
+	if single && len(objs) == 1 {
+		return printObject(p.out, p.form, objs[0])
+	}
+	return printObject(p.out, p.form, struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Items      []runtime.Object `json:"items"`
+	}{"v1", "List", slices.Concat([]runtime.Object{}, objs)})
+}
+
+// each writes objects one after the other.
+func (p *objectPrinter) each(objs ...runtime.Object) error {
+	switch p.form {
+	case "json", "yaml":
+		for i, obj := range objs {
+			if p.form == "yaml" && i > 0 {
+				fmt.Fprintln(p.out, "---")
+			}
+			if err := printObject(p.out, p.form, obj); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		for _, obj := range objs {
+			if _, err := fmt.Fprintf(p.out, "%s/%s\n", strings.ToLower(p.kind), obj.(metav1.Object).GetName()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]string, 0, len(objs))
+	for _, obj := range objs {
+		rows = append(rows, p.row(obj))
+	}
+	return p.print(rows)
+}
+
+func (p *objectPrinter) print(rows [][]string) error {
+	if p.table == nil {
+		p.table = newTable(p.out, p.headers()...)
+	}
+	return p.table.print(rows...)
+}
+
+// event writes a change; what is gone is told as such.
+func (p *objectPrinter) event(t pb.WatchEventType, obj runtime.Object) error {
+	if t == pb.WatchEventType_WATCH_EVENT_TYPE_DELETED && (p.form == "" || p.form == "wide") {
+		row := p.row(obj)
+		row[slices.Index(p.headers(), "STATUS")] = "Deleted"
+		return p.print([][]string{row})
+	}
+	if p.form == "yaml" {
+		fmt.Fprintln(p.out, "---")
+	}
+	return p.each(obj)
+}
+
+func (p *objectPrinter) headers() []string {
+	wide := p.form == "wide"
+	var h []string
+	switch p.kind {
+	case client.KindNode:
+		h = []string{"NAME", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}
+		if wide {
+			h = append(h, "OTHER RESOURCES", "TAINTS")
+		}
+	case client.KindPod:
+		if p.namespaces {
+			h = append(h, "NAMESPACE")
+		}
+		h = append(h, "NAME", "STATUS", "NODE", "AGE")
+		if wide {
+			h = append(h, "PRIORITY", "CPU", "MEMORY", "OTHER REQUESTS")
+		}
+	default:
+		h = []string{"NAME", "STATUS", "AGE"}
+	}
+	return h
+}
+
+func (p *objectPrinter) row(obj runtime.Object) []string {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		return p.node(obj)
+	case *v1.Pod:
+		return p.pod(obj)
+	case *v1.Namespace:
+		return []string{obj.Name, cmp.Or(string(obj.Status.Phase), "Active"), p.age(obj)}
+	}
+	return nil
+}
+
+func (p *objectPrinter) node(n *v1.Node) []string {
+	row := []string{n.Name, nodeStatus(n), amount(n.Status.Allocatable, v1.ResourceCPU),
+		amount(n.Status.Allocatable, v1.ResourceMemory), amount(n.Status.Allocatable, v1.ResourcePods), p.age(n)}
+	if p.form == "wide" {
+		var taints []string
+		for _, t := range n.Spec.Taints {
+			taints = append(taints, t.ToString())
+		}
+		row = append(row, others(n.Status.Allocatable), cmp.Or(strings.Join(taints, ","), "<none>"))
+	}
+	return row
+}
+
+func nodeStatus(n *v1.Node) string {
+	status := "Ready"
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1.NodeReady && c.Status != v1.ConditionTrue {
+			status = "NotReady"
+		}
+	}
+	if n.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	return status
+}
+
+func (p *objectPrinter) pod(pod *v1.Pod) []string {
+	var row []string
+	if p.namespaces {
+		row = append(row, pod.Namespace)
+	}
+	row = append(row, pod.Name, podStatus(pod), cmp.Or(pod.Spec.NodeName, "<none>"), p.age(pod))
+	if p.form == "wide" {
+		priority := int32(0)
+		if pod.Spec.Priority != nil {
+			priority = *pod.Spec.Priority
+		}
+		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		row = append(row, fmt.Sprint(priority), amount(requests, v1.ResourceCPU), amount(requests, v1.ResourceMemory), others(requests))
+	}
+	return row
+}
+
+// podStatus is the phase. Where nobody runs pods, one that has its node stays
+// Pending for ever: it is shown as Bound.
+func podStatus(pod *v1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "Terminating"
+	case pod.Status.Phase != "" && pod.Status.Phase != v1.PodPending:
+		return string(pod.Status.Phase)
+	case pod.Spec.NodeName != "":
+		return "Bound"
+	case len(pod.Spec.SchedulingGates) > 0:
+		return "SchedulingGated"
+	}
+	return string(v1.PodPending)
+}
+
+func (p *objectPrinter) age(obj metav1.Object) string {
+	created := obj.GetCreationTimestamp()
+	if created.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(p.now().Sub(created.Time))
+}
+
+func amount(list v1.ResourceList, name v1.ResourceName) string {
+	q, ok := list[name]
+	if !ok {
+		return "0"
+	}
+	return q.String()
+}
+
+// others lists what is neither cpu, memory nor pods.
+func others(list v1.ResourceList) string {
+	var parts []string
+	for name, q := range list {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourcePods && q.Cmp(resource.Quantity{}) != 0 {
+			parts = append(parts, fmt.Sprintf("%s=%s", name, q.String()))
+		}
+	}
+	slices.Sort(parts)
+	return cmp.Or(strings.Join(parts, ","), "<none>")
+}

@@ -1,0 +1,226 @@
+package workload
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// owner names a controller.
+type owner struct{ kind, namespace, name string }
+
+// Expander makes pods. It is immutable.
+type Expander struct {
+	nodes []*v1.Node
+	owned map[owner][]*v1.Pod // running pods by their controller
+	// controlled holds the controllers whose ReplicaSets or Jobs are in the input.
+	controlled map[owner]bool
+}
+
+// New looks around: the nodes that DaemonSets run on, and all other objects of
+// the input.
+func New(nodes []*v1.Node, input []runtime.Object) *Expander {
+	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, controlled: map[owner]bool{}}
+	for _, obj := range input {
+		switch obj := obj.(type) {
+		case *v1.Pod:
+			x.notePod(obj)
+		case *appsv1.ReplicaSet, *batchv1.Job:
+			if by, ok := controller(obj.(metav1.Object)); ok {
+				x.controlled[by] = true
+			}
+		}
+	}
+	return x
+}
+
+func (x *Expander) notePod(p *v1.Pod) {
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		return
+	}
+	by, ok := controller(p)
+	if !ok {
+		return
+	}
+	x.owned[by] = append(x.owned[by], p)
+	// The Deployment of a ReplicaSet that is not in the input is told by the name.
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; by.kind == "ReplicaSet" && hash != "" {
+		if end := len(by.name) - len(hash) - 1; end > 0 && by.name[end:] == "-"+hash {
+			d := owner{"Deployment", p.Namespace, by.name[:end]}
+			x.owned[d] = append(x.owned[d], p)
+		}
+	}
+}
+
+func controller(obj metav1.Object) (owner, bool) {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref == nil {
+		return owner{}, false
+	}
+	return owner{ref.Kind, obj.GetNamespace(), ref.Name}, true
+}
+
+// Pods makes the pods of a workload that are not there yet; of anything else,
+// none.
+func (x *Expander) Pods(obj runtime.Object) []*v1.Pod {
+	switch w := obj.(type) {
+	case *appsv1.Deployment:
+		return x.deployment(w)
+	case *appsv1.ReplicaSet:
+		return x.replicas(w, &w.Spec.Template, "ReplicaSet", appsv1.SchemeGroupVersion.String(), w.Spec.Replicas)
+	case *v1.ReplicationController:
+		return x.replicas(w, w.Spec.Template, "ReplicationController", "v1", w.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return x.statefulSet(w)
+	case *appsv1.DaemonSet:
+		return x.daemonSet(w)
+	case *batchv1.Job:
+		return x.job(w)
+	case *batchv1.CronJob:
+		return x.cronJob(w)
+	}
+	return nil
+}
+
+// maker stamps out the pods of one workload.
+type maker struct {
+	template  *v1.PodTemplateSpec
+	namespace string
+	owner     metav1.OwnerReference
+	labels    map[string]string // beside the template's
+}
+
+func newMaker(w metav1.Object, t *v1.PodTemplateSpec, apiVersion, kind, name string) *maker {
+	yes := true
+	uid := w.GetUID()
+	if uid == "" || name != w.GetName() {
+		uid = UID(kind, w.GetNamespace(), name)
+	}
+	return &maker{
+		template: t, namespace: w.GetNamespace(), labels: map[string]string{},
+		owner: metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: &yes, BlockOwnerDeletion: &yes},
+	}
+}
+
+// make stamps out one pod.
+func (m *maker) make(name, generateName string) *v1.Pod {
+	t := m.template.DeepCopy()
+	p := &v1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, GenerateName: generateName, Namespace: m.namespace,
+			Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{m.owner},
+		},
+		Spec: t.Spec,
+	}
+	for k, v := range m.labels {
+		p.Labels = with(p.Labels, k, v)
+	}
+	return p
+}
+
+// generated stamps out n pods whose names end at random, with the numbers from
+// first on.
+func (m *maker) generated(first, n int) []*v1.Pod {
+	base := generateName(m.owner.Name)
+	endings := newEndings(m.owner.Kind, m.namespace, m.owner.Name)
+	pods := make([]*v1.Pod, 0, n)
+	for i := first; i < first+n; i++ {
+		pods = append(pods, m.make(base+endings.at(i), m.owner.Name+"-"))
+	}
+	return pods
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+func or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// missing is how many of n pods are not there, and the number that the first of
+// them has.
+func (x *Expander) missing(o owner, n int32) (first, count int) {
+	have := len(x.owned[o])
+	return have, max(0, int(n)-have)
+}
+
+func (x *Expander) deployment(w *appsv1.Deployment) []*v1.Pod {
+	self := owner{"Deployment", w.Namespace, w.Name}
+	if x.controlled[self] {
+		return nil
+	}
+	hash := templateHash(&w.Spec.Template)
+	m := newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "ReplicaSet", w.Name+"-"+hash)
+	m.labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
+	first, count := x.missing(self, or(w.Spec.Replicas, 1))
+	return m.generated(first, count)
+}
+
+func (x *Expander) replicas(w metav1.Object, t *v1.PodTemplateSpec, kind, apiVersion string, n *int32) []*v1.Pod {
+	first, count := x.missing(owner{kind, w.GetNamespace(), w.GetName()}, or(n, 1))
+	if t == nil {
+		return nil
+	}
+	return newMaker(w, t, apiVersion, kind, w.GetName()).generated(first, count)
+}
+
+func (x *Expander) statefulSet(w *appsv1.StatefulSet) []*v1.Pod {
+	there := map[string]bool{}
+	for _, p := range x.owned[owner{"StatefulSet", w.Namespace, w.Name}] {
+		there[p.Name] = true
+	}
+	m := newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "StatefulSet", w.Name)
+	m.labels[appsv1.StatefulSetRevisionLabel] = w.Name + "-" + templateHash(&w.Spec.Template)
+	start := 0
+	if w.Spec.Ordinals != nil {
+		start = int(w.Spec.Ordinals.Start)
+	}
+	var pods []*v1.Pod
+	for i := start; i < start+int(or(w.Spec.Replicas, 1)); i++ {
+		name := fmt.Sprintf("%s-%d", w.Name, i)
+		if there[name] {
+			continue
+		}
+		p := m.make(name, w.Name+"-")
+		p.Labels = with(p.Labels, appsv1.StatefulSetPodNameLabel, name)
+		p.Labels = with(p.Labels, appsv1.PodIndexLabel, fmt.Sprint(i))
+		p.Spec.Hostname, p.Spec.Subdomain = name, w.Spec.ServiceName
+		p.Spec.Volumes = claims(p.Spec.Volumes, w.Spec.VolumeClaimTemplates, name)
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// claims puts a volume for each claim template before the pod's own volumes, and
+// in the place of one that has its name.
+func claims(own []v1.Volume, templates []v1.PersistentVolumeClaim, pod string) []v1.Volume {
+	var volumes []v1.Volume
+	named := map[string]bool{}
+	for i := range templates {
+		name := templates[i].Name
+		named[name] = true
+		volumes = append(volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + pod},
+		}})
+	}
+	for _, v := range own {
+		if !named[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	return volumes
+}
