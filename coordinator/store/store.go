@@ -1,22 +1,22 @@
 package store
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Why a write was refused, or a watch ended.
+// Why a write was refused, or a watch or list ended.
 var (
 	// ErrDeposed is lease.ErrDeposed: this process does not lead, nothing was written.
 	ErrDeposed = lease.ErrDeposed
@@ -26,7 +26,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyBound says that the pod is on a node already.
 	ErrAlreadyBound = errors.New("already bound")
-	// ErrCompacted says that the changes asked for are compacted away: load again.
+	// ErrCompacted says that the revision asked for is compacted away: load again.
 	ErrCompacted = errors.New("revision compacted")
 	// ErrUnknown says that etcd did not answer: the write may or may not be there.
 	ErrUnknown = errors.New("outcome unknown")
@@ -34,107 +34,65 @@ var (
 
 // Fence proves leadership; *lease.Leadership is one.
 type Fence interface {
-	// Check returns ErrDeposed when the lease may have run out. It is called right
-	// before every write.
+	// Check returns an error that wraps ErrDeposed when the lease may have run out. It is
+	// called right before every write.
 	Check() error
 	// Compare holds in etcd as long as the term lasts. It is part of every write.
 	Compare() clientv3.Cmp
 }
 
-// Store keeps one cluster's objects and queue journal in etcd.
+// Store keeps one cluster's objects and queue journal in etcd. It is safe for
+// concurrent use.
 type Store struct {
-	client *clientv3.Client
+	client  *clientv3.Client
+	keys    keys
+	now     func() time.Time
+	uid     func() types.UID
+	metrics *metrics
 }
 
 // Option changes what New assumes.
-type Option func(*Store)
+type Option func(*options)
 
-// WithClock sets the clock for creation and condition times.
-func WithClock(now func() time.Time) Option { return func(*Store) {} }
+type options struct {
+	now        func() time.Time
+	uid        func() types.UID
+	registerer prometheus.Registerer
+}
 
-// WithUIDs sets where the UIDs of new objects come from.
-func WithUIDs(next func() types.UID) Option { return func(*Store) {} }
+// WithClock sets the clock for creation and condition times; without it, time.Now.
+func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// WithUIDs sets where the UIDs of new objects come from; without it, random ones.
+func WithUIDs(next func() types.UID) Option { return func(o *options) { o.uid = next } }
 
 // WithRegisterer makes the store register its metrics.
-func WithRegisterer(r prometheus.Registerer) Option { return func(*Store) {} }
+func WithRegisterer(r prometheus.Registerer) Option { return func(o *options) { o.registerer = r } }
 
 // New returns the store of a cluster. It does not talk to etcd yet.
 func New(client *clientv3.Client, cluster string, opts ...Option) *Store {
-	return &Store{client: client}
+	o := options{now: time.Now, uid: func() types.UID { return types.UID(uuid.NewString()) }}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return &Store{client: client, keys: keysOf(cluster), now: o.now, uid: o.uid, metrics: newMetrics(o.registerer)}
 }
 
-// Objects is everything in the store at one revision.
-type Objects struct {
-	Nodes      []*v1.Node
-	Pods       []*v1.Pod // in the order in which they were created
-	Namespaces []*v1.Namespace
-	Revision   int64
+// decode reads a stored object and gives it its resourceVersion.
+func decode(kv *mvccpb.KeyValue) (objects.Object, error) {
+	obj, err := objects.Decode(kv.Value)
+	if err != nil {
+		return nil, fmt.Errorf("stored object at %s: %w", kv.Key, err)
+	}
+	obj.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10))
+	return obj, nil
 }
 
-// Load reads everything at one revision.
-func (s *Store) Load(ctx context.Context) (*Objects, error) { return nil, errors.ErrUnsupported }
-
-// EventType is what happened to an object.
-type EventType int
-
-// What happens to objects.
-const (
-	Added EventType = iota + 1
-	Modified
-	Deleted
-)
-
-// Event is one change. Of Node, Pod and Namespace the one that Kind names is set; with
-// Deleted it is the object as it was before.
-type Event struct {
-	Type      EventType
-	Kind      objects.Kind
-	Node      *v1.Node
-	Pod       *v1.Pod
-	Namespace *v1.Namespace
-	Revision  int64
-}
-
-// OldPod is the pod before a Modified event, decoded on demand; nil where etcd no
-// longer has it.
-func (e *Event) OldPod() (*v1.Pod, error) { return nil, nil }
-
-// OldNode is the node before a Modified event, decoded on demand; nil where etcd no
-// longer has it.
-func (e *Event) OldNode() (*v1.Node, error) { return nil, nil }
-
-// Watch hands fn every change after a revision, in order, none twice, until ctx ends, fn
-// returns an error, or the revision is compacted away (ErrCompacted).
-func (s *Store) Watch(ctx context.Context, after int64, fn func([]Event) error) error {
-	return errors.ErrUnsupported
-}
-
-// Apply creates or updates objects.
-func (s *Store) Apply(ctx context.Context, f Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
-	return nil, 0, errors.ErrUnsupported
-}
-
-// Delete removes objects and tells which of them were there.
-func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool, int64, error) {
-	return nil, 0, errors.ErrUnsupported
-}
-
-// Binding asks for a pod to be put on a node.
-type Binding struct {
-	// Pod as it was read: its ResourceVersion is compared.
-	Pod  *v1.Pod
-	Node string
-}
-
-// Bind writes bindings; the errors are in the order of bs, nil where the pod is bound.
-func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error { return nil }
-
-// SaveEntries writes and removes entries of the queue journal.
-func (s *Store) SaveEntries(ctx context.Context, f Fence, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
-	return errors.ErrUnsupported
-}
-
-// LoadEntries reads the queue journal.
-func (s *Store) LoadEntries(ctx context.Context) (map[types.UID]*pb.QueueEntry, error) {
-	return nil, errors.ErrUnsupported
+// encode writes the stored form: without the resourceVersion, which the key has.
+func encode(obj objects.Object) ([]byte, error) {
+	version := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	raw, err := objects.Encode(obj)
+	obj.SetResourceVersion(version)
+	return raw, err
 }

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+)
+
+// Delete removes objects, and with a pod its queue entry. It tells which of them were there
+// and a revision at which all are gone. References are validated before the first
+// write; one that could not name an object is an *InvalidError. When it fails later, what is
+// true in the answer is gone, and the rest is open.
+func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool, int64, error) {
+	if err := checkRefs(refs); err != nil {
+		return nil, 0, err
+	}
+	keys := make([]string, len(refs))
+	pending := make([]int, len(refs))
+	for i, r := range refs {
+		keys[i], pending[i] = s.keys.object(r), i
+	}
+	current, revision, err := s.getAll(ctx, keys)
+	if err != nil {
+		return nil, 0, fmt.Errorf("delete: %w", err)
+	}
+	deleted := make([]bool, len(refs))
+	for round := 0; len(pending) > 0; round++ {
+		ws, index := s.deletions(keys, current, pending)
+		pending = pending[:0]
+		for j, o := range s.commitAll(ctx, opDelete, f, ws) {
+			i := index[j]
+			switch {
+			case o.conflict && round < replans:
+				current[i] = o.current
+				pending = append(pending, i)
+			case o.conflict:
+				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], ErrConflict))
+			case o.err != nil:
+				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], o.err))
+			default:
+				deleted[i] = true
+				revision = max(revision, o.revision)
+			}
+		}
+		if err != nil {
+			return deleted, revision, err
+		}
+	}
+	return deleted, revision, nil
+}
+
+func checkRefs(refs []objects.Ref) error {
+	invalid := &InvalidError{}
+	seen := make(map[objects.Ref]bool, len(refs))
+	for i, r := range refs {
+		errs := objects.ValidateRef(r)
+		if seen[r] && len(errs) == 0 {
+			errs = field.ErrorList{field.Duplicate(field.NewPath("name"), r.Name)}
+		}
+		seen[r] = true
+		if len(errs) > 0 {
+			invalid.Objects = append(invalid.Objects, InvalidObject{i, r, errs})
+		}
+	}
+	if len(invalid.Objects) > 0 {
+		return invalid
+	}
+	return nil
+}
+
+// deletions are the writes for those of the pending that are there.
+func (s *Store) deletions(keys []string, current []*mvccpb.KeyValue, pending []int) (ws []write, index []int) {
+	for _, i := range pending {
+		kv := current[i]
+		if kv == nil {
+			continue
+		}
+		w := write{key: keys[i], seen: kv.ModRevision}
+		// What can not be read can be deleted all the same.
+		if obj, err := objects.Decode(kv.Value); err == nil {
+			if pod, ok := obj.(*v1.Pod); ok && pod.UID != "" {
+				w.also = s.keys.entry(pod.UID)
+			}
+		}
+		ws, index = append(ws, w), append(index, i)
+	}
+	return ws, index
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// plan is what an object's apply comes to, given what is there.
+type plan struct {
+	index   int
+	ref     objects.Ref
+	obj     objects.Object
+	write   write
+	outcome pb.ApplyOutcome
+}
+
+// decide completes the object with what only the store knows and compares it with what is
+// there (nil: nothing).
+func (s *Store) decide(p *plan, current *mvccpb.KeyValue) (field.ErrorList, error) {
+	forget(p.obj)
+	p.write = write{key: s.keys.object(p.ref), seen: modRevision(current)}
+	if current == nil {
+		s.create(p.obj)
+		p.outcome = pb.ApplyOutcome_APPLY_OUTCOME_CREATED
+	} else {
+		old, err := decode(current)
+		if err != nil {
+			return nil, err
+		}
+		errs, err := inherit(p.obj, old)
+		if err != nil || len(errs) > 0 {
+			return errs, err
+		}
+		p.outcome = pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED
+	}
+	raw, err := encode(p.obj)
+	if err != nil {
+		return nil, err
+	}
+	if current != nil && bytes.Equal(raw, current.Value) {
+		p.outcome = pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED
+	}
+	p.write.value = raw
+	return nil, nil
+}
+
+// forget drops what a client can not set, such as what a dump of another cluster carries.
+func forget(obj objects.Object) {
+	obj.SetResourceVersion("")
+	obj.SetUID("")
+	obj.SetSelfLink("")
+	obj.SetGeneration(0)
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetManagedFields(nil)
+	obj.SetGenerateName("")
+}
+
+func (s *Store) create(obj objects.Object) {
+	obj.SetUID(s.uid())
+	obj.SetCreationTimestamp(metav1.NewTime(s.now()))
+	if _, ok := obj.(*v1.Pod); ok {
+		obj.SetGeneration(1)
+	}
+}
+
+// inherit carries over from the old object what an apply does not change, and refuses what it
+// may not.
+func inherit(obj, old objects.Object) (field.ErrorList, error) {
+	obj.SetUID(old.GetUID())
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	obj.SetGeneration(old.GetGeneration())
+	switch obj := obj.(type) {
+	case *v1.Pod:
+		if old, ok := old.(*v1.Pod); ok {
+			return inheritPod(obj, old)
+		}
+	case *v1.Node:
+		if old, ok := old.(*v1.Node); ok {
+			// As with kubectl, a manifest without a status leaves the one that is there.
+			if obj.Status.Capacity == nil && obj.Status.Allocatable == nil {
+				obj.Status = old.Status
+			}
+			return nil, nil
+		}
+	case *v1.Namespace:
+		if _, ok := old.(*v1.Namespace); ok {
+			return nil, nil
+		}
+	}
+	return nil, fmt.Errorf("a %s is stored under the key of %s", objects.KindOf(old), objects.RefOf(obj))
+}
+
+// inheritPod keeps what the scheduler has written. The spec of a pod that is on a node is
+// what its room was promised for, so it stays.
+func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
+	pod.Status = old.Status
+	name := field.NewPath("spec", "nodeName")
+	switch {
+	case pod.Spec.NodeName == "":
+		pod.Spec.NodeName = old.Spec.NodeName
+	case pod.Spec.NodeName != old.Spec.NodeName && old.Spec.NodeName == "":
+		return field.ErrorList{field.Forbidden(name, "the pod is there and pending; only the scheduler puts it on a node")}, nil
+	case pod.Spec.NodeName != old.Spec.NodeName:
+		return field.ErrorList{field.Forbidden(name, fmt.Sprintf("the pod is on node %s and can not be moved", old.Spec.NodeName))}, nil
+	}
+	same, err := equalSpecs(&pod.Spec, &old.Spec)
+	switch {
+	case err != nil || same:
+		return nil, err
+	case old.Spec.NodeName != "":
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf("the pod is on node %s and may not be changed but for labels and annotations", old.Spec.NodeName))}, nil
+	}
+	pod.Generation = old.Generation + 1
+	return nil, nil
+}
+
+func equalSpecs(a, b *v1.PodSpec) (bool, error) {
+	x, err := a.Marshal()
+	if err != nil {
+		return false, fmt.Errorf("encode a pod spec: %w", err)
+	}
+	y, err := b.Marshal()
+	if err != nil {
+		return false, fmt.Errorf("encode a pod spec: %w", err)
+	}
+	return bytes.Equal(x, y), nil
+}
