@@ -1,0 +1,99 @@
+// Package queue holds the pods that are on no node yet, and says which is to be tried next,
+// and when.
+//
+// It promises that no pod is lost: each is in one place, and each place has a way out. It
+// follows kube-scheduler's scheduling queue (upstream-1.36.md, section 4) with queueing
+// hints and PopFromBackoffQ on, as they are by default.
+//
+// # Places
+//
+//	                         Add
+//	                          |
+//	                        gates? ---held---> Gated
+//	                          |                  | Update: no gate holds it any more
+//	                          v                  |
+//	   +------------------> Active <-------------+
+//	   |                      |
+//	   | backoff over         | PopBatch: priority, then Timestamp, then arrival
+//	   |                      v
+//	   |     +------------> InFlight --Done--> (out)        --GiveBack--> Active
+//	   |     |                |     |
+//	   |     | popped early:  |     | Error
+//	   |     | Active is      |     v
+//	   |     | empty          |   ErrorBackoff --backoff over--> Active
+//	   |     |                |
+//	   |     |                | Unschedulable, rejected by plugins
+//	   |     |                v
+//	   |     |         an event since the pod was popped that may help it?
+//	   |     |             yes |                | no
+//	   |     |                 |                v
+//	   |     |                 |          Unschedulable
+//	   |     |                 |                | an event that may help: Move, Update
+//	   |     |                 v                | 5 minutes: Flush
+//	   |     |          still backing off? <----+
+//	   |     |            yes |     | no
+//	   |     |                v     +-------> gates? --> Active
+//	   +-----+------------- Backoff
+//
+// Delete takes a pod out of every place; one in flight leaves with Done or its failure.
+// Activate takes one from every waiting place to Active. Gates (PreEnqueue) are asked
+// whenever a pod comes into Active or Backoff from elsewhere, but not from Backoff to
+// Active.
+//
+// # Order
+//
+// Higher priority first, then the older Timestamp, then the earlier arrival. The Timestamp
+// is when the pod was added or failed last: a pod that failed goes behind those of its
+// priority that came meanwhile.
+//
+// # Backoff
+//
+// 1, 2, 4, 8, 10, 10 … seconds, aligned to whole seconds:
+//
+//	BackoffUntil = truncate(Timestamp + duration)
+//	backing off  = BackoffUntil >= truncate(now)
+//
+// so that a pod waits between duration − 1 s and duration + 1 s, and pods that failed within
+// one second become ready together, in the queue's order. Errors and rejections are counted
+// apart, an error in a row with others goes first; a rejection sets errors back to none. A pod
+// in Backoff is popped before its time where Active is empty; one in ErrorBackoff never is.
+//
+// # Events
+//
+// An event is a change of one property of a node or a pod. A Plugin registers for the events
+// that may make a pod fit that it rejected, with a function that looks closer. A pod is tried
+// again when one of the plugins that rejected it says so.
+//
+//	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class}
+//	flights   pods in flight, in order of take-off, each with the number of the
+//	          first event that it has not seen
+//	events    e17 e18 e19 …                   since the first of them took off
+//
+// An event is held against one pod of each bucket of the plugins that registered for it. With
+// pods of a few hundred classes waiting, an event that helps none of 500,000 pods costs a few
+// hundred calls; the pods are not walked. Pods whose class is not known are judged one by
+// one.
+//
+// What the queue does not know (plugins that give Pending, nominated pods, pod groups) it
+// does not hold yet.
+//
+// # Use
+//
+// A Queue belongs to one goroutine, the scheduling loop's, and has no lock. Its clock is
+// passed in. The loop is
+//
+//	for {
+//		take in changes: Add, Update, Delete, Move
+//		pods = q.PopBatch(n, pods[:0])
+//		if len(pods) == 0 { wait for a change, or until q.NextWake() }
+//		for each: q.Done, q.Unschedulable (after ClassID is set), q.Error or q.GiveBack
+//	}
+//
+// # Journal
+//
+// Entry is what a new leader has to know of a pod that was tried. Restore, before Add, gives
+// it back: attempts, counts, first attempt, reasons and the end of an error's backoff are
+// as they were. What the journal can not tell is which events came since; so a pod that
+// plugins rejected backs off once more from the moment of Add, and is then tried. New pods
+// go first meanwhile, and no pod is forgotten.
+package queue

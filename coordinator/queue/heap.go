@@ -1,0 +1,77 @@
+package queue
+
+// heap is a binary heap of pods, each of which knows its index: Pod.at. A pod is in
+// one heap at a time.
+type heap struct {
+	before func(a, b *Pod) bool
+	pods   []*Pod
+}
+
+func (h *heap) len() int { return len(h.pods) }
+
+// head is the first pod, nil where there is none.
+func (h *heap) head() *Pod {
+	if len(h.pods) == 0 {
+		return nil
+	}
+	return h.pods[0]
+}
+
+func (h *heap) push(p *Pod) {
+	p.at = len(h.pods)
+	h.pods = append(h.pods, p)
+	h.up(p.at)
+}
+
+func (h *heap) remove(p *Pod) {
+	i, last := p.at, len(h.pods)-1
+	h.swap(i, last)
+	h.pods[last] = nil
+	h.pods = h.pods[:last]
+	if i < last {
+		h.fix(h.pods[i])
+	}
+}
+
+// fix restores the order after a pod's fields have changed.
+func (h *heap) fix(p *Pod) {
+	if !h.down(p.at) {
+		h.up(p.at)
+	}
+}
+
+func (h *heap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !h.before(h.pods[i], h.pods[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+// down reports whether the pod moved.
+func (h *heap) down(i int) bool {
+	from := i
+	for {
+		child := 2*i + 1
+		if child >= len(h.pods) {
+			break
+		}
+		if right := child + 1; right < len(h.pods) && h.before(h.pods[right], h.pods[child]) {
+			child = right
+		}
+		if !h.before(h.pods[child], h.pods[i]) {
+			break
+		}
+		h.swap(i, child)
+		i = child
+	}
+	return i > from
+}
+
+func (h *heap) swap(i, j int) {
+	h.pods[i], h.pods[j] = h.pods[j], h.pods[i]
+	h.pods[i].at, h.pods[j].at = i, j
+}

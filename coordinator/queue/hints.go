@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// DefaultPlugins are upstream's plugins that reject nodes, or hold pods back, each with
+// the events that it registers for. The source is upstream-1.36.md, 4.5.
+func DefaultPlugins() []Plugin {
+	return []Plugin{
+		{Name: "SchedulingGates", PreEnqueue: schedulingGates, Events: []Registration{
+			{PendingPod, UpdatePodSchedulingGatesEliminated, isOwn},
+		}},
+		{Name: "NodeUnschedulable", Events: []Registration{
+			{Node, Add | UpdateNodeTaint, isSchedulableAgain},
+			{AnyPod, UpdatePodToleration, ownToleratesUnschedulable},
+		}},
+		{Name: "NodeName", Events: []Registration{
+			{Node, Add, nil},
+		}},
+		{Name: "TaintToleration", Events: []Registration{
+			{Node, Add | UpdateNodeTaint, isTolerated},
+			{AnyPod, UpdatePodToleration, isOwn},
+		}},
+		{Name: "NodeAffinity", Events: []Registration{
+			{Node, Add | UpdateNodeLabel, matches},
+		}},
+		{Name: "NodePorts", Events: []Registration{
+			{AnyPod, Delete, freesPort},
+			{Node, Add, nil},
+		}},
+		{Name: "NodeResourcesFit", Events: []Registration{
+			{AnyPod, Delete, freesRoom},
+			{AnyPod, UpdatePodScaleDown, shrinks},
+			{Node, Add | UpdateNodeAllocatable, hasRoom},
+		}},
+	}
+}
+
+// schedulingGates holds a pod back that has scheduling gates.
+func schedulingGates(p *v1.Pod) string {
+	if len(p.Spec.SchedulingGates) == 0 {
+		return ""
+	}
+	names := make([]string, len(p.Spec.SchedulingGates))
+	for i, g := range p.Spec.SchedulingGates {
+		names[i] = g.Name
+	}
+	return "waiting for scheduling gates: [" + strings.Join(names, " ") + "]"
+}
+
+// isOwn: the event is the pod's own.
+func isOwn(p *Pod, e *Event) bool { return e.pod != nil && e.pod.UID == p.Obj.UID }
+
+// isSchedulableAgain: the node may be scheduled on, and is new or might not be before.
+func isSchedulableAgain(_ *Pod, e *Event) bool {
+	return !e.node.Spec.Unschedulable && (e.oldNode == nil || e.oldNode.Spec.Unschedulable)
+}
+
+// ownToleratesUnschedulable: the pod itself tolerates nodes now that may not be scheduled
+// on.
+func ownToleratesUnschedulable(p *Pod, e *Event) bool {
+	return isOwn(p, e) && tolerates(e.pod, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}
+
+// isTolerated: the node's taints are tolerated, and it is new or they were not before.
+func isTolerated(p *Pod, e *Event) bool {
+	return toleratesAll(p.Obj, e.node) && (e.oldNode == nil || !toleratesAll(p.Obj, e.oldNode))
+}
+
+// toleratesAll tells whether TaintToleration would let a node pass.
+func toleratesAll(p *v1.Pod, n *v1.Node) bool {
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		if (t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute) && !tolerates(p, t) {
+			return false
+		}
+	}
+	return true
+}
+
+func tolerates(p *v1.Pod, t *v1.Taint) bool {
+	for i := range p.Spec.Tolerations {
+		if p.Spec.Tolerations[i].ToleratesTaint(klog.Logger{}, t, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches: the node matches the pod's node selector and required affinity, and is new or did
+// not before. A selector that can not be read is left to the filter to report.
+//
+// Differs from upstream: the profile's addedAffinity is not looked at, so that a node
+// which only that refuses costs an attempt.
+func matches(p *Pod, e *Event) bool {
+	required := nodeaffinity.GetRequiredNodeAffinity(p.Obj)
+	now, err := required.Match(e.node)
+	if err != nil || !now || e.oldNode == nil {
+		return err != nil || now
+	}
+	was, err := required.Match(e.oldNode)
+	return err != nil || !was
+}
+
+// hadNode tells whether the pod that is gone held room: it was on a node, or nominated to
+// one.
+func hadNode(p *v1.Pod) bool { return p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" }
+
+// freesPort: the pod that is gone held a host port that this one wants.
+func freesPort(p *Pod, e *Event) bool {
+	if !hadNode(e.oldPod) {
+		return false
+	}
+	for _, want := range p.uses().GetHostPorts() {
+		for _, held := range e.oldPodUsage().GetHostPorts() {
+			if conflict(want, held) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// conflict tells whether two pods can not have their ports on one node.
+func conflict(a, b *pb.HostPort) bool {
+	const all = "0.0.0.0"
+	return a.Port == b.Port && a.Protocol == b.Protocol && (a.Ip == b.Ip || a.Ip == all || b.Ip == all)
+}
+
+// freesRoom: the pod that is gone held room on a node.
+func freesRoom(_ *Pod, e *Event) bool { return hadNode(e.oldPod) }
+
+// shrinks: the pod itself asks for less, or one on a node gives back of what this one
+// asks for.
+func shrinks(p *Pod, e *Event) bool {
+	if isOwn(p, e) {
+		return true
+	}
+	if e.pod.Spec.NodeName == "" {
+		return false
+	}
+	want, old, now := p.uses().GetRequests(), e.oldPodUsage().GetRequests(), e.podUsage().GetRequests()
+	return anyRequested(want, func(get amount) bool { return get(now) < get(old) })
+}
+
+// hasRoom: the pod would fit on the node if that were empty, and the node is new or has more
+// of what the pod asks for than before.
+func hasRoom(p *Pod, e *Event) bool {
+	want, now := p.uses().GetRequests(), e.nodeRow()
+	if now.GetAllowedPods() < 1 || anyRequested(want, func(get amount) bool { return get(want) > get(now.GetAllocatable()) }) {
+		return false
+	}
+	if e.oldNode == nil {
+		return true
+	}
+	old := e.oldNodeRow()
+	return now.GetAllowedPods() > old.GetAllowedPods() ||
+		anyRequested(want, func(get amount) bool { return get(now.GetAllocatable()) > get(old.GetAllocatable()) })
+}
+
+// amount reads one resource.
+type amount func(*pb.Resources) int64
+
+// anyRequested tells whether something holds for a resource of which want has any.
+func anyRequested(want *pb.Resources, holds func(amount) bool) bool {
+	for _, get := range [...]amount{(*pb.Resources).GetMilliCpu, (*pb.Resources).GetMemoryBytes, (*pb.Resources).GetEphemeralStorageBytes} {
+		if get(want) > 0 && holds(get) {
+			return true
+		}
+	}
+	for _, s := range want.GetScalars() {
+		if s.Quantity > 0 && holds(func(r *pb.Resources) int64 { return scalar(r, s.Name) }) {
+			return true
+		}
+	}
+	return false
+}

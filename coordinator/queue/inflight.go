@@ -1,0 +1,90 @@
+package queue
+
+// maxEvents bounds the events kept for pods in flight. A pod that is in flight for longer
+// than the last maxEvents is tried again as if one of those forgotten had helped it.
+const maxEvents = 1 << 16
+
+// flights are the pods in flight and the events since the first of them took off. A pod that
+// is rejected is held against the events since its own take-off: what they changed, its
+// attempt has not seen.
+type flights struct {
+	pods   window[flight]
+	events window[*Event]
+	live   int
+	// moved counts all events, those too that no plugin is interested in.
+	moved uint64
+}
+
+type flight struct {
+	pod   *Pod   // nil: landed
+	since uint64 // the first event that it has not seen
+	moved uint64 // flights.moved at take-off
+}
+
+// takeOff opens a flight.
+func (f *flights) takeOff(p *Pod) {
+	p.flight = f.pods.end()
+	f.pods.push(flight{pod: p, since: f.events.end(), moved: f.moved})
+	f.live++
+}
+
+// land closes a pod's flight and forgets the events that no other flight needs.
+func (f *flights) land(p *Pod) {
+	f.pods.at(p.flight).pod = nil
+	f.live--
+	for f.pods.len() > 0 && f.pods.at(f.pods.first).pod == nil {
+		f.pods.trim(f.pods.first + 1)
+	}
+	if f.pods.len() == 0 {
+		f.events.trim(f.events.end())
+		return
+	}
+	f.events.trim(max(f.events.first, f.pods.at(f.pods.first).since))
+}
+
+// record keeps an event for the pods in flight, if there are any.
+func (f *flights) record(e *Event) {
+	if f.live == 0 {
+		return
+	}
+	f.events.push(e)
+	if f.events.len() > maxEvents {
+		f.events.trim(f.events.first + maxEvents/2)
+	}
+}
+
+// helped tells whether an event since its take-off may help a pod.
+func (f *flights) helped(p *Pod, r *rules) bool {
+	fl := f.pods.at(p.flight)
+	if fl.since < f.events.first || p.rejectors&unknown != 0 && fl.moved != f.moved {
+		return true
+	}
+	for i := fl.since; i < f.events.end(); i++ {
+		if r.helps(p.rejectors&^unknown, p, *f.events.at(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// window is a list that grows at its end, shrinks at its front and keeps the numbers of its
+// elements.
+type window[T any] struct {
+	first uint64 // number of items[0]
+	items []T
+}
+
+func (w *window[T]) len() int       { return len(w.items) }
+func (w *window[T]) end() uint64    { return w.first + uint64(len(w.items)) }
+func (w *window[T]) at(i uint64) *T { return &w.items[i-w.first] }
+func (w *window[T]) push(x T)       { w.items = append(w.items, x) }
+
+// trim forgets the elements before number i.
+func (w *window[T]) trim(i uint64) {
+	n := i - w.first
+	clear(w.items[:n])
+	w.first = i
+	if w.items = w.items[n:]; len(w.items) == 0 {
+		w.items = nil
+	}
+}

@@ -1,0 +1,136 @@
+package queue
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Place is where a pod is. It is in one place at a time.
+type Place uint8
+
+// The places of a queue; doc.go draws how a pod gets from one to the other.
+const (
+	// Gone is not in the queue: never added, done or deleted.
+	Gone Place = iota
+	// Active is ready to be popped.
+	Active
+	// Backoff waits because plugins rejected the pod; it is popped before its time
+	// where Active is empty.
+	Backoff
+	// ErrorBackoff waits because an attempt ended in an error; never popped before its
+	// time.
+	ErrorBackoff
+	// Unschedulable waits for an event that may help.
+	Unschedulable
+	// Gated is held by a PreEnqueue plugin.
+	Gated
+	// InFlight is popped and its attempt is not over.
+	InFlight
+
+	places
+)
+
+// String is upstream's name of the queue; both kinds of backoff are one.
+func (p Place) String() string {
+	return [places]string{"", "active", "backoff", "backoff", "unschedulable", "gated", "in flight"}[p]
+}
+
+// Pod is a pod of the queue. Its fields are the queue's to write, except ClassID, and
+// may be read on the goroutine that owns the queue.
+type Pod struct {
+	// Obj is the pod as it was seen last.
+	Obj *v1.Pod
+	// Priority is spec.priority; 0 where there is none.
+	Priority int32
+	// Seq is the number of the pod's arrival, from 1.
+	Seq uint64
+	// Timestamp is when the pod arrived, or when its last attempt failed.
+	Timestamp time.Time
+	// FirstAttempt is when it first became ready to be tried; zero: not yet.
+	FirstAttempt time.Time
+	// BackoffUntil is the second until the end of which it is not to be tried; zero: it
+	// may be at once.
+	BackoffUntil time.Time
+	// Attempts is how often it was popped.
+	Attempts int
+	// UnschedulableCount is how many attempts plugins rejected.
+	UnschedulableCount int
+	// ErrorCount is how many attempts in a row ended in an error.
+	ErrorCount int
+	// RejectedBy names the plugins that rejected the last attempt, sorted; empty after an
+	// error.
+	RejectedBy []string
+	// Gated names the plugin that holds the pod back; empty: none does.
+	Gated string
+	// Message is why it is not on a node: the last FitError, error or gate's text.
+	Message string
+	// NominatedNode is the node nominated by preemption; empty: none.
+	NominatedNode string
+	// ClassID is the pod's class, 0 where it is not known. The owner of the queue sets it
+	// before Unschedulable: rejected pods of one class are judged together when an event
+	// comes. It falls back to 0 when the pod is updated.
+	ClassID uint64
+
+	place     Place
+	at        int // in the heap of its place
+	rejectors set
+	bucket    *bucket
+	slot      int    // in its bucket
+	flight    uint64 // its number among the flights
+	activated bool   // Activate was called while in flight
+	deleted   bool   // deleted while in flight
+	usage     *pb.PodUsage
+}
+
+// Place tells where the pod is.
+func (p *Pod) Place() Place { return p.place }
+
+func (p *Pod) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Obj.Namespace, Name: p.Obj.Name}
+}
+
+// setObj takes in a pod's newest object.
+func (p *Pod) setObj(obj *v1.Pod) {
+	p.Obj, p.Priority = obj, compile.Priority(obj)
+	p.ClassID, p.usage = 0, nil
+}
+
+// uses is what the pod would take of a node.
+func (p *Pod) uses() *pb.PodUsage {
+	if p.usage == nil {
+		p.usage = compile.Usage(p.Obj)
+	}
+	return p.usage
+}
+
+// before is the queue's order: upstream's PrioritySort, then arrival.
+func before(a, b *Pod) bool {
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
+	}
+	if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
+		return c < 0
+	}
+	return a.Seq < b.Seq
+}
+
+// endsBefore orders pods that back off: by the end, then by the queue's order.
+func endsBefore(a, b *Pod) bool {
+	if c := a.BackoffUntil.Compare(b.BackoffUntil); c != 0 {
+		return c < 0
+	}
+	return before(a, b)
+}
+
+// olderThan orders pods by their last failure.
+func olderThan(a, b *Pod) bool {
+	if c := a.Timestamp.Compare(b.Timestamp); c != 0 {
+		return c < 0
+	}
+	return a.Seq < b.Seq
+}

@@ -1,0 +1,441 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Config is what a queue is made of. The zero value of each field is upstream's default.
+type Config struct {
+	// Now is the clock.
+	Now func() time.Time
+	// InitialBackoff and MaxBackoff bound how long a failed pod waits. A negative
+	// MaxBackoff: not at all.
+	InitialBackoff, MaxBackoff time.Duration
+	// MaxUnschedulable is how long a pod waits for an event at the most.
+	MaxUnschedulable time.Duration
+	// Plugins replaces DefaultPlugins.
+	Plugins []Plugin
+	// Incoming is told of each pod that comes into a place, with upstream's name of the
+	// reason (queue_incoming_pods_total); nil: nobody is.
+	Incoming func(place Place, event string)
+}
+
+// Queue holds the pods that are on no node. It belongs to one goroutine.
+type Queue struct {
+	now              func() time.Time
+	backoffs         backoffs
+	maxUnschedulable time.Duration
+	rules            *rules
+	incoming         func(Place, string)
+
+	pods    map[types.UID]*Pod
+	names   map[types.NamespacedName]*Pod
+	entries map[types.UID]*pb.QueueEntry // restored, their pods not yet added
+	seq     uint64
+	counts  [places]int
+
+	active  heap
+	backoff heap
+	errors  heap
+	waiting heap  // Unschedulable, by Timestamp
+	index   index // Unschedulable and Gated, by plugin
+	flights flights
+	moving  []*Pod // scratch
+}
+
+// New makes an empty queue. It panics where Config.Plugins contradict themselves.
+func New(cfg Config) *Queue {
+	if cfg.Plugins == nil {
+		cfg.Plugins = DefaultPlugins()
+	}
+	rules, err := newRules(cfg.Plugins)
+	if err != nil {
+		panic(err)
+	}
+	return &Queue{
+		now:              wall(cfg.Now),
+		backoffs:         backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff), max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
+		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
+		rules:            rules,
+		incoming:         cfg.Incoming,
+		pods:             map[types.UID]*Pod{},
+		names:            map[types.NamespacedName]*Pod{},
+		active:           heap{before: before},
+		backoff:          heap{before: endsBefore},
+		errors:           heap{before: endsBefore},
+		waiting:          heap{before: olderThan},
+	}
+}
+
+// wall reads a clock without its monotonic part: all times of a queue, those out of the
+// journal too, have to compare alike.
+func wall(now func() time.Time) func() time.Time {
+	if now == nil {
+		now = time.Now
+	}
+	return func() time.Time { return now().Round(0) }
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// Add takes in a pod that is on no node. One that is there already is updated; another
+// of the same name is gone.
+func (q *Queue) Add(obj *v1.Pod) {
+	if q.pods[obj.UID] != nil {
+		q.Update(obj)
+		return
+	}
+	p := &Pod{Timestamp: q.now()}
+	p.setObj(obj)
+	q.enlist(p)
+	if e := q.entries[obj.UID]; e != nil {
+		delete(q.entries, obj.UID)
+		q.restore(p, e)
+		return
+	}
+	q.admit(p, Active, eventPodAdded)
+}
+
+// enlist makes a pod known and gives it its number, unless it has one.
+func (q *Queue) enlist(p *Pod) {
+	if other := q.names[p.name()]; other != nil {
+		q.Delete(other.Obj.UID)
+	}
+	if p.Seq == 0 {
+		q.seq++
+		p.Seq = q.seq
+	}
+	q.pods[p.Obj.UID], q.names[p.name()] = p, p
+}
+
+// Update takes in a pod's new object. Where the change is one that may help it, it is tried
+// again. A pod that is not there is added.
+func (q *Queue) Update(obj *v1.Pod) {
+	p := q.pods[obj.UID]
+	if p == nil {
+		q.Add(obj)
+		return
+	}
+	old := p.Obj
+	p.setObj(obj)
+	if p.deleted {
+		p.deleted = false
+		q.names[p.name()] = p
+	}
+	switch p.place {
+	case Active:
+		q.active.fix(p)
+	case Backoff:
+		q.backoff.fix(p)
+	case ErrorBackoff:
+		q.errors.fix(p)
+	case InFlight:
+		q.updateInFlight(podUpdated(PendingPod, old, obj))
+	case Gated:
+		q.requeue(p, podUpdated(PendingPod, old, obj)[0].String())
+	case Unschedulable:
+		q.updateUnschedulable(p, podUpdated(PendingPod, old, obj))
+	}
+}
+
+// updateUnschedulable holds a pod's own events against it.
+func (q *Queue) updateUnschedulable(p *Pod, events []Event) {
+	q.index.remove(p)
+	q.index.add(p)
+	for i := range events {
+		if q.rules.helps(p.rejectors, p, &events[i]) {
+			q.requeue(p, events[i].String())
+			return
+		}
+	}
+}
+
+// Delete drops a pod, wherever it is. One that is in flight stays so until Done, and is not
+// taken back.
+func (q *Queue) Delete(uid types.UID) {
+	p := q.pods[uid]
+	switch {
+	case p == nil:
+		delete(q.entries, uid)
+	case p.place == InFlight:
+		p.deleted = true
+		q.forgetName(p)
+	default:
+		q.drop(p)
+	}
+}
+
+// drop makes a pod unknown.
+func (q *Queue) drop(p *Pod) {
+	q.take(p)
+	delete(q.pods, p.Obj.UID)
+	q.forgetName(p)
+}
+
+func (q *Queue) forgetName(p *Pod) {
+	if q.names[p.name()] == p {
+		delete(q.names, p.name())
+	}
+}
+
+// PopBatch appends up to n pods to into, in the queue's order; they are in flight then. Where
+// Active runs out, pods are taken from Backoff before their time. Each is to be given to
+// Done, Unschedulable, Error or GiveBack.
+func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
+	q.Flush()
+	for range n {
+		p := q.active.head()
+		if p == nil {
+			if p = q.backoff.head(); p == nil {
+				break
+			}
+			q.tell(Active, eventPoppedEarly)
+		}
+		q.take(p)
+		p.Attempts++
+		p.activated = false
+		q.put(p, InFlight)
+		into = append(into, p)
+	}
+	return into
+}
+
+// Done ends the attempt of a pod that has a node, or is not to be tried again: it leaves
+// the queue.
+func (q *Queue) Done(uid types.UID) {
+	if p := q.pods[uid]; p != nil && p.place == InFlight {
+		q.drop(p)
+	}
+}
+
+// Unschedulable ends an attempt that plugins rejected. The pod waits for an event that
+// may help it; one that came during the attempt counts. Without a plugin it is an error.
+func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
+	if len(rejectedBy) == 0 {
+		q.fail(p, message)
+		return
+	}
+	if !q.failed(p, message) {
+		return
+	}
+	p.UnschedulableCount++
+	p.ErrorCount = 0
+	p.RejectedBy = slices.Compact(slices.Sorted(slices.Values(rejectedBy)))
+	p.rejectors = q.rules.set(p.RejectedBy)
+	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
+	if p.activated || q.flights.helped(p, q.rules) {
+		q.requeue(p, eventAttemptFailed)
+		return
+	}
+	q.move(p, Unschedulable, eventAttemptFailed)
+}
+
+// Error ends an attempt that failed for a reason other than the nodes. The pod is tried
+// again after its backoff.
+func (q *Queue) Error(p *Pod, err error) { q.fail(p, err.Error()) }
+
+func (q *Queue) fail(p *Pod, message string) {
+	if !q.failed(p, message) {
+		return
+	}
+	p.ErrorCount++
+	p.RejectedBy, p.rejectors = nil, 0
+	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
+	q.requeue(p, eventAttemptFailed)
+}
+
+// failed is what both kinds of failure have in common; false where the pod does not come
+// back.
+func (q *Queue) failed(p *Pod, message string) bool {
+	if p.place != InFlight {
+		return false
+	}
+	if p.deleted {
+		q.drop(p)
+		return false
+	}
+	p.Timestamp, p.Message = q.now(), message
+	return true
+}
+
+// Retry takes a pod back that was Done, because what followed its decision failed. It is
+// tried again after its backoff. Where a newer pod has its name, it is gone.
+func (q *Queue) Retry(p *Pod, err error) {
+	if p.place == Gone && !p.deleted && q.pods[p.Obj.UID] == nil && q.names[p.name()] == nil {
+		q.enlist(p)
+		q.put(p, InFlight)
+	}
+	q.Error(p, err)
+}
+
+// GiveBack takes a pod back as if it had not been popped.
+func (q *Queue) GiveBack(p *Pod) {
+	switch {
+	case p.place != InFlight:
+	case p.deleted:
+		q.drop(p)
+	default:
+		p.Attempts--
+		q.move(p, Active, eventGivenBack)
+	}
+}
+
+// Move tries the pods again that an event may help, and returns how many there are. Those
+// in flight are held against it when their attempt fails.
+func (q *Queue) Move(e Event) int {
+	q.flights.moved++
+	interested := q.rules.interested(&e)
+	if interested == unknown && len(q.index.lists[unknown.index()]) == 0 {
+		return 0
+	}
+	return q.moveFor(e, interested)
+}
+
+func (q *Queue) moveFor(e Event, interested set) int {
+	q.moving = q.index.helped(interested, q.moving[:0], func(p *Pod) bool { return q.rules.helps(p.rejectors, p, &e) })
+	if interested != unknown {
+		q.flights.record(&e)
+	}
+	if len(q.moving) == 0 {
+		return 0
+	}
+	name := e.String()
+	for _, p := range q.moving {
+		q.requeue(p, name)
+	}
+	n := len(q.moving)
+	clear(q.moving)
+	return n
+}
+
+// updateInFlight keeps a pod's own events until its attempt is over.
+func (q *Queue) updateInFlight(events []Event) {
+	for i := range events {
+		q.flights.moved++
+		if q.rules.interested(&events[i]) != unknown {
+			q.flights.record(&events[i])
+		}
+	}
+}
+
+// Activate makes pods active at once, whatever they wait for; those in flight are tried again
+// when their attempt fails. Gates still hold.
+func (q *Queue) Activate(uids ...types.UID) {
+	for _, uid := range uids {
+		p := q.pods[uid]
+		if p == nil {
+			continue
+		}
+		switch p.place {
+		case Backoff, ErrorBackoff, Unschedulable, Gated:
+			q.admit(p, Active, eventActivated)
+		case InFlight:
+			p.activated = true
+		}
+	}
+}
+
+// requeue puts a pod where it waits for its turn: Active, or Backoff as long as it is backing
+// off.
+func (q *Queue) requeue(p *Pod, event string) {
+	to := Active
+	if isBackingOff(p, q.now()) {
+		to = Backoff
+		if len(p.RejectedBy) == 0 {
+			to = ErrorBackoff
+		}
+	}
+	q.admit(p, to, event)
+}
+
+// admit moves a pod to a place where it waits for its turn, unless a plugin holds it
+// back.
+func (q *Queue) admit(p *Pod, to Place, event string) {
+	plugin, message := q.rules.gate(p)
+	if plugin == "" {
+		if p.Gated != "" {
+			p.Gated, p.Message = "", ""
+		}
+		q.move(p, to, event)
+		return
+	}
+	p.Message = message
+	if p.place == Gated && p.Gated == plugin {
+		return
+	}
+	q.take(p)
+	p.Gated, p.rejectors, p.ClassID = plugin, q.rules.names[plugin], 0
+	q.put(p, Gated)
+	q.tell(Gated, event)
+}
+
+// move takes a pod from its place to another.
+func (q *Queue) move(p *Pod, to Place, event string) {
+	q.take(p)
+	q.put(p, to)
+	q.tell(to, event)
+}
+
+// put puts a pod that is nowhere into a place.
+func (q *Queue) put(p *Pod, to Place) {
+	switch to {
+	case Active:
+		if p.FirstAttempt.IsZero() {
+			p.FirstAttempt = q.now()
+		}
+		q.active.push(p)
+	case Backoff:
+		q.backoff.push(p)
+	case ErrorBackoff:
+		q.errors.push(p)
+	case Unschedulable:
+		q.waiting.push(p)
+		q.index.add(p)
+	case Gated:
+		q.index.add(p)
+	case InFlight:
+		q.flights.takeOff(p)
+	}
+	p.place = to
+	q.counts[to]++
+}
+
+// take takes a pod out of its place; it is nowhere then.
+func (q *Queue) take(p *Pod) {
+	switch p.place {
+	case Gone:
+		return
+	case Active:
+		q.active.remove(p)
+	case Backoff:
+		q.backoff.remove(p)
+	case ErrorBackoff:
+		q.errors.remove(p)
+	case Unschedulable:
+		q.waiting.remove(p)
+		q.index.remove(p)
+	case Gated:
+		q.index.remove(p)
+	case InFlight:
+		q.flights.land(p)
+	}
+	q.counts[p.place]--
+	p.place = Gone
+}
+
+func (q *Queue) tell(place Place, event string) {
+	if q.incoming != nil {
+		q.incoming(place, event)
+	}
+}
