@@ -8,7 +8,7 @@ type Style struct {
 	Color bool
 	// Unicode: block characters; else ASCII.
 	Unicode bool
-	// Width is the number of columns; 0: 100.
+	// Width is the number of columns; 0: lines may be as long as they like.
 	Width int
 }
 
