@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/shardsched/shardsched/coordinator/embedetcd"
+)
+
+// etcdDialTimeout is how long a first connection to etcd may take.
+const etcdDialTimeout = 10 * time.Second
+
+// connect opens a client of an etcd outside the process. It does not wait for it to
+// answer.
+func (e Etcd) connect() (*clientv3.Client, error) {
+	var config *tls.Config
+	if e.CAFile != "" || e.CertFile != "" {
+		var err error
+		config, err = transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}.ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("TLS files for etcd: %w", err)
+		}
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:            e.Endpoints,
+		TLS:                  config,
+		DialTimeout:          etcdDialTimeout,
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zap.NewNop(),
+		DialOptions:          []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(false))},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd %v: %w", e.Endpoints, err)
+	}
+	return c, nil
+}
+
+// start runs the etcd of this process. stop ends it, and removes its folder where that
+// was a temporary one.
+func (e EmbeddedEtcd) start(ctx context.Context) (client *clientv3.Client, endpoint string, stop func(), err error) {
+	dir, cleanup := e.DataDir, func() {}
+	if dir == "" {
+		dir, err = os.MkdirTemp("", "shardsched-etcd-")
+		if err != nil {
+			return nil, "", nil, err
+		}
+		cleanup = func() { os.RemoveAll(dir) }
+	}
+	server, err := embedetcd.Start(ctx, embedetcd.Config{DataDir: dir, Listen: e.Listen})
+	if err != nil {
+		cleanup()
+		return nil, "", nil, err
+	}
+	client, err = server.Client()
+	if err != nil {
+		server.Close()
+		cleanup()
+		return nil, "", nil, err
+	}
+	return client, server.Endpoint(), func() {
+		client.Close()
+		server.Close()
+		cleanup()
+	}, nil
+}

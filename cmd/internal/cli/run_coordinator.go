@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// defaultShards is how many parts a served cluster is cut into where none is
+// given: enough to spread over many workers, few enough to cost little on one.
+const defaultShards = 16
+
+// maxRequestBytes bounds a message of the client API.
+const maxRequestBytes = 4<<20 + 64<<10
+
+// service is a coordinator as `up` and `coordinator` run it.
+type service struct {
+	process   Process
+	sharding  Sharding
+	tls       serving.TLS
+	listen    string
+	advertise string
+	config    string
+	decisions string
+	leaseTTL  time.Duration
+	flush     time.Duration
+	etcd      *clientv3.Client
+	leading   func(*coordinator.Scheduler)
+	listening func(address string)
+}
+
+// run serves until ctx ends.
+func (v service) run(ctx context.Context) error {
+	l, err := v.tls.Listen("listen", v.listen)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	log, err := openDecisionLog(v.decisions, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	record := &pb.LeaderRecord{Id: processID(), Address: v.advertise}
+	if record.Address == "" {
+		record.Address = l.Addr().String()
+	}
+	server := api.New(api.Config{Self: record})
+	registry := newTermRegistry()
+	scheduler, err := v.scheduler(log)
+	if err != nil {
+		return err
+	}
+	var current atomic.Pointer[coordinator.Scheduler]
+
+	g, ctx := errgroup.WithContext(ctx)
+	if _, err := (localWorkers{
+		count: v.sharding.Workers, cluster: v.sharding.Cluster, tls: v.tls, etcd: v.etcd, registerer: registry.process,
+	}).start(ctx, g); err != nil {
+		return err
+	}
+	g.Go(func() error { return v.serveAPI(ctx, l, server) })
+	g.Go(func() error { return flushEvery(ctx, log) })
+	err = v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry})
+	if err != nil {
+		return err
+	}
+	g.Go(func() error {
+		return coordinator.RunStandalone(ctx, coordinator.StandaloneConfig{
+			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, API: server,
+			Scheduler: scheduler, Registerer: registry.begin,
+			Leading: func(s *coordinator.Scheduler) {
+				current.Store(s)
+				if v.leading != nil {
+					v.leading(s)
+				}
+			},
+		})
+	})
+	if v.listening != nil {
+		v.listening(record.Address)
+	}
+	return g.Wait()
+}
+
+// scheduler is the template of each term's scheduler.
+func (v service) scheduler(log *coordinator.DecisionLog) (coordinator.SchedulerConfig, error) {
+	credentials, err := v.tls.ClientCredentials()
+	if err != nil {
+		return coordinator.SchedulerConfig{}, err
+	}
+	profiles, err := loadProfiles(v.config)
+	if err != nil {
+		return coordinator.SchedulerConfig{}, err
+	}
+	shards := v.sharding.Shards
+	if shards == 0 {
+		shards = defaultShards
+	}
+	return coordinator.SchedulerConfig{
+		Cluster:          v.sharding.Cluster,
+		Shards:           shards,
+		Profiles:         profiles,
+		Decisions:        log,
+		MaxUnschedulable: v.flush,
+		Fanout: fanout.Config{
+			Replicas: v.sharding.Replicas,
+			Dial:     fanout.Dialer(grpc.WithTransportCredentials(credentials)),
+		},
+	}, nil
+}
+
+func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server) error {
+	credentials, err := v.tls.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer(grpc.Creds(credentials), grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes))
+	server.Register(s)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the client API on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	stopped := make(chan struct{})
+	go func() { s.GracefulStop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(2 * time.Second):
+		// Watches have no end of their own.
+		s.Stop()
+	}
+	<-done
+	return nil
+}
+
+// flushEvery keeps the decision log no more than a second behind.
+func flushEvery(ctx context.Context, log *coordinator.DecisionLog) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := log.Flush(); err != nil {
+				return fmt.Errorf("write decision log: %w", err)
+			}
+		}
+	}
+}
+
+// openDecisionLog opens the file that decisions are added to; "-" is out, and an empty name
+// no log at all.
+func openDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return coordinator.NewDecisionLog(struct{ io.Writer }{out}), nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("decision log: %w", err)
+	}
+	return coordinator.NewDecisionLog(f), nil
+}
+
+// runCoordinator is `shardsched coordinator`.
+func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error {
+	etcd, stop, err := o.etcd(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return service{
+		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
+		config: o.Config, decisions: o.DecisionLog, leaseTTL: o.LeaseDuration, flush: o.MaxInUnschedulable, etcd: etcd,
+		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
+	}.run(ctx)
+}
+
+// etcd starts or connects to the etcd that the flags name.
+func (o CoordinatorOptions) etcd(ctx context.Context, s Streams) (*clientv3.Client, func(), error) {
+	if !o.EmbeddedEtcd.Enabled {
+		c, err := o.Etcd.connect()
+		return c, func() { c.Close() }, err
+	}
+	c, endpoint, stop, err := o.EmbeddedEtcd.start(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintf(s.Err, "etcd serves on %s\n", endpoint)
+	return c, stop, nil
+}

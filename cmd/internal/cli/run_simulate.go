@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// simulation is a scheduler without etcd, API or clock: pods in, decisions out.
+type simulation struct {
+	sharding  Sharding
+	config    string
+	batch     int // 0: the default
+	decisions *coordinator.DecisionLog
+	process   Process
+}
+
+// runSimulate is `shardsched simulate`.
+func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
+	in, err := readInput(s, o.input())
+	if err != nil {
+		return err
+	}
+	out := s.Out
+	if o.Decisions == "-" {
+		out = s.Err
+	}
+	log, err := createDecisionLog(o.Decisions, s.Out)
+	if err != nil {
+		return err
+	}
+	sim := simulation{sharding: o.Sharding, config: o.Config, decisions: log, process: o.Process}
+	report := newProgress(s, len(in.Pods))
+	sum, err := sim.run(ctx, in, report.update)
+	report.done()
+	if cerr := log.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return printSummary(s, out, o.Output, sum)
+}
+
+// createDecisionLog is openDecisionLog for a run of its own: what the file held is gone.
+func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, error) {
+	if name == "" || name == "-" {
+		return openDecisionLog(name, out)
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("decisions: %w", err)
+	}
+	return coordinator.NewDecisionLog(f), nil
+}
+
+// run schedules the input until nothing is left to do.
+func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (*pb.Summary, error) {
+	profiles, err := loadProfiles(m.config)
+	if err != nil {
+		return nil, err
+	}
+	shards := m.sharding.Shards
+	if shards == 0 {
+		shards = simulatedShards(len(in.Nodes), m.sharding.Workers)
+	}
+	registry := newRegistry()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
+		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
+		Profiles: profiles, Decisions: m.decisions, Registerer: registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry}).start(gctx, g)
+	if err != nil {
+		return nil, err
+	}
+	s.SetMembers(members)
+	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Namespaces: in.Namespaces}, nil)
+	var sum *pb.Summary
+	g.Go(func() error { return s.Run(gctx) })
+	g.Go(func() error {
+		defer cancel()
+		if err := watchUntilIdle(gctx, s, progress); err != nil {
+			return err
+		}
+		sum, err = s.Summary(gctx)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return sum, nil
+}
+
+// simulatedShards cuts small clusters coarsely: every shard costs a pass.
+func simulatedShards(nodes, workers int) int {
+	return min(max(nodes/2048, workers, 1), 256)
+}
+
+// progressEvery is how often progress is shown.
+const progressEvery = 200 * time.Millisecond
+
+// watchUntilIdle shows progress until the scheduler has nothing left to do.
+func watchUntilIdle(ctx context.Context, s *coordinator.Scheduler, progress func(*pb.Summary)) error {
+	idle := make(chan error, 1)
+	go func() { idle <- s.Idle(ctx) }()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-idle:
+			return err
+		case <-tick.C:
+			sum, err := s.Progress(ctx)
+			if err != nil {
+				return err
+			}
+			progress(sum)
+		}
+	}
+}

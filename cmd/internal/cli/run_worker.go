@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// runWorker is `shardsched worker`.
+func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
+	credentials, err := o.TLS.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	etcd, err := o.Etcd.connect()
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	l, err := o.TLS.Listen("listen", o.Listen)
+	if err != nil {
+		return err
+	}
+	id := o.ID
+	if id == "" {
+		id = processID()
+	}
+	address := o.Advertise
+	if address == "" {
+		address = l.Addr().String()
+	}
+	registry := newRegistry()
+	w := worker.New(worker.Config{
+		ID: id, Address: address, Cores: o.Cores, Version: version, CacheBytes: o.CacheBytes, Registerer: registry,
+	})
+	registration := worker.NewRegistration(worker.RegistrationConfig{
+		Client: etcd, Cluster: o.Cluster, Member: w.Member(), TTL: o.LeaseDuration,
+	})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return w.Run(ctx, worker.RunConfig{
+			Listener: l, Options: []grpc.ServerOption{grpc.Creds(credentials)},
+			Registration: registration, DrainTimeout: o.DrainTimeout,
+		})
+	})
+	err = o.Process.serve(ctx, g, o.TLS, serving.Endpoint{Gatherer: registry, Ready: func() error {
+		select {
+		case <-registration.Registered():
+			return nil
+		default:
+			return fmt.Errorf("not registered in etcd yet")
+		}
+	}})
+	if err != nil {
+		l.Close()
+		return err
+	}
+	fmt.Fprintf(s.Err, "worker %s serves on %s\n", id, address)
+	return g.Wait()
+}
+
+// processID names one life of this process: the host and a random part.
+func processID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return host + "_" + uuid.NewString()[:8]
+}
+
+// newRegistry holds a process's metrics, those of Go and of the process among them.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// serve answers HTTP until ctx ends, where an address is given.
+func (p Process) serve(ctx context.Context, g *errgroup.Group, t serving.TLS, e serving.Endpoint) error {
+	if p.HTTPListen == "" {
+		return nil
+	}
+	l, err := t.Listen("http-listen", p.HTTPListen)
+	if err != nil {
+		return err
+	}
+	e.Profiling = p.Profiling
+	g.Go(func() error { return e.Serve(ctx, l, t) })
+	return nil
+}

@@ -1,0 +1,314 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// noNodes is upstream's message where the cluster has no node at all.
+const noNodes = "no nodes available to schedule pods"
+
+// spareCandidates is how many candidates a group offers beyond what the class's own pods
+// can use up: for the rows that other classes of the batch take.
+const spareCandidates = 32
+
+// maxAsks bounds the rounds for one pod. The second answer is of this very moment,
+// so a third says that workers and coordinator disagree.
+const maxAsks = 2
+
+// attempt is one popped pod with its class.
+type attempt struct {
+	pod   *queue.Pod
+	class *compile.Class
+	// failed ends the attempt before any node is looked at.
+	failed error
+}
+
+// schedule decides a batch, pod by pod in queue order.
+func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
+	now := s.cfg.Now()
+	s.tally.deciding.start(now)
+	s.tally.working.start(now)
+	attempts := make([]attempt, 0, len(pods))
+	for _, p := range pods {
+		if a, ok := s.prepare(p); ok {
+			attempts = append(attempts, a)
+		}
+	}
+	if err := s.ask(ctx, attempts); err != nil {
+		s.giveBack(ctx, attempts, err)
+		return
+	}
+	for i := range attempts {
+		if !s.decide(ctx, &attempts[i]) {
+			s.giveBack(ctx, attempts[i:], s.err)
+			break
+		}
+	}
+	s.dispatch()
+	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
+	s.metrics.sizes(s.queue, s.cache, s.journal.lag())
+}
+
+// prepare compiles a pod; false where there is nothing to decide for it.
+func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
+	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
+	_, _, assumed := s.cache.Pod(p.Obj.UID)
+	if prof == nil || p.Obj.DeletionTimestamp != nil || assumed {
+		s.queue.Done(p.Obj.UID)
+		return attempt{}, false
+	}
+	class, err := s.compiler.Class(p.Obj, prof, s.cache)
+	return attempt{pod: p, class: class, failed: err}, true
+}
+
+// ask sends the classes of a batch to the workers, in one round.
+func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
+	clear(s.picks)
+	s.touches.reset()
+	if s.cache.Nodes() == 0 {
+		return nil
+	}
+	counts := map[uint64]int{}
+	var order []*compile.Class
+	for i := range attempts {
+		c := attempts[i].class
+		if attempts[i].failed != nil || c.Rejected != nil {
+			continue
+		}
+		id := c.Scorer.ID()
+		if counts[id] == 0 {
+			order = append(order, c)
+		}
+		counts[id]++
+	}
+	requests := make([]fanout.Request, len(order))
+	for i, c := range order {
+		n := counts[c.Scorer.ID()]
+		requests[i] = fanout.Request{Class: c.Scorer, Candidates: min(n+spareCandidates, len(attempts)+1)}
+		s.classes[c.Scorer.ID()] = struct{}{}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	results, err := s.fanout.Evaluate(ctx, requests)
+	if err != nil {
+		return err
+	}
+	for i, c := range order {
+		p := newPick(c.Scorer)
+		p.start(results[i], 0, false)
+		s.picks[c.Scorer.ID()] = p
+	}
+	return nil
+}
+
+// giveBack returns pods that were popped but not decided. They keep their place.
+func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error) {
+	if ctx.Err() == nil && err != nil {
+		s.fail(err)
+	}
+	for i := range attempts {
+		s.queue.GiveBack(attempts[i].pod)
+	}
+}
+
+// decide makes one pod's decision; false where the loop has to end.
+func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
+	d := &pb.Decision{
+		Seq:     s.seq + 1,
+		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
+		Uid:     string(a.pod.Obj.UID),
+		Profile: a.pod.Obj.Spec.SchedulerName,
+		Nodes:   uint32(s.cache.Nodes()),
+	}
+	var refusedBy []string
+	switch {
+	case a.failed != nil:
+		d.Message = a.failed.Error()
+	case d.Nodes == 0:
+		d.Message = noNodes
+	case a.class.Rejected != nil:
+		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
+		refusedBy = a.class.Rejected.Plugins
+	default:
+		p := s.picks[a.class.Scorer.ID()]
+		c, v, err := s.choose(ctx, p, a)
+		if err != nil {
+			s.fail(err)
+			return false
+		}
+		d.Feasible = uint32(p.feasible)
+		switch {
+		case v == nowhere:
+			d.Message, refusedBy = p.message(int(d.Nodes))
+		case p.feasible > 1 && a.class.ScoreError != nil:
+			// A single node is not scored, so nothing is wrong with it.
+			a.failed = a.class.ScoreError
+			d.Message = a.failed.Error()
+		default:
+			return s.place(ctx, a, d, c)
+		}
+	}
+	s.record(d, a.failed != nil)
+	s.refuse(ctx, a, d, refusedBy)
+	return true
+}
+
+// choose repairs a class's answer and takes the best row, asking the workers again
+// where the answer is used up, or where the reasons are wanted.
+func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
+	t := tables{s.cache}
+	for range maxAsks + 1 {
+		p.repair(&s.touches, t, s.eval)
+		c, v := p.best(t)
+		if v == chosen || v == nowhere && p.diagnosed {
+			return c, v, nil
+		}
+		s.tally.requeries++
+		s.metrics.requeries.Inc()
+		results, err := s.fanout.Evaluate(ctx, []fanout.Request{{
+			Class:      p.class,
+			Candidates: s.cfg.BatchSize + 1,
+			Diagnose:   v == nowhere,
+		}})
+		if err != nil {
+			return choice{}, nowhere, err
+		}
+		p.start(results[0], len(s.touches.list), v == nowhere)
+	}
+	return choice{}, nowhere, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
+}
+
+// place promises the chosen row to a pod and queues its bind.
+func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+	table := s.cache.Table(int(c.row.Shard))
+	d.Node, d.Score = table.Name(c.row.Index), c.score
+	table.Totals(c.row.Index, s.touches.add(c.row))
+	pod := a.pod.Obj
+	if err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq); err != nil {
+		s.broken(ctx, err, "assume")
+		return false
+	}
+	s.record(d, false)
+	s.binding[pod.UID] = a.pod
+	s.queue.Done(pod.UID)
+	s.ready = append(s.ready, bindJob{pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}})
+	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
+	return true
+}
+
+// record numbers a decision, keeps and logs it.
+func (s *Scheduler) record(d *pb.Decision, failed bool) {
+	s.seq = d.Seq
+	s.decisions[types.UID(d.Uid)] = d
+	s.cfg.Decisions.write(d)
+	s.metrics.decision(d, failed)
+}
+
+// refuse puts a pod without a node back into the queue.
+func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string) {
+	log := klog.FromContext(ctx)
+	if a.failed != nil {
+		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
+		s.queue.Error(a.pod, a.failed)
+	} else {
+		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
+		a.pod.ClassID = a.class.ID()
+		s.queue.Unschedulable(a.pod, by, d.Message)
+	}
+	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
+}
+
+// dispatch hands the batch's placements to the binder.
+func (s *Scheduler) dispatch() {
+	jobs := s.ready
+	s.ready = nil
+	if len(jobs) == 0 {
+		return
+	}
+	if s.cfg.Binder == nil {
+		s.bound(jobs, make([]error, len(jobs)))
+		return
+	}
+	s.bindings.put(jobs)
+}
+
+// bound takes in the outcomes of binds.
+func (s *Scheduler) bound(jobs []bindJob, errs []error) {
+	now := s.cfg.Now()
+	for i, job := range jobs {
+		pod := job.binding.Pod
+		_, known := s.binding[pod.UID]
+		delete(s.binding, pod.UID)
+		err := errs[i]
+		switch {
+		case err == nil:
+			s.committed(job, now)
+		case errors.Is(err, store.ErrDeposed):
+			s.fail(err)
+		default:
+			s.takeBack(job, err, known)
+		}
+	}
+}
+
+func (s *Scheduler) committed(job bindJob, now time.Time) {
+	uid := job.binding.Pod.UID
+	s.tally.bound++
+	s.metrics.boundPods.Inc()
+	if at, ok := s.arrivals[uid]; ok {
+		s.tally.submitToBound.record(now.Sub(at))
+		delete(s.arrivals, uid)
+	}
+	if s.cfg.Binder != nil {
+		return
+	}
+	// Nobody will tell of the pod on its node: it is there.
+	seen := job.binding.Pod.DeepCopy()
+	seen.Spec.NodeName = job.binding.Node
+	s.seen(seen)
+}
+
+// takeBack forgets a placement that was not committed, and has the pod tried again
+// unless it is gone or on a node already.
+func (s *Scheduler) takeBack(job bindJob, err error, known bool) {
+	s.tally.bindFailures++
+	s.metrics.bindFailures.Inc()
+	uid := job.binding.Pod.UID
+	forgotten, ferr := s.cache.Forget(uid)
+	if ferr != nil {
+		s.fail(ferr)
+		return
+	}
+	if forgotten {
+		s.queue.Move(queue.AssignedPodDeleted(withNode(job.binding.Pod, job.binding.Node)))
+	}
+	if !known || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound) {
+		return
+	}
+	s.queue.Retry(job.pod, err)
+	s.journal.put(uid, s.queue.Entry(job.pod))
+}
+
+// withNode is a pod as it would be on a node.
+func withNode(p *v1.Pod, nodeName string) *v1.Pod {
+	c := *p
+	c.Spec.NodeName = nodeName
+	return &c
+}
+
+var _ fanout.Shards = (*cache.Cache)(nil)

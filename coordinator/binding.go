@@ -1,0 +1,144 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+)
+
+// Binder commits placements to where the pods are kept.
+type Binder interface {
+	// Bind commits each placement by itself and returns one error for each: nil, or
+	// one of the store's ErrNotFound, ErrConflict, ErrAlreadyBound, ErrDeposed.
+	// After any other error the outcome is not known.
+	Bind(ctx context.Context, bindings []store.Binding) []error
+}
+
+const (
+	// bindGroup is how many placements share a commit at the most.
+	bindGroup = 100
+	// bindWorkers is how many commits are under way at once at the most.
+	bindWorkers = 4
+	// bindRetry is how long to wait before asking again after an error that
+	// leaves the outcome open.
+	bindRetry = 250 * time.Millisecond
+)
+
+// bindJob is one placement under way.
+type bindJob struct {
+	pod     *queue.Pod
+	binding store.Binding
+}
+
+// bindings takes placements from the loop, commits them in groups and reports each
+// outcome. The loop never waits for it.
+type bindings struct {
+	binder Binder
+	report func(jobs []bindJob, errs []error)
+
+	mu     sync.Mutex
+	queued []bindJob
+	ready  chan struct{}
+}
+
+func newBindings(b Binder, report func([]bindJob, []error)) *bindings {
+	return &bindings{binder: b, report: report, ready: make(chan struct{}, bindWorkers)}
+}
+
+func (b *bindings) put(jobs []bindJob) {
+	b.mu.Lock()
+	b.queued = append(b.queued, jobs...)
+	wake := min((len(b.queued)+bindGroup-1)/bindGroup, bindWorkers)
+	b.mu.Unlock()
+	for range wake {
+		select {
+		case b.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (b *bindings) take() []bindJob {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.queued), bindGroup)
+	jobs := b.queued[:n:n]
+	b.queued = b.queued[n:]
+	return jobs
+}
+
+// run commits until ctx ends. What is queued then is dropped: its pods are still
+// pending where they are kept, and the next leader decides them again.
+func (b *bindings) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range bindWorkers {
+		wg.Go(func() { b.work(ctx) })
+	}
+	wg.Wait()
+}
+
+func (b *bindings) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.ready:
+		}
+		for ctx.Err() == nil {
+			jobs := b.take()
+			if len(jobs) == 0 {
+				break
+			}
+			b.commit(ctx, jobs)
+		}
+	}
+}
+
+// commit binds a group, and asks again for those whose outcome an error left open:
+// a placement that may have been committed is never given up.
+func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
+	for {
+		list := make([]store.Binding, len(jobs))
+		for i := range jobs {
+			list[i] = jobs[i].binding
+		}
+		errs := b.binder.Bind(ctx, list)
+		if ctx.Err() != nil {
+			return
+		}
+		var done, open []bindJob
+		var outcomes []error
+		for i, err := range errs {
+			if err != nil && !definite(err) {
+				klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(jobs[i].binding.Pod), "node", jobs[i].binding.Node)
+				open = append(open, jobs[i])
+				continue
+			}
+			done, outcomes = append(done, jobs[i]), append(outcomes, err)
+		}
+		if len(done) > 0 {
+			b.report(done, outcomes)
+		}
+		if len(open) == 0 {
+			return
+		}
+		jobs = open
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(bindRetry):
+		}
+	}
+}
+
+// definite tells whether an error says for certain that nothing was committed.
+func definite(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) ||
+		errors.Is(err, store.ErrAlreadyBound) || errors.Is(err, store.ErrDeposed)
+}

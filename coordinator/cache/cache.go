@@ -1,0 +1,298 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Row is where a node is: its shard and the row in the shard's table.
+type Row struct {
+	Shard uint32
+	Index uint32
+}
+
+// Cache holds nodes and the pods that take room on them.
+type Cache struct {
+	shards []*shard
+	nodes  map[string]*node
+	pods   map[types.UID]*pod
+	images map[string]*image
+	known  int // nodes that have a Node object
+	// assumed counts the pods that are only promised.
+	assumed int
+}
+
+// node is a name that has a Node object, or pods, or both.
+type node struct {
+	name   string
+	object *v1.Node // nil: only pods are known
+	wire   *pb.Node
+	row    Row
+	pods   map[types.UID]*pod
+}
+
+type pod struct {
+	object  *v1.Pod
+	node    string
+	usage   *pb.PodUsage
+	assumed bool
+}
+
+// New makes an empty cache of the given number of shards.
+func New(shards int) *Cache {
+	c := &Cache{
+		shards: make([]*shard, shards),
+		nodes:  map[string]*node{},
+		pods:   map[types.UID]*pod{},
+		images: map[string]*image{},
+	}
+	for i := range c.shards {
+		c.shards[i] = newShard(uint32(i))
+	}
+	return c
+}
+
+// ShardOf gives the shard that a node belongs to.
+func ShardOf(name string, shards int) int {
+	return int(xxhash.Sum64String(name) % uint64(shards))
+}
+
+// SetNode adds or replaces a node. It returns the object that it replaces, nil
+// where the node is new.
+func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
+	n := c.node(object.Name)
+	old := n.object
+	wire := compile.Node(object)
+	c.countImages(old, object)
+	n.object = object
+	if old != nil && proto.Equal(n.wire, wire) {
+		return old, nil
+	}
+	n.wire = wire
+	s := c.shards[n.row.Shard]
+	if old == nil {
+		c.known++
+		n.row.Index = s.take()
+	}
+	if err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_SetNode{SetNode: wire}}); err != nil {
+		return old, fmt.Errorf("set node %s: %w", object.Name, err)
+	}
+	if old != nil {
+		return old, nil
+	}
+	for _, p := range n.pods {
+		if err := c.add(n, p, 0); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// RemoveNode drops a node and returns its object, nil where it was not known.
+// Its pods stay until they are removed themselves.
+func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
+	n := c.nodes[name]
+	if n == nil || n.object == nil {
+		return nil, nil
+	}
+	old := n.object
+	c.countImages(old, nil)
+	s := c.shards[n.row.Shard]
+	err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
+	s.release(n.row.Index)
+	n.object, n.wire = nil, nil
+	c.known--
+	c.dropIfEmpty(n)
+	if err != nil {
+		return old, fmt.Errorf("remove node %s: %w", name, err)
+	}
+	return old, nil
+}
+
+// SetPod adds or replaces a pod that is on a node: one that was assumed is
+// thereby confirmed. It returns the object that it replaces where that was seen
+// on its node before, else nil.
+func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
+	usage := compile.Usage(object)
+	p := c.pods[object.UID]
+	if p != nil && p.node == object.Spec.NodeName && proto.Equal(p.usage, usage) {
+		old := p.object
+		wasAssumed := p.assumed
+		p.object, p.assumed = object, false
+		if wasAssumed {
+			c.assumed--
+			return nil, nil
+		}
+		return old, nil
+	}
+	var old *v1.Pod
+	if p != nil {
+		if !p.assumed {
+			old = p.object
+		}
+		if err := c.remove(p); err != nil {
+			return old, err
+		}
+	}
+	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage}, 0)
+}
+
+// Assume promises a pod room on a node under the number of its decision. The
+// pod's own object is left alone.
+func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
+	if p := c.pods[object.UID]; p != nil {
+		return fmt.Errorf("assume pod %s/%s: it is on node %s already", object.Namespace, object.Name, p.node)
+	}
+	return c.put(&pod{object: object, node: nodeName, usage: usage, assumed: true}, decision)
+}
+
+// Forget takes a promise back; a pod that is not assumed is left alone. It
+// reports whether there was a promise.
+func (c *Cache) Forget(uid types.UID) (bool, error) {
+	p := c.pods[uid]
+	if p == nil || !p.assumed {
+		return false, nil
+	}
+	delete(c.pods, uid)
+	return true, c.remove(p)
+}
+
+// RemovePod drops a pod, assumed or not, and returns its object and node; nil where
+// it was not known.
+func (c *Cache) RemovePod(uid types.UID) (*v1.Pod, string, error) {
+	p := c.pods[uid]
+	if p == nil {
+		return nil, "", nil
+	}
+	delete(c.pods, uid)
+	return p.object, p.node, c.remove(p)
+}
+
+// Pod returns a pod's object and the node that it is on or promised to.
+func (c *Cache) Pod(uid types.UID) (object *v1.Pod, nodeName string, assumed bool) {
+	p := c.pods[uid]
+	if p == nil {
+		return nil, "", false
+	}
+	return p.object, p.node, p.assumed
+}
+
+// Node returns a node's object, nil where it is not known.
+func (c *Cache) Node(name string) *v1.Node {
+	if n := c.nodes[name]; n != nil {
+		return n.object
+	}
+	return nil
+}
+
+// RowOf returns where a node is.
+func (c *Cache) RowOf(name string) (Row, bool) {
+	n := c.nodes[name]
+	if n == nil || n.object == nil {
+		return Row{}, false
+	}
+	return n.row, true
+}
+
+// Nodes tells how many nodes are known.
+func (c *Cache) Nodes() int { return c.known }
+
+// Pods tells how many pods take room, and how many of them are only promised.
+func (c *Cache) Pods() (all, assumed int) { return len(c.pods), c.assumed }
+
+// NumShards is part of fanout.Shards.
+func (c *Cache) NumShards() int { return len(c.shards) }
+
+// Table is part of fanout.Shards: the coordinator's own copy of a shard.
+func (c *Cache) Table(i int) *scorer.Table { return c.shards[i].table }
+
+// Deltas is part of fanout.Shards: the deltas after a generation, false where they
+// are no longer kept.
+func (c *Cache) Deltas(i int, after uint64) ([]*pb.Delta, bool) { return c.shards[i].since(after) }
+
+func (c *Cache) node(name string) *node {
+	n := c.nodes[name]
+	if n == nil {
+		n = &node{name: name, row: Row{Shard: uint32(ShardOf(name, len(c.shards)))}, pods: map[types.UID]*pod{}}
+		c.nodes[name] = n
+	}
+	return n
+}
+
+func (c *Cache) put(p *pod, decision uint64) error {
+	n := c.node(p.node)
+	n.pods[p.object.UID] = p
+	c.pods[p.object.UID] = p
+	if p.assumed {
+		c.assumed++
+	}
+	return c.add(n, p, decision)
+}
+
+// add charges the node's row, where there is one, with the pod.
+func (c *Cache) add(n *node, p *pod, decision uint64) error {
+	if n.object == nil {
+		return nil
+	}
+	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.usage}, Decision: decision}
+	if err := c.shards[n.row.Shard].apply(d); err != nil {
+		return fmt.Errorf("add pod %s/%s to node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
+	}
+	return nil
+}
+
+func (c *Cache) remove(p *pod) error {
+	n := c.nodes[p.node]
+	delete(n.pods, p.object.UID)
+	if p.assumed {
+		c.assumed--
+	}
+	defer c.dropIfEmpty(n)
+	if n.object == nil {
+		return nil
+	}
+	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.usage}}
+	if err := c.shards[n.row.Shard].apply(d); err != nil {
+		return fmt.Errorf("remove pod %s/%s from node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
+	}
+	return nil
+}
+
+func (c *Cache) dropIfEmpty(n *node) {
+	if n.object == nil && len(n.pods) == 0 {
+		delete(c.nodes, n.name)
+	}
+}
+
+// Find looks a pod up by name and returns the node that it is on or promised to; nil
+// where it is not known. It walks all pods.
+func (c *Cache) Find(namespace, name string) (*v1.Pod, string) {
+	for _, p := range c.pods {
+		if p.object.Name == name && p.object.Namespace == namespace {
+			return p.object, p.node
+		}
+	}
+	return nil, ""
+}
+
+// Without takes a pod's share off its node's row until put is called. What the
+// workers are told in between adds up to nothing.
+func (c *Cache) Without(uid types.UID) (put func() error, err error) {
+	p := c.pods[uid]
+	if p == nil {
+		return func() error { return nil }, nil
+	}
+	if err := c.remove(p); err != nil {
+		return nil, err
+	}
+	return func() error { return c.put(p, 0) }, nil
+}

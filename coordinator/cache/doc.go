@@ -1,0 +1,29 @@
+// Package cache is the coordinator's picture of the cluster: every node as a row
+// of one of S shard tables, and every pod that takes room, whether it is seen on
+// its node or only promised to it.
+//
+// It is the only place where promises are made. Each change of a row is one
+// delta, applied to the coordinator's own table at once and kept in the shard's
+// log for the workers, so that table and workers can not tell different tales.
+//
+// # A pod's states
+//
+//	          Assume                SetPod (seen on its node)
+//	(none) ----------> assumed --------------------------------> added
+//	   ^                  |                                        |
+//	   |      Forget      |                RemovePod               |
+//	   +------------------+<---------------------------------------+
+//
+// An assumed pod has no time limit: it leaves by being seen, forgotten or
+// deleted, as upstream's does.
+//
+// A pod may be on a node that is not known yet, or no longer: it is kept, and
+// takes its room when the node comes.
+//
+// # Rows
+//
+// shard = hash(node name) mod S. Within its shard a node takes the row that was
+// freed last, or a new one. Which row it is has no influence on any decision.
+//
+// A Cache belongs to one goroutine, the scheduling loop's.
+package cache

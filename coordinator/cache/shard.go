@@ -1,0 +1,59 @@
+package cache
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// keptDeltas is how many deltas a shard keeps for the workers at least. A worker
+// that is further behind gets a snapshot.
+const keptDeltas = 8192
+
+// shard is a table with the log that leads to it: log[i] leads from generation
+// first+i to first+i+1.
+type shard struct {
+	table *scorer.Table
+	log   []*pb.Delta
+	first uint64
+	free  []uint32
+	next  uint32
+}
+
+func newShard(i uint32) *shard { return &shard{table: scorer.NewTable(i)} }
+
+func (s *shard) apply(d *pb.Delta) error {
+	if err := s.table.Apply(d); err != nil {
+		return err
+	}
+	s.log = append(s.log, d)
+	if len(s.log) >= 2*keptDeltas {
+		s.trim(len(s.log) - keptDeltas)
+	}
+	return nil
+}
+
+// trim forgets the oldest n deltas. The rest moves to memory of its own: a slice
+// that since gave out may still be read.
+func (s *shard) trim(n int) {
+	s.log = append(make([]*pb.Delta, 0, 2*keptDeltas), s.log[n:]...)
+	s.first += uint64(n)
+}
+
+func (s *shard) since(after uint64) ([]*pb.Delta, bool) {
+	if after < s.first || after > s.table.Generation() {
+		return nil, false
+	}
+	return s.log[after-s.first:], true
+}
+
+func (s *shard) take() uint32 {
+	if n := len(s.free); n > 0 {
+		row := s.free[n-1]
+		s.free = s.free[:n-1]
+		return row
+	}
+	s.next++
+	return s.next - 1
+}
+
+func (s *shard) release(row uint32) { s.free = append(s.free, row) }

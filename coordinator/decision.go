@@ -1,0 +1,89 @@
+package coordinator
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// decisionLine is a decision as the decision log holds it, one JSON object a line. It is a
+// stable surface: fields are only ever added.
+type decisionLine struct {
+	Seq      uint64 `json:"seq"`
+	Pod      string `json:"pod"`
+	UID      string `json:"uid"`
+	Profile  string `json:"profile"`
+	Node     string `json:"node"`
+	Score    int64  `json:"score"`
+	Feasible uint32 `json:"feasible"`
+	Nodes    uint32 `json:"nodes"`
+	Message  string `json:"message,omitempty"`
+}
+
+// DecisionLog writes decisions as JSON lines. It may be used by any goroutine; an
+// error sticks and is returned by Close.
+type DecisionLog struct {
+	mu  sync.Mutex
+	w   *bufio.Writer
+	c   io.Closer
+	enc *json.Encoder
+	err error
+}
+
+// NewDecisionLog writes to w, and closes it with Close where it can be closed.
+func NewDecisionLog(w io.Writer) *DecisionLog {
+	l := &DecisionLog{w: bufio.NewWriterSize(w, 1<<16)}
+	l.c, _ = w.(io.Closer)
+	l.enc = json.NewEncoder(l.w)
+	l.enc.SetEscapeHTML(false)
+	return l
+}
+
+func (l *DecisionLog) write(d *pb.Decision) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = l.enc.Encode(decisionLine{
+		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
+		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
+	})
+}
+
+// Flush hands what was written to the operating system.
+func (l *DecisionLog) Flush() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.w.Flush()
+	}
+	return l.err
+}
+
+// Close flushes and closes.
+func (l *DecisionLog) Close() error {
+	if l == nil {
+		return nil
+	}
+	err := l.Flush()
+	if l.c != nil {
+		if e := l.c.Close(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write decision log: %w", err)
+	}
+	return nil
+}

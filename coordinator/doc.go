@@ -1,0 +1,41 @@
+// Package coordinator is the leader: the scheduling loop, and what it takes to be
+// the only one.
+//
+// # The loop
+//
+// One goroutine owns the queue, the cache (every node as a row of a shard table,
+// every promise) and the decisions. Everything else talks to it through its
+// inbox:
+//
+//	store (etcd watch) ──Deliver──┐                        ┌──> binder ──> etcd
+//	binder (outcomes)  ───────────┼─> inbox ─> LOOP ───────┤
+//	client API (explain, summary)─┘     │   ▲              └──> journal ──> etcd
+//	                                    ▼   │ groups
+//	                                  fanout ──gRPC──> workers
+//
+// A turn of the loop takes the inbox in, moves what has waited long enough, pops a
+// batch in queue order, asks the workers for all of its classes in one round and
+// decides pod by pod. It never waits for a bind or for the journal.
+//
+// # A batch
+//
+// The workers' answer is of one moment, the batch's start. Every placement since
+// is a touch: the row, and what its pods added up to before. Before a class's next
+// pod is decided, its pick is repaired: each touched row is judged as it was when the
+// workers answered (to take it out of the counts) and as it is now (to put it back in),
+// by the same code that the workers run. So pod n+1 sees pod n, the counts are those
+// that upstream would have, and a batch decides as its pods would one by one:
+//
+//	answer:  group key -> rows, best candidates      touched rows: verdicts of now
+//	             └── heads that are not touched ──┬── feasible ones ──┘
+//	                                     best of G(key) + L(row), tie rule
+//
+// A group lists only its best candidates. When those are used up and rows that it
+// did not list might be better than all that is known, the class is asked again.
+// The same happens when no row is left and the reasons are wanted.
+//
+// # Terms
+//
+// A Scheduler lives for one term. When the lease is lost it is dropped whole, and the
+// next term starts from what etcd holds. See RunStandalone.
+package coordinator

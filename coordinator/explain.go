@@ -1,0 +1,215 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// defaultTop is how many nodes an explanation shows where none are asked for.
+const defaultTop = 5
+
+// Explain judges a pod against the cluster as it is now, without the pod itself, on
+// the coordinator's own tables.
+func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	var out *pb.ExplainResponse
+	var failed error
+	err := s.call(ctx, func() { out, failed = s.explain(req) })
+	return out, cmp.Or(err, failed)
+}
+
+func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	pod, out := s.find(req.Namespace, req.Name)
+	if pod == nil {
+		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known", req.Namespace, req.Name)
+	}
+	out.Nodes = uint32(s.cache.Nodes())
+	out.Decision = s.decisions[pod.UID]
+	prof := s.cfg.Profiles[pod.Spec.SchedulerName]
+	if prof == nil {
+		out.Note = "schedulerName " + pod.Spec.SchedulerName + " is not one of this scheduler's profiles"
+		return out, nil
+	}
+	bare := *pod
+	bare.Spec.NodeName = ""
+	class, err := s.compiler.Class(&bare, prof, s.cache)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "compile pod %s/%s: %v", req.Namespace, req.Name, err)
+	}
+	if class.Rejected != nil {
+		out.Note = class.Rejected.Message
+		return out, nil
+	}
+	x := explainer{s: s, pod: pod, class: class, out: out, top: int(req.Top), at: out.Node}
+	x.top = cmp.Or(x.top, defaultTop)
+	return out, x.run()
+}
+
+// find looks a pod up in the cache, then in the queue.
+func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) {
+	if p := s.queue.Find(namespace, name); p != nil {
+		out := &pb.ExplainResponse{Queue: p.Place().String(), Attempts: uint32(p.Attempts)}
+		if p.Gated != "" {
+			out.Note = p.Message
+		}
+		return p.Obj, out
+	}
+	if pod, node := s.cache.Find(namespace, name); pod != nil {
+		return pod, &pb.ExplainResponse{Node: node}
+	}
+	return nil, nil
+}
+
+// explainer judges every row for one pod.
+type explainer struct {
+	s        *Scheduler
+	pod      *v1.Pod
+	class    *compile.Class
+	out      *pb.ExplainResponse
+	top      int
+	at       string
+	feasible []verdictAt
+	reasons  map[reason]uint32
+	closest  []refusalAt
+	extrema  []int64
+}
+
+type verdictAt struct {
+	candidate scorer.Candidate
+	key       []int64
+}
+
+type refusalAt struct {
+	row        cache.Row
+	stage      int
+	shortfalls int
+	node       *pb.RefusedNode
+}
+
+// run takes the pod from its node for the while of the judgement, so that the node
+// is judged as it was offered.
+func (x *explainer) run() error {
+	if x.at != "" {
+		put, err := x.s.cache.Without(types.UID(x.pod.UID))
+		if err != nil {
+			return err
+		}
+		defer put()
+	}
+	x.reasons = map[reason]uint32{}
+	x.extrema = make([]int64, x.class.Scorer.KeyLen())
+	for i := range x.s.cache.NumShards() {
+		t := x.s.cache.Table(i)
+		for row := range uint32(t.Rows()) {
+			if t.HasNode(row) {
+				x.judge(t, row)
+			}
+		}
+	}
+	x.rank()
+	x.report()
+	return nil
+}
+
+func (x *explainer) judge(t *scorer.Table, row uint32) {
+	v := x.s.eval.Row(t, row, nil, x.class.Scorer)
+	if v.Feasible {
+		key := slices.Clone(v.Key[:x.class.Scorer.KeyLen()])
+		for i, k := range key {
+			x.extrema[i] = max(x.extrema[i], k)
+		}
+		c := t.Candidate(row, v.Local)
+		x.feasible = append(x.feasible, verdictAt{c, key})
+		return
+	}
+	plugin, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
+	refused := &pb.RefusedNode{Node: t.Name(row)}
+	for _, r := range reasons {
+		x.reasons[reason{r.Plugin, r.Text, r.Unresolvable}]++
+		refused.Plugin = r.Plugin
+		refused.Reasons = append(refused.Reasons, r.Text)
+	}
+	refused.Shortfalls = x.s.eval.Shortfalls(t, row, nil, x.class.Scorer)
+	x.closest = append(x.closest, refusalAt{
+		row:        cache.Row{Shard: t.Shard(), Index: row},
+		stage:      slices.Index(x.class.Query.Filters, plugin),
+		shortfalls: len(refused.Shortfalls),
+		node:       refused,
+	})
+	if len(x.closest) >= 64*x.top {
+		x.trim()
+	}
+}
+
+// trim keeps the refused nodes that came closest: those refused by the latest
+// filter, and among them those with the fewest shortfalls.
+func (x *explainer) trim() {
+	slices.SortFunc(x.closest, func(a, b refusalAt) int {
+		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.shortfalls, b.shortfalls), cmp.Compare(a.node.Node, b.node.Node))
+	})
+	x.closest = x.closest[:min(len(x.closest), x.top)]
+}
+
+func (x *explainer) rank() {
+	for i := range x.feasible {
+		f := &x.feasible[i]
+		f.candidate.Score += x.class.Scorer.GroupScore(f.key, x.extrema)
+	}
+	slices.SortFunc(x.feasible, func(a, b verdictAt) int {
+		if scorer.Before(a.candidate, b.candidate) {
+			return -1
+		}
+		return 1
+	})
+	x.trim()
+}
+
+func (x *explainer) report() {
+	x.out.Feasible = uint32(len(x.feasible))
+	listed := false
+	for i := range x.feasible {
+		node := x.name(x.feasible[i].candidate)
+		if i >= x.top && (x.at == "" || listed || node != x.at) {
+			continue
+		}
+		listed = listed || node == x.at
+		x.out.Top = append(x.out.Top, x.scored(&x.feasible[i], node))
+	}
+	keys := slices.SortedFunc(maps.Keys(x.reasons), func(a, b reason) int {
+		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.plugin, b.plugin), cmp.Compare(a.text, b.text))
+	})
+	for _, r := range keys {
+		x.out.Reasons = append(x.out.Reasons, &pb.ReasonCount{Plugin: r.plugin, Reason: r.text, Nodes: x.reasons[r], Unresolvable: r.unresolvable})
+	}
+	for _, c := range x.closest {
+		x.out.Closest = append(x.out.Closest, c.node)
+	}
+}
+
+func (x *explainer) name(c scorer.Candidate) string {
+	return x.s.cache.Table(int(c.Shard)).Name(c.Row)
+}
+
+// scored spells a node's score out, plugin by plugin.
+func (x *explainer) scored(f *verdictAt, node string) *pb.ScoredNode {
+	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score, Chosen: node == x.at}
+	t := x.s.cache.Table(int(f.candidate.Shard))
+	for _, p := range x.s.eval.Scores(t, f.candidate.Row, nil, x.class.Scorer) {
+		out.Plugins = append(out.Plugins, &pb.PluginScore{
+			Plugin: p.Name(), Raw: p.Raw, Normalised: x.class.Scorer.Normalise(p, x.extrema), Weight: p.Weight,
+		})
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package coordinator
+
+import (
+	"sync"
+
+	"github.com/shardsched/shardsched/coordinator/api"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// follower keeps the client API's side right: while this coordinator leads it
+// answers, else it names the leader. What the election says and what this process
+// does arrive on different goroutines, in any order.
+type follower struct {
+	api *api.Server
+
+	mu      sync.Mutex
+	leader  *pb.LeaderRecord
+	leading bool
+}
+
+// saw notes who leads according to etcd; nil: nobody.
+func (f *follower) saw(leader *pb.LeaderRecord) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leader = leader
+	if !f.leading {
+		f.api.SetFollowing(leader)
+	}
+}
+
+// lead makes the API answer, through set.
+func (f *follower) lead(set func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leading = true
+	set()
+}
+
+// follow makes the API name the leader again.
+func (f *follower) follow() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leading = false
+	f.api.SetFollowing(f.leader)
+}

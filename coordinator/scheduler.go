@@ -1,0 +1,281 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// DefaultBatchSize is how many pods share a round to the workers at the most.
+const DefaultBatchSize = 512
+
+// SchedulerConfig is what a Scheduler is made of.
+type SchedulerConfig struct {
+	Cluster string
+	// Term fences everything that the scheduler sends.
+	Term uint64
+	// Shards is the number of shards, 1 or more.
+	Shards int
+	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
+	// It has no influence on decisions.
+	BatchSize int
+	// Profiles by scheduler name; nil: the default profile.
+	Profiles map[string]*compile.Profile
+	// Binder commits placements; nil: they count as committed at once.
+	Binder Binder
+	// Journal keeps queue entries; nil: nowhere.
+	Journal Journal
+	// Decisions receives every decision; nil: nowhere.
+	Decisions *DecisionLog
+	// Fanout is passed on to the workers' side; Shards, Cluster and Term are filled
+	// in.
+	Fanout fanout.Config
+	// InitialBackoff and MaxBackoff bound how long a failed pod waits; MaxUnschedulable
+	// is how long one that fits nowhere rests at the most. 0: upstream's 1 s, 10 s and
+	// 5 minutes.
+	InitialBackoff, MaxBackoff, MaxUnschedulable time.Duration
+	// Now is the clock.
+	Now func() time.Time
+	// Registerer receives the metrics; nil: nowhere.
+	Registerer prometheus.Registerer
+}
+
+// Scheduler is the scheduling loop of one term: the only writer of placement state.
+// Make it, load it, then Run it; everything else may be called from any goroutine
+// while it runs.
+type Scheduler struct {
+	cfg      SchedulerConfig
+	cache    *cache.Cache
+	queue    *queue.Queue
+	compiler *compile.Compiler
+	fanout   *fanout.Fanout
+	metrics  *metrics
+	inbox    *inbox
+	bindings *bindings
+	journal  *journalWriter
+	eval     *scorer.Evaluator
+	plugins  *pluginLatencies
+
+	// The rest belongs to the loop.
+	touches   touches
+	picks     map[uint64]*pick
+	ready     []bindJob
+	popped    []*queue.Pod
+	seq       uint64
+	binding   map[types.UID]*queue.Pod // assumed, the bind not yet reported
+	arrivals  map[types.UID]time.Time
+	decisions map[types.UID]*pb.Decision
+	classes   map[uint64]struct{}
+	tally     tally
+	err       error
+	stop      context.CancelFunc
+	watchers  []chan<- struct{} // told when the loop is idle
+}
+
+// tally is what the summary counts.
+type tally struct {
+	present, bound, bindFailures uint64
+	requeries                    uint64
+	submitToBound                *latency
+	// deciding runs while pods wait for a decision, working also while binds are
+	// under way.
+	deciding, working stopwatch
+}
+
+// NewScheduler makes a scheduler with an empty cluster.
+func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
+	if cfg.Shards < 1 {
+		return nil, fmt.Errorf("number of shards is %d, expected 1 or more", cfg.Shards)
+	}
+	if cfg.BatchSize == 0 {
+		cfg.BatchSize = DefaultBatchSize
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Profiles == nil {
+		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: compile.DefaultProfile(v1.DefaultSchedulerName)}
+	}
+	s := &Scheduler{
+		cfg:       cfg,
+		cache:     cache.New(cfg.Shards),
+		compiler:  compile.New(),
+		inbox:     newInbox(),
+		journal:   newJournalWriter(cfg.Journal),
+		eval:      scorer.NewEvaluator(nil),
+		plugins:   newPluginLatencies(),
+		picks:     map[uint64]*pick{},
+		binding:   map[types.UID]*queue.Pod{},
+		arrivals:  map[types.UID]time.Time{},
+		decisions: map[types.UID]*pb.Decision{},
+		classes:   map[uint64]struct{}{},
+		tally:     tally{submitToBound: newLatency()},
+	}
+	s.metrics = newMetrics(cfg.Registerer)
+	s.queue = queue.New(queue.Config{
+		Now: cfg.Now, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
+		Incoming: s.metrics.incoming,
+	})
+	s.bindings = newBindings(cfg.Binder, func(jobs []bindJob, errs []error) {
+		s.inbox.put(func() { s.bound(jobs, errs) })
+	})
+	f := cfg.Fanout
+	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
+	f.Registerer = cfg.Registerer
+	f.OnTiming = func(plugin, point string, d time.Duration) {
+		s.plugins.record(plugin, point, d)
+		s.metrics.plugin(plugin, point, d)
+	}
+	s.fanout = fanout.New(f)
+	return s, nil
+}
+
+// SetMembers names the live workers.
+func (s *Scheduler) SetMembers(members []fanout.Member) { s.fanout.SetMembers(members) }
+
+// Load puts objects and journal entries in before Run.
+func (s *Scheduler) Load(objects *store.Objects, entries map[types.UID]*pb.QueueEntry) {
+	s.queue.Restore(entries)
+	for _, n := range objects.Nodes {
+		s.nodeSet(n)
+	}
+	for _, p := range objects.Pods {
+		s.podSet(p)
+	}
+}
+
+// Deliver hands over changes of objects, in order.
+func (s *Scheduler) Deliver(events []store.Event) {
+	s.inbox.put(func() {
+		for i := range events {
+			s.event(&events[i])
+		}
+	})
+}
+
+// Run schedules until ctx ends, or an error makes that impossible:
+// fanout.ErrDeposed or store.ErrDeposed where another leader was elected.
+func (s *Scheduler) Run(ctx context.Context) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
+	defer s.fanout.Close()
+	done := make(chan struct{}, 2)
+	go func() { s.journal.run(ctx); done <- struct{}{} }()
+	go func() { s.bindings.run(ctx); done <- struct{}{} }()
+	err := s.loop(ctx)
+	s.stop()
+	<-done
+	<-done
+	return err
+}
+
+func (s *Scheduler) loop(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.inbox.drain()
+		s.queue.Flush()
+		if s.err != nil {
+			return s.err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.popped = s.queue.PopBatch(s.cfg.BatchSize, s.popped[:0])
+		if len(s.popped) > 0 {
+			s.schedule(ctx, s.popped)
+			continue
+		}
+		s.rest()
+		timer.Reset(s.untilWake())
+		select {
+		case <-ctx.Done():
+		case <-s.inbox.ready:
+		case <-timer.C:
+		}
+	}
+}
+
+// rest is entered when no pod can be decided now.
+func (s *Scheduler) rest() {
+	now := s.cfg.Now()
+	s.tally.deciding.stop(now)
+	if len(s.binding) == 0 {
+		s.tally.working.stop(now)
+	}
+	if !s.idle() {
+		return
+	}
+	for _, w := range s.watchers {
+		close(w)
+	}
+	s.watchers = nil
+}
+
+// idle tells whether nothing is left to do until something changes.
+func (s *Scheduler) idle() bool {
+	return len(s.binding) == 0 && s.queue.Waiting() == 0 && s.inbox.empty()
+}
+
+func (s *Scheduler) untilWake() time.Duration {
+	wake := s.queue.NextWake()
+	if wake.IsZero() {
+		return time.Hour
+	}
+	return max(wake.Sub(s.cfg.Now()), 0)
+}
+
+// Idle waits until no pod waits for a decision or a bind.
+func (s *Scheduler) Idle(ctx context.Context) error {
+	ch := make(chan struct{})
+	s.inbox.put(func() { s.watchers = append(s.watchers, ch) })
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// call runs f on the loop and waits for it.
+func (s *Scheduler) call(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	s.inbox.put(func() { f(); close(done) })
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fail ends the loop: its picture of the cluster, or its right to write, is gone.
+func (s *Scheduler) fail(err error) {
+	s.err = errors.Join(s.err, err)
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// broken reports an invariant that does not hold: a bug of ours. The term ends, and
+// the next leader starts from what is committed.
+func (s *Scheduler) broken(ctx context.Context, err error, what string) {
+	if err != nil {
+		klog.FromContext(ctx).Error(err, what)
+		s.fail(fmt.Errorf("%s: %w", what, err))
+	}
+}

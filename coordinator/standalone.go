@@ -1,0 +1,209 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// StandaloneConfig is what a coordinator without Kubernetes is made of.
+type StandaloneConfig struct {
+	// Etcd holds the objects, the journal, the leader's lease and the workers' registrations.
+	Etcd *clientv3.Client
+	// Record tells clients and followers who this coordinator is.
+	Record *pb.LeaderRecord
+	// LeaseTTL is how long a silent leader keeps the others out; 0: 15 s.
+	LeaseTTL time.Duration
+	// API is told who leads.
+	API *api.Server
+	// Scheduler is the template of each term's scheduler: Term, Binder and Journal
+	// are filled in.
+	Scheduler SchedulerConfig
+	// Registerer gives each term's scheduler a fresh place for its metrics, so that one
+	// term's do not stand beside the next's; nil: nowhere.
+	Registerer func(term uint64) prometheus.Registerer
+	// Leading is told when this coordinator begins to lead (its scheduler) and when it
+	// ceases to (nil). It may be nil.
+	Leading func(*Scheduler)
+}
+
+// RunStandalone stands by, leads whenever it is elected, and returns when ctx ends.
+//
+//	follow --elected--> load at one revision --> lead
+//	   ^                                          |
+//	   +-----------lease lost, or an error--------+
+//
+// A term starts from what etcd holds, read after the election: nothing is
+// carried over from an earlier one.
+func RunStandalone(ctx context.Context, cfg StandaloneConfig) error {
+	elector, err := lease.New(lease.Config{
+		Client: cfg.Etcd, Cluster: cfg.Scheduler.Cluster, Record: cfg.Record, TTL: cfg.LeaseTTL,
+	})
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	f := &follower{api: cfg.API}
+	g.Go(func() error { return observe(ctx, cfg, f) })
+	g.Go(func() error {
+		for ctx.Err() == nil {
+			if err := term(ctx, cfg, elector, f); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Term ended")
+				pause(ctx, time.Second)
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// observe keeps the API's followers informed of who leads.
+func observe(ctx context.Context, cfg StandaloneConfig, f *follower) error {
+	for ctx.Err() == nil {
+		err := lease.Observe(ctx, cfg.Etcd, cfg.Scheduler.Cluster, f.saw)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Leader is not known for now")
+			pause(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+// term waits to be elected and leads until the term ends.
+func term(ctx context.Context, cfg StandaloneConfig, elector *lease.Elector, f *follower) error {
+	leadership, err := elector.Campaign(ctx)
+	if err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	defer func() {
+		// The process may be ending: give the lease up all the same, so that the next
+		// leader need not wait for it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if err := leadership.Resign(ctx); err != nil && !errors.Is(err, lease.ErrDeposed) {
+			klog.FromContext(ctx).Error(err, "Resign")
+		}
+	}()
+	log := klog.FromContext(ctx).WithValues("term", leadership.Term())
+	log.Info("Became leader", "id", cfg.Record.GetId())
+	err = lead(klog.NewContext(ctx, log), cfg, leadership, f)
+	log.Info("Stopped leading", "id", cfg.Record.GetId())
+	return err
+}
+
+// lead runs one term's scheduler.
+func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership, f *follower) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	st := store.New(cfg.Etcd, cfg.Scheduler.Cluster)
+	sc := cfg.Scheduler
+	sc.Term = leadership.Term()
+	sc.Binder = fencedBinder{st, leadership}
+	sc.Journal = fencedJournal{st, leadership}
+	if cfg.Registerer != nil {
+		sc.Registerer = cfg.Registerer(sc.Term)
+	}
+	s, err := NewScheduler(sc)
+	if err != nil {
+		return err
+	}
+	objects, err := st.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("load objects: %w", err)
+	}
+	entries, err := st.LoadEntries(ctx)
+	if err != nil {
+		return fmt.Errorf("load queue journal: %w", err)
+	}
+	s.Load(objects, entries)
+	klog.FromContext(ctx).Info("Loaded", "nodes", len(objects.Nodes), "pods", len(objects.Pods), "journal", len(entries), "revision", objects.Revision)
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return ended(ctx, leadership) })
+	g.Go(func() error { return members(ctx, cfg, s) })
+	g.Go(func() error {
+		return st.Watch(ctx, objects.Revision, func(events []store.Event) error {
+			s.Deliver(events)
+			return nil
+		})
+	})
+	g.Go(func() error {
+		if err := s.Run(ctx); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	f.lead(func() { cfg.API.SetLeading(st, leadership, s) })
+	if cfg.Leading != nil {
+		cfg.Leading(s)
+		defer cfg.Leading(nil)
+	}
+	err = g.Wait()
+	f.follow()
+	return err
+}
+
+// ended turns the end of the lease into an error, which ends everything of the term.
+func ended(ctx context.Context, l *lease.Leadership) error {
+	select {
+	case <-l.Done():
+		return lease.ErrDeposed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// members tells the scheduler of the live workers.
+func members(ctx context.Context, cfg StandaloneConfig, s *Scheduler) error {
+	for ctx.Err() == nil {
+		err := fanout.WatchMembers(ctx, cfg.Etcd, cfg.Scheduler.Cluster, s.SetMembers)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Workers are not known for now")
+			pause(ctx, time.Second)
+		}
+	}
+	return ctx.Err()
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// fencedBinder writes binds under a term.
+type fencedBinder struct {
+	store *store.Store
+	fence store.Fence
+}
+
+func (b fencedBinder) Bind(ctx context.Context, bindings []store.Binding) []error {
+	return b.store.Bind(ctx, b.fence, bindings)
+}
+
+// fencedJournal writes queue entries under a term.
+type fencedJournal struct {
+	store *store.Store
+	fence store.Fence
+}
+
+func (j fencedJournal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
+	return j.store.SaveEntries(ctx, j.fence, put, del)
+}

@@ -1,0 +1,118 @@
+package coordinator
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// latency is a set of durations from a nanosecond to an hour, to two digits.
+type latency struct {
+	histogram *hdrhistogram.Histogram
+	total     time.Duration
+}
+
+func newLatency() *latency {
+	return &latency{histogram: hdrhistogram.New(1, int64(time.Hour), 2)}
+}
+
+func (l *latency) record(d time.Duration) {
+	l.total += d
+	d = min(max(d, 1), time.Hour)
+	// Within the bounds above it can not be refused.
+	_ = l.histogram.RecordValue(int64(d))
+}
+
+func (l *latency) quantiles() *pb.Quantiles {
+	at := func(q float64) *durationpb.Duration {
+		return durationpb.New(time.Duration(l.histogram.ValueAtQuantile(q)))
+	}
+	return &pb.Quantiles{
+		Count: uint64(l.histogram.TotalCount()),
+		Total: durationpb.New(l.total),
+		P50:   at(50),
+		P99:   at(99),
+	}
+}
+
+// pluginPoint is a plugin at an extension point.
+type pluginPoint struct{ plugin, point string }
+
+// pluginLatencies keeps a latency per plugin and extension point. Any goroutine may
+// record.
+type pluginLatencies struct {
+	mu sync.Mutex
+	of map[pluginPoint]*latency
+}
+
+func newPluginLatencies() *pluginLatencies {
+	return &pluginLatencies{of: map[pluginPoint]*latency{}}
+}
+
+func (p *pluginLatencies) record(plugin, point string, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := pluginPoint{plugin, point}
+	l := p.of[key]
+	if l == nil {
+		l = newLatency()
+		p.of[key] = l
+	}
+	l.record(d)
+}
+
+// proto lists them by extension point, the costliest first.
+func (p *pluginLatencies) proto() []*pb.PluginLatency {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(p.of), func(a, b pluginPoint) int {
+		return cmp.Or(cmp.Compare(a.point, b.point), cmp.Compare(p.of[b].total, p.of[a].total), cmp.Compare(a.plugin, b.plugin))
+	})
+	out := make([]*pb.PluginLatency, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, &pb.PluginLatency{Plugin: k.plugin, ExtensionPoint: k.point, Latency: p.of[k].quantiles()})
+	}
+	return out
+}
+
+// stopwatch adds up the time between starts and stops.
+type stopwatch struct {
+	since   time.Time
+	running bool
+	total   time.Duration
+}
+
+func (s *stopwatch) start(now time.Time) {
+	if !s.running {
+		s.since, s.running = now, true
+	}
+}
+
+func (s *stopwatch) stop(now time.Time) {
+	if s.running {
+		s.total += now.Sub(s.since)
+		s.running = false
+	}
+}
+
+func (s *stopwatch) read(now time.Time) time.Duration {
+	if s.running {
+		return s.total + now.Sub(s.since)
+	}
+	return s.total
+}
+
+// perSecond is a rate; 0 where no time has passed.
+func perSecond(n uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}

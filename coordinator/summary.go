@@ -1,0 +1,206 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Summary tells what the scheduler did so far.
+func (s *Scheduler) Summary(ctx context.Context) (*pb.Summary, error) {
+	var out *pb.Summary
+	err := s.call(ctx, func() { out = s.summarise() })
+	return out, err
+}
+
+// Workers tells the live workers and what they did.
+func (s *Scheduler) Workers(context.Context) ([]*pb.WorkerStatus, error) {
+	return s.fanout.Workers(), nil
+}
+
+// Shards tells the shards and who holds them.
+func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
+	var out []*pb.ShardStatus
+	err := s.call(ctx, func() {
+		owners := s.fanout.ShardOwners()
+		for i := range s.cache.NumShards() {
+			t := s.cache.Table(i)
+			out = append(out, &pb.ShardStatus{
+				Shard: uint32(i), Nodes: uint32(t.Nodes()), Generation: t.Generation(), Workers: owners[i],
+			})
+		}
+	})
+	return out, err
+}
+
+// Progress is the part of the summary that costs nothing to tell: how many pods are
+// bound and how many wait.
+func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
+	out := &pb.Summary{}
+	err := s.call(ctx, func() {
+		out.Nodes, out.Decisions, out.PodsBound = uint64(s.cache.Nodes()), s.seq, s.tally.bound
+		out.PodsPending = uint64(s.queue.Len(queue.Unschedulable) + s.queue.Len(queue.Gated))
+		out.Idle = s.idle()
+	})
+	return out, err
+}
+
+func (s *Scheduler) summarise() *pb.Summary {
+	now := s.cfg.Now()
+	t := &s.tally
+	deciding, working := t.deciding.read(now), t.working.read(now)
+	stats := s.fanout.Stats()
+	out := &pb.Summary{
+		Nodes:            uint64(s.cache.Nodes()),
+		Shards:           uint32(s.cache.NumShards()),
+		PodsPresent:      t.present,
+		PodsBound:        t.bound,
+		Decisions:        s.seq,
+		BindFailures:     t.bindFailures,
+		Deciding:         durationpb.New(deciding),
+		Binding:          durationpb.New(working),
+		DecidedPerSecond: perSecond(s.seq, deciding),
+		BoundPerSecond:   perSecond(t.bound, working),
+		SubmitToBound:    t.submitToBound.quantiles(),
+		Plugins:          s.plugins.proto(),
+		Workers:          s.fanout.Workers(),
+		Utilisation:      s.utilisation(),
+		Rounds:           stats.Rounds,
+		Requeries:        t.requeries,
+		LocalEvaluations: stats.LocalShards,
+		Idle:             s.idle(),
+		Classes:          uint64(len(s.classes)),
+	}
+	out.PendingReasons, out.PodsPending = s.pendingReasons()
+	return out
+}
+
+// pendingReasons groups the pods of the queue by what keeps them.
+func (s *Scheduler) pendingReasons() ([]*pb.PendingReason, uint64) {
+	var all uint64
+	reasons := map[string]*pb.PendingReason{}
+	s.queue.Each(func(p *queue.Pod) {
+		all++
+		text := pendingText(p)
+		r := reasons[text]
+		if r == nil {
+			r = &pb.PendingReason{Reason: text}
+			reasons[text] = r
+		}
+		name := p.Obj.Namespace + "/" + p.Obj.Name
+		if r.Pods++; r.Example == "" || name < r.Example {
+			r.Example = name
+		}
+	})
+	return slices.SortedFunc(maps.Values(reasons), func(a, b *pb.PendingReason) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
+	}), all
+}
+
+func pendingText(p *queue.Pod) string {
+	switch {
+	case p.Gated != "":
+		return "waiting for scheduling gates"
+	case p.Message == "":
+		return "not tried yet"
+	default:
+		return withoutCounts(p.Message)
+	}
+}
+
+// withoutCounts strips a FitError of its numbers: "0/3 nodes are available: 1
+// Insufficient cpu, 2 node(s) were unschedulable." gives "Insufficient cpu,
+// node(s) were unschedulable".
+func withoutCounts(message string) string {
+	_, list, ok := strings.Cut(message, " nodes are available: ")
+	if !ok {
+		return message
+	}
+	parts := strings.Split(strings.TrimSuffix(list, "."), ", ")
+	for i, part := range parts {
+		if count, rest, ok := strings.Cut(part, " "); ok && strings.Trim(count, "0123456789") == "" {
+			parts[i] = rest
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), ", ")
+}
+
+// use is one resource added up over the nodes.
+type use struct {
+	allocatable, requested int64
+	deciles                [10]uint32
+}
+
+func (u *use) add(allocatable, requested int64) {
+	if allocatable <= 0 {
+		return
+	}
+	u.allocatable += allocatable
+	u.requested += requested
+	u.deciles[min(max(int(float64(requested)/float64(allocatable)*10), 0), 9)]++
+}
+
+// utilisation adds up every resource that a node has.
+func (s *Scheduler) utilisation() []*pb.Utilisation {
+	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
+	uses := map[string]*use{}
+	for i := range s.cache.NumShards() {
+		s.cache.Table(i).Snapshot(func(row *pb.SnapshotRow) bool {
+			addUse(uses, row)
+			return true
+		})
+	}
+	rank := func(name string) int {
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	names := slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	out := make([]*pb.Utilisation, 0, len(names))
+	for _, name := range names {
+		u := uses[name]
+		if u.allocatable > 0 {
+			out = append(out, &pb.Utilisation{Resource: name, Allocatable: u.allocatable, Requested: u.requested, NodesByDecile: u.deciles[:]})
+		}
+	}
+	return out
+}
+
+func addUse(uses map[string]*use, row *pb.SnapshotRow) {
+	at := func(name string) *use {
+		u := uses[name]
+		if u == nil {
+			u = &use{}
+			uses[name] = u
+		}
+		return u
+	}
+	have, taken := row.GetNode().GetAllocatable(), row.GetTotals().GetRequested()
+	at("cpu").add(have.GetMilliCpu(), taken.GetMilliCpu())
+	at("memory").add(have.GetMemoryBytes(), taken.GetMemoryBytes())
+	at("ephemeral-storage").add(have.GetEphemeralStorageBytes(), taken.GetEphemeralStorageBytes())
+	at("pods").add(row.GetNode().GetAllowedPods(), row.GetTotals().GetPods())
+	for _, r := range have.GetScalars() {
+		at(r.Name).add(r.Quantity, scalar(taken, r.Name))
+	}
+}
+
+func scalar(r *pb.Resources, name string) int64 {
+	for _, s := range r.GetScalars() {
+		if s.Name == name {
+			return s.Quantity
+		}
+	}
+	return 0
+}
