@@ -23,6 +23,9 @@ type problem struct{ field, text string }
 // decode fills obj from JSON, strictly. All unknown and repeated fields are
 // told, or the first value of a wrong type.
 func decode(raw []byte, obj runtime.Object) []problem {
+	if absurd, found := absurdQuantity(raw); found {
+		return []problem{absurd}
+	}
 	strict, err := kjson.UnmarshalStrict(raw, obj)
 	if err != nil {
 		return []problem{{locate(raw, obj, err), reword(err)}}
@@ -55,7 +58,11 @@ func reword(err error) string {
 		if n := notNumber.FindStringSubmatch(text); n != nil {
 			return fmt.Sprintf("expected %s, got %s", wanting(m[2]), Clip(n[1]))
 		}
-		return fmt.Sprintf("expected %s, got %s %s", wanting(m[2]), article(m[1]), m[1])
+		text := fmt.Sprintf("expected %s, got %s %s", wanting(m[2]), article(m[1]), m[1])
+		if m[1] == "bool" || m[1] == "number" {
+			text += " (put it in quotes)"
+		}
+		return text
 	}
 	if strings.Contains(text, "quantities must match") || strings.Contains(text, "unable to parse quantity") {
 		return "not a quantity such as 500m, 2 or 4Gi"
@@ -97,7 +104,7 @@ const probeBytes = 256 << 20
 // that takes the error along is the first at fault, and is entered. What was
 // taken out after it stays out, so that a second fault of the same wording does
 // not hide the first.
-func locate(raw []byte, obj runtime.Object, first error) string {
+func locate(raw []byte, obj any, first error) string {
 	var root any
 	if unmarshal(raw, &root) != nil {
 		return ""

@@ -77,8 +77,12 @@ func (k *kinds) judge(gvk schema.GroupVersionKind) (a accepted, v verdict, probl
 	if scheme.Scheme.Recognizes(gvk) || beside(gvk) {
 		return accepted{}, skip, ""
 	}
-	return accepted{}, refuse, fmt.Sprintf("%q of %s is not a known kind; accepted are %s and Lists of them, other kinds of Kubernetes are skipped",
-		Clip(gvk.Kind), Clip(gvk.GroupVersion().String()), k.names)
+	others := "other kinds of Kubernetes are skipped"
+	if strings.Contains(gvk.Group, ".") {
+		others += ", and custom resources whose CustomResourceDefinition is in the input"
+	}
+	return accepted{}, refuse, fmt.Sprintf("%q of %s is not a known kind; accepted are %s and Lists of them; %s",
+		Clip(gvk.Kind), Clip(gvk.GroupVersion().String()), k.names, others)
 }
 
 // beside holds for kinds that belong to Kubernetes but not to its client's scheme.

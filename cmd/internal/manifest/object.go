@@ -121,7 +121,7 @@ func (r *reader) piece(p piece, out *outcome) {
 	}
 	var h header
 	if err := unmarshal(p.raw, &h); err != nil {
-		out.errors = append(out.errors, p.fail(header{}, headerFault(p.raw), reword(err)))
+		out.errors = append(out.errors, p.fail(header{}, locate(p.raw, &h, err), reword(err)))
 		return
 	}
 	h.Kind = cmp.Or(h.Kind, p.list.item())
@@ -135,21 +135,6 @@ func (r *reader) piece(p piece, out *outcome) {
 		return
 	}
 	r.object(p, h, out)
-}
-
-// headerFault finds which of the header's fields is of the wrong type.
-func headerFault(raw []byte) string {
-	var fields map[string]json.RawMessage
-	if unmarshal(raw, &fields) != nil {
-		return ""
-	}
-	for _, name := range []string{"apiVersion", "kind"} {
-		var s string
-		if field, ok := fields[name]; ok && unmarshal(field, &s) != nil {
-			return name
-		}
-	}
-	return "metadata"
 }
 
 func (p piece) missing(h header) *Error {

@@ -94,6 +94,9 @@ func readAll(documents []*document, r *reader) []*outcome {
 	return out
 }
 
+// identity is what no two objects share.
+type identity struct{ kind, namespace, name string }
+
 // assemble joins outcomes: what needs the whole input is decided here.
 func assemble(outcomes []*outcome, report *Report) *Set {
 	custom := map[schema.GroupKind]bool{}
@@ -102,7 +105,7 @@ func assemble(outcomes []*outcome, report *Report) *Set {
 			custom[k] = true
 		}
 	}
-	set, skipped, seen := &Set{}, map[string]int{}, map[Object]Object{}
+	set, skipped, seen := &Set{}, map[string]int{}, map[identity]Object{}
 	for _, o := range outcomes {
 		for _, e := range o.errors {
 			report.Add(e)
@@ -118,7 +121,7 @@ func assemble(outcomes []*outcome, report *Report) *Set {
 			skipped[k.Kind]++
 		}
 		for _, obj := range o.objects {
-			key := Object{Kind: obj.Kind, Namespace: obj.Namespace, Name: obj.Name}
+			key := identity{obj.Kind, obj.Namespace, obj.Name}
 			if first, twice := seen[key]; twice && obj.Name != "" {
 				report.Add(obj.Error("metadata.name", fmt.Sprintf("given twice; first at %s", first.Position("metadata.name"))))
 				continue

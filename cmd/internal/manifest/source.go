@@ -32,7 +32,7 @@ func open(paths []string, o Options) ([]source, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			s, err := load(file, o.Stdin, left)
+			s, err := load(file, o, left)
 			if err != nil {
 				return nil, err
 			}
@@ -43,8 +43,9 @@ func open(paths []string, o Options) ([]source, error) {
 	return sources, nil
 }
 
-func load(file string, stdin io.Reader, left int64) (source, error) {
-	in, name := stdin, "standard input"
+// load reads one file, of which at most left bytes may be taken.
+func load(file string, o Options, left int64) (source, error) {
+	in, name := o.Stdin, "standard input"
 	if file != stdinName {
 		f, err := os.Open(file)
 		if err != nil {
@@ -61,12 +62,10 @@ func load(file string, stdin io.Reader, left int64) (source, error) {
 		return source{}, pathError(name, err)
 	}
 	if int64(len(text)) > left {
-		return source{}, &Error{Position: Position{File: name}, Problem: "the input is too large: " + tooLarge}
+		return source{}, &Error{Position: Position{File: name}, Problem: fmt.Sprintf("the input is too large: at most %d bytes are read at once", o.MaxBytes)}
 	}
 	return source{name: name, text: bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))}, nil
 }
-
-var tooLarge = fmt.Sprintf("at most %d MiB are read at once", DefaultMaxBytes>>20)
 
 // files lists the file itself, or the YAML and JSON files of a folder and of the
 // folders below it. Links to files are followed, as a mounted ConfigMap has them;

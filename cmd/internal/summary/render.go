@@ -65,7 +65,7 @@ func (p *page) totals(s *pb.Summary) {
 	p.linef("  decided/s      %s   (%s in %s)", pad(rate(s.GetDecidedPerSecond()), 9), plural(s.GetDecisions(), "decision"), p.duration(s.GetDeciding()))
 	p.linef("  bound/s        %s   (%s in %s)", pad(rate(s.GetBoundPerSecond()), 9), plural(s.GetPodsBound(), "pod"), p.duration(s.GetBinding()))
 	if q := s.GetSubmitToBound(); q.GetCount() > 0 {
-		p.linef("  %s   p50 %s   p99 %s", pad("submit"+p.arrow()+"bound", 12), p.duration(q.GetP50()), p.duration(q.GetP99()))
+		p.linef("  %s  p50 %s   p99 %s", pad("submit"+p.arrow()+"bound", 13), p.duration(q.GetP50()), p.duration(q.GetP99()))
 	}
 }
 
