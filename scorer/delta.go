@@ -1,0 +1,151 @@
+package scorer
+
+import (
+	"fmt"
+	"math"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Apply makes one change and raises the generation by one. A change that is not
+// valid, or that the row does not allow, is an error and leaves the table as it was.
+// Adding or removing a pod allocates nothing, but for its first scalars and ports on
+// a row.
+func (t *Table) Apply(d *pb.Delta) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("delta %d of shard %d: %w", t.generation+1, t.shard, err)
+	}
+	if err := t.change(d); err != nil {
+		return fmt.Errorf("delta %d of shard %d: row %d: %w", t.generation+1, t.shard, d.GetRow(), err)
+	}
+	t.generation++
+	return nil
+}
+
+func (t *Table) change(d *pb.Delta) error {
+	row := d.GetRow()
+	if set, ok := d.GetChange().(*pb.Delta_SetNode); ok {
+		if err := t.checkName(row, set.SetNode.GetName()); err != nil {
+			return err
+		}
+		t.setNode(row, set.SetNode)
+		return nil
+	}
+	if !t.HasNode(row) {
+		return fmt.Errorf("holds no node")
+	}
+	switch c := d.GetChange().(type) {
+	case *pb.Delta_RemoveNode:
+		t.removeNode(row)
+	case *pb.Delta_AddPod:
+		if err := t.checkRoom(row, c.AddPod); err != nil {
+			return err
+		}
+		t.addPod(row, c.AddPod)
+		if d.GetDecision() != 0 {
+			t.lastDecision[row] = d.GetDecision()
+		}
+	case *pb.Delta_RemovePod:
+		if err := t.checkHeld(row, c.RemovePod); err != nil {
+			return err
+		}
+		t.removePod(row, c.RemovePod)
+	}
+	return nil
+}
+
+// checkRoom refuses a pod with which a sum would leave the numbers that a message
+// may carry.
+//
+// Differs from upstream: its sums wrap round. No amounts that a cluster can have get
+// there.
+func (t *Table) checkRoom(row uint32, u *pb.PodUsage) error {
+	fits := func(have, more int64) bool { return have <= math.MaxInt64-more }
+	r := u.GetRequests()
+	ok := fits(t.pods[row], 1) &&
+		fits(t.nonZero[cpu].dense[row], u.GetNonZeroMilliCpu()) &&
+		fits(t.nonZero[memory].dense[row], u.GetNonZeroMemoryBytes()) &&
+		fits(t.resources[cpu].requested.at(row), r.GetMilliCpu()) &&
+		fits(t.resources[memory].requested.at(row), r.GetMemoryBytes()) &&
+		fits(t.resources[ephemeralStorage].requested.at(row), r.GetEphemeralStorageBytes())
+	for _, s := range r.GetScalars() {
+		ok = ok && fits(t.requestedScalar(row, s.GetName()), s.GetQuantity())
+	}
+	if !ok {
+		return fmt.Errorf("add_pod: a sum is more than 64 bits hold")
+	}
+	return nil
+}
+
+// checkHeld refuses to take what the row's pods do not have.
+func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
+	r := u.GetRequests()
+	ok := t.pods[row] >= 1 &&
+		t.nonZero[cpu].dense[row] >= u.GetNonZeroMilliCpu() &&
+		t.nonZero[memory].dense[row] >= u.GetNonZeroMemoryBytes() &&
+		t.resources[cpu].requested.at(row) >= r.GetMilliCpu() &&
+		t.resources[memory].requested.at(row) >= r.GetMemoryBytes() &&
+		t.resources[ephemeralStorage].requested.at(row) >= r.GetEphemeralStorageBytes()
+	for _, s := range r.GetScalars() {
+		ok = ok && t.requestedScalar(row, s.GetName()) >= s.GetQuantity()
+	}
+	for i, p := range u.GetHostPorts() {
+		ok = ok && t.holds(row, u.GetHostPorts()[:i], p)
+	}
+	if !ok {
+		return fmt.Errorf("remove_pod: the row's pods do not have that much")
+	}
+	return nil
+}
+
+// holds tells whether the row's pods hold a port once more than it is listed before.
+func (t *Table) holds(row uint32, before []*pb.HostPort, p *pb.HostPort) bool {
+	h := newHostPort(p)
+	_, pods := holders(t.ports[row], &h)
+	for _, b := range before {
+		if pods > 0 && newHostPort(b) == h {
+			pods--
+		}
+	}
+	return pods > 0
+}
+
+func (t *Table) requestedScalar(row uint32, name string) int64 {
+	if i, ok := t.scalarIndex[name]; ok {
+		return t.resources[i].requested.at(row)
+	}
+	return 0
+}
+
+func (t *Table) addPod(row uint32, u *pb.PodUsage) {
+	t.pods[row]++
+	t.addUsage(row, u, 1)
+	for _, p := range u.GetHostPorts() {
+		t.ports[row] = takePort(t.ports[row], newHostPort(p))
+	}
+}
+
+func (t *Table) removePod(row uint32, u *pb.PodUsage) {
+	t.pods[row]--
+	t.addUsage(row, u, -1)
+	for _, p := range u.GetHostPorts() {
+		t.ports[row] = freePort(t.ports[row], newHostPort(p))
+	}
+}
+
+// addUsage adds a pod's amounts to a row, or takes them with sign -1.
+func (t *Table) addUsage(row uint32, u *pb.PodUsage, sign int64) {
+	r := u.GetRequests()
+	t.nonZero[cpu].dense[row] += sign * u.GetNonZeroMilliCpu()
+	t.nonZero[memory].dense[row] += sign * u.GetNonZeroMemoryBytes()
+	t.resources[cpu].requested.dense[row] += sign * r.GetMilliCpu()
+	t.resources[memory].requested.dense[row] += sign * r.GetMemoryBytes()
+	t.resources[ephemeralStorage].requested.dense[row] += sign * r.GetEphemeralStorageBytes()
+	for _, s := range r.GetScalars() {
+		if s.GetQuantity() == 0 {
+			continue
+		}
+		requested := &t.scalar(s.GetName()).requested
+		requested.set(row, requested.at(row)+sign*s.GetQuantity(), t.capacity)
+	}
+}

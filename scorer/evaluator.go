@@ -1,0 +1,58 @@
+package scorer
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Observer is told when a pass over a table ends. The clock is the observer's: a
+// pass took the time since the one before it.
+type Observer interface {
+	// Pass tells how many rows a plugin looked at, and how many it let through or
+	// scored.
+	Pass(p pb.Plugin, x pb.ExtensionPoint, rowsIn, rowsOut int)
+}
+
+// Options say what an answer shall hold.
+type Options struct {
+	// Candidates is how many a group offers at the most.
+	Candidates int
+	// Diagnose asks for the reasons of the rows that are refused.
+	Diagnose bool
+	// Normalise asks for the second of two rounds: all rows are one group with an
+	// empty key, and scores are whole, with Extrema as the maximum of each
+	// normalised plugin over the cluster's feasible rows.
+	Normalise bool
+	Extrema   []int64
+}
+
+// Evaluator evaluates classes over tables. It holds scratch memory, so it serves one
+// goroutine at a time, and should be used again.
+type Evaluator struct {
+	observer Observer
+	part     Result
+	groups   grouping
+
+	rows, refused bitmap // feasible so far; refused by one rule
+	any, term     bitmap // of a selector's terms
+	keep          []uint8
+	keys          [MaxKey][]int64
+	local, raw    []int64
+	listScores    []int64
+	scored        []scoredColumn
+	with, without []float64
+	counts, why   []int
+	reasons       []Reason
+	scores        []PluginScore
+}
+
+// NewEvaluator makes an evaluator; o may be nil.
+func NewEvaluator(o Observer) *Evaluator { return &Evaluator{observer: o} }
+
+// allKeep returns n flags, all v.
+func (e *Evaluator) allKeep(n int, v uint8) []uint8 {
+	e.keep = scratch(e.keep, n)
+	for i := range e.keep {
+		e.keep[i] = v
+	}
+	return e.keep
+}

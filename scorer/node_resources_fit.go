@@ -1,0 +1,359 @@
+package scorer
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// nodeResourcesFit is the plugin NodeResourcesFit: a node must have room for the pod, and
+// is scored by how full it gets.
+type nodeResourcesFit struct {
+	// needs are the resources of which the pod asks for some, in the order of their
+	// reasons.
+	needs []need
+	why   []Reason
+
+	strategy pb.ScoringType
+	scored   []scoredResource
+	// points is the score at each utilization from 0 to 100, for
+	// RequestedToCapacityRatio.
+	points []int64
+}
+
+// need is what the pod asks of one resource.
+type need struct {
+	resourceRef
+	amount int64
+}
+
+func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
+	f := q.GetFit()
+	r := &nodeResourcesFit{strategy: f.GetScoringType(), scored: newScoredResources(f.GetScored())}
+	if !f.GetBestEffort() {
+		names := fixedNames()
+		r.addNeed(names[cpu], f.GetRequests().GetMilliCpu())
+		r.addNeed(names[memory], f.GetRequests().GetMemoryBytes())
+		r.addNeed(names[ephemeralStorage], f.GetRequests().GetEphemeralStorageBytes())
+		for _, s := range f.GetRequests().GetScalars() {
+			r.addNeed(s.GetName(), s.GetQuantity())
+		}
+	}
+	r.addReasons("Too many pods")
+	for i := range r.needs {
+		r.addReasons("Insufficient " + r.needs[i].name)
+	}
+	if f.GetScoringType() == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO {
+		r.points = brokenLine(f.GetShape())
+	}
+	return r
+}
+
+func (r *nodeResourcesFit) addNeed(name string, amount int64) {
+	if amount > 0 {
+		r.needs = append(r.needs, need{newResourceRef(name), amount})
+	}
+}
+
+// addReasons adds a text twice: for nodes on which preemption may help, and for
+// those on which it cannot.
+func (r *nodeResourcesFit) addReasons(text string) {
+	plugin := PluginName(r.plugin())
+	r.why = append(r.why, Reason{plugin, text, false}, Reason{plugin, text, true})
+}
+
+func (r *nodeResourcesFit) plugin() pb.Plugin { return pb.Plugin_PLUGIN_NODE_RESOURCES_FIT }
+func (r *nodeResourcesFit) reasons() []Reason { return r.why }
+
+// lacks tells whether a node has less left of a resource than the pod asks for.
+func lacks(amount, allocatable, requested int64) bool { return amount > allocatable-requested }
+
+// full tells whether a node has no room for one more pod.
+func full(pods, allowed int64) bool { return pods+1 > allowed }
+
+func (r *nodeResourcesFit) narrow(_ *Evaluator, t *Table, rows bitmap) {
+	for w, word := range rows {
+		if word == 0 {
+			continue
+		}
+		pods, allowed := t.pods[w*wordRows:(w+1)*wordRows], t.allowedPods[w*wordRows:(w+1)*wordRows]
+		var refused uint64
+		for i, n := range pods {
+			refused |= asBit(full(n, allowed[i%wordRows])) << (i % wordRows)
+		}
+		rows[w] = word &^ refused
+	}
+	for i := range r.needs {
+		r.needs[i].narrow(t, rows)
+	}
+}
+
+func (n *need) narrow(t *Table, rows bitmap) {
+	x := t.resource(n.resourceRef)
+	switch {
+	case x == nil:
+		clear(rows)
+	case x.allocatable.dense != nil && x.requested.dense != nil:
+		n.narrowDense(x, rows)
+	default:
+		for row := range rows.all {
+			if lacks(n.amount, x.allocatable.at(row), x.requested.at(row)) {
+				rows.remove(row)
+			}
+		}
+	}
+}
+
+func (n *need) narrowDense(x *resource, rows bitmap) {
+	amount := n.amount
+	for w, word := range rows {
+		if word == 0 {
+			continue
+		}
+		allocatable := x.allocatable.dense[w*wordRows : (w+1)*wordRows]
+		requested := x.requested.dense[w*wordRows : (w+1)*wordRows]
+		var refused uint64
+		for i, a := range allocatable {
+			refused |= asBit(lacks(amount, a, requested[i%wordRows])) << (i % wordRows)
+		}
+		rows[w] = word &^ refused
+	}
+}
+
+func asBit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// amounts are what a row has of a needed resource, and what its pods use.
+func (n *need) amounts(v view) (allocatable, requested int64) {
+	x := v.t.resource(n.resourceRef)
+	if x == nil {
+		return 0, 0
+	}
+	return x.allocatable.at(v.row), v.requested(x)
+}
+
+func (r *nodeResourcesFit) passes(v view) bool {
+	if full(v.pods(), v.t.allowedPods[v.row]) {
+		return false
+	}
+	for i := range r.needs {
+		allocatable, requested := r.needs[i].amounts(v)
+		if lacks(r.needs[i].amount, allocatable, requested) {
+			return false
+		}
+	}
+	return true
+}
+
+// refusals gives one reason for each resource that is short. All are unresolvable where
+// one of them is more than the whole node has.
+func (r *nodeResourcesFit) refusals(v view, into []int) []int {
+	from := len(into)
+	if full(v.pods(), v.t.allowedPods[v.row]) {
+		into = append(into, 0)
+	}
+	unresolvable := 0
+	for i := range r.needs {
+		allocatable, requested := r.needs[i].amounts(v)
+		if !lacks(r.needs[i].amount, allocatable, requested) {
+			continue
+		}
+		into = append(into, 2*(i+1))
+		if r.needs[i].amount > allocatable {
+			unresolvable = 1
+		}
+	}
+	for i := range into[from:] {
+		into[from+i] += unresolvable
+	}
+	return into
+}
+
+// shortfalls words how much is missing of each resource that is short.
+func (r *nodeResourcesFit) shortfalls(v view) []string {
+	var out []string
+	if allowed := v.t.allowedPods[v.row]; full(v.pods(), allowed) {
+		out = append(out, fmt.Sprintf("pods: short by %d", v.pods()+1-allowed))
+	}
+	for i := range r.needs {
+		n := &r.needs[i]
+		if allocatable, requested := n.amounts(v); lacks(n.amount, allocatable, requested) {
+			out = append(out, n.name+": short by "+n.quantity(n.amount-(allocatable-requested)))
+		}
+	}
+	return out
+}
+
+// quantity words an amount of a resource in its unit, rounded up.
+func (n *need) quantity(amount int64) string {
+	switch {
+	case n.fixed == cpu && amount%1000 == 0:
+		return strconv.FormatInt(amount/1000, 10)
+	case n.fixed == cpu:
+		return strconv.FormatInt(amount, 10) + "m"
+	case n.fixed == memory || n.fixed == ephemeralStorage || strings.HasPrefix(n.name, "hugepages-"):
+		return byteQuantity(amount)
+	}
+	return strconv.FormatInt(amount, 10)
+}
+
+// byteQuantity words bytes in the largest binary unit of which there are ten or more.
+func byteQuantity(amount int64) string {
+	units := [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
+	unit := 0
+	for ; unit < len(units)-1 && amount >= 10<<10; unit++ {
+		amount = (amount-1)>>10 + 1
+	}
+	return strconv.FormatInt(amount, 10) + units[unit]
+}
+
+// scoredResource is one resource of a scoring strategy.
+type scoredResource struct {
+	resourceRef
+	weight, request int64
+}
+
+func newScoredResources(list []*pb.ScoredResource) []scoredResource {
+	out := make([]scoredResource, 0, len(list))
+	for _, s := range list {
+		ref := newResourceRef(s.GetName())
+		if ref.fixed < 0 && s.GetRequest() == 0 {
+			continue // a scalar that the pod does not ask for plays no part
+		}
+		out = append(out, scoredResource{ref, s.GetWeight(), s.GetRequest()})
+	}
+	return out
+}
+
+// scoredColumn is a scored resource as the columns of a table.
+type scoredColumn struct {
+	resource *resource
+	// used is what the pods on a row count for; nonZero tells that this is with defaults.
+	used            *amounts
+	nonZero         bool
+	weight, request int64
+}
+
+// bind finds the columns of scored resources, leaving out those that no row has.
+func (e *Evaluator) bind(t *Table, scored []scoredResource, nonZero bool) []scoredColumn {
+	e.scored = e.scored[:0]
+	for i := range scored {
+		s := &scored[i]
+		x := t.resource(s.resourceRef)
+		if x == nil {
+			continue
+		}
+		c := scoredColumn{resource: x, used: &x.requested, weight: s.weight, request: s.request}
+		if nonZero && x.index < len(t.nonZero) {
+			c.used, c.nonZero = &t.nonZero[x.index], true
+		}
+		e.scored = append(e.scored, c)
+	}
+	return e.scored
+}
+
+func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+	columns := e.bind(t, r.scored, true)
+	for row := range rows.all {
+		var sum weighted
+		for i := range columns {
+			c := &columns[i]
+			r.add(&sum, c, c.used.at(row), c.resource.allocatable.at(row))
+		}
+		into[row] = r.mean(sum)
+	}
+}
+
+func (r *nodeResourcesFit) score(e *Evaluator, v view) int64 {
+	columns := e.bind(v.t, r.scored, true)
+	var sum weighted
+	for i := range columns {
+		c := &columns[i]
+		r.add(&sum, c, v.used(c), c.resource.allocatable.at(v.row))
+	}
+	return r.mean(sum)
+}
+
+// weighted is a sum of scores with their weights.
+type weighted struct{ scores, weights int64 }
+
+// add adds the score of one resource. A resource that the row does not have is left out.
+func (r *nodeResourcesFit) add(sum *weighted, c *scoredColumn, used, capacity int64) {
+	if capacity == 0 {
+		return
+	}
+	var score int64
+	switch requested := used + c.request; r.strategy {
+	case pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED:
+		score = leastAllocated(requested, capacity)
+	case pb.ScoringType_SCORING_TYPE_MOST_ALLOCATED:
+		score = mostAllocated(requested, capacity)
+	default:
+		score = r.requestedToCapacity(requested, capacity)
+		if score <= 0 {
+			return // upstream lets a resource that scores nothing carry no weight
+		}
+	}
+	sum.scores += score * c.weight
+	sum.weights += c.weight
+}
+
+// mean is the weighted mean: rounded for RequestedToCapacityRatio, else cut.
+func (r *nodeResourcesFit) mean(sum weighted) int64 {
+	switch {
+	case sum.weights == 0:
+		return 0
+	case r.strategy == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO:
+		return int64(math.Round(float64(sum.scores) / float64(sum.weights)))
+	}
+	return sum.scores / sum.weights
+}
+
+func leastAllocated(requested, capacity int64) int64 {
+	if requested > capacity {
+		return 0
+	}
+	return (capacity - requested) * maxNodeScore / capacity
+}
+
+func mostAllocated(requested, capacity int64) int64 {
+	return min(requested, capacity) * maxNodeScore / capacity
+}
+
+// requestedToCapacity is the value of the broken line at the utilization.
+func (r *nodeResourcesFit) requestedToCapacity(requested, capacity int64) int64 {
+	utilization := int64(100)
+	if requested <= capacity {
+		utilization = requested * 100 / capacity
+	}
+	// Only amounts so large that the product overflows lead outside the line.
+	return r.points[min(max(utilization, 0), 100)]
+}
+
+// brokenLine tabulates the line through the points, flat outside of them.
+func brokenLine(shape []*pb.ShapePoint) []int64 {
+	points := make([]int64, 101)
+	k := 0
+	for u := range points {
+		for k < len(shape) && shape[k].GetUtilization() < int64(u) {
+			k++
+		}
+		switch {
+		case k == len(shape):
+			points[u] = shape[k-1].GetScore()
+		case k == 0:
+			points[u] = shape[0].GetScore()
+		default:
+			a, b := shape[k-1], shape[k]
+			points[u] = a.GetScore() + (b.GetScore()-a.GetScore())*(int64(u)-a.GetUtilization())/(b.GetUtilization()-a.GetUtilization())
+		}
+	}
+	return points
+}

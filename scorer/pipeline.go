@@ -1,0 +1,154 @@
+package scorer
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// filterRule is a plugin's Filter. It is immutable.
+type filterRule interface {
+	plugin() pb.Plugin
+	// reasons lists what the rule can say of a row that it refuses.
+	reasons() []Reason
+	// narrow takes the rows that the rule refuses from rows.
+	narrow(e *Evaluator, t *Table, rows bitmap)
+	// passes is narrow for one row.
+	passes(v view) bool
+	// refusals appends why a row is refused: indexes into reasons, in upstream's
+	// order.
+	refusals(v view, into []int) []int
+}
+
+// scoreRule is a plugin's Score. It is immutable.
+type scoreRule interface {
+	plugin() pb.Plugin
+	// column writes the raw score of each of the rows to into.
+	column(e *Evaluator, t *Table, rows bitmap, into []int64)
+	// score is column for one row.
+	score(e *Evaluator, v view) int64
+}
+
+// newFilter makes the rule of a filter plugin. The order of the cases is the one in
+// which upstream's default profile runs them; a query names the order of its
+// profile. It matters: the first rule that refuses a row gives its reason.
+func newFilter(p pb.Plugin, q *pb.Query) filterRule {
+	switch p {
+	case pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE: // a bit a row
+		return newNodeUnschedulable(q)
+	case pb.Plugin_PLUGIN_NODE_NAME: // leaves one row at the most
+		return newNodeName(q)
+	case pb.Plugin_PLUGIN_TAINT_TOLERATION: // decided once for each list of taints
+		return newTaintToleration(q)
+	case pb.Plugin_PLUGIN_NODE_AFFINITY: // decided once for each value of a label
+		return newNodeAffinity(q)
+	case pb.Plugin_PLUGIN_NODE_PORTS: // walks the ports of each row
+		return newNodePorts(q)
+	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT: // computes on each row
+		return newNodeResourcesFit(q)
+	}
+	return nil
+}
+
+// newScore makes the rule of a score plugin. A raw score is either normalised over
+// all feasible rows of the cluster, and then part of the group's key, or it is local.
+func newScore(p pb.Plugin, q *pb.Query) (rule scoreRule, n normalisation) {
+	switch p {
+	case pb.Plugin_PLUGIN_TAINT_TOLERATION:
+		return newTaintToleration(q), normalisedReverse
+	case pb.Plugin_PLUGIN_NODE_AFFINITY:
+		return newNodeAffinity(q), normalised
+	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT:
+		return newNodeResourcesFit(q), local
+	case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
+		return newBalancedAllocation(q), local
+	case pb.Plugin_PLUGIN_IMAGE_LOCALITY:
+		return newImageLocality(q), local
+	}
+	return nil, local
+}
+
+// Evaluate answers a class for the rows of t and adds the answer to into, which was
+// Reset for the class. Scratch memory grows with the largest table, and is kept.
+func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
+	e.rows = t.live[:words(t.Rows())].copyOf(e.rows)
+	part := &e.part
+	part.Reset(c.ID(), o.Candidates)
+	part.Rows = t.nodes
+	part.Normalised = o.Normalise
+	part.Extrema = append(part.Extrema, make([]int64, c.keyLen)...)
+	part.Feasible = e.filter(t, c, o.Diagnose)
+	if part.Feasible > 0 {
+		e.score(t, c)
+		e.group(t, c, o)
+	}
+	into.Merge(part)
+}
+
+// filter leaves the feasible rows in e.rows and returns how many there are.
+func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
+	left := t.nodes
+	for _, rule := range c.filters {
+		if left == 0 {
+			break
+		}
+		if diagnose {
+			e.refused = e.rows.copyOf(e.refused)
+		}
+		rule.narrow(e, t, e.rows)
+		before := left
+		left = e.rows.count()
+		if diagnose && left < before {
+			e.refused.without(e.rows)
+			e.countReasons(t, rule, before-left)
+		}
+		if e.observer != nil && rule.plugin() != pb.Plugin_PLUGIN_UNSPECIFIED {
+			e.observer.Pass(rule.plugin(), pb.ExtensionPoint_EXTENSION_POINT_FILTER, before, left)
+		}
+	}
+	return left
+}
+
+// score fills e.keys and e.local for the rows in e.rows.
+func (e *Evaluator) score(t *Table, c *Class) {
+	rows := len(e.rows) * wordRows
+	e.local = scratch(e.local, rows)
+	clear(e.local)
+	for i := range c.scores {
+		s := &c.scores[i]
+		if s.key >= 0 {
+			e.keys[s.key] = scratch(e.keys[s.key], rows)
+			s.rule.column(e, t, e.rows, e.keys[s.key])
+		} else {
+			e.raw = scratch(e.raw, rows)
+			s.rule.column(e, t, e.rows, e.raw)
+			for row, v := range e.raw {
+				e.local[row] += s.weight * v
+			}
+		}
+		if e.observer != nil {
+			n := e.part.Feasible
+			e.observer.Pass(s.rule.plugin(), pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
+		}
+	}
+}
+
+// countReasons counts why rule refused the n rows in e.refused.
+func (e *Evaluator) countReasons(t *Table, rule filterRule, n int) {
+	reasons := rule.reasons()
+	if len(reasons) == 1 {
+		e.part.addReason(reasons[0], n)
+		return
+	}
+	e.counts = scratch(e.counts, len(reasons))
+	clear(e.counts)
+	for row := range e.refused.all {
+		e.why = rule.refusals(view{t: t, row: row}, e.why[:0])
+		for _, i := range e.why {
+			e.counts[i]++
+		}
+	}
+	for i, n := range e.counts {
+		if n > 0 {
+			e.part.addReason(reasons[i], n)
+		}
+	}
+}

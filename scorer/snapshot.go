@@ -1,0 +1,96 @@
+package scorer
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Snapshot yields the rows that hold a node, in order. What it yields depends on
+// the rows alone, not on the deltas that led there, and is the receiver's to keep.
+func (t *Table) Snapshot(yield func(*pb.SnapshotRow) bool) {
+	for row := range t.All() {
+		if !yield(&pb.SnapshotRow{Row: row, Node: t.node(row), Totals: t.totals(row)}) {
+			return
+		}
+	}
+}
+
+func (t *Table) node(row uint32) *pb.Node {
+	n := &pb.Node{
+		Name:          t.names[row],
+		Unschedulable: t.unschedulable.has(row),
+		Labels:        t.labels.appendTo(row, nil),
+		Allocatable:   t.amounts(row, func(r *resource) *amounts { return &r.allocatable }),
+		AllowedPods:   t.allowedPods[row],
+	}
+	for _, x := range t.taints.of(row) {
+		n.Taints = append(n.Taints, &pb.Taint{Key: x.key, Value: x.value, Effect: x.effect})
+	}
+	for _, i := range t.images.ofRow[row] {
+		n.Images = append(n.Images, t.images.images[i].name)
+	}
+	return n
+}
+
+func (t *Table) totals(row uint32) *pb.NodeTotals {
+	s := &pb.NodeTotals{
+		Pods:               t.pods[row],
+		Requested:          t.amounts(row, func(r *resource) *amounts { return &r.requested }),
+		NonZeroMilliCpu:    t.nonZero[cpu].dense[row],
+		NonZeroMemoryBytes: t.nonZero[memory].dense[row],
+		LastDecision:       t.lastDecision[row],
+	}
+	for _, p := range t.ports[row] {
+		s.Ports = append(s.Ports, &pb.PortUse{
+			Port: &pb.HostPort{Ip: p.ip, Protocol: pb.Protocol(p.protocol), Port: uint32(p.port)},
+			Pods: p.pods,
+		})
+	}
+	return s
+}
+
+// amounts gathers one column of each resource; scalars that are 0 are left out.
+func (t *Table) amounts(row uint32, column func(*resource) *amounts) *pb.Resources {
+	out := &pb.Resources{
+		MilliCpu:              column(t.resources[cpu]).at(row),
+		MemoryBytes:           column(t.resources[memory]).at(row),
+		EphemeralStorageBytes: column(t.resources[ephemeralStorage]).at(row),
+	}
+	for _, i := range t.scalarOrder {
+		r := t.resources[i]
+		if v := column(r).at(row); v != 0 {
+			out.Scalars = append(out.Scalars, &pb.ScalarResource{Name: r.name, Quantity: v})
+		}
+	}
+	return out
+}
+
+// RowTotals is what the pods of one row add up to, apart from the table: to
+// evaluate the row as it was, or as it would be. Its zero value is a row without
+// pods.
+type RowTotals struct {
+	pods         int64
+	nonZero      [2]int64
+	lastDecision uint64
+	requested    []int64 // by resource.index
+	ports        []portUse
+}
+
+// LastDecision is the number of the last decision that had given the row a pod.
+func (r *RowTotals) LastDecision() uint64 { return r.lastDecision }
+
+// Totals copies what the pods of a row add up to into into, whose memory is used
+// again. The copy holds for this table only.
+func (t *Table) Totals(row uint32, into *RowTotals) {
+	if !t.HasNode(row) {
+		*into = RowTotals{requested: into.requested[:0], ports: into.ports[:0]}
+		return
+	}
+	into.pods = t.pods[row]
+	into.nonZero = [2]int64{t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row]}
+	into.lastDecision = t.lastDecision[row]
+	into.requested = into.requested[:0]
+	for _, r := range t.resources {
+		into.requested = append(into.requested, r.requested.at(row))
+	}
+	into.ports = append(into.ports[:0], t.ports[row]...)
+}

@@ -1,0 +1,233 @@
+package scorer
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/cespare/xxhash/v2"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Table is one shard as columns. One goroutine may write; others may read only while
+// nobody writes.
+type Table struct {
+	shard      uint32
+	generation uint64
+	// capacity is the length of every column: a whole number of words.
+	capacity int
+	nodes    int
+
+	live, unschedulable bitmap
+	names               []string
+	hashes              []uint64
+	byName              map[string]uint32
+	textBytes           int64 // of the names
+
+	resources   []*resource
+	scalarIndex map[string]int
+	scalarOrder []int // scalars sorted by name
+	// nonZero is what upstream's NonZeroRequested counts of cpu and memory.
+	nonZero           [2]amounts
+	pods, allowedPods []int64
+	lastDecision      []uint64
+
+	labels labelIndex
+	taints taintSets
+	images imageIndex
+	// ports are the host ports taken on each row, sorted.
+	ports [][]portUse
+}
+
+// NewTable makes an empty table at generation 0.
+func NewTable(shard uint32) *Table {
+	t := &Table{
+		shard:       shard,
+		byName:      map[string]uint32{},
+		scalarIndex: map[string]int{},
+		labels:      newLabelIndex(),
+		taints:      newTaintSets(),
+		images:      newImageIndex(),
+	}
+	for i, name := range fixedNames() {
+		r := &resource{name: name, index: i}
+		r.allocatable.dense, r.requested.dense = []int64{}, []int64{}
+		t.resources = append(t.resources, r)
+	}
+	for i := range t.nonZero {
+		t.nonZero[i].dense = []int64{}
+	}
+	return t
+}
+
+// LoadTable makes a table from a snapshot, whose rows may come in any order.
+func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow) (*Table, error) {
+	t := NewTable(shard)
+	highest := uint32(0)
+	for i, r := range rows {
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: %w", shard, i, err)
+		}
+		highest = max(highest, r.GetRow())
+	}
+	if len(rows) > 0 {
+		t.grow(int(highest) + 1)
+	}
+	for i, r := range rows {
+		if t.HasNode(r.GetRow()) {
+			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: row %d comes twice", shard, i, r.GetRow())
+		}
+		if err := t.checkName(r.GetRow(), r.GetNode().GetName()); err != nil {
+			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: %w", shard, i, err)
+		}
+		t.setNode(r.GetRow(), r.GetNode())
+		t.setTotals(r.GetRow(), r.GetTotals())
+	}
+	t.generation = generation
+	return t, nil
+}
+
+// Generation is the number of the last delta applied.
+func (t *Table) Generation() uint64 { return t.generation }
+
+// Shard is the number that the table's candidates carry.
+func (t *Table) Shard() uint32 { return t.shard }
+
+// Nodes is the number of rows that hold a node.
+func (t *Table) Nodes() int { return t.nodes }
+
+// Rows is the highest row that holds a node, plus one.
+func (t *Table) Rows() int { return t.live.highest() }
+
+// HasNode tells whether a row holds a node.
+func (t *Table) HasNode(row uint32) bool { return t.live.has(row) }
+
+// Name is the name of a row's node, "" where there is none.
+func (t *Table) Name(row uint32) string {
+	if !t.HasNode(row) {
+		return ""
+	}
+	return t.names[row]
+}
+
+// Candidate is a row that holds a node, as a candidate with a score.
+func (t *Table) Candidate(row uint32, score int64) Candidate {
+	return Candidate{
+		Shard: t.shard, Row: row, Score: score,
+		LastDecision: t.lastDecision[row], NameHash: t.hashes[row], Name: t.names[row],
+	}
+}
+
+// All yields the rows that hold a node, in order.
+func (t *Table) All() iter.Seq[uint32] { return t.live.all }
+
+// grow makes room for that many rows.
+func (t *Table) grow(rows int) {
+	if rows <= t.capacity {
+		return
+	}
+	// A quarter more than was there keeps the cost of growing by single rows linear.
+	rows = max(rows, t.capacity+t.capacity/4)
+	t.capacity = words(rows) * wordRows
+	t.live = lengthened(t.live, words(rows))
+	t.unschedulable = lengthened(t.unschedulable, words(rows))
+	t.names = lengthened(t.names, t.capacity)
+	t.hashes = lengthened(t.hashes, t.capacity)
+	for _, r := range t.resources {
+		r.allocatable.grow(t.capacity)
+		r.requested.grow(t.capacity)
+	}
+	for i := range t.nonZero {
+		t.nonZero[i].grow(t.capacity)
+	}
+	t.pods = lengthened(t.pods, t.capacity)
+	t.allowedPods = lengthened(t.allowedPods, t.capacity)
+	t.lastDecision = lengthened(t.lastDecision, t.capacity)
+	t.labels.grow(t.capacity)
+	t.taints.ofRow = lengthened(t.taints.ofRow, t.capacity)
+	t.images.ofRow = lengthened(t.images.ofRow, t.capacity)
+	t.ports = lengthened(t.ports, t.capacity)
+}
+
+// setNode writes a node's own columns; what pods add up to stays.
+func (t *Table) setNode(row uint32, n *pb.Node) {
+	t.grow(int(row) + 1)
+	if !t.live.has(row) {
+		t.live.add(row)
+		t.nodes++
+	}
+	t.rename(row, n.GetName())
+	t.unschedulable.put(row, n.GetUnschedulable())
+	t.allowedPods[row] = n.GetAllowedPods()
+	t.setAllocatable(row, n.GetAllocatable())
+	t.labels.set(row, n.GetLabels(), t.capacity)
+	t.taints.set(row, n.GetTaints())
+	t.images.set(row, n.GetImages(), t.capacity)
+}
+
+func (t *Table) rename(row uint32, name string) {
+	if t.names[row] == name {
+		return
+	}
+	t.textBytes += int64(len(name)) - int64(len(t.names[row]))
+	delete(t.byName, t.names[row])
+	t.names[row], t.hashes[row] = name, 0
+	if name != "" {
+		t.hashes[row] = xxhash.Sum64String(name)
+		t.byName[name] = row
+	}
+}
+
+func (t *Table) setAllocatable(row uint32, r *pb.Resources) {
+	t.resources[cpu].allocatable.set(row, r.GetMilliCpu(), t.capacity)
+	t.resources[memory].allocatable.set(row, r.GetMemoryBytes(), t.capacity)
+	t.resources[ephemeralStorage].allocatable.set(row, r.GetEphemeralStorageBytes(), t.capacity)
+	for _, i := range t.scalarOrder {
+		t.resources[i].allocatable.set(row, 0, t.capacity)
+	}
+	for _, s := range r.GetScalars() {
+		if s.GetQuantity() != 0 {
+			t.scalar(s.GetName()).allocatable.set(row, s.GetQuantity(), t.capacity)
+		}
+	}
+}
+
+// removeNode empties a row that holds a node.
+func (t *Table) removeNode(row uint32) {
+	t.setNode(row, nil)
+	t.setTotals(row, nil)
+	t.live.remove(row)
+	t.nodes--
+}
+
+// setTotals replaces what the pods of a row add up to.
+func (t *Table) setTotals(row uint32, s *pb.NodeTotals) {
+	t.pods[row] = s.GetPods()
+	t.nonZero[cpu].dense[row] = s.GetNonZeroMilliCpu()
+	t.nonZero[memory].dense[row] = s.GetNonZeroMemoryBytes()
+	t.lastDecision[row] = s.GetLastDecision()
+	used := s.GetRequested()
+	t.resources[cpu].requested.set(row, used.GetMilliCpu(), t.capacity)
+	t.resources[memory].requested.set(row, used.GetMemoryBytes(), t.capacity)
+	t.resources[ephemeralStorage].requested.set(row, used.GetEphemeralStorageBytes(), t.capacity)
+	for _, i := range t.scalarOrder {
+		t.resources[i].requested.set(row, 0, t.capacity)
+	}
+	for _, x := range used.GetScalars() {
+		if x.GetQuantity() != 0 {
+			t.scalar(x.GetName()).requested.set(row, x.GetQuantity(), t.capacity)
+		}
+	}
+	t.ports[row] = nil
+	for _, p := range s.GetPorts() {
+		t.ports[row] = append(t.ports[row], portUse{newHostPort(p.GetPort()), p.GetPods()})
+	}
+}
+
+// checkName refuses a name that another row has.
+func (t *Table) checkName(row uint32, name string) error {
+	if other, ok := t.byName[name]; ok && other != row {
+		return fmt.Errorf("node %s is in row %d already", name, other)
+	}
+	return nil
+}
