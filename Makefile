@@ -3,8 +3,6 @@
 #   make test   passes all tests, checks that generated code is current, lints
 GO       ?= go
 TOOL     := $(GO) tool -modfile=.ci/tools.mod
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -X github.com/shardsched/shardsched/cmd/internal/cli.version=$(VERSION)
 # Packages whose tests start goroutines run under the race detector.
 RACE     := ./worker/... ./coordinator/... ./cmd/...
 PLAIN    := ./scorer/... ./proto/... ./internal/...
@@ -12,7 +10,7 @@ PLAIN    := ./scorer/... ./proto/... ./internal/...
 .PHONY: build demo test lint generate generated unit race bench-module e2e bench soak fuzz clean
 
 build:
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/shardsched ./cmd/shardsched
+	$(GO) build -o bin/shardsched ./cmd/shardsched
 
 demo: build
 	./bin/shardsched up --demo --exit-when-idle

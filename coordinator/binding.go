@@ -14,9 +14,9 @@ import (
 
 // Binder commits placements to where the pods are kept.
 type Binder interface {
-	// Bind commits each placement by itself and returns one error for each: nil, or
-	// one of the store's ErrNotFound, ErrConflict, ErrAlreadyBound, ErrDeposed.
-	// After any other error the outcome is not known.
+	// Bind commits each placement by itself and returns one error for each. nil says
+	// that it is committed, store.ErrUnknown leaves that open, and any other error
+	// says that it certainly is not.
 	Bind(ctx context.Context, bindings []store.Binding) []error
 }
 
@@ -115,7 +115,7 @@ func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
 		var done, open []bindJob
 		var outcomes []error
 		for i, err := range errs {
-			if err != nil && !definite(err) {
+			if errors.Is(err, store.ErrUnknown) {
 				klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(jobs[i].binding.Pod), "node", jobs[i].binding.Node)
 				open = append(open, jobs[i])
 				continue
@@ -135,10 +135,4 @@ func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
 		case <-time.After(bindRetry):
 		}
 	}
-}
-
-// definite tells whether an error says for certain that nothing was committed.
-func definite(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) ||
-		errors.Is(err, store.ErrAlreadyBound) || errors.Is(err, store.ErrDeposed)
 }

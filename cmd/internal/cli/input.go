@@ -68,6 +68,9 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	}
 	if q.Demo {
 		demoNodes, demoPods := openb.Objects(openb.Demo(q.Seed))
+		for _, p := range demoPods {
+			objects.Default(p)
+		}
 		b.input.Nodes = append(b.input.Nodes, demoNodes...)
 		b.input.Pods = append(b.input.Pods, demoPods...)
 	}

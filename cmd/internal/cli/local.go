@@ -46,7 +46,7 @@ func (w localWorkers) start(ctx context.Context, g *errgroup.Group) ([]fanout.Me
 			ID:         "local-" + strconv.Itoa(i) + "-" + uuid.NewString()[:8],
 			Address:    l.Addr().String(),
 			Cores:      cores,
-			Version:    version,
+			Version:    Version(),
 			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"worker": strconv.Itoa(i)}, w.registerer),
 		})
 		run := worker.RunConfig{Listener: l, Options: []grpc.ServerOption{grpc.Creds(credentials)}}

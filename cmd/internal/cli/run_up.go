@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -95,7 +96,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address strin
 
 // watchUntil shows progress until done gives an outcome.
 func watchUntil(ctx context.Context, s *coordinator.Scheduler, done <-chan error, progress func(*pb.Summary)) error {
-	tick := newTicker()
+	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -40,7 +40,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	}
 	registry := newRegistry()
 	w := worker.New(worker.Config{
-		ID: id, Address: address, Cores: o.Cores, Version: version, CacheBytes: o.CacheBytes, Registerer: registry,
+		ID: id, Address: address, Cores: o.Cores, Version: Version(), CacheBytes: o.CacheBytes, Registerer: registry,
 	})
 	registration := worker.NewRegistration(worker.RegistrationConfig{
 		Client: etcd, Cluster: o.Cluster, Member: w.Member(), TTL: o.LeaseDuration,

@@ -13,5 +13,5 @@ type Runs struct {
 
 // Standard is what the shardsched binary runs.
 func Standard() Runs {
-	return Runs{}
+	return Runs{Up: runUp, Coordinator: runCoordinator, Worker: runWorker, Simulate: runSimulate}
 }
