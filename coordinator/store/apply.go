@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -27,13 +25,15 @@ const replans = 10
 // ErrUnknown, etcd), the outcomes of what is committed are set and the others are
 // UNSPECIFIED.
 //
-// An applied pod that exists keeps its status and its node.
+// Objects are committed in the order of objs, so that the pods of a request arrive in that
+// order; only one that another write came before may fall behind. An applied pod that exists
+// keeps its status and its node.
 func (s *Store) Apply(ctx context.Context, f Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
 	plans, err := s.prepare(objs)
 	if err != nil {
 		return nil, 0, err
 	}
-	revision, err := s.planAll(ctx, plans)
+	revision, err := s.planAll(ctx, f, plans)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -81,12 +81,12 @@ func (s *Store) prepare(objs []runtime.Object) ([]plan, error) {
 
 // planAll reads what is there and decides what each apply comes to. The revision is the
 // newest that was read.
-func (s *Store) planAll(ctx context.Context, plans []plan) (int64, error) {
+func (s *Store) planAll(ctx context.Context, f Fence, plans []plan) (int64, error) {
 	keys := make([]string, len(plans))
 	for i := range plans {
 		keys[i] = s.keys.object(plans[i].ref)
 	}
-	current, revision, err := s.getAll(ctx, keys)
+	current, revision, err := s.getAll(ctx, f, keys)
 	if err != nil {
 		return 0, fmt.Errorf("apply: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *Store) execute(ctx context.Context, f Fence, pending []*plan, outcomes 
 			ws[i] = p.write
 		}
 		var left []*plan
-		for i, o := range s.commitAll(ctx, opApply, f, ws) {
+		for i, o := range s.commitInOrder(ctx, opApply, f, ws) {
 			p := pending[i]
 			if o.err == nil && o.conflict {
 				var done bool
@@ -181,45 +181,4 @@ func worse(a, b error) error {
 		return b
 	}
 	return a
-}
-
-// getAll reads keys, in the order given; nil where there is nothing.
-func (s *Store) getAll(ctx context.Context, keys []string) ([]*mvccpb.KeyValue, int64, error) {
-	kvs := make([]*mvccpb.KeyValue, len(keys))
-	revisions := make([]int64, (len(keys)+maxTxnOps-1)/maxTxnOps)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(inFlight)
-	for n := range revisions {
-		begin := n * maxTxnOps
-		part, into := keys[begin:min(begin+maxTxnOps, len(keys))], kvs[begin:]
-		group.Go(func() (err error) {
-			revisions[n], err = s.getSome(ctx, part, into)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, 0, err
-	}
-	var newest int64
-	for _, r := range revisions {
-		newest = max(newest, r)
-	}
-	return kvs, newest, nil
-}
-
-func (s *Store) getSome(ctx context.Context, keys []string, into []*mvccpb.KeyValue) (int64, error) {
-	ops := make([]clientv3.Op, len(keys))
-	for i, key := range keys {
-		ops[i] = clientv3.OpGet(key)
-	}
-	resp, err := s.client.Txn(ctx).Then(ops...).Commit()
-	if err != nil {
-		return 0, fmt.Errorf("read %d objects: %w", len(keys), err)
-	}
-	for i, r := range resp.Responses {
-		if found := r.GetResponseRange().Kvs; len(found) > 0 {
-			into[i] = found[0]
-		}
-	}
-	return resp.Header.Revision, nil
 }

@@ -58,8 +58,8 @@ type outcome struct {
 	err      error            // it was not tried, or ErrUnknown
 }
 
-// commitAll commits any number of writes in as many transactions as they need. What one
-// transaction fails at does not stop the others.
+// commitAll commits any number of writes in as many transactions as they need, several at a
+// time. What one transaction fails at does not stop the others.
 func (s *Store) commitAll(ctx context.Context, operation string, f Fence, ws []write) []outcome {
 	outcomes := make([]outcome, len(ws))
 	var group errgroup.Group
@@ -71,6 +71,23 @@ func (s *Store) commitAll(ctx context.Context, operation string, f Fence, ws []w
 		begin = end
 	}
 	_ = group.Wait() // each outcome has its error
+	return outcomes
+}
+
+// commitInOrder is commitAll with one transaction after the other, in the order of ws. It
+// stops at the first that fails.
+func (s *Store) commitInOrder(ctx context.Context, operation string, f Fence, ws []write) []outcome {
+	outcomes := make([]outcome, len(ws))
+	for begin := 0; begin < len(ws); {
+		end := chunk(ws, begin)
+		if err := s.commit(ctx, operation, f, ws[begin:end], outcomes[begin:end]); err != nil {
+			for i := end; i < len(ws); i++ {
+				outcomes[i].err = unsent{err}
+			}
+			break
+		}
+		begin = end
+	}
 	return outcomes
 }
 

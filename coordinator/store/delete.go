@@ -25,7 +25,7 @@ func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool
 	for i, r := range refs {
 		keys[i], pending[i] = s.keys.object(r), i
 	}
-	current, revision, err := s.getAll(ctx, keys)
+	current, revision, err := s.getAll(ctx, f, keys)
 	if err != nil {
 		return nil, 0, fmt.Errorf("delete: %w", err)
 	}

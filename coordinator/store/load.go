@@ -72,11 +72,15 @@ func (s *Store) load(ctx context.Context) (*Objects, error) {
 	return &all, nil
 }
 
-// scan hands fn every key with a prefix, page by page, all at one revision.
+// scan hands fn every key with a prefix, page by page, all at one revision. It waits for an
+// etcd that does not answer until ctx ends.
 func (s *Store) scan(ctx context.Context, prefix string, fn func(*mvccpb.KeyValue) error) (revision int64, err error) {
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for key := prefix; ; {
 		resp, err := s.client.Get(ctx, key, clientv3.WithRange(end), clientv3.WithLimit(loadPage), clientv3.WithRev(revision))
+		for n := 1; err != nil && !definite(err) && pause(ctx, n) == nil; n++ {
+			resp, err = s.client.Get(ctx, key, clientv3.WithRange(end), clientv3.WithLimit(loadPage), clientv3.WithRev(revision))
+		}
 		if err != nil {
 			return 0, readError(err)
 		}

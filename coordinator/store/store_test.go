@@ -66,6 +66,9 @@ func (f *fence) Compare() clientv3.Cmp {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
+	if parallel, ok := t.(*testing.T); ok {
+		parallel.Parallel() // most of a test is waiting for its etcd to start
+	}
 	r := &rig{dir: t.TempDir()}
 	r.start(t, "")
 	client, err := r.etcd.Client()
