@@ -209,13 +209,22 @@ func (s *signature) quantity(q *apiresource.Quantity) {
 			s.bytes = binary.AppendVarint(append(s.bytes, 'i'), v)
 			return
 		}
-		if v := q.MilliValue(); v > 0 && q.Cmp(*apiresource.NewMilliQuantity(v, apiresource.DecimalSI)) == 0 {
-			s.bytes = binary.AppendVarint(append(s.bytes, 'm'), v)
-			return
+		// A fraction of Gi and the like is kept as a big decimal; comparing that with
+		// thousandths would allocate.
+		if q.Format != apiresource.BinarySI {
+			if v := q.MilliValue(); v > 0 && q.Cmp(*apiresource.NewMilliQuantity(v, apiresource.DecimalSI)) == 0 {
+				s.bytes = binary.AppendVarint(append(s.bytes, 'm'), v)
+				return
+			}
 		}
 	}
 	d := q.AsDec()
+	scale := int64(d.Scale())
+	if v, ok := d.Unscaled(); ok {
+		s.bytes = binary.AppendVarint(binary.AppendVarint(append(s.bytes, 'd'), scale), v)
+		return
+	}
+	s.bytes = binary.AppendVarint(append(s.bytes, 'b'), scale)
 	s.flag(d.Sign() < 0)
-	s.bytes = binary.AppendVarint(append(s.bytes, 'd'), int64(d.Scale()))
 	s.text(string(d.UnscaledBig().Bytes()))
 }
