@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -22,7 +21,7 @@ type problem struct{ field, text string }
 
 // decode fills obj from JSON, strictly. All unknown and repeated fields are
 // told, or the first value of a wrong type.
-func decode(raw []byte, obj runtime.Object) []problem {
+func decode(raw []byte, obj any) []problem {
 	if absurd, found := absurdQuantity(raw); found {
 		return []problem{absurd}
 	}
