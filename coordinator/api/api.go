@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -20,24 +21,139 @@ type Scheduler interface {
 
 // Config tells who this coordinator is.
 type Config struct {
-	// Self is this coordinator's own record, by which GetLeader knows itself.
+	// Self is this coordinator's own record, by which GetLeader answers while it leads.
 	Self *pb.LeaderRecord
 }
 
 // Server answers clients. It begins as a follower of nobody.
 type Server struct {
 	pb.UnimplementedSchedulerServiceServer
+	self *pb.LeaderRecord
+
+	mu   sync.Mutex
+	role *role // guarded by mu; what it points to never changes
+}
+
+// role is what the server is at one time.
+type role struct {
+	leader *pb.LeaderRecord // nil: nobody leads
+	term   *term            // nil: it follows
+}
+
+// term is what a leading server answers with. ctx ends with it.
+type term struct {
+	store *store.Store
+	fence store.Fence
+	sched Scheduler
+	ctx   context.Context
+	end   context.CancelFunc
 }
 
 // New returns a follower that knows no leader.
-func New(cfg Config) *Server { return &Server{} }
+func New(cfg Config) *Server {
+	return &Server{self: cfg.Self, role: &role{}}
+}
 
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServiceServer(r, s) }
 
 // SetLeading makes the server answer from now on.
-func (s *Server) SetLeading(st *store.Store, f store.Fence, sched Scheduler) {}
+func (s *Server) SetLeading(st *store.Store, f store.Fence, sched Scheduler) {
+	ctx, end := context.WithCancel(context.Background())
+	s.become(&role{leader: s.self, term: &term{store: st, fence: f, sched: sched, ctx: ctx, end: end}})
+}
 
 // SetFollowing makes the server refuse, naming the leader (nil: nobody leads), and ends
 // the watches of the time when it led.
-func (s *Server) SetFollowing(leader *pb.LeaderRecord) {}
+func (s *Server) SetFollowing(leader *pb.LeaderRecord) {
+	s.become(&role{leader: leader})
+}
+
+func (s *Server) become(next *role) {
+	s.mu.Lock()
+	before := s.role
+	s.role = next
+	s.mu.Unlock()
+	if before.term != nil {
+		before.term.end()
+	}
+}
+
+func (s *Server) now() *role {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.role
+}
+
+// begin is the start of every call but GetLeader: the request is checked and there is
+// a term to answer in.
+func (s *Server) begin(req any) (*term, error) {
+	r := s.now()
+	if r.term == nil {
+		return nil, notLeader(r.leader)
+	}
+	if err := r.term.fence.Check(); err != nil {
+		return nil, notLeader(nil) // the next leader is not known yet
+	}
+	if v, ok := req.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return nil, invalidArgument(err.Error())
+		}
+	}
+	return r.term, nil
+}
+
+// GetLeader names the leader. Any coordinator answers it.
+func (s *Server) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {
+	r := s.now()
+	return &pb.GetLeaderResponse{Leader: r.leader, IsSelf: r.term != nil && r.term.fence.Check() == nil}, nil
+}
+
+// Explain tells why a pod is where it is, or why it is nowhere.
+func (s *Server) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Explain(ctx, req)
+	return resp, schedulerStatus(err)
+}
+
+// GetSummary tells what the scheduler did since it began to lead.
+func (s *Server) GetSummary(ctx context.Context, req *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := t.sched.Summary(ctx)
+	if err != nil {
+		return nil, schedulerStatus(err)
+	}
+	return &pb.GetSummaryResponse{Summary: summary}, nil
+}
+
+// ListWorkers tells the live workers and what they did.
+func (s *Server) ListWorkers(ctx context.Context, req *pb.ListWorkersRequest) (*pb.ListWorkersResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := t.sched.Workers(ctx)
+	if err != nil {
+		return nil, schedulerStatus(err)
+	}
+	return &pb.ListWorkersResponse{Workers: workers}, nil
+}
+
+// ListShards tells the shards and who holds them.
+func (s *Server) ListShards(ctx context.Context, req *pb.ListShardsRequest) (*pb.ListShardsResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := t.sched.Shards(ctx)
+	if err != nil {
+		return nil, schedulerStatus(err)
+	}
+	return &pb.ListShardsResponse{Shards: shards}, nil
+}

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Kind names a kind of object as Kubernetes does.
@@ -49,12 +50,19 @@ type Ref struct {
 	Name      string
 }
 
-// String is "Pod default/web" or "Node n1".
+// String is "Pod default/web" or "Node n1"; what is too long for a name is cut short.
 func (r Ref) String() string {
 	if r.Namespace == "" {
-		return fmt.Sprintf("%s %s", r.Kind, r.Name)
+		return fmt.Sprintf("%s %s", short(string(r.Kind)), shortName(r.Name))
 	}
-	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
+	return fmt.Sprintf("%s %s/%s", short(string(r.Kind)), shortName(r.Namespace), shortName(r.Name))
+}
+
+func shortName(s string) string {
+	if len(s) <= validation.DNS1123SubdomainMaxLength {
+		return s
+	}
+	return short(s)
 }
 
 // Object is what *v1.Node, *v1.Pod and *v1.Namespace have in common.

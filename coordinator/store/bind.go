@@ -23,7 +23,8 @@ type Binding struct {
 // Bind writes bindings; the errors are in the order of bs, nil where etcd has committed
 // the pod's node. Otherwise a binding is certainly not there, and why is one of ErrDeposed,
 // ErrNotFound (deleted, or replaced by another pod of its name), ErrAlreadyBound and
-// ErrConflict (changed since it was read). Only ErrUnknown leaves it open: ctx or the
+// ErrConflict (changed since it was read). A pod that is on that very node already is
+// bound: a binding may be asked for again. Only ErrUnknown leaves it open: ctx or the
 // leadership ended before etcd answered, and the pod must stay assumed until a watch or a
 // new leader has seen it. With each pod goes its queue entry.
 //
@@ -48,7 +49,9 @@ func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error {
 		case o.err != nil:
 			errs[index[j]] = bindError(b, o.err)
 		case o.conflict:
-			errs[index[j]] = bindError(b, bindConflict(b, o.current))
+			if err := bindConflict(b, o.current); err != nil {
+				errs[index[j]] = bindError(b, err)
+			}
 		}
 	}
 	return errs
@@ -89,7 +92,7 @@ func scheduled(before []v1.PodCondition, now metav1.Time) []v1.PodCondition {
 	return append(after, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: now})
 }
 
-// bindConflict tells what came before a binding.
+// bindConflict tells what came before a binding; nil: it is there already.
 func bindConflict(b *Binding, current *mvccpb.KeyValue) error {
 	if current == nil {
 		return ErrNotFound
@@ -104,6 +107,8 @@ func bindConflict(b *Binding, current *mvccpb.KeyValue) error {
 		return fmt.Errorf("%w: there is a %s under its key", ErrConflict, objects.KindOf(obj))
 	case pod.UID != b.Pod.UID:
 		return fmt.Errorf("%w: uid %s was replaced by %s", ErrNotFound, b.Pod.UID, pod.UID)
+	case pod.Spec.NodeName == b.Node:
+		return nil
 	case pod.Spec.NodeName != "":
 		return fmt.Errorf("%w to %s", ErrAlreadyBound, pod.Spec.NodeName)
 	}

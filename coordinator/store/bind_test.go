@@ -91,6 +91,19 @@ func TestARefusedBindingSaysWhyAndTheOthersAreCommitted(t *testing.T) {
 	}
 }
 
+func TestABindingMayBeAskedForAgain(t *testing.T) {
+	r := newRig(t)
+	r.apply(t, pod("a"))
+	b := store.Binding{Pod: r.pod(t, "a"), Node: "n1"}
+	for range 2 {
+		if errs := r.Bind(t.Context(), r.fence, []store.Binding{b}); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+	}
+	b.Node = "n2"
+	wantError(t, "to another node", r.Bind(t.Context(), r.fence, []store.Binding{b})[0], store.ErrAlreadyBound)
+}
+
 func TestOfConcurrentBindsOfOnePodOneWins(t *testing.T) {
 	r := newRig(t)
 	r.apply(t, pods("p", 120)...)
