@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
@@ -65,6 +66,9 @@ func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.Lo
 		}
 		if err := chunk.Validate(); err != nil {
 			return nil, invalid(err, "snapshot chunk %d", n)
+		}
+		if n, more := len(rows), chunk.GetRows(); n > 0 && len(more) > 0 && more[0].GetRow() <= rows[n-1].GetRow() {
+			return nil, invalid(fmt.Errorf("row %d after row %d", more[0].GetRow(), rows[n-1].GetRow()), "snapshot")
 		}
 		rows = append(rows, chunk.GetRows()...)
 		next, err := stream.Recv()

@@ -39,7 +39,7 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	if err != nil {
 		return nil, f.note(err)
 	}
-	if err := f.askAgain(ctx, plan, asks, all); err != nil {
+	if err := f.askAgain(ctx, asks, all); err != nil {
 		return nil, f.note(err)
 	}
 	f.warm(ctx, standby)
@@ -81,7 +81,7 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([
 
 // askAgain asks for the classes that overflowed, with the extrema of the whole
 // cluster, and puts the answers in their places.
-func (f *Fanout) askAgain(ctx context.Context, plan []assignment, asks []scan.Ask, all []merged) error {
+func (f *Fanout) askAgain(ctx context.Context, asks []scan.Ask, all []merged) error {
 	var again []scan.Ask
 	var at []int
 	for i := range all {
@@ -95,7 +95,7 @@ func (f *Fanout) askAgain(ctx context.Context, plan []assignment, asks []scan.As
 	if len(again) == 0 {
 		return nil
 	}
-	second, err := f.ask(ctx, plan, again)
+	second, err := f.ask(ctx, f.replan(), again)
 	if err != nil {
 		return err
 	}

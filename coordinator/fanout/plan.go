@@ -40,6 +40,15 @@ func (f *Fanout) plan(ctx context.Context) (primaries, standby []assignment, err
 	return primaries, standby, nil
 }
 
+// replan says which shards are asked of whom in a second round: as in the first,
+// but for sessions that failed in it.
+func (f *Fanout) replan() []assignment {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	primaries, _ := f.assignments()
+	return primaries
+}
+
 // takeMembers opens sessions with new members and closes those of departed ones.
 // The caller holds f.mu.
 func (f *Fanout) takeMembers(ctx context.Context) {

@@ -238,14 +238,29 @@ func (r *round) wait() error {
 		return r.outcome(a)
 	case <-hedge:
 		r.hedge = nil
-		r.hedgeSlow()
+		return r.afterWhatIsThere(r.hedgeSlow)
 	case <-deadline:
 		r.deadline = nil
-		r.giveUpLate()
+		return r.afterWhatIsThere(r.giveUpLate)
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
-	return nil
+}
+
+// afterWhatIsThere runs fn once every attempt that has come back is taken in: it
+// is not to count as slow.
+func (r *round) afterWhatIsThere(fn func()) error {
+	for {
+		select {
+		case a := <-r.outcomes:
+			if err := r.outcome(a); err != nil {
+				return err
+			}
+		default:
+			fn()
+			return nil
+		}
+	}
 }
 
 // outcome takes in an attempt that has come back.
@@ -263,7 +278,8 @@ func (r *round) outcome(a *attempt) error {
 		a.session.withHealth(func(h *health) { h.answer() })
 	}
 	a.set(answered)
-	return r.advance(a.part)
+	r.advance(a.part)
+	return nil
 }
 
 // set notes how far an attempt is.
@@ -293,9 +309,10 @@ func (r *round) failure(a *attempt) error {
 	a.set(failed)
 	if a.backup >= 0 {
 		r.replace(a)
-		return nil
+	} else {
+		r.advance(a.part)
 	}
-	return r.advance(a.part)
+	return nil
 }
 
 // replace has the own tables do what a backup did not.
@@ -307,7 +324,7 @@ func (r *round) replace(a *attempt) {
 }
 
 // advance does what the part needs next.
-func (r *round) advance(p *part) error {
+func (r *round) advance(p *part) {
 	switch p.tracker.next() {
 	case startBackups:
 		r.startBackups(p)
@@ -322,7 +339,6 @@ func (r *round) advance(p *part) error {
 		}
 		r.drop(p.primary)
 	}
-	return nil
 }
 
 // settle merges the attempts that count for the part.

@@ -1,0 +1,471 @@
+package fanout_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	gstatus "google.golang.org/grpc/status"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// outcome is what an Evaluate returned.
+type outcome struct {
+	results []*scorer.Result
+	err     error
+}
+
+// start evaluates on a goroutine of its own.
+func start(ctx context.Context, f *fanout.Fanout, reqs []fanout.Request) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		results, err := f.Evaluate(ctx, reqs)
+		done <- outcome{results, err}
+	}()
+	return done
+}
+
+// hold makes a worker keep the requests with classes until the caller releases
+// them, or gives up on them. arrived gets one element a request.
+func hold(p *proxy) (arrived <-chan struct{}, release func()) {
+	in, out := make(chan struct{}, 64), make(chan struct{})
+	p.script(func(ctx context.Context, req *pb.EvaluateRequest) error {
+		if len(req.GetClasses()) == 0 {
+			return nil
+		}
+		in <- struct{}{}
+		select {
+		case <-out:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, nil)
+	return in, func() { close(out) }
+}
+
+// owned evaluates once and checks that each of n workers is first for some shard.
+func owned(t *testing.T, c *cluster, f *fanout.Fanout, n int, reqs []fanout.Request) {
+	t.Helper()
+	c.wantSame(t, f, reqs)
+	for _, w := range f.Workers() {
+		if w.GetShards() == 0 {
+			t.Fatalf("worker %s is first for no shard; the test needs it to be", w.GetId())
+		}
+	}
+	if got := len(f.Workers()); got != n {
+		t.Fatalf("got %d workers, want %d", got, n)
+	}
+}
+
+func TestAWorkerKilledInMidCallChangesNothing(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		fleet := newFleet(t, 3, worker.Config{})
+		c := newCluster(24)
+		c.addNodes(t, 0, 300)
+		f := fleet.fanout(t, c, 3, fanout.Config{Replicas: replicas})
+		reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
+		owned(t, c, f, 3, reqs)
+		before := f.Stats()
+
+		c.churn(t, rand.New(rand.NewPCG(3, 3)), 50)
+		victim := fleet.proxies["w1"]
+		arrived, _ := hold(victim)
+		done := start(t.Context(), f, reqs)
+		<-arrived
+		victim.server.Stop()
+		got := <-done
+		if got.err != nil {
+			t.Fatalf("replicas %d: %v", replicas, got.err)
+		}
+		c.wantResults(t, got.results, reqs)
+		local := f.Stats().LocalShards - before.LocalShards
+		if (local > 0) != (replicas == 1) {
+			t.Errorf("replicas %d: %d shards were evaluated here, want some only without a second replica", replicas, local)
+		}
+		if got := status(t, f, "w1").GetFailures(); got != 1 {
+			t.Errorf("replicas %d: got %d failures of the killed worker, want 1", replicas, got)
+		}
+		c.churn(t, rand.New(rand.NewPCG(4, 4)), 50)
+		c.wantSame(t, f, reqs)
+	}
+}
+
+func TestAWorkerRestartedEmptyGetsSnapshots(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	owned(t, c, f, 2, reqs)
+	before := f.Stats()
+	shards := status(t, f, "w0").GetShards()
+
+	c.churn(t, rand.New(rand.NewPCG(5, 5)), 50)
+	fleet.proxies["w0"].restart()
+	c.wantSame(t, f, reqs)
+	after := f.Stats()
+	if got, want := after.Snapshots-before.Snapshots, uint64(shards); got != want {
+		t.Errorf("got %d snapshots, want one for each of the worker's %d shards", got, want)
+	}
+	if after.LocalShards != before.LocalShards {
+		t.Errorf("got %d shards evaluated here, want none", after.LocalShards-before.LocalShards)
+	}
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().Snapshots; got != after.Snapshots {
+		t.Errorf("got %d snapshots more, want none", got-after.Snapshots)
+	}
+}
+
+func TestDeltasNoLongerKeptBecomeASnapshot(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(1)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	c.wantSame(t, f, reqs)
+	c.kept = 10
+	c.churn(t, rand.New(rand.NewPCG(6, 6)), 10)
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().Snapshots; got != 1 {
+		t.Fatalf("got %d snapshots, want the first only: the deltas were kept", got)
+	}
+	c.churn(t, rand.New(rand.NewPCG(6, 6)), 11)
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().Snapshots; got != 2 {
+		t.Fatalf("got %d snapshots, want a second one", got)
+	}
+}
+
+func TestADeposedLeaderIsToldAndStaysDeposed(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	reqs := requests(t, 5, false, query(1, 100, false))
+	old := fleet.fanout(t, c, 2, fanout.Config{Term: 5})
+	c.wantSame(t, old, reqs)
+	fresh := fleet.fanout(t, c, 2, fanout.Config{Term: 6})
+	c.wantSame(t, fresh, reqs)
+	for range 2 {
+		if _, err := old.Evaluate(t.Context(), reqs); !errors.Is(err, fanout.ErrDeposed) {
+			t.Fatalf("got %v, want ErrDeposed", err)
+		}
+	}
+	old.SetMembers(nil)
+	if _, err := old.Evaluate(t.Context(), reqs); !errors.Is(err, fanout.ErrDeposed) {
+		t.Fatalf("without workers: got %v, want ErrDeposed still", err)
+	}
+	c.wantSame(t, fresh, reqs)
+}
+
+func TestWorkersWithoutRoomAnswerForWhatTheyHave(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{CacheBytes: 1, CacheClasses: 1})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 2, fanout.Config{Clock: clock})
+	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), query(3, 700, false))
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 4 {
+		c.churn(t, rng, 30)
+		c.wantSame(t, f, reqs)
+	}
+	settled := f.Stats()
+	for range 3 {
+		c.churn(t, rng, 30)
+		c.wantSame(t, f, reqs)
+	}
+	if got := f.Stats().Snapshots - settled.Snapshots; got != 0 {
+		t.Errorf("got %d snapshots although no worker has room, want none", got)
+	}
+	for _, w := range f.Workers() {
+		if w.GetShards() != 1 || w.GetFailures() != 0 {
+			t.Errorf("got %v, want one shard each and no failures", w)
+		}
+	}
+	if got := (f.Stats().LocalShards - settled.LocalShards); got != 3*2*6 {
+		t.Errorf("got %d shards evaluated here in 3 Evaluates of 2 rounds, want the 6 that no worker has room for each time", got)
+	}
+	clock.Step(time.Hour) // then they are tried again
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().Snapshots - settled.Snapshots; got == 0 {
+		t.Error("got no snapshots after an hour, want another try")
+	}
+}
+
+func TestMessagesTooLargeAreHalved(t *testing.T) {
+	// A limit of 2 KiB stands in for the 4 MiB, in both directions.
+	fleet := newFleet(t, 1, worker.Config{}, grpc.MaxSendMsgSize(2<<10))
+	c := newCluster(2)
+	c.addNodes(t, 0, 1000)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	var queries []*pb.Query
+	for i := range 20 {
+		queries = append(queries, query(uint64(i+1), int64(100+i), false))
+	}
+	reqs := requests(t, 20, true, queries...)
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().LocalShards; got != 0 {
+		t.Errorf("got %d shards evaluated here, want halves that fit", got)
+	}
+	whole := requests(t, 1000, true, queries...) // one class of one shard is too large
+	c.wantSame(t, f, whole)
+	if got := f.Stats().LocalShards; got == 0 {
+		t.Error("got no shard evaluated here, want those whose answers can not be sent")
+	}
+	for _, w := range f.Workers() {
+		if w.GetFailures() != 0 {
+			t.Errorf("got %v, want no failures", w)
+		}
+	}
+}
+
+func TestAShardOfManyMebibytesComesInChunks(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{}) // gRPC takes 4 MiB
+	c := newCluster(1)
+	for i := range 2500 {
+		n := node(i)
+		for j := range 25 {
+			n.Labels = append(n.Labels, &pb.Label{Key: "zz/" + string(rune('a'+j)), Value: string(slices.Repeat([]byte{byte('a' + i%26)}, 60+j))})
+		}
+		c.apply(t, uint32(i), n.GetName(), &pb.Delta{Change: &pb.Delta_SetNode{SetNode: n}})
+	}
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	c.wantSame(t, f, reqs)
+	// As many changes again are more than a request may carry.
+	for i := range 2500 {
+		n := node(i)
+		n.Labels = append(n.Labels, &pb.Label{Key: "zz/long", Value: string(slices.Repeat([]byte{byte('a' + i%26)}, 2000))})
+		c.apply(t, uint32(i), n.GetName(), &pb.Delta{Change: &pb.Delta_SetNode{SetNode: n}})
+	}
+	c.wantSame(t, f, reqs)
+	if got := f.Stats(); got.Snapshots != 2 || got.LocalShards != 0 {
+		t.Errorf("got %+v, want two snapshots and nothing evaluated here", got)
+	}
+}
+
+func TestASlowWorkerIsHedgedAndItsLateAnswerIsHarmless(t *testing.T) {
+	fleet := newFleet(t, 3, worker.Config{})
+	c := newCluster(24)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 3, fanout.Config{Replicas: 2, Clock: clock, HedgeAfter: time.Second})
+	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
+	owned(t, c, f, 3, reqs)
+
+	slow := fleet.proxies["w2"]
+	released := make(chan struct{})
+	in := make(chan struct{}, 64)
+	slow.script(func(_ context.Context, req *pb.EvaluateRequest) error {
+		if len(req.GetClasses()) > 0 {
+			in <- struct{}{}
+			<-released // it does not even notice that it is no longer wanted
+		}
+		return nil
+	}, nil)
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 5 {
+		c.churn(t, rng, 20)
+		done := start(t.Context(), f, reqs[:1])
+		for got := (outcome{}); got.results == nil && got.err == nil; {
+			select {
+			case <-in:
+				clock.Step(time.Minute) // the hedge is due, the deadline is not
+			case got = <-done:
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				c.wantResults(t, got.results, reqs[:1])
+			}
+		}
+		c.churn(t, rng, 20) // while late requests are under way
+	}
+	if got := f.Stats(); got.Hedges < 3 || got.LocalShards != 0 {
+		t.Errorf("got %+v, want three hedges or more, and nothing evaluated here", got)
+	}
+	if got := status(t, f, "w2").GetFailures(); got != 0 {
+		t.Errorf("got %d failures of the slow worker, want none", got)
+	}
+	for _, list := range f.ShardOwners() {
+		if len(list) != 2 {
+			t.Fatalf("got owners %v, want two each", f.ShardOwners())
+		}
+	}
+	close(released)
+	slow.script(nil, nil)
+	c.wantSame(t, f, reqs)
+}
+
+func TestAWorkerPastTheDeadlineIsAnsweredForAndComesBack(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: time.Second})
+	reqs := requests(t, 5, true, query(1, 100, false))
+	owned(t, c, f, 1, reqs)
+	shards := uint64(status(t, f, "w0").GetShards())
+
+	arrived, release := hold(fleet.proxies["w0"])
+	done := start(t.Context(), f, reqs)
+	<-arrived
+	clock.Step(time.Minute)
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	c.wantResults(t, got.results, reqs)
+	if got := f.Stats().LocalShards; got != shards {
+		t.Errorf("got %d shards evaluated here, want the late worker's %d", got, shards)
+	}
+	c.wantSame(t, f, reqs) // it is not asked now: no step of the clock is needed
+	if got := f.Stats().LocalShards; got != 2*shards {
+		t.Errorf("got %d shards evaluated here, want twice the late worker's %d", got, shards)
+	}
+	for _, list := range f.ShardOwners() {
+		if len(list) != 1 {
+			t.Fatalf("got owners %v, want each shard to have kept its one", f.ShardOwners())
+		}
+	}
+	release()
+	before := status(t, f, "w0").GetRequests()
+	clock.Step(time.Second)
+	for status(t, f, "w0").GetRequests() == before {
+		c.wantSame(t, f, reqs) // one of these probes it, a later one asks it
+	}
+}
+
+func TestTheShardsOfAWorkerThatIsGoneMove(t *testing.T) {
+	fleet := newFleet(t, 3, worker.Config{})
+	c := newCluster(16)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 3, fanout.Config{Clock: clock})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	owned(t, c, f, 3, reqs)
+	before := f.ShardOwners()
+
+	fleet.proxies["w0"].script(func(context.Context, *pb.EvaluateRequest) error {
+		return gstatus.Error(codes.Unavailable, "on fire")
+	}, nil)
+	c.wantSame(t, f, reqs)
+	if got := f.ShardOwners(); !slices.EqualFunc(got, before, slices.Equal) {
+		t.Fatalf("got owners %v right after a failure, want %v still", got, before)
+	}
+	clock.Step(time.Minute)
+	c.wantSame(t, f, reqs)
+	for shard, list := range f.ShardOwners() {
+		if before[shard][0] != "w0" && !slices.Equal(list, before[shard]) || list[0] == "w0" {
+			t.Errorf("shard %d: got owners %v, had %v; want only w0's to move", shard, list, before[shard])
+		}
+	}
+	f.SetMembers(fleet.members(3)[1:]) // its registration runs out: nothing more moves
+	moved := f.ShardOwners()
+	snapshots := f.Stats().Snapshots
+	c.wantSame(t, f, reqs)
+	if got := f.ShardOwners(); !slices.EqualFunc(got, moved, slices.Equal) || f.Stats().Snapshots != snapshots {
+		t.Errorf("got owners %v and %d snapshots more, want %v and none", got, f.Stats().Snapshots-snapshots, moved)
+	}
+}
+
+func TestStandbyWorkersAreKeptUpToDate(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	owned(t, c, f, 2, reqs)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for f.Stats().Snapshots < 16 { // one after the other, beside the rounds
+		c.churn(t, rng, 5)
+		c.wantSame(t, f, reqs)
+	}
+	fleet.proxies["w0"].server.Stop()
+	for range 5 {
+		c.churn(t, rng, 5)
+		c.wantSame(t, f, reqs)
+	}
+	if got := f.Stats(); got.Snapshots != 16 || got.LocalShards != 0 {
+		t.Errorf("got %+v, want the other worker to have had all 8 shards", got)
+	}
+}
+
+func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
+	lies := map[string]func(*pb.EvaluateResponse){
+		"a row without a node":       func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateRows[0] = 4000 },
+		"a shard that was not asked": func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateShards[0] = 4000 },
+		"another class":              func(r *pb.EvaluateResponse) { r.Results[0].ClassId = 4000 },
+		"too few results":            func(r *pb.EvaluateResponse) { r.Results = r.Results[1:] },
+		"more rows than nodes":       func(r *pb.EvaluateResponse) { r.Results[0].Rows = 4000 },
+		"columns of unequal length":  func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateScores = nil },
+		"the same class for ever":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{1} },
+		"a class never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{77} },
+		"a shard never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
+	}
+	for name, lie := range lies {
+		t.Run(name, func(t *testing.T) {
+			fleet := newFleet(t, 2, worker.Config{})
+			c := newCluster(8)
+			c.addNodes(t, 0, 100)
+			f := fleet.fanout(t, c, 2, fanout.Config{})
+			fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
+				if len(resp.GetResults()) > 0 {
+					lie(resp)
+				}
+			})
+			c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 200, false)))
+			if got := f.Stats().LocalShards; got == 0 {
+				t.Error("got no shard evaluated here, want those of the liar")
+			}
+		})
+	}
+}
+
+func TestTheContextEndsAnEvaluate(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	arrived, release := hold(fleet.proxies["w0"])
+	ctx, cancel := context.WithCancel(t.Context())
+	done := start(ctx, f, reqs)
+	<-arrived
+	cancel()
+	if got := <-done; !errors.Is(got.err, context.Canceled) {
+		t.Fatalf("got %v, want the context's error", got.err)
+	}
+	c.churn(t, rand.New(rand.NewPCG(1, 1)), 20) // nobody reads the tables any more
+	release()
+	c.wantSame(t, f, reqs)
+	if got := status(t, f, "w0").GetFailures(); got != 0 {
+		t.Errorf("got %d failures, want none: the worker was not to blame", got)
+	}
+}
+
+func TestTimingsAreToldOnceAClassAndPlugin(t *testing.T) {
+	fleet := newFleet(t, 3, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	calls := map[string]int{}
+	f := fleet.fanout(t, c, 2, fanout.Config{OnTiming: func(plugin, point string, _ time.Duration) {
+		calls[plugin+"/"+point]++
+	}})
+	c.wantSame(t, f, requests(t, 5, false, query(1, 100, false), query(2, 500, true)))
+	for _, x := range []string{"NodeResourcesFit/Filter", "NodeResourcesFit/Score", "TaintToleration/Score"} {
+		if calls[x] != 2 {
+			t.Errorf("%s: told %d times, want once for each of 2 classes (all: %v)", x, calls[x], calls)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package fanout
+
+import (
+	"testing"
+	"time"
+)
+
+// at is a moment of the tests' time.
+func at(d time.Duration) time.Time { return time.Unix(1000, 0).Add(d) }
+
+func TestASickSessionIsProbedMoreAndMoreRarely(t *testing.T) {
+	var h health
+	h.fail(at(0))
+	now := time.Duration(0)
+	for i, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000} {
+		want *= time.Millisecond
+		if h.startProbe(at(now + want - 1)) {
+			t.Fatalf("probe %d started before %v", i, want)
+		}
+		now += want
+		if !h.startProbe(at(now)) {
+			t.Fatalf("probe %d did not start after %v", i, want)
+		}
+		if h.startProbe(at(now + time.Hour)) {
+			t.Fatalf("probe %d started twice", i)
+		}
+		h.fail(at(now))
+	}
+	h.startProbe(at(now + time.Hour))
+	h.recover()
+	if h.sick || h.startProbe(at(now+2*time.Hour)) {
+		t.Fatalf("got health %+v after an answered probe, want well", h)
+	}
+}
+
+func TestASessionIsGoneAfterAWhile(t *testing.T) {
+	var h health
+	if h.gone(at(time.Hour)) {
+		t.Fatal("a session that is well is gone")
+	}
+	h.fail(at(0))
+	h.fail(at(goneAfter - 1)) // being sick goes on, it does not start again
+	if h.gone(at(goneAfter - 1)) {
+		t.Fatalf("gone before %v", goneAfter)
+	}
+	if !h.gone(at(goneAfter)) {
+		t.Fatalf("not gone after %v", goneAfter)
+	}
+}
+
+func TestASessionThatLosesEveryHedgeIsSick(t *testing.T) {
+	var h health
+	for i := range maxLostHedges {
+		if h.sick {
+			t.Fatalf("sick after %d lost hedges, want %d", i, maxLostHedges)
+		}
+		h.loseHedge(at(0))
+	}
+	if !h.sick {
+		t.Fatalf("well after %d lost hedges", maxLostHedges)
+	}
+	h = health{}
+	for range 2 * maxLostHedges {
+		h.loseHedge(at(0))
+		h.answer()
+	}
+	if h.sick {
+		t.Fatal("sick although it answered in between")
+	}
+}
+
+func TestPatienceGrowsWithTheWork(t *testing.T) {
+	cfg := Config{Deadline: 2 * time.Second, HedgeAfter: 25 * time.Millisecond}
+	var p pace
+	tests := []struct {
+		name           string
+		rows, snapshot int
+		want           patience
+	}{
+		{"nothing to do: as configured", 0, 0, patience{hedge: 25 * time.Millisecond, deadline: 2 * time.Second}},
+		{"a million rows at 100 ns are 100 ms", 1_000_000, 0, patience{hedge: 325 * time.Millisecond, deadline: 3 * time.Second}},
+		{"a snapshot of 10,000 rows is half a second", 0, 10_000, patience{hedge: 525 * time.Millisecond, deadline: 3 * time.Second}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := patienceFor(&cfg, p.expect(tc.rows), tc.snapshot); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPaceFollowsObservations(t *testing.T) {
+	var p pace
+	p.observe(minPacedRows-1, time.Hour) // too little to tell
+	if got, want := p.expect(1000), 100*time.Microsecond; got != want {
+		t.Fatalf("unobserved: got %v, want %v", got, want)
+	}
+	p.observe(100_000, 20*time.Millisecond)
+	if got, want := p.expect(1000), 200*time.Microsecond; got != want {
+		t.Fatalf("first observation: got %v, want %v", got, want)
+	}
+	for range 100 {
+		p.observe(100_000, time.Microsecond)
+	}
+	if got, want := p.expect(1000), 20*time.Microsecond; got != want {
+		t.Fatalf("it falls to its least: got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,292 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// wantCode checks an error's gRPC code and what its message names.
+func wantCode(t *testing.T, err error, code codes.Code, words string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(status.Convert(err).Message(), words) {
+		t.Errorf("got %v, want %v naming %q", err, code, words)
+	}
+}
+
+func TestAnswersAsTheCoordinatorsOwnTables(t *testing.T) {
+	for _, cores := range []int{1, 4} {
+		r := newRig(t, worker.Config{Cores: cores})
+		var shards []uint32
+		for s := range uint32(6) {
+			r.fill(s, 400+10*int(s))
+			shards = append(shards, s)
+		}
+		r.load(shards...)
+		queries := []*pb.Query{query(1, 500), query(2, 2500), query(3, 5500), query(4, 99000)}
+		req := r.request(r.at(shards...), queries...)
+		resp := r.evaluate(req)
+		r.wantRight(req, resp, queries...)
+		for _, result := range resp.GetResults() {
+			if len(result.GetTimings()) == 0 {
+				t.Errorf("class %d has no timings", result.GetClassId())
+			}
+		}
+		r.wantMetric(6, "shardsched_worker_snapshots_loaded_total")
+		r.wantMetric(6, "shardsched_worker_shards")
+		r.wantMetric(4, "shardsched_worker_classes")
+		r.wantMetric(1, "shardsched_worker_requests_total", "Evaluate", "OK")
+		r.wantMetric(7, "shardsched_worker_term", "blue")
+		r.wantMetric(4, "shardsched_worker_plugin_duration_seconds", "NodeResourcesFit", "Filter")
+		if got := r.metric("shardsched_worker_cache_bytes"); got <= 0 {
+			t.Errorf("cache bytes: got %v, want more than 0", got)
+		}
+	}
+}
+
+func TestADefinedClassIsNamedByIDAfterwards(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(3, 50)
+	r.load(3)
+	q := query(9, 1000)
+	req := r.request(r.at(3), q)
+	req.Queries = nil
+	r.wantNeeds(r.evaluate(req), nil, []uint64{9})
+	req.Queries = []*pb.Query{q}
+	r.wantRight(req, r.evaluate(req), q)
+	req.Queries = nil
+	r.wantRight(req, r.evaluate(req), q)
+}
+
+func TestClassesThatMadeRoomAreNeededAgain(t *testing.T) {
+	r := newRig(t, worker.Config{CacheClasses: 2})
+	r.fill(0, 50)
+	r.load(0)
+	queries := []*pb.Query{query(1, 500), query(2, 600), query(3, 700), query(4, 800)}
+	req := r.request(r.at(0), queries...)
+	r.wantRight(req, r.evaluate(req), queries...) // definitions at hand serve without the cache
+	req.Queries = nil
+	resp := r.evaluate(req)
+	if len(resp.GetNeedClasses()) != 2 {
+		t.Fatalf("need classes: got %v, want two of four", resp.GetNeedClasses())
+	}
+	for _, id := range resp.GetNeedClasses() {
+		req.Queries = append(req.Queries, queries[id-1])
+	}
+	// Taking those two in does not lose the two that were there.
+	r.wantRight(req, r.evaluate(req), queries...)
+	r.wantMetric(2, "shardsched_worker_classes")
+	if got := r.metric("shardsched_worker_evictions_total", "classes"); got < 2 {
+		t.Errorf("evicted classes: got %v, want 2 or more", got)
+	}
+}
+
+func TestDeltasBringAShardToTheGenerationAsked(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(2, 30)
+	q := query(1, 1000)
+	r.wantNeeds(r.evaluate(r.request(r.at(2), q)), []uint32{2}, nil)
+	base := r.tables[2].Generation()
+	r.load(2)
+	deltas := r.apply(2, addPod(4, 1500), addPod(5, 800), setNode(30, node(77)))
+	req := r.request([]*pb.ShardDeltas{after(2, base, deltas...)}, q)
+	r.wantRight(req, r.evaluate(req), q)
+	// The answer was lost, and more has happened: what is there is skipped.
+	deltas = append(deltas, r.apply(2, addPod(6, 100))...)
+	req = r.request([]*pb.ShardDeltas{after(2, base, deltas...)}, q)
+	r.wantRight(req, r.evaluate(req), q)
+	req = r.request([]*pb.ShardDeltas{after(2, base, deltas...)}, q)
+	r.wantRight(req, r.evaluate(req), q)
+	r.wantMetric(4, "shardsched_worker_deltas_applied_total")
+}
+
+func TestAWrongGenerationIsNeverAnswered(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	q := query(1, 1000)
+	r.fill(0, 20)
+	r.fill(1, 20)
+	r.load(0, 1)
+	g := r.tables[0].Generation()
+	pods := []*pb.Delta{addPod(1, 10), addPod(2, 10)}
+	tests := []struct {
+		name  string
+		shard *pb.ShardDeltas
+	}{
+		{"deltas that start behind what it has", after(0, g+1, pods...)},
+		{"a generation ahead without deltas", after(0, g+5)},
+		{"a generation in the past", after(0, g-3)},
+		{"deltas that end in the past", after(0, g-3, pods...)},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			req := r.request([]*pb.ShardDeltas{tc.shard, r.at(1)[0]}, q)
+			r.wantNeeds(r.evaluate(req), []uint32{0}, nil)
+			req = r.request(r.at(0, 1), q) // and nothing has changed
+			r.wantRight(req, r.evaluate(req), q)
+		})
+	}
+	t.Run("of another cluster", func(t *testing.T) {
+		req := r.request(r.at(0), q)
+		req.Cluster = "green"
+		r.wantNeeds(r.evaluate(req), []uint32{0}, nil)
+	})
+}
+
+func TestShardsThatCanAdvanceDoAlsoWhenOthersAreMissing(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	q := query(1, 1000)
+	r.fill(0, 20)
+	r.fill(1, 20)
+	r.load(0)
+	base := r.tables[0].Generation()
+	deltas := r.apply(0, addPod(3, 700))
+	req := r.request([]*pb.ShardDeltas{r.at(1)[0], after(0, base, deltas...)}, q)
+	r.wantNeeds(r.evaluate(req), []uint32{1}, nil)
+	r.load(1)
+	req = r.request(r.at(0, 1), q)
+	r.wantRight(req, r.evaluate(req), q)
+}
+
+func TestADeltaThatCanNotBeAppliedCostsTheShard(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	q := query(1, 1000)
+	r.fill(0, 20)
+	r.load(0)
+	g := r.tables[0].Generation()
+	_, err := r.client.Evaluate(t.Context(), r.request([]*pb.ShardDeltas{after(0, g, addPod(999, 1))}, q))
+	wantCode(t, err, codes.InvalidArgument, "shard 0: delta to generation")
+	r.wantNeeds(r.evaluate(r.request(r.at(0), q)), []uint32{0}, nil)
+	r.wantMetric(0, "shardsched_worker_shards")
+	r.wantMetric(0, "shardsched_worker_cache_bytes")
+}
+
+func TestOldTermsAreRefused(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	q := query(1, 1000)
+	r.fill(0, 20)
+	r.load(0)
+	r.term = 8
+	// A new leader's generations are its own: what the old one sent is no use.
+	r.wantNeeds(r.evaluate(r.request(r.at(0), q)), []uint32{0}, nil)
+	r.wantMetric(0, "shardsched_worker_shards")
+	r.load(0)
+	r.term = 7
+	_, err := r.client.Evaluate(t.Context(), r.request(r.at(0), q))
+	wantCode(t, err, codes.FailedPrecondition, "term 7 is over")
+	_, err = r.send(r.snapshot(0)...)
+	wantCode(t, err, codes.FailedPrecondition, "term 7 is over")
+	other := r.request(nil)
+	other.Cluster = "green" // terms of different clusters have nothing to do with each other
+	r.evaluate(other)
+	r.term = 8
+	req := r.request(r.at(0), q)
+	r.wantRight(req, r.evaluate(req), q)
+	r.wantMetric(2, "shardsched_worker_terms_refused_total")
+	r.wantMetric(2, "shardsched_worker_requests_total", "FailedPrecondition")
+}
+
+func TestShardsMakeRoomByLastUse(t *testing.T) {
+	probe := newRig(t, worker.Config{})
+	probe.fill(0, 100)
+	one := probe.tables[0].MemoryBytes()
+	r := newRig(t, worker.Config{CacheBytes: 5 * one / 2})
+	q := query(1, 1000)
+	for s := range uint32(3) {
+		r.fill(s, 100)
+	}
+	r.load(0, 1)
+	r.evaluate(r.request(r.at(0), q)) // now 1 was used longest ago
+	r.load(2)
+	r.wantNeeds(r.evaluate(r.request(r.at(0, 1, 2), q)), []uint32{1}, nil)
+	r.wantMetric(1, "shardsched_worker_evictions_total", "shards")
+	r.wantMetric(2, "shardsched_worker_shards")
+}
+
+func TestAShardLargerThanTheBudgetIsKeptAlone(t *testing.T) {
+	r := newRig(t, worker.Config{CacheBytes: 1})
+	q := query(1, 1000)
+	r.fill(0, 10)
+	r.fill(1, 10)
+	r.load(0, 1)
+	r.wantMetric(1, "shardsched_worker_shards")
+	req := r.request(r.at(1), q)
+	r.wantRight(req, r.evaluate(req), q)
+	r.wantNeeds(r.evaluate(r.request(r.at(0, 1), q)), []uint32{0}, nil)
+}
+
+func TestBadInputIsRefusedByName(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(0, 30)
+	q := query(1, 1000)
+	tests := []struct {
+		name  string
+		req   *pb.EvaluateRequest
+		words string
+	}{
+		{"no cluster", &pb.EvaluateRequest{Term: 7}, "cluster"},
+		{"no term", &pb.EvaluateRequest{Cluster: "blue"}, "term"},
+		{"a shard twice", r.request(r.at(0, 0), q), "shards[1]"},
+		{"too few deltas", r.request([]*pb.ShardDeltas{{Shard: 0, BaseGeneration: 1, Generation: 3}}, q), "shards[0].generation"},
+		{"a query that is none", r.request(r.at(0), &pb.Query{ClassId: 4, Filters: []pb.Plugin{99}}), "queries[0]"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := r.client.Evaluate(t.Context(), tc.req)
+			wantCode(t, err, codes.InvalidArgument, tc.words)
+		})
+	}
+}
+
+func TestBadSnapshotsAreRefusedAndChangeNothing(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(0, 30)
+	r.load(0)
+	whole := r.snapshot(0)
+	tests := []struct {
+		name   string
+		chunks []*pb.LoadSnapshotRequest
+		words  string
+	}{
+		{"nothing at all", nil, "without a header"},
+		{"no header", whole[1:], "header"},
+		{"a second header", []*pb.LoadSnapshotRequest{whole[0], whole[0]}, "mid-stream"},
+		{"rows that go back", []*pb.LoadSnapshotRequest{whole[0], whole[2], whole[1]}, "row"},
+		{"a row twice", []*pb.LoadSnapshotRequest{whole[0], whole[1], whole[1]}, "row"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := r.send(tc.chunks...)
+			wantCode(t, err, codes.InvalidArgument, tc.words)
+			q := query(1, 1000)
+			req := r.request(r.at(0), q)
+			r.wantRight(req, r.evaluate(req), q)
+		})
+	}
+}
+
+func TestHealthIsServing(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	for _, service := range []string{"", pb.WorkerService_ServiceDesc.ServiceName} {
+		got, err := r.health().Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		if err != nil || got.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: got %v, %v; want SERVING", service, got.GetStatus(), err)
+		}
+	}
+}
+
+func TestMemberDescribesTheWorker(t *testing.T) {
+	got := worker.New(worker.Config{ID: "w", Address: "h:1", Cores: 3, Version: "v2"}).Member()
+	if got.GetId() != "w" || got.GetAddress() != "h:1" || got.GetCores() != 3 || got.GetVersion() != "v2" {
+		t.Errorf("got %v", got)
+	}
+	a, b := worker.New(worker.Config{}).Member(), worker.New(worker.Config{}).Member()
+	if a.GetId() == "" || a.GetId() == b.GetId() {
+		t.Errorf("ids by default: got %q and %q, want two that differ", a.GetId(), b.GetId())
+	}
+}
