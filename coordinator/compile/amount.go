@@ -35,11 +35,14 @@ func amount(q resource.Quantity, unit resource.Scale) int64 {
 	if wild(q) {
 		q = tame(q)
 	}
-	v := q.ScaledValue(unit)
-	if v < 0 || v > MaxAmount || v == 0 && q.Sign() > 0 {
-		return MaxAmount // thousandths of what tame allows may pass it, or an int64
+	most := MaxAmount
+	if unit == milli {
+		most /= 1000
 	}
-	return v
+	if q.CmpInt64(most+1) >= 0 {
+		return MaxAmount // and perhaps more than an int64 holds
+	}
+	return min(q.ScaledValue(unit), MaxAmount)
 }
 
 // maxDigits is the number of decimal digits of MaxAmount.

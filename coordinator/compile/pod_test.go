@@ -190,6 +190,11 @@ func TestUsageCountsAsNodeInfoDoes(t *testing.T) {
 				Container("b").CPU("1e18").Memory("8E").Container("c").CPU("1n").Memory("0").Obj(),
 			take(MaxAmount, MaxAmount, MaxAmount, MaxAmount),
 		},
+		"as are thousandths that an int64 does not hold, though the CPUs are within bounds": {
+			// 18446744073709552 CPUs and a half are 2^64 + 884 thousandths.
+			build.Pod("p").CPU("18446744073709552.5").Memory("0").Obj(),
+			take(MaxAmount, 0, MaxAmount, 0),
+		},
 		"the largest amounts that are counted are exact": {
 			build.Pod("p").CPU("36028797018963967m").Memory("36028797018963967").Obj(),
 			take(MaxAmount-1, MaxAmount-1, MaxAmount-1, MaxAmount-1),
