@@ -1,0 +1,97 @@
+package fanout_test
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// loopback starts n workers that listen on TCP.
+func loopback(b *testing.B, n int) []fanout.Member {
+	b.Helper()
+	var members []fanout.Member
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		g := grpc.NewServer()
+		worker.New(worker.Config{Cores: 1}).Register(g)
+		served := make(chan error, 1)
+		go func() { served <- g.Serve(l) }()
+		b.Cleanup(func() {
+			g.Stop()
+			<-served
+		})
+		members = append(members, fanout.Member{ID: "w" + strconv.Itoa(i), Address: l.Addr().String(), Cores: 1})
+	}
+	return members
+}
+
+// BenchmarkEvaluate is one round over 4 workers on loopback: a few deltas, a few
+// classes, few nodes, so that what it shows is the way there and back.
+func BenchmarkEvaluate(b *testing.B) {
+	for _, size := range []struct{ nodes, classes, deltas int }{{64, 1, 0}, {64, 4, 16}, {5000, 4, 64}, {5000, 64, 64}} {
+		name := "nodes=" + strconv.Itoa(size.nodes) + "/classes=" + strconv.Itoa(size.classes) + "/deltas=" + strconv.Itoa(size.deltas)
+		b.Run(name, func(b *testing.B) {
+			c := newCluster(64)
+			c.addNodes(b, 0, size.nodes)
+			f := fanout.New(fanout.Config{Cluster: "bench", Term: 1, Shards: c})
+			b.Cleanup(f.Close)
+			f.SetMembers(loopback(b, 4))
+			var queries []*pb.Query
+			for i := range size.classes {
+				queries = append(queries, query(uint64(i+1), int64(100+10*i), false))
+			}
+			reqs := requests(b, 40, false, queries...)
+			c.wantSame(b, f, reqs)
+			rng := rand.New(rand.NewPCG(1, 1))
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				c.churn(b, rng, size.deltas)
+				b.StartTimer()
+				if _, err := f.Evaluate(b.Context(), reqs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if got := f.Stats(); got.LocalShards > 0 {
+				b.Fatalf("got %d shards evaluated here, want none", got.LocalShards)
+			}
+		})
+	}
+}
+
+// BenchmarkMerge adds up the answers of 4 workers for one class.
+func BenchmarkMerge(b *testing.B) {
+	c := newCluster(4)
+	c.addNodes(b, 0, 2000)
+	req := requests(b, 64, false, query(1, 100, false))[0]
+	var answers []*pb.ClassResult
+	for _, table := range c.tables {
+		var r scorer.Result
+		r.Reset(req.Class.ID(), req.Candidates)
+		scorer.NewEvaluator(nil).Evaluate(table, req.Class, scorer.Options{Candidates: req.Candidates}, &r)
+		answers = append(answers, r.Proto())
+	}
+	tie := func(shard, row uint32) (uint64, uint64, string) {
+		x := c.tables[shard].Candidate(row, 0)
+		return x.LastDecision, x.NameHash, x.Name
+	}
+	var merged scorer.Result
+	b.ReportAllocs()
+	for b.Loop() {
+		merged.Reset(req.Class.ID(), req.Candidates)
+		for _, a := range answers {
+			merged.AddProto(a, tie)
+		}
+	}
+}

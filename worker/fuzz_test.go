@@ -1,0 +1,64 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// FuzzEvaluate sends whatever decodes to a worker that holds a shard: it answers
+// with something valid, or refuses the request as the sender's fault.
+func FuzzEvaluate(f *testing.F) {
+	seed := func(m proto.Message) []byte {
+		bytes, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return bytes
+	}
+	req := &pb.EvaluateRequest{
+		Cluster: "blue", Term: 7, Queries: []*pb.Query{query(1, 500)},
+		Shards:  []*pb.ShardDeltas{after(0, 0, setNode(0, node(1)), addPod(0, 100))},
+		Classes: []*pb.ClassRequest{{ClassId: 1, Candidates: 3, Diagnose: true}},
+	}
+	f.Add(seed(&pb.LoadSnapshotRequest{Rows: []*pb.SnapshotRow{{Row: 0, Node: node(1)}}}), seed(req))
+	req.Shards[0] = after(0, 0)
+	f.Add(seed(&pb.LoadSnapshotRequest{Rows: []*pb.SnapshotRow{{Row: 2, Node: node(1)}, {Row: 70, Node: node(2)}}}), seed(req))
+	f.Add([]byte(nil), []byte("\xff"))
+	f.Fuzz(func(t *testing.T, snapshot, request []byte) {
+		var chunk pb.LoadSnapshotRequest
+		var req pb.EvaluateRequest
+		if proto.Unmarshal(snapshot, &chunk) != nil || proto.Unmarshal(request, &req) != nil {
+			return
+		}
+		r := newRig(t, worker.Config{Cores: 1})
+		chunk.Header = &pb.SnapshotHeader{Cluster: "blue", Term: 7}
+		if _, err := r.send(&chunk); err != nil {
+			wantFault(t, err)
+		}
+		resp, err := r.server.Evaluate(context.Background(), &req)
+		if err != nil {
+			wantFault(t, err)
+			return
+		}
+		if err := resp.Validate(); err != nil {
+			t.Fatalf("the answer is not valid: %v", err)
+		}
+	})
+}
+
+// wantFault checks that an error is the sender's.
+func wantFault(t *testing.T, err error) {
+	t.Helper()
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition:
+	default:
+		t.Fatalf("got %v, want the sender's fault", err)
+	}
+}
