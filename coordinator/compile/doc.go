@@ -45,4 +45,7 @@
 // Differs from upstream: host ports above 65535 or with an unknown protocol, taints
 // without a key, taints and tolerations with an unknown effect, and texts of more
 // than 4 KiB are left out: no API server lets them through.
+//
+// Differs from upstream: a preferred term with a weight outside 1 to 100 is an error
+// of PreScore, and NodeResourcesFit's strategy may name a resource only once.
 package compile
