@@ -401,9 +401,11 @@ func refGroupScore(q *pb.Query, key, extrema []int64) int64 {
 			total += s.Weight * v
 			i++
 		case pb.Plugin_PLUGIN_NODE_AFFINITY:
+			v := key[i] // where the maximum is 0 upstream leaves the scores alone
 			if extrema[i] > 0 {
-				total += s.Weight * (100 * key[i] / extrema[i])
+				v = 100 * key[i] / extrema[i]
 			}
+			total += s.Weight * v
 			i++
 		}
 	}

@@ -1,0 +1,164 @@
+package scorer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// check tells whether the table's parts agree with each other: rows without a node
+// are zero everywhere, and dictionaries hold exactly what rows refer to.
+func (t *Table) check() error {
+	if n := t.live.count(); n != t.nodes || len(t.byName) != n {
+		return fmt.Errorf("got %d nodes and %d names, want %d live rows", t.nodes, len(t.byName), n)
+	}
+	text := int64(0)
+	for row := range uint32(t.capacity) {
+		text += int64(len(t.names[row]))
+		if t.live.has(row) {
+			if at, ok := t.byName[t.names[row]]; !ok || at != row {
+				return fmt.Errorf("name %q of row %d leads to row %d, %t", t.names[row], row, at, ok)
+			}
+		} else if left := t.leftover(row); left != "" {
+			return fmt.Errorf("row %d holds no node but has %s", row, left)
+		}
+	}
+	for name := range t.scalarIndex {
+		text += int64(len(name))
+	}
+	if text != t.textBytes {
+		return fmt.Errorf("got %d bytes of names, want %d", t.textBytes, text)
+	}
+	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table) leftover(row uint32) string {
+	var left []string
+	add := func(what string, has bool) {
+		if has {
+			left = append(left, what)
+		}
+	}
+	add("a name", t.names[row] != "" || t.hashes[row] != 0)
+	add("the cordon", t.unschedulable.has(row))
+	add("pods", t.pods[row] != 0 || t.allowedPods[row] != 0)
+	add("a decision", t.lastDecision[row] != 0)
+	add("ports", len(t.ports[row]) != 0)
+	add("taints", t.taints.ofRow[row] != 0)
+	add("images", len(t.images.ofRow[row]) != 0)
+	add("labels", t.labels.rowKeys[row] != 0)
+	for _, c := range t.labels.columns {
+		add("a label", c != nil && c.rows.at(row) != 0)
+	}
+	for _, r := range t.resources {
+		add(r.name, r.allocatable.at(row) != 0 || r.requested.at(row) != 0)
+	}
+	add("non-zero requests", t.nonZero[cpu].at(row) != 0 || t.nonZero[memory].at(row) != 0)
+	return strings.Join(left, ", ")
+}
+
+func (t *Table) checkLabels() error {
+	sets := make([]uint32, len(t.labels.keySets.refs))
+	for row := range t.live.all {
+		sets[t.labels.rowKeys[row]]++
+	}
+	if err := checkRefs("label keys", sets, t.labels.keySets.refs, len(t.labels.keySets.free)); err != nil {
+		return err
+	}
+	used := 0
+	for i, c := range t.labels.columns {
+		if c == nil {
+			continue
+		}
+		used++
+		refs, text, n := make([]uint32, len(c.refs)), int64(0), 0
+		for row := range t.live.all {
+			id := c.rows.at(row)
+			refs[id]++
+			n += asInt(id != 0)
+			if has := slices.Contains(t.labels.keySets.contents[t.labels.rowKeys[row]], uint32(i)); has != (id != 0) {
+				return fmt.Errorf("row %d: label %s has value %d, but the row's keys say %t", row, c.key, id, has)
+			}
+		}
+		for _, v := range c.values {
+			text += int64(len(v))
+		}
+		if n == 0 || n != c.rows.used || text != c.text || t.labels.byKey[c.key] != uint32(i) {
+			return fmt.Errorf("label %s: got %d rows and %d bytes, want %d and %d", c.key, c.rows.used, c.text, n, text)
+		}
+		if err := checkRefs("label "+c.key, refs, c.refs, len(c.free)); err != nil {
+			return err
+		}
+		if len(c.byValue) != len(c.values)-1-len(c.free) {
+			return fmt.Errorf("label %s: got %d values, want %d", c.key, len(c.byValue), len(c.values)-1-len(c.free))
+		}
+	}
+	if used != len(t.labels.byKey) || used+len(t.labels.free) != len(t.labels.columns) {
+		return fmt.Errorf("got %d keys and %d free columns, want %d of %d", len(t.labels.byKey), len(t.labels.free), used, len(t.labels.columns))
+	}
+	return nil
+}
+
+// checkRefs compares counted references with kept ones; number 0 is not counted.
+func checkRefs(what string, want, got []uint32, free int) error {
+	dead := 0
+	for id := 1; id < len(want); id++ {
+		if want[id] != got[id] {
+			return fmt.Errorf("%s: entry %d: got %d references, want %d", what, id, got[id], want[id])
+		}
+		dead += asInt(want[id] == 0)
+	}
+	if dead != free {
+		return fmt.Errorf("%s: got %d free entries, want %d", what, free, dead)
+	}
+	return nil
+}
+
+func (t *Table) checkTaints() error {
+	refs := make([]uint32, len(t.taints.lists.refs))
+	for row := range t.live.all {
+		refs[t.taints.ofRow[row]]++
+	}
+	return checkRefs("taints", refs, t.taints.lists.refs, len(t.taints.lists.free))
+}
+
+func (t *Table) checkImages() error {
+	counts := make([]int, len(t.images.images))
+	for row := range t.live.all {
+		for _, i := range t.images.ofRow[row] {
+			counts[i]++
+			if !t.images.images[i].has(row) {
+				return fmt.Errorf("image %s does not know row %d", t.images.images[i].name, row)
+			}
+		}
+	}
+	dead := 0
+	for i, m := range t.images.images {
+		if m.n != counts[i] || m.n != len(m.list)+m.bits.count() {
+			return fmt.Errorf("image %s: got %d rows, want %d", m.name, m.n, counts[i])
+		}
+		dead += asInt(m.n == 0)
+	}
+	if dead != len(t.images.free) || len(t.images.byName) != len(counts)-dead {
+		return fmt.Errorf("got %d free and %d named images, want %d and %d", len(t.images.free), len(t.images.byName), dead, len(counts)-dead)
+	}
+	return nil
+}
+
+func (t *Table) checkResources() error {
+	for i, r := range t.resources {
+		if r.index != i || i < fixedResources && (r.allocatable.dense == nil || r.requested.dense == nil) {
+			return fmt.Errorf("resource %s: got index %d, want %d", r.name, r.index, i)
+		}
+	}
+	sorted := slices.IsSortedFunc(t.scalarOrder, func(a, b int) int { return strings.Compare(t.resources[a].name, t.resources[b].name) })
+	if !sorted || len(t.scalarOrder) != len(t.resources)-fixedResources {
+		return fmt.Errorf("scalars %v are not in order", t.scalarOrder)
+	}
+	return nil
+}
