@@ -25,6 +25,7 @@ const (
 	// snapshotCount bounds the raft log in memory: entries of about 100 kB each.
 	snapshotCount   = 1000
 	catchUpEntries  = 100
+	slowRequest     = 2 * time.Second
 	portAttempts    = 8
 	compactionUnit  = "periodic"
 	memberName      = "shardsched"
@@ -53,7 +54,7 @@ type Config struct {
 type Server struct {
 	etcd     *embed.Etcd
 	endpoint string
-	logger   *zap.Logger
+	logger   serverLog
 	closing  sync.Once
 }
 
@@ -89,14 +90,15 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-func start(ctx context.Context, cfg Config, address string, logger *zap.Logger) (*Server, error) {
-	etcd, err := embed.StartEtcd(cfg.embedded(address, logger))
+func start(ctx context.Context, cfg Config, address string, logger serverLog) (*Server, error) {
+	etcd, err := embed.StartEtcd(cfg.embedded(address, logger.Logger))
 	if err != nil {
 		return nil, fmt.Errorf("embedded etcd on %s in %s: %w", address, cfg.DataDir, err)
 	}
 	s := &Server{etcd: etcd, endpoint: address, logger: logger}
 	select {
 	case <-etcd.Server.ReadyNotify():
+		logger.level.SetLevel(zapcore.WarnLevel)
 		return s, nil
 	case err := <-etcd.Err():
 		s.Close()
@@ -127,7 +129,13 @@ func (s *Server) Client() (*clientv3.Client, error) {
 }
 
 // Close ends the member and returns when its files are closed. Closing twice is allowed.
-func (s *Server) Close() { s.closing.Do(s.etcd.Close) }
+func (s *Server) Close() {
+	s.closing.Do(func() {
+		// etcd reports each listener that it closes itself as an error.
+		s.logger.level.SetLevel(zapcore.PanicLevel)
+		s.etcd.Close()
+	})
+}
 
 func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
 	e := embed.NewConfig()
@@ -147,23 +155,33 @@ func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
 	e.QuotaBackendBytes = orDefault(c.QuotaBytes, defaultQuotaBytes)
 	e.AutoCompactionMode = compactionUnit
 	e.AutoCompactionRetention = orDefault(c.History, defaultHistory).String()
+	// embed leaves it at 0, which logs every request with all its keys.
+	e.WarningUnaryRequestDuration = slowRequest
 	return e
 }
 
-func (c *Config) logger() (*zap.Logger, error) {
+// serverLog is a log whose level can be raised, where it is our own.
+type serverLog struct {
+	*zap.Logger
+	level zap.AtomicLevel
+}
+
+func (c *Config) logger() (serverLog, error) {
+	// While it starts it warns of what is meant: no users, one port.
+	level := zap.NewAtomicLevelAt(zapcore.ErrorLevel)
 	if c.Logger != nil {
-		return c.Logger, nil
+		return serverLog{c.Logger, level}, nil
 	}
 	z := zap.NewProductionConfig()
-	z.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	z.Level = level
 	z.Encoding = "console"
 	z.EncoderConfig = zap.NewDevelopmentEncoderConfig()
 	z.DisableStacktrace = true
 	logger, err := z.Build()
 	if err != nil {
-		return nil, fmt.Errorf("embedded etcd: logger: %w", err)
+		return serverLog{}, fmt.Errorf("embedded etcd: logger: %w", err)
 	}
-	return logger.Named("etcd"), nil
+	return serverLog{logger.Named("etcd"), level}, nil
 }
 
 // listenAddress splits and checks the address that clients are to use.
