@@ -7,33 +7,33 @@
 //
 // # Places
 //
-//	                         Add
-//	                          |
-//	                        gates? ---held---> Gated
-//	                          |                  | Update: no gate holds it any more
-//	                          v                  |
-//	   +------------------> Active <-------------+
-//	   |                      |
-//	   | backoff over         | PopBatch: priority, then Timestamp, then arrival
-//	   |                      v
-//	   |     +------------> InFlight --Done--> (out)        --GiveBack--> Active
-//	   |     |                |     |
-//	   |     | popped early:  |     | Error
-//	   |     | Active is      |     v
-//	   |     | empty          |   ErrorBackoff --backoff over--> Active
-//	   |     |                |
-//	   |     |                | Unschedulable, rejected by plugins
-//	   |     |                v
-//	   |     |         an event since the pod was popped that may help it?
-//	   |     |             yes |                | no
-//	   |     |                 |                v
-//	   |     |                 |          Unschedulable
-//	   |     |                 |                | an event that may help: Move, Update
-//	   |     |                 v                | 5 minutes: Flush
-//	   |     |          still backing off? <----+
-//	   |     |            yes |     | no
-//	   |     |                v     +-------> gates? --> Active
-//	   +-----+------------- Backoff
+//	                      Add
+//	                       |
+//	                     gates? ---held---> Gated
+//	                       |                  | Update: no gate holds it any more
+//	                       v                  |
+//	+------------------> Active <-------------+
+//	|                      |
+//	| backoff over         | PopBatch: priority, then Timestamp, then arrival
+//	|                      v
+//	|     +------------> InFlight --Done--> (out)        --GiveBack--> Active
+//	|     |                |     |
+//	|     | popped early:  |     | Error
+//	|     | Active is      |     v
+//	|     | empty          |   ErrorBackoff --backoff over--> Active
+//	|     |                |
+//	|     |                | Unschedulable, rejected by plugins
+//	|     |                v
+//	|     |         an event since the pod was popped that may help it?
+//	|     |             yes |                | no
+//	|     |                 |                v
+//	|     |                 |          Unschedulable
+//	|     |                 |                | an event that may help: Move, Update
+//	|     |                 v                | 5 minutes: Flush
+//	|     |          still backing off? <----+
+//	|     |            yes |     | no
+//	|     |                v     +-------> gates? --> Active
+//	+-----+------------- Backoff
 //
 // Delete takes a pod out of every place; one in flight leaves with Done or its failure.
 // Activate takes one from every waiting place to Active. Gates (PreEnqueue) are asked

@@ -68,23 +68,27 @@ func (f *flights) helped(p *Pod, r *rules) bool {
 }
 
 // window is a list that grows at its end, shrinks at its front and keeps the numbers of its
-// elements.
+// elements. It moves them to the front of its memory once half of that is free.
 type window[T any] struct {
-	first uint64 // number of items[0]
+	first uint64 // number of items[head]
+	head  int
 	items []T
 }
 
-func (w *window[T]) len() int       { return len(w.items) }
-func (w *window[T]) end() uint64    { return w.first + uint64(len(w.items)) }
-func (w *window[T]) at(i uint64) *T { return &w.items[i-w.first] }
+func (w *window[T]) len() int       { return len(w.items) - w.head }
+func (w *window[T]) end() uint64    { return w.first + uint64(w.len()) }
+func (w *window[T]) at(i uint64) *T { return &w.items[w.head+int(i-w.first)] }
 func (w *window[T]) push(x T)       { w.items = append(w.items, x) }
 
 // trim forgets the elements before number i.
 func (w *window[T]) trim(i uint64) {
-	n := i - w.first
-	clear(w.items[:n])
-	w.first = i
-	if w.items = w.items[n:]; len(w.items) == 0 {
-		w.items = nil
+	n := int(i - w.first)
+	clear(w.items[w.head : w.head+n])
+	w.first, w.head = i, w.head+n
+	if w.head*2 < len(w.items) {
+		return
 	}
+	kept := copy(w.items, w.items[w.head:])
+	clear(w.items[kept:])
+	w.items, w.head = w.items[:kept], 0
 }

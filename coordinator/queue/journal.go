@@ -63,8 +63,7 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	p.FirstAttempt = notAfter(e.GetFirstAttempt(), now)
 	p.Attempts = int(e.GetAttempts())
 	p.UnschedulableCount, p.ErrorCount = int(e.GetUnschedulableCount()), int(e.GetErrorCount())
-	p.RejectedBy = slices.Compact(slices.Sorted(slices.Values(e.GetRejectedBy())))
-	p.rejectors = q.rules.set(p.RejectedBy)
+	q.setRejectedBy(p, e.GetRejectedBy())
 	p.NominatedNode, p.Message = e.GetNominatedNode(), e.GetMessage()
 
 	p.BackoffUntil = q.backoffs.until(p, now)

@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -73,7 +75,7 @@ type Pod struct {
 	NominatedNode string
 	// ClassID is the pod's class, 0 where it is not known. The owner of the queue sets it
 	// before Unschedulable: rejected pods of one class are judged together when an event
-	// comes. It falls back to 0 when the pod is updated.
+	// comes. It falls back to 0 when the pod's spec or labels change.
 	ClassID uint64
 
 	place     Place
@@ -96,8 +98,19 @@ func (p *Pod) name() types.NamespacedName {
 
 // setObj takes in a pod's newest object.
 func (p *Pod) setObj(obj *v1.Pod) {
-	p.Obj, p.Priority = obj, compile.Priority(obj)
-	p.ClassID, p.usage = 0, nil
+	if p.ClassID != 0 && !sameSpec(p.Obj, obj) {
+		p.ClassID = 0
+	}
+	p.Obj, p.Priority, p.usage = obj, compile.Priority(obj), nil
+}
+
+// sameSpec tells whether two objects of one pod are of the same class. The generation, where
+// it is kept, counts the changes of the spec.
+func sameSpec(a, b *v1.Pod) bool {
+	if !maps.Equal(a.Labels, b.Labels) {
+		return false
+	}
+	return a.Generation != 0 && a.Generation == b.Generation || equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 // uses is what the pod would take of a node.

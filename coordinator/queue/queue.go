@@ -231,14 +231,20 @@ func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 	}
 	p.UnschedulableCount++
 	p.ErrorCount = 0
-	p.RejectedBy = slices.Compact(slices.Sorted(slices.Values(rejectedBy)))
-	p.rejectors = q.rules.set(p.RejectedBy)
+	q.setRejectedBy(p, rejectedBy)
 	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
 	if p.activated || q.flights.helped(p, q.rules) {
 		q.requeue(p, eventAttemptFailed)
 		return
 	}
 	q.move(p, Unschedulable, eventAttemptFailed)
+}
+
+func (q *Queue) setRejectedBy(p *Pod, plugins []string) {
+	p.RejectedBy = slices.Clone(plugins)
+	slices.Sort(p.RejectedBy)
+	p.RejectedBy = slices.Compact(p.RejectedBy)
+	p.rejectors = q.rules.set(p.RejectedBy)
 }
 
 // Error ends an attempt that failed for a reason other than the nodes. The pod is tried

@@ -1,0 +1,104 @@
+package queue
+
+import "testing"
+
+// failer is a *testing.T or a *rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+var _ failer = (*testing.T)(nil)
+
+// check holds a queue's invariants: each pod is in exactly the structures of its place, and
+// each structure knows where.
+func check(t failer, q *Queue) {
+	t.Helper()
+	var counts [places]int
+	for uid, p := range q.pods {
+		counts[p.place]++
+		if p.Obj.UID != uid || p.place == Gone {
+			t.Fatalf("pod %s: known as %s, in %q", p.Obj.UID, uid, p.place)
+		}
+		if got := q.names[p.name()]; got != p && !p.deleted {
+			t.Fatalf("pod %s: its name leads elsewhere", uid)
+		}
+		checkPlace(t, q, p)
+	}
+	if counts != q.counts {
+		t.Fatalf("counts: got %v, want %v", q.counts, counts)
+	}
+	if len(q.names) > len(q.pods) {
+		t.Fatalf("names: got %d, want at most %d", len(q.names), len(q.pods))
+	}
+	checkHeap(t, "active", &q.active, counts[Active])
+	checkHeap(t, "backoff", &q.backoff, counts[Backoff])
+	checkHeap(t, "errors", &q.errors, counts[ErrorBackoff])
+	checkHeap(t, "waiting", &q.waiting, counts[Unschedulable])
+	checkIndex(t, &q.index, counts[Unschedulable]+counts[Gated])
+	if q.flights.live != counts[InFlight] {
+		t.Fatalf("in flight: got %d, want %d", q.flights.live, counts[InFlight])
+	}
+	if q.flights.live == 0 && q.flights.pods.len()+q.flights.events.len() != 0 {
+		t.Fatalf("nothing is in flight: got %d flights and %d events, want none", q.flights.pods.len(), q.flights.events.len())
+	}
+}
+
+func checkPlace(t failer, q *Queue, p *Pod) {
+	t.Helper()
+	heaps := map[Place]*heap{Active: &q.active, Backoff: &q.backoff, ErrorBackoff: &q.errors, Unschedulable: &q.waiting}
+	if h := heaps[p.place]; h != nil && (p.at >= h.len() || h.pods[p.at] != p) {
+		t.Fatalf("pod %s: not at its index %d in %q", p.Obj.UID, p.at, p.place)
+	}
+	indexed := p.place == Unschedulable || p.place == Gated
+	if indexed != (p.bucket != nil) {
+		t.Fatalf("pod %s in %q: got a bucket %t, want %t", p.Obj.UID, p.place, p.bucket != nil, indexed)
+	}
+	if p.place == InFlight && q.flights.pods.at(p.flight).pod != p {
+		t.Fatalf("pod %s: its flight is another's", p.Obj.UID)
+	}
+	if (p.Gated != "") != (p.place == Gated) {
+		t.Fatalf("pod %s in %q: got gated by %q", p.Obj.UID, p.place, p.Gated)
+	}
+}
+
+func checkHeap(t failer, name string, h *heap, want int) {
+	t.Helper()
+	if h.len() != want {
+		t.Fatalf("%s: got %d pods, want %d", name, h.len(), want)
+	}
+	for i := 1; i < h.len(); i++ {
+		if h.before(h.pods[i], h.pods[(i-1)/2]) {
+			t.Fatalf("%s: index %d stands behind its parent and goes before it", name, i)
+		}
+	}
+}
+
+func checkIndex(t failer, x *index, want int) {
+	t.Helper()
+	seen := map[*bucket]bool{}
+	pods := 0
+	for plugin, list := range x.lists {
+		for slot, b := range list {
+			bit := set(1) << plugin
+			if b.rejectors&bit == 0 || b.slots[b.nth(bit)] != slot {
+				t.Fatalf("index of plugin %d: bucket %d does not know its slot", plugin, slot)
+			}
+			if !seen[b] {
+				seen[b] = true
+				pods += len(b.pods)
+			}
+			if len(b.pods) == 0 {
+				t.Fatalf("index of plugin %d: bucket %d is empty", plugin, slot)
+			}
+			for i, p := range b.pods {
+				if p.bucket != b || p.slot != i || p.rejectors != b.rejectors || p.ClassID != b.classID {
+					t.Fatalf("pod %s: in a bucket that is not its own", p.Obj.UID)
+				}
+			}
+		}
+	}
+	if pods != want {
+		t.Fatalf("index: got %d pods, want %d", pods, want)
+	}
+}
