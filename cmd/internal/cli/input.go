@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -45,11 +44,11 @@ type inputRequest struct {
 // and a note on what was skipped go to s.Err.
 func readInput(s Streams, q inputRequest) (*Input, error) {
 	report := &manifest.Report{SkipInvalid: q.SkipInvalid, Warn: func(err error) { fmt.Fprintf(s.Err, "warning: %v\n", err) }}
-	set, err := manifest.Read(q.Paths, manifest.Options{Stdin: s.In, Namespace: q.Namespace}, report)
+	set, err := manifest.Read(q.Paths, manifest.Options{Stdin: s.In, Namespace: q.Namespace, Check: checkObject}, report)
 	if err != nil {
 		return nil, err
 	}
-	b := &inputBuilder{report: report, pods: map[string]string{}}
+	b := &inputBuilder{report: report, pods: map[string]manifest.Object{}}
 	b.look(set.Objects)
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
@@ -112,10 +111,10 @@ type inputBuilder struct {
 	// input's order.
 	later   []manifest.Object
 	daemons bool
-	pods    map[string]string // namespace/name of each pod to where it came from
+	pods    map[string]manifest.Object // namespace/name of each pod to what it came from
 }
 
-// look sorts the input and checks what stands for itself.
+// look sorts the input.
 func (b *inputBuilder) look(all []manifest.Object) {
 	var classes []*schedulingv1.PriorityClass
 	for _, o := range all {
@@ -124,13 +123,9 @@ func (b *inputBuilder) look(all []manifest.Object) {
 		case *schedulingv1.PriorityClass:
 			classes = append(classes, v)
 		case *v1.Namespace:
-			if b.valid(o, v, nil) {
-				b.input.Namespaces = append(b.input.Namespaces, v)
-			}
+			b.input.Namespaces = append(b.input.Namespaces, v)
 		case *v1.Node:
-			if b.valid(o, v, nil) {
-				b.input.Nodes = append(b.input.Nodes, v)
-			}
+			b.input.Nodes = append(b.input.Nodes, v)
 		default:
 			b.daemons = b.daemons || o.Kind == "DaemonSet"
 			b.later = append(b.later, o)
@@ -152,29 +147,19 @@ func (b *inputBuilder) expand(nodes []*v1.Node) {
 }
 
 func (b *inputBuilder) pod(o manifest.Object, p *v1.Pod) {
-	known := b.priorities.Resolve(p)
-	if b.valid(o, p, nil) {
-		b.unknownClass(o, known, "spec.priorityClassName", p)
-		b.add(o, p)
-	}
+	b.unknownClass(o, b.priorities.Resolve(p), "spec.priorityClassName", p)
+	b.add(o, p)
 }
 
 func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) {
-	template, _ := workload.Template(o.Value)
-	if b.refused(o, workload.Validate(o.Value), nil) {
-		return
-	}
-	model := workload.Model(o.Value)
-	known := b.priorities.Resolve(model)
-	if !b.valid(o, model, template) {
-		return
-	}
 	for _, e := range workload.Oddities(o.Value) {
 		b.report.Note(o.Error(e.Field, e.ErrorBody()))
 	}
-	b.unknownClass(o, known, template.Child("spec", "priorityClassName").String(), model)
-	for _, p := range expander.Pods(o.Value) {
-		b.priorities.Resolve(p)
+	for i, p := range expander.Pods(o.Value) {
+		known := b.priorities.Resolve(p)
+		if template, _ := workload.Template(o.Value); i == 0 {
+			b.unknownClass(o, known, template.Child("spec", "priorityClassName").String(), p)
+		}
 		objects.Default(p)
 		b.add(o, p)
 	}
@@ -190,34 +175,38 @@ func (b *inputBuilder) unknownClass(o manifest.Object, known bool, path string, 
 func (b *inputBuilder) add(o manifest.Object, p *v1.Pod) {
 	name := p.Namespace + "/" + p.Name
 	if first, twice := b.pods[name]; twice {
-		b.report.Add(o.Error("", fmt.Sprintf("pod %s is given twice; first by %s", name, first)))
+		b.report.Add(o.Error("", fmt.Sprintf("pod %s is given twice; first by %s at %s", name, first, first.Position(""))))
 		return
 	}
-	b.pods[name] = fmt.Sprintf("%s at %s", o, o.Position(""))
+	b.pods[name] = o
 	b.input.Pods = append(b.input.Pods, p)
 }
 
-// valid defaults an object and checks it. For a workload's model, template is
-// where its fields stand.
-func (b *inputBuilder) valid(o manifest.Object, v objects.Object, template *field.Path) bool {
-	objects.Default(v)
-	return !b.refused(o, objects.Validate(v), template)
-}
-
-func (b *inputBuilder) refused(o manifest.Object, errs field.ErrorList, template *field.Path) bool {
+// checkObject fills in defaults and finds what makes an object unusable. A
+// workload is checked as the pods that it stands for: their name is the workload's,
+// all else comes from the template.
+func checkObject(obj runtime.Object) field.ErrorList {
+	switch obj := obj.(type) {
+	case *v1.Node, *v1.Pod, *v1.Namespace:
+		kept := obj.(objects.Object)
+		objects.Default(kept)
+		return objects.Validate(kept)
+	case *schedulingv1.PriorityClass:
+		return nil
+	}
+	if errs := workload.Validate(obj); len(errs) > 0 {
+		return errs
+	}
+	model := workload.Model(obj)
+	objects.Default(model)
+	errs := objects.Validate(model)
+	template, _ := workload.Template(obj)
 	for _, e := range errs {
-		b.report.Add(o.Error(inTemplate(e.Field, template), e.ErrorBody()))
+		if e.Field != "metadata.name" && e.Field != "metadata.namespace" {
+			e.Field = template.String() + "." + e.Field
+		}
 	}
-	return len(errs) > 0
-}
-
-// inTemplate is where a pod's field comes from in a workload: its name from the
-// workload's, all else from the template.
-func inTemplate(path string, template *field.Path) string {
-	if template == nil || path == "metadata.name" || path == "metadata.namespace" || path == "" {
-		return path
-	}
-	return template.String() + "." + strings.TrimPrefix(path, ".")
+	return errs
 }
 
 // input is what a simulation schedules.

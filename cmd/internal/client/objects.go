@@ -12,30 +12,21 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Kinds that a coordinator keeps.
 const (
-	KindNode      = "Node"
-	KindPod       = "Pod"
-	KindNamespace = "Namespace"
+	KindNode      = string(objects.KindNode)
+	KindPod       = string(objects.KindPod)
+	KindNamespace = string(objects.KindNamespace)
 )
-
-// Decode reads an object as a coordinator sends it.
-func Decode(o *pb.Object) (runtime.Object, error) {
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(o.GetRaw(), nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("decode %s %s/%s: %w", o.GetRef().GetKind(), o.GetRef().GetNamespace(), o.GetRef().GetName(), err)
-	}
-	return obj, nil
-}
 
 // List reads all pages of a kind, and the revision that they are of. Empty
 // namespace or name: all.
-func (c *Client) List(ctx context.Context, kind, namespace, name string) (objects []runtime.Object, revision uint64, err error) {
+func (c *Client) List(ctx context.Context, kind, namespace, name string) (all []runtime.Object, revision uint64, err error) {
 	request := &pb.ListObjectsRequest{Kind: kind, Namespace: namespace, Name: name}
 	for {
 		var page *pb.ListObjectsResponse
@@ -47,40 +38,40 @@ func (c *Client) List(ctx context.Context, kind, namespace, name string) (object
 			return nil, 0, fmt.Errorf("list %ss: %w", kind, err)
 		}
 		for _, o := range page.GetObjects() {
-			obj, err := Decode(o)
+			obj, err := objects.Decode(o.GetRaw())
 			if err != nil {
 				return nil, 0, err
 			}
-			objects = append(objects, obj)
+			all = append(all, obj)
 		}
 		request.ContinueToken = page.GetContinueToken()
 		if request.ContinueToken == "" {
-			return objects, page.GetRevision(), nil
+			return all, page.GetRevision(), nil
 		}
 	}
 }
 
 // Nodes lists all nodes.
 func (c *Client) Nodes(ctx context.Context) ([]*v1.Node, error) {
-	objects, _, err := c.List(ctx, KindNode, "", "")
+	all, _, err := c.List(ctx, KindNode, "", "")
 	if err != nil {
 		return nil, err
 	}
-	return typed[*v1.Node](objects), nil
+	return typed[*v1.Node](all), nil
 }
 
 // Pods lists the pods of a namespace; empty: of all.
 func (c *Client) Pods(ctx context.Context, namespace string) ([]*v1.Pod, error) {
-	objects, _, err := c.List(ctx, KindPod, namespace, "")
+	all, _, err := c.List(ctx, KindPod, namespace, "")
 	if err != nil {
 		return nil, err
 	}
-	return typed[*v1.Pod](objects), nil
+	return typed[*v1.Pod](all), nil
 }
 
-func typed[T runtime.Object](objects []runtime.Object) []T {
-	out := make([]T, 0, len(objects))
-	for _, o := range objects {
+func typed[T runtime.Object](all []runtime.Object) []T {
+	out := make([]T, 0, len(all))
+	for _, o := range all {
 		if t, ok := o.(T); ok {
 			out = append(out, t)
 		}
@@ -141,7 +132,7 @@ func stream(ctx context.Context, s pb.SchedulerServiceClient, request *pb.WatchR
 
 func handle(answer *pb.WatchResponse, each func(pb.WatchEventType, runtime.Object) error) error {
 	for _, e := range answer.GetEvents() {
-		obj, err := Decode(e.GetObject())
+		obj, err := objects.Decode(e.GetObject().GetRaw())
 		if err != nil {
 			return err
 		}

@@ -19,21 +19,20 @@ func unmarshal(raw []byte, into any) error {
 // problem is what is wrong with one field.
 type problem struct{ field, text string }
 
-// decode fills obj from JSON, strictly. All unknown and repeated fields are
-// told, or the first value of a wrong type.
-func decode(raw []byte, obj any) []problem {
+// decode fills obj from JSON, strictly. All unknown and repeated fields are told,
+// or, which is fatal, the first value of a wrong type.
+func decode(raw []byte, obj any) (problems []problem, fatal bool) {
 	if absurd, found := absurdQuantity(raw); found {
-		return []problem{absurd}
+		return []problem{absurd}, true
 	}
 	strict, err := kjson.UnmarshalStrict(raw, obj)
 	if err != nil {
-		return []problem{{locate(raw, obj, err), reword(err)}}
+		return []problem{{locate(raw, obj, err), reword(err)}}, true
 	}
-	var out []problem
 	for _, s := range strict {
-		out = append(out, strictProblem(s))
+		problems = append(problems, strictProblem(s))
 	}
-	return out
+	return problems, false
 }
 
 // strictProblem reads `unknown field "spec.foo"`.

@@ -15,8 +15,8 @@
 //
 // Decoding is strict: an unknown field, a field given twice and a value of the
 // wrong type are errors. All errors of an input are gathered, so that one run
-// shows them all; with Options.SkipInvalid they are warnings, and what
-// they are about is left out.
+// shows them all; with Report.SkipInvalid they are warnings, and what they are
+// about is left out: an object that can't be used, or the field that does not exist.
 //
 // Line numbers cost nothing until they are asked for: a document keeps its text,
 // and is parsed a second time, into a tree that knows its lines, for its first

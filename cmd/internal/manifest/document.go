@@ -45,6 +45,9 @@ func (l listType) item() string { return strings.TrimSuffix(l.kind, "List") }
 // empty path, where the document begins.
 func (d *document) position(path string) Position {
 	p := Position{File: d.file, Line: d.line}
+	if path == "" {
+		return p
+	}
 	d.once.Do(func() {
 		var tree yaml.Node
 		if yaml.Unmarshal(d.text, &tree) == nil {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Object is an object of the input with the place that it stands at.
@@ -76,11 +77,12 @@ func (p piece) fail(h header, field, problem string) *Error {
 
 // outcome is what reading some pieces came to.
 type outcome struct {
-	objects []Object
-	errors  []*Error
-	skipped []schema.GroupKind
-	custom  []schema.GroupKind // kinds that CustomResourceDefinitions define
-	unknown []unknown
+	objects  []Object
+	errors   []*Error
+	warnings []*Error
+	skipped  []schema.GroupKind
+	custom   []schema.GroupKind // kinds that CustomResourceDefinitions define
+	unknown  []unknown
 }
 
 // unknown is an object of a kind that nobody defined so far.
@@ -93,6 +95,8 @@ type unknown struct {
 type reader struct {
 	kinds     *kinds
 	namespace string
+	check     func(runtime.Object) field.ErrorList // nil: nothing to check
+	lenient   bool                                 // a field that does not exist is no reason to leave an object out
 }
 
 func (r *reader) document(d *document) *outcome {
@@ -203,13 +207,35 @@ func (r *reader) object(p piece, h header, out *outcome) {
 		return
 	}
 	obj := kind.make()
-	if problems := decode(p.raw, obj); len(problems) > 0 {
-		for _, one := range problems {
-			out.errors = append(out.errors, p.fail(h, one.field, one.text))
+	problems, fatal := decode(p.raw, obj)
+	fatal = fatal || len(problems) > 0 && !r.lenient
+	for _, one := range problems {
+		e := p.fail(h, one.field, one.text)
+		if fatal {
+			out.errors = append(out.errors, e)
+			continue
 		}
+		e.Problem += "; ignored"
+		out.warnings = append(out.warnings, e)
+	}
+	if fatal {
 		return
 	}
-	out.objects = append(out.objects, r.finish(p, kind, obj))
+	r.take(r.finish(p, kind, obj), out)
+}
+
+// take checks an object and keeps it.
+func (r *reader) take(o Object, out *outcome) {
+	if r.check != nil {
+		errs := r.check(o.Value)
+		for _, e := range errs {
+			out.errors = append(out.errors, o.Error(e.Field, e.ErrorBody()))
+		}
+		if len(errs) > 0 {
+			return
+		}
+	}
+	out.objects = append(out.objects, o)
 }
 
 // finish fills in what the place says: a list's kind, the default namespace.

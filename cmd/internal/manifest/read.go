@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // DefaultMaxBytes is how much is read at once where Options do not say.
@@ -22,6 +24,10 @@ type Options struct {
 	Stdin io.Reader
 	// Namespace is that of objects that name none; empty: default.
 	Namespace string
+	// Check fills in an object's defaults and finds what makes it unusable by itself,
+	// with the fields that are at fault; nil: nothing does. It is called on several
+	// goroutines, once for each object.
+	Check func(runtime.Object) field.ErrorList
 	// MaxBytes bounds the input in all; 0: DefaultMaxBytes.
 	MaxBytes int64
 }
@@ -71,7 +77,8 @@ func Read(paths []string, o Options, report *Report) (*Set, error) {
 		}
 		documents = append(documents, more...)
 	}
-	set := assemble(readAll(documents, &reader{kinds: newKinds(), namespace: o.Namespace}), report)
+	r := &reader{kinds: newKinds(), namespace: o.Namespace, check: o.Check, lenient: report.SkipInvalid}
+	set := assemble(readAll(documents, r), report)
 	return set, report.Err()
 }
 
@@ -80,7 +87,7 @@ func readAll(documents []*document, r *reader) []*outcome {
 	const chunk = 64
 	out := make([]*outcome, len(documents))
 	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for start := 0; start < len(documents); start += chunk {
 		end := min(start+chunk, len(documents))
 		group.Go(func() error {
@@ -107,6 +114,9 @@ func assemble(outcomes []*outcome, report *Report) *Set {
 	}
 	set, skipped, seen := &Set{}, map[string]int{}, map[identity]Object{}
 	for _, o := range outcomes {
+		for _, e := range o.warnings {
+			report.Note(e)
+		}
 		for _, e := range o.errors {
 			report.Add(e)
 		}

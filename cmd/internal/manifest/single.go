@@ -16,7 +16,8 @@ func (s *Single) Error(field, problem string) *Error {
 // a configuration embeds as raw text.
 func (s *Single) Decode(path string, raw []byte, into any) error {
 	var errs Errors
-	for _, p := range decode(raw, into) {
+	problems, _ := decode(raw, into)
+	for _, p := range problems {
 		errs = append(errs, s.Error(join(path, p.field), p.text))
 	}
 	if len(errs) > 0 {

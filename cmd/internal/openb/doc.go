@@ -11,7 +11,8 @@
 //	gpu_milli, gpu_spec, …                     ─▶ Pod
 //
 // A node has its CPU, memory, 110 pods (the kubelet's default; the trace has no
-// such limit), a hostname label, and with GPUs the label shardsched.io/gpu-model and two
+// such limit), the labels that every kubelet sets (hostname, os: linux, arch: amd64;
+// the trace names none), and with GPUs the label shardsched.io/gpu-model and two
 // extended resources: nvidia.com/gpu, one a device, and shardsched.io/gpu-milli,
 // 1000 a device.
 //

@@ -31,7 +31,7 @@ func Objects(nodes []Node, pods []Pod) ([]*v1.Node, []*v1.Pod) {
 }
 
 func (n *Node) object() *v1.Node {
-	labels := map[string]string{v1.LabelHostname: n.Name}
+	labels := map[string]string{v1.LabelHostname: n.Name, v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64"}
 	amounts := amounts(n.MilliCPU, n.MemoryMiB)
 	amounts[v1.ResourcePods] = *resource.NewQuantity(podsPerNode, resource.DecimalSI)
 	if n.GPUs > 0 {
