@@ -62,6 +62,22 @@ func (a *amounts) makeDense(capacity int) {
 	a.rows, a.vals = nil, nil
 }
 
+// intersect keeps the rows of b that have an entry, as far as a list tells; slots are left to
+// the caller.
+func (a *amounts) intersect(b bitmap) {
+	if a.dense != nil {
+		return
+	}
+	i := 0
+	for w := range b {
+		var has uint64
+		for ; i < len(a.rows) && int(a.rows[i]/wordRows) == w; i++ {
+			has |= 1 << (a.rows[i] % wordRows)
+		}
+		b[w] &= has
+	}
+}
+
 // grow follows the table's capacity.
 func (a *amounts) grow(capacity int) {
 	if a.dense != nil {

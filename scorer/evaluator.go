@@ -39,6 +39,8 @@ type Evaluator struct {
 	local, raw    []int64
 	listScores    []int64
 	scored        []scoredColumn
+	expanded      expansion
+	sums          []weighted
 	with, without []float64
 	counts, why   []int
 	reasons       []Reason

@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"math/bits"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -37,9 +39,12 @@ func (r *nodePorts) narrow(_ *Evaluator, t *Table, rows bitmap) {
 	if len(r.wanted) == 0 {
 		return
 	}
-	for row := range rows.all {
-		if held := t.ports[row]; len(held) > 0 && !r.free(held) {
-			rows.remove(row)
+	for w, word := range rows {
+		for ; word != 0; word &= word - 1 {
+			row := w*wordRows + bits.TrailingZeros64(word)
+			if held := t.ports[row]; len(held) > 0 && !r.free(held) {
+				rows.remove(uint32(row))
+			}
 		}
 	}
 }

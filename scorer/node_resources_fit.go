@@ -2,7 +2,6 @@ package scorer
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -99,6 +98,7 @@ func (n *need) narrow(t *Table, rows bitmap) {
 	case x.allocatable.dense != nil && x.requested.dense != nil:
 		n.narrowDense(x, rows)
 	default:
+		x.allocatable.intersect(rows) // the others have none
 		for row := range rows.all {
 			if lacks(n.amount, x.allocatable.at(row), x.requested.at(row)) {
 				rows.remove(row)
@@ -212,148 +212,4 @@ func byteQuantity(amount int64) string {
 		amount = (amount-1)>>10 + 1
 	}
 	return strconv.FormatInt(amount, 10) + units[unit]
-}
-
-// scoredResource is one resource of a scoring strategy.
-type scoredResource struct {
-	resourceRef
-	weight, request int64
-}
-
-func newScoredResources(list []*pb.ScoredResource) []scoredResource {
-	out := make([]scoredResource, 0, len(list))
-	for _, s := range list {
-		ref := newResourceRef(s.GetName())
-		if ref.fixed < 0 && s.GetRequest() == 0 {
-			continue // a scalar that the pod does not ask for plays no part
-		}
-		out = append(out, scoredResource{ref, s.GetWeight(), s.GetRequest()})
-	}
-	return out
-}
-
-// scoredColumn is a scored resource as the columns of a table.
-type scoredColumn struct {
-	resource *resource
-	// used is what the pods on a row count for; nonZero tells that this is with defaults.
-	used            *amounts
-	nonZero         bool
-	weight, request int64
-}
-
-// bind finds the columns of scored resources, leaving out those that no row has.
-func (e *Evaluator) bind(t *Table, scored []scoredResource, nonZero bool) []scoredColumn {
-	e.scored = e.scored[:0]
-	for i := range scored {
-		s := &scored[i]
-		x := t.resource(s.resourceRef)
-		if x == nil {
-			continue
-		}
-		c := scoredColumn{resource: x, used: &x.requested, weight: s.weight, request: s.request}
-		if nonZero && x.index < len(t.nonZero) {
-			c.used, c.nonZero = &t.nonZero[x.index], true
-		}
-		e.scored = append(e.scored, c)
-	}
-	return e.scored
-}
-
-func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
-	columns := e.bind(t, r.scored, true)
-	for row := range rows.all {
-		var sum weighted
-		for i := range columns {
-			c := &columns[i]
-			r.add(&sum, c, c.used.at(row), c.resource.allocatable.at(row))
-		}
-		into[row] = r.mean(sum)
-	}
-}
-
-func (r *nodeResourcesFit) score(e *Evaluator, v view) int64 {
-	columns := e.bind(v.t, r.scored, true)
-	var sum weighted
-	for i := range columns {
-		c := &columns[i]
-		r.add(&sum, c, v.used(c), c.resource.allocatable.at(v.row))
-	}
-	return r.mean(sum)
-}
-
-// weighted is a sum of scores with their weights.
-type weighted struct{ scores, weights int64 }
-
-// add adds the score of one resource. A resource that the row does not have is left out.
-func (r *nodeResourcesFit) add(sum *weighted, c *scoredColumn, used, capacity int64) {
-	if capacity == 0 {
-		return
-	}
-	var score int64
-	switch requested := used + c.request; r.strategy {
-	case pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED:
-		score = leastAllocated(requested, capacity)
-	case pb.ScoringType_SCORING_TYPE_MOST_ALLOCATED:
-		score = mostAllocated(requested, capacity)
-	default:
-		score = r.requestedToCapacity(requested, capacity)
-		if score <= 0 {
-			return // upstream lets a resource that scores nothing carry no weight
-		}
-	}
-	sum.scores += score * c.weight
-	sum.weights += c.weight
-}
-
-// mean is the weighted mean: rounded for RequestedToCapacityRatio, else cut.
-func (r *nodeResourcesFit) mean(sum weighted) int64 {
-	switch {
-	case sum.weights == 0:
-		return 0
-	case r.strategy == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO:
-		return int64(math.Round(float64(sum.scores) / float64(sum.weights)))
-	}
-	return sum.scores / sum.weights
-}
-
-func leastAllocated(requested, capacity int64) int64 {
-	if requested > capacity {
-		return 0
-	}
-	return (capacity - requested) * maxNodeScore / capacity
-}
-
-func mostAllocated(requested, capacity int64) int64 {
-	return min(requested, capacity) * maxNodeScore / capacity
-}
-
-// requestedToCapacity is the value of the broken line at the utilization.
-func (r *nodeResourcesFit) requestedToCapacity(requested, capacity int64) int64 {
-	utilization := int64(100)
-	if requested <= capacity {
-		utilization = requested * 100 / capacity
-	}
-	// Only amounts so large that the product overflows lead outside the line.
-	return r.points[min(max(utilization, 0), 100)]
-}
-
-// brokenLine tabulates the line through the points, flat outside of them.
-func brokenLine(shape []*pb.ShapePoint) []int64 {
-	points := make([]int64, 101)
-	k := 0
-	for u := range points {
-		for k < len(shape) && shape[k].GetUtilization() < int64(u) {
-			k++
-		}
-		switch {
-		case k == len(shape):
-			points[u] = shape[k-1].GetScore()
-		case k == 0:
-			points[u] = shape[0].GetScore()
-		default:
-			a, b := shape[k-1], shape[k]
-			points[u] = a.GetScore() + (b.GetScore()-a.GetScore())*(int64(u)-a.GetUtilization())/(b.GetUtilization()-a.GetUtilization())
-		}
-	}
-	return points
 }

@@ -112,22 +112,27 @@ func (e *Evaluator) score(t *Table, c *Class) {
 	rows := len(e.rows) * wordRows
 	e.local = scratch(e.local, rows)
 	clear(e.local)
+	e.raw = scratch(e.raw, rows)
 	for i := range c.scores {
 		s := &c.scores[i]
 		if s.key >= 0 {
 			e.keys[s.key] = scratch(e.keys[s.key], rows)
 			s.rule.column(e, t, e.rows, e.keys[s.key])
 		} else {
-			e.raw = scratch(e.raw, rows)
 			s.rule.column(e, t, e.rows, e.raw)
-			for row, v := range e.raw {
-				e.local[row] += s.weight * v
-			}
+			addWeighted(e.local, e.raw, s.weight)
 		}
 		if e.observer != nil {
 			n := e.part.Feasible
 			e.observer.Pass(s.rule.plugin(), pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
+	}
+}
+
+// addWeighted adds a column. What it adds to rows that are not feasible is never read.
+func addWeighted(into, column []int64, weight int64) {
+	for i, v := range column[:len(into)] {
+		into[i] += weight * v
 	}
 }
 

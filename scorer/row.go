@@ -37,15 +37,12 @@ func (v view) requested(r *resource) int64 {
 	return 0
 }
 
-// used is what a scoring strategy counts as requested.
-func (v view) used(c *scoredColumn) int64 {
-	switch {
-	case v.totals == nil:
-		return c.used.at(v.row)
-	case c.nonZero:
-		return v.totals.nonZero[c.resource.index]
+// nonZero is the sum of the pods' requests of cpu or memory with defaults.
+func (v view) nonZero(fixed int) int64 {
+	if v.totals != nil {
+		return v.totals.nonZero[fixed]
 	}
-	return v.requested(c.resource)
+	return v.t.nonZero[fixed].at(v.row)
 }
 
 // Verdict is a class's answer for one row.

@@ -1,6 +1,10 @@
 package scorer
 
-import "slices"
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
 
 // grouping collects the feasible rows of one table by key.
 type grouping struct {
@@ -17,32 +21,64 @@ type groupRows struct {
 	key  [MaxKey]int64
 	rows int
 	heap []Candidate
+	// floor is the score of the root of a full heap: what is below has no chance.
+	floor int64
 }
 
 // group puts the rows in e.rows, with their keys and local scores, into e.part.
 func (e *Evaluator) group(t *Table, c *Class, o Options) {
 	g := &e.groups
 	g.reset(o.Candidates)
-	for row := range e.rows.all {
-		var key [MaxKey]int64
-		for i := range c.keyLen {
-			key[i] = e.keys[i][row]
-			e.part.Extrema[i] = max(e.part.Extrema[i], key[i])
-		}
-		score := e.local[row]
-		if o.Normalise {
-			score += c.GroupScore(key[:c.keyLen], o.Extrema)
-			key = [MaxKey]int64{}
-		}
-		if into := g.of(&key); into != nil {
-			into.offer(t, row, score, g.limit)
-		}
-	}
 	keyLen := c.keyLen
 	if o.Normalise {
+		e.addGroupScores(c, o.Extrema)
 		keyLen = 0
 	}
+	for w, word := range e.rows {
+		for ; word != 0 && !g.overflowed; word &= word - 1 {
+			row := w*wordRows + bits.TrailingZeros64(word)
+			var key [MaxKey]int64
+			for i := range keyLen {
+				key[i] = e.keys[i][row]
+			}
+			if into := g.of(&key); into != nil {
+				into.rows++
+				if score := e.local[row]; score >= into.floor {
+					into.offer(t, uint32(row), score, g.limit)
+				}
+			}
+		}
+	}
+	for i := range c.keyLen {
+		e.part.Extrema[i] = g.extremum(i, e.keys[i], e.rows, keyLen)
+	}
 	g.addTo(&e.part, keyLen)
+}
+
+// addGroupScores makes the local scores whole.
+func (e *Evaluator) addGroupScores(c *Class, extrema []int64) {
+	var key [MaxKey]int64
+	for row := range e.rows.all {
+		for i := range c.keyLen {
+			key[i] = e.keys[i][row]
+		}
+		e.local[row] += c.GroupScore(key[:c.keyLen], extrema)
+	}
+}
+
+// extremum is the maximum of a key's column: from the groups, where they have the key.
+func (g *grouping) extremum(i int, column []int64, rows bitmap, keyLen int) int64 {
+	top := int64(0)
+	if keyLen > i && !g.overflowed {
+		for k := range g.groups {
+			top = max(top, g.groups[k].key[i])
+		}
+		return top
+	}
+	for row := range rows.all {
+		top = max(top, column[row])
+	}
+	return top
 }
 
 func (g *grouping) reset(limit int) {
@@ -79,7 +115,7 @@ func (g *grouping) open(key *[MaxKey]int64) *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[g.last]
-	*into = groupRows{key: *key, heap: into.heap[:0]}
+	*into = groupRows{key: *key, heap: into.heap[:0], floor: math.MinInt64}
 	return into
 }
 
@@ -96,19 +132,21 @@ func (g *grouping) addTo(r *Result, keyLen int) {
 	}
 }
 
-// offer counts a row and keeps it if it is among the best.
+// offer keeps a row if it is among the best.
 func (x *groupRows) offer(t *Table, row uint32, score int64, limit int) {
-	x.rows++
-	if len(x.heap) < limit {
+	switch {
+	case limit == 0:
+		return
+	case len(x.heap) < limit:
 		x.heap = append(x.heap, t.Candidate(row, score))
 		x.up(len(x.heap) - 1)
-		return
+	case x.beatsRoot(t, row, score):
+		x.heap[0] = t.Candidate(row, score)
+		x.down()
 	}
-	if limit == 0 || !x.beatsRoot(t, row, score) {
-		return
+	if len(x.heap) == limit {
+		x.floor = x.heap[0].Score
 	}
-	x.heap[0] = t.Candidate(row, score)
-	x.down()
 }
 
 // beatsRoot compares a row with the worst that is kept, column by column, for nearly all

@@ -1,0 +1,98 @@
+package scorer
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// scoredResource is one resource of a scoring strategy.
+type scoredResource struct {
+	resourceRef
+	weight, request int64
+}
+
+func newScoredResources(list []*pb.ScoredResource) []scoredResource {
+	out := make([]scoredResource, 0, len(list))
+	for _, s := range list {
+		ref := newResourceRef(s.GetName())
+		if ref.fixed < 0 && s.GetRequest() == 0 {
+			continue // a scalar that the pod does not ask for plays no part
+		}
+		out = append(out, scoredResource{ref, s.GetWeight(), s.GetRequest()})
+	}
+	return out
+}
+
+// scoredColumn is a scored resource as two columns of a table.
+type scoredColumn struct {
+	// used is what the pods on a row count for.
+	used, allocatable []int64
+	weight, request   int64
+}
+
+// countedNonZero tells whether a resource's used part is counted with defaults.
+func (s *scoredResource) countedNonZero(nonZero bool) bool {
+	return nonZero && (s.fixed == cpu || s.fixed == memory)
+}
+
+// bindColumns finds the columns of scored resources, leaving out those that no row has.
+// They hold until the next call.
+func (e *Evaluator) bindColumns(t *Table, scored []scoredResource, nonZero bool) []scoredColumn {
+	e.scored = e.scored[:0]
+	e.expanded.reset()
+	for i := range scored {
+		s := &scored[i]
+		x := t.resource(s.resourceRef)
+		if x == nil {
+			continue
+		}
+		used := &x.requested
+		if s.countedNonZero(nonZero) {
+			used = &t.nonZero[s.fixed]
+		}
+		e.scored = append(e.scored, scoredColumn{
+			used:        e.expanded.slots(used, t.capacity),
+			allocatable: e.expanded.slots(&x.allocatable, t.capacity),
+			weight:      s.weight,
+			request:     s.request,
+		})
+	}
+	return e.scored
+}
+
+// scored is what one row has in use of a scored resource, and what it has.
+func (v view) scored(s *scoredResource, nonZero bool) (used, allocatable int64) {
+	x := v.t.resource(s.resourceRef)
+	if x == nil {
+		return 0, 0
+	}
+	if s.countedNonZero(nonZero) {
+		return v.nonZero(s.fixed), x.allocatable.at(v.row)
+	}
+	return v.requested(x), x.allocatable.at(v.row)
+}
+
+// expansion is memory for lists written out as slots.
+type expansion struct {
+	buffers [][]int64
+	used    int
+}
+
+func (x *expansion) reset() { x.used = 0 }
+
+// slots gives a column one slot a row.
+func (x *expansion) slots(a *amounts, capacity int) []int64 {
+	if a.dense != nil {
+		return a.dense
+	}
+	if x.used == len(x.buffers) {
+		x.buffers = append(x.buffers, nil)
+	}
+	out := scratch(x.buffers[x.used], capacity)
+	x.buffers[x.used] = out
+	x.used++
+	clear(out)
+	for i, row := range a.rows {
+		out[row] = a.vals[i]
+	}
+	return out
+}
