@@ -24,7 +24,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // script runs a golden script against a queue with a fake clock. Each line of a "run" block
 // is a command; what it changes is printed under it, and where all pods are at the
-// end. README of the words: the switch in command.
+// end. The commands stand in command and podCommand, their words in pod and node.
 type script struct {
 	t     *testing.T
 	q     *Queue
