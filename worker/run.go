@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"k8s.io/klog/v2"
 )
 
@@ -35,10 +36,7 @@ func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = 10 * time.Second
 	}
-	options := append([]grpc.ServerOption{
-		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
-	}, cfg.Options...)
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(s.serverOptions(), cfg.Options...)...)
 	s.Register(server)
 	s.setServing(healthpb.HealthCheckResponse_SERVING)
 
@@ -62,6 +60,19 @@ func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
 	s.drain(server, cfg.DrainTimeout)
 	<-served
 	return nil
+}
+
+// serverOptions are those that the wire contract and the traffic ask for. Windows
+// of a fixed size spare the pings by which gRPC would measure the connection, and
+// stream workers a new stack for each request.
+func (s *Server) serverOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.StaticStreamWindowSize(MaxMessageBytes), grpc.StaticConnWindowSize(2 * MaxMessageBytes),
+		grpc.NumStreamWorkers(uint32(s.pool.Cores())),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	}
 }
 
 // register runs the registration if there is one.

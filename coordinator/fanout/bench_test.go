@@ -1,12 +1,11 @@
 package fanout_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"net"
 	"strconv"
 	"testing"
-
-	"google.golang.org/grpc"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -23,12 +22,11 @@ func loopback(b *testing.B, n int) []fanout.Member {
 		if err != nil {
 			b.Fatal(err)
 		}
-		g := grpc.NewServer()
-		worker.New(worker.Config{Cores: 1}).Register(g)
+		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
-		go func() { served <- g.Serve(l) }()
+		go func() { served <- worker.New(worker.Config{Cores: 1}).Run(ctx, worker.RunConfig{Listener: l}) }()
 		b.Cleanup(func() {
-			g.Stop()
+			cancel()
 			<-served
 		})
 		members = append(members, fanout.Member{ID: "w" + strconv.Itoa(i), Address: l.Addr().String(), Cores: 1})

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -25,6 +26,10 @@ func Dialer(options ...grpc.DialOption) Dial {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}),
+		// A peer that is gone without a word is noticed.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		// Windows of a fixed size spare the pings that measure the connection.
+		grpc.WithStaticStreamWindowSize(MaxMessageBytes), grpc.WithStaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
 	}, options...)
 	return func(_ context.Context, m Member) (pb.WorkerServiceClient, io.Closer, error) {

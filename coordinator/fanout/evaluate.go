@@ -235,7 +235,7 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 		list, ok := snapshots[shard]
 		return list, ok
 	}}
-	ctx, cancel := f.detached(ctx, f.cfg.Deadline)
+	ctx, cancel := f.detached(ctx, patienceFor(&f.cfg, 0, j.snapshotRows()).deadline)
 	f.running.Go(func() {
 		defer cancel()
 		defer x.session.warming.Store(false)

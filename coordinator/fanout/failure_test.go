@@ -469,3 +469,40 @@ func TestTimingsAreToldOnceAClassAndPlugin(t *testing.T) {
 		}
 	}
 }
+
+func TestRefreshTakesMembersOverWithoutAnEvaluate(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2})
+	if got := f.Workers(); len(got) != 0 {
+		t.Fatalf("before: got workers %v, want none yet", got)
+	}
+	if err := f.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := status(t, f, "w0").GetShards(), status(t, f, "w1").GetShards(); a+b != 8 {
+		t.Errorf("got %d and %d shards, want 8 together", a, b)
+	}
+	for shard, list := range f.ShardOwners() {
+		if len(list) != 2 {
+			t.Errorf("shard %d: got owners %v, want two", shard, list)
+		}
+	}
+}
+
+func TestWithoutAnythingToAskTheShardsAreBroughtUpToDate(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(3)
+	c.addNodes(t, 0, 50)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	if got, err := f.Evaluate(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Fatalf("got %v, %v; want nothing", got, err)
+	}
+	if got := f.Stats().Snapshots; got != 3 {
+		t.Fatalf("got %d snapshots, want 3", got)
+	}
+	c.wantSame(t, f, requests(t, 3, false, query(1, 100, false)))
+	if got := f.Stats().Snapshots; got != 3 {
+		t.Errorf("got %d snapshots, want no more than 3", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +23,16 @@ func (f *Fanout) SetMembers(members []Member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wanted, f.changed = slices.Clone(members), true
+}
+
+// Refresh takes over what SetMembers named without evaluating anything, so that
+// Workers and ShardOwners tell of them also where there is nothing to schedule. Like
+// Evaluate it belongs to the goroutine that writes the tables.
+func (f *Fanout) Refresh(ctx context.Context) error {
+	if _, _, err := f.plan(ctx); err != nil {
+		return fmt.Errorf("refresh workers: %w", err)
+	}
+	return nil
 }
 
 // plan says which shards are asked of whom, and which sessions keep copies of
