@@ -224,6 +224,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	log := klog.FromContext(ctx)
 	if a.failed != nil {
 		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
+		s.hopeless[a.pod.Obj.UID] = struct{}{}
 		s.queue.Error(a.pod, a.failed)
 	} else {
 		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)

@@ -71,6 +71,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		return
 	}
 	if s.queue.Has(p.UID) {
+		delete(s.hopeless, p.UID)
 		s.queue.Update(p)
 		return
 	}
@@ -87,6 +88,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 		return
 	}
 	s.queue.Delete(p.UID)
+	delete(s.hopeless, p.UID)
 	if old != nil {
 		for _, e := range queue.AssignedPodUpdated(old, p) {
 			s.queue.Move(e)
@@ -108,6 +110,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	}
 	delete(s.binding, p.UID)
 	delete(s.arrivals, p.UID)
+	delete(s.hopeless, p.UID)
 	delete(s.decisions, p.UID)
 	if s.queue.Has(p.UID) {
 		s.queue.Delete(p.UID)

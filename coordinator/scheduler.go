@@ -48,8 +48,11 @@ type SchedulerConfig struct {
 	// is how long one that fits nowhere rests at the most. 0: upstream's 1 s, 10 s and
 	// 5 minutes.
 	InitialBackoff, MaxBackoff, MaxUnschedulable time.Duration
-	// Now is the clock.
+	// Now is the clock; nil: the real one.
 	Now func() time.Time
+	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
+	// that how long it takes has no influence on what it decides. nil: Now.
+	QueueNow func() time.Time
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer
 }
@@ -79,6 +82,7 @@ type Scheduler struct {
 	binding   map[types.UID]*queue.Pod // assumed, the bind not yet reported
 	arrivals  map[types.UID]time.Time
 	decisions map[types.UID]*pb.Decision
+	hopeless  map[types.UID]struct{} // the last attempt ended in an error of the pod's own
 	classes   map[uint64]struct{}
 	tally     tally
 	err       error
@@ -107,6 +111,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.QueueNow == nil {
+		cfg.QueueNow = cfg.Now
+	}
 	if cfg.Profiles == nil {
 		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: compile.DefaultProfile(v1.DefaultSchedulerName)}
 	}
@@ -122,12 +129,13 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		binding:   map[types.UID]*queue.Pod{},
 		arrivals:  map[types.UID]time.Time{},
 		decisions: map[types.UID]*pb.Decision{},
+		hopeless:  map[types.UID]struct{}{},
 		classes:   map[uint64]struct{}{},
 		tally:     tally{submitToBound: newLatency()},
 	}
 	s.metrics = newMetrics(cfg.Registerer)
 	s.queue = queue.New(queue.Config{
-		Now: cfg.Now, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
+		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
 		Incoming: s.metrics.incoming,
 	})
 	s.bindings = newBindings(cfg.Binder, func(jobs []bindJob, errs []error) {
@@ -155,6 +163,10 @@ func (s *Scheduler) Load(objects *store.Objects, entries map[types.UID]*pb.Queue
 	}
 	for _, p := range objects.Pods {
 		s.podSet(p)
+	}
+	// Entries of pods that are gone or on a node by now.
+	for _, uid := range s.queue.Unclaimed() {
+		s.journal.put(uid, nil)
 	}
 }
 
@@ -226,9 +238,19 @@ func (s *Scheduler) rest() {
 	s.watchers = nil
 }
 
-// idle tells whether nothing is left to do until something changes.
+// idle tells whether nothing is left to do until something changes. A pod whose own
+// spec makes every attempt an error is tried again and again, but nothing comes of it.
 func (s *Scheduler) idle() bool {
-	return len(s.binding) == 0 && s.queue.Waiting() == 0 && s.inbox.empty()
+	if len(s.binding) > 0 || !s.inbox.empty() {
+		return false
+	}
+	hopeless := 0
+	for uid := range s.hopeless {
+		if p := s.queue.Get(uid); p != nil && p.Place() == queue.ErrorBackoff {
+			hopeless++
+		}
+	}
+	return s.queue.Waiting() == hopeless
 }
 
 func (s *Scheduler) untilWake() time.Duration {
@@ -236,7 +258,7 @@ func (s *Scheduler) untilWake() time.Duration {
 	if wake.IsZero() {
 		return time.Hour
 	}
-	return max(wake.Sub(s.cfg.Now()), 0)
+	return max(wake.Sub(s.cfg.QueueNow()), 0)
 }
 
 // Idle waits until no pod waits for a decision or a bind.

@@ -34,7 +34,7 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 	log := coordinator.NewDecisionLog(&out)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log}
+	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log, QueueNow: standstill()}
 	cfg.Fanout.Replicas = s.replicas
 	scheduler, err := coordinator.NewScheduler(cfg)
 	if err != nil {
