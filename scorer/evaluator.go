@@ -37,6 +37,7 @@ type Evaluator struct {
 	keep          []uint8
 	keys          [MaxKey][]int64
 	local, raw    []int64
+	zero          []int64 // never written
 	listScores    []int64
 	scored        []scoredColumn
 	expanded      expansion

@@ -1,18 +1,21 @@
 package scorer
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // grouping collects the feasible rows of one table by key.
 type grouping struct {
+	table  *Table
 	groups []groupRows
 	limit  int
-	last   int // the group of the row before
 	// overflowed tells that there were too many keys; then only extrema count.
 	overflowed bool
+	best       []Candidate // scratch
 }
 
 // groupRows is one group: its rows counted, the best of them in a heap whose root is the
@@ -20,39 +23,66 @@ type grouping struct {
 type groupRows struct {
 	key  [MaxKey]int64
 	rows int
-	heap []Candidate
+	heap []scoredRow
 	// floor is the score of the root of a full heap: what is below has no chance.
 	floor int64
+}
+
+// scoredRow is a candidate while the heap holds it; the tie rule's columns stay in the
+// table.
+type scoredRow struct {
+	score int64
+	row   uint32
 }
 
 // group puts the rows in e.rows, with their keys and local scores, into e.part.
 func (e *Evaluator) group(t *Table, c *Class, o Options) {
 	g := &e.groups
-	g.reset(o.Candidates)
+	g.reset(t, o.Candidates)
 	keyLen := c.keyLen
 	if o.Normalise {
 		e.addGroupScores(c, o.Extrema)
 		keyLen = 0
 	}
+	first, second := e.keyColumns(keyLen)
+	var key [MaxKey]int64
+	into := g.of(key)
 	for w, word := range e.rows {
-		for ; word != 0 && !g.overflowed; word &= word - 1 {
+		for ; word != 0; word &= word - 1 {
 			row := w*wordRows + bits.TrailingZeros64(word)
-			var key [MaxKey]int64
-			for i := range keyLen {
-				key[i] = e.keys[i][row]
-			}
-			if into := g.of(&key); into != nil {
-				into.rows++
-				if score := e.local[row]; score >= into.floor {
-					into.offer(t, uint32(row), score, g.limit)
+			if first[row] != key[0] || second[row] != key[1] {
+				key = [MaxKey]int64{first[row], second[row]}
+				if into = g.of(key); into == nil {
+					break
 				}
 			}
+			into.rows++
+			if score := e.local[row]; score >= into.floor {
+				into.offer(t, scoredRow{score, uint32(row)}, g.limit)
+			}
+		}
+		if into == nil {
+			break
 		}
 	}
 	for i := range c.keyLen {
 		e.part.Extrema[i] = g.extremum(i, e.keys[i], e.rows, keyLen)
 	}
 	g.addTo(&e.part, keyLen)
+	g.table = nil
+}
+
+// keyColumns are the columns of the key; those that it does not have are zero.
+func (e *Evaluator) keyColumns(keyLen int) (first, second []int64) {
+	e.zero = lengthened(e.zero, len(e.local))
+	first, second = e.zero, e.zero
+	if keyLen > 0 {
+		first = e.keys[0]
+	}
+	if keyLen > 1 {
+		second = e.keys[1]
+	}
+	return first[:len(e.local)], second[:len(e.local)]
 }
 
 // addGroupScores makes the local scores whole.
@@ -71,7 +101,9 @@ func (g *grouping) extremum(i int, column []int64, rows bitmap, keyLen int) int6
 	top := int64(0)
 	if keyLen > i && !g.overflowed {
 		for k := range g.groups {
-			top = max(top, g.groups[k].key[i])
+			if g.groups[k].rows > 0 {
+				top = max(top, g.groups[k].key[i])
+			}
 		}
 		return top
 	}
@@ -81,41 +113,30 @@ func (g *grouping) extremum(i int, column []int64, rows bitmap, keyLen int) int6
 	return top
 }
 
-func (g *grouping) reset(limit int) {
-	g.groups, g.limit, g.last, g.overflowed = g.groups[:0], max(limit, 0), 0, false
+func (g *grouping) reset(t *Table, limit int) {
+	g.table, g.groups, g.limit, g.overflowed = t, g.groups[:0], max(limit, 0), false
 }
 
-// of finds or opens the group of a key; nil after an overflow.
-func (g *grouping) of(key *[MaxKey]int64) *groupRows {
-	if g.overflowed {
-		return nil
-	}
-	if g.last < len(g.groups) && g.groups[g.last].key == *key {
-		return &g.groups[g.last]
-	}
+// of finds or opens the group of a key; nil after an overflow. The group of the zero key
+// is there from the start and may stay without rows.
+func (g *grouping) of(key [MaxKey]int64) *groupRows {
 	for i := range g.groups {
-		if g.groups[i].key == *key {
-			g.last = i
+		if g.groups[i].key == key {
 			return &g.groups[i]
 		}
 	}
-	if len(g.groups) == MaxGroups {
+	if len(g.groups) > MaxGroups || len(g.groups) == MaxGroups && g.groups[0].rows > 0 {
 		g.overflowed = true
 		return nil
 	}
-	return g.open(key)
-}
-
-// open begins a group, with the memory of one that was there before.
-func (g *grouping) open(key *[MaxKey]int64) *groupRows {
-	g.last = len(g.groups)
-	if g.last < cap(g.groups) {
-		g.groups = g.groups[:g.last+1]
+	n := len(g.groups)
+	if n < cap(g.groups) {
+		g.groups = g.groups[:n+1]
 	} else {
 		g.groups = append(g.groups, groupRows{})
 	}
-	into := &g.groups[g.last]
-	*into = groupRows{key: *key, heap: into.heap[:0], floor: math.MinInt64}
+	into := &g.groups[n]
+	*into = groupRows{key: key, heap: into.heap[:0], floor: math.MinInt64}
 	return into
 }
 
@@ -127,50 +148,54 @@ func (g *grouping) addTo(r *Result, keyLen int) {
 	}
 	for i := range g.groups {
 		x := &g.groups[i]
-		slices.SortFunc(x.heap, func(a, b Candidate) int { return compareCandidates(&a, &b) })
-		r.addGroup(x.key[:keyLen], x.rows, x.heap)
+		if x.rows == 0 {
+			continue
+		}
+		slices.SortFunc(x.heap, g.table.compareRows)
+		g.best = g.best[:0]
+		for _, s := range x.heap {
+			g.best = append(g.best, g.table.Candidate(s.row, s.score))
+		}
+		r.addGroup(x.key[:keyLen], x.rows, g.best)
 	}
 }
 
+// compareRows is compareCandidates for rows of one table.
+func (t *Table) compareRows(a, b scoredRow) int {
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	if x, y := t.lastDecision[a.row], t.lastDecision[b.row]; x != y {
+		return cmp.Compare(x, y)
+	}
+	if x, y := t.hashes[a.row], t.hashes[b.row]; x != y {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(t.names[a.row], t.names[b.row])
+}
+
 // offer keeps a row if it is among the best.
-func (x *groupRows) offer(t *Table, row uint32, score int64, limit int) {
+func (x *groupRows) offer(t *Table, s scoredRow, limit int) {
 	switch {
 	case limit == 0:
 		return
 	case len(x.heap) < limit:
-		x.heap = append(x.heap, t.Candidate(row, score))
-		x.up(len(x.heap) - 1)
-	case x.beatsRoot(t, row, score):
-		x.heap[0] = t.Candidate(row, score)
-		x.down()
+		x.heap = append(x.heap, s)
+		x.up(t, len(x.heap)-1)
+	case t.compareRows(s, x.heap[0]) < 0:
+		x.heap[0] = s
+		x.down(t)
 	}
 	if len(x.heap) == limit {
-		x.floor = x.heap[0].Score
+		x.floor = x.heap[0].score
 	}
-}
-
-// beatsRoot compares a row with the worst that is kept, column by column, for nearly all
-// rows fail at the first ones.
-func (x *groupRows) beatsRoot(t *Table, row uint32, score int64) bool {
-	root := &x.heap[0]
-	if score != root.Score {
-		return score > root.Score
-	}
-	if d := t.lastDecision[row]; d != root.LastDecision {
-		return d < root.LastDecision
-	}
-	if h := t.hashes[row]; h != root.NameHash {
-		return h < root.NameHash
-	}
-	c := t.Candidate(row, score)
-	return compareCandidates(&c, root) < 0
 }
 
 // up moves the last element of the heap to its place.
-func (x *groupRows) up(i int) {
+func (x *groupRows) up(t *Table, i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if compareCandidates(&x.heap[i], &x.heap[parent]) < 0 {
+		if t.compareRows(x.heap[i], x.heap[parent]) < 0 {
 			return
 		}
 		x.heap[i], x.heap[parent] = x.heap[parent], x.heap[i]
@@ -179,16 +204,16 @@ func (x *groupRows) up(i int) {
 }
 
 // down moves the root of the heap to its place.
-func (x *groupRows) down() {
+func (x *groupRows) down(t *Table) {
 	for i := 0; ; {
 		child := 2*i + 1
 		if child >= len(x.heap) {
 			return
 		}
-		if r := child + 1; r < len(x.heap) && compareCandidates(&x.heap[r], &x.heap[child]) > 0 {
+		if r := child + 1; r < len(x.heap) && t.compareRows(x.heap[r], x.heap[child]) > 0 {
 			child = r
 		}
-		if compareCandidates(&x.heap[i], &x.heap[child]) > 0 {
+		if t.compareRows(x.heap[i], x.heap[child]) > 0 {
 			return
 		}
 		x.heap[i], x.heap[child] = x.heap[child], x.heap[i]
