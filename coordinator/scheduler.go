@@ -88,6 +88,8 @@ type Scheduler struct {
 	err       error
 	stop      context.CancelFunc
 	watchers  []chan<- struct{} // told when the loop is idle
+	// newMembers says that SetMembers was called.
+	newMembers bool
 }
 
 // tally is what the summary counts.
@@ -153,7 +155,22 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 }
 
 // SetMembers names the live workers.
-func (s *Scheduler) SetMembers(members []fanout.Member) { s.fanout.SetMembers(members) }
+func (s *Scheduler) SetMembers(members []fanout.Member) {
+	s.fanout.SetMembers(members)
+	s.inbox.put(func() { s.newMembers = true })
+}
+
+// takeMembers makes the workers known that SetMembers named, also where there is no pod
+// to decide.
+func (s *Scheduler) takeMembers(ctx context.Context) {
+	if !s.newMembers {
+		return
+	}
+	s.newMembers = false
+	if err := s.fanout.Refresh(ctx); err != nil {
+		s.fail(err)
+	}
+}
 
 // Load puts objects and journal entries in before Run.
 func (s *Scheduler) Load(objects *store.Objects, entries map[types.UID]*pb.QueueEntry) {
@@ -200,6 +217,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		s.inbox.drain()
+		s.takeMembers(ctx)
 		s.queue.Flush()
 		if s.err != nil {
 			return s.err
