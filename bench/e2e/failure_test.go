@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// While 5,000 pods arrive, each kind of process is killed in turn and comes back.
+func TestNoPodIsLostOrBoundTwiceWhenProcessesAreKilled(t *testing.T) {
+	t.Logf("seed %d", *seed)
+	r := newRig(t)
+	workers := r.start(2, 3)
+	leader, term := r.leader(0)
+	r.applyNodes(nodes(300))
+	const all = 5000
+	l := r.arrive(pods("pod", all, rand.New(rand.NewPCG(*seed, 0))), 350)
+
+	l.until(700)
+	l.bindsGoOn(1)
+	r.log("kill -9 %s", workers[0].Name)
+	workers[0].Kill()
+	l.bindsGoOn(100)
+
+	l.until(1400)
+	l.bindsGoOn(1)
+	r.log("kill -9 %s, which leads in term %d", leader.Name, term)
+	leader.Kill()
+	second, term := r.leader(term)
+	r.log("%s leads in term %d", second.Name, term)
+	l.bindsGoOn(100)
+
+	l.until(2200)
+	r.startWorker(workers[0].Name)
+	r.untilWorkers(3)
+	r.log("%s is back", workers[0].Name)
+
+	l.until(2600)
+	l.bindsGoOn(1)
+	r.etcd.kill()
+	r.etcd.restart()
+	l.bindsGoOn(100)
+
+	l.until(3300)
+	r.startCoordinator(leader.Name)
+	r.log("%s is back", leader.Name)
+
+	l.until(3900)
+	l.bindsGoOn(1)
+	leader, term = r.leader(0)
+	r.etcd.kill()
+	if line, err := leader.LineWith(r.ctx, "Leader lease ended"); err != nil {
+		t.Fatal(err)
+	} else {
+		r.log("%s, without etcd: %s", leader.Name, line)
+	}
+	r.etcd.restart()
+	leader, term = r.leader(term)
+	r.log("%s leads in term %d", leader.Name, term)
+	l.bindsGoOn(100)
+
+	l.until(all)
+	r.settle()
+	r.judge()
+	r.log("%d attempts of clients had to be repeated", r.client.Retries())
+}
