@@ -70,8 +70,8 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.StaticStreamWindowSize(MaxMessageBytes), grpc.StaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.NumStreamWorkers(uint32(s.pool.Cores())),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 	}
 }
 

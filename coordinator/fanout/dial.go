@@ -26,8 +26,9 @@ func Dialer(options ...grpc.DialOption) Dial {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}),
-		// A peer that is gone without a word is noticed.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		// A peer that is gone without a word is noticed; a slow one is the deadline's
+		// business.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
 		// Windows of a fixed size spare the pings that measure the connection.
 		grpc.WithStaticStreamWindowSize(MaxMessageBytes), grpc.WithStaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),

@@ -1,0 +1,164 @@
+package fanout_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// outcome is what an Evaluate returned.
+type outcome struct {
+	results []*scorer.Result
+	err     error
+}
+
+// start evaluates on a goroutine of its own.
+func start(ctx context.Context, f *fanout.Fanout, reqs []fanout.Request) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		results, err := f.Evaluate(ctx, reqs)
+		done <- outcome{results, err}
+	}()
+	return done
+}
+
+// hold makes a worker keep the requests with classes until the caller releases
+// them, or gives up on them. arrived gets one element a request.
+func hold(p *proxy) (arrived <-chan struct{}, release func()) {
+	in, out := make(chan struct{}, 64), make(chan struct{})
+	p.script(func(ctx context.Context, req *pb.EvaluateRequest) error {
+		if len(req.GetClasses()) == 0 {
+			return nil
+		}
+		in <- struct{}{}
+		select {
+		case <-out:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, nil)
+	return in, func() { close(out) }
+}
+
+func TestASlowWorkerIsHedgedAndItsLateAnswerIsHarmless(t *testing.T) {
+	fleet := newFleet(t, 3, worker.Config{})
+	c := newCluster(24)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 3, fanout.Config{Replicas: 2, Clock: clock, HedgeAfter: time.Second})
+	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
+	owned(t, c, f, 3, reqs)
+
+	slow := fleet.proxies["w2"]
+	released := make(chan struct{})
+	in := make(chan struct{}, 64)
+	slow.script(func(_ context.Context, req *pb.EvaluateRequest) error {
+		if len(req.GetClasses()) > 0 {
+			in <- struct{}{}
+			<-released // it does not even notice that it is no longer wanted
+		}
+		return nil
+	}, nil)
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 5 {
+		c.churn(t, rng, 20)
+		done := start(t.Context(), f, reqs[:1])
+		for got := (outcome{}); got.results == nil && got.err == nil; {
+			select {
+			case <-in:
+				clock.Step(time.Minute) // the hedge is due, the deadline is not
+			case got = <-done:
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				c.wantResults(t, got.results, reqs[:1])
+			}
+		}
+		c.churn(t, rng, 20) // while late requests are under way
+	}
+	if got := f.Stats(); got.Hedges < 3 || got.LocalShards != 0 {
+		t.Errorf("got %+v, want three hedges or more, and nothing evaluated here", got)
+	}
+	if got := status(t, f, "w2").GetFailures(); got != 0 {
+		t.Errorf("got %d failures of the slow worker, want none", got)
+	}
+	for _, list := range f.ShardOwners() {
+		if len(list) != 2 {
+			t.Fatalf("got owners %v, want two each", f.ShardOwners())
+		}
+	}
+	close(released)
+	slow.script(nil, nil)
+	c.wantSame(t, f, reqs)
+}
+
+func TestAWorkerPastTheDeadlineIsAnsweredForAndComesBack(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: time.Second})
+	reqs := requests(t, 5, true, query(1, 100, false))
+	owned(t, c, f, 1, reqs)
+	shards := uint64(status(t, f, "w0").GetShards())
+
+	arrived, release := hold(fleet.proxies["w0"])
+	done := start(t.Context(), f, reqs)
+	<-arrived
+	clock.Step(time.Minute)
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	c.wantResults(t, got.results, reqs)
+	if got := f.Stats().LocalShards; got != shards {
+		t.Errorf("got %d shards evaluated here, want the late worker's %d", got, shards)
+	}
+	c.wantSame(t, f, reqs) // it is not asked now: no step of the clock is needed
+	if got := f.Stats().LocalShards; got != 2*shards {
+		t.Errorf("got %d shards evaluated here, want twice the late worker's %d", got, shards)
+	}
+	for _, list := range f.ShardOwners() {
+		if len(list) != 1 {
+			t.Fatalf("got owners %v, want each shard to have kept its one", f.ShardOwners())
+		}
+	}
+	release()
+	before := status(t, f, "w0").GetRequests()
+	clock.Step(time.Second)
+	for status(t, f, "w0").GetRequests() == before {
+		c.wantSame(t, f, reqs) // one of these probes it, a later one asks it
+	}
+}
+
+func TestTheContextEndsAnEvaluate(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	arrived, release := hold(fleet.proxies["w0"])
+	ctx, cancel := context.WithCancel(t.Context())
+	done := start(ctx, f, reqs)
+	<-arrived
+	cancel()
+	if got := <-done; !errors.Is(got.err, context.Canceled) {
+		t.Fatalf("got %v, want the context's error", got.err)
+	}
+	c.churn(t, rand.New(rand.NewPCG(1, 1)), 20) // nobody reads the tables any more
+	release()
+	c.wantSame(t, f, reqs)
+	if got := status(t, f, "w0").GetFailures(); got != 0 {
+		t.Errorf("got %d failures, want none: the worker was not to blame", got)
+	}
+}
