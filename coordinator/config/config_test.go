@@ -1,0 +1,226 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+)
+
+// TestScripts reads the configurations of testdata. A command prints what a file comes
+// to, or its errors:
+//
+//	load [points=(filter,score)]  each profile's plugins at these points, with weights at score;
+//	                              an asterisk stands before what is not evaluated
+//	arguments                     what the tables are given
+//	notices                       NotEvaluated and NoEffect
+//	sample FILE                   all of these for a file of testdata, at all points
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if filepath.Ext(path) != "" {
+			return
+		}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			c, err := parse("config.yaml", []byte(d.Input+"\n"))
+			if d.Cmd == "sample" {
+				c, err = Load(filepath.Join("testdata", d.CmdArgs[0].Key))
+			}
+			if err != nil {
+				return err.Error()
+			}
+			if _, err := c.Profiles(); err != nil {
+				t.Fatalf("%s: profiles: want no error after a load without one, got %v", d.Pos, err)
+			}
+			var b strings.Builder
+			switch d.Cmd {
+			case "load":
+				wanted := []string{filter.field(), score.field()}
+				d.MaybeScanArgs(t, "points", &wanted)
+				printPoints(&b, c, wanted)
+			case "arguments":
+				printArguments(&b, c)
+			case "notices":
+				printNotices(&b, c)
+			case "sample":
+				printPoints(&b, c, allPoints())
+				printArguments(&b, c)
+				printNotices(&b, c)
+			default:
+				t.Fatalf("%s: no command %q", d.Pos, d.Cmd)
+			}
+			return b.String()
+		})
+	})
+}
+
+func allPoints() []string {
+	var all []string
+	for p := range numPoints {
+		all = append(all, p.field())
+	}
+	return all
+}
+
+func printNotices(b *strings.Builder, c *Config) {
+	fmt.Fprintf(b, "not evaluated: %s\n", strings.Join(c.NotEvaluated(), " "))
+	for _, n := range c.NoEffect() {
+		fmt.Fprintf(b, "no effect: %s\n", n)
+	}
+}
+
+func printPoints(b *strings.Builder, c *Config, wanted []string) {
+	for _, p := range c.profiles {
+		fmt.Fprintf(b, "%s\n", p.name)
+		for at := range numPoints {
+			if !slices.Contains(wanted, at.field()) {
+				continue
+			}
+			fmt.Fprintf(b, "  %s:", at.field())
+			for _, name := range p.lists[at] {
+				known, _ := find(name)
+				star := ""
+				if !known.evaluated() {
+					star = "*"
+				}
+				fmt.Fprintf(b, " %s%s", star, name)
+				for _, s := range p.table.Scores {
+					if at == score && s.Plugin == known.table {
+						fmt.Fprintf(b, "=%d", s.Weight)
+					}
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(b, "backoff: %s to %s\n", c.PodInitialBackoff, c.PodMaxBackoff)
+}
+
+func printArguments(b *strings.Builder, c *Config) {
+	for _, p := range c.profiles {
+		fit := p.table.Fit
+		fmt.Fprintf(b, "%s\n  fit: %s %v", p.name, fit.ScoringStrategy.Type, fit.ScoringStrategy.Resources)
+		if r := fit.ScoringStrategy.RequestedToCapacityRatio; r != nil {
+			fmt.Fprintf(b, " shape %v", r.Shape)
+		}
+		fmt.Fprintf(b, " ignored %v groups %v\n  balanced: %v\n", fit.IgnoredResources, fit.IgnoredResourceGroups, p.table.Balanced.Resources)
+		if a := p.table.NodeAffinity.AddedAffinity; a != nil {
+			fmt.Fprintf(b, "  added: %v\n", a)
+		}
+	}
+}
+
+// TestDefaultIsTheEmptyFile holds the default to a file that says nothing, and the
+// default's table part to the one that the compiler has for itself.
+func TestDefaultIsTheEmptyFile(t *testing.T) {
+	empty, err := parse("config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	same := cmp.AllowUnexported(Config{}, profile{})
+	if diff := cmp.Diff(empty, c, same); diff != "" {
+		t.Errorf("empty file -, default +\n%s", diff)
+	}
+	if got := c.PodInitialBackoff; got != time.Second {
+		t.Errorf("initial backoff: want 1s, got %s", got)
+	}
+	if got := c.PodMaxBackoff; got != 10*time.Second {
+		t.Errorf("max backoff: want 10s, got %s", got)
+	}
+	want := compile.DefaultConfig("default-scheduler")
+	got := c.profiles[0].table
+	if diff := cmp.Diff(want.Filters, got.Filters); diff != "" {
+		t.Errorf("filters: want -, got +\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Scores, got.Scores); diff != "" {
+		t.Errorf("scores: want -, got +\n%s", diff)
+	}
+	wantNames := []string{"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+		"InterPodAffinity", "DynamicResources", "DefaultPreemption", "NodeDeclaredFeatures"}
+	if diff := cmp.Diff(wantNames, c.NotEvaluated()); diff != "" {
+		t.Errorf("not evaluated: want -, got +\n%s", diff)
+	}
+	if got := c.NoEffect(); len(got) != 0 {
+		t.Errorf("no effect: want nothing, got %q", got)
+	}
+}
+
+func TestProfilesAreByName(t *testing.T) {
+	c, err := Load("testdata/packing.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"default-scheduler", "packing"} {
+		if got[name] == nil || got[name].Name() != name {
+			t.Errorf("profile %q: want one of that name, got %v", name, got[name])
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("profiles: want 2, got %d", len(got))
+	}
+}
+
+func TestLoadOfWhatIsNotThere(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"))
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error: want one of a missing file, got %v", err)
+	}
+	if _, err := Load(t.TempDir()); err == nil {
+		t.Error("a folder: want an error, got none")
+	}
+}
+
+func TestAnErrorNamesItsFileAndLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sched.yaml")
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 0\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(file)
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error: want an *Error, got %v", err)
+	}
+	want := Error{File: file, Line: 3, Field: "parallelism", Problem: "Invalid value: 0: should be an integer value greater than zero"}
+	if *e != want {
+		t.Errorf("error:\nwant %+v\ngot  %+v", want, *e)
+	}
+}
+
+func TestTooLargeAFileIsRefused(t *testing.T) {
+	_, err := parse("big.yaml", []byte(strings.Repeat("#\n", maxBytes)))
+	if want := "big.yaml: larger than 4 MiB"; err == nil || err.Error() != want {
+		t.Errorf("error: want %q, got %v", want, err)
+	}
+}
+
+// TestEveryPluginWithArgumentsIsKnown keeps the two lists together.
+func TestEveryPluginWithArgumentsIsKnown(t *testing.T) {
+	with := 0
+	for _, p := range inTree() {
+		k, ok := argsOf(p.name)
+		if !ok {
+			continue
+		}
+		with++
+		if got, want := fmt.Sprintf("%T", k.empty()), "*v1."+p.name+"Args"; got != want {
+			t.Errorf("arguments of %s: want %s, got %s", p.name, want, got)
+		}
+	}
+	if with != 8 {
+		t.Errorf("plugins with arguments: want 8, got %d", with)
+	}
+}

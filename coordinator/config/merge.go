@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+)
+
+// mergePlugins lays a profile's sets over the defaults. Only the multi-point has any.
+func mergePlugins(custom *configv1.Plugins) *configv1.Plugins {
+	merged := &configv1.Plugins{MultiPoint: defaultSet()}
+	if custom == nil {
+		return merged
+	}
+	merged.MultiPoint = mergeSet(merged.MultiPoint.Enabled, custom.MultiPoint)
+	for p := range numPoints {
+		*p.of(merged) = mergeSet(nil, *p.of(custom))
+	}
+	return merged
+}
+
+// mergeSet is what is left of the defaults, each replaced in place by the custom entry of
+// its name (the last, if there are several), and then the other custom entries.
+func mergeSet(defaults []configv1.Plugin, custom configv1.PluginSet) configv1.PluginSet {
+	var merged configv1.PluginSet
+	for _, d := range custom.Disabled {
+		merged.Disabled = append(merged.Disabled, configv1.Plugin{Name: d.Name})
+	}
+	rest := slices.Clone(custom.Enabled)
+	for _, d := range defaults {
+		if holds(custom.Disabled, d.Name) || holds(custom.Disabled, "*") {
+			continue
+		}
+		for i := len(rest) - 1; i >= 0; i-- {
+			if rest[i].Name == d.Name {
+				d = rest[i]
+				rest = slices.Delete(rest, i, i+1)
+				break
+			}
+		}
+		merged.Enabled = append(merged.Enabled, d)
+	}
+	merged.Enabled = append(merged.Enabled, rest...)
+	return merged
+}
+
+func holds(list []configv1.Plugin, name string) bool {
+	return slices.ContainsFunc(list, func(p configv1.Plugin) bool { return p.Name == name })
+}
+
+// fault is a plugin that can not be where it is listed.
+type fault struct {
+	set    string // its name in the file
+	plugin string
+	text   string
+}
+
+// ownSet is the plugins of a point's own set, each of which must exist and implement
+// the point, and stand there once.
+func ownSet(p point, set configv1.PluginSet) ([]string, *fault) {
+	var list []string
+	for _, e := range set.Enabled {
+		known, ok := find(e.Name)
+		switch {
+		case !ok:
+			return nil, &fault{p.field(), e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
+		case !known.points.has(p):
+			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.kind())}
+		case slices.Contains(list, e.Name):
+			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.kind())}
+		}
+		list = append(list, e.Name)
+	}
+	return list, nil
+}
+
+// expand adds the multi-point's plugins to a point's own.
+func expand(p point, own []string, set, multi configv1.PluginSet) ([]string, *fault) {
+	if holds(set.Disabled, "*") {
+		return own, nil
+	}
+	var override, inherited []string
+	for _, e := range multi.Enabled {
+		known, ok := find(e.Name)
+		switch {
+		case !ok:
+			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
+		case !known.points.has(p) || holds(set.Disabled, e.Name):
+		case slices.Contains(own, e.Name):
+			override = append(override, e.Name)
+		case slices.Contains(inherited, e.Name):
+			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.kind())}
+		default:
+			inherited = append(inherited, e.Name)
+		}
+	}
+	var list, rest []string
+	for _, name := range own {
+		if slices.Contains(override, name) {
+			list = append(list, name)
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	return slices.Concat(list, inherited, rest), nil
+}
+
+// lists are the plugins that run, by point, in order.
+type lists [numPoints][]string
+
+// expandAll gives every point its plugins: first each set by itself, then the
+// multi-point's share.
+func expandAll(s *configv1.Plugins) (*lists, *fault) {
+	var out lists
+	var bad *fault
+	for p := range numPoints {
+		if out[p], bad = ownSet(p, *p.of(s)); bad != nil {
+			return nil, bad
+		}
+	}
+	for p := range numPoints {
+		if out[p], bad = expand(p, out[p], *p.of(s), s.MultiPoint); bad != nil {
+			return nil, bad
+		}
+	}
+	return &out, nil
+}
+
+// weights are those of plugins that score, 1 where none is given. A point's own set
+// goes before the multi-point.
+func weights(s *configv1.Plugins) map[string]int64 {
+	out := map[string]int64{}
+	for _, e := range slices.Concat(s.Score.Enabled, s.MultiPoint.Enabled) {
+		if _, ok := out[e.Name]; ok {
+			continue
+		}
+		out[e.Name] = 1
+		if e.Weight != nil && *e.Weight != 0 {
+			out[e.Name] = int64(*e.Weight)
+		}
+	}
+	return out
+}

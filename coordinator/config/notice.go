@@ -1,0 +1,124 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+)
+
+// notEvaluated are the plugins that some point of some profile runs in upstream and that this
+// version does not evaluate, in the default list's order; then the extenders.
+func notEvaluated(profiles []profile, extenders []configv1.Extender) []string {
+	var names []string
+	for _, known := range inTree() {
+		if !known.evaluated() && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(known.name) }) {
+			names = append(names, known.name)
+		}
+	}
+	for _, e := range extenders {
+		names = append(names, "extender "+clip(e.URLPrefix))
+	}
+	return names
+}
+
+// run tells whether any point runs a plugin.
+func (l *lists) run(name string) bool {
+	return slices.ContainsFunc(l[:], func(list []string) bool { return slices.Contains(list, name) })
+}
+
+// noEffect are the fields of a file that are set and change nothing.
+func noEffect(doc *document, profiles []profile, written []configv1.KubeSchedulerProfile) []string {
+	var notes []string
+	for _, f := range [][2]string{
+		{"parallelism", "workers use the cores that they are given"},
+		{"leaderElection", "the leader's lease is set by flags"},
+		{"clientConnection", "connections are set by flags"},
+		{"enableProfiling", "profiling is set by a flag"},
+		{"enableContentionProfiling", "profiling is set by a flag"},
+		{"percentageOfNodesToScore", "every node is scored"},
+		{"delayCacheUntilActive", "a follower keeps nothing"},
+	} {
+		if doc.sets(f[0]) {
+			notes = append(notes, f[0]+": "+f[1])
+		}
+	}
+	for i := range written {
+		path := fmt.Sprintf("profiles[%d]", i)
+		if written[i].PercentageOfNodesToScore != nil {
+			notes = append(notes, path+".percentageOfNodesToScore: every node is scored")
+		}
+		if written[i].Plugins != nil {
+			notes = append(notes, unknownDisabled(path+".plugins", written[i].Plugins)...)
+		}
+		notes = append(notes, halves(path+".plugins", profiles[i].lists)...)
+		notes = append(notes, idleArguments(path+".pluginConfig", profiles[i].lists, written[i].PluginConfig)...)
+	}
+	return notes
+}
+
+// unknownDisabled are names that are disabled and belong to no plugin: a slip, most likely.
+func unknownDisabled(path string, s *configv1.Plugins) []string {
+	var notes []string
+	set := func(name string, list []configv1.Plugin) {
+		for i, d := range list {
+			if _, ok := find(d.Name); !ok && d.Name != "*" {
+				notes = append(notes, fmt.Sprintf("%s.%s.disabled[%d]: no plugin %q", path, name, i, clip(d.Name)))
+			}
+		}
+	}
+	set("multiPoint", s.MultiPoint.Disabled)
+	for p := range numPoints {
+		set(p.field(), p.of(s).Disabled)
+	}
+	return notes
+}
+
+// halves are the places where upstream would run one half of a plugin, and it would
+// matter: a filter or score without its preparation (which fails every pod there), or
+// NodeAffinity's, which narrows by itself. Here the two come together.
+func halves(path string, l *lists) []string {
+	var notes []string
+	for _, pair := range [][2]point{{preFilter, filter}, {preScore, score}} {
+		before, main := pair[0], pair[1]
+		for _, known := range inTree() {
+			if !known.evaluated() || !known.points.has(before) || !known.points.has(main) {
+				continue
+			}
+			at := fmt.Sprintf("%s.%s: %s", path, before.field(), known.name)
+			prepared, runs := slices.Contains(l[before], known.name), slices.Contains(l[main], known.name)
+			switch {
+			case runs && !prepared:
+				notes = append(notes, fmt.Sprintf("%s is prepared all the same, for it is at %s", at, main.field()))
+			case prepared && !runs && known.name == "NodeAffinity":
+				notes = append(notes, fmt.Sprintf("%s narrows nothing, for it is not at %s", at, main.field()))
+			}
+		}
+	}
+	if !slices.Contains(l[preEnqueue], "SchedulingGates") {
+		notes = append(notes, path+".preEnqueue: SchedulingGates is always on")
+	}
+	return notes
+}
+
+// idleArguments are arguments that nothing reads.
+func idleArguments(path string, l *lists, list []configv1.PluginConfig) []string {
+	var notes []string
+	for i, c := range list {
+		_, known := find(c.Name)
+		_, takes := argsOf(c.Name)
+		reason := ""
+		switch {
+		case !known:
+			reason = fmt.Sprintf("no plugin %q", clip(c.Name))
+		case !takes:
+			reason = c.Name + " takes no arguments"
+		case !l.run(c.Name):
+			reason = c.Name + " is not in use"
+		default:
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("%s[%d]: %s", path, i, reason))
+	}
+	return notes
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Error is one thing that is wrong with a file.
+type Error struct {
+	File string
+	Line int // 1 is the first; 0: not known
+	// Field is a path such as profiles[0].plugins.score; empty: the file as a whole, or
+	// Problem names it.
+	Field   string
+	Problem string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	b.WriteString(": ")
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Problem)
+	return b.String()
+}
+
+// problems gathers what is wrong with a document.
+type problems struct {
+	doc  *document
+	list []error
+}
+
+// at notes a problem with a field.
+func (p *problems) at(path, problem string) {
+	p.list = append(p.list, &Error{File: p.doc.file, Line: p.doc.line(path), Field: clip(path), Problem: clip(problem)})
+}
+
+// named notes a problem whose text names the field at path.
+func (p *problems) named(path, problem string) {
+	p.list = append(p.list, &Error{File: p.doc.file, Line: p.doc.line(path), Problem: clip(problem)})
+}
+
+// fields notes what validation found.
+func (p *problems) fields(list field.ErrorList) {
+	for _, e := range list {
+		p.at(e.Field, e.ErrorBody())
+	}
+}
+
+// maxErrors is how many problems are told at once.
+const maxErrors = 50
+
+// err is all of them, or nil.
+func (p *problems) err() error {
+	list := p.list
+	if more := len(list) - maxErrors; more > 0 {
+		list = append(list[:maxErrors:maxErrors], &Error{File: p.doc.file, Problem: fmt.Sprintf("and %d more", more)})
+	}
+	return errors.Join(list...)
+}
+
+// fieldErrors takes apart what a library returned as one error. What is no field
+// error is put down to the field at path.
+func fieldErrors(path *field.Path, err error) field.ErrorList {
+	var list field.ErrorList
+	for _, e := range flatten(err) {
+		var f *field.Error
+		if !errors.As(e, &f) {
+			f = field.InternalError(path, e)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	return utilerrors.Flatten(utilerrors.NewAggregate([]error{err})).Errors()
+}
