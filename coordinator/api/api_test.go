@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing waits that long when all is well.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // rig is a server on a store on an etcd of its own, and a client of it.
 type rig struct {

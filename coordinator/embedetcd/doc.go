@@ -6,8 +6,9 @@
 // directory. It listens on loopback only, for it has neither TLS nor users.
 //
 //	data directory/
-//	  member/wal     raft log, fsynced before a write is acknowledged
-//	  member/snap    snapshots and the bbolt file that holds the keys
+//	  lock                held by the process that runs the member
+//	  etcd/member/wal     raft log, fsynced before a write is acknowledged
+//	  etcd/member/snap    snapshots and the bbolt file that holds the keys
 //
 // The settings that differ from etcd's own defaults follow from how shardsched
 // writes: many transactions of up to a hundred pods each. The raft log in memory is

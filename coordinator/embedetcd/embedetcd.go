@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -29,6 +31,8 @@ const (
 	portAttempts    = 8
 	compactionUnit  = "periodic"
 	memberName      = "shardsched"
+	memberDir       = "etcd"
+	lockFile        = "lock"
 	loopback        = "127.0.0.1"
 	freePort        = "0"
 	clientDialLimit = 10 * time.Second
@@ -56,6 +60,7 @@ type Server struct {
 	endpoint string
 	logger   serverLog
 	closing  sync.Once
+	lock     *fileutil.LockedFile // of the data directory; nil until it has started
 }
 
 // Start runs a member and returns when it answers requests, or when ctx ends.
@@ -74,6 +79,32 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
+	lock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startAnywhere(ctx, cfg, host, port, logger)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s.lock = lock
+	return s, nil
+}
+
+// lockDir keeps a second process out, which etcd itself would make wait without a word.
+func lockDir(dir string) (*fileutil.LockedFile, error) {
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_WRONLY, fileutil.PrivateFileMode)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("embedded etcd: data directory %s is in use by another process", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd: lock data directory %s: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// startAnywhere starts on the given port, or on one that is free.
+func startAnywhere(ctx context.Context, cfg Config, host, port string, logger serverLog) (*Server, error) {
 	if port != freePort {
 		return start(ctx, cfg, net.JoinHostPort(host, port), logger)
 	}
@@ -134,13 +165,22 @@ func (s *Server) Close() {
 		// etcd reports each listener that it closes itself as an error.
 		s.logger.level.SetLevel(zapcore.PanicLevel)
 		s.etcd.Close()
+		if s.lock != nil {
+			s.unlock()
+		}
 	})
+}
+
+func (s *Server) unlock() {
+	if err := s.lock.Close(); err != nil {
+		s.logger.Warn("unlock the data directory", zap.Error(err))
+	}
 }
 
 func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
 	e := embed.NewConfig()
 	e.Name = memberName
-	e.Dir = c.DataDir
+	e.Dir = filepath.Join(c.DataDir, memberDir)
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
 	client := []url.URL{{Scheme: "http", Host: address}}
 	e.ListenClientUrls, e.AdvertiseClientUrls = client, client

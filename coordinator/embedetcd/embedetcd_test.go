@@ -94,3 +94,18 @@ func TestAPortThatIsTakenIsAnError(t *testing.T) {
 		t.Errorf("got %q, want it to name the address already in use", err)
 	}
 }
+
+func TestADataDirectoryHasOneUser(t *testing.T) {
+	dir := t.TempDir()
+	a := start(t, embedetcd.Config{DataDir: dir})
+	b, err := embedetcd.Start(t.Context(), embedetcd.Config{DataDir: dir, Logger: zap.NewNop()})
+	if err == nil {
+		b.Close()
+		t.Fatal("a second member started in the same directory")
+	}
+	if !strings.Contains(err.Error(), "is in use by another process") {
+		t.Errorf("got %q, want it to say that the directory is in use", err)
+	}
+	a.Close()
+	start(t, embedetcd.Config{DataDir: dir})
+}

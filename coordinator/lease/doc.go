@@ -30,7 +30,8 @@
 //   - Compare, in the write itself: etcd commits only while the leader's key still has the
 //     create revision of this term. It holds whatever the clocks do.
 //
-// Check makes a deposed leader silent, Compare makes it harmless.
+// Check makes a deposed leader silent, Compare makes it harmless: also where the clock
+// stood still, as the monotonic clock of a suspended machine does.
 //
 // Renewals are our own and not etcd's KeepAlive, because that does not tell when a renewal
 // was sent.

@@ -126,15 +126,19 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 		read func(*v1.Pod) string
 		want string
 	}{
-		"namespace":                         {podWith(``), func(p *v1.Pod) string { return p.Namespace }, "default"},
-		"scheduler":                         {podWith(``), func(p *v1.Pod) string { return p.Spec.SchedulerName }, "default-scheduler"},
-		"phase":                             {podWith(``), func(p *v1.Pod) string { return string(p.Status.Phase) }, "Pending"},
-		"priority of a system class":        {podWith(`"priorityClassName":"system-cluster-critical"`), func(p *v1.Pod) string { return resource.NewQuantity(int64(*p.Spec.Priority), resource.DecimalSI).String() }, "2G"},
-		"request from limit":                {containerWith(`"resources":{"limits":{"cpu":"2"}}`), func(p *v1.Pod) string { return quantity(p.Spec.Containers[0].Resources.Requests, "cpu") }, "2"},
-		"request stays":                     {containerWith(`"resources":{"limits":{"cpu":"2"},"requests":{"cpu":"0"}}`), func(p *v1.Pod) string { return quantity(p.Spec.Containers[0].Resources.Requests, "cpu") }, "0"},
-		"request of an init container":      {podWith(`"initContainers":[{"name":"i","resources":{"limits":{"memory":"1Gi"}}}]`), func(p *v1.Pod) string { return quantity(p.Spec.InitContainers[0].Resources.Requests, "memory") }, "1Gi"},
-		"protocol":                          {containerWith(`"ports":[{"containerPort":80}]`), func(p *v1.Pod) string { return string(p.Spec.Containers[0].Ports[0].Protocol) }, "TCP"},
-		"host port with host network":       {podWith(`"hostNetwork":true,"initContainers":[{"name":"i","ports":[{"containerPort":80}]}]`), func(p *v1.Pod) string { return resource.NewQuantity(int64(p.Spec.InitContainers[0].Ports[0].HostPort), resource.DecimalSI).String() }, "80"},
+		"namespace": {podWith(``), func(p *v1.Pod) string { return p.Namespace }, "default"},
+		"scheduler": {podWith(``), func(p *v1.Pod) string { return p.Spec.SchedulerName }, "default-scheduler"},
+		"phase":     {podWith(``), func(p *v1.Pod) string { return string(p.Status.Phase) }, "Pending"},
+		"priority of a system class": {podWith(`"priorityClassName":"system-cluster-critical"`), func(p *v1.Pod) string {
+			return resource.NewQuantity(int64(*p.Spec.Priority), resource.DecimalSI).String()
+		}, "2G"},
+		"request from limit":           {containerWith(`"resources":{"limits":{"cpu":"2"}}`), func(p *v1.Pod) string { return quantity(p.Spec.Containers[0].Resources.Requests, "cpu") }, "2"},
+		"request stays":                {containerWith(`"resources":{"limits":{"cpu":"2"},"requests":{"cpu":"0"}}`), func(p *v1.Pod) string { return quantity(p.Spec.Containers[0].Resources.Requests, "cpu") }, "0"},
+		"request of an init container": {podWith(`"initContainers":[{"name":"i","resources":{"limits":{"memory":"1Gi"}}}]`), func(p *v1.Pod) string { return quantity(p.Spec.InitContainers[0].Resources.Requests, "memory") }, "1Gi"},
+		"protocol":                     {containerWith(`"ports":[{"containerPort":80}]`), func(p *v1.Pod) string { return string(p.Spec.Containers[0].Ports[0].Protocol) }, "TCP"},
+		"host port with host network": {podWith(`"hostNetwork":true,"initContainers":[{"name":"i","ports":[{"containerPort":80}]}]`), func(p *v1.Pod) string {
+			return resource.NewQuantity(int64(p.Spec.InitContainers[0].Ports[0].HostPort), resource.DecimalSI).String()
+		}, "80"},
 		"pod-level request from limit":      {podWith(`"resources":{"limits":{"cpu":"2"}}`), func(p *v1.Pod) string { return quantity(p.Spec.Resources.Requests, "cpu") }, "2"},
 		"pod-level request from containers": {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"resources":{"limits":{"cpu":"4"}},"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}},{"name":"d","resources":{"limits":{"cpu":"500m"}}}]}}`, func(p *v1.Pod) string { return quantity(p.Spec.Resources.Requests, "cpu") }, "1500m"},
 		"no pod-level request without":      {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"resources":{"requests":{"cpu":"4"}},"containers":[{"name":"c","resources":{"requests":{"memory":"1Gi"}}}]}}`, func(p *v1.Pod) string { return quantity(p.Spec.Resources.Requests, "memory") }, "absent"},

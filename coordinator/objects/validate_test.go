@@ -173,15 +173,15 @@ func TestWhatIsValidPasses(t *testing.T) {
 }
 
 func TestErrorsStayShort(t *testing.T) {
-	long := strings.Repeat("x", 10<<20)
+	longest, long := strings.Repeat("x", 10<<20), strings.Repeat("x", 1<<20)
 	for name, raw := range map[string]string{
-		"a label of 10 MB":      `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"a":"` + long + `"}}}`,
-		"a label key of 10 MB":  `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"` + long + `":"a"}}}`,
-		"a name of 10 MB":       `{"apiVersion":"v1","kind":"Node","metadata":{"name":"` + long + `"}}`,
-		"a protocol of 10 MB":   containerWith(`"ports":[{"containerPort":80,"protocol":"` + long + `"}]`),
-		"an operator of 10 MB":  requiredNodeAffinity(`{"matchExpressions":[{"key":"k","operator":"` + long + `"}]}`),
-		"a resource of 10 MB":   requests(`"` + long + `":"1"`),
-		"a gate of 10 MB twice": podWith(`"schedulingGates":[{"name":"` + long + `"},{"name":"` + long + `"}]`),
+		"a label of 10 MB":     `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"a":"` + longest + `"}}}`,
+		"a label key of 1 MB":  `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"` + long + `":"a"}}}`,
+		"a name of 1 MB":       `{"apiVersion":"v1","kind":"Node","metadata":{"name":"` + long + `"}}`,
+		"a protocol of 1 MB":   containerWith(`"ports":[{"containerPort":80,"protocol":"` + long + `"}]`),
+		"an operator of 1 MB":  requiredNodeAffinity(`{"matchExpressions":[{"key":"k","operator":"` + long + `"}]}`),
+		"a resource of 1 MB":   requests(`"` + long + `":"1"`),
+		"a gate of 1 MB twice": podWith(`"schedulingGates":[{"name":"` + long + `"},{"name":"` + long + `"}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := decode(t, raw)

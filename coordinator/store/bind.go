@@ -35,8 +35,13 @@ func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error {
 	ws := make([]write, 0, len(bs))
 	index := make([]int, 0, len(bs))
 	now := metav1.NewTime(s.now())
+	seen := make(map[string]bool, len(bs))
 	for i := range bs {
 		w, err := s.binding(&bs[i], now)
+		if err == nil && seen[w.key] {
+			err = fmt.Errorf("%w: the pod is twice in one call", ErrConflict)
+		}
+		seen[w.key] = true
 		if err != nil {
 			errs[i] = bindError(&bs[i], err)
 			continue
@@ -78,7 +83,11 @@ func (s *Store) binding(b *Binding, now metav1.Time) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
-	return write{key: s.keys.object(objects.RefOf(b.Pod)), value: raw, seen: seen, also: s.keys.entry(b.Pod.UID)}, nil
+	w := write{key: s.keys.object(objects.RefOf(b.Pod)), value: raw, seen: seen}
+	if b.Pod.UID != "" {
+		w.also = s.keys.entry(b.Pod.UID)
+	}
+	return w, nil
 }
 
 // scheduled returns a copy of the conditions with PodScheduled true.

@@ -100,6 +100,11 @@ func TestABindingMayBeAskedForAgain(t *testing.T) {
 			t.Fatal(errs[0])
 		}
 	}
+	twice := r.Bind(t.Context(), r.fence, []store.Binding{b, b})
+	if twice[0] != nil {
+		t.Errorf("the first of two equal ones: got %v, want none", twice[0])
+	}
+	wantError(t, "the second of two equal ones", twice[1], store.ErrConflict)
 	b.Node = "n2"
 	wantError(t, "to another node", r.Bind(t.Context(), r.fence, []store.Binding{b})[0], store.ErrAlreadyBound)
 }

@@ -81,12 +81,19 @@ func TestAPausedLeaderIsRefusedByClockAndByEtcd(t *testing.T) {
 		t.Cleanup(func() { _ = l.Resign(context.WithoutCancel(t.Context())) })
 		return l
 	}
-	paused := elect(lease.Config{Client: r.client, Cluster: "test", Record: &pb.LeaderRecord{Id: "paused"}, TTL: 2 * time.Second, Clock: clk})
+	paused := elect(lease.Config{Client: r.client, Cluster: "test", Record: &pb.LeaderRecord{Id: "paused"}, Clock: clk})
 	if _, _, err := r.Apply(t.Context(), paused, []runtime.Object{pod("a")}, false); err != nil {
 		t.Fatalf("while it leads: %v", err)
 	}
 	binding := store.Binding{Pod: r.pod(t, "a"), Node: "n1"}
-	// The scripted clock stands still: no renewal goes out, etcd lets the lease expire.
+	// The scripted clock stands still, so no renewal goes out, and etcd ends the lease.
+	leases, err := r.client.Leases(t.Context())
+	if err != nil || len(leases.Leases) != 1 {
+		t.Fatalf("leases: got %v, %v, want one", leases, err)
+	}
+	if _, err := r.client.Revoke(t.Context(), leases.Leases[0].ID); err != nil {
+		t.Fatal(err)
+	}
 	next := elect(lease.Config{Client: r.client, Cluster: "test", Record: &pb.LeaderRecord{Id: "next"}})
 	onlyCompare := uncheckedFence{paused}
 	for what, err := range writes(t, r.Store, onlyCompare, binding) {

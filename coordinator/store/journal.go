@@ -21,6 +21,9 @@ import (
 func (s *Store) SaveEntries(ctx context.Context, f Fence, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	ws := make([]write, 0, len(put)+len(del))
 	for uid, entry := range put {
+		if uid == "" {
+			return fmt.Errorf("queue entry of pod %s has no uid", entry.GetPod())
+		}
 		raw, err := proto.Marshal(entry)
 		if err != nil {
 			return fmt.Errorf("queue entry of pod %s: %w", entry.GetPod(), err)
@@ -32,7 +35,7 @@ func (s *Store) SaveEntries(ctx context.Context, f Fence, put map[types.UID]*pb.
 	}
 	seen := make(map[types.UID]bool, len(del))
 	for _, uid := range del {
-		if _, also := put[uid]; also || seen[uid] {
+		if _, also := put[uid]; also || seen[uid] || uid == "" {
 			continue
 		}
 		seen[uid] = true

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -25,7 +24,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing waits that long when all is well.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var (
 	_       store.Fence = (*lease.Leadership)(nil)
@@ -252,18 +251,6 @@ func (r *rig) put(t testing.TB, key, value string) {
 	if _, err := r.client.Put(t.Context(), key, value); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (r *rig) get(t testing.TB, key string) *mvccpb.KeyValue {
-	t.Helper()
-	resp, err := r.client.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(resp.Kvs) == 0 {
-		return nil
-	}
-	return resp.Kvs[0]
 }
 
 func ref(kind objects.Kind, namespace, name string) objects.Ref {
