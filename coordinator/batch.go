@@ -23,7 +23,7 @@ const noNodes = "no nodes available to schedule pods"
 
 // spareCandidates is how many candidates a group offers beyond what the class's own pods
 // can use up: for the rows that other classes of the batch take.
-const spareCandidates = 32
+const spareCandidates = 64
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
 // so a third says that workers and coordinator disagree.
@@ -182,7 +182,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.metrics.requeries.Inc()
 		results, err := s.fanout.Evaluate(ctx, []fanout.Request{{
 			Class:      p.class,
-			Candidates: s.cfg.BatchSize + 1,
+			Candidates: min(s.cfg.BatchSize+1, 2*spareCandidates),
 			Diagnose:   v == nowhere,
 		}})
 		if err != nil {
