@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -23,12 +24,15 @@ type Scheduler interface {
 type Config struct {
 	// Self is this coordinator's own record, by which GetLeader answers while it leads.
 	Self *pb.LeaderRecord
+	// Clock measures how long watchers take; nil: the real one.
+	Clock clock.WithDelayedExecution
 }
 
 // Server answers clients. It begins as a follower of nobody.
 type Server struct {
 	pb.UnimplementedSchedulerServiceServer
-	self *pb.LeaderRecord
+	self  *pb.LeaderRecord
+	clock clock.WithDelayedExecution
 
 	mu   sync.Mutex
 	role *role // guarded by mu; what it points to never changes
@@ -51,7 +55,10 @@ type term struct {
 
 // New returns a follower that knows no leader.
 func New(cfg Config) *Server {
-	return &Server{self: cfg.Self, role: &role{}}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	return &Server{self: cfg.Self, clock: cfg.Clock, role: &role{}}
 }
 
 // Register adds the service to a gRPC server.

@@ -22,7 +22,8 @@
 // means that the outcome may be open; both calls can be repeated.
 //
 // Watch sends every change after a revision, in order. WatchResponse.revision is one to resume
-// after; a client that comes back too late gets OUT_OF_RANGE and lists again.
+// after; a client that comes back too late gets OUT_OF_RANGE and lists again. One that leaves a message
+// unread for half a minute is sent away (UNAVAILABLE), and resumes.
 //
 // No answer exceeds 4 MiB: lists are cut into pages and changes into messages below that.
 package api

@@ -40,6 +40,7 @@ func startEtcd(t *testing.T, cfg embedetcd.Config) *etcd {
 
 func newEtcd(t *testing.T) *etcd {
 	t.Helper()
+	t.Parallel() // most of a test is waiting for a lease or for its etcd to start
 	return startEtcd(t, embedetcd.Config{DataDir: t.TempDir()})
 }
 
