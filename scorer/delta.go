@@ -101,7 +101,7 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 // holds tells whether the row's pods hold a port once more than it is listed before.
 func (t *Table) holds(row uint32, before []*pb.HostPort, p *pb.HostPort) bool {
 	h := newHostPort(p)
-	_, pods := holders(t.ports[row], &h)
+	_, pods := holders(t.ports[row], h)
 	for _, b := range before {
 		if pods > 0 && newHostPort(b) == h {
 			pods--

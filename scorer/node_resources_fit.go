@@ -204,11 +204,12 @@ func (n *need) quantity(amount int64) string {
 	return strconv.FormatInt(amount, 10)
 }
 
-// byteQuantity words bytes in the largest binary unit of which there are ten or more.
+// byteQuantity words bytes in the largest binary unit that is exact, or of which there are
+// ten or more.
 func byteQuantity(amount int64) string {
 	units := [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	unit := 0
-	for ; unit < len(units)-1 && amount >= 10<<10; unit++ {
+	for ; unit < len(units)-1 && (amount >= 10<<10 || amount >= 1<<10 && amount%(1<<10) == 0); unit++ {
 		amount = (amount-1)>>10 + 1
 	}
 	return strconv.FormatInt(amount, 10) + units[unit]

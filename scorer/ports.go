@@ -36,7 +36,7 @@ func newHostPort(p *pb.HostPort) hostPort {
 	return h
 }
 
-func compareHostPorts(a, b *hostPort) int {
+func compareHostPorts(a, b hostPort) int {
 	if c := strings.Compare(a.ip, b.ip); c != 0 {
 		return c
 	}
@@ -53,8 +53,8 @@ func (h *hostPort) conflicts(held *hostPort) bool {
 }
 
 // holders is the place of a port in a sorted list, and how many pods hold it.
-func holders(list []portUse, h *hostPort) (at int, pods uint32) {
-	at, found := slices.BinarySearchFunc(list, h, func(u portUse, h *hostPort) int { return compareHostPorts(&u.hostPort, h) })
+func holders(list []portUse, h hostPort) (at int, pods uint32) {
+	at, found := slices.BinarySearchFunc(list, h, func(u portUse, h hostPort) int { return compareHostPorts(u.hostPort, h) })
 	if found {
 		pods = list[at].pods
 	}
@@ -63,7 +63,7 @@ func holders(list []portUse, h *hostPort) (at int, pods uint32) {
 
 // takePort counts one more holder of a port.
 func takePort(list []portUse, h hostPort) []portUse {
-	at, pods := holders(list, &h)
+	at, pods := holders(list, h)
 	if pods > 0 {
 		list[at].pods++
 		return list
@@ -73,7 +73,7 @@ func takePort(list []portUse, h hostPort) []portUse {
 
 // freePort counts one holder less of a port that is held.
 func freePort(list []portUse, h hostPort) []portUse {
-	at, pods := holders(list, &h)
+	at, pods := holders(list, h)
 	if pods > 1 {
 		list[at].pods--
 		return list
