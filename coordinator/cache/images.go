@@ -25,9 +25,16 @@ func (c *Cache) Spread(name string) (sizeBytes int64, nodes int, ok bool) {
 func (c *Cache) TotalNodes() int { return c.known }
 
 // countImages moves the counts from a node's old images to its new ones; nil
-// stands for none.
+// stands for none. As upstream's, a name that no other node has gets the size that
+// the node reports now.
 func (c *Cache) countImages(old, now *v1.Node) {
-	// The new ones first: a name that both have keeps the size first seen.
+	eachImage(old, func(name string, _ int64) {
+		i := c.images[name]
+		i.nodes--
+		if i.nodes == 0 {
+			delete(c.images, name)
+		}
+	})
 	eachImage(now, func(name string, size int64) {
 		i := c.images[name]
 		if i == nil {
@@ -35,13 +42,6 @@ func (c *Cache) countImages(old, now *v1.Node) {
 			c.images[name] = i
 		}
 		i.nodes++
-	})
-	eachImage(old, func(name string, _ int64) {
-		i := c.images[name]
-		i.nodes--
-		if i.nodes == 0 {
-			delete(c.images, name)
-		}
 	})
 }
 
