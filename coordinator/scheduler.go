@@ -179,9 +179,11 @@ func (s *Scheduler) Load(objects *store.Objects, entries map[types.UID]*pb.Queue
 		s.nodeSet(n)
 	}
 	for _, p := range objects.Pods {
-		s.podSet(p)
+		if !compile.IsTerminal(p) {
+			s.podSet(p)
+		}
 	}
-	// Entries of pods that are gone or on a node by now.
+	// Entries of pods that are gone, at their end or on a node by now.
 	for _, uid := range s.queue.Unclaimed() {
 		s.journal.put(uid, nil)
 	}
