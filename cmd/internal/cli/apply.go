@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
@@ -46,8 +45,8 @@ printed for what etcd has committed.`,
   shardsched apply -f chart/ --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := required(c.Flags(), "filename"); err != nil {
-				return err
+			if len(o.files) == 0 {
+				return usagef("-f is required: what to apply")
 			}
 			return o.connection.with(c.Context(), s, func(ctx context.Context, cl *client.Client) error { return o.run(ctx, s, cl) })
 		},
@@ -184,28 +183,20 @@ func (a *applier) suffix() string {
 // partial says how far it came: chunks are committed one by one, each whole or
 // not at all.
 func (a *applier) partial(err error, all []*pb.Object, sent, n int) error {
-	fate := "were not"
-	if unclear(err) {
-		fate = "may or may not have been"
+	unclear := client.MayBeTaken(err)
+	if sent == 0 && n == len(all) && !unclear {
+		return fmt.Errorf("apply: nothing was committed: %w", err)
 	}
-	text := fmt.Sprintf("%d of %d objects are committed; the %d from %s to %s %s",
-		sent, len(all), n, refString(all[sent].GetRef()), refString(all[sent+n-1].GetRef()), fate)
+	fate := "were not committed"
+	if unclear {
+		fate = "may or may not have been committed"
+	}
+	text := fmt.Sprintf("%d of %d objects are committed; %s to %s %s", sent, len(all),
+		refString(all[sent].GetRef()), refString(all[sent+n-1].GetRef()), fate)
 	if rest := len(all) - sent - n; rest > 0 {
 		text += fmt.Sprintf("; the %d after them were not", rest)
 	}
-	if sent > 0 || unclear(err) {
-		text += " (apply again to go on)"
-	}
-	return fmt.Errorf("apply: %s: %w", text, err)
-}
-
-// unclear holds for errors after which a request may have been carried out.
-func unclear(err error) bool {
-	switch client.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted, codes.AlreadyExists:
-		return false
-	}
-	return true
+	return fmt.Errorf("apply: %s (apply again to go on): %w", text, err)
 }
 
 func (a *applier) count() string {

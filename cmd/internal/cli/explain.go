@@ -103,7 +103,7 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 		fmt.Fprintf(b, "Now %d of %d nodes pass every filter.\n", e.GetFeasible(), e.GetNodes())
 	}
 	explainTop(b, e.GetTop())
-	explainReasons(b, e.GetReasons())
+	explainReasons(b, e.GetReasons(), e.GetFeasible() > 0)
 	explainClosest(b, e.GetClosest())
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -149,11 +149,15 @@ func explainTop(b *strings.Builder, top []*pb.ScoredNode) {
 	newTable(b, headers...).print(rows...)
 }
 
-func explainReasons(b *strings.Builder, reasons []*pb.ReasonCount) {
+func explainReasons(b *strings.Builder, reasons []*pb.ReasonCount, others bool) {
 	if len(reasons) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nWhat refuses the other nodes:\n")
+	which := ""
+	if others {
+		which = "other "
+	}
+	fmt.Fprintf(b, "\nWhat refuses the %snodes:\n", which)
 	var rows [][]string
 	for _, r := range reasons {
 		preemption := "could help"

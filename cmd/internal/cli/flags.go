@@ -2,7 +2,6 @@ package cli
 
 import (
 	"flag"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -121,9 +120,10 @@ func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(allowed, ", "))
+	named := slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" })
+	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(named, ", "))
 }
 
 func addSeedFlag(fs *pflag.FlagSet, seed *uint64) {
-	fs.Uint64Var(seed, "seed", 1, fmt.Sprintf("order of the demo's pods; the same seed gives the same cluster (default %d)", 1))
+	fs.Uint64Var(seed, "seed", 1, "order of the demo's pods; the same seed gives the same cluster")
 }

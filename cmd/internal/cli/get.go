@@ -53,9 +53,11 @@ func newGetCommand(s Streams) *cobra.Command {
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
   shardsched get workers`,
-		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: []string{"nodes", "pods", "namespaces", "workers", "shards"},
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("name what to get: nodes, pods, namespaces, workers or shards")
+			}
 			if err := o.validate(args[0]); err != nil {
 				return err
 			}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -37,6 +37,9 @@ func Main(ctx context.Context, args []string, s Streams, r Runs) int {
 	root := Root(s, r)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+		err = usageError{err} // cobra's own, with what may have been meant
+	}
 	return exitCode(ctx, s, err)
 }
 
@@ -69,7 +72,6 @@ What would happen if I applied this chart to that cluster?
                   shardsched simulate -f cluster.json -f chart/`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 	}
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -123,14 +125,4 @@ func markUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		markUsage(sub)
 	}
-}
-
-// required refuses a command line without one of the flags.
-func required(fs *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if !fs.Changed(name) {
-			return usagef("--%s is required", name)
-		}
-	}
-	return nil
 }

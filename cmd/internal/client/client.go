@@ -91,14 +91,16 @@ func (c *Client) Close() {
 // that another try does not mend.
 func (c *Client) Do(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
 	deadline := c.config.Now().Add(c.config.Patience)
+	taken := false
 	for hops := 0; ; {
 		err := c.ask(ctx, call)
 		if err == nil {
 			return nil
 		}
 		next, again := c.after(err)
+		taken = taken || mayBeTaken(err)
 		if !again || ctx.Err() != nil {
-			return plain(ctx, err)
+			return plain(ctx, err, taken)
 		}
 		if next != "" && next != c.current && hops < maxHops {
 			c.current = next
@@ -106,8 +108,8 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 			continue
 		}
 		if !c.config.Now().Add(pause).Before(deadline) {
-			return fmt.Errorf("no coordinator leads at %s after %s: %w",
-				strings.Join(c.config.Addresses, ", "), c.config.Patience, plain(ctx, err))
+			return fmt.Errorf("no coordinator leads at %s for %s: %w",
+				strings.Join(c.config.Addresses, ", "), c.config.Patience, plain(ctx, err, taken))
 		}
 		if err := c.config.Sleep(ctx, pause); err != nil {
 			return err
@@ -160,10 +162,29 @@ func (c *Client) rotate() {
 	c.current = c.config.Addresses[(i+1)%len(c.config.Addresses)]
 }
 
+// dialing is how gRPC words that it reached nobody.
+const dialing = `connection error: desc = "transport: Error while dialing: `
+
+// mayBeTaken tells of errors after which the request may have been carried out:
+// neither was it refused, nor did it reach nobody.
+func mayBeTaken(err error) bool {
+	s, ok := status.FromError(err)
+	if !ok || strings.HasPrefix(s.Message(), dialing) {
+		return false
+	}
+	switch s.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unknown, codes.Internal, codes.Aborted, codes.DataLoss:
+		return true
+	}
+	return false
+}
+
 // Error is a coordinator's refusal, without gRPC's wording.
 type Error struct {
 	Code    codes.Code
 	Message string
+	// MayBeTaken: the request, or an earlier try, may have been carried out.
+	MayBeTaken bool
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -176,7 +197,16 @@ func Code(err error) codes.Code {
 	return codes.OK
 }
 
-func plain(ctx context.Context, err error) error {
+// MayBeTaken tells whether the call that gave the error may have been carried out
+// all the same.
+func MayBeTaken(err error) bool {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.MayBeTaken
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func plain(ctx context.Context, err error, taken bool) error {
 	s, ok := status.FromError(err)
 	if !ok {
 		return err
@@ -184,5 +214,9 @@ func plain(ctx context.Context, err error) error {
 	if s.Code() == codes.Canceled && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Error{Code: s.Code(), Message: s.Message()}
+	message := s.Message()
+	if rest, ok := strings.CutPrefix(message, dialing); ok {
+		message = strings.TrimSuffix(rest, `"`)
+	}
+	return &Error{Code: s.Code(), Message: message, MayBeTaken: taken}
 }

@@ -56,7 +56,11 @@ func (s *Set) Note() string {
 		total += k.Count
 		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Kind))
 	}
-	return fmt.Sprintf("skipped %d objects that have no say in scheduling: %s", total, strings.Join(parts, ", "))
+	noun := "objects that have"
+	if total == 1 {
+		noun = "object that has"
+	}
+	return fmt.Sprintf("skipped %d %s no say in scheduling: %s", total, noun, strings.Join(parts, ", "))
 }
 
 // Read reads all that the paths stand for: files, folders, "-". What is wrong

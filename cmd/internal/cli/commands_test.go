@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// memory is a coordinator that keeps objects in memory, for the client's commands.
+type memory struct {
+	pb.UnimplementedSchedulerServiceServer
+	objects map[string]*pb.Object // by kind/namespace/name
+	applies int
+	failAt  int // the Apply that is refused; 0: none
+	sizes   []int
+}
+
+func key(r *pb.ObjectRef) string { return r.GetKind() + "/" + r.GetNamespace() + "/" + r.GetName() }
+
+func (m *memory) Apply(_ context.Context, q *pb.ApplyRequest) (*pb.ApplyResponse, error) {
+	if m.applies++; m.applies == m.failAt {
+		return nil, status.Error(codes.InvalidArgument, "the store is full")
+	}
+	m.sizes = append(m.sizes, len(q.GetObjects()))
+	answer := &pb.ApplyResponse{}
+	for _, o := range q.GetObjects() {
+		outcome := pb.ApplyOutcome_APPLY_OUTCOME_CREATED
+		if old := m.objects[key(o.GetRef())]; old != nil {
+			outcome = pb.ApplyOutcome_APPLY_OUTCOME_CONFIGURED
+			if bytes.Equal(old.GetRaw(), o.GetRaw()) {
+				outcome = pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED
+			}
+		}
+		if !q.GetDryRun() {
+			m.objects[key(o.GetRef())] = o
+		}
+		answer.Outcomes = append(answer.Outcomes, outcome)
+	}
+	return answer, nil
+}
+
+func (m *memory) Delete(_ context.Context, q *pb.DeleteRequest) (*pb.DeleteResponse, error) {
+	answer := &pb.DeleteResponse{}
+	for _, r := range q.GetRefs() {
+		answer.Deleted = append(answer.Deleted, m.objects[key(r)] != nil)
+		delete(m.objects, key(r))
+	}
+	return answer, nil
+}
+
+func (m *memory) ListObjects(_ context.Context, q *pb.ListObjectsRequest) (*pb.ListObjectsResponse, error) {
+	answer := &pb.ListObjectsResponse{Revision: 1}
+	for _, k := range slices.Sorted(maps.Keys(m.objects)) {
+		r := m.objects[k].GetRef()
+		if r.GetKind() == q.GetKind() && cmp.Or(q.GetNamespace(), r.GetNamespace()) == r.GetNamespace() && cmp.Or(q.GetName(), r.GetName()) == r.GetName() {
+			answer.Objects = append(answer.Objects, m.objects[k])
+		}
+	}
+	return answer, nil
+}
+
+// Watch tells that every node of the list was deleted, then refuses.
+func (m *memory) Watch(q *pb.WatchRequest, s grpc.ServerStreamingServer[pb.WatchResponse]) error {
+	list, err := m.ListObjects(s.Context(), &pb.ListObjectsRequest{Kind: q.GetKind(), Namespace: q.GetNamespace()})
+	if err != nil {
+		return err
+	}
+	for _, o := range list.GetObjects() {
+		event := &pb.WatchEvent{Type: pb.WatchEventType_WATCH_EVENT_TYPE_DELETED, Object: o}
+		if err := s.Send(&pb.WatchResponse{Events: []*pb.WatchEvent{event}, Revision: 2}); err != nil {
+			return err
+		}
+	}
+	return status.Error(codes.PermissionDenied, "that was all")
+}
+
+func (m *memory) ListWorkers(context.Context, *pb.ListWorkersRequest) (*pb.ListWorkersResponse, error) {
+	return &pb.ListWorkersResponse{Workers: []*pb.WorkerStatus{
+		{Id: "w-1", Address: "127.0.0.1:7460", Cores: 2, Shards: 8, Requests: 12345, Rows: 1 << 40, Busy: durationpb.New(1234567 * time.Microsecond), Version: "devel"},
+		{Id: "w-2", Address: "127.0.0.1:7462", Cores: 16, Shards: 8, Failures: 1},
+	}}, nil
+}
+
+func (m *memory) ListShards(context.Context, *pb.ListShardsRequest) (*pb.ListShardsResponse, error) {
+	return &pb.ListShardsResponse{Shards: []*pb.ShardStatus{
+		{Shard: 0, Nodes: 95, Generation: 1234, Workers: []string{"w-1", "w-2"}}, {Shard: 1, Nodes: 97, Generation: 99},
+	}}, nil
+}
+
+func (m *memory) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
+	return &pb.GetSummaryResponse{Summary: &pb.Summary{Nodes: 3, Shards: 1, PodsBound: 2, Decisions: 2, Classes: 1}}, nil
+}
+
+func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	switch q.GetName() {
+	case "placed":
+		return &pb.ExplainResponse{
+			Node: "n2", Nodes: 3, Feasible: 2,
+			Decision: &pb.Decision{Seq: 7, Pod: "default/placed", Node: "n2", Score: 623, Feasible: 2, Nodes: 3},
+			Top: []*pb.ScoredNode{
+				{Node: "node-with-a-long-name", Score: 630, Plugins: plugins(100, 80)},
+				{Node: "n2", Score: 623, Chosen: true, Plugins: plugins(100, 73)},
+			},
+			Reasons: []*pb.ReasonCount{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1}},
+		}, nil
+	case "pending":
+		return &pb.ExplainResponse{
+			Queue: "unschedulable", Attempts: 3, Nodes: 3,
+			Decision: &pb.Decision{Message: "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)."},
+			Reasons: []*pb.ReasonCount{
+				{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 2, Unresolvable: true},
+				{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1},
+			},
+			Closest: []*pb.RefusedNode{{Node: "n1", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}, Shortfalls: []string{"cpu: short by 500m"}}},
+		}, nil
+	case "gated":
+		return &pb.ExplainResponse{Queue: "gated", Note: "waiting for scheduling gates: [a b]"}, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "no pod %s/%s", q.GetNamespace(), q.GetName())
+}
+
+func plugins(taints, fit int64) []*pb.PluginScore {
+	return []*pb.PluginScore{
+		{Plugin: "TaintToleration", Normalised: taints, Weight: 3}, {Plugin: "NodeResourcesFit", Raw: fit, Normalised: fit, Weight: 1},
+	}
+}
+
+// serve starts it on loopback.
+func (m *memory) serve(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	pb.RegisterSchedulerServiceServer(s, m)
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return l.Addr().String()
+}
+
+// shell runs command lines against a coordinator in memory.
+type shell struct {
+	t       *testing.T
+	server  *memory
+	address string
+	dir     string
+}
+
+func newShell(t *testing.T) *shell {
+	s := &shell{t: t, server: &memory{objects: map[string]*pb.Object{}}, dir: t.TempDir()}
+	s.address = s.server.serve(t)
+	return s
+}
+
+// run returns all that a command line writes, and its exit code where it is not 0.
+func (s *shell) run(stdin string, args ...string) string {
+	var out, errs bytes.Buffer
+	streams := Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs, Env: func(name string) string {
+		return map[string]string{addressVariable: s.address}[name]
+	}}
+	for i, a := range args {
+		args[i] = strings.ReplaceAll(a, "DIR", s.dir)
+	}
+	code := Main(s.t.Context(), args, streams, Runs{})
+	text := out.String()
+	if errs.Len() > 0 {
+		text += "stderr: " + strings.ReplaceAll(strings.TrimRight(errs.String(), "\n"), "\n", "\nstderr: ") + "\n"
+	}
+	if code != 0 {
+		text += fmt.Sprintf("exit code %d\n", code)
+	}
+	return strings.ReplaceAll(text, s.dir+"/", "")
+}
+
+// TestCommands runs the command lines of testdata/commands:
+//
+//	shardsched         its arguments on the first line, standard input below
+//	file name=NAME     writes a file of the folder DIR
+//	fail apply=N       refuses the Nth Apply from now on
+func TestCommands(t *testing.T) {
+	datadriven.Walk(t, "testdata/commands", func(t *testing.T, path string) {
+		s := newShell(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "shardsched":
+				line, stdin, _ := strings.Cut(d.Input, "\n")
+				return s.run(stdin+"\n", strings.Fields(line)...)
+			case "file":
+				var name string
+				d.ScanArgs(t, "name", &name)
+				if err := os.WriteFile(filepath.Join(s.dir, name), []byte(d.Input+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return ""
+			case "fail":
+				d.ScanArgs(t, "apply", &s.server.failAt)
+				s.server.applies = 0
+				return ""
+			}
+			return "unknown command " + d.Cmd
+		})
+	})
+}
+
+// TestApplyInChunks holds that many objects go out in several requests, of one kind
+// each, and that a refusal says how far it came.
+func TestApplyInChunks(t *testing.T) {
+	var text strings.Builder
+	for i := range 2500 {
+		fmt.Fprintf(&text, "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p-%d\"},\"spec\":{\"containers\":[{\"name\":\"a\"}]}}\n", i)
+	}
+	text.WriteString("{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}\n")
+
+	s := newShell(t)
+	if got, want := s.run(text.String(), "apply", "-q", "-f", "-"), "2501 created, 0 configured, 0 unchanged\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if want := []int{1, 2000, 500}; !slices.Equal(s.server.sizes, want) {
+		t.Errorf("got requests of %d objects, want %d", s.server.sizes, want)
+	}
+
+	s = newShell(t)
+	s.server.failAt = 2
+	want := "stderr: error: apply: 1 of 2501 objects are committed; pod/default/p-0 to pod/default/p-1999 were not committed; " +
+		"the 500 after them were not (apply again to go on): the store is full\nexit code 1\n"
+	if got := s.run(text.String(), "apply", "-q", "-f", "-"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestChunksStayBelowTheMessageLimit holds it for objects of any size.
+func TestChunksStayBelowTheMessageLimit(t *testing.T) {
+	for _, size := range []int{100, 100_000, 1_000_000, chunkBytes} {
+		var all []*pb.Object
+		for range 50 {
+			all = append(all, &pb.Object{Ref: &pb.ObjectRef{Kind: "Pod"}, Raw: make([]byte, size)})
+		}
+		for sent := 0; sent < len(all); {
+			n := chunk(all[sent:])
+			total := 0
+			for _, o := range all[sent : sent+n] {
+				total += len(o.GetRaw())
+			}
+			if n < 1 || total > 4<<20 {
+				t.Fatalf("size %d: got %d objects of %d bytes, want at least one and less than 4 MiB", size, n, total)
+			}
+			sent += n
+		}
+	}
+}
