@@ -37,6 +37,13 @@ type attempt struct {
 	failed error
 }
 
+// promise is a placement whose bind is not yet reported.
+type promise struct {
+	// newest is the pod's object where that has changed since; the bind will find
+	// out. nil: it has not.
+	newest *v1.Pod
+}
+
 // schedule decides a batch, pod by pod in queue order.
 func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 	now := s.cfg.Now()
@@ -66,8 +73,8 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 // prepare compiles a pod; false where there is nothing to decide for it.
 func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
 	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
-	_, _, assumed := s.cache.Pod(p.Obj.UID)
-	if prof == nil || p.Obj.DeletionTimestamp != nil || assumed {
+	_, node, _ := s.cache.Pod(p.Obj.UID)
+	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
 		s.queue.Done(p.Obj.UID)
 		return attempt{}, false
 	}
@@ -204,7 +211,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		return false
 	}
 	s.record(d, false)
-	s.binding[pod.UID] = a.pod
+	s.binding[pod.UID] = &promise{}
 	s.queue.Done(pod.UID)
 	s.ready = append(s.ready, bindJob{pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}})
 	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
@@ -253,7 +260,7 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 	now := s.cfg.Now()
 	for i, job := range jobs {
 		pod := job.binding.Pod
-		_, known := s.binding[pod.UID]
+		p := s.binding[pod.UID]
 		delete(s.binding, pod.UID)
 		err := errs[i]
 		switch {
@@ -262,7 +269,7 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 		case errors.Is(err, store.ErrDeposed):
 			s.fail(err)
 		default:
-			s.takeBack(job, err, known)
+			s.takeBack(job, err, p)
 		}
 	}
 }
@@ -285,8 +292,8 @@ func (s *Scheduler) committed(job bindJob, now time.Time) {
 }
 
 // takeBack forgets a placement that was not committed, and has the pod tried again
-// unless it is gone or on a node already.
-func (s *Scheduler) takeBack(job bindJob, err error, known bool) {
+// with its newest object, unless it is gone (p is nil then) or on a node already.
+func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 	s.tally.bindFailures++
 	s.metrics.bindFailures.Inc()
 	uid := job.binding.Pod.UID
@@ -298,10 +305,14 @@ func (s *Scheduler) takeBack(job bindJob, err error, known bool) {
 	if forgotten {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(job.binding.Pod, job.binding.Node)))
 	}
-	if !known || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound) {
+	_, node, _ := s.cache.Pod(uid)
+	if p == nil || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound) {
 		return
 	}
 	s.queue.Retry(job.pod, err)
+	if p.newest != nil && s.queue.Get(uid) == job.pod {
+		s.queue.Update(p.newest)
+	}
 	s.journal.put(uid, s.queue.Entry(job.pod))
 }
 

@@ -65,9 +65,8 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 	if s.cfg.Profiles[p.Spec.SchedulerName] == nil {
 		return
 	}
-	if job, ok := s.binding[p.UID]; ok {
-		// Promised a node already: the bind will find out that the pod has changed.
-		job.Obj = p
+	if promised, ok := s.binding[p.UID]; ok {
+		promised.newest = p
 		return
 	}
 	if s.queue.Has(p.UID) {

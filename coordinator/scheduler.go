@@ -79,7 +79,7 @@ type Scheduler struct {
 	ready     []bindJob
 	popped    []*queue.Pod
 	seq       uint64
-	binding   map[types.UID]*queue.Pod // assumed, the bind not yet reported
+	binding   map[types.UID]*promise // assumed, the bind not yet reported
 	arrivals  map[types.UID]time.Time
 	decisions map[types.UID]*pb.Decision
 	hopeless  map[types.UID]struct{} // the last attempt ended in an error of the pod's own
@@ -128,7 +128,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		eval:      scorer.NewEvaluator(nil),
 		plugins:   newPluginLatencies(),
 		picks:     map[uint64]*pick{},
-		binding:   map[types.UID]*queue.Pod{},
+		binding:   map[types.UID]*promise{},
 		arrivals:  map[types.UID]time.Time{},
 		decisions: map[types.UID]*pb.Decision{},
 		hopeless:  map[types.UID]struct{}{},
