@@ -134,7 +134,7 @@ func (r *round) startTimers(remote int) {
 		return
 	}
 	r.deadline = r.f.cfg.Clock.NewTimer(r.patience.deadline)
-	if r.f.cfg.Replicas > 1 && remote > 1 {
+	if r.f.cfg.Replicas > 1 {
 		r.hedge = r.f.cfg.Clock.NewTimer(r.patience.hedge)
 	}
 }
