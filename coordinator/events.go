@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -63,6 +64,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		return
 	}
 	if s.cfg.Profiles[p.Spec.SchedulerName] == nil {
+		s.disown(p.UID) // it may have been ours before
 		return
 	}
 	if promised, ok := s.binding[p.UID]; ok {
@@ -80,14 +82,17 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 
 // seen takes a pod in that is on its node.
 func (s *Scheduler) seen(p *v1.Pod) {
-	_, _, assumed := s.cache.Pod(p.UID)
+	before, was, assumed := s.cache.Pod(p.UID)
 	old, err := s.cache.SetPod(p)
 	if err != nil {
 		s.fail(fmt.Errorf("take in pod %s/%s: %w", p.Namespace, p.Name, err))
 		return
 	}
-	s.queue.Delete(p.UID)
-	delete(s.hopeless, p.UID)
+	s.unqueue(p.UID)
+	if was != "" && was != p.Spec.NodeName {
+		// Another has bound it: what it was promised is free again.
+		s.queue.Move(queue.AssignedPodDeleted(withNode(before, was)))
+	}
 	if old != nil {
 		for _, e := range queue.AssignedPodUpdated(old, p) {
 			s.queue.Move(e)
@@ -107,15 +112,26 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 		s.fail(err)
 		return
 	}
-	delete(s.binding, p.UID)
-	delete(s.arrivals, p.UID)
-	delete(s.hopeless, p.UID)
+	s.disown(p.UID)
 	delete(s.decisions, p.UID)
-	if s.queue.Has(p.UID) {
-		s.queue.Delete(p.UID)
-		s.journal.put(p.UID, nil)
-	}
 	if old != nil {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(old, node)))
+	}
+}
+
+// disown drops a pending pod that is not to be decided any more. A bind under way is
+// taken back when it fails.
+func (s *Scheduler) disown(uid types.UID) {
+	delete(s.binding, uid)
+	delete(s.arrivals, uid)
+	s.unqueue(uid)
+}
+
+// unqueue takes a pod out of the queue and its journal.
+func (s *Scheduler) unqueue(uid types.UID) {
+	delete(s.hopeless, uid)
+	if s.queue.Has(uid) {
+		s.queue.Delete(uid)
+		s.journal.put(uid, nil)
 	}
 }
