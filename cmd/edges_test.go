@@ -1,0 +1,53 @@
+// Package cmd holds the commands. This test holds who may import whom.
+package cmd
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/shardsched/shardsched/"
+
+// forbidden says what the packages below a folder may not depend on, tests left out.
+var forbidden = map[string][]string{
+	"proto/...":       {module + "scorer", module + "worker", module + "coordinator", module + "cmd", "k8s.io/"},
+	"scorer":          {module + "worker", module + "coordinator", module + "cmd", "k8s.io/", "go.etcd.io/"},
+	"worker/...":      {module + "coordinator", module + "cmd", "k8s.io/api/", "k8s.io/kubernetes/"},
+	"coordinator/...": {module + "worker", module + "cmd", "k8s.io/kubernetes/"},
+	"cmd/...":         {"k8s.io/kubernetes/"},
+}
+
+// impure is what the scorer may not import itself: no clock, no I/O, no goroutine's tools,
+// no gRPC. (The proto package brings gRPC along; the scorer uses its messages only.)
+var impure = []string{"time", "os", "io", "net", "context", "sync", "log", "google.golang.org/grpc", "k8s.io/"}
+
+func TestTheScorerIsPure(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../scorer").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list ../scorer: %v\n%s", err, out)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		for _, b := range impure {
+			if p == b || strings.HasPrefix(p, strings.TrimSuffix(b, "/")+"/") {
+				t.Errorf("scorer imports %s", p)
+			}
+		}
+	}
+}
+
+func TestImportsFollowTheDesign(t *testing.T) {
+	for folder, banned := range forbidden {
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", "../"+folder).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list ../%s: %v\n%s", folder, err, out)
+		}
+		for _, p := range strings.Fields(string(out)) {
+			for _, b := range banned {
+				if strings.HasPrefix(p, b) {
+					t.Errorf("%s depends on %s", folder, p)
+				}
+			}
+		}
+	}
+}
