@@ -282,6 +282,10 @@ func (s *Scheduler) committed(job bindJob, now time.Time) {
 		s.tally.submitToBound.record(now.Sub(at))
 		delete(s.arrivals, uid)
 	}
+	if job.pod.Attempts > 1 {
+		// The bind took its entry away, but a write of an earlier attempt may come after.
+		s.journal.put(uid, nil)
+	}
 	if s.cfg.Binder != nil {
 		return
 	}
@@ -306,12 +310,11 @@ func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(job.binding.Pod, job.binding.Node)))
 	}
 	_, node, _ := s.cache.Pod(uid)
-	if p == nil || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound) {
-		return
-	}
-	s.queue.Retry(job.pod, err)
-	if p.newest != nil && s.queue.Get(uid) == job.pod {
-		s.queue.Update(p.newest)
+	if p != nil && node == "" && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrAlreadyBound) {
+		s.queue.Retry(job.pod, err)
+		if p.newest != nil && s.queue.Get(uid) == job.pod {
+			s.queue.Update(p.newest)
+		}
 	}
 	s.journal.put(uid, s.queue.Entry(job.pod))
 }
