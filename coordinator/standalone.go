@@ -108,14 +108,14 @@ func term(ctx context.Context, cfg StandaloneConfig, elector *lease.Elector, f *
 func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership, f *follower) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st := store.New(cfg.Etcd, cfg.Scheduler.Cluster)
 	sc := cfg.Scheduler
 	sc.Term = leadership.Term()
-	sc.Binder = fencedBinder{st, leadership}
-	sc.Journal = fencedJournal{st, leadership}
 	if cfg.Registerer != nil {
 		sc.Registerer = cfg.Registerer(sc.Term)
 	}
+	st := store.New(cfg.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer))
+	sc.Binder = fencedBinder{st, leadership}
+	sc.Journal = fencedJournal{st, leadership}
 	s, err := NewScheduler(sc)
 	if err != nil {
 		return err

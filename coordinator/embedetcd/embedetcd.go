@@ -196,7 +196,9 @@ func (c *Config) embedded(address string, logger *zap.Logger) *embed.Config {
 	e.AutoCompactionMode = compactionUnit
 	e.AutoCompactionRetention = orDefault(c.History, defaultHistory).String()
 	// embed leaves it at 0, which logs every request with all its keys.
+	// Such a warning prints the whole request: a page for a transaction of ours.
 	e.WarningUnaryRequestDuration = slowRequest
+	e.WarningApplyDuration = slowRequest
 	return e
 }
 
