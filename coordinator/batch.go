@@ -78,6 +78,7 @@ func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
 		s.queue.Done(p.Obj.UID)
 		return attempt{}, false
 	}
+	delete(s.hopeless, p.Obj.UID)
 	class, err := s.compiler.Class(p.Obj, prof, s.cache)
 	return attempt{pod: p, class: class, failed: err}, true
 }
@@ -155,7 +156,9 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		p := s.picks[a.class.Scorer.ID()]
 		c, v, err := s.choose(ctx, p, a)
 		if err != nil {
-			s.fail(err)
+			if ctx.Err() == nil {
+				s.fail(err)
+			}
 			return false
 		}
 		d.Feasible = uint32(p.feasible)
@@ -231,12 +234,14 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	log := klog.FromContext(ctx)
 	if a.failed != nil {
 		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
-		s.hopeless[a.pod.Obj.UID] = struct{}{}
 		s.queue.Error(a.pod, a.failed)
 	} else {
 		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
 		a.pod.ClassID = a.class.ID()
 		s.queue.Unschedulable(a.pod, by, d.Message)
+	}
+	if len(by) == 0 {
+		s.hopeless[a.pod.Obj.UID] = struct{}{}
 	}
 	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
 }

@@ -38,6 +38,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 		return
 	}
 	if old == nil {
+		clear(s.hopeless)
 		s.queue.Move(queue.NodeAdded(n))
 		return
 	}

@@ -82,7 +82,7 @@ type Scheduler struct {
 	binding   map[types.UID]*promise // assumed, the bind not yet reported
 	arrivals  map[types.UID]time.Time
 	decisions map[types.UID]*pb.Decision
-	hopeless  map[types.UID]struct{} // the last attempt ended in an error of the pod's own
+	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
 	classes   map[uint64]struct{}
 	tally     tally
 	err       error
@@ -245,6 +245,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
+	s.metrics.sizes(s.queue, s.cache, s.journal.lag())
 	s.tally.deciding.stop(now)
 	if len(s.binding) == 0 {
 		s.tally.working.stop(now)
@@ -259,7 +260,8 @@ func (s *Scheduler) rest() {
 }
 
 // idle tells whether nothing is left to do until something changes. A pod whose own
-// spec makes every attempt an error is tried again and again, but nothing comes of it.
+// spec makes every attempt an error, or that has no node to be tried on, is tried again
+// and again, but nothing comes of it.
 func (s *Scheduler) idle() bool {
 	if len(s.binding) > 0 || !s.inbox.empty() {
 		return false
