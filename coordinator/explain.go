@@ -8,14 +8,12 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/types"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // defaultTop is how many nodes an explanation shows where none are asked for.
@@ -54,7 +52,11 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	}
 	x := explainer{s: s, pod: pod, class: class, out: out, top: int(req.Top), at: out.Node}
 	x.top = cmp.Or(x.top, defaultTop)
-	return out, x.run()
+	if err := x.run(); err != nil {
+		s.fail(err)
+		return nil, status.Errorf(codes.Internal, "explain pod %s/%s: %v", req.Namespace, req.Name, err)
+	}
+	return out, nil
 }
 
 // find looks a pod up in the cache, then in the queue.
@@ -101,13 +103,17 @@ type refusalAt struct {
 // run takes the pod from its node for the while of the judgement, so that the node
 // is judged as it was offered.
 func (x *explainer) run() error {
-	if x.at != "" {
-		put, err := x.s.cache.Without(types.UID(x.pod.UID))
-		if err != nil {
-			return err
-		}
-		defer put()
+	put, err := x.s.cache.Without(x.pod.UID)
+	if err != nil {
+		return err
 	}
+	x.judgeAll()
+	x.rank()
+	x.report()
+	return put()
+}
+
+func (x *explainer) judgeAll() {
 	x.reasons = map[reason]uint32{}
 	x.extrema = make([]int64, x.class.Scorer.KeyLen())
 	for i := range x.s.cache.NumShards() {
@@ -118,9 +124,6 @@ func (x *explainer) run() error {
 			}
 		}
 	}
-	x.rank()
-	x.report()
-	return nil
 }
 
 func (x *explainer) judge(t *scorer.Table, row uint32) {
@@ -168,16 +171,22 @@ func (x *explainer) rank() {
 		f.candidate.Score += x.class.Scorer.GroupScore(f.key, x.extrema)
 	}
 	slices.SortFunc(x.feasible, func(a, b verdictAt) int {
-		if scorer.Before(a.candidate, b.candidate) {
+		switch {
+		case scorer.Before(a.candidate, b.candidate):
 			return -1
+		case scorer.Before(b.candidate, a.candidate):
+			return 1
 		}
-		return 1
+		return 0
 	})
 	x.trim()
 }
 
 func (x *explainer) report() {
 	x.out.Feasible = uint32(len(x.feasible))
+	if err := x.class.ScoreError; err != nil && len(x.feasible) > 1 {
+		x.out.Note = err.Error()
+	}
 	listed := false
 	for i := range x.feasible {
 		node := x.name(x.feasible[i].candidate)
