@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -72,6 +75,8 @@ type Scheduler struct {
 	journal  *journalWriter
 	eval     *scorer.Evaluator
 	plugins  *pluginLatencies
+	ended    chan struct{} // closed when Run returns
+	cause    error         // why, set before
 
 	// The rest belongs to the loop.
 	touches   touches
@@ -127,6 +132,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		journal:   newJournalWriter(cfg.Journal),
 		eval:      scorer.NewEvaluator(nil),
 		plugins:   newPluginLatencies(),
+		ended:     make(chan struct{}),
 		picks:     map[uint64]*pick{},
 		binding:   map[types.UID]*promise{},
 		arrivals:  map[types.UID]time.Time{},
@@ -198,20 +204,24 @@ func (s *Scheduler) Deliver(events []store.Event) {
 	})
 }
 
+// ErrStopped is what a Scheduler answers whose Run has returned.
+var ErrStopped = status.Error(codes.Unavailable, "this term's scheduler has stopped")
+
 // Run schedules until ctx ends, or an error makes that impossible:
-// fanout.ErrDeposed or store.ErrDeposed where another leader was elected.
+// fanout.ErrDeposed or store.ErrDeposed where another leader was elected. It is called
+// once.
 func (s *Scheduler) Run(ctx context.Context) error {
+	defer close(s.ended)
+	defer s.fanout.Close()
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
-	defer s.fanout.Close()
-	done := make(chan struct{}, 2)
-	go func() { s.journal.run(ctx); done <- struct{}{} }()
-	go func() { s.bindings.run(ctx); done <- struct{}{} }()
-	err := s.loop(ctx)
+	var behind sync.WaitGroup
+	behind.Go(func() { s.journal.run(ctx) })
+	behind.Go(func() { s.bindings.run(ctx) })
+	s.cause = s.loop(ctx)
 	s.stop()
-	<-done
-	<-done
-	return err
+	behind.Wait()
+	return s.cause
 }
 
 func (s *Scheduler) loop(ctx context.Context) error {
@@ -287,24 +297,37 @@ func (s *Scheduler) untilWake() time.Duration {
 func (s *Scheduler) Idle(ctx context.Context) error {
 	ch := make(chan struct{})
 	s.inbox.put(func() { s.watchers = append(s.watchers, ch) })
-	select {
-	case <-ch:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return s.await(ctx, ch)
 }
 
 // call runs f on the loop and waits for it.
 func (s *Scheduler) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	s.inbox.put(func() { f(); close(done) })
+	return s.await(ctx, done)
+}
+
+// await waits for the loop to close done.
+func (s *Scheduler) await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
+	case <-s.ended:
+		return s.stopped(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// stopped tells why nobody answers any more.
+func (s *Scheduler) stopped(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.cause != nil:
+		return fmt.Errorf("%w: %w", ErrStopped, s.cause)
+	}
+	return ErrStopped
 }
 
 // fail ends the loop: its picture of the cluster, or its right to write, is gone.
