@@ -4,8 +4,8 @@
 GO       ?= go
 TOOL     := $(GO) tool -modfile=.ci/tools.mod
 # Packages whose tests start goroutines run under the race detector.
-RACE     := ./worker/... ./coordinator/... ./cmd/...
-PLAIN    := ./scorer/... ./proto/... ./internal/...
+RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
+PLAIN    := ./scorer ./proto/...
 
 .PHONY: build demo test lint generate generated unit race bench-module e2e bench soak fuzz clean
 

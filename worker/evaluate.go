@@ -3,7 +3,7 @@ package worker
 import (
 	"context"
 
-	"github.com/shardsched/shardsched/internal/scan"
+	"github.com/shardsched/shardsched/scorer/scan"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

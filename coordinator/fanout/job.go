@@ -3,7 +3,7 @@ package fanout
 import (
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardsched/shardsched/internal/scan"
+	"github.com/shardsched/shardsched/scorer/scan"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
