@@ -3,8 +3,8 @@ package worker
 import (
 	"context"
 
-	"github.com/shardsched/shardsched/scorer/scan"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // evaluate answers one request; doc.go draws its way.

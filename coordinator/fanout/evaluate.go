@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/scorer/scan"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // assignment is the shards that a session is asked for; without one, the own

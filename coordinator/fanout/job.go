@@ -3,9 +3,9 @@ package fanout
 import (
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardsched/shardsched/scorer/scan"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // How messages are kept below MaxMessageBytes. Requests are filled up to a sum of
