@@ -307,7 +307,10 @@ func (p *pick) message(nodes int) (string, []string) {
 			continue
 		}
 		counts[r.text] += n
-		plugins[r.plugin] = struct{}{}
+		// PreFilters that narrowed the nodes together share a reason.
+		for _, name := range strings.Fields(r.plugin) {
+			plugins[name] = struct{}{}
+		}
 	}
 	for text, n := range counts {
 		parts = append(parts, strconv.Itoa(n)+" "+text)
