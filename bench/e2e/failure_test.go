@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -48,11 +51,11 @@ func TestNoPodIsLostOrBoundTwiceWhenProcessesAreKilled(t *testing.T) {
 	l.bindsGoOn(1)
 	leader, term = r.leader(0)
 	r.etcd.kill()
-	if line, err := leader.LineWith(r.ctx, "Leader lease ended"); err != nil {
+	line, err := leader.LineWith(r.ctx, "Leader lease ended", fmt.Sprintf("term=%d", term))
+	if err != nil {
 		t.Fatal(err)
-	} else {
-		r.log("%s, without etcd: %s", leader.Name, line)
 	}
+	r.log("%s, without etcd: %s", leader.Name, line)
 	r.etcd.restart()
 	leader, term = r.leader(term)
 	r.log("%s leads in term %d", leader.Name, term)
@@ -62,4 +65,35 @@ func TestNoPodIsLostOrBoundTwiceWhenProcessesAreKilled(t *testing.T) {
 	r.settle()
 	r.judge()
 	r.log("%d attempts of clients had to be repeated", r.client.Retries())
+}
+
+// All is killed at one time, as by a power cut, and started again.
+func TestNothingAcknowledgedIsLostWhenEverythingIsKilled(t *testing.T) {
+	t.Logf("seed %d", *seed)
+	r := newRig(t)
+	workers := r.start(2, 3)
+	r.applyNodes(nodes(300))
+	const all = 1500
+	l := r.arrive(pods("pod", all, rand.New(rand.NewPCG(*seed, 3))), 500)
+
+	l.until(600)
+	l.bindsGoOn(1)
+	r.etcd.kill()
+	for _, p := range r.group.Processes() {
+		p.Kill()
+	}
+	r.etcd.restart()
+	for _, name := range slices.Sorted(maps.Keys(r.members)) {
+		r.startCoordinator(name)
+	}
+	for _, w := range workers {
+		r.startWorker(w.Name)
+	}
+	r.log("all is back")
+	l.bindsGoOn(100)
+
+	l.until(all)
+	r.untilWorkers(len(workers))
+	r.settle()
+	r.judge()
 }

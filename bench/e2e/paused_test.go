@@ -18,11 +18,12 @@ import (
 )
 
 // A leader is stopped while it binds, and goes on when another leads. It must not write
-// under its old term again, and is a good contender afterwards.
+// under its old term again, and is a good contender afterwards. A worker that is stopped
+// holds nobody up.
 func TestPausedLeaderWritesNothingWhenItWakes(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	r := newRig(t)
-	r.start(2, 3)
+	workers := r.start(2, 3)
 	old, oldTerm := r.leader(0)
 	r.applyNodes(nodes(300))
 	const all = 3000
@@ -44,6 +45,13 @@ func TestPausedLeaderWritesNothingWhenItWakes(t *testing.T) {
 	}
 	r.log("%s: %s", old.Name, line)
 	r.untilContends(old, nextTerm)
+
+	workers[0].Pause()
+	r.log("%s is paused", workers[0].Name)
+	l.bindsGoOn(300)
+	workers[0].Resume()
+	r.log("%s goes on", workers[0].Name)
+
 	r.refusesClients(old, next)
 	l.until(all)
 	r.settle()

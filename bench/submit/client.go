@@ -70,7 +70,7 @@ func (c *Client) Close() {
 // Do calls until the leader has answered, ctx ends, or the answer is an error that
 // another attempt does not mend.
 func (c *Client) Do(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
-	for {
+	for hopped := false; ; {
 		address, conn, err := c.connection()
 		if err != nil {
 			return err
@@ -84,7 +84,8 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 			return err
 		}
 		c.failed(address, next)
-		if next != "" && next != address {
+		// Followers that name each other must not be asked in a tight loop.
+		if hopped = !hopped && next != "" && next != address; hopped {
 			continue
 		}
 		select {
