@@ -5,19 +5,33 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/cmd/internal/schedconfig"
-	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/config"
 )
 
-// loadProfiles reads the profiles of a KubeSchedulerConfiguration file; without a
-// file they are the default one. What of the file has no effect is logged once.
-func loadProfiles(path string) (map[string]*compile.Profile, error) {
-	c, err := schedconfig.Read(path)
+// configure reads a KubeSchedulerConfiguration file into a scheduler's settings; without
+// a file they are the defaults. What of it has no effect is logged once.
+func configure(path string, into *coordinator.SchedulerConfig) error {
+	c := config.Default()
+	if path != "" {
+		var err error
+		if c, err = config.Load(path); err != nil {
+			return err
+		}
+		tell("The configuration names plugins that are not evaluated yet", "plugins", path, c.NotEvaluated())
+		tell("Fields of the configuration have no effect", "fields", path, c.NoEffect())
+	}
+	profiles, err := c.Profiles()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(c.WithoutEffect) > 0 {
-		klog.Background().Info("Fields of the configuration have no effect", "file", path, "fields", strings.Join(c.WithoutEffect, ", "))
+	into.Profiles = profiles
+	into.InitialBackoff, into.MaxBackoff = c.PodInitialBackoff, c.PodMaxBackoff
+	return nil
+}
+
+func tell(what, key, path string, list []string) {
+	if len(list) > 0 {
+		klog.Background().Info(what, "file", path, key, strings.Join(list, ", "))
 	}
-	return c.Profiles, nil
 }

@@ -103,25 +103,24 @@ func (v service) scheduler(log *coordinator.DecisionLog) (coordinator.SchedulerC
 	if err != nil {
 		return coordinator.SchedulerConfig{}, err
 	}
-	profiles, err := loadProfiles(v.config)
-	if err != nil {
-		return coordinator.SchedulerConfig{}, err
-	}
 	shards := v.sharding.Shards
 	if shards == 0 {
 		shards = defaultShards
 	}
-	return coordinator.SchedulerConfig{
+	cfg := coordinator.SchedulerConfig{
 		Cluster:          v.sharding.Cluster,
 		Shards:           shards,
-		Profiles:         profiles,
 		Decisions:        log,
 		MaxUnschedulable: v.flush,
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
 			Dial:     fanout.Dialer(grpc.WithTransportCredentials(credentials)),
 		},
-	}, nil
+	}
+	if err := configure(v.config, &cfg); err != nil {
+		return coordinator.SchedulerConfig{}, err
+	}
+	return cfg, nil
 }
 
 func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server) error {

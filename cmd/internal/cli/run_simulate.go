@@ -64,10 +64,6 @@ func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, er
 
 // run schedules the input until nothing is left to do.
 func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (*pb.Summary, error) {
-	profiles, err := loadProfiles(m.config)
-	if err != nil {
-		return nil, err
-	}
 	shards := m.sharding.Shards
 	if shards == 0 {
 		shards = simulatedShards(len(in.Nodes), m.sharding.Workers)
@@ -75,10 +71,14 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	registry := newRegistry()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
+	cfg := coordinator.SchedulerConfig{
 		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
-		Profiles: profiles, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
-	})
+		Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
+	}
+	if err := configure(m.config, &cfg); err != nil {
+		return nil, err
+	}
+	s, err := coordinator.NewScheduler(cfg)
 	if err != nil {
 		return nil, err
 	}

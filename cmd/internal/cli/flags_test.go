@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// capture runs a command line whose scheduler command only notes its options.
+func capture(t *testing.T, args ...string) (got any, code int, errs string) {
+	t.Helper()
+	var errBuffer bytes.Buffer
+	s := Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &errBuffer, Env: func(string) string { return "" }}
+	code = Main(t.Context(), args, s, Runs{
+		Up:          func(_ context.Context, _ Streams, o UpOptions) error { got = o; return nil },
+		Coordinator: func(_ context.Context, _ Streams, o CoordinatorOptions) error { got = o; return nil },
+		Worker:      func(_ context.Context, _ Streams, o WorkerOptions) error { got = o; return nil },
+		Simulate:    func(_ context.Context, _ Streams, o SimulateOptions) error { got = o; return nil },
+	})
+	return got, code, errBuffer.String()
+}
+
+func TestMistakesOfSchedulerCommands(t *testing.T) {
+	tests := []struct{ line, want string }{
+		{"simulate", "-f is required"},
+		{"simulate -f x y", "unknown command"},
+		{"simulate -f x --workers -1", "--workers: -1 is not between 0 and 1024"},
+		{"simulate -f x --shards 70000", "--shards: 70000 is not between 0 and 65536"},
+		{"simulate -f x -o yaml", `--output: "yaml" is not one of text, json`},
+		{"simulate -f x --http-listen 0.0.0.0:80", "can be reached from other machines"},
+		{"simulate -f x --seed no", "invalid argument"},
+		{"up --exit-when-idle", "there is nothing to schedule"},
+		{"up --listen 0.0.0.0:7450", "can be reached from other machines, which needs mutual TLS"},
+		{"up --tls-cert-file a", "go together"},
+		{"up --cluster a/b", `--cluster: "a/b" is not a name`},
+		{"up --shard-replicas 3", "--shard-replicas: 3 is not 1 or 2"},
+		{"coordinator --embedded-etcd", "--standalone is required"},
+		{"coordinator --standalone", "give either --etcd-endpoints or --embedded-etcd"},
+		{"coordinator --standalone --embedded-etcd --etcd-endpoints http://x", "give either --etcd-endpoints or --embedded-etcd"},
+		{"coordinator --standalone --etcd-endpoints http://x --etcd-certfile a", "--etcd-certfile and --etcd-keyfile go together"},
+		{"coordinator --standalone --embedded-etcd --embedded-etcd-listen :2379", "--embedded-etcd-listen: :2379 can be reached from other machines"},
+		{"coordinator --standalone --embedded-etcd --leader-elect-lease-duration 1ms", "is shorter than a second"},
+		{"worker", "--etcd-endpoints is required"},
+		{"worker --etcd-endpoints http://x --cache-bytes 0", "--cache-bytes: 0 is not positive"},
+		{"worker --etcd-endpoints http://x,", "--etcd-endpoints: an empty URL"},
+	}
+	for _, test := range tests {
+		t.Run(test.line, func(t *testing.T) {
+			got, code, errs := capture(t, strings.Fields(test.line)...)
+			if code != exitUsage || !strings.Contains(errs, test.want) || got != nil {
+				t.Errorf("got exit code %d, ran with %v, %s want code %d and %q", code, got, errs, exitUsage, test.want)
+			}
+		})
+	}
+}
+
+func TestFlagsReachTheOptions(t *testing.T) {
+	got, code, errs := capture(t, strings.Fields("simulate -f a -f b,c --config k.yaml --workers 0 --shards 64 --decisions out.jsonl --seed 7 -o json")...)
+	o, ok := got.(SimulateOptions)
+	if !ok || code != 0 {
+		t.Fatalf("got exit code %d: %s", code, errs)
+	}
+	if !slices.Equal(o.Files, []string{"a", "b,c"}) || o.Config != "k.yaml" || o.Workers != 0 || o.Shards != 64 || o.Decisions != "out.jsonl" || o.Seed != 7 || o.Output != "json" {
+		t.Errorf("got %+v", o)
+	}
+	got, code, errs = capture(t, strings.Fields("coordinator --standalone --etcd-endpoints http://a,http://b --local-workers 3 --shard-replicas 2 --listen 127.0.0.1:1 -v 2")...)
+	c, ok := got.(CoordinatorOptions)
+	if !ok || code != 0 {
+		t.Fatalf("got exit code %d: %s", code, errs)
+	}
+	if !slices.Equal(c.Etcd.Endpoints, []string{"http://a", "http://b"}) || c.Workers != 3 || c.Replicas != 2 || c.Listen != "127.0.0.1:1" || c.LeaseDuration != 15*time.Second {
+		t.Errorf("got %+v", c)
+	}
+	if got, code, errs = capture(t, "worker", "--etcd-endpoints", "http://a"); code != 0 || got.(WorkerOptions).CacheBytes != defaultCacheBytes {
+		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
+	}
+	if got, code, errs = capture(t, "up", "--demo"); code != 0 || !got.(UpOptions).EmbeddedEtcd.Enabled || !got.(UpOptions).Demo {
+		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
+	}
+}
+
+// TestHelpFitsATerminal holds that every command has a text and examples where it
+// takes arguments, and that its long text fits 100 columns.
+func TestHelpFitsATerminal(t *testing.T) {
+	root := Root(Streams{Env: func(string) string { return "" }}, Runs{
+		Up:          func(context.Context, Streams, UpOptions) error { return nil },
+		Coordinator: func(context.Context, Streams, CoordinatorOptions) error { return nil },
+		Worker:      func(context.Context, Streams, WorkerOptions) error { return nil },
+		Simulate:    func(context.Context, Streams, SimulateOptions) error { return nil },
+	})
+	for _, c := range root.Commands() {
+		if c.Short == "" {
+			t.Errorf("%s has no short text", c.Name())
+		}
+		for line := range strings.Lines(c.Long) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
+				t.Errorf("%s: got a line of %d columns, want at most 100: %s", c.Name(), n, line)
+			}
+		}
+	}
+}
+
+func TestAddressesOfCoordinators(t *testing.T) {
+	env := func(string) string { return " a:1, b:2,," }
+	for _, test := range []struct {
+		name  string
+		flags []string
+		env   func(string) string
+		want  []string
+	}{
+		{"the flag goes first", []string{"x:1"}, env, []string{"x:1"}},
+		{"then the environment", nil, env, []string{"a:1", "b:2"}},
+		{"then the default", nil, func(string) string { return "" }, []string{defaultClientAPI}},
+	} {
+		if got := (&connection{addresses: test.flags}).targets(test.env); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestProgressInAPipe writes a line every two seconds and no control characters.
+func TestProgressInAPipe(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(Streams{Err: &out, Env: func(string) string { return "" }}, 100)
+	now := time.Unix(0, 0)
+	p.now, p.next = func() time.Time { return now }, now.Add(lineEvery)
+	for i := range 50 {
+		p.update(&pb.Summary{PodsBound: uint64(2 * i), PodsPending: 1})
+		now = now.Add(100 * time.Millisecond)
+	}
+	p.done()
+	want := "41 of 100 pods: 40 bound, 1 pending\n81 of 100 pods: 80 bound, 1 pending\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
