@@ -206,3 +206,21 @@ func TestResources(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadPods feeds arbitrary bytes: what is read without an error is within bounds.
+func FuzzReadPods(f *testing.F) {
+	f.Add("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,2,1,460\n")
+	f.Add("gpu_milli,num_gpu,memory_mib,cpu_milli,name,gpu_spec\n1000,8,1,1,\"b\",V100M16|V100M32|V100M32\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		pods, err := ReadPods(strings.NewReader(text), "f.csv")
+		if err != nil {
+			return
+		}
+		for _, p := range pods {
+			if p.Name == "" || p.MilliCPU < 0 || p.MemoryMiB > maxAmount || p.GPUs == 1 && (p.GPUMilli < 1 || p.GPUMilli > whole) {
+				t.Errorf("got %+v, want a name and amounts within bounds", p)
+			}
+		}
+		Objects(nil, pods)
+	})
+}

@@ -22,6 +22,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // authority signs certificates for a test.
@@ -184,5 +188,36 @@ func TestEndpoint(t *testing.T) {
 				t.Errorf("got %d %q, want %d with %q", w.Code, body, test.code, test.body)
 			}
 		})
+	}
+}
+
+// TestCredentialsForGRPC calls a gRPC server with and without a certificate.
+func TestCredentialsForGRPC(t *testing.T) {
+	a := newAuthority(t)
+	files := a.issue(2)
+	server, err := files.ServerCredentials()
+	a.must(err)
+	client, err := files.ClientCredentials()
+	a.must(err)
+	l, err := files.Listen("listen", "127.0.0.1:0")
+	a.must(err)
+	s := grpc.NewServer(grpc.Creds(server))
+	healthpb.RegisterHealthServer(s, health.NewServer())
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	ask := func(c credentials.TransportCredentials) error {
+		conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(c))
+		a.must(err)
+		defer conn.Close()
+		_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		return err
+	}
+	if err := ask(client); err != nil {
+		t.Errorf("got %v with a certificate, want none", err)
+	}
+	plain, err := TLS{}.ClientCredentials()
+	a.must(err)
+	if err := ask(plain); err == nil {
+		t.Error("got an answer without TLS")
 	}
 }
