@@ -1,0 +1,93 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+func TestDeltasSinceAGeneration(t *testing.T) {
+	c := New(1)
+	setNode(t, c, newNode("a"))
+	on(t, c, newPod("p", "1").Obj(), "a")
+	for _, x := range []struct {
+		after uint64
+		n     int
+		kept  bool
+	}{{0, 2, true}, {1, 1, true}, {2, 0, true}, {3, 0, false}, {1 << 63, 0, false}} {
+		if got, ok := c.Deltas(0, x.after); len(got) != x.n || ok != x.kept {
+			t.Errorf("deltas after %d: got %d, %t; want %d, %t", x.after, len(got), ok, x.n, x.kept)
+		}
+	}
+}
+
+// The log is cut in halves, and what was given out before stays as it was.
+func TestTheLogIsTrimmed(t *testing.T) {
+	c := New(1)
+	setNode(t, c, newNode("a"))
+	p := newPod("p", "1").Obj()
+	u := compile.Usage(p)
+	follower := scorer.NewTable(0)
+	given, _ := c.Deltas(0, 0)
+	generation := func() uint64 { return c.Table(0).Generation() }
+	for decision := uint64(1); generation() < 5*keptDeltas; decision++ {
+		if err := c.Assume(p, "a", u, decision); err != nil {
+			t.Fatal(err)
+		}
+		if decision%1000 == 0 {
+			for _, d := range given {
+				if err := follower.Apply(d); err != nil {
+					t.Fatalf("a follower that reads late: %v", err)
+				}
+			}
+			given, _ = c.Deltas(0, follower.Generation())
+		}
+		if _, err := c.Forget(p.UID); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.shards[0].log); n >= 2*keptDeltas {
+			t.Fatalf("generation %d: got %d deltas kept, want fewer than %d", generation(), n, 2*keptDeltas)
+		}
+	}
+	for _, x := range []struct {
+		after uint64
+		kept  bool
+	}{{0, false}, {c.shards[0].first - 1, false}, {c.shards[0].first, true}, {generation() - keptDeltas, true}, {generation(), true}} {
+		got, ok := c.Deltas(0, x.after)
+		if ok != x.kept || ok && len(got) != int(generation()-x.after) {
+			t.Errorf("deltas after %d of %d: got %d, %t; want %t", x.after, generation(), len(got), ok, x.kept)
+		}
+	}
+	rest, ok := c.Deltas(0, follower.Generation())
+	if !ok {
+		t.Fatalf("deltas after %d of %d are gone", follower.Generation(), generation())
+	}
+	for _, d := range rest {
+		if err := follower.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := snapshot(follower), snapshot(c.Table(0)); !slices.Equal(got, want) {
+		t.Errorf("the follower's table: got %v, want %v", got, want)
+	}
+}
+
+func BenchmarkAssumeForget(b *testing.B) {
+	c := New(1)
+	if _, err := c.SetNode(newNode("a")); err != nil {
+		b.Fatal(err)
+	}
+	p := newPod("p", "1").Obj()
+	u := compile.Usage(p)
+	b.ReportAllocs()
+	for decision := uint64(1); b.Loop(); decision++ {
+		if err := c.Assume(p, "a", u, decision); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Forget(p.UID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
