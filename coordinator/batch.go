@@ -112,7 +112,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	if len(requests) == 0 {
 		return nil
 	}
-	results, err := s.fanout.Evaluate(ctx, requests)
+	results, err := s.evaluate(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		}
 		s.tally.requeries++
 		s.metrics.requeries.Inc()
-		results, err := s.fanout.Evaluate(ctx, []fanout.Request{{
+		results, err := s.evaluate(ctx, []fanout.Request{{
 			Class:      p.class,
 			Candidates: min(s.cfg.BatchSize+1, 2*spareCandidates),
 			Diagnose:   v == nowhere,

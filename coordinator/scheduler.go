@@ -69,6 +69,7 @@ type Scheduler struct {
 	queue    *queue.Queue
 	compiler *compile.Compiler
 	fanout   *fanout.Fanout
+	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
 	metrics  *metrics
 	inbox    *inbox
 	bindings *bindings
@@ -157,6 +158,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		s.metrics.plugin(plugin, point, d)
 	}
 	s.fanout = fanout.New(f)
+	s.evaluate = s.fanout.Evaluate
 	return s, nil
 }
 
