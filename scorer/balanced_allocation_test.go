@@ -15,6 +15,8 @@ func TestBalance(t *testing.T) {
 		{"even, from as uneven as can be", []float64{1, 1}, []float64{1, 0}, 100},
 		// Deviations .4714 and 0 of three shares: 50+(50+52-100)/2.
 		{"three resources", []float64{1, 0, 0}, []float64{0, 0, 0}, 51},
+		// |.72-.04|/2 is just what 66 needs; by way of the mean it would come out as 65, and 57.
+		{"two resources have a formula of their own", []float64{0.72, 0.04}, []float64{0, 0}, 58},
 		// A negative difference is cut toward zero before 50 is added: 50+(50+75-76)/2.
 		{"odd difference", []float64{0.5, 0}, []float64{0.48, 0}, 74},
 	} {

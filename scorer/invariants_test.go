@@ -137,12 +137,16 @@ func (t *Table) checkImages() error {
 			}
 		}
 	}
-	dead := 0
+	dead, text := 0, int64(0)
 	for i, m := range t.images.images {
+		text += int64(len(m.name))
 		if m.n != counts[i] || m.n != len(m.list)+m.bits.count() {
 			return fmt.Errorf("image %s: got %d rows, want %d", m.name, m.n, counts[i])
 		}
 		dead += asInt(m.n == 0)
+	}
+	if text != t.images.text {
+		return fmt.Errorf("images: got %d bytes of names, want %d", t.images.text, text)
 	}
 	if dead != len(t.images.free) || len(t.images.byName) != len(counts)-dead {
 		return fmt.Errorf("got %d free and %d named images, want %d and %d", len(t.images.free), len(t.images.byName), dead, len(counts)-dead)

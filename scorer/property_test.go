@@ -50,7 +50,18 @@ func evaluate(e *Evaluator, t *Table, c *Class, o Options) *Result {
 	return out
 }
 
-// sizes are drawn from around the words' and the columns' edges, and between.
+// A result that was not Reset takes over how many candidates the first one merged has.
+func TestMergeIntoNothing(t *testing.T) {
+	c := newClass(t, benchQuery())
+	want := evaluate(NewEvaluator(nil), loadTable(t, 0, benchRows(100)), c, Options{Candidates: 5})
+	got := &Result{ClassID: c.ID()}
+	got.Merge(want)
+	if d := diff(describe(got), describe(want)); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// size draws a number of rows from around the words' edges, and between.
 func size(t *rapid.T) int {
 	return rapid.OneOf(rapid.SampledFrom([]int{1, 63, 64, 65, 127, 128, 129}), rapid.IntRange(1, 200)).Draw(t, "size")
 }
