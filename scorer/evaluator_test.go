@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -94,6 +95,31 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(100, path.run); n != 0 {
 			t.Errorf("%s: got %v allocations, want none", path.name, n)
 		}
+	}
+}
+
+// Any number of goroutines may read a table, and share classes, while nobody writes.
+func TestReadersShareATable(t *testing.T) {
+	table, r := loadTable(t, 0, newRandom(1).rows(200)), newRandom(2)
+	for range 10 {
+		c := newClass(t, r.query())
+		o := Options{Candidates: 5, Diagnose: true}
+		want := describe(evaluate(NewEvaluator(nil), table, c, o))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				e := NewEvaluator(nil)
+				if d := diff(describe(evaluate(e, table, c, o)), want); d != "" {
+					t.Error(d)
+				}
+				var totals RowTotals
+				for row := range table.All() {
+					table.Totals(row, &totals)
+					e.Row(table, row, &totals, c)
+				}
+			})
+		}
+		wg.Wait()
 	}
 }
 
