@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -94,10 +93,9 @@ type verdictAt struct {
 }
 
 type refusalAt struct {
-	row        cache.Row
-	stage      int
-	shortfalls int
-	node       *pb.RefusedNode
+	stage   int
+	missing float64 // as a share of what is asked for, summed over the resources
+	node    *pb.RefusedNode
 }
 
 // run takes the pod from its node for the while of the judgement, so that the node
@@ -144,12 +142,15 @@ func (x *explainer) judge(t *scorer.Table, row uint32) {
 		refused.Plugin = r.Plugin
 		refused.Reasons = append(refused.Reasons, r.Text)
 	}
-	refused.Shortfalls = x.s.eval.Shortfalls(t, row, nil, x.class.Scorer)
+	missing := 0.0
+	for _, short := range x.s.eval.Shortfalls(t, row, nil, x.class.Scorer) {
+		refused.Shortfalls = append(refused.Shortfalls, short.Text)
+		missing += short.Share
+	}
 	x.closest = append(x.closest, refusalAt{
-		row:        cache.Row{Shard: t.Shard(), Index: row},
-		stage:      slices.Index(x.class.Query.Filters, plugin),
-		shortfalls: len(refused.Shortfalls),
-		node:       refused,
+		stage:   slices.Index(x.class.Query.Filters, plugin),
+		missing: missing,
+		node:    refused,
 	})
 	if len(x.closest) >= 64*x.top {
 		x.trim()
@@ -157,10 +158,10 @@ func (x *explainer) judge(t *scorer.Table, row uint32) {
 }
 
 // trim keeps the refused nodes that came closest: those refused by the latest
-// filter, and among them those with the fewest shortfalls.
+// filter, and among them those that lack the least.
 func (x *explainer) trim() {
 	slices.SortFunc(x.closest, func(a, b refusalAt) int {
-		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.shortfalls, b.shortfalls), cmp.Compare(a.node.Node, b.node.Node))
+		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.missing, b.missing), cmp.Compare(a.node.Node, b.node.Node))
 	})
 	x.closest = x.closest[:min(len(x.closest), x.top)]
 }

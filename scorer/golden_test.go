@@ -146,7 +146,7 @@ func (g *golden) line(row uint32, c *Class, extrema []int64) string {
 			out += " (unresolvable)"
 		}
 		for _, s := range g.e.Shortfalls(g.table, row, nil, c) {
-			out += "; " + s
+			out += "; " + s.Text
 		}
 		return out
 	}

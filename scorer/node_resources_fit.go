@@ -176,16 +176,30 @@ func (r *nodeResourcesFit) refusals(v view, into []int) []int {
 	return into
 }
 
-// shortfalls words how much is missing of each resource that is short.
-func (r *nodeResourcesFit) shortfalls(v view) []string {
-	var out []string
+// Shortfall is how much a row lacks of one resource.
+type Shortfall struct {
+	// Text is such as "cpu: short by 500m".
+	Text string
+	// Share is what is missing, as a share of what the pod asks for: above 0, and above 1
+	// where the row is overcommitted.
+	Share float64
+}
+
+// String is the shortfall for people.
+func (s Shortfall) String() string { return s.Text }
+
+// shortfalls tells how much is missing of each resource that is short.
+func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
+	var out []Shortfall
 	if allowed := v.t.allowedPods[v.row]; full(v.pods(), allowed) {
-		out = append(out, fmt.Sprintf("pods: short by %d", v.pods()+1-allowed))
+		missing := v.pods() + 1 - allowed
+		out = append(out, Shortfall{fmt.Sprintf("pods: short by %d", missing), float64(missing)})
 	}
 	for i := range r.needs {
 		n := &r.needs[i]
 		if allocatable, requested := n.amounts(v); lacks(n.amount, allocatable, requested) {
-			out = append(out, n.name+": short by "+n.quantity(n.amount-(allocatable-requested)))
+			missing := n.amount - (allocatable - requested)
+			out = append(out, Shortfall{n.name + ": short by " + n.quantity(missing), float64(missing) / float64(n.amount)})
 		}
 	}
 	return out

@@ -135,9 +135,9 @@ func (e *Evaluator) Scores(t *Table, row uint32, totals *RowTotals, c *Class) []
 	return e.scores
 }
 
-// Shortfalls tells how much a row lacks that NodeResourcesFit refuses, such as
-// "cpu: short by 500m"; nothing for other rows.
-func (e *Evaluator) Shortfalls(t *Table, row uint32, totals *RowTotals, c *Class) []string {
+// Shortfalls tells how much a row lacks that NodeResourcesFit refuses; nothing for
+// other rows.
+func (e *Evaluator) Shortfalls(t *Table, row uint32, totals *RowTotals, c *Class) []Shortfall {
 	if !t.HasNode(row) {
 		return nil
 	}
