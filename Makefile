@@ -7,7 +7,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
 PLAIN    := ./scorer ./proto/...
 
-.PHONY: build demo test lint generate generated unit race bench-module e2e bench soak fuzz clean
+.PHONY: build demo test lint generate generated unit race bench-module bench fuzz clean
 
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
@@ -42,6 +42,21 @@ race:
 
 bench-module:
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 20m ./...
+
+# Figures, not tests: on a machine that does nothing else.
+bench: build
+	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
+	cd bench && $(GO) run ./trace
+
+# Every fuzz target for a while: make fuzz FUZZTIME=1m
+FUZZTIME ?= 20s
+fuzz:
+	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+	    echo "$$(dirname $$file) $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) || exit 1; \
+	  done; \
+	done
 
 clean:
 	rm -rf bin
