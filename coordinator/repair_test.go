@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/store"
-	"github.com/shardsched/shardsched/internal/build"
 	"github.com/shardsched/shardsched/scorer"
 )
 

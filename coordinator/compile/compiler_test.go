@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/internal/build"
+	"github.com/shardsched/shardsched/coordinator/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/internal/build"
+	"github.com/shardsched/shardsched/coordinator/build"
 )
 
 // hugeExponent finds quantities that apimachinery's own parser may take for ever over.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/internal/build"
+	"github.com/shardsched/shardsched/coordinator/build"
 )
 
 // The model is a queue as one would write it down from the description: a list of pods that

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/internal/build"
+	"github.com/shardsched/shardsched/coordinator/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/store"
-	"github.com/shardsched/shardsched/internal/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
