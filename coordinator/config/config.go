@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -72,9 +73,13 @@ func parse(file string, data []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	found := problems{doc: doc}
+	if n := len(c.Profiles); n > maxProfiles {
+		found.fields(field.ErrorList{field.TooMany(field.NewPath("profiles"), n, maxProfiles)})
+		return nil, found.err()
+	}
 	written := c.DeepCopy()
 	complete(c)
-	found := problems{doc: doc}
 	found.fields(validate(c))
 	if err := found.err(); err != nil {
 		return nil, err

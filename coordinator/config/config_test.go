@@ -207,6 +207,33 @@ func TestTooLargeAFileIsRefused(t *testing.T) {
 	}
 }
 
+// TestManyErrorsAreCut holds errors, and the time that they take, to a bound.
+func TestManyErrorsAreCut(t *testing.T) {
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	many := func(format string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	for name, test := range map[string]struct{ text, last string }{
+		"repeated keys": {head + "extenders: []\n" + strings.Repeat("extenders: []\n", 20_000), "and 19950 more"},
+		"extenders":     {head + "extenders:\n" + many("- {urlPrefix: a%d, prioritizeVerb: b}\n", 2000), "and 1950 more"},
+		"profiles":      {head + "profiles:\n" + many("- {schedulerName: a%d}\n", maxProfiles+1), "profiles: Too many: 1001: must have at most 1000 items"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse("f", []byte(test.text))
+			if err == nil || !strings.HasSuffix(err.Error(), test.last) {
+				t.Fatalf("error: want one that ends in %q, got %v", test.last, err)
+			}
+			if lines := strings.Count(err.Error(), "\n") + 1; lines > maxErrors+1 {
+				t.Errorf("errors: want at most %d, got %d", maxErrors+1, lines)
+			}
+		})
+	}
+}
+
 // TestEveryPluginWithArgumentsIsKnown keeps the two lists together.
 func TestEveryPluginWithArgumentsIsKnown(t *testing.T) {
 	with := 0

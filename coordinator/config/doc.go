@@ -27,7 +27,8 @@
 // and change nothing are named by NoEffect. Nothing is dropped without one or the other.
 //
 // Differs from upstream:
-//   - a negative weight is refused (upstream lets it subtract);
+//   - a negative weight is refused as such (upstream lets it subtract, or takes it for an
+//     overflow, as the order has it);
 //   - a filter or score always has its preparation (preFilter, preScore), whatever
 //     the file says of those points: upstream fails every pod without it;
 //   - NodeResourcesFit's arguments are checked also where no point runs the plugin;

@@ -28,8 +28,8 @@ func newDocument(file string, data []byte) (*document, error) {
 	}
 	found := problems{doc: d}
 	found.repeated(d.tree, "", 0)
-	if len(found.list) > 0 {
-		return nil, found.err()
+	if err := found.err(); err != nil {
+		return nil, err
 	}
 	if start := bytes.TrimSpace(data); len(start) > 0 && start[0] == '{' {
 		d.json = start
@@ -108,8 +108,7 @@ func (p *problems) repeated(n *yaml.Node, path string, depth int) {
 			key := n.Content[i]
 			below := strings.TrimPrefix(path+"."+key.Value, ".")
 			if seen[key.Value] && key.Tag != "!!merge" {
-				p.list = append(p.list, &Error{File: p.doc.file, Line: key.Line, Field: clip(below),
-					Problem: fmt.Sprintf("key %q already set in map", clip(key.Value))})
+				p.note("", Error{Line: key.Line, Field: below, Problem: fmt.Sprintf("key %q already set in map", clip(key.Value))})
 			}
 			seen[key.Value] = true
 			p.repeated(n.Content[i+1], below, depth+1)

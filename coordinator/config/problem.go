@@ -37,16 +37,34 @@ func (e *Error) Error() string {
 type problems struct {
 	doc  *document
 	list []error
+	more int // not listed any more
+}
+
+// maxErrors is how many problems are told at once.
+const maxErrors = 50
+
+// note lists a problem, its line where the field at path stands.
+func (p *problems) note(path string, e Error) {
+	if len(p.list) == maxErrors {
+		p.more++
+		return
+	}
+	e.File = p.doc.file
+	if e.Line == 0 {
+		e.Line = p.doc.line(path)
+	}
+	e.Field, e.Problem = clip(e.Field), clip(e.Problem)
+	p.list = append(p.list, &e)
 }
 
 // at notes a problem with a field.
 func (p *problems) at(path, problem string) {
-	p.list = append(p.list, &Error{File: p.doc.file, Line: p.doc.line(path), Field: clip(path), Problem: clip(problem)})
+	p.note(path, Error{Field: path, Problem: problem})
 }
 
 // named notes a problem whose text names the field at path.
 func (p *problems) named(path, problem string) {
-	p.list = append(p.list, &Error{File: p.doc.file, Line: p.doc.line(path), Problem: clip(problem)})
+	p.note(path, Error{Problem: problem})
 }
 
 // fields notes what validation found.
@@ -56,14 +74,11 @@ func (p *problems) fields(list field.ErrorList) {
 	}
 }
 
-// maxErrors is how many problems are told at once.
-const maxErrors = 50
-
 // err is all of them, or nil.
 func (p *problems) err() error {
 	list := p.list
-	if more := len(list) - maxErrors; more > 0 {
-		list = append(list[:maxErrors:maxErrors], &Error{File: p.doc.file, Problem: fmt.Sprintf("and %d more", more)})
+	if p.more > 0 {
+		list = append(list[:len(list):len(list)], &Error{File: p.doc.file, Problem: fmt.Sprintf("and %d more", p.more)})
 	}
 	return errors.Join(list...)
 }

@@ -63,6 +63,10 @@ func validatePercentage(path *field.Path, percent *int32) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *percent, "not in valid range [0-100]")}
 }
 
+// maxProfiles is how many profiles there may be: each costs memory, and upstream has no
+// bound.
+const maxProfiles = 1000
+
 func validateProfiles(path *field.Path, list []configv1.KubeSchedulerProfile) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.Set[string]{}
