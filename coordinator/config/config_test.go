@@ -154,6 +154,33 @@ func TestDefaultIsTheEmptyFile(t *testing.T) {
 	}
 }
 
+// TestTheDocumentedExampleLoads keeps docs/configuration.md true: its example, and its
+// table of plugins.
+func TestTheDocumentedExampleLoads(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, found := strings.Cut(string(text), "```yaml\n")
+	example, _, closed := strings.Cut(example, "```")
+	if !found || !closed {
+		t.Fatal("docs/configuration.md: want an example in yaml, got none")
+	}
+	c, err := parse("docs/configuration.md", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := c.NoEffect(); len(c.profiles) != 2 || len(notes) != 0 {
+		t.Errorf("example: want 2 profiles and nothing without effect, got %d and %q", len(c.profiles), notes)
+	}
+	for _, p := range inTree() {
+		i := strings.Index(string(text), p.name)
+		if i < 0 {
+			t.Errorf("docs/configuration.md: want %s named, got no word of it", p.name)
+		}
+	}
+}
+
 func TestProfilesAreByName(t *testing.T) {
 	c, err := Load("testdata/packing.yaml")
 	if err != nil {

@@ -31,13 +31,13 @@ func (l *lists) run(name string) bool {
 func noEffect(doc *document, profiles []profile, written []configv1.KubeSchedulerProfile) []string {
 	var notes []string
 	for _, f := range [][2]string{
-		{"parallelism", "workers use the cores that they are given"},
-		{"leaderElection", "the leader's lease is set by flags"},
-		{"clientConnection", "connections are set by flags"},
-		{"enableProfiling", "profiling is set by a flag"},
-		{"enableContentionProfiling", "profiling is set by a flag"},
+		{"parallelism", "a worker has as many cores as it is given"},
+		{"leaderElection", "the leader's lease is kept in etcd"},
+		{"clientConnection", "there is no API server to connect to"},
+		{"enableProfiling", "a flag turns profiling on"},
+		{"enableContentionProfiling", "a flag turns profiling on"},
 		{"percentageOfNodesToScore", "every node is scored"},
-		{"delayCacheUntilActive", "a follower keeps nothing"},
+		{"delayCacheUntilActive", "only the leader keeps a cache"},
 	} {
 		if doc.sets(f[0]) {
 			notes = append(notes, f[0]+": "+f[1])
