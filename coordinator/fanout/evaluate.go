@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -143,18 +144,19 @@ func (f *Fanout) tie(shard, row uint32) (lastDecision, nameHash uint64, name str
 }
 
 // check holds an answer against the attempt: every candidate is a node of a shard
-// that was asked for, and no class has more rows than those shards.
+// that was asked for, no class has more rows than those shards, and keys and
+// extrema are as long as the class has them.
 func (r *round) check(a *attempt) error {
 	nodes := 0
 	for _, s := range a.shards {
 		nodes += r.f.cfg.Shards.Table(int(s)).Nodes()
 	}
 	for _, p := range a.pieces {
-		for _, result := range p.results {
+		for i, result := range p.results {
 			if int(result.GetRows()) > nodes {
 				return fmt.Errorf("answer of worker %s: class %x has %d rows of %d", a.session.member.ID, result.GetClassId(), result.GetRows(), nodes)
 			}
-			if err := r.checkGroups(a, result); err != nil {
+			if err := r.checkGroups(a, &r.asks[p.from+i], result); err != nil {
 				return fmt.Errorf("answer of worker %s: class %x: %w", a.session.member.ID, result.GetClassId(), err)
 			}
 		}
@@ -162,11 +164,21 @@ func (r *round) check(a *attempt) error {
 	return nil
 }
 
-// checkGroups checks the keys and candidates of one class.
-func (r *round) checkGroups(a *attempt, result *pb.ClassResult) error {
+// checkGroups checks the extrema, keys and candidates of one class.
+func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) error {
+	second, keyLen := ask.Options.Normalise, ask.Class.KeyLen()
+	switch n := len(result.GetExtrema()); {
+	case second && result.GetOverflow():
+		return errors.New("an overflow in the second round")
+	case n > keyLen, n > 0 && !second && !result.GetOverflow():
+		return fmt.Errorf("%d extrema of %d normalised scores, overflow %t", n, keyLen, result.GetOverflow())
+	}
+	if second {
+		keyLen = 0 // its one group
+	}
 	for _, g := range result.GetGroups() {
-		if len(g.GetKey()) > scorer.MaxKey {
-			return fmt.Errorf("a key of %d", len(g.GetKey()))
+		if len(g.GetKey()) != keyLen {
+			return fmt.Errorf("a key of %d, not %d", len(g.GetKey()), keyLen)
 		}
 		rows := g.GetCandidateRows()
 		for i, shard := range g.GetCandidateShards() {

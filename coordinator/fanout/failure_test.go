@@ -285,6 +285,19 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 		"the same class for ever":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{1} },
 		"a class never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{77} },
 		"a shard never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
+		"a key too long": func(r *pb.EvaluateResponse) {
+			for _, g := range r.Results[0].Groups {
+				g.Key = append(g.Key, 7)
+			}
+		},
+		"a key too short": func(r *pb.EvaluateResponse) {
+			g := r.Results[0].Groups[0]
+			g.Key, g.Rows, r.Results[0].Groups = nil, r.Results[0].Feasible, r.Results[0].Groups[:1]
+		},
+		"extrema in the first round": func(r *pb.EvaluateResponse) { r.Results[0].Extrema = []int64{1} },
+		"too many extrema": func(r *pb.EvaluateResponse) {
+			r.Results[0].Overflow, r.Results[0].Groups, r.Results[0].Extrema = true, nil, []int64{1, 2, 3}
+		},
 	}
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
@@ -302,6 +315,22 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 				t.Error("got no shard evaluated here, want those of the liar")
 			}
 		})
+	}
+}
+
+func TestAnOverflowInTheSecondRoundIsNotBelieved(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 300)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
+		for _, r := range resp.GetResults() {
+			r.Overflow, r.Groups = true, nil
+		}
+	})
+	c.wantSame(t, f, requests(t, 5, false, query(2, 500, true)))
+	if got := f.Stats(); got.SecondRounds != 1 || got.LocalShards != 4 {
+		t.Errorf("got %+v, want a second round and its 4 shards evaluated here", got)
 	}
 }
 
