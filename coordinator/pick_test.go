@@ -1,0 +1,203 @@
+package coordinator
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// bench is four empty nodes of 4 cores, and a class of pods of 1 core. What the workers
+// answered is the test's own.
+type bench struct {
+	t       *testing.T
+	cache   *cache.Cache
+	class   *compile.Class
+	touches touches
+	eval    *scorer.Evaluator
+	seq     uint64
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, cache: cache.New(1), eval: scorer.NewEvaluator(nil)}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if _, err := b.cache.SetNode(build.Node(name).CPU("4").Memory("8Gi").Obj()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), b.cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.class = class
+	return b
+}
+
+// candidate is a node with the local score that it has now.
+func (b *bench) candidate(name string) scorer.Candidate {
+	row, _ := b.cache.RowOf(name)
+	t := b.cache.Table(0)
+	return t.Candidate(row.Index, b.eval.Row(t, row.Index, nil, b.class.Scorer).Local)
+}
+
+// place gives a node a pod that takes so much of it.
+func (b *bench) place(name, cpu string) {
+	b.seq++
+	row, _ := b.cache.RowOf(name)
+	b.cache.Table(0).Totals(row.Index, b.touches.add(row))
+	p := build.Pod(name + cpu).UID(name + string(rune('0'+b.seq))).CPU(cpu).Obj()
+	if err := b.cache.Assume(p, name, compile.Usage(p), b.seq); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// answer is one group of so many rows, of which the workers named some.
+func (b *bench) answer(rows int, named ...string) *pick {
+	r := &scorer.Result{Rows: 4, Feasible: rows, Extrema: make([]int64, b.class.Scorer.KeyLen())}
+	g := scorer.Group{Key: make([]int64, b.class.Scorer.KeyLen()), Rows: rows}
+	for _, name := range named {
+		g.Candidates = append(g.Candidates, b.candidate(name))
+	}
+	slices.SortFunc(g.Candidates, func(x, y scorer.Candidate) int {
+		if scorer.Before(x, y) {
+			return -1
+		}
+		return 1
+	})
+	r.Groups = []scorer.Group{g}
+	p := newPick(b.class.Scorer)
+	p.start(r, 0, false)
+	return p
+}
+
+func TestBestOfAnAnswer(t *testing.T) {
+	for name, x := range map[string]struct {
+		rows         int
+		named        []string
+		place        [][2]string
+		want         verdict
+		wantNode     string
+		wantFeasible int
+	}{
+		"the named one, others hidden":                {4, []string{"a"}, nil, chosen, "a", 4},
+		"the named one is used up, hidden are better": {4, []string{"a"}, [][2]string{{"a", "1"}}, askAgain, "", 4},
+		"the named one is full, hidden are left":      {4, []string{"a"}, [][2]string{{"a", "4"}}, askAgain, "", 3},
+		"the next named one is better than hidden":    {4, []string{"a", "b"}, [][2]string{{"a", "1"}}, chosen, "b", 4},
+		"all are named and one is left":               {2, []string{"a", "b"}, [][2]string{{"a", "2"}, {"b", "4"}}, chosen, "a", 1},
+		"all are named and touched, the emptier wins": {2, []string{"a", "b"}, [][2]string{{"a", "2"}, {"b", "1"}}, chosen, "b", 2},
+		"touched alike, the one that waited longer":   {2, []string{"a", "b"}, [][2]string{{"b", "1"}, {"a", "1"}}, chosen, "b", 2},
+		"all are full": {2, []string{"a", "b"}, [][2]string{{"a", "4"}, {"b", "4"}}, nowhere, "", 0},
+		"a node that was touched twice counts once": {2, []string{"a", "b"}, [][2]string{{"a", "1"}, {"a", "3"}}, chosen, "b", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			p := b.answer(x.rows, x.named...)
+			for _, to := range x.place {
+				b.place(to[0], to[1])
+			}
+			p.repair(&b.touches, tables{b.cache}, b.eval)
+			got, v := p.best(tables{b.cache})
+			node := ""
+			if v == chosen {
+				node = b.cache.Table(0).Name(got.row.Index)
+			}
+			if v != x.want || node != x.wantNode || p.feasible != x.wantFeasible {
+				t.Errorf("got verdict %d, node %q, %d feasible; want %d, %q, %d", v, node, p.feasible, x.want, x.wantNode, x.wantFeasible)
+			}
+		})
+	}
+}
+
+// A normalised answer rests on the maxima of its moment.
+func TestAMaximumThatMayHaveLeft(t *testing.T) {
+	for name, x := range map[string]struct {
+		cpu       string
+		taints    int64 // what the answer says is the most
+		wantStale bool
+	}{
+		"the row that has it is full":       {"4", 1, true},
+		"it still has room":                 {"1", 1, false},
+		"another has more":                  {"4", 2, false},
+		"no row has any, so nothing leaves": {"4", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			tainted := build.Node("a").CPU("4").Memory("8Gi")
+			if x.taints > 0 {
+				tainted.Taint("slow:PreferNoSchedule")
+			}
+			if _, err := b.cache.SetNode(tainted.Obj()); err != nil {
+				t.Fatal(err)
+			}
+			r := &scorer.Result{Rows: 4, Feasible: 4, Normalised: true, Extrema: []int64{x.taints},
+				Groups: []scorer.Group{{Rows: 4, Candidates: []scorer.Candidate{b.candidate("b")}}}}
+			p := newPick(b.class.Scorer)
+			p.start(r, 0, false)
+			b.place("a", x.cpu)
+			p.repair(&b.touches, tables{b.cache}, b.eval)
+			_, v := p.best(tables{b.cache})
+			if want := map[bool]verdict{true: askAgain, false: chosen}[x.wantStale]; v != want || p.stale != x.wantStale {
+				t.Errorf("got verdict %d, stale %t; want %d, %t", v, p.stale, want, x.wantStale)
+			}
+		})
+	}
+}
+
+func TestMessageOfARefusal(t *testing.T) {
+	p := &pick{reasons: map[reason]int{
+		{"NodeResourcesFit", "Insufficient cpu", false}:                            10,
+		{"NodeResourcesFit", "Insufficient memory", false}:                         2,
+		{"NodeUnschedulable", "node(s) were unschedulable", true}:                  1,
+		{"TaintToleration", "node(s) had untolerated taint(s)", true}:              0,
+		{"A B", "node(s) didn't satisfy plugin(s) [A B]", true}:                    1,
+		{"NodePorts", "node(s) didn't have free ports for the requested p", false}: -1,
+	}}
+	got, plugins := p.message(12)
+	want := "0/12 nodes are available: 1 node(s) didn't satisfy plugin(s) [A B], 1 node(s) were unschedulable, 10 Insufficient cpu, 2 Insufficient memory."
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if wantPlugins := []string{"A", "B", "NodeResourcesFit", "NodeUnschedulable"}; !slices.Equal(plugins, wantPlugins) {
+		t.Errorf("plugins: got %v, want %v", plugins, wantPlugins)
+	}
+	if got, want := fitError(5, nil), "0/5 nodes are available:"; got != want {
+		t.Errorf("no reasons: got %q, want %q", got, want)
+	}
+}
+
+// BenchmarkRepair is a pod of a class in the middle of a full batch: 256 touched rows.
+func BenchmarkRepair(b *testing.B) {
+	c := cache.New(1)
+	for i := range 1024 {
+		if _, err := c.SetNode(build.Node("node-" + string(rune(i))).CPU("64").Memory("256Gi").Obj()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	eval, result := scorer.NewEvaluator(nil), scorer.Result{}
+	result.Reset(class.ID(), 600)
+	eval.Evaluate(c.Table(0), class.Scorer, scorer.Options{Candidates: 600}, &result)
+	p := newPick(class.Scorer)
+	p.start(&result, 0, false)
+	var log touches
+	for i := range uint32(256) {
+		row := cache.Row{Index: i}
+		c.Table(0).Totals(i, log.add(row))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.synced = 0
+		p.repair(&log, tables{c}, eval)
+		if _, v := p.best(tables{c}); v != chosen {
+			b.Fatalf("got verdict %d, want a row", v)
+		}
+	}
+}
