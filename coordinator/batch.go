@@ -320,6 +320,8 @@ func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 		if p.newest != nil && s.queue.Get(uid) == job.pod {
 			s.queue.Update(p.newest)
 		}
+	} else {
+		delete(s.arrivals, uid)
 	}
 	s.journal.put(uid, s.queue.Entry(job.pod))
 }

@@ -72,6 +72,13 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		promised.newest = p
 		return
 	}
+	if _, _, assumed := s.cache.Pod(p.UID); assumed {
+		// It was let go of with its bind under way, and is ours again: the bind will
+		// fail, for the pod has changed, and is then to bring it back.
+		s.arrivals[p.UID] = s.cfg.Now()
+		s.binding[p.UID] = &promise{newest: p}
+		return
+	}
 	if s.queue.Has(p.UID) {
 		delete(s.hopeless, p.UID)
 		s.queue.Update(p)
@@ -90,6 +97,9 @@ func (s *Scheduler) seen(p *v1.Pod) {
 		return
 	}
 	s.unqueue(p.UID)
+	if _, ok := s.binding[p.UID]; !ok {
+		delete(s.arrivals, p.UID) // nobody else will
+	}
 	if was != "" && was != p.Spec.NodeName {
 		// Another has bound it: what it was promised is free again.
 		s.queue.Move(queue.AssignedPodDeleted(withNode(before, was)))
