@@ -1,0 +1,196 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// ledger is a Journal in memory that fails when it is told to.
+type ledger struct {
+	kept   map[types.UID]uint32 // attempts
+	writes []string             // what each call brought
+	fail   func() error
+}
+
+func newLedger() *ledger { return &ledger{kept: map[types.UID]uint32{}} }
+
+func (l *ledger) SaveEntries(_ context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
+	l.writes = append(l.writes, fmt.Sprintf("put %d, delete %d", len(put), len(del)))
+	if l.fail != nil {
+		if err := l.fail(); err != nil {
+			return err
+		}
+	}
+	for uid, e := range put {
+		l.kept[uid] = e.GetAttempts()
+	}
+	for _, uid := range del {
+		delete(l.kept, uid)
+	}
+	return nil
+}
+
+func entry(attempts uint32) *pb.QueueEntry { return &pb.QueueEntry{Attempts: attempts} }
+
+func (l *ledger) want(t *testing.T, when string, want map[types.UID]uint32) {
+	t.Helper()
+	if d := cmp.Diff(want, l.kept); d != "" {
+		t.Errorf("%s: entries (-want +got):\n%s", when, d)
+	}
+}
+
+func TestTheLastChangeOfAnEntryWins(t *testing.T) {
+	l := newLedger()
+	j := newJournalWriter(l)
+	l.kept["b"] = 7
+	j.put("a", entry(1))
+	j.put("b", entry(8))
+	j.put("a", entry(2))
+	j.put("b", nil)
+	if j.settled() || j.lag() != 2 {
+		t.Errorf("before: got settled %t, lag %d; want false, 2", j.settled(), j.lag())
+	}
+	j.flush(quiet())
+	l.want(t, "after", map[types.UID]uint32{"a": 2})
+	if d := cmp.Diff([]string{"put 1, delete 1"}, l.writes); d != "" {
+		t.Errorf("writes (-want +got):\n%s", d)
+	}
+	if !j.settled() || j.lag() != 0 {
+		t.Errorf("after: got settled %t, lag %d; want true, 0", j.settled(), j.lag())
+	}
+}
+
+func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
+	for name, err := range map[string]error{"etcd is away": errors.New("away"), "deposed": store.ErrDeposed} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			j := newJournalWriter(l)
+			l.fail = func() error {
+				if j.settled() {
+					t.Error("settled in the middle of a write")
+				}
+				j.put("b", entry(5)) // comes while the write is under way, and is newer
+				j.put("c", nil)
+				return err
+			}
+			j.put("a", entry(1))
+			j.put("b", entry(2))
+			j.put("c", entry(3))
+			j.flush(quiet())
+			if j.settled() || j.lag() != 3 {
+				t.Errorf("after the failure: got settled %t, lag %d; want false, 3", j.settled(), j.lag())
+			}
+			l.fail = nil
+			j.flush(quiet())
+			l.want(t, "after all", map[types.UID]uint32{"a": 1, "b": 5})
+		})
+	}
+}
+
+func TestManyEntriesGoInGroups(t *testing.T) {
+	l := newLedger()
+	j := newJournalWriter(l)
+	for i := range 2*journalGroup + 1 {
+		j.put(types.UID(fmt.Sprintf("%05d", i)), entry(1))
+	}
+	l.fail = func() error {
+		if len(l.writes) == 2 {
+			return errors.New("away")
+		}
+		return nil
+	}
+	j.flush(quiet())
+	if got, want := j.lag(), journalGroup+1; got != want {
+		t.Errorf("left after the second of three writes failed: got %d, want %d", got, want)
+	}
+	j.flush(quiet())
+	full, last := fmt.Sprintf("put %d, delete 0", journalGroup), "put 1, delete 0"
+	if d := cmp.Diff([]string{full, full, full, last}, l.writes); d != "" {
+		t.Errorf("writes (-want +got):\n%s", d)
+	}
+	if len(l.kept) != 2*journalGroup+1 || !j.settled() {
+		t.Errorf("got %d entries, settled %t; want %d, true", len(l.kept), j.settled(), 2*journalGroup+1)
+	}
+}
+
+func TestTheJournalIsWrittenBehindTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		j := newJournalWriter(l)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		ended := make(chan struct{})
+		go func() { j.run(ctx); close(ended) }()
+		j.put("a", entry(1))
+		synctest.Wait()
+		l.want(t, "at once", map[types.UID]uint32{})
+		elapse(journalEvery)
+		l.want(t, "a moment later", map[types.UID]uint32{"a": 1})
+		elapse(20 * journalEvery)
+		if len(l.writes) != 1 {
+			t.Errorf("writes: got %v, want one: nothing has changed since", l.writes)
+		}
+		cancel()
+		<-ended
+		j.put("b", entry(1))
+		elapse(20 * journalEvery)
+		l.want(t, "after the end", map[types.UID]uint32{"a": 1})
+	})
+}
+
+func TestASchedulerWithoutAJournal(t *testing.T) {
+	j := newJournalWriter(nil)
+	j.put("a", entry(1))
+	j.run(quiet())
+	if !j.settled() {
+		t.Error("got something to write, want nothing")
+	}
+}
+
+// Whatever fails on the way, the journal comes to hold each pod's last entry.
+func TestJournalAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLedger()
+		j := newJournalWriter(l)
+		want := map[types.UID]uint32{}
+		change := func(t *rapid.T) {
+			uid := types.UID(rapid.StringMatching("[a-e]").Draw(t, "uid"))
+			if n := rapid.Uint32Range(0, 9).Draw(t, "attempts"); n > 0 {
+				j.put(uid, entry(n))
+				want[uid] = n
+			} else {
+				j.put(uid, nil)
+				delete(want, uid)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"change": change,
+			"write":  func(*rapid.T) { j.flush(quiet()) },
+			"fail": func(t *rapid.T) {
+				l.fail = func() error { change(t); return errors.New("away") }
+				j.flush(quiet())
+				l.fail = nil
+			},
+			"": func(t *rapid.T) {
+				if j.settled() && !maps.Equal(l.kept, want) {
+					t.Fatalf("settled with entries %v, want %v", l.kept, want)
+				}
+			},
+		})
+		j.flush(quiet())
+		if !j.settled() || !maps.Equal(l.kept, want) {
+			t.Fatalf("got entries %v, settled %t; want %v", l.kept, j.settled(), want)
+		}
+	})
+}
