@@ -61,7 +61,7 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 	}
 	for i := range attempts {
 		if !s.decide(ctx, &attempts[i]) {
-			s.giveBack(ctx, attempts[i:], s.err)
+			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
 	}
@@ -182,11 +182,14 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 // where the answer is used up, or where the reasons are wanted.
 func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
 	t := tables{s.cache}
-	for range maxAsks + 1 {
+	for asks := 0; ; asks++ {
 		p.repair(&s.touches, t, s.eval)
 		c, v := p.best(t)
 		if v == chosen || v == nowhere && p.diagnosed {
 			return c, v, nil
+		}
+		if asks == maxAsks {
+			return choice{}, nowhere, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
 		}
 		s.tally.requeries++
 		s.metrics.requeries.Inc()
@@ -200,7 +203,6 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		}
 		p.start(results[0], len(s.touches.list), v == nowhere)
 	}
-	return choice{}, nowhere, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
 }
 
 // place promises the chosen row to a pod and queues its bind.
@@ -210,7 +212,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	table.Totals(c.row.Index, s.touches.add(c.row))
 	pod := a.pod.Obj
 	if err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq); err != nil {
-		s.broken(ctx, err, "assume")
+		s.fail(err)
 		return false
 	}
 	s.record(d, false)

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -332,19 +331,11 @@ func (s *Scheduler) stopped(ctx context.Context) error {
 	return ErrStopped
 }
 
-// fail ends the loop: its picture of the cluster, or its right to write, is gone.
+// fail ends the loop: its picture of the cluster, or its right to write, is gone. The
+// term ends with the error, and the next leader starts from what is committed.
 func (s *Scheduler) fail(err error) {
 	s.err = errors.Join(s.err, err)
 	if s.stop != nil {
 		s.stop()
-	}
-}
-
-// broken reports an invariant that does not hold: a bug of ours. The term ends, and
-// the next leader starts from what is committed.
-func (s *Scheduler) broken(ctx context.Context, err error, what string) {
-	if err != nil {
-		klog.FromContext(ctx).Error(err, what)
-		s.fail(fmt.Errorf("%s: %w", what, err))
 	}
 }
