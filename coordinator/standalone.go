@@ -57,7 +57,11 @@ func RunStandalone(ctx context.Context, cfg StandaloneConfig) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	f := &follower{api: cfg.API}
-	g.Go(func() error { return observe(ctx, cfg, f) })
+	g.Go(func() error {
+		// It ends with ctx, and with nothing else.
+		_ = lease.Observe(ctx, cfg.Etcd, cfg.Scheduler.Cluster, f.saw)
+		return nil
+	})
 	g.Go(func() error {
 		for ctx.Err() == nil {
 			if err := term(ctx, cfg, elector, f); err != nil && ctx.Err() == nil {
@@ -68,18 +72,6 @@ func RunStandalone(ctx context.Context, cfg StandaloneConfig) error {
 		return nil
 	})
 	return g.Wait()
-}
-
-// observe keeps the API's followers informed of who leads.
-func observe(ctx context.Context, cfg StandaloneConfig, f *follower) error {
-	for ctx.Err() == nil {
-		err := lease.Observe(ctx, cfg.Etcd, cfg.Scheduler.Cluster, f.saw)
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Leader is not known for now")
-			pause(ctx, time.Second)
-		}
-	}
-	return nil
 }
 
 // term waits to be elected and leads until the term ends.
@@ -133,7 +125,7 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ended(ctx, leadership) })
-	g.Go(func() error { return members(ctx, cfg, s) })
+	g.Go(func() error { return fanout.WatchMembers(ctx, cfg.Etcd, sc.Cluster, s.SetMembers) })
 	g.Go(func() error {
 		return st.Watch(ctx, objects.Revision, func(events []store.Event) error {
 			s.Deliver(events)
@@ -164,18 +156,6 @@ func ended(ctx context.Context, l *lease.Leadership) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// members tells the scheduler of the live workers.
-func members(ctx context.Context, cfg StandaloneConfig, s *Scheduler) error {
-	for ctx.Err() == nil {
-		err := fanout.WatchMembers(ctx, cfg.Etcd, cfg.Scheduler.Cluster, s.SetMembers)
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Workers are not known for now")
-			pause(ctx, time.Second)
-		}
-	}
-	return ctx.Err()
 }
 
 // pause waits, or until ctx ends.

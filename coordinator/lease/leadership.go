@@ -245,11 +245,11 @@ func (l *Leadership) waitDeleted(ctx context.Context, key string, after int64) e
 func (l *Leadership) guardKey() {
 	for after := l.term; l.ctx.Err() == nil; {
 		rev, err := l.watchKey(after)
-		if err != nil && l.ctx.Err() == nil {
-			l.logger.Info("Watch of the leader key goes on", "cause", err.Error())
+		after = max(after, rev)
+		if l.ctx.Err() == nil {
+			l.logger.Info("Watch of the leader key goes on", "cause", fmt.Sprint(err))
 			l.wait(l.ttl / retriesOfTTL)
 		}
-		after = max(after, rev)
 	}
 }
 
