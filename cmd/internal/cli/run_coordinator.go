@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
@@ -128,7 +129,11 @@ func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Serve
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer(grpc.Creds(credentials), grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes))
+	s := grpc.NewServer(grpc.Creds(credentials), grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes),
+		// Clients ask whether this process still lives, as long as they wait for it; and a watcher
+		// that is gone without a word is noticed.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}))
 	server.Register(s)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -39,10 +41,22 @@ type Config struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
+// A coordinator that is paused, or cut off without a word, still takes connections and
+// requests: it is given up within these times.
+const (
+	connectTimeout   = 3 * time.Second
+	keepaliveTime    = 10 * time.Second // the least that gRPC takes; servers must allow it
+	keepaliveTimeout = 5 * time.Second
+)
+
 // DialWith dials with the given credentials.
 func DialWith(c credentials.TransportCredentials) func(string) (*grpc.ClientConn, error) {
+	reconnect := backoff.DefaultConfig
+	reconnect.BaseDelay, reconnect.MaxDelay = pause, connectTimeout
 	return func(address string) (*grpc.ClientConn, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(c),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout}),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
 	}
 }

@@ -151,6 +151,40 @@ func TestGoesOnToTheNextAddress(t *testing.T) {
 	}
 }
 
+// TestLeavesOneThatTakesConnectionsOnly is about a paused process: the kernel goes on to take
+// connections for it. It runs on real time, for the time is gRPC's.
+func TestLeavesOneThatTakesConnectionsOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a connection to be given up")
+	}
+	t.Parallel()
+	paused, alive := listen(t), listen(t)
+	s := grpc.NewServer()
+	pb.RegisterSchedulerServiceServer(s, &coordinator{summary: fine})
+	go s.Serve(alive)
+	t.Cleanup(s.Stop)
+	cl, err := New(Config{
+		Addresses: []string{paused.Addr().String(), alive.Addr().String()}, Patience: 15 * time.Second,
+		Dial: DialWith(insecure.NewCredentials()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	if err := summary(cl, t.Context()); err != nil {
+		t.Errorf("got %v, want the answer of the second address within the usual patience", err)
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 func TestPatienceEnds(t *testing.T) {
 	// Two that name each other would be followed for ever.
 	a := &coordinator{summary: func(int) error { return notLeader(t, "b") }}
