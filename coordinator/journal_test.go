@@ -59,16 +59,16 @@ func TestTheLastChangeOfAnEntryWins(t *testing.T) {
 	j.put("b", entry(8))
 	j.put("a", entry(2))
 	j.put("b", nil)
-	if j.settled() || j.lag() != 2 {
-		t.Errorf("before: got settled %t, lag %d; want false, 2", j.settled(), j.lag())
+	if j.lag() != 2 {
+		t.Errorf("lag before: got %d, want 2", j.lag())
 	}
 	j.flush(quiet())
 	l.want(t, "after", map[types.UID]uint32{"a": 2})
 	if d := cmp.Diff([]string{"put 1, delete 1"}, l.writes); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
-	if !j.settled() || j.lag() != 0 {
-		t.Errorf("after: got settled %t, lag %d; want true, 0", j.settled(), j.lag())
+	if j.lag() != 0 {
+		t.Errorf("lag after: got %d, want 0", j.lag())
 	}
 }
 
@@ -78,9 +78,6 @@ func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
 			l := newLedger()
 			j := newJournalWriter(l)
 			l.fail = func() error {
-				if j.settled() {
-					t.Error("settled in the middle of a write")
-				}
 				j.put("b", entry(5)) // comes while the write is under way, and is newer
 				j.put("c", nil)
 				return err
@@ -89,8 +86,8 @@ func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
 			j.put("b", entry(2))
 			j.put("c", entry(3))
 			j.flush(quiet())
-			if j.settled() || j.lag() != 3 {
-				t.Errorf("after the failure: got settled %t, lag %d; want false, 3", j.settled(), j.lag())
+			if j.lag() != 3 {
+				t.Errorf("lag after the failure: got %d, want 3", j.lag())
 			}
 			l.fail = nil
 			j.flush(quiet())
@@ -120,8 +117,8 @@ func TestManyEntriesGoInGroups(t *testing.T) {
 	if d := cmp.Diff([]string{full, full, full, last}, l.writes); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
-	if len(l.kept) != 2*journalGroup+1 || !j.settled() {
-		t.Errorf("got %d entries, settled %t; want %d, true", len(l.kept), j.settled(), 2*journalGroup+1)
+	if len(l.kept) != 2*journalGroup+1 || j.lag() != 0 {
+		t.Errorf("got %d entries, lag %d; want %d, 0", len(l.kept), j.lag(), 2*journalGroup+1)
 	}
 }
 
@@ -153,8 +150,8 @@ func TestASchedulerWithoutAJournal(t *testing.T) {
 	j := newJournalWriter(nil)
 	j.put("a", entry(1))
 	j.run(quiet())
-	if !j.settled() {
-		t.Error("got something to write, want nothing")
+	if j.lag() != 0 {
+		t.Errorf("lag: got %d, want 0", j.lag())
 	}
 }
 
@@ -183,14 +180,14 @@ func TestJournalAgainstModel(t *testing.T) {
 				l.fail = nil
 			},
 			"": func(t *rapid.T) {
-				if j.settled() && !maps.Equal(l.kept, want) {
-					t.Fatalf("settled with entries %v, want %v", l.kept, want)
+				if j.lag() == 0 && !maps.Equal(l.kept, want) {
+					t.Fatalf("nothing to write, but entries %v, want %v", l.kept, want)
 				}
 			},
 		})
 		j.flush(quiet())
-		if !j.settled() || !maps.Equal(l.kept, want) {
-			t.Fatalf("got entries %v, settled %t; want %v", l.kept, j.settled(), want)
+		if j.lag() != 0 || !maps.Equal(l.kept, want) {
+			t.Fatalf("got entries %v, lag %d; want %v, 0", l.kept, j.lag(), want)
 		}
 	})
 }

@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+func TestWithoutCounts(t *testing.T) {
+	for name, x := range map[string]struct{ message, want string }{
+		"one reason":                    {"0/3 nodes are available: 3 Insufficient cpu.", "Insufficient cpu"},
+		"sorted anew":                   {"0/9 nodes are available: 1 node(s) were unschedulable, 8 Insufficient cpu.", "Insufficient cpu, node(s) were unschedulable"},
+		"the same once":                 {"0/9 nodes are available: 10 x, 2 x.", "x"},
+		"a prefilter's, which has none": {"0/9 nodes are available: pod affinity terms conflict.", "pod affinity terms conflict"},
+		"other numbers stay":            {"0/9 nodes are available: 3 too old, 4 of 5 gone.", "of 5 gone, too old"},
+		"an error":                      {"bind pod a/b to n: changed meanwhile", "bind pod a/b to n: changed meanwhile"},
+		"no node at all":                {noNodes, noNodes},
+		"no reason at all":              {"0/9 nodes are available:", "0/9 nodes are available:"},
+		"nothing":                       {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := withoutCounts(x.message); got != x.want {
+				t.Errorf("got %q, want %q", got, x.want)
+			}
+		})
+	}
+}
+
+func TestDecilesOfUse(t *testing.T) {
+	var u use
+	for _, x := range [][2]int64{{100, 0}, {100, 9}, {100, 10}, {100, 55}, {100, 99}, {100, 100}, {100, 250}, {0, 0}, {0, 7}, {-5, 1}} {
+		u.add(x[0], x[1])
+	}
+	want := use{allocatable: 700, requested: 523, deciles: [10]uint32{2, 1, 0, 0, 0, 1, 0, 0, 0, 3}}
+	if u != want {
+		t.Errorf("got %+v, want %+v", u, want)
+	}
+}
+
+func TestSummaryOfAScheduler(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{
+		Nodes: []*v1.Node{
+			build.Node("small").CPU("2").Memory("4Gi").Obj(),
+			build.Node("gpu").CPU("8").Memory("8Gi").Resource("nvidia.com/gpu", "4").Obj(),
+			build.Node("closed").CPU("8").Memory("8Gi").Unschedulable().Obj(),
+		},
+		Pods: []*v1.Pod{
+			build.Pod("old").CPU("1").Node("small").Obj(),
+			build.Pod("done").CPU("2").Node("small").Phase(v1.PodSucceeded).Obj(), // takes nothing any more
+			build.Pod("failed").CPU("1").Phase(v1.PodFailed).Obj(),                // is not to be scheduled
+			build.Pod("elsewhere").CPU("1").Node("unknown").Obj(),
+			build.Pod("b-too-large").CPU("100").Obj(),
+			build.Pod("a-too-large").CPU("90").Obj(),
+			build.Pod("held").Gate("example.com/wait").Obj(),
+			build.Pod("fits").CPU("4").Request("nvidia.com/gpu", "1").Obj(),
+		},
+	}, nil)
+	x.turn(t)
+	x.rest()
+	sum := x.summarise()
+	if sum.Nodes != 3 || sum.Shards != 3 || sum.PodsPresent != 2 || sum.PodsBound != 1 || sum.PodsPending != 3 || sum.Decisions != 3 || !sum.Idle || sum.Classes != 3 {
+		t.Errorf("got nodes %d, shards %d, present %d, bound %d, pending %d, decisions %d, idle %t, classes %d; want 3, 3, 2, 1, 3, 3, true, 3",
+			sum.Nodes, sum.Shards, sum.PodsPresent, sum.PodsBound, sum.PodsPending, sum.Decisions, sum.Idle, sum.Classes)
+	}
+	var reasons []string
+	for _, r := range sum.PendingReasons {
+		reasons = append(reasons, fmt.Sprintf("%d %s (%s)", r.Pods, r.Reason, r.Example))
+	}
+	if d := cmp.Diff([]string{
+		"2 Insufficient cpu, node(s) were unschedulable (default/a-too-large)",
+		"1 waiting for scheduling gates (default/held)",
+	}, reasons); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	var usage []string
+	for _, u := range sum.Utilisation {
+		usage = append(usage, fmt.Sprintf("%s %d/%d %v", u.Resource, u.Requested, u.Allocatable, u.NodesByDecile))
+	}
+	if d := cmp.Diff([]string{
+		"cpu 5000/18000 [1 0 0 0 0 2 0 0 0 0]",
+		"memory 0/21474836480 [3 0 0 0 0 0 0 0 0 0]",
+		"pods 2/330 [3 0 0 0 0 0 0 0 0 0]",
+		"nvidia.com/gpu 1/4 [0 0 1 0 0 0 0 0 0 0]",
+	}, usage); d != "" {
+		t.Errorf("utilisation (-want +got):\n%s", d)
+	}
+	if !slices.ContainsFunc(sum.Plugins, pluginNamed("NodeResourcesFit")) || sum.SubmitToBound.Count != 1 || sum.Rounds == 0 {
+		t.Errorf("got plugins %v, %d times from submit to bound, %d rounds; want NodeResourcesFit among them, 1, some", sum.Plugins, sum.SubmitToBound.Count, sum.Rounds)
+	}
+}
+
+func pluginNamed(name string) func(*pb.PluginLatency) bool {
+	return func(l *pb.PluginLatency) bool { return l.Plugin == name }
+}
