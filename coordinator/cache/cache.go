@@ -41,9 +41,11 @@ type node struct {
 }
 
 type pod struct {
-	object  *v1.Pod
-	node    string
-	usage   *pb.PodUsage
+	object *v1.Pod
+	node   string
+	usage  *pb.PodUsage
+	// counted is the part of usage that the node's row was charged with.
+	counted *pb.PodUsage
 	assumed bool
 }
 
@@ -238,16 +240,27 @@ func (c *Cache) put(p *pod, decision uint64) error {
 	return c.add(n, p, decision)
 }
 
-// add charges the node's row, where there is one, with the pod.
+// add charges the node's row, where there is one, with the pod. What the row refuses is
+// a sum of more than 64 bits, as of hundreds of pods that ask for petabytes: no node has
+// that much, so the pod counts without its amounts, and the row is full all the same.
 func (c *Cache) add(n *node, p *pod, decision uint64) error {
 	if n.object == nil {
 		return nil
 	}
-	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.usage}, Decision: decision}
-	if err := c.shards[n.row.Shard].apply(d); err != nil {
+	p.counted = p.usage
+	err := c.charge(n, p, decision)
+	if err != nil {
+		p.counted = &pb.PodUsage{HostPorts: p.usage.GetHostPorts()}
+		err = c.charge(n, p, decision)
+	}
+	if err != nil {
 		return fmt.Errorf("add pod %s/%s to node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 	}
 	return nil
+}
+
+func (c *Cache) charge(n *node, p *pod, decision uint64) error {
+	return c.shards[n.row.Shard].apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision})
 }
 
 func (c *Cache) remove(p *pod) error {
@@ -260,7 +273,7 @@ func (c *Cache) remove(p *pod) error {
 	if n.object == nil {
 		return nil
 	}
-	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.usage}}
+	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted}}
 	if err := c.shards[n.row.Shard].apply(d); err != nil {
 		return fmt.Errorf("remove pod %s/%s from node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 	}

@@ -230,3 +230,27 @@ func TestAPodCanNotBePromisedTwice(t *testing.T) {
 	}
 	wantPod(t, c, "after", p.UID, "a", true)
 }
+
+func TestPodsThatAskForMoreThanAnIntegerHoldsAreTakenIn(t *testing.T) {
+	const many = 600 // half of them are more than 63 bits together
+	c := New(1)
+	absurd := func(i int) *v1.Pod { return newPod(fmt.Sprintf("p%d", i), "36e12").Obj() }
+	for i := range many / 2 {
+		on(t, c, absurd(i), "n")
+	}
+	setNode(t, c, newNode("n")) // the node comes after some of them
+	for i := many / 2; i < many; i++ {
+		on(t, c, absurd(i), "n")
+	}
+	if got := used(c, "n"); !strings.HasPrefix(got, fmt.Sprintf("%d pods, 92", many)) {
+		t.Errorf("got %s, want %d pods and about 2^63 thousandths of a core", got, many)
+	}
+	removeNode(t, c, "n")
+	setNode(t, c, newNode("n"))
+	for i := range many {
+		if _, _, err := c.RemovePod(absurd(i).UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, c, "without them", "n", "0 pods, 0m, decision 0")
+}
