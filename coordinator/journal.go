@@ -24,6 +24,8 @@ type Journal interface {
 const (
 	// journalEvery is how long changes gather before they are written.
 	journalEvery = 100 * time.Millisecond
+	// journalFarewell is how long the last write may take.
+	journalFarewell = time.Second
 	// journalGroup is how many entries are written at once at the most.
 	journalGroup = 1000
 )
@@ -66,7 +68,8 @@ func (j *journalWriter) lag() int {
 	return len(j.changed)
 }
 
-// run writes until ctx ends.
+// run writes until ctx ends, and then once more what is left: the fence still decides
+// whether this leader may.
 func (j *journalWriter) run(ctx context.Context) {
 	if j.journal == nil {
 		return
@@ -76,6 +79,9 @@ func (j *journalWriter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalFarewell)
+			defer cancel()
+			j.flush(last)
 			return
 		case <-tick.C:
 			j.flush(ctx)
