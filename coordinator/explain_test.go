@@ -1,0 +1,243 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// rows is every row of every table, as text.
+func (x *trial) rows() []string {
+	var out []string
+	for i := range x.cache.NumShards() {
+		x.cache.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
+			out = append(out, r.String())
+			return true
+		})
+	}
+	return out
+}
+
+// explained explains a pod of the namespace default and holds that nothing has changed
+// by it.
+func (x *trial) explained(t rapid.TB, name string, top uint32) *pb.ExplainResponse {
+	t.Helper()
+	before := x.rows()
+	all, assumed := x.cache.Pods()
+	out, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: name, Top: top})
+	if err != nil {
+		t.Fatalf("explain %s: %v", name, err)
+	}
+	if d := cmp.Diff(before, x.rows()); d != "" {
+		t.Fatalf("tables after explaining %s (-before +after):\n%s", name, d)
+	}
+	if a, b := x.cache.Pods(); a != all || b != assumed {
+		t.Fatalf("pods after explaining %s: got %d, %d assumed; want %d, %d", name, a, b, all, assumed)
+	}
+	return out
+}
+
+// scores words the nodes that an explanation shows.
+func scores(out *pb.ExplainResponse) []string {
+	var lines []string
+	for _, n := range out.Top {
+		line := fmt.Sprintf("%s %d", n.Node, n.Score)
+		if n.Chosen {
+			line += " chosen"
+		}
+		total := int64(0)
+		for _, p := range n.Plugins {
+			total += p.Normalised * p.Weight
+		}
+		if total != n.Score {
+			line += fmt.Sprintf(", but its plugins come to %d", total)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func reasonsOf(out *pb.ExplainResponse) []string {
+	var lines []string
+	for _, r := range out.Reasons {
+		lines = append(lines, fmt.Sprintf("%d %s: %s", r.Nodes, r.Plugin, r.Reason))
+	}
+	return lines
+}
+
+func wantLines(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestAPlacedPodIsJudgedWithoutItself(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{
+		Nodes: []*v1.Node{build.Node("a").CPU("4").Memory("8Gi").Obj(), build.Node("b").CPU("2").Memory("8Gi").Obj()},
+		Pods:  []*v1.Pod{build.Pod("p").CPU("4").Memory("8Gi").Obj()}, // fills a
+	}, nil)
+	x.turn(t)
+	decided := x.decided(t)[0]
+	out := x.explained(t, "p", 0)
+	if out.Node != "a" || out.Nodes != 2 || out.Feasible != 1 || out.Decision.GetScore() != decided.Score || out.Queue != "" {
+		t.Errorf("got node %q, %d of %d feasible, decision %v, queue %q; want a, 1 of 2, score %d, none", out.Node, out.Feasible, out.Nodes, out.Decision, out.Queue, decided.Score)
+	}
+	wantLines(t, "scores", scores(out), fmt.Sprintf("a %d chosen", decided.Score))
+	wantLines(t, "reasons", reasonsOf(out), "1 NodeResourcesFit: Insufficient cpu")
+	if len(out.Closest) != 1 || out.Closest[0].Node != "b" {
+		t.Fatalf("closest: got %v, want b", out.Closest)
+	}
+	wantLines(t, "shortfalls of b", out.Closest[0].Shortfalls, "cpu: short by 2")
+}
+
+func TestAPodsNodeIsShownThoughOthersAreBetter(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	objects := store.Objects{Pods: []*v1.Pod{build.Pod("p").CPU("1").Node("worst").Obj(), build.Pod("other").CPU("2").Node("worst").Obj()}}
+	for _, name := range []string{"worst", "b", "c", "d", "e", "f", "g"} {
+		objects.Nodes = append(objects.Nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())
+	}
+	x.Load(&objects, nil)
+	for _, top := range []uint32{1, 5, 6, 7, 100} {
+		out := x.explained(t, "p", top)
+		last := out.Top[len(out.Top)-1]
+		if want := min(int(top)+1, 7); len(out.Top) != want || !last.Chosen || last.Node != "worst" || out.Feasible != 7 {
+			t.Errorf("top %d: got %v of %d, want %d nodes, the last of them worst", top, scores(out), out.Feasible, want)
+		}
+	}
+	if out := x.explained(t, "p", 0); len(out.Top) != defaultTop+1 {
+		t.Errorf("by default: got %v, want %d nodes", scores(out), defaultTop+1)
+	}
+}
+
+func TestTheClosestNodes(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
+	defer x.fanout.Close()
+	objects := store.Objects{
+		Nodes: []*v1.Node{
+			build.Node("closed").CPU("64").Memory("64Gi").Unschedulable().Obj(),
+			build.Node("tainted").CPU("64").Memory("64Gi").Taint("x:NoSchedule").Obj(),
+			build.Node("lacks-both").CPU("7").Memory("1Gi").Obj(),
+			build.Node("lacks-a-little").CPU("7500m").Memory("64Gi").Obj(),
+			build.Node("lacks-much").CPU("1").Memory("64Gi").Obj(),
+		},
+		Pods: []*v1.Pod{build.Pod("p").CPU("8").Memory("2Gi").Obj()},
+	}
+	for i := range 200 {
+		objects.Nodes = append(objects.Nodes, build.Node(fmt.Sprintf("full-%03d", i)).CPU("1").Memory("1Gi").Pods("0").Obj())
+	}
+	x.Load(&objects, nil)
+	x.turn(t)
+	for _, top := range []uint32{1, 3, 4, 250} {
+		out := x.explained(t, "p", top)
+		var got []string
+		for _, c := range out.Closest {
+			got = append(got, c.Node)
+		}
+		want := []string{"lacks-a-little", "lacks-both", "lacks-much"}
+		for i := range 200 {
+			want = append(want, fmt.Sprintf("full-%03d", i))
+		}
+		want = append(want, "tainted", "closed")
+		wantLines(t, fmt.Sprintf("closest %d", top), got, want[:min(int(top), len(want))]...)
+		if c := out.Closest[0]; c.Plugin != "NodeResourcesFit" || !slices.Equal(c.Reasons, []string{"Insufficient cpu"}) || !slices.Equal(c.Shortfalls, []string{"cpu: short by 500m"}) {
+			t.Errorf("closest: got %v, want what lacks 500m", c)
+		}
+		wantLines(t, "reasons", reasonsOf(out),
+			"203 NodeResourcesFit: Insufficient cpu",
+			"201 NodeResourcesFit: Insufficient memory",
+			"200 NodeResourcesFit: Too many pods",
+			"1 NodeUnschedulable: node(s) were unschedulable",
+			"1 TaintToleration: node(s) had untolerated taint(s)")
+		if out.Queue != "unschedulable" || out.Attempts != 1 || out.Decision.GetMessage() == "" || out.Feasible != 0 {
+			t.Errorf("got queue %q after %d attempts, decision %v, %d feasible; want unschedulable, 1, one with a message, 0", out.Queue, out.Attempts, out.Decision, out.Feasible)
+		}
+	}
+}
+
+func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	foreign := build.Pod("foreign").Node("a").Obj()
+	foreign.Spec.SchedulerName = "another"
+	x.Load(&store.Objects{
+		Nodes: []*v1.Node{build.Node("a").CPU("4").Label("k", "v").Obj(), build.Node("b").CPU("4").Label("k", "w").Obj()},
+		Pods: []*v1.Pod{
+			foreign,
+			build.Pod("gated").Gate("wait").Obj(),
+			build.Pod("contradicts").Required(build.Term{MatchFields: []v1.NodeSelectorRequirement{
+				build.Match("metadata.name", v1.NodeSelectorOpIn, "a"), build.Match("metadata.name", v1.NodeSelectorOpIn, "b"),
+			}}).Obj(),
+			build.Pod("wrong").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-10"))).Obj(),
+		},
+	}, nil)
+	x.turn(t)
+	for name, want := range map[string]struct {
+		note     string
+		feasible uint32
+	}{
+		"foreign":     {"schedulerName another is not one of this scheduler's profiles", 0},
+		"gated":       {"waiting for scheduling gates: [wait]", 2},
+		"contradicts": {"pod affinity terms conflict", 0},
+		"wrong":       {x.decisions["pod-wrong"].GetMessage(), 2},
+	} {
+		out := x.explained(t, name, 0)
+		if out.Note != want.note || out.Feasible != want.feasible || out.Note == "" {
+			t.Errorf("%s: got note %q, %d feasible; want %q, %d", name, out.Note, out.Feasible, want.note, want.feasible)
+		}
+	}
+	_, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: "nobody"})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
+	}
+}
+
+// What an explanation says of a pod is what the scheduler decides right after.
+func TestAnExplanationForeseesTheDecision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScene(t)
+		x := newTrial(t, SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: 1}, 0)
+		defer x.fanout.Close()
+		x.Load(&store.Objects{Nodes: s.nodes, Pods: append(s.present, s.pending...)}, nil)
+		for _, p := range x.queue.PopBatch(len(s.pending), nil) {
+			out := x.explained(t, p.Obj.Name, 2)
+			a, _ := x.prepare(p)
+			if err := x.ask(quiet(), []attempt{a}); err != nil {
+				t.Fatal(err)
+			}
+			if !x.decide(quiet(), &a) {
+				t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
+			}
+			x.dispatch()
+			d := x.decisions[p.Obj.UID]
+			if a.class.Rejected != nil {
+				continue
+			}
+			if out.Feasible != d.Feasible || out.Nodes != d.Nodes {
+				t.Fatalf("%s: foreseen %d of %d feasible, decided %d of %d", d.Pod, out.Feasible, out.Nodes, d.Feasible, d.Nodes)
+			}
+			if d.Node == "" {
+				continue
+			}
+			if top := out.Top[0]; top.Node != d.Node || top.Score != d.Score {
+				t.Fatalf("%s: foreseen %s with %d, decided %s with %d", d.Pod, top.Node, top.Score, d.Node, d.Score)
+			}
+			if again := x.explained(t, p.Obj.Name, 1); again.Top[0].Score != d.Score || again.Feasible != d.Feasible {
+				t.Fatalf("%s: decided score %d of %d feasible, explained afterwards as %d of %d", d.Pod, d.Score, d.Feasible, again.Top[0].Score, again.Feasible)
+			}
+		}
+	})
+}
