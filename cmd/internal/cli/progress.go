@@ -43,9 +43,11 @@ func newProgress(s Streams, total int) *progress {
 	return p
 }
 
+// theme keeps to characters that any terminal's font has: those of ThemeUnicode are in the
+// private use area.
 func theme(style summary.Style) progressbar.Theme {
 	if style.Unicode {
-		return progressbar.ThemeUnicode
+		return progressbar.ThemeDefault
 	}
 	return progressbar.ThemeASCII
 }
