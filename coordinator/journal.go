@@ -68,8 +68,7 @@ func (j *journalWriter) lag() int {
 	return len(j.changed)
 }
 
-// run writes until ctx ends, and then once more what is left: the fence still decides
-// whether this leader may.
+// run writes until ctx ends.
 func (j *journalWriter) run(ctx context.Context) {
 	if j.journal == nil {
 		return
@@ -79,14 +78,22 @@ func (j *journalWriter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalFarewell)
-			defer cancel()
-			j.flush(last)
 			return
 		case <-tick.C:
 			j.flush(ctx)
 		}
 	}
+}
+
+// farewell writes what is left when the loop has come to its end: the fence still
+// decides whether this leader may.
+func (j *journalWriter) farewell(ctx context.Context) {
+	if j.journal == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalFarewell)
+	defer cancel()
+	j.flush(ctx)
 }
 
 func (j *journalWriter) flush(ctx context.Context) {

@@ -222,6 +222,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.cause = s.loop(ctx)
 	s.stop()
 	behind.Wait()
+	s.journal.farewell(ctx)
 	return s.cause
 }
 
