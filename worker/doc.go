@@ -9,7 +9,8 @@
 //     generation.
 //   - Once it has seen a term of a cluster it refuses every older one with
 //     FAILED_PRECONDITION, and forgets the shards that an older leader sent:
-//     generations of two leaders do not compare.
+//     generations of two leaders do not compare. Within a term a shard never
+//     goes back to an earlier generation.
 //   - What it answers does not depend on its cores, nor on what it evicts.
 //
 // # A request

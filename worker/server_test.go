@@ -166,6 +166,26 @@ func TestADeltaThatCanNotBeAppliedCostsTheShard(t *testing.T) {
 	r.wantMetric(0, "shardsched_worker_cache_bytes")
 }
 
+func TestASnapshotThatWasLongOnItsWayTakesNothingBack(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(2, 50)
+	slow := r.snapshot(2)
+	base := r.tables[2].Generation()
+	r.load(2)
+	r.evaluate(r.request([]*pb.ShardDeltas{after(2, base, r.apply(2, setNode(50, node(7777)))...)}, query(1, 500)))
+	if _, err := r.send(slow...); err != nil {
+		t.Fatal(err)
+	}
+	req := r.request(r.at(2), query(1, 500))
+	r.wantRight(req, r.evaluate(req), query(1, 500))
+
+	r.term++ // a new leader begins anew, whatever its generation
+	r.fill(2, 20)
+	r.load(2)
+	req = r.request(r.at(2), query(1, 500))
+	r.wantRight(req, r.evaluate(req), query(1, 500))
+}
+
 func TestOldTermsAreRefused(t *testing.T) {
 	r := newRig(t, worker.Config{})
 	q := query(1, 1000)

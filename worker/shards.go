@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -17,15 +18,23 @@ type shardKey struct {
 	shard   uint32
 }
 
-// heldShard is one shard. Whoever holds mu reads and writes its table; the other
-// fields belong to the shardCache, term excepted, which never changes.
+// heldShard is one shard. Whoever holds mu reads and writes its table; bytes
+// belongs to the shardCache, and term never changes.
 type heldShard struct {
 	term uint64
 
 	mu    sync.Mutex
 	table *scorer.Table
+	// generation is the table's, for those who do not hold mu.
+	generation atomic.Uint64
 
 	bytes int64
+}
+
+func newHeldShard(term uint64, table *scorer.Table) *heldShard {
+	s := &heldShard{term: term, table: table, bytes: table.MemoryBytes()}
+	s.generation.Store(table.Generation())
+	return s
 }
 
 // shardCache holds shards by last use, within a budget of bytes. It is safe for
@@ -60,13 +69,14 @@ func (c *shardCache) get(key shardKey, term uint64) *heldShard {
 	return s
 }
 
-// put makes s, of which nobody else knows yet, the shard of that key, unless a
-// newer leader's is there already.
+// put makes s, of which nobody else knows yet, the shard of that key, unless a newer
+// one is there already: of a newer leader, or of the same at a later generation,
+// where a snapshot was long on its way.
 func (c *shardCache) put(key shardKey, s *heldShard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, ok := c.held.Peek(key); ok {
-		if old.term > s.term {
+		if old.term > s.term || old.term == s.term && old.generation.Load() > s.generation.Load() {
 			return
 		}
 		c.bytes -= old.bytes
@@ -142,6 +152,7 @@ func (s *heldShard) advance(d *pb.ShardDeltas) (applied int, ok bool, err error)
 		return 0, false, nil
 	}
 	todo := d.GetDeltas()[have-d.GetBaseGeneration():]
+	defer func() { s.generation.Store(s.table.Generation()) }()
 	for i, delta := range todo {
 		if err := s.table.Apply(delta); err != nil {
 			return i, false, fmt.Errorf("delta to generation %d: %w", have+uint64(i)+1, err)

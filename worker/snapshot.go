@@ -51,8 +51,9 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 		return nil, err
 	}
 	key := shardKey{cluster: header.GetCluster(), shard: header.GetShard()}
-	bytes := table.MemoryBytes()
-	s.shards.put(key, &heldShard{term: header.GetTerm(), table: table, bytes: bytes})
+	held := newHeldShard(header.GetTerm(), table)
+	bytes := held.bytes // afterwards it is the cache's
+	s.shards.put(key, held)
 	s.metrics.snapshots.Inc()
 	return &pb.LoadSnapshotResponse{TableBytes: uint64(bytes)}, nil
 }

@@ -25,7 +25,7 @@ type piece struct {
 	results []*pb.ClassResult
 }
 
-// gap is what a worker could not answer for want of room.
+// gap is what a worker could not answer: it has no room for it, or is past it.
 type gap struct {
 	shards   []uint32
 	from, to int // classes
@@ -156,7 +156,7 @@ func (c *call) take(resp *pb.EvaluateResponse, from, to int) error {
 }
 
 // supply sends what the worker lacks and returns the shards to ask again: all but
-// those for which it has no room.
+// those for which it has no room, or of which it has a later generation.
 func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, resp *pb.EvaluateResponse) ([]*shardJob, error) {
 	news := false
 	for _, class := range resp.GetNeedClasses() {
@@ -173,6 +173,11 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 		}
 		news = true
 		c.session.lost(s.shard, s.base)
+		if g, ok := c.session.generation(s.shard); ok && g > s.target {
+			// A later call was faster: the worker is past what this one asks for.
+			full.shards = append(full.shards, s.shard)
+			continue
+		}
 		if c.sent[s.shard] {
 			c.session.refuse(s.shard, c.fanout.cfg.Clock.Now().Add(refusedFor))
 			full.shards = append(full.shards, s.shard)
