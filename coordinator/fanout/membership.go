@@ -90,8 +90,11 @@ func decodeMember(id string, value []byte) (Member, error) {
 	if err := proto.Unmarshal(value, &r); err != nil {
 		return Member{}, fmt.Errorf("decode registration of worker %s: %w", id, err)
 	}
-	if r.GetId() != id || r.GetAddress() == "" {
-		return Member{}, fmt.Errorf("registration of worker %s: id %q at address %q", id, r.GetId(), r.GetAddress())
+	if err := r.Validate(); err != nil {
+		return Member{}, fmt.Errorf("registration of worker %s: %w", id, err)
+	}
+	if r.GetId() != id {
+		return Member{}, fmt.Errorf("registration of worker %s: it names worker %s", id, r.GetId())
 	}
 	return Member{ID: id, Address: r.GetAddress(), Cores: r.GetCores(), Version: r.GetVersion()}, nil
 }
