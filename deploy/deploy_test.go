@@ -1,0 +1,233 @@
+// Package deploy holds what is deployed to what the code has: flags, ports, labels,
+// metrics.
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/shardsched/shardsched/coordinator/config"
+)
+
+// base is what kustomize/base holds, by kind.
+type base struct {
+	sets     []*appsv1.StatefulSet
+	services []*v1.Service
+	budgets  []*policyv1.PodDisruptionBudget
+}
+
+// readBase decodes the manifests strictly. The labels that kustomization.yaml adds to
+// metadata stand in the selectors' pods already.
+func readBase(t *testing.T) *base {
+	t.Helper()
+	out := &base{}
+	for _, file := range []string{"coordinator.yaml", "worker.yaml", "namespace.yaml"} {
+		text, err := os.ReadFile(filepath.Join("kustomize/base", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range bytes.Split(text, []byte("\n---\n")) {
+			var head metav1.TypeMeta
+			if err := yaml.Unmarshal(doc, &head); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			var object any
+			switch head.APIVersion + " " + head.Kind {
+			case "apps/v1 StatefulSet":
+				out.sets = append(out.sets, &appsv1.StatefulSet{})
+				object = out.sets[len(out.sets)-1]
+			case "v1 Service":
+				out.services = append(out.services, &v1.Service{})
+				object = out.services[len(out.services)-1]
+			case "policy/v1 PodDisruptionBudget":
+				out.budgets = append(out.budgets, &policyv1.PodDisruptionBudget{})
+				object = out.budgets[len(out.budgets)-1]
+			case "v1 Namespace":
+				object = &v1.Namespace{}
+			default:
+				t.Fatalf("%s: want a kind that this test knows, got %s %s", file, head.APIVersion, head.Kind)
+			}
+			if err := yaml.UnmarshalStrict(doc, object); err != nil {
+				t.Errorf("%s: %s: %v", file, head.Kind, err)
+			}
+		}
+	}
+	return out
+}
+
+func TestServicesAndBudgetsMeetTheirPods(t *testing.T) {
+	b := readBase(t)
+	if len(b.sets) != 2 || len(b.services) != 3 || len(b.budgets) != 2 {
+		t.Fatalf("want 2 StatefulSets, 3 Services and 2 budgets, got %d, %d and %d", len(b.sets), len(b.services), len(b.budgets))
+	}
+	selected := func(s labels.Selector) *appsv1.StatefulSet {
+		for _, set := range b.sets {
+			if s.Matches(labels.Set(set.Spec.Template.Labels)) {
+				return set
+			}
+		}
+		return nil
+	}
+	for _, s := range b.services {
+		set := selected(labels.SelectorFromSet(s.Spec.Selector))
+		if set == nil {
+			t.Errorf("Service %s: want pods, got none", s.Name)
+			continue
+		}
+		ports := map[string]int32{}
+		for _, p := range set.Spec.Template.Spec.Containers[0].Ports {
+			ports[p.Name] = p.ContainerPort
+		}
+		for _, p := range s.Spec.Ports {
+			if got := ports[p.TargetPort.StrVal]; got != p.Port {
+				t.Errorf("Service %s, port %s: want %d in the pod too, got %d", s.Name, p.Name, p.Port, got)
+			}
+		}
+	}
+	for _, p := range b.budgets {
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
+		if err != nil || selected(selector) == nil {
+			t.Errorf("PodDisruptionBudget %s: want pods, got none (%v)", p.Name, err)
+		}
+	}
+	for _, set := range b.sets {
+		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
+			t.Errorf("StatefulSet %s: want its own pods selected, got %v, %v", set.Name, selector, err)
+		}
+		if !slices.ContainsFunc(b.services, func(s *v1.Service) bool { return s.Name == set.Spec.ServiceName && s.Spec.ClusterIP == "None" }) {
+			t.Errorf("StatefulSet %s: want a headless Service %s, got none", set.Name, set.Spec.ServiceName)
+		}
+	}
+}
+
+// TestArgumentsAreFlags looks every flag of the pods up in the code, and every file
+// that they name in the mounts.
+func TestArgumentsAreFlags(t *testing.T) {
+	known := quoted(t, `"([a-z][a-z-]+)"`, "../cmd/internal")
+	for _, set := range readBase(t).sets {
+		c := set.Spec.Template.Spec.Containers[0]
+		for _, arg := range c.Args[1:] {
+			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			if !known[name] {
+				t.Errorf("%s: want a flag, got %s", set.Name, arg)
+			}
+			mounted := slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return strings.HasPrefix(value, m.MountPath+"/") })
+			if strings.HasPrefix(value, "/") && !mounted {
+				t.Errorf("%s: %s: want a mounted file, got none of that folder", set.Name, arg)
+			}
+			for _, m := range regexp.MustCompile(`:(\d{4})$`).FindAllStringSubmatch(value, -1) {
+				if !slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return strings.Contains(m[1], portText(p)) }) {
+					t.Errorf("%s: %s: want a port of the container, got %v", set.Name, arg, c.Ports)
+				}
+			}
+		}
+	}
+}
+
+func portText(p v1.ContainerPort) string {
+	text, _ := json.Marshal(p.ContainerPort)
+	return string(text)
+}
+
+func TestTheConfigurationLoads(t *testing.T) {
+	c, err := config.Load("kustomize/base/kube-scheduler.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.NoEffect(); len(got) > 0 {
+		t.Errorf("no effect: want nothing, got %q", got)
+	}
+}
+
+// TestTheDashboardShowsWhatThereIs looks every metric and label of the dashboard up
+// in the code, and every metric of the code up in the dashboard.
+func TestTheDashboardShowsWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("grafana/shardsched.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			ID      int    `json:"id"`
+			Title   string `json:"title"`
+			Targets []struct {
+				Expr   string `json:"expr"`
+				Legend string `json:"legendFormat"`
+			} `json:"targets"`
+		} `json:"panels"`
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker")
+	words := quoted(t, `"([a-z_]+)"`, "../coordinator", "../worker")
+	shown, ids := map[string]bool{}, map[int]bool{}
+	metric := regexp.MustCompile(`(?:scheduler|shardsched)_[a-z_]+`)
+	label := regexp.MustCompile(`\{\{(\w+)\}\}`)
+	for _, p := range board.Panels {
+		if ids[p.ID] {
+			t.Errorf("panel %q: want an id of its own, got %d again", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			for _, m := range metric.FindAllString(target.Expr, -1) {
+				name := m
+				for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+					name = strings.TrimSuffix(name, suffix)
+				}
+				shown[name] = true
+				if !metrics[name] {
+					t.Errorf("panel %q: want a metric that there is, got %s", p.Title, m)
+				}
+			}
+			for _, m := range label.FindAllStringSubmatch(target.Legend, -1) {
+				if m[1] != "instance" && !words[m[1]] {
+					t.Errorf("panel %q: want a label that there is, got %s", p.Title, m[1])
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		if !shown[name] {
+			t.Errorf("dashboard: want %s shown, got no panel with it", name)
+		}
+	}
+}
+
+// quoted gathers what a pattern's group finds in Go files, tests left out.
+func quoted(t *testing.T, pattern string, roots ...string) map[string]bool {
+	t.Helper()
+	out, find := map[string]bool{}, regexp.MustCompile(pattern)
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range find.FindAllSubmatch(text, -1) {
+				out[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
