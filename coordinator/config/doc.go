@@ -32,7 +32,9 @@
 //   - a filter or score always has its preparation (preFilter, preScore), whatever
 //     the file says of those points: upstream fails every pod without it;
 //   - NodeResourcesFit's arguments are checked also where no point runs the plugin;
-//   - a file with a second document is refused (upstream reads the first and no more);
+//   - a file with a second document is refused (upstream reads the first and no more), as
+//     are more than maxProfiles profiles;
+//   - a resource twice in scoringStrategy.resources is refused (upstream counts it twice);
 //   - a value in an error is spelt as in the file, and a repeated schedulerName is named
 //     (upstream prints its internal types, and {} for the name).
 package config
