@@ -48,7 +48,12 @@ func TestDeposedLeadersBindIsRefused(t *testing.T) {
 	}
 	before := r.revision()
 	<-first.Done()
-	for name, fence := range map[string]store.Fence{"a leader that checks": first, "a leader that does not know": unaware{first}} {
+	fences := []struct {
+		name string
+		store.Fence
+	}{{"a leader that checks", first}, {"a leader that does not know", unaware{first}}}
+	for _, fence := range fences {
+		name := fence.name
 		for _, err := range st.Bind(r.ctx, fence, bindings(pending[1:], "n1")) {
 			if !errors.Is(err, store.ErrDeposed) {
 				t.Errorf("bind by %s: got %v, want %v", name, err, store.ErrDeposed)
