@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,6 +107,7 @@ func TestWhatMayChangeOfAPodThatIsThere(t *testing.T) {
 		bound string
 		edit  func(*v1.Pod)
 		want  pb.ApplyOutcome
+		phase v1.PodPhase // empty: as before
 		err   string
 	}{
 		"nothing, pending":             {edit: func(*v1.Pod) {}, want: same},
@@ -116,7 +118,9 @@ func TestWhatMayChangeOfAPodThatIsThere(t *testing.T) {
 		"the node of a pending pod":    {edit: func(p *v1.Pod) { p.Spec.NodeName = "n1" }, err: "spec.nodeName: Forbidden: the pod is there and pending"},
 		"the node of a bound pod":      {bound: "n1", edit: func(p *v1.Pod) { p.Spec.NodeName = "n2" }, err: "spec.nodeName: Forbidden: the pod is on node n1"},
 		"the same node of a bound pod": {bound: "n1", edit: func(p *v1.Pod) { p.Spec.NodeName = "n1" }, want: same},
-		"the status":                   {edit: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, want: same},
+		"the status":                   {edit: func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }, want: same},
+		"that a bound pod has ended":   {bound: "n1", edit: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, want: changed, phase: v1.PodSucceeded},
+		"that a pending pod has ended": {edit: func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, want: changed, phase: v1.PodFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -142,8 +146,8 @@ func TestWhatMayChangeOfAPodThatIsThere(t *testing.T) {
 			}
 			wantOutcomes(t, got, tc.want)
 			after := r.pod(t, "a")
-			if after.UID != before.UID || after.Spec.NodeName != tc.bound || after.Status.Phase != before.Status.Phase {
-				t.Errorf("got uid %s on %q in phase %s, want %s on %q in %s", after.UID, after.Spec.NodeName, after.Status.Phase, before.UID, tc.bound, before.Status.Phase)
+			if after.UID != before.UID || after.Spec.NodeName != tc.bound || after.Status.Phase != cmp.Or(tc.phase, before.Status.Phase) {
+				t.Errorf("got uid %s on %q in phase %s, want %s on %q in %s", after.UID, after.Spec.NodeName, after.Status.Phase, before.UID, tc.bound, cmp.Or(tc.phase, before.Status.Phase))
 			}
 		})
 	}

@@ -101,9 +101,14 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 }
 
 // inheritPod keeps what the scheduler has written. The spec of a pod that is on a node is
-// what its room was promised for, so it stays.
+// what its room was promised for, so it stays. That the pod has ended is the client's to
+// tell: it only gives room back.
 func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
+	phase := pod.Status.Phase
 	pod.Status = old.Status
+	if phase == v1.PodSucceeded || phase == v1.PodFailed {
+		pod.Status.Phase = phase
+	}
 	name := field.NewPath("spec", "nodeName")
 	switch {
 	case pod.Spec.NodeName == "":
