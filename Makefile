@@ -5,7 +5,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=.ci/tools.mod
 # Packages whose tests start goroutines run under the race detector.
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
-PLAIN    := ./scorer ./proto/...
+PLAIN    := ./scorer ./proto/... ./deploy/...
 
 .PHONY: build demo test lint generate generated unit race bench-module bench fuzz clean
 
