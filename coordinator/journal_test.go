@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -19,6 +20,7 @@ import (
 
 // ledger is a Journal in memory that fails when it is told to.
 type ledger struct {
+	mu     sync.Mutex
 	kept   map[types.UID]uint32 // attempts
 	writes []string             // what each call brought
 	fail   func() error
@@ -27,6 +29,8 @@ type ledger struct {
 func newLedger() *ledger { return &ledger{kept: map[types.UID]uint32{}} }
 
 func (l *ledger) SaveEntries(_ context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.writes = append(l.writes, fmt.Sprintf("put %d, delete %d", len(put), len(del)))
 	if l.fail != nil {
 		if err := l.fail(); err != nil {
@@ -42,10 +46,19 @@ func (l *ledger) SaveEntries(_ context.Context, put map[types.UID]*pb.QueueEntry
 	return nil
 }
 
+// attempts are those of a pod's entry; 0: there is none.
+func (l *ledger) attempts(uid types.UID) uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept[uid]
+}
+
 func entry(attempts uint32) *pb.QueueEntry { return &pb.QueueEntry{Attempts: attempts} }
 
 func (l *ledger) want(t *testing.T, when string, want map[types.UID]uint32) {
 	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if d := cmp.Diff(want, l.kept); d != "" {
 		t.Errorf("%s: entries (-want +got):\n%s", when, d)
 	}
@@ -135,11 +148,11 @@ func TestTheJournalIsWrittenBehindTheLoop(t *testing.T) {
 		elapse(journalEvery)
 		l.want(t, "a moment later", map[types.UID]uint32{"a": 1})
 		elapse(20 * journalEvery)
+		cancel()
+		<-ended
 		if len(l.writes) != 1 {
 			t.Errorf("writes: got %v, want one: nothing has changed since", l.writes)
 		}
-		cancel()
-		<-ended
 		j.put("b", entry(1))
 		elapse(20 * journalEvery)
 		l.want(t, "after the end", map[types.UID]uint32{"a": 1})
