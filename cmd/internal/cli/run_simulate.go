@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,13 +42,11 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	report := newProgress(s, len(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
-	if cerr := log.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	err = errors.Join(err, log.Close())
+	if sum == nil {
 		return err
 	}
-	return printSummary(s, out, o.Output, sum)
+	return errors.Join(printSummary(s, out, o.Output, sum), err)
 }
 
 // createDecisionLog is openDecisionLog for a run of its own: what the file held is gone.
@@ -62,15 +61,14 @@ func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, er
 	return coordinator.NewDecisionLog(f), nil
 }
 
-// run schedules the input until nothing is left to do.
+// run schedules the input until nothing is left to do. Where ctx ends before, there is a
+// summary as well as the error.
 func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (*pb.Summary, error) {
 	shards := m.sharding.Shards
 	if shards == 0 {
 		shards = simulatedShards(len(in.Nodes), m.sharding.Workers)
 	}
 	registry := newRegistry()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	cfg := coordinator.SchedulerConfig{
 		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
 		Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
@@ -82,7 +80,10 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err != nil {
 		return nil, err
 	}
-	g, gctx := errgroup.WithContext(ctx)
+	// An interrupt ends the waiting first: the scheduler still has to tell how far it is.
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, gctx := errgroup.WithContext(alive)
 	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry}).start(gctx, g)
 	if err != nil {
 		return nil, err
@@ -90,11 +91,16 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	s.SetMembers(members)
 	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Namespaces: in.Namespaces}, nil)
 	var sum *pb.Summary
+	var waited error
 	g.Go(func() error { return s.Run(gctx) })
 	g.Go(func() error {
-		defer cancel()
-		if err := watchUntilIdle(gctx, s, progress); err != nil {
-			return err
+		defer end()
+		waiting, stop := context.WithCancel(ctx)
+		defer stop()
+		context.AfterFunc(gctx, stop)
+		waited = watchUntilIdle(waiting, s, progress)
+		if gctx.Err() != nil {
+			return nil
 		}
 		sum, err = s.Summary(gctx)
 		return err
@@ -102,7 +108,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return sum, nil
+	return sum, waited
 }
 
 // standstill is a clock that does not move: how long a simulation takes must not decide

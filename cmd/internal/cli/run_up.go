@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,8 +13,8 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// errDone ends `up` once it has nothing left to do.
-var errDone = errors.New("done")
+// summaryPatience is how long a scheduler in the middle of a batch may take to answer.
+const summaryPatience = 5 * time.Second
 
 // runUp is `shardsched up`: an etcd, a coordinator and workers, each a server on
 // loopback, and the objects that the flags name, sent as any client would.
@@ -29,7 +30,10 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	defer stop()
 	address := make(chan string, 1)
 	leading := make(chan *coordinator.Scheduler, 1)
-	g, gctx := errgroup.WithContext(ctx)
+	// An interrupt ends the feeding first: the scheduler still has to tell how far it is.
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, gctx := errgroup.WithContext(alive)
 	v := service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: o.Config,
 		decisions: o.DecisionLog, etcd: etcd,
@@ -45,18 +49,19 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	}
 	g.Go(func() error { return v.run(gctx) })
 	g.Go(func() error {
+		defer end()
+		feeding, stop := context.WithCancel(ctx)
+		defer stop()
+		context.AfterFunc(gctx, stop)
 		select {
-		case <-gctx.Done():
+		case <-feeding.Done():
 			return nil
 		case a := <-address:
 			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers\n", a, endpoint, o.Sharding.Workers)
-			return o.feed(gctx, s, in, a, leading)
+			return o.feed(feeding, s, in, a, leading)
 		}
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, errDone) {
-		return err
-	}
-	return nil
+	return g.Wait()
 }
 
 // feed submits the input and, where that is asked for, waits for the end and shows
@@ -71,27 +76,30 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address strin
 	report := newProgress(s, len(in.Pods))
 	applied := make(chan error, 1)
 	go func() { applied <- o.submit(ctx, s, in, address) }()
-	if err := watchUntil(ctx, scheduler, applied, report.update); err != nil {
-		report.done()
-		return err
+	err := watchUntil(ctx, scheduler, applied, report.update)
+	if err == nil && o.ExitWhenIdle {
+		err = watchUntilIdle(ctx, scheduler, report.update)
 	}
-	if !o.ExitWhenIdle {
-		report.done()
+	report.done()
+	if err == nil && !o.ExitWhenIdle {
+		<-ctx.Done()
 		return nil
 	}
-	err := watchUntilIdle(ctx, scheduler, report.update)
-	report.done()
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
+	return errors.Join(showSummary(ctx, s, s.Out, o.Output, scheduler), err)
+}
+
+// showSummary ends a run with its summary, also where it was interrupted.
+func showSummary(ctx context.Context, s Streams, w io.Writer, form string, scheduler *coordinator.Scheduler) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), summaryPatience)
+	defer cancel()
 	sum, err := scheduler.Summary(ctx)
 	if err != nil {
 		return err
 	}
-	if err := printSummary(s, s.Out, o.Output, sum); err != nil {
-		return err
-	}
-	return errDone
+	return printSummary(s, w, form, sum)
 }
 
 // watchUntil shows progress until done gives an outcome.
