@@ -151,7 +151,8 @@ func (s *Server) Client() (*clientv3.Client, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:   []string{s.endpoint},
 		DialTimeout: clientDialLimit,
-		Logger:      s.logger.Named("client"),
+		// It warns of every call that its caller gave up.
+		Logger: s.logger.Named("client").WithOptions(zap.IncreaseLevel(zapcore.ErrorLevel)),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client of embedded etcd at %s: %w", s.endpoint, err)
