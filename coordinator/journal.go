@@ -37,11 +37,10 @@ type journalWriter struct {
 
 	mu      sync.Mutex
 	changed map[types.UID]*pb.QueueEntry // nil: delete
-	idle    bool
 }
 
 func newJournalWriter(j Journal) *journalWriter {
-	return &journalWriter{journal: j, changed: map[types.UID]*pb.QueueEntry{}, idle: true}
+	return &journalWriter{journal: j, changed: map[types.UID]*pb.QueueEntry{}}
 }
 
 // put notes a pod's entry; nil deletes it.
@@ -52,13 +51,6 @@ func (j *journalWriter) put(uid types.UID, entry *pb.QueueEntry) {
 	j.mu.Lock()
 	j.changed[uid] = entry
 	j.mu.Unlock()
-}
-
-// settled tells whether everything noted has been written.
-func (j *journalWriter) settled() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.changed) == 0 && j.idle
 }
 
 // lag is the number of changes that are not written yet.
@@ -99,7 +91,7 @@ func (j *journalWriter) farewell(ctx context.Context) {
 func (j *journalWriter) flush(ctx context.Context) {
 	j.mu.Lock()
 	changed := j.changed
-	j.changed, j.idle = map[types.UID]*pb.QueueEntry{}, false
+	j.changed = map[types.UID]*pb.QueueEntry{}
 	j.mu.Unlock()
 	for uids := range slices.Chunk(slices.Sorted(maps.Keys(changed)), journalGroup) {
 		if err := j.save(ctx, changed, uids); err != nil {
@@ -113,9 +105,6 @@ func (j *journalWriter) flush(ctx context.Context) {
 			delete(changed, uid)
 		}
 	}
-	j.mu.Lock()
-	j.idle = true
-	j.mu.Unlock()
 }
 
 func (j *journalWriter) save(ctx context.Context, changed map[types.UID]*pb.QueueEntry, uids []types.UID) error {
