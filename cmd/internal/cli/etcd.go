@@ -18,16 +18,24 @@ import (
 // etcdDialTimeout is how long a first connection to etcd may take.
 const etcdDialTimeout = 10 * time.Second
 
+// tlsConfig is how the client speaks TLS; nil: the flags say nothing of it.
+func (e Etcd) tlsConfig() (*tls.Config, error) {
+	if e.CAFile == "" && e.CertFile == "" {
+		return nil, nil
+	}
+	config, err := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("TLS files for etcd: %w", err)
+	}
+	return config, nil
+}
+
 // connect opens a client of an etcd outside the process. It does not wait for it to
 // answer.
 func (e Etcd) connect() (*clientv3.Client, error) {
-	var config *tls.Config
-	if e.CAFile != "" || e.CertFile != "" {
-		var err error
-		config, err = transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}.ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("TLS files for etcd: %w", err)
-		}
+	config, err := e.tlsConfig()
+	if err != nil {
+		return nil, err
 	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            e.Endpoints,

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -40,6 +43,7 @@ type service struct {
 	leaseTTL  time.Duration
 	flush     time.Duration
 	etcd      *clientv3.Client
+	etcdTLS   *tls.Config // the client's, where it has one
 	leading   func(*coordinator.Scheduler)
 	listening func(address string)
 }
@@ -76,7 +80,9 @@ func (v service) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return v.serveAPI(ctx, l, server) })
 	g.Go(func() error { return flushEvery(ctx, log) })
-	err = v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry})
+	health := newEtcdHealth(v.etcd, v.etcdTLS, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
+	g.Go(func() error { return health.run(ctx) })
+	err = v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready})
 	if err != nil {
 		return err
 	}
@@ -193,9 +199,13 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 		return err
 	}
 	defer stop()
+	etcdTLS, err := o.Etcd.tlsConfig()
+	if err != nil {
+		return err
+	}
 	return service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
-		config: o.Config, decisions: o.DecisionLog, leaseTTL: o.LeaseDuration, flush: o.MaxInUnschedulable, etcd: etcd,
+		config: o.Config, decisions: o.DecisionLog, leaseTTL: o.LeaseDuration, flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

@@ -26,6 +26,10 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		return err
 	}
 	defer etcd.Close()
+	etcdTLS, err := o.Etcd.tlsConfig()
+	if err != nil {
+		return err
+	}
 	l, err := o.TLS.Listen("listen", o.Listen)
 	if err != nil {
 		return err
@@ -45,7 +49,9 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	registration := worker.NewRegistration(worker.RegistrationConfig{
 		Client: etcd, Cluster: o.Cluster, Member: w.Member(), TTL: o.LeaseDuration,
 	})
+	health := newEtcdHealth(etcd, etcdTLS, o.Cluster, o.LeaseDuration)
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error {
 		return w.Run(ctx, worker.RunConfig{
 			Listener: l, Options: []grpc.ServerOption{grpc.Creds(credentials)},
@@ -53,6 +59,9 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		})
 	})
 	err = o.Process.serve(ctx, g, o.TLS, serving.Endpoint{Gatherer: registry, Ready: func() error {
+		if err := health.ready(); err != nil {
+			return err
+		}
 		select {
 		case <-registration.Registered():
 			return nil
