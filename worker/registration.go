@@ -2,9 +2,11 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/klog/v2"
@@ -80,13 +82,23 @@ func (r *Registration) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return r.deregister(ctx, lease)
 		}
-		logger.Error(err, "Registration is gone, registering again", "key", r.Key(), "after", retry)
+		logger.Error(err, r.trouble(), "key", r.Key(), "after", retry)
 		select {
 		case <-ctx.Done():
 			return r.deregister(ctx, lease)
 		case <-r.cfg.Clock.After(retry):
 		}
 		retry = min(2*retry, maxRetry)
+	}
+}
+
+// trouble words an attempt that ended: before the first success nothing is gone.
+func (r *Registration) trouble() string {
+	select {
+	case <-r.registered:
+		return "Registration is gone, registering again"
+	default:
+		return "Cannot register yet, trying again"
 	}
 }
 
@@ -130,7 +142,7 @@ func (r *Registration) deregister(ctx context.Context, lease clientv3.LeaseID) e
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(r.cfg.TTL, maxRetry))
 	defer cancel()
-	if _, err := r.cfg.Client.Revoke(ctx, lease); err != nil {
+	if _, err := r.cfg.Client.Revoke(ctx, lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("deregister %s: %w", r.Key(), err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deregistered", "key", r.Key())

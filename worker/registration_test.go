@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
@@ -124,6 +126,58 @@ func TestRunDeregistersThenFinishesWhatIsInFlight(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Errorf("request in flight: got %v, want an answer", err)
 	}
+	if err := <-ended; err != nil {
+		t.Errorf("run: got %v, want nil", err)
+	}
+}
+
+// troubles is a log that passes the messages of errors on.
+type troubles chan string
+
+func (t troubles) Init(klog.RuntimeInfo)                   {}
+func (t troubles) Enabled(int) bool                        { return false }
+func (t troubles) Info(int, string, ...any)                {}
+func (t troubles) Error(_ error, message string, _ ...any) { t <- message }
+func (t troubles) WithValues(...any) klog.LogSink          { return t }
+func (t troubles) WithName(string) klog.LogSink            { return t }
+
+// TestRegistrationTellsNotYetFromGone holds the words of the log: what has never been there
+// is not gone.
+func TestRegistrationTellsNotYetFromGone(t *testing.T) {
+	etcd := startEtcd(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	log := make(troubles)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(log)))
+	r := worker.NewRegistration(worker.RegistrationConfig{Client: client, Cluster: "blue", Member: &pb.WorkerRegistration{Id: "w1"}, TTL: 5 * time.Second})
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	if got, want := <-log, "Cannot register yet, trying again"; got != want {
+		t.Errorf("without etcd: logged %q, want %q", got, want)
+	}
+
+	client.SetEndpoints(etcd.Endpoints()...)
+	for registered := false; !registered; {
+		select {
+		case <-r.Registered():
+			registered = true
+		case <-log: // an attempt that began before
+		}
+	}
+	held, err := etcd.Get(t.Context(), r.Key())
+	if err != nil || len(held.Kvs) != 1 {
+		t.Fatalf("get %s: %v, %v; want one key", r.Key(), held, err)
+	}
+	if _, err := etcd.Revoke(t.Context(), clientv3.LeaseID(held.Kvs[0].Lease)); err != nil {
+		t.Fatalf("revoke: %v", err)
+	}
+	if got, want := <-log, "Registration is gone, registering again"; got != want {
+		t.Errorf("after the lease was lost: logged %q, want %q", got, want)
+	}
+	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("run: got %v, want nil", err)
 	}
