@@ -1,0 +1,436 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// world is the store of a scheduler in a bubble: it keeps pods and nodes at revisions,
+// refuses what rests on an old one, and lets the scheduler know of every change, some time
+// later. Now and then it does not answer a bind, or answers late.
+type world struct {
+	mu       sync.Mutex
+	r        *rand.Rand
+	revision int
+	nodes    map[string]*v1.Node
+	pods     map[types.UID]*v1.Pod
+	names    int
+	binds    map[types.UID]int
+	foul     []string // what must never happen, and did
+
+	events chan store.Event
+}
+
+func newWorld(seed uint64) *world {
+	return &world{
+		r: rand.New(rand.NewPCG(seed, 11)), nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{},
+		binds: map[types.UID]int{}, events: make(chan store.Event, 1<<16),
+	}
+}
+
+func (w *world) chance(percent int) bool { return w.r.IntN(100) < percent }
+
+// tell queues a change for the scheduler.
+func (w *world) tell(typ store.EventType, obj any) {
+	e := store.Event{Type: typ, Revision: int64(w.revision)}
+	switch obj := obj.(type) {
+	case *v1.Node:
+		e.Kind, e.Node = objects.KindNode, obj
+	case *v1.Pod:
+		e.Kind, e.Pod = objects.KindPod, obj
+	}
+	w.events <- e
+}
+
+// write keeps a pod's next version. w.mu is held.
+func (w *world) write(typ store.EventType, p *v1.Pod) {
+	w.revision++
+	p.ResourceVersion = strconv.Itoa(w.revision)
+	w.pods[p.UID] = p
+	w.tell(typ, p)
+}
+
+// Bind is what the store's does, one binding after the other.
+func (w *world) Bind(ctx context.Context, bs []store.Binding) []error {
+	w.mu.Lock()
+	late := time.Duration(w.r.IntN(3000)) * time.Millisecond
+	w.mu.Unlock()
+	select {
+	case <-time.After(late):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	errs := make([]error, len(bs))
+	for i, b := range bs {
+		errs[i] = w.bind(b)
+		if w.chance(5) {
+			errs[i] = store.ErrUnknown // whether it was committed or not
+		}
+	}
+	return errs
+}
+
+func (w *world) bind(b store.Binding) error {
+	p := w.pods[b.Pod.UID]
+	switch {
+	case w.chance(5):
+		return store.ErrUnknown
+	case p == nil:
+		return store.ErrNotFound
+	case p.Spec.NodeName == b.Node:
+		return nil
+	case p.Spec.NodeName != "":
+		return store.ErrAlreadyBound
+	case p.ResourceVersion != b.Pod.ResourceVersion:
+		return store.ErrConflict
+	}
+	bound := p.DeepCopy()
+	bound.Spec.NodeName = b.Node
+	w.binds[p.UID]++
+	w.write(store.Modified, bound)
+	w.audit(b)
+	return nil
+}
+
+// audit holds a node's pods against what it has.
+func (w *world) audit(b store.Binding) {
+	n := w.nodes[b.Node]
+	if n == nil {
+		return // it went meanwhile
+	}
+	cpu, ports := int64(0), map[uint32]int{}
+	for _, p := range w.pods {
+		if p.Spec.NodeName != b.Node || compile.IsTerminal(p) {
+			continue
+		}
+		u := compile.Usage(p)
+		cpu += u.GetRequests().GetMilliCpu()
+		for _, port := range u.GetHostPorts() {
+			ports[port.GetPort()]++
+		}
+	}
+	if has := n.Status.Allocatable.Cpu().MilliValue(); cpu > has {
+		w.foul = append(w.foul, fmt.Sprintf("node %s has %dm and is bound %dm, the last of it %s", n.Name, has, cpu, b.Pod.Name))
+	}
+	for port, pods := range ports {
+		if pods > 1 {
+			w.foul = append(w.foul, fmt.Sprintf("port %d of node %s is bound to %d pods, the last of them %s", port, n.Name, pods, b.Pod.Name))
+		}
+	}
+}
+
+// happen does one thing at random.
+func (w *world) happen(meddlers bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch n := w.r.IntN(100); {
+	case n < 45:
+		w.create()
+	case n < 55:
+		w.change()
+	case n < 70:
+		w.remove()
+	case n < 75:
+		w.finish()
+	case n < 85:
+		w.setNode()
+	case n < 92:
+		w.removeNode()
+	case meddlers:
+		w.bindByAnother()
+	}
+}
+
+func (w *world) create() {
+	w.names++
+	p := build.Pod(fmt.Sprintf("p%04d", w.names)).CPU(fmt.Sprint(1 + w.r.IntN(3))).Priority(int32(w.r.IntN(2)))
+	if w.chance(15) {
+		p.HostPort("", "", 80)
+	}
+	if w.chance(20) {
+		p.NodeSelector("zone", fmt.Sprint(w.r.IntN(2)))
+	}
+	obj := p.Obj()
+	if w.chance(5) {
+		obj.Spec.SchedulerName = "another"
+	}
+	w.write(store.Added, obj)
+}
+
+// some picks a pod for which f holds; nil: there is none.
+func (w *world) some(f func(*v1.Pod) bool) *v1.Pod {
+	var list []*v1.Pod
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		if f(w.pods[uid]) {
+			list = append(list, w.pods[uid])
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[w.r.IntN(len(list))].DeepCopy()
+}
+
+func pending(p *v1.Pod) bool { return p.Spec.NodeName == "" && !compile.IsTerminal(p) }
+
+func (w *world) change() {
+	p := w.some(pending)
+	if p == nil {
+		return
+	}
+	switch w.r.IntN(4) {
+	case 0:
+		p.Spec.Containers = build.Pod("x").CPU(fmt.Sprint(1 + w.r.IntN(3))).Obj().Spec.Containers
+	case 1:
+		p.Spec.NodeSelector = nil
+	case 2:
+		p.Spec.SchedulerName = v1.DefaultSchedulerName
+		if w.chance(30) {
+			p.Spec.SchedulerName = "another"
+		}
+	default:
+		p.Labels = map[string]string{"at": fmt.Sprint(w.revision)}
+	}
+	w.write(store.Modified, p)
+}
+
+func (w *world) remove() {
+	if p := w.some(func(*v1.Pod) bool { return true }); p != nil {
+		w.revision++
+		delete(w.pods, p.UID)
+		w.tell(store.Deleted, p)
+	}
+}
+
+// finish lets a pod run to its end.
+func (w *world) finish() {
+	if p := w.some(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && !compile.IsTerminal(p) }); p != nil {
+		p.Status.Phase = v1.PodSucceeded
+		w.write(store.Modified, p)
+	}
+}
+
+func (w *world) bindByAnother() {
+	if p := w.some(pending); p != nil {
+		p.Spec.NodeName = fmt.Sprintf("n%d", w.r.IntN(6))
+		w.write(store.Modified, p)
+	}
+}
+
+// setNode adds a node, lets one grow, or sends a heartbeat.
+func (w *world) setNode() {
+	i := w.r.IntN(5)
+	name := fmt.Sprintf("n%d", i)
+	was := w.nodes[name]
+	cpu := int64(2 + w.r.IntN(3))
+	typ := store.Added
+	if was != nil {
+		cpu = max(cpu, was.Status.Allocatable.Cpu().Value()) // one that shrinks is over its top, rightly
+		typ = store.Modified
+	} else {
+		cpu = 6 // what pods of its former life may have been bound
+	}
+	w.revision++
+	n := build.Node(name).CPU(fmt.Sprint(min(cpu, 6))).Label("zone", fmt.Sprint(i%2)).Obj()
+	w.nodes[name] = n
+	w.tell(typ, n)
+}
+
+func (w *world) removeNode() {
+	if len(w.nodes) < 2 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(w.nodes))
+	n := w.nodes[names[w.r.IntN(len(names))]]
+	w.revision++
+	delete(w.nodes, n.Name)
+	w.tell(store.Deleted, n)
+}
+
+// watch hands the changes to the scheduler, some together, some late.
+func (w *world) watch(ctx context.Context, s *Scheduler, late *rand.Rand) {
+	for {
+		var batch []store.Event
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-w.events:
+			batch = append(batch, e)
+		}
+		if late.IntN(3) == 0 {
+			<-time.After(time.Duration(late.IntN(2000)) * time.Millisecond)
+		}
+		for len(w.events) > 0 && len(batch) < 5 {
+			batch = append(batch, <-w.events)
+		}
+		s.Deliver(batch)
+	}
+}
+
+// Pods come, change and go, nodes too, binds fail, hang and come out differently than
+// they seem to, and others bind pods behind the scheduler's back: at the end every
+// pod is on a node or fits nowhere, none was bound twice, no node ever has more than fits, and
+// nothing is remembered of what is gone.
+func TestNothingIsLostWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		steps := rapid.IntRange(1, 150).Draw(rt, "steps")
+		meddlers := rapid.Bool().Draw(rt, "meddlers")
+		batch := rapid.SampledFrom([]int{1, 3, 100}).Draw(rt, "batch")
+		var problems []string
+		synctest.Test(t, func(t *testing.T) {
+			problems = live(t, newWorld(seed), steps, batch, meddlers)
+		})
+		for _, p := range problems {
+			rt.Error(p)
+		}
+	})
+}
+
+// live lets that many things happen and tells what is wrong at the end.
+func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []string) {
+	l := newLedger()
+	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, Journal: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	dice := rand.New(rand.NewPCG(w.r.Uint64(), 1)) // w's own belongs to who holds w.mu
+	var running sync.WaitGroup
+	var ended error
+	running.Go(func() { ended = s.Run(ctx) })
+	running.Go(func() { w.watch(ctx, s, rand.New(rand.NewPCG(1, 2))) })
+	for range steps {
+		w.happen(meddlers)
+		if dice.IntN(3) == 0 {
+			<-time.After(time.Duration(dice.IntN(4000)) * time.Millisecond)
+		}
+	}
+	elapse(15 * time.Minute) // the longest that a pod rests is 5
+	if err := s.call(ctx, func() { problems = w.judge(t, s, l, meddlers) }); err != nil {
+		problems = append(problems, err.Error())
+	}
+	cancel()
+	running.Wait()
+	if ended != nil {
+		problems = append(problems, fmt.Sprintf("Run: got %v, want nil", ended))
+	}
+	return problems
+}
+
+// judge compares what the scheduler believes with what is.
+func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (problems []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if !meddlers { // who bind without looking
+		problems = append(problems, w.foul...)
+	}
+	for uid, n := range w.binds {
+		if n > 1 {
+			wrong("%s was bound %d times, want once", uid, n)
+		}
+	}
+	var nodes []*v1.Node
+	var running []*v1.Pod
+	for _, n := range w.nodes {
+		nodes = append(nodes, n)
+	}
+	waiting := map[types.UID]bool{}
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		p := w.pods[uid]
+		if p.Spec.NodeName != "" && !compile.IsTerminal(p) {
+			running = append(running, p)
+		}
+		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName
+	}
+	truth := newOneByOne(t, nodes, running)
+	for uid, waits := range waiting {
+		if waits {
+			problems = append(problems, w.judgePending(s, truth, uid)...)
+		}
+	}
+	s.queue.Each(func(p *queue.Pod) {
+		if !waiting[p.Obj.UID] {
+			wrong("%s is in the queue (%s), want it gone", p.Obj.Name, p.Place())
+		}
+	})
+	all, assumed := s.cache.Pods()
+	if all != len(running) || assumed != 0 || s.cache.Nodes() != len(nodes) {
+		wrong("cache: got %d pods, %d assumed, %d nodes; want %d, 0, %d", all, assumed, s.cache.Nodes(), len(running), len(nodes))
+	}
+	if d := cmp.Diff(rowsOf(truth.cache), rowsOf(s.cache)); d != "" {
+		wrong("rows (-as it is +as believed):\n%s", d)
+	}
+	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.hopeless), keysOf(l.kept)} {
+		for _, uid := range kept {
+			if !waiting[uid] {
+				wrong("something is kept of %s, which is not pending", uid)
+			}
+		}
+	}
+	if len(s.binding) > 0 {
+		wrong("binds under way: got %v, want none", keysOf(s.binding))
+	}
+	return problems
+}
+
+func keysOf[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Keys(m)) }
+
+// judgePending holds that a pod that waits has reason to.
+func (w *world) judgePending(s *Scheduler, truth *oneByOne, uid types.UID) (problems []string) {
+	want := truth.decide(w.pods[uid])
+	if want.Node != "" {
+		if _, err := truth.cache.Forget(uid); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	p := s.queue.Get(uid)
+	switch {
+	case p == nil:
+		problems = append(problems, fmt.Sprintf("%s is pending and not in the queue", uid))
+	case want.Node != "":
+		problems = append(problems, fmt.Sprintf("%s waits (%s, %q), and there is room on %s", uid, p.Place(), p.Message, want.Node))
+	case p.Message == "":
+		problems = append(problems, fmt.Sprintf("%s waits (%s) without a reason", uid, p.Place()))
+	case p.Obj.ResourceVersion != w.pods[uid].ResourceVersion:
+		problems = append(problems, fmt.Sprintf("%s waits at version %s, want %s", uid, p.Obj.ResourceVersion, w.pods[uid].ResourceVersion))
+	}
+	return problems
+}
+
+// rowsOf is what each node's pods add up to, whichever decision came last.
+func rowsOf(c *cache.Cache) map[string]string {
+	out := map[string]string{}
+	for i := range c.NumShards() {
+		c.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
+			r.Totals.LastDecision = 0
+			out[r.GetNode().GetName()] = r.GetTotals().String()
+			return true
+		})
+	}
+	return out
+}
