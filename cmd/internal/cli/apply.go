@@ -184,7 +184,7 @@ func (a *applier) suffix() string {
 // not at all.
 func (a *applier) partial(err error, all []*pb.Object, sent, n int) error {
 	unclear := client.MayBeTaken(err)
-	if sent == 0 && n == len(all) && !unclear {
+	if sent == 0 && !unclear {
 		return fmt.Errorf("apply: nothing was committed: %w", err)
 	}
 	fate := "were not committed"

@@ -246,6 +246,36 @@ func TestApplyInChunks(t *testing.T) {
 	}
 }
 
+// TestApplyThatReachesNobody holds that one sentence says so, however many requests
+// there are to send.
+func TestApplyThatReachesNobody(t *testing.T) {
+	text := ""
+	for _, kind := range []string{"Namespace", "Node"} {
+		text += fmt.Sprintf("{\"apiVersion\":\"v1\",\"kind\":%q,\"metadata\":{\"name\":\"a\"}}\n", kind)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and ends them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	for _, address := range []string{"127.0.0.1:1", l.Addr().String()} {
+		got := newShell(t).run(text, "apply", "-f", "-", "--address", address, "--patience", "1ms")
+		want := "stderr: error: apply: nothing was committed: no coordinator leads at " + address + " for 1ms: "
+		if !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 2 {
+			t.Errorf("got %q, want one line that begins with %q, and an exit code", got, want)
+		}
+	}
+}
+
 // TestChunksStayBelowTheMessageLimit holds it for objects of any size.
 func TestChunksStayBelowTheMessageLimit(t *testing.T) {
 	for _, size := range []int{100, 100_000, 1_000_000, chunkBytes} {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -107,12 +108,12 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 	deadline := c.config.Now().Add(c.config.Patience)
 	taken := false
 	for hops := 0; ; {
-		err := c.ask(ctx, call)
+		sent, err := c.ask(ctx, call)
 		if err == nil {
 			return nil
 		}
 		next, again := c.after(err)
-		taken = taken || mayBeTaken(err)
+		taken = taken || sent && mayBeTaken(err)
 		if !again || ctx.Err() != nil {
 			return plain(ctx, err, taken)
 		}
@@ -133,16 +134,38 @@ func (c *Client) Do(ctx context.Context, call func(context.Context, pb.Scheduler
 	}
 }
 
-func (c *Client) ask(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) error {
+// ask calls the current address, and tells whether the request may have left.
+func (c *Client) ask(ctx context.Context, call func(context.Context, pb.SchedulerServiceClient) error) (sent bool, err error) {
 	conn, ok := c.conns[c.current]
 	if !ok {
 		var err error
 		if conn, err = c.config.Dial(c.current); err != nil {
-			return fmt.Errorf("dial %s: %w", c.current, err)
+			return false, fmt.Errorf("dial %s: %w", c.current, err)
 		}
 		c.conns[c.current] = conn
 	}
-	return call(ctx, pb.NewSchedulerServiceClient(conn))
+	noting := &notingConn{ClientConn: conn}
+	err = call(ctx, pb.NewSchedulerServiceClient(noting))
+	return noting.sent, err
+}
+
+// notingConn notes whether a call got as far as a server's connection: one that was refused,
+// cut off or not trusted before it spoke gRPC has never seen the request.
+type notingConn struct {
+	*grpc.ClientConn
+	sent bool
+}
+
+func (c *notingConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	var to peer.Peer
+	err := c.ClientConn.Invoke(ctx, method, args, reply, append(opts, grpc.Peer(&to))...)
+	c.sent = c.sent || to.Addr != nil
+	return err
+}
+
+func (c *notingConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	c.sent = true
+	return c.ClientConn.NewStream(ctx, d, method, opts...)
 }
 
 // after tells whether to call again, and whom; empty: whoever is next.
@@ -179,11 +202,11 @@ func (c *Client) rotate() {
 // dialing is how gRPC words that it reached nobody.
 const dialing = `connection error: desc = "transport: Error while dialing: `
 
-// mayBeTaken tells of errors after which the request may have been carried out:
-// neither was it refused, nor did it reach nobody.
+// mayBeTaken tells of errors after which a request that was sent may have been carried
+// out: it was not refused.
 func mayBeTaken(err error) bool {
 	s, ok := status.FromError(err)
-	if !ok || strings.HasPrefix(s.Message(), dialing) {
+	if !ok {
 		return false
 	}
 	switch s.Code() {
