@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,7 +20,9 @@ func absurdQuantity(raw []byte) (problem, bool) {
 		return problem{}, false
 	}
 	var tree any
-	if unmarshal(raw, &tree) != nil {
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // a quantity may stand there without quotes
+	if numbers.Decode(&tree) != nil {
 		return problem{}, false
 	}
 	field, found := findAbsurd(tree, "", false)
@@ -73,6 +77,8 @@ func findAbsurd(v any, path string, quantity bool) (string, bool) {
 		}
 	case string:
 		return path, quantity && wholeExponent.MatchString(v)
+	case json.Number:
+		return path, quantity && wholeExponent.MatchString(v.String())
 	}
 	return "", false
 }
