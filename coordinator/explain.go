@@ -36,7 +36,7 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	out.Decision = s.decisions[pod.UID]
 	prof := s.cfg.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
-		out.Note = "schedulerName " + pod.Spec.SchedulerName + " is not one of this scheduler's profiles"
+		note(out, "schedulerName "+pod.Spec.SchedulerName+" is not one of this scheduler's profiles")
 		return out, nil
 	}
 	bare := *pod
@@ -46,7 +46,7 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 		return nil, status.Errorf(codes.Internal, "compile pod %s/%s: %v", req.Namespace, req.Name, err)
 	}
 	if class.Rejected != nil {
-		out.Note = class.Rejected.Message
+		note(out, class.Rejected.Message)
 		return out, nil
 	}
 	x := explainer{s: s, pod: pod, class: class, out: out, top: int(req.Top), at: out.Node}
@@ -68,9 +68,21 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		return p.Obj, out
 	}
 	if pod, node := s.cache.Find(namespace, name); pod != nil {
-		return pod, &pb.ExplainResponse{Node: node}
+		out := &pb.ExplainResponse{Node: node}
+		if s.cache.Node(node) == nil {
+			note(out, "node "+node+" does not exist (any more)")
+		}
+		return pod, out
 	}
 	return nil, nil
+}
+
+// note adds a remark to an explanation.
+func note(out *pb.ExplainResponse, text string) {
+	if out.Note != "" {
+		text = out.Note + "; " + text
+	}
+	out.Note = text
 }
 
 // explainer judges every row for one pod.
@@ -186,7 +198,7 @@ func (x *explainer) rank() {
 func (x *explainer) report() {
 	x.out.Feasible = uint32(len(x.feasible))
 	if err := x.class.ScoreError; err != nil && len(x.feasible) > 1 {
-		x.out.Note = err.Error()
+		note(x.out, err.Error())
 	}
 	listed := false
 	for i := range x.feasible {

@@ -103,6 +103,26 @@ func TestAPlacedPodIsJudgedWithoutItself(t *testing.T) {
 	wantLines(t, "shortfalls of b", out.Closest[0].Shortfalls, "cpu: short by 2")
 }
 
+func TestAPodOnAnAbsentNodeIsToldSo(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	other := build.Pod("other").Node("gone").Obj()
+	other.Spec.SchedulerName = "another"
+	x.Load(&store.Objects{
+		Nodes: []*v1.Node{build.Node("a").CPU("4").Memory("8Gi").Obj()},
+		Pods:  []*v1.Pod{build.Pod("stray").Node("gone").Obj(), other, build.Pod("p").Node("a").Obj()},
+	}, nil)
+	for name, want := range map[string]string{
+		"p":     "",
+		"stray": "node gone does not exist (any more)",
+		"other": "node gone does not exist (any more); schedulerName another is not one of this scheduler's profiles",
+	} {
+		if out := x.explained(t, name, 0); out.Note != want {
+			t.Errorf("%s: got note %q, want %q", name, out.Note, want)
+		}
+	}
+}
+
 func TestAPodsNodeIsShownThoughOthersAreBetter(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
 	defer x.fanout.Close()

@@ -130,6 +130,10 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 			},
 			Closest: []*pb.RefusedNode{{Node: "n1", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}, Shortfalls: []string{"cpu: short by 500m"}}},
 		}, nil
+	case "tried":
+		return &pb.ExplainResponse{Queue: "backoff", Attempts: 1}, nil
+	case "stray":
+		return &pb.ExplainResponse{Node: "gone", Note: "node gone does not exist (any more)"}, nil
 	case "gated":
 		return &pb.ExplainResponse{Queue: "gated", Note: "waiting for scheduling gates: [a b]"}, nil
 	}

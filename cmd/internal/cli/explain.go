@@ -117,7 +117,11 @@ func standing(e *pb.ExplainResponse) string {
 	case e.GetNode() != "":
 		return fmt.Sprintf("is on %s (not a decision of the present leader)", e.GetNode())
 	case e.GetQueue() != "":
-		return fmt.Sprintf("is pending: queue %s, %d attempts", e.GetQueue(), e.GetAttempts())
+		attempts := fmt.Sprintf("%d attempts", e.GetAttempts())
+		if e.GetAttempts() == 1 {
+			attempts = "1 attempt"
+		}
+		return fmt.Sprintf("is pending: queue %s, %s", e.GetQueue(), attempts)
 	}
 	return "is pending"
 }
