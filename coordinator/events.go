@@ -2,14 +2,18 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // event takes one change of an object in.
@@ -79,13 +83,27 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.binding[p.UID] = &promise{newest: p}
 		return
 	}
-	if s.queue.Has(p.UID) {
+	if q := s.queue.Get(p.UID); q != nil {
+		old := q.Obj
 		delete(s.hopeless, p.UID)
 		s.queue.Update(p)
+		if respecified(old, p) {
+			s.queue.Activate(p.UID)
+		}
 		return
 	}
 	s.arrivals[p.UID] = s.cfg.Now()
 	s.queue.Add(p)
+}
+
+// respecified tells whether a pending pod asks for other nodes than before. Kubernetes
+// fixes what is compared here when a pod is made, so none of the queue's hints looks at
+// it; our own store lets it change.
+func respecified(old, now *v1.Pod) bool {
+	return !equality.Semantic.DeepEqual(old.Spec.NodeSelector, now.Spec.NodeSelector) ||
+		!equality.Semantic.DeepEqual(old.Spec.Affinity, now.Spec.Affinity) ||
+		!slices.EqualFunc(compile.Usage(old).GetHostPorts(), compile.Usage(now).GetHostPorts(),
+			func(a, b *pb.HostPort) bool { return proto.Equal(a, b) })
 }
 
 // seen takes a pod in that is on its node.

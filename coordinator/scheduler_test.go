@@ -440,3 +440,38 @@ func TestDecisionsDoNotWaitForBinds(t *testing.T) {
 		}
 	})
 }
+
+// Kubernetes fixes these fields when a pod is made; a store of our own lets them change for
+// as long as the pod is pending.
+func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
+	for name, x := range map[string]struct {
+		wrong func(*v1.Pod)
+	}{
+		"its node selector": {func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "nowhere"} }},
+		"its node affinity": {func(p *v1.Pod) {
+			p.Spec.Affinity = build.Pod("x").Required(build.Names("nobody")).Obj().Spec.Affinity
+		}},
+		"its host ports": {func(p *v1.Pod) {
+			p.Spec.Containers = build.Pod("x").CPU("1").HostPort("", "", 80).Obj().Spec.Containers
+		}},
+		"its request": {func(p *v1.Pod) { p.Spec.Containers = cores("x", "5").Spec.Containers }},
+		"a preference that can not be read": {func(p *v1.Pod) {
+			p.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ports := func(name, node string) *v1.Pod {
+				return build.Pod(name).UID(name).HostPort("", "", 80).Node(node).Obj()
+			}
+			onStage(t, cluster(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *stage) {
+				p := cores("p", "1")
+				x.wrong(p)
+				s.deliver(store.Added, p)
+				s.wantBinds("as it is")
+				s.update(p, "2", func(p *v1.Pod) { p.Spec = cores("p", "1").Spec })
+				elapse(2 * time.Second)
+				s.wantBinds("changed", "p@2 n")
+			})
+		})
+	}
+}
