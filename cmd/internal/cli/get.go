@@ -46,9 +46,12 @@ func (x scope) of(kind string) string {
 func newGetCommand(s Streams) *cobra.Command {
 	o := getOptions{now: time.Now}
 	c := &cobra.Command{
-		Use:     "get (nodes|pods|namespaces|workers|shards) [NAME…]",
+		Use:     "get (nodes|pods|namespaces|workers|shards) [NAME…] | get KIND/NAME…",
 		GroupID: groupClient,
 		Short:   "Show nodes, pods, namespaces, workers or shards",
+		Long: `Show nodes, pods, namespaces, workers or shards. A kind may be given as one (pod) or
+in kubectl's short form (no, po, ns), and with a name behind it: pod/NAME, or
+pod/NAMESPACE/NAME as apply prints it.`,
 		Example: `  shardsched get pods -A -o wide
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
@@ -57,6 +60,10 @@ func newGetCommand(s Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("name what to get: nodes, pods, namespaces, workers or shards")
+			}
+			args, err := o.target(args)
+			if err != nil {
+				return err
 			}
 			if err := o.validate(args[0]); err != nil {
 				return err
@@ -86,6 +93,44 @@ func kindOf(word string) (string, bool) {
 		return client.KindNamespace, true
 	}
 	return "", false
+}
+
+// target turns KIND/NAME… and KIND/NAMESPACE/NAME… into a kind and names, and leaves a
+// kind with names as it is. The kind is in lower case after it.
+func (o *getOptions) target(args []string) ([]string, error) {
+	word, _, joined := strings.Cut(args[0], "/")
+	out := []string{strings.ToLower(word)}
+	if !joined {
+		return append(out, args[1:]...), nil
+	}
+	first := ""
+	for i, arg := range args {
+		kind, namespace, name, err := o.joined(arg)
+		switch {
+		case err != nil:
+			return nil, err
+		case i == 0:
+			first = namespace
+		case kind != out[0] || namespace != first:
+			return nil, usagef("%q and %q: name objects of one kind and namespace at a time", args[0], arg)
+		}
+		out = append(out, name)
+	}
+	o.namespace = first
+	return out, nil
+}
+
+// joined reads KIND/NAME, and of pods KIND/NAMESPACE/NAME.
+func (o *getOptions) joined(arg string) (kind, namespace, name string, err error) {
+	parts := strings.Split(arg, "/")
+	kind, namespace, name = strings.ToLower(parts[0]), o.namespace, parts[len(parts)-1]
+	if k, _ := kindOf(kind); len(parts) == 3 && k == client.KindPod {
+		namespace, parts = parts[1], parts[1:]
+	}
+	if len(parts) != 2 || name == "" || namespace == "" {
+		return "", "", "", usagef("%q is not KIND/NAME, or pod/NAMESPACE/NAME", arg)
+	}
+	return kind, namespace, name, nil
 }
 
 func (o *getOptions) validate(word string) error {
