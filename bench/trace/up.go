@@ -20,8 +20,9 @@ import (
 const (
 	clusterName = "trace"
 	// perRequest is how many objects one Apply carries.
-	perRequest = 500
-	pollEvery  = 20 * time.Millisecond
+	perRequest  = 500
+	pollEvery   = 20 * time.Millisecond
+	settleLimit = 30 * time.Second
 )
 
 // upRun is one run of up, as a client sees it.
@@ -95,6 +96,9 @@ func check(ctx context.Context, endpoint string, acknowledged []string) error {
 		return err
 	}
 	defer c.Close()
+	if err := untilSettled(ctx, c, acknowledged); err != nil {
+		return err
+	}
 	h, err := audit.ReadHistory(ctx, c, clusterName)
 	if err != nil {
 		return err
@@ -103,6 +107,29 @@ func check(ctx context.Context, endpoint string, acknowledged []string) error {
 		return fmt.Errorf("the audit found %d faults, the first: %v", len(faults), faults[0])
 	}
 	return nil
+}
+
+// untilSettled waits for the queue journal, which is written behind the decisions.
+func untilSettled(ctx context.Context, c *clientv3.Client, acknowledged []string) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		s, err := audit.ReadState(ctx, c, clusterName)
+		if err != nil {
+			return err
+		}
+		open := s.Unsettled(acknowledged)
+		if len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d pods are not settled, the first: %v", len(open), open[0])
+		}
+	}
 }
 
 func (m *meter) result(s *pb.Summary) upRun {
