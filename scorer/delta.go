@@ -54,13 +54,16 @@ func (t *Table) change(d *pb.Delta) error {
 	return nil
 }
 
+// maxSum leaves a sum room for one more pod's request, so that no score wraps around.
+const maxSum = math.MaxInt64 / 2
+
 // checkRoom refuses a pod with which a sum would leave the numbers that a message
 // may carry.
 //
 // Differs from upstream: its sums wrap round. No amounts that a cluster can have get
 // there.
 func (t *Table) checkRoom(row uint32, u *pb.PodUsage) error {
-	fits := func(have, more int64) bool { return have <= math.MaxInt64-more }
+	fits := func(have, more int64) bool { return have <= maxSum-more }
 	r := u.GetRequests()
 	ok := fits(t.pods[row], 1) &&
 		fits(t.nonZero[cpu].dense[row], u.GetNonZeroMilliCpu()) &&
@@ -72,7 +75,7 @@ func (t *Table) checkRoom(row uint32, u *pb.PodUsage) error {
 		ok = ok && fits(t.requestedScalar(row, s.GetName()), s.GetQuantity())
 	}
 	if !ok {
-		return fmt.Errorf("add_pod: a sum is more than 64 bits hold")
+		return fmt.Errorf("add_pod: a sum is more than 62 bits hold")
 	}
 	return nil
 }

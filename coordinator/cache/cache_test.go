@@ -232,7 +232,7 @@ func TestAPodCanNotBePromisedTwice(t *testing.T) {
 }
 
 func TestPodsThatAskForMoreThanAnIntegerHoldsAreTakenIn(t *testing.T) {
-	const many = 600 // half of them are more than 63 bits together
+	const many = 600 // a quarter of them are more than 62 bits together
 	c := New(1)
 	absurd := func(i int) *v1.Pod { return newPod(fmt.Sprintf("p%d", i), "36e12").Obj() }
 	for i := range many / 2 {
@@ -242,8 +242,8 @@ func TestPodsThatAskForMoreThanAnIntegerHoldsAreTakenIn(t *testing.T) {
 	for i := many / 2; i < many; i++ {
 		on(t, c, absurd(i), "n")
 	}
-	if got := used(c, "n"); !strings.HasPrefix(got, fmt.Sprintf("%d pods, 92", many)) {
-		t.Errorf("got %s, want %d pods and about 2^63 thousandths of a core", got, many)
+	if got := used(c, "n"); !strings.HasPrefix(got, fmt.Sprintf("%d pods, 46", many)) {
+		t.Errorf("got %s, want %d pods and about 2^62 thousandths of a core", got, many)
 	}
 	removeNode(t, c, "n")
 	setNode(t, c, newNode("n"))
