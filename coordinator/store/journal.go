@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -50,13 +51,19 @@ func (s *Store) SaveEntries(ctx context.Context, f Fence, put map[types.UID]*pb.
 }
 
 // LoadEntries reads the queue journal. It may hold entries of pods that are bound or
-// gone (see SaveEntries); hand those to SaveEntries to be removed.
+// gone (see SaveEntries); hand those to SaveEntries to be removed. The journal only
+// advises: an entry that can not be read is logged and left out.
 func (s *Store) LoadEntries(ctx context.Context) (map[types.UID]*pb.QueueEntry, error) {
 	entries := map[types.UID]*pb.QueueEntry{}
 	_, err := s.scan(ctx, s.keys.queue, func(kv *mvccpb.KeyValue) error {
 		entry := &pb.QueueEntry{}
-		if err := proto.Unmarshal(kv.Value, entry); err != nil {
-			return fmt.Errorf("queue entry at %s: %w", kv.Key, err)
+		err := proto.Unmarshal(kv.Value, entry)
+		if err == nil {
+			err = entry.Validate()
+		}
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Queue entry is left out", "key", string(kv.Key))
+			return nil
 		}
 		entries[types.UID(strings.TrimPrefix(string(kv.Key), s.keys.queue))] = entry
 		return nil
