@@ -100,6 +100,11 @@ func term(ctx context.Context, cfg StandaloneConfig, elector *lease.Elector, f *
 func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership, f *follower) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go func() {
+		// A lease that is lost while etcd is away ends the loading too.
+		defer cancel()
+		_ = ended(ctx, leadership)
+	}()
 	sc := cfg.Scheduler
 	sc.Term = leadership.Term()
 	if cfg.Registerer != nil {
@@ -108,10 +113,6 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	st := store.New(cfg.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer))
 	sc.Binder = fencedBinder{st, leadership}
 	sc.Journal = fencedJournal{st, leadership}
-	s, err := NewScheduler(sc)
-	if err != nil {
-		return err
-	}
 	objects, err := st.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load objects: %w", err)
@@ -119,6 +120,10 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	entries, err := st.LoadEntries(ctx)
 	if err != nil {
 		return fmt.Errorf("load queue journal: %w", err)
+	}
+	s, err := NewScheduler(sc)
+	if err != nil {
+		return err
 	}
 	s.Load(objects, entries)
 	klog.FromContext(ctx).Info("Loaded", "nodes", len(objects.Nodes), "pods", len(objects.Pods), "journal", len(entries), "revision", objects.Revision)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -70,37 +69,35 @@ func (v service) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var current atomic.Pointer[coordinator.Scheduler]
-
 	g, ctx := errgroup.WithContext(ctx)
 	if _, err := (localWorkers{
 		count: v.sharding.Workers, cluster: v.sharding.Cluster, tls: v.tls, etcd: v.etcd, registerer: registry.process,
 	}).start(ctx, g); err != nil {
-		return err
+		return endGroup(g, err)
 	}
 	g.Go(func() error { return v.serveAPI(ctx, l, server) })
 	g.Go(func() error { return flushEvery(ctx, log) })
 	health := newEtcdHealth(v.etcd, v.etcdTLS, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
-	err = v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready})
-	if err != nil {
-		return err
+	if err := v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready}); err != nil {
+		return endGroup(g, err)
 	}
 	g.Go(func() error {
 		return coordinator.RunStandalone(ctx, coordinator.StandaloneConfig{
 			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, API: server,
 			Scheduler: scheduler, Registerer: registry.begin,
-			Leading: func(s *coordinator.Scheduler) {
-				current.Store(s)
-				if v.leading != nil {
-					v.leading(s)
-				}
-			},
+			Leading: v.leading,
 		})
 	})
 	if v.listening != nil {
 		v.listening(record.Address)
 	}
+	return g.Wait()
+}
+
+// endGroup ends everything that g has started because of err, and waits for it.
+func endGroup(g *errgroup.Group, err error) error {
+	g.Go(func() error { return err })
 	return g.Wait()
 }
 

@@ -70,8 +70,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		}
 	}})
 	if err != nil {
-		l.Close()
-		return err
+		return endGroup(g, err)
 	}
 	fmt.Fprintf(s.Err, "worker %s serves on %s\n", id, address)
 	return g.Wait()
