@@ -475,3 +475,25 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 		})
 	}
 }
+
+// A pod that had an error of its own, and then only a refused bind, is worth waiting for.
+func TestARefusedBindIsNotAPodsOwnError(t *testing.T) {
+	onStage(t, cluster(nil), nil, func(x *stage) {
+		x.deliver(store.Added, cores("p", "1"))
+		x.wantMessage("p", noNodes)
+		x.binder.mu.Lock()
+		x.binder.answer = always(store.ErrConflict)
+		x.binder.mu.Unlock()
+		x.deliver(store.Added, nodesOf("4", "n")[0])
+		elapse(2 * time.Second)
+		x.wantBinds("there is a node", "p@1 n")
+		x.wantPods("refused", "p backoff")
+		x.binder.mu.Lock()
+		x.binder.answer = nil
+		x.binder.mu.Unlock()
+		if err := x.Idle(x.ctx); err != nil {
+			t.Errorf("Idle: %v", err)
+		}
+		x.wantPods("when nothing is left to do", "p promised n")
+	})
+}
