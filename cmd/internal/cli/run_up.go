@@ -38,12 +38,14 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: o.Config,
 		decisions: o.DecisionLog, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
-			if s != nil {
-				select {
-				case leading <- s:
-				default:
-				}
+			if s == nil {
+				return
 			}
+			select {
+			case <-leading: // of a term that is over
+			default:
+			}
+			leading <- s
 		},
 		listening: func(a string) { address <- a },
 	}
@@ -79,6 +81,14 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address strin
 	err := watchUntil(ctx, scheduler, applied, report.update)
 	if err == nil && o.ExitWhenIdle {
 		err = watchUntilIdle(ctx, scheduler, report.update)
+	}
+	for errors.Is(err, coordinator.ErrStopped) && ctx.Err() == nil {
+		// The lease was lost, on a machine that stood still: the next term goes on.
+		select {
+		case <-ctx.Done():
+		case scheduler = <-leading:
+			err = watchUntilIdle(ctx, scheduler, report.update)
+		}
 	}
 	report.done()
 	if err == nil && !o.ExitWhenIdle {
