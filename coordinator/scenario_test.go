@@ -67,6 +67,13 @@ func (s *script) Bind(ctx context.Context, bs []store.Binding) []error {
 	return errs
 }
 
+// say sets what is answered from now on.
+func (s *script) say(answer func(store.Binding) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
 // hold keeps the binds that come under way until release.
 func (s *script) hold() (release func(answer func(store.Binding) error)) {
 	s.mu.Lock()

@@ -282,10 +282,8 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 
 // A preferred term that can not be parsed is an error only where nodes are scored.
 func TestAPodThatCanNotBeScored(t *testing.T) {
-	wrong := cores("p", "1")
-	wrong.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
 	onStage(t, cluster(nodesOf("4", "n", "m")), nil, func(x *stage) {
-		x.deliver(store.Added, wrong)
+		x.deliver(store.Added, unreadable("p"))
 		x.wantPods("two nodes", "p backoff")
 		x.wantMessage("p", "NodeAffinity")
 		if err := x.Idle(x.ctx); err != nil {
@@ -455,9 +453,7 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 			p.Spec.Containers = build.Pod("x").CPU("1").HostPort("", "", 80).Obj().Spec.Containers
 		}},
 		"its request": {func(p *v1.Pod) { p.Spec.Containers = cores("x", "5").Spec.Containers }},
-		"a preference that can not be read": {func(p *v1.Pod) {
-			p.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
-		}},
+		"a preference that can not be read": {func(p *v1.Pod) { p.Spec.Affinity = unreadable("x").Spec.Affinity }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ports := func(name, node string) *v1.Pod {
@@ -478,22 +474,25 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 
 // A pod that had an error of its own, and then only a refused bind, is worth waiting for.
 func TestARefusedBindIsNotAPodsOwnError(t *testing.T) {
-	onStage(t, cluster(nil), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
-		x.wantMessage("p", noNodes)
-		x.binder.mu.Lock()
-		x.binder.answer = always(store.ErrConflict)
-		x.binder.mu.Unlock()
-		x.deliver(store.Added, nodesOf("4", "n")[0])
+	onStage(t, cluster(nodesOf("4", "n", "m")), nil, func(x *stage) {
+		x.deliver(store.Added, unreadable("p"))
+		x.wantMessage("p", "NodeAffinity")
+		x.binder.say(always(store.ErrConflict))
+		x.deliver(store.Deleted, nodesOf("4", "m")[0]) // a single node is not scored
 		elapse(2 * time.Second)
-		x.wantBinds("there is a node", "p@1 n")
-		x.wantPods("refused", "p backoff")
-		x.binder.mu.Lock()
-		x.binder.answer = nil
-		x.binder.mu.Unlock()
+		x.wantBinds("tried on it", "p@1 n")
+		x.wantPods("and refused", "p backoff")
+		x.binder.say(nil)
 		if err := x.Idle(x.ctx); err != nil {
 			t.Errorf("Idle: %v", err)
 		}
 		x.wantPods("when nothing is left to do", "p promised n")
 	})
+}
+
+// unreadable is a pod with a preferred term that can not be parsed.
+func unreadable(name string) *v1.Pod {
+	p := cores(name, "1")
+	p.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
+	return p
 }
