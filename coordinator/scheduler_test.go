@@ -452,7 +452,7 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 		"its host ports": {func(p *v1.Pod) {
 			p.Spec.Containers = build.Pod("x").CPU("1").HostPort("", "", 80).Obj().Spec.Containers
 		}},
-		"its request": {func(p *v1.Pod) { p.Spec.Containers = cores("x", "5").Spec.Containers }},
+		"its request":                       {func(p *v1.Pod) { p.Spec.Containers = cores("x", "5").Spec.Containers }},
 		"a preference that can not be read": {func(p *v1.Pod) { p.Spec.Affinity = unreadable("x").Spec.Affinity }},
 	} {
 		t.Run(name, func(t *testing.T) {
