@@ -8,7 +8,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
 PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli ./cmd/internal/client
 
-.PHONY: build demo test lint generate generated unit race bench-module bench fuzz clean
+.PHONY: build demo test lint generate generated unit race bench-module oracle bench fuzz clean
 
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
@@ -43,6 +43,10 @@ race:
 
 bench-module:
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 20m ./...
+
+# Every decision against upstream's own plugins. A module of its own: it builds kube-scheduler.
+oracle:
+	cd bench/oracle && $(GO) vet ./... && $(GO) test -timeout 20m ./...
 
 # Figures, not tests: on a machine that does nothing else.
 bench: build

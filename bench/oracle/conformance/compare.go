@@ -1,0 +1,54 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/shardsched/shardsched/bench/oracle"
+)
+
+// comparison is one decision of ours beside upstream's verdict.
+type comparison struct {
+	round    int
+	decision Decision
+	verdict  *oracle.Verdict
+	found    []*Difference
+}
+
+// differs notes a difference where got and want are not the same.
+func differs[T comparable](c *comparison, node, what string, got, want T) {
+	if got != want {
+		c.found = append(c.found, &Difference{
+			Round: c.round, Decision: c.decision, Node: node, What: what,
+			Got: fmt.Sprint(got), Want: fmt.Sprint(want),
+		})
+	}
+}
+
+// decided compares what the decision log tells.
+func (c *comparison) decided() {
+	d, v := &c.decision, c.verdict
+	differs(c, "", "number of nodes", d.Nodes, v.Nodes)
+	differs(c, "", "number of feasible nodes", d.Feasible, len(v.Feasible))
+	if v.Err != nil {
+		differs(c, "", "chosen node", d.Node, "")
+		differs(c, "", "message", d.Message, v.Err.Error())
+		return
+	}
+	chosen := v.Feasible[d.Node]
+	if chosen == nil {
+		c.found = append(c.found, &Difference{
+			Round: c.round, Decision: *d, Node: d.Node, What: "chosen node",
+			Got: fmt.Sprintf("%q %s", d.Node, d.Message), Want: "one of " + strings.Join(slices.Sorted(maps.Keys(v.Feasible)), " "),
+		})
+		return
+	}
+	best, scored := v.Best()
+	if !scored {
+		return
+	}
+	differs(c, d.Node, "score", d.Score, chosen.Total)
+	differs(c, d.Node, "best score", chosen.Total, best)
+}

@@ -1,0 +1,88 @@
+package conformance
+
+import (
+	"context"
+	"slices"
+)
+
+// Shrink makes a scenario as small as it gets while its first difference stays of the
+// same kind. It returns that difference; nil where the scenario never showed it.
+func Shrink(ctx context.Context, s *Scenario, split Split, what string) (*Scenario, *Difference) {
+	k := &shrinker{ctx: ctx, split: split, what: what, best: s}
+	k.difference = k.try(s)
+	if k.difference == nil {
+		return s, nil
+	}
+	for before := -1; k.size() != before; {
+		before = k.size()
+		for i := range k.best.Rounds {
+			k.dropEvents(i)
+		}
+		k.simplify()
+	}
+	return k.best, k.difference
+}
+
+type shrinker struct {
+	ctx        context.Context
+	split      Split
+	what       string
+	best       *Scenario
+	difference *Difference
+	steps      int // simplifications that held
+}
+
+// size is how much there is left to take away.
+func (k *shrinker) size() int {
+	n := -k.steps
+	for _, r := range k.best.Rounds {
+		n += len(r)
+	}
+	return n
+}
+
+// try tells whether a scenario shows the difference.
+func (k *shrinker) try(s *Scenario) *Difference {
+	r, err := Run(k.ctx, s, k.split)
+	if err != nil {
+		return nil
+	}
+	for _, d := range r.Differences {
+		if d.What == k.what {
+			return d
+		}
+	}
+	return nil
+}
+
+// accept takes a scenario that shows the difference still.
+func (k *shrinker) accept(s *Scenario) bool {
+	d := k.try(s)
+	if d != nil {
+		k.best, k.difference = s, d
+	}
+	return d != nil
+}
+
+// dropEvents leaves out what a round can do without: halves first, single events last.
+func (k *shrinker) dropEvents(round int) {
+	for chunk := len(k.best.Rounds[round]); chunk > 0; chunk /= 2 {
+		for at := 0; at < len(k.best.Rounds[round]); {
+			s := k.best.clone()
+			end := min(at+chunk, len(s.Rounds[round]))
+			s.Rounds[round] = slices.Delete(s.Rounds[round], at, end)
+			if !k.accept(s) {
+				at = end
+			}
+		}
+	}
+}
+
+// clone copies the scenario; the objects are shared.
+func (s *Scenario) clone() *Scenario {
+	out := &Scenario{Settings: s.Settings}
+	for _, r := range s.Rounds {
+		out.Rounds = append(out.Rounds, slices.Clone(r))
+	}
+	return out
+}
