@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,13 +99,38 @@ func term(ctx context.Context, cfg StandaloneConfig, elector *lease.Elector, f *
 
 // lead runs one term's scheduler.
 func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership, f *follower) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		// A lease that is lost while etcd is away ends the loading too.
-		defer cancel()
-		_ = ended(ctx, leadership)
-	}()
+	g, ctx := errgroup.WithContext(ctx)
+	// A lease that is lost while etcd is away ends the loading too.
+	g.Go(func() error { return ended(ctx, leadership) })
+	leads := false
+	g.Go(func() error {
+		s, st, revision, err := load(ctx, cfg, leadership)
+		if err != nil {
+			return err
+		}
+		g.Go(func() error { return fanout.WatchMembers(ctx, cfg.Etcd, cfg.Scheduler.Cluster, s.SetMembers) })
+		g.Go(func() error {
+			return st.Watch(ctx, revision, func(events []store.Event) error {
+				s.Deliver(events)
+				return nil
+			})
+		})
+		f.lead(func() { cfg.API.SetLeading(st, leadership, s) })
+		if leads = cfg.Leading != nil; leads {
+			cfg.Leading(s)
+		}
+		return cmp.Or(s.Run(ctx), ctx.Err())
+	})
+	err := g.Wait()
+	f.follow()
+	if leads {
+		cfg.Leading(nil)
+	}
+	return err
+}
+
+// load makes a term's scheduler of what etcd holds, at the revision that it returns.
+func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership) (*Scheduler, *store.Store, int64, error) {
 	sc := cfg.Scheduler
 	sc.Term = leadership.Term()
 	if cfg.Registerer != nil {
@@ -115,42 +141,19 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	sc.Journal = fencedJournal{st, leadership}
 	objects, err := st.Load(ctx)
 	if err != nil {
-		return fmt.Errorf("load objects: %w", err)
+		return nil, nil, 0, fmt.Errorf("load objects: %w", err)
 	}
 	entries, err := st.LoadEntries(ctx)
 	if err != nil {
-		return fmt.Errorf("load queue journal: %w", err)
+		return nil, nil, 0, fmt.Errorf("load queue journal: %w", err)
 	}
 	s, err := NewScheduler(sc)
 	if err != nil {
-		return err
+		return nil, nil, 0, err
 	}
 	s.Load(objects, entries)
 	klog.FromContext(ctx).Info("Loaded", "nodes", len(objects.Nodes), "pods", len(objects.Pods), "journal", len(entries), "revision", objects.Revision)
-
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return ended(ctx, leadership) })
-	g.Go(func() error { return fanout.WatchMembers(ctx, cfg.Etcd, sc.Cluster, s.SetMembers) })
-	g.Go(func() error {
-		return st.Watch(ctx, objects.Revision, func(events []store.Event) error {
-			s.Deliver(events)
-			return nil
-		})
-	})
-	g.Go(func() error {
-		if err := s.Run(ctx); err != nil {
-			return err
-		}
-		return ctx.Err()
-	})
-	f.lead(func() { cfg.API.SetLeading(st, leadership, s) })
-	if cfg.Leading != nil {
-		cfg.Leading(s)
-		defer cfg.Leading(nil)
-	}
-	err = g.Wait()
-	f.follow()
-	return err
+	return s, st, objects.Revision, nil
 }
 
 // ended turns the end of the lease into an error, which ends everything of the term.
