@@ -12,6 +12,8 @@ import (
 // does arrive on different goroutines, in any order.
 type follower struct {
 	api *api.Server
+	// self is this coordinator's id.
+	self string
 
 	mu      sync.Mutex
 	leader  *pb.LeaderRecord
@@ -24,8 +26,18 @@ func (f *follower) saw(leader *pb.LeaderRecord) {
 	defer f.mu.Unlock()
 	f.leader = leader
 	if !f.leading {
-		f.api.SetFollowing(leader)
+		f.name()
 	}
+}
+
+// name makes the API name the leader: nobody, where it is this coordinator, which is
+// elected and still loading, or has ceased to lead and is not replaced yet.
+func (f *follower) name() {
+	if f.leader.GetId() == f.self {
+		f.api.SetFollowing(nil)
+		return
+	}
+	f.api.SetFollowing(f.leader)
 }
 
 // lead makes the API answer, through set.
@@ -41,5 +53,5 @@ func (f *follower) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leading = false
-	f.api.SetFollowing(f.leader)
+	f.name()
 }

@@ -57,7 +57,7 @@ func RunStandalone(ctx context.Context, cfg StandaloneConfig) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	f := &follower{api: cfg.API}
+	f := &follower{api: cfg.API, self: cfg.Record.GetId()}
 	g.Go(func() error {
 		// It ends with ctx, and with nothing else.
 		_ = lease.Observe(ctx, cfg.Etcd, cfg.Scheduler.Cluster, f.saw)
