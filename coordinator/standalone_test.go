@@ -328,6 +328,9 @@ func TestTheOtherCoordinatorTakesOver(t *testing.T) {
 	}
 	a.apply(someNodes(21, "2000")[20]) // at last a node for the huge one
 	f.waitBound(2*pods + 1)
+	if err := third.Idle(f.ctx); err != nil { // it has heard of that bind
+		t.Fatal(err)
+	}
 	f.wantSound(2000)
 	if _, err := second.Summary(f.ctx); status.Code(err) != codes.Unavailable {
 		t.Errorf("the second term's scheduler: got %v, want UNAVAILABLE", err)
