@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -495,4 +498,65 @@ func unreadable(name string) *v1.Pod {
 	p := cores(name, "1")
 	p.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
 	return p
+}
+
+// deaf is a worker that nobody reaches.
+type deaf struct{ pb.WorkerServiceClient }
+
+var errAway = status.Error(codes.Unavailable, "away")
+
+func (deaf) Evaluate(context.Context, *pb.EvaluateRequest, ...grpc.CallOption) (*pb.EvaluateResponse, error) {
+	return nil, errAway
+}
+
+func (deaf) LoadSnapshot(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], error) {
+	return nil, errAway
+}
+
+func (deaf) Close() error { return nil }
+
+func TestWorkersAreKnownAtOnceAndDoneWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 3, Fanout: fanout.Config{
+			Dial: func(context.Context, fanout.Member) (pb.WorkerServiceClient, io.Closer, error) {
+				return deaf{}, deaf{}, nil
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(quiet())
+		go func() { _ = s.Run(ctx) }()
+		s.SetMembers([]fanout.Member{{ID: "w1", Address: "w1:1", Cores: 2}, {ID: "w2", Address: "w2:1", Cores: 2}})
+		synctest.Wait()
+		workers, err := s.Workers(ctx)
+		if err != nil || len(workers) != 2 {
+			t.Errorf("workers: got %v, %v; want two", workers, err)
+		}
+		s.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("4", "n")[0]}, added(cores("p", "1"))})
+		if err := s.Idle(ctx); err != nil {
+			t.Errorf("Idle: %v", err)
+		}
+		shards, err := s.Shards(ctx)
+		if err != nil || len(shards) != 3 {
+			t.Fatalf("shards: got %v, %v; want three", shards, err)
+		}
+		nodes, generations := 0, uint64(0)
+		for i, shard := range shards {
+			nodes += int(shard.Nodes)
+			generations += shard.Generation
+			if shard.Shard != uint32(i) {
+				t.Errorf("shard %d: got %v", i, shard)
+			}
+		}
+		if nodes != 1 || generations != 2 { // a node, and a pod on it
+			t.Errorf("shards: got %d nodes after %d deltas, want 1 after 2", nodes, generations)
+		}
+		sum, err := s.Summary(ctx)
+		if err != nil || sum.PodsBound != 1 || sum.LocalEvaluations == 0 {
+			t.Errorf("summary: got %d pods bound with %d shards evaluated here, %v; want 1 with some", sum.PodsBound, sum.LocalEvaluations, err)
+		}
+		cancel()
+		<-s.ended
+	})
 }
