@@ -16,7 +16,7 @@ build:
 demo: build
 	./bin/shardsched up --demo --exit-when-idle
 
-test: generated lint unit race bench-module
+test: generated lint unit race bench-module oracle
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
