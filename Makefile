@@ -8,7 +8,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
 PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli ./cmd/internal/client
 
-.PHONY: build demo test lint generate generated unit race bench-module oracle bench fuzz clean
+.PHONY: build demo test lint breaking generate generated unit race bench-module oracle bench fuzz clean
 
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
@@ -23,6 +23,11 @@ lint:
 	$(TOOL) buf lint
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+
+# The wire may only grow: compare with another commit, make breaking BASE=v1.
+BASE ?= HEAD
+breaking:
+	$(TOOL) buf breaking --against '.git#ref=$(BASE)'
 
 generate:
 	$(TOOL) buf generate
