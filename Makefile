@@ -6,7 +6,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 # Packages that start goroutines run under the race detector, those with large clusters
 # in their tests once more without it.
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
-PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli ./cmd/internal/client
+PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli
 
 .PHONY: build demo test lint breaking generate generated unit race bench-module oracle bench fuzz clean
 

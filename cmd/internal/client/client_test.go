@@ -154,9 +154,6 @@ func TestGoesOnToTheNextAddress(t *testing.T) {
 // TestLeavesOneThatTakesConnectionsOnly is about a paused process: the kernel goes on to take
 // connections for it. It runs on real time, for the time is gRPC's.
 func TestLeavesOneThatTakesConnectionsOnly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a connection to be given up")
-	}
 	t.Parallel()
 	paused, alive := listen(t), listen(t)
 	s := grpc.NewServer()
