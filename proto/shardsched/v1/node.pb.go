@@ -453,7 +453,12 @@ type Node struct {
 	// status.allocatable[pods]: how many pods the node may hold.
 	AllowedPods int64 `protobuf:"varint,6,opt,name=allowed_pods,json=allowedPods,proto3" json:"allowed_pods,omitempty"`
 	// Normalised names of the images on the node: sorted, each once.
-	Images        []string `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`
+	Images []string `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`
+	// status.declaredFeatures: sorted, each once.
+	DeclaredFeatures []string `protobuf:"bytes,8,rep,name=declared_features,json=declaredFeatures,proto3" json:"declared_features,omitempty"`
+	// How many volumes the node's CSI drivers can attach, of those that say so:
+	// sorted by driver, each once.
+	VolumeLimits  []*VolumeLimit `protobuf:"bytes,9,rep,name=volume_limits,json=volumeLimits,proto3" json:"volume_limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +542,197 @@ func (x *Node) GetImages() []string {
 	return nil
 }
 
+func (x *Node) GetDeclaredFeatures() []string {
+	if x != nil {
+		return x.DeclaredFeatures
+	}
+	return nil
+}
+
+func (x *Node) GetVolumeLimits() []*VolumeLimit {
+	if x != nil {
+		return x.VolumeLimits
+	}
+	return nil
+}
+
+// VolumeLimit is CSINode.spec.drivers[].allocatable.count.
+type VolumeLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the CSI driver.
+	Driver string `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	// Number of volumes, 0 or more.
+	Volumes       int64 `protobuf:"varint,2,opt,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeLimit) Reset() {
+	*x = VolumeLimit{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeLimit) ProtoMessage() {}
+
+func (x *VolumeLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeLimit.ProtoReflect.Descriptor instead.
+func (*VolumeLimit) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *VolumeLimit) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *VolumeLimit) GetVolumes() int64 {
+	if x != nil {
+		return x.Volumes
+	}
+	return 0
+}
+
+// CounterValue is a row's value of a counter, or a change of it. A counter is a
+// number that each row has, such as how many of its pods match a selector. The
+// coordinator names counters, for one term, by numbers from 1, and says what each
+// counts; a table only adds up.
+type CounterValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 or more.
+	Counter uint32 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
+	// Not 0.
+	Value         int64 `protobuf:"zigzag64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterValue) Reset() {
+	*x = CounterValue{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterValue) ProtoMessage() {}
+
+func (x *CounterValue) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterValue.ProtoReflect.Descriptor instead.
+func (*CounterValue) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CounterValue) GetCounter() uint32 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *CounterValue) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+// CounterColumn is one counter over a whole shard. Rows that it does not list have 0.
+type CounterColumn struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 or more.
+	Counter uint32 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
+	// Rows: ascending, each once.
+	Rows []uint32 `protobuf:"varint,2,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	// The value of each of the rows, none of them 0.
+	Values        []int64 `protobuf:"zigzag64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterColumn) Reset() {
+	*x = CounterColumn{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterColumn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterColumn) ProtoMessage() {}
+
+func (x *CounterColumn) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterColumn.ProtoReflect.Descriptor instead.
+func (*CounterColumn) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CounterColumn) GetCounter() uint32 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *CounterColumn) GetRows() []uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *CounterColumn) GetValues() []int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // PodUsage is what one pod takes of its node.
 type PodUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -549,14 +745,16 @@ type PodUsage struct {
 	// none.
 	NonZeroMemoryBytes int64 `protobuf:"varint,3,opt,name=non_zero_memory_bytes,json=nonZeroMemoryBytes,proto3" json:"non_zero_memory_bytes,omitempty"`
 	// The host ports of the pod's containers and sidecars.
-	HostPorts     []*HostPort `protobuf:"bytes,4,rep,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`
+	HostPorts []*HostPort `protobuf:"bytes,4,rep,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`
+	// What the pod adds to counters: sorted by counter, each once.
+	Counters      []*CounterValue `protobuf:"bytes,5,rep,name=counters,proto3" json:"counters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodUsage) Reset() {
 	*x = PodUsage{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	mi := &file_shardsched_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +766,7 @@ func (x *PodUsage) String() string {
 func (*PodUsage) ProtoMessage() {}
 
 func (x *PodUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	mi := &file_shardsched_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +779,7 @@ func (x *PodUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodUsage.ProtoReflect.Descriptor instead.
 func (*PodUsage) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PodUsage) GetRequests() *Resources {
@@ -612,6 +810,13 @@ func (x *PodUsage) GetHostPorts() []*HostPort {
 	return nil
 }
 
+func (x *PodUsage) GetCounters() []*CounterValue {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 // PortUse is a host port with the number of pods of the node that hold it.
 type PortUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -623,7 +828,7 @@ type PortUse struct {
 
 func (x *PortUse) Reset() {
 	*x = PortUse{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +840,7 @@ func (x *PortUse) String() string {
 func (*PortUse) ProtoMessage() {}
 
 func (x *PortUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +853,7 @@ func (x *PortUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortUse.ProtoReflect.Descriptor instead.
 func (*PortUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PortUse) GetPort() *HostPort {
@@ -685,7 +890,7 @@ type NodeTotals struct {
 
 func (x *NodeTotals) Reset() {
 	*x = NodeTotals{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +902,7 @@ func (x *NodeTotals) String() string {
 func (*NodeTotals) ProtoMessage() {}
 
 func (x *NodeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +915,7 @@ func (x *NodeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTotals.ProtoReflect.Descriptor instead.
 func (*NodeTotals) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeTotals) GetPods() int64 {
@@ -766,6 +971,8 @@ type Delta struct {
 	//	*Delta_RemoveNode
 	//	*Delta_AddPod
 	//	*Delta_RemovePod
+	//	*Delta_ChangeCounters
+	//	*Delta_SetCounter
 	Change isDelta_Change `protobuf_oneof:"change"`
 	// With add_pod: the number of the decision that placed the pod, 0 where the
 	// pod was not placed by this leader.
@@ -776,7 +983,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[9]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +995,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[9]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +1008,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Delta) GetRow() uint32 {
@@ -854,6 +1061,24 @@ func (x *Delta) GetRemovePod() *PodUsage {
 	return nil
 }
 
+func (x *Delta) GetChangeCounters() *CounterChange {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_ChangeCounters); ok {
+			return x.ChangeCounters
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetSetCounter() *CounterColumn {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_SetCounter); ok {
+			return x.SetCounter
+		}
+	}
+	return nil
+}
+
 func (x *Delta) GetDecision() uint64 {
 	if x != nil {
 		return x.Decision
@@ -885,6 +1110,17 @@ type Delta_RemovePod struct {
 	RemovePod *PodUsage `protobuf:"bytes,5,opt,name=remove_pod,json=removePod,proto3,oneof"`
 }
 
+type Delta_ChangeCounters struct {
+	// Changes counters of the row without a pod.
+	ChangeCounters *CounterChange `protobuf:"bytes,7,opt,name=change_counters,json=changeCounters,proto3,oneof"`
+}
+
+type Delta_SetCounter struct {
+	// Replaces a counter in all rows of the shard; a column without rows drops it.
+	// Row is 0.
+	SetCounter *CounterColumn `protobuf:"bytes,8,opt,name=set_counter,json=setCounter,proto3,oneof"`
+}
+
 func (*Delta_SetNode) isDelta_Change() {}
 
 func (*Delta_RemoveNode) isDelta_Change() {}
@@ -892,6 +1128,10 @@ func (*Delta_RemoveNode) isDelta_Change() {}
 func (*Delta_AddPod) isDelta_Change() {}
 
 func (*Delta_RemovePod) isDelta_Change() {}
+
+func (*Delta_ChangeCounters) isDelta_Change() {}
+
+func (*Delta_SetCounter) isDelta_Change() {}
 
 // RemoveNode empties a row.
 type RemoveNode struct {
@@ -902,7 +1142,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1154,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1167,53 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{13}
+}
+
+// CounterChange adds to counters of one row.
+type CounterChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by counter, each once; at least one.
+	Counters      []*CounterValue `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterChange) Reset() {
+	*x = CounterChange{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterChange) ProtoMessage() {}
+
+func (x *CounterChange) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterChange.ProtoReflect.Descriptor instead.
+func (*CounterChange) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CounterChange) GetCounters() []*CounterValue {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
 }
 
 // SnapshotRow is one whole row.
@@ -943,7 +1229,7 @@ type SnapshotRow struct {
 
 func (x *SnapshotRow) Reset() {
 	*x = SnapshotRow{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1241,7 @@ func (x *SnapshotRow) String() string {
 func (*SnapshotRow) ProtoMessage() {}
 
 func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1254,7 @@ func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRow.ProtoReflect.Descriptor instead.
 func (*SnapshotRow) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SnapshotRow) GetRow() uint32 {
@@ -1015,7 +1301,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\bHostPort\x12\x0e\n" +
 	"\x02ip\x18\x01 \x01(\tR\x02ip\x123\n" +
 	"\bprotocol\x18\x02 \x01(\x0e2\x17.shardsched.v1.ProtocolR\bprotocol\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\"\x93\x02\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\"\x81\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
 	"\runschedulable\x18\x02 \x01(\bR\runschedulable\x12,\n" +
@@ -1023,13 +1309,26 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x06taints\x18\x04 \x03(\v2\x14.shardsched.v1.TaintR\x06taints\x12:\n" +
 	"\vallocatable\x18\x05 \x01(\v2\x18.shardsched.v1.ResourcesR\vallocatable\x12!\n" +
 	"\fallowed_pods\x18\x06 \x01(\x03R\vallowedPods\x12\x16\n" +
-	"\x06images\x18\a \x03(\tR\x06images\"\xd8\x01\n" +
+	"\x06images\x18\a \x03(\tR\x06images\x12+\n" +
+	"\x11declared_features\x18\b \x03(\tR\x10declaredFeatures\x12?\n" +
+	"\rvolume_limits\x18\t \x03(\v2\x1a.shardsched.v1.VolumeLimitR\fvolumeLimits\"?\n" +
+	"\vVolumeLimit\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
+	"\avolumes\x18\x02 \x01(\x03R\avolumes\">\n" +
+	"\fCounterValue\x12\x18\n" +
+	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x12R\x05value\"U\n" +
+	"\rCounterColumn\x12\x18\n" +
+	"\acounter\x18\x01 \x01(\rR\acounter\x12\x12\n" +
+	"\x04rows\x18\x02 \x03(\rR\x04rows\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\x12R\x06values\"\x91\x02\n" +
 	"\bPodUsage\x124\n" +
 	"\brequests\x18\x01 \x01(\v2\x18.shardsched.v1.ResourcesR\brequests\x12+\n" +
 	"\x12non_zero_milli_cpu\x18\x02 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x03 \x01(\x03R\x12nonZeroMemoryBytes\x126\n" +
 	"\n" +
-	"host_ports\x18\x04 \x03(\v2\x17.shardsched.v1.HostPortR\thostPorts\"J\n" +
+	"host_ports\x18\x04 \x03(\v2\x17.shardsched.v1.HostPortR\thostPorts\x127\n" +
+	"\bcounters\x18\x05 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"J\n" +
 	"\aPortUse\x12+\n" +
 	"\x04port\x18\x01 \x01(\v2\x17.shardsched.v1.HostPortR\x04port\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\rR\x04pods\"\x8b\x02\n" +
@@ -1040,7 +1339,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x12non_zero_milli_cpu\x18\x03 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x04 \x01(\x03R\x12nonZeroMemoryBytes\x12,\n" +
 	"\x05ports\x18\x05 \x03(\v2\x16.shardsched.v1.PortUseR\x05ports\x12#\n" +
-	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\x9d\x02\n" +
+	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\xa7\x03\n" +
 	"\x05Delta\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x120\n" +
 	"\bset_node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeH\x00R\asetNode\x12<\n" +
@@ -1048,11 +1347,16 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"removeNode\x122\n" +
 	"\aadd_pod\x18\x04 \x01(\v2\x17.shardsched.v1.PodUsageH\x00R\x06addPod\x128\n" +
 	"\n" +
-	"remove_pod\x18\x05 \x01(\v2\x17.shardsched.v1.PodUsageH\x00R\tremovePod\x12\x1a\n" +
+	"remove_pod\x18\x05 \x01(\v2\x17.shardsched.v1.PodUsageH\x00R\tremovePod\x12G\n" +
+	"\x0fchange_counters\x18\a \x01(\v2\x1c.shardsched.v1.CounterChangeH\x00R\x0echangeCounters\x12?\n" +
+	"\vset_counter\x18\b \x01(\v2\x1c.shardsched.v1.CounterColumnH\x00R\n" +
+	"setCounter\x12\x1a\n" +
 	"\bdecision\x18\x06 \x01(\x04R\bdecisionB\b\n" +
 	"\x06change\"\f\n" +
 	"\n" +
-	"RemoveNode\"{\n" +
+	"RemoveNode\"H\n" +
+	"\rCounterChange\x127\n" +
+	"\bcounters\x18\x01 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"{\n" +
 	"\vSnapshotRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeR\x04node\x121\n" +
@@ -1081,7 +1385,7 @@ func file_shardsched_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_shardsched_v1_node_proto_goTypes = []any{
 	(TaintEffect)(0),       // 0: shardsched.v1.TaintEffect
 	(Protocol)(0),          // 1: shardsched.v1.Protocol
@@ -1091,12 +1395,16 @@ var file_shardsched_v1_node_proto_goTypes = []any{
 	(*Taint)(nil),          // 5: shardsched.v1.Taint
 	(*HostPort)(nil),       // 6: shardsched.v1.HostPort
 	(*Node)(nil),           // 7: shardsched.v1.Node
-	(*PodUsage)(nil),       // 8: shardsched.v1.PodUsage
-	(*PortUse)(nil),        // 9: shardsched.v1.PortUse
-	(*NodeTotals)(nil),     // 10: shardsched.v1.NodeTotals
-	(*Delta)(nil),          // 11: shardsched.v1.Delta
-	(*RemoveNode)(nil),     // 12: shardsched.v1.RemoveNode
-	(*SnapshotRow)(nil),    // 13: shardsched.v1.SnapshotRow
+	(*VolumeLimit)(nil),    // 8: shardsched.v1.VolumeLimit
+	(*CounterValue)(nil),   // 9: shardsched.v1.CounterValue
+	(*CounterColumn)(nil),  // 10: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),       // 11: shardsched.v1.PodUsage
+	(*PortUse)(nil),        // 12: shardsched.v1.PortUse
+	(*NodeTotals)(nil),     // 13: shardsched.v1.NodeTotals
+	(*Delta)(nil),          // 14: shardsched.v1.Delta
+	(*RemoveNode)(nil),     // 15: shardsched.v1.RemoveNode
+	(*CounterChange)(nil),  // 16: shardsched.v1.CounterChange
+	(*SnapshotRow)(nil),    // 17: shardsched.v1.SnapshotRow
 }
 var file_shardsched_v1_node_proto_depIdxs = []int32{
 	3,  // 0: shardsched.v1.Resources.scalars:type_name -> shardsched.v1.ScalarResource
@@ -1105,22 +1413,27 @@ var file_shardsched_v1_node_proto_depIdxs = []int32{
 	4,  // 3: shardsched.v1.Node.labels:type_name -> shardsched.v1.Label
 	5,  // 4: shardsched.v1.Node.taints:type_name -> shardsched.v1.Taint
 	2,  // 5: shardsched.v1.Node.allocatable:type_name -> shardsched.v1.Resources
-	2,  // 6: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
-	6,  // 7: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
-	6,  // 8: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
-	2,  // 9: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
-	9,  // 10: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
-	7,  // 11: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
-	12, // 12: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
-	8,  // 13: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
-	8,  // 14: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
-	7,  // 15: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
-	10, // 16: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 6: shardsched.v1.Node.volume_limits:type_name -> shardsched.v1.VolumeLimit
+	2,  // 7: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
+	6,  // 8: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
+	9,  // 9: shardsched.v1.PodUsage.counters:type_name -> shardsched.v1.CounterValue
+	6,  // 10: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
+	2,  // 11: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
+	12, // 12: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
+	7,  // 13: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
+	15, // 14: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
+	11, // 15: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
+	11, // 16: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
+	16, // 17: shardsched.v1.Delta.change_counters:type_name -> shardsched.v1.CounterChange
+	10, // 18: shardsched.v1.Delta.set_counter:type_name -> shardsched.v1.CounterColumn
+	9,  // 19: shardsched.v1.CounterChange.counters:type_name -> shardsched.v1.CounterValue
+	7,  // 20: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
+	13, // 21: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_node_proto_init() }
@@ -1128,11 +1441,13 @@ func file_shardsched_v1_node_proto_init() {
 	if File_shardsched_v1_node_proto != nil {
 		return
 	}
-	file_shardsched_v1_node_proto_msgTypes[9].OneofWrappers = []any{
+	file_shardsched_v1_node_proto_msgTypes[12].OneofWrappers = []any{
 		(*Delta_SetNode)(nil),
 		(*Delta_RemoveNode)(nil),
 		(*Delta_AddPod)(nil),
 		(*Delta_RemovePod)(nil),
+		(*Delta_ChangeCounters)(nil),
+		(*Delta_SetCounter)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1140,7 +1455,7 @@ func file_shardsched_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_node_proto_rawDesc), len(file_shardsched_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -37,20 +37,34 @@ const (
 	Plugin_PLUGIN_NODE_RESOURCES_FIT                 Plugin = 6
 	Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION Plugin = 7
 	Plugin_PLUGIN_IMAGE_LOCALITY                     Plugin = 8
+	Plugin_PLUGIN_NODE_DECLARED_FEATURES             Plugin = 9
+	Plugin_PLUGIN_VOLUME_RESTRICTIONS                Plugin = 10
+	Plugin_PLUGIN_NODE_VOLUME_LIMITS                 Plugin = 11
+	Plugin_PLUGIN_VOLUME_BINDING                     Plugin = 12
+	Plugin_PLUGIN_VOLUME_ZONE                        Plugin = 13
+	Plugin_PLUGIN_POD_TOPOLOGY_SPREAD                Plugin = 14
+	Plugin_PLUGIN_INTER_POD_AFFINITY                 Plugin = 15
 )
 
 // Enum value maps for Plugin.
 var (
 	Plugin_name = map[int32]string{
-		0: "PLUGIN_UNSPECIFIED",
-		1: "PLUGIN_NODE_UNSCHEDULABLE",
-		2: "PLUGIN_NODE_NAME",
-		3: "PLUGIN_TAINT_TOLERATION",
-		4: "PLUGIN_NODE_AFFINITY",
-		5: "PLUGIN_NODE_PORTS",
-		6: "PLUGIN_NODE_RESOURCES_FIT",
-		7: "PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION",
-		8: "PLUGIN_IMAGE_LOCALITY",
+		0:  "PLUGIN_UNSPECIFIED",
+		1:  "PLUGIN_NODE_UNSCHEDULABLE",
+		2:  "PLUGIN_NODE_NAME",
+		3:  "PLUGIN_TAINT_TOLERATION",
+		4:  "PLUGIN_NODE_AFFINITY",
+		5:  "PLUGIN_NODE_PORTS",
+		6:  "PLUGIN_NODE_RESOURCES_FIT",
+		7:  "PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION",
+		8:  "PLUGIN_IMAGE_LOCALITY",
+		9:  "PLUGIN_NODE_DECLARED_FEATURES",
+		10: "PLUGIN_VOLUME_RESTRICTIONS",
+		11: "PLUGIN_NODE_VOLUME_LIMITS",
+		12: "PLUGIN_VOLUME_BINDING",
+		13: "PLUGIN_VOLUME_ZONE",
+		14: "PLUGIN_POD_TOPOLOGY_SPREAD",
+		15: "PLUGIN_INTER_POD_AFFINITY",
 	}
 	Plugin_value = map[string]int32{
 		"PLUGIN_UNSPECIFIED":                        0,
@@ -62,6 +76,13 @@ var (
 		"PLUGIN_NODE_RESOURCES_FIT":                 6,
 		"PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION": 7,
 		"PLUGIN_IMAGE_LOCALITY":                     8,
+		"PLUGIN_NODE_DECLARED_FEATURES":             9,
+		"PLUGIN_VOLUME_RESTRICTIONS":                10,
+		"PLUGIN_NODE_VOLUME_LIMITS":                 11,
+		"PLUGIN_VOLUME_BINDING":                     12,
+		"PLUGIN_VOLUME_ZONE":                        13,
+		"PLUGIN_POD_TOPOLOGY_SPREAD":                14,
+		"PLUGIN_INTER_POD_AFFINITY":                 15,
 	}
 )
 
@@ -305,6 +326,62 @@ func (x ScoringType) Number() protoreflect.EnumNumber {
 // Deprecated: Use ScoringType.Descriptor instead.
 func (ScoringType) EnumDescriptor() ([]byte, []int) {
 	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{4}
+}
+
+// Breakdown is what a measure's sums are broken down by.
+type Breakdown int32
+
+const (
+	Breakdown_BREAKDOWN_UNSPECIFIED Breakdown = 0
+	// One sum over all included rows.
+	Breakdown_BREAKDOWN_TOTAL Breakdown = 1
+	// A sum for each domain of a topology key.
+	Breakdown_BREAKDOWN_DOMAIN Breakdown = 2
+	// How many included rows have each value: a histogram.
+	Breakdown_BREAKDOWN_VALUE Breakdown = 3
+)
+
+// Enum value maps for Breakdown.
+var (
+	Breakdown_name = map[int32]string{
+		0: "BREAKDOWN_UNSPECIFIED",
+		1: "BREAKDOWN_TOTAL",
+		2: "BREAKDOWN_DOMAIN",
+		3: "BREAKDOWN_VALUE",
+	}
+	Breakdown_value = map[string]int32{
+		"BREAKDOWN_UNSPECIFIED": 0,
+		"BREAKDOWN_TOTAL":       1,
+		"BREAKDOWN_DOMAIN":      2,
+		"BREAKDOWN_VALUE":       3,
+	}
+)
+
+func (x Breakdown) Enum() *Breakdown {
+	p := new(Breakdown)
+	*p = x
+	return p
+}
+
+func (x Breakdown) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Breakdown) Descriptor() protoreflect.EnumDescriptor {
+	return file_shardsched_v1_query_proto_enumTypes[5].Descriptor()
+}
+
+func (Breakdown) Type() protoreflect.EnumType {
+	return &file_shardsched_v1_query_proto_enumTypes[5]
+}
+
+func (x Breakdown) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Breakdown.Descriptor instead.
+func (Breakdown) EnumDescriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{5}
 }
 
 // Toleration is one toleration of a pod.
@@ -1146,6 +1223,1185 @@ func (x *ImageQuery) GetContainers() int64 {
 	return 0
 }
 
+// CounterTerm is a counter with the factor that it counts with.
+type CounterTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 or more.
+	Counter uint32 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
+	// Not 0.
+	Weight        int64 `protobuf:"zigzag64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterTerm) Reset() {
+	*x = CounterTerm{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterTerm) ProtoMessage() {}
+
+func (x *CounterTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterTerm.ProtoReflect.Descriptor instead.
+func (*CounterTerm) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CounterTerm) GetCounter() uint32 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *CounterTerm) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+// Inclusion says which rows count. With nothing set, all that hold a node.
+type Inclusion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A row must have each of these labels.
+	TopologyKeys []string `protobuf:"bytes,1,rep,name=topology_keys,json=topologyKeys,proto3" json:"topology_keys,omitempty"`
+	// A row must match NodeAffinityQuery.node_selector and required (not added).
+	HonourAffinity bool `protobuf:"varint,2,opt,name=honour_affinity,json=honourAffinity,proto3" json:"honour_affinity,omitempty"`
+	// A row's NoSchedule and NoExecute taints must be tolerated.
+	HonourTaints  bool `protobuf:"varint,3,opt,name=honour_taints,json=honourTaints,proto3" json:"honour_taints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inclusion) Reset() {
+	*x = Inclusion{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inclusion) ProtoMessage() {}
+
+func (x *Inclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inclusion.ProtoReflect.Descriptor instead.
+func (*Inclusion) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Inclusion) GetTopologyKeys() []string {
+	if x != nil {
+		return x.TopologyKeys
+	}
+	return nil
+}
+
+func (x *Inclusion) GetHonourAffinity() bool {
+	if x != nil {
+		return x.HonourAffinity
+	}
+	return false
+}
+
+func (x *Inclusion) GetHonourTaints() bool {
+	if x != nil {
+		return x.HonourTaints
+	}
+	return false
+}
+
+// RowValue is a weighted sum of a row's counters.
+type RowValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Not empty: a row without this label has no value; its part of the key is the
+	// smallest 64-bit number.
+	TopologyKey string         `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	Counters    []*CounterTerm `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty"`
+	// A row that is not included has the value 0.
+	Inclusion *Inclusion `protobuf:"bytes,3,opt,name=inclusion,proto3" json:"inclusion,omitempty"`
+	// Only whether the sum is above 0 matters: the value is 1 or 0.
+	Clamp bool `protobuf:"varint,4,opt,name=clamp,proto3" json:"clamp,omitempty"`
+	// A row with a value above 0 is refused, whatever else: it is no candidate, and
+	// only a diagnosis counts it.
+	Forbids       bool `protobuf:"varint,5,opt,name=forbids,proto3" json:"forbids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RowValue) Reset() {
+	*x = RowValue{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RowValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RowValue) ProtoMessage() {}
+
+func (x *RowValue) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RowValue.ProtoReflect.Descriptor instead.
+func (*RowValue) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RowValue) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *RowValue) GetCounters() []*CounterTerm {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *RowValue) GetInclusion() *Inclusion {
+	if x != nil {
+		return x.Inclusion
+	}
+	return nil
+}
+
+func (x *RowValue) GetClamp() bool {
+	if x != nil {
+		return x.Clamp
+	}
+	return false
+}
+
+func (x *RowValue) GetForbids() bool {
+	if x != nil {
+		return x.Forbids
+	}
+	return false
+}
+
+// Measure adds up a weighted sum of counters over the included rows of the cluster,
+// feasible or not.
+type Measure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	By    Breakdown              `protobuf:"varint,1,opt,name=by,proto3,enum=shardsched.v1.Breakdown" json:"by,omitempty"`
+	// With DOMAIN: the label. Rows without it are summed apart.
+	TopologyKey   string         `protobuf:"bytes,2,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	Counters      []*CounterTerm `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty"`
+	Inclusion     *Inclusion     `protobuf:"bytes,4,opt,name=inclusion,proto3" json:"inclusion,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measure) Reset() {
+	*x = Measure{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measure) ProtoMessage() {}
+
+func (x *Measure) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measure.ProtoReflect.Descriptor instead.
+func (*Measure) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Measure) GetBy() Breakdown {
+	if x != nil {
+		return x.By
+	}
+	return Breakdown_BREAKDOWN_UNSPECIFIED
+}
+
+func (x *Measure) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *Measure) GetCounters() []*CounterTerm {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *Measure) GetInclusion() *Inclusion {
+	if x != nil {
+		return x.Inclusion
+	}
+	return nil
+}
+
+// MeasureResult is a measure over the rows of an answer.
+type MeasureResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With DOMAIN: the domains that an included row has, sorted.
+	Domains []string `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
+	// With VALUE: the values that an included row has, ascending.
+	Values []int64 `protobuf:"zigzag64,2,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// Included rows of each domain or value; with TOTAL, one number.
+	Rows []uint32 `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	// With DOMAIN, the sum of each domain; with TOTAL, one number.
+	Sums []int64 `protobuf:"zigzag64,4,rep,packed,name=sums,proto3" json:"sums,omitempty"`
+	// With DOMAIN: included rows without the label, and their sum.
+	MissingRows   uint32 `protobuf:"varint,5,opt,name=missing_rows,json=missingRows,proto3" json:"missing_rows,omitempty"`
+	MissingSum    int64  `protobuf:"zigzag64,6,opt,name=missing_sum,json=missingSum,proto3" json:"missing_sum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MeasureResult) Reset() {
+	*x = MeasureResult{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MeasureResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MeasureResult) ProtoMessage() {}
+
+func (x *MeasureResult) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MeasureResult.ProtoReflect.Descriptor instead.
+func (*MeasureResult) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *MeasureResult) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *MeasureResult) GetValues() []int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *MeasureResult) GetRows() []uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *MeasureResult) GetSums() []int64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *MeasureResult) GetMissingRows() uint32 {
+	if x != nil {
+		return x.MissingRows
+	}
+	return 0
+}
+
+func (x *MeasureResult) GetMissingSum() int64 {
+	if x != nil {
+		return x.MissingSum
+	}
+	return 0
+}
+
+// Place says where a group's key holds what a constraint looks at.
+type Place struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to In:
+	//
+	//	*Place_Domain
+	//	*Place_RowValue
+	In isPlace_In `protobuf_oneof:"in"`
+	// Index into Query.measures, where there is one to look up.
+	Measure       uint32 `protobuf:"varint,3,opt,name=measure,proto3" json:"measure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Place) GetIn() isPlace_In {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+func (x *Place) GetDomain() uint32 {
+	if x != nil {
+		if x, ok := x.In.(*Place_Domain); ok {
+			return x.Domain
+		}
+	}
+	return 0
+}
+
+func (x *Place) GetRowValue() uint32 {
+	if x != nil {
+		if x, ok := x.In.(*Place_RowValue); ok {
+			return x.RowValue
+		}
+	}
+	return 0
+}
+
+func (x *Place) GetMeasure() uint32 {
+	if x != nil {
+		return x.Measure
+	}
+	return 0
+}
+
+type isPlace_In interface {
+	isPlace_In()
+}
+
+type Place_Domain struct {
+	// Index into Query.domain_keys.
+	Domain uint32 `protobuf:"varint,1,opt,name=domain,proto3,oneof"`
+}
+
+type Place_RowValue struct {
+	// Index into Query.row_values: the label is one that no two nodes share.
+	RowValue uint32 `protobuf:"varint,2,opt,name=row_value,json=rowValue,proto3,oneof"`
+}
+
+func (*Place_Domain) isPlace_In() {}
+
+func (*Place_RowValue) isPlace_In() {}
+
+// HardConstraint is a topologySpreadConstraint with DoNotSchedule.
+type HardConstraint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By DOMAIN, or by VALUE where the place is a row value.
+	Place *Place `protobuf:"bytes,1,opt,name=place,proto3" json:"place,omitempty"`
+	// 1 or more.
+	MaxSkew int32 `protobuf:"varint,2,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
+	// 1 or more.
+	MinDomains int32 `protobuf:"varint,3,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
+	// The constraint's selector matches the pod itself.
+	SelfMatch     bool `protobuf:"varint,4,opt,name=self_match,json=selfMatch,proto3" json:"self_match,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardConstraint) Reset() {
+	*x = HardConstraint{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardConstraint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardConstraint) ProtoMessage() {}
+
+func (x *HardConstraint) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardConstraint.ProtoReflect.Descriptor instead.
+func (*HardConstraint) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *HardConstraint) GetPlace() *Place {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *HardConstraint) GetMaxSkew() int32 {
+	if x != nil {
+		return x.MaxSkew
+	}
+	return 0
+}
+
+func (x *HardConstraint) GetMinDomains() int32 {
+	if x != nil {
+		return x.MinDomains
+	}
+	return 0
+}
+
+func (x *HardConstraint) GetSelfMatch() bool {
+	if x != nil {
+		return x.SelfMatch
+	}
+	return false
+}
+
+// SoftConstraint is a topologySpreadConstraint with ScheduleAnyway.
+type SoftConstraint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By DOMAIN; a row value has no measure.
+	Place *Place `protobuf:"bytes,1,opt,name=place,proto3" json:"place,omitempty"`
+	// 1 or more.
+	MaxSkew       int32 `protobuf:"varint,2,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SoftConstraint) Reset() {
+	*x = SoftConstraint{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SoftConstraint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SoftConstraint) ProtoMessage() {}
+
+func (x *SoftConstraint) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SoftConstraint.ProtoReflect.Descriptor instead.
+func (*SoftConstraint) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SoftConstraint) GetPlace() *Place {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *SoftConstraint) GetMaxSkew() int32 {
+	if x != nil {
+		return x.MaxSkew
+	}
+	return 0
+}
+
+// SpreadQuery is what PodTopologySpread asks.
+type SpreadQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the pod's order.
+	Hard []*HardConstraint `protobuf:"bytes,1,rep,name=hard,proto3" json:"hard,omitempty"`
+	Soft []*SoftConstraint `protobuf:"bytes,2,rep,name=soft,proto3" json:"soft,omitempty"`
+	// A row that lacks the label of a soft constraint is scored 0 and left out of all
+	// (false with the system's default constraints).
+	RequireAllTopologies bool `protobuf:"varint,3,opt,name=require_all_topologies,json=requireAllTopologies,proto3" json:"require_all_topologies,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *SpreadQuery) Reset() {
+	*x = SpreadQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpreadQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpreadQuery) ProtoMessage() {}
+
+func (x *SpreadQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpreadQuery.ProtoReflect.Descriptor instead.
+func (*SpreadQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SpreadQuery) GetHard() []*HardConstraint {
+	if x != nil {
+		return x.Hard
+	}
+	return nil
+}
+
+func (x *SpreadQuery) GetSoft() []*SoftConstraint {
+	if x != nil {
+		return x.Soft
+	}
+	return nil
+}
+
+func (x *SpreadQuery) GetRequireAllTopologies() bool {
+	if x != nil {
+		return x.RequireAllTopologies
+	}
+	return false
+}
+
+// InterPodAffinityQuery is what InterPodAffinity asks. Its places are by DOMAIN, those
+// of a row value by TOTAL for required and without a measure elsewhere.
+type InterPodAffinityQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each required affinity term; the count is of the pods that match all terms.
+	Required []*Place `protobuf:"bytes,1,rep,name=required,proto3" json:"required,omitempty"`
+	// The pod matches all of its own required affinity terms.
+	SelfMatch bool `protobuf:"varint,2,opt,name=self_match,json=selfMatch,proto3" json:"self_match,omitempty"`
+	// Refuse where the count is above 0: the pod's own required anti-affinity terms.
+	Anti []*Place `protobuf:"bytes,3,rep,name=anti,proto3" json:"anti,omitempty"`
+	// The same for the terms of the pods that are there.
+	ExistingAnti []*Place `protobuf:"bytes,4,rep,name=existing_anti,json=existingAnti,proto3" json:"existing_anti,omitempty"`
+	// Whose sums are added up to the score, one for each topology key.
+	Preferred     []*Place `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterPodAffinityQuery) Reset() {
+	*x = InterPodAffinityQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterPodAffinityQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterPodAffinityQuery) ProtoMessage() {}
+
+func (x *InterPodAffinityQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterPodAffinityQuery.ProtoReflect.Descriptor instead.
+func (*InterPodAffinityQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *InterPodAffinityQuery) GetRequired() []*Place {
+	if x != nil {
+		return x.Required
+	}
+	return nil
+}
+
+func (x *InterPodAffinityQuery) GetSelfMatch() bool {
+	if x != nil {
+		return x.SelfMatch
+	}
+	return false
+}
+
+func (x *InterPodAffinityQuery) GetAnti() []*Place {
+	if x != nil {
+		return x.Anti
+	}
+	return nil
+}
+
+func (x *InterPodAffinityQuery) GetExistingAnti() []*Place {
+	if x != nil {
+		return x.ExistingAnti
+	}
+	return nil
+}
+
+func (x *InterPodAffinityQuery) GetPreferred() []*Place {
+	if x != nil {
+		return x.Preferred
+	}
+	return nil
+}
+
+// VolumeRestrictionsQuery is what VolumeRestrictions asks.
+type VolumeRestrictionsQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counters of disks that the pod can not share: a row that has one is refused. Sorted.
+	Disks []uint32 `protobuf:"varint,1,rep,packed,name=disks,proto3" json:"disks,omitempty"`
+	// Indexes into Query.measures, by TOTAL: pods that use a ReadWriteOncePod claim of the
+	// pod. A sum above 0 refuses every row.
+	Claims        []uint32 `protobuf:"varint,2,rep,packed,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeRestrictionsQuery) Reset() {
+	*x = VolumeRestrictionsQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeRestrictionsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeRestrictionsQuery) ProtoMessage() {}
+
+func (x *VolumeRestrictionsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeRestrictionsQuery.ProtoReflect.Descriptor instead.
+func (*VolumeRestrictionsQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *VolumeRestrictionsQuery) GetDisks() []uint32 {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *VolumeRestrictionsQuery) GetClaims() []uint32 {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// DriverVolumes is what a pod attaches through one CSI driver.
+type DriverVolumes struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Driver string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	// Number of distinct volumes of the pod, 1 or more.
+	Volumes int64 `protobuf:"varint,2,opt,name=volumes,proto3" json:"volumes,omitempty"`
+	// The counter of the volumes that are attached to a row; 0: none anywhere.
+	Attached uint32 `protobuf:"varint,3,opt,name=attached,proto3" json:"attached,omitempty"`
+	// Counters, one for each of the pod's volumes that is attached somewhere: above 0 on
+	// the rows where it is. Sorted.
+	Shared        []uint32 `protobuf:"varint,4,rep,packed,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverVolumes) Reset() {
+	*x = DriverVolumes{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverVolumes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverVolumes) ProtoMessage() {}
+
+func (x *DriverVolumes) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverVolumes.ProtoReflect.Descriptor instead.
+func (*DriverVolumes) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DriverVolumes) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DriverVolumes) GetVolumes() int64 {
+	if x != nil {
+		return x.Volumes
+	}
+	return 0
+}
+
+func (x *DriverVolumes) GetAttached() uint32 {
+	if x != nil {
+		return x.Attached
+	}
+	return 0
+}
+
+func (x *DriverVolumes) GetShared() []uint32 {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
+// VolumeLimitsQuery is what NodeVolumeLimits asks.
+type VolumeLimitsQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by driver, each once.
+	Drivers       []*DriverVolumes `protobuf:"bytes,1,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeLimitsQuery) Reset() {
+	*x = VolumeLimitsQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeLimitsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeLimitsQuery) ProtoMessage() {}
+
+func (x *VolumeLimitsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeLimitsQuery.ProtoReflect.Descriptor instead.
+func (*VolumeLimitsQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *VolumeLimitsQuery) GetDrivers() []*DriverVolumes {
+	if x != nil {
+		return x.Drivers
+	}
+	return nil
+}
+
+// CandidateVolume is a PersistentVolume that an unbound claim may take.
+type CandidateVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its node affinity; absent: any node.
+	NodeAffinity  *NodeSelector `protobuf:"bytes,1,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CandidateVolume) Reset() {
+	*x = CandidateVolume{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CandidateVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CandidateVolume) ProtoMessage() {}
+
+func (x *CandidateVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CandidateVolume.ProtoReflect.Descriptor instead.
+func (*CandidateVolume) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CandidateVolume) GetNodeAffinity() *NodeSelector {
+	if x != nil {
+		return x.NodeAffinity
+	}
+	return nil
+}
+
+// UnboundClaim is a claim that is to be bound when its first pod is placed.
+type UnboundClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Indexes into VolumeBindingQuery.volumes, in the order in which they are tried.
+	Volumes []uint32 `protobuf:"varint,1,rep,packed,name=volumes,proto3" json:"volumes,omitempty"`
+	// Not empty: only this node, and there by provisioning (the selected-node annotation).
+	SelectedNode string `protobuf:"bytes,2,opt,name=selected_node,json=selectedNode,proto3" json:"selected_node,omitempty"`
+	// A volume can be provisioned where none is found.
+	Provision bool `protobuf:"varint,3,opt,name=provision,proto3" json:"provision,omitempty"`
+	// The class's allowedTopologies; absent: anywhere.
+	Topologies *NodeSelector `protobuf:"bytes,4,opt,name=topologies,proto3" json:"topologies,omitempty"`
+	// Provisioning needs room in one of these segments.
+	CheckCapacity bool `protobuf:"varint,5,opt,name=check_capacity,json=checkCapacity,proto3" json:"check_capacity,omitempty"`
+	// Segments with room enough.
+	Capacities    []*NodeSelector `protobuf:"bytes,6,rep,name=capacities,proto3" json:"capacities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnboundClaim) Reset() {
+	*x = UnboundClaim{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnboundClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnboundClaim) ProtoMessage() {}
+
+func (x *UnboundClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnboundClaim.ProtoReflect.Descriptor instead.
+func (*UnboundClaim) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *UnboundClaim) GetVolumes() []uint32 {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *UnboundClaim) GetSelectedNode() string {
+	if x != nil {
+		return x.SelectedNode
+	}
+	return ""
+}
+
+func (x *UnboundClaim) GetProvision() bool {
+	if x != nil {
+		return x.Provision
+	}
+	return false
+}
+
+func (x *UnboundClaim) GetTopologies() *NodeSelector {
+	if x != nil {
+		return x.Topologies
+	}
+	return nil
+}
+
+func (x *UnboundClaim) GetCheckCapacity() bool {
+	if x != nil {
+		return x.CheckCapacity
+	}
+	return false
+}
+
+func (x *UnboundClaim) GetCapacities() []*NodeSelector {
+	if x != nil {
+		return x.Capacities
+	}
+	return nil
+}
+
+// VolumeBindingQuery is what VolumeBinding asks.
+type VolumeBindingQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node affinity of each bound volume that has one.
+	Bound []*NodeSelector `protobuf:"bytes,1,rep,name=bound,proto3" json:"bound,omitempty"`
+	// A claim is bound to a volume that does not exist.
+	MissingVolume bool `protobuf:"varint,2,opt,name=missing_volume,json=missingVolume,proto3" json:"missing_volume,omitempty"`
+	// In the order in which they are served.
+	Claims        []*UnboundClaim    `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	Volumes       []*CandidateVolume `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeBindingQuery) Reset() {
+	*x = VolumeBindingQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeBindingQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeBindingQuery) ProtoMessage() {}
+
+func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeBindingQuery.ProtoReflect.Descriptor instead.
+func (*VolumeBindingQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *VolumeBindingQuery) GetBound() []*NodeSelector {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+func (x *VolumeBindingQuery) GetMissingVolume() bool {
+	if x != nil {
+		return x.MissingVolume
+	}
+	return false
+}
+
+func (x *VolumeBindingQuery) GetClaims() []*UnboundClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+func (x *VolumeBindingQuery) GetVolumes() []*CandidateVolume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+// ZoneRequirement is a zone or region label of a bound volume.
+type ZoneRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The label, and the one that stands in for it where a node lacks it; empty: none.
+	Key         string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	FallbackKey string `protobuf:"bytes,2,opt,name=fallback_key,json=fallbackKey,proto3" json:"fallback_key,omitempty"`
+	// Sorted, each once.
+	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ZoneRequirement) Reset() {
+	*x = ZoneRequirement{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ZoneRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ZoneRequirement) ProtoMessage() {}
+
+func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ZoneRequirement.ProtoReflect.Descriptor instead.
+func (*ZoneRequirement) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ZoneRequirement) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ZoneRequirement) GetFallbackKey() string {
+	if x != nil {
+		return x.FallbackKey
+	}
+	return ""
+}
+
+func (x *ZoneRequirement) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // ScoreWeight is one score plugin with its weight.
 type ScoreWeight struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1158,7 +2414,7 @@ type ScoreWeight struct {
 
 func (x *ScoreWeight) Reset() {
 	*x = ScoreWeight{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +2426,7 @@ func (x *ScoreWeight) String() string {
 func (*ScoreWeight) ProtoMessage() {}
 
 func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +2439,7 @@ func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreWeight.ProtoReflect.Descriptor instead.
 func (*ScoreWeight) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{14}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ScoreWeight) GetPlugin() Plugin {
@@ -1218,17 +2474,37 @@ type Query struct {
 	Tolerations  []*Toleration      `protobuf:"bytes,6,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
 	NodeAffinity *NodeAffinityQuery `protobuf:"bytes,7,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
 	// For NODE_PORTS.
-	HostPorts     []*HostPort    `protobuf:"bytes,8,rep,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`
-	Fit           *FitQuery      `protobuf:"bytes,9,opt,name=fit,proto3" json:"fit,omitempty"`
-	Balanced      *BalancedQuery `protobuf:"bytes,10,opt,name=balanced,proto3" json:"balanced,omitempty"`
-	Images        *ImageQuery    `protobuf:"bytes,11,opt,name=images,proto3" json:"images,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HostPorts []*HostPort    `protobuf:"bytes,8,rep,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`
+	Fit       *FitQuery      `protobuf:"bytes,9,opt,name=fit,proto3" json:"fit,omitempty"`
+	Balanced  *BalancedQuery `protobuf:"bytes,10,opt,name=balanced,proto3" json:"balanced,omitempty"`
+	Images    *ImageQuery    `protobuf:"bytes,11,opt,name=images,proto3" json:"images,omitempty"`
+	// Labels whose values (domains) are part of the group's key: each once, at most 64.
+	DomainKeys []string `protobuf:"bytes,12,rep,name=domain_keys,json=domainKeys,proto3" json:"domain_keys,omitempty"`
+	// Numbers of the row itself that are part of the group's key.
+	RowValues []*RowValue `protobuf:"bytes,13,rep,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
+	// Sums over the cluster that the group part needs.
+	Measures []*Measure `protobuf:"bytes,14,rep,name=measures,proto3" json:"measures,omitempty"`
+	// For POD_TOPOLOGY_SPREAD.
+	Spread *SpreadQuery `protobuf:"bytes,15,opt,name=spread,proto3" json:"spread,omitempty"`
+	// For INTER_POD_AFFINITY.
+	InterPodAffinity *InterPodAffinityQuery `protobuf:"bytes,16,opt,name=inter_pod_affinity,json=interPodAffinity,proto3" json:"inter_pod_affinity,omitempty"`
+	// For VOLUME_RESTRICTIONS.
+	VolumeRestrictions *VolumeRestrictionsQuery `protobuf:"bytes,17,opt,name=volume_restrictions,json=volumeRestrictions,proto3" json:"volume_restrictions,omitempty"`
+	// For NODE_VOLUME_LIMITS.
+	VolumeLimits *VolumeLimitsQuery `protobuf:"bytes,18,opt,name=volume_limits,json=volumeLimits,proto3" json:"volume_limits,omitempty"`
+	// For VOLUME_BINDING.
+	VolumeBinding *VolumeBindingQuery `protobuf:"bytes,19,opt,name=volume_binding,json=volumeBinding,proto3" json:"volume_binding,omitempty"`
+	// For VOLUME_ZONE.
+	VolumeZones []*ZoneRequirement `protobuf:"bytes,20,rep,name=volume_zones,json=volumeZones,proto3" json:"volume_zones,omitempty"`
+	// For NODE_DECLARED_FEATURES: sorted, each once.
+	RequiredFeatures []string `protobuf:"bytes,21,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +2516,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +2529,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{15}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Query) GetClassId() uint64 {
@@ -1333,6 +2609,76 @@ func (x *Query) GetImages() *ImageQuery {
 	return nil
 }
 
+func (x *Query) GetDomainKeys() []string {
+	if x != nil {
+		return x.DomainKeys
+	}
+	return nil
+}
+
+func (x *Query) GetRowValues() []*RowValue {
+	if x != nil {
+		return x.RowValues
+	}
+	return nil
+}
+
+func (x *Query) GetMeasures() []*Measure {
+	if x != nil {
+		return x.Measures
+	}
+	return nil
+}
+
+func (x *Query) GetSpread() *SpreadQuery {
+	if x != nil {
+		return x.Spread
+	}
+	return nil
+}
+
+func (x *Query) GetInterPodAffinity() *InterPodAffinityQuery {
+	if x != nil {
+		return x.InterPodAffinity
+	}
+	return nil
+}
+
+func (x *Query) GetVolumeRestrictions() *VolumeRestrictionsQuery {
+	if x != nil {
+		return x.VolumeRestrictions
+	}
+	return nil
+}
+
+func (x *Query) GetVolumeLimits() *VolumeLimitsQuery {
+	if x != nil {
+		return x.VolumeLimits
+	}
+	return nil
+}
+
+func (x *Query) GetVolumeBinding() *VolumeBindingQuery {
+	if x != nil {
+		return x.VolumeBinding
+	}
+	return nil
+}
+
+func (x *Query) GetVolumeZones() []*ZoneRequirement {
+	if x != nil {
+		return x.VolumeZones
+	}
+	return nil
+}
+
+func (x *Query) GetRequiredFeatures() []string {
+	if x != nil {
+		return x.RequiredFeatures
+	}
+	return nil
+}
+
 // Group is the feasible rows of a class that share a key, with the best of
 // them. The candidates are three columns of equal length, best first by (score,
 // tie rule).
@@ -1351,13 +2697,24 @@ type Group struct {
 	// The local score of each candidate: the weighted sum of the plugins that are
 	// not normalised. Where the request carried the extrema: the whole score.
 	CandidateScores []int64 `protobuf:"zigzag64,5,rep,packed,name=candidate_scores,json=candidateScores,proto3" json:"candidate_scores,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The value of each of Query.domain_keys.
+	Domains []string `protobuf:"bytes,6,rep,name=domains,proto3" json:"domains,omitempty"`
+	// Bit i: the rows lack domain_keys[i]; domains[i] is then empty.
+	Missing uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Each of Query.row_values.
+	RowValues []int64 `protobuf:"zigzag64,8,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
+	// With diagnose: what refuses the rows among the filters that run after the first of
+	// the group part. late_filter is its place in Query.filters and 1; 0: nothing does.
+	LateFilter uint32 `protobuf:"varint,9,opt,name=late_filter,json=lateFilter,proto3" json:"late_filter,omitempty"`
+	// Bit i: reason i of that filter.
+	LateReasons   uint64 `protobuf:"varint,10,opt,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +2726,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +2739,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Group) GetKey() []int64 {
@@ -1420,6 +2777,41 @@ func (x *Group) GetCandidateScores() []int64 {
 	return nil
 }
 
+func (x *Group) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *Group) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *Group) GetRowValues() []int64 {
+	if x != nil {
+		return x.RowValues
+	}
+	return nil
+}
+
+func (x *Group) GetLateFilter() uint32 {
+	if x != nil {
+		return x.LateFilter
+	}
+	return 0
+}
+
+func (x *Group) GetLateReasons() uint64 {
+	if x != nil {
+		return x.LateReasons
+	}
+	return 0
+}
+
 // ReasonCount is how many nodes were refused for one reason. A node that
 // NodeResourcesFit refuses for several resources counts once for each.
 type ReasonCount struct {
@@ -1438,7 +2830,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +2842,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +2855,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -1512,7 +2904,7 @@ type PluginTiming struct {
 
 func (x *PluginTiming) Reset() {
 	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +2916,7 @@ func (x *PluginTiming) String() string {
 func (*PluginTiming) ProtoMessage() {}
 
 func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +2929,7 @@ func (x *PluginTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
 func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PluginTiming) GetPlugin() Plugin {
@@ -1635,10 +3027,94 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x06images\x18\x01 \x03(\v2\x18.shardsched.v1.ImageTermR\x06images\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x02 \x01(\x03R\n" +
-	"containers\"T\n" +
+	"containers\"?\n" +
+	"\vCounterTerm\x12\x18\n" +
+	"\acounter\x18\x01 \x01(\rR\acounter\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x12R\x06weight\"~\n" +
+	"\tInclusion\x12#\n" +
+	"\rtopology_keys\x18\x01 \x03(\tR\ftopologyKeys\x12'\n" +
+	"\x0fhonour_affinity\x18\x02 \x01(\bR\x0ehonourAffinity\x12#\n" +
+	"\rhonour_taints\x18\x03 \x01(\bR\fhonourTaints\"\xcd\x01\n" +
+	"\bRowValue\x12!\n" +
+	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x126\n" +
+	"\bcounters\x18\x02 \x03(\v2\x1a.shardsched.v1.CounterTermR\bcounters\x126\n" +
+	"\tinclusion\x18\x03 \x01(\v2\x18.shardsched.v1.InclusionR\tinclusion\x12\x14\n" +
+	"\x05clamp\x18\x04 \x01(\bR\x05clamp\x12\x18\n" +
+	"\aforbids\x18\x05 \x01(\bR\aforbids\"\xc6\x01\n" +
+	"\aMeasure\x12(\n" +
+	"\x02by\x18\x01 \x01(\x0e2\x18.shardsched.v1.BreakdownR\x02by\x12!\n" +
+	"\ftopology_key\x18\x02 \x01(\tR\vtopologyKey\x126\n" +
+	"\bcounters\x18\x03 \x03(\v2\x1a.shardsched.v1.CounterTermR\bcounters\x126\n" +
+	"\tinclusion\x18\x04 \x01(\v2\x18.shardsched.v1.InclusionR\tinclusion\"\xad\x01\n" +
+	"\rMeasureResult\x12\x18\n" +
+	"\adomains\x18\x01 \x03(\tR\adomains\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\x12R\x06values\x12\x12\n" +
+	"\x04rows\x18\x03 \x03(\rR\x04rows\x12\x12\n" +
+	"\x04sums\x18\x04 \x03(\x12R\x04sums\x12!\n" +
+	"\fmissing_rows\x18\x05 \x01(\rR\vmissingRows\x12\x1f\n" +
+	"\vmissing_sum\x18\x06 \x01(\x12R\n" +
+	"missingSum\"`\n" +
+	"\x05Place\x12\x18\n" +
+	"\x06domain\x18\x01 \x01(\rH\x00R\x06domain\x12\x1d\n" +
+	"\trow_value\x18\x02 \x01(\rH\x00R\browValue\x12\x18\n" +
+	"\ameasure\x18\x03 \x01(\rR\ameasureB\x04\n" +
+	"\x02in\"\x97\x01\n" +
+	"\x0eHardConstraint\x12*\n" +
+	"\x05place\x18\x01 \x01(\v2\x14.shardsched.v1.PlaceR\x05place\x12\x19\n" +
+	"\bmax_skew\x18\x02 \x01(\x05R\amaxSkew\x12\x1f\n" +
+	"\vmin_domains\x18\x03 \x01(\x05R\n" +
+	"minDomains\x12\x1d\n" +
+	"\n" +
+	"self_match\x18\x04 \x01(\bR\tselfMatch\"W\n" +
+	"\x0eSoftConstraint\x12*\n" +
+	"\x05place\x18\x01 \x01(\v2\x14.shardsched.v1.PlaceR\x05place\x12\x19\n" +
+	"\bmax_skew\x18\x02 \x01(\x05R\amaxSkew\"\xa9\x01\n" +
+	"\vSpreadQuery\x121\n" +
+	"\x04hard\x18\x01 \x03(\v2\x1d.shardsched.v1.HardConstraintR\x04hard\x121\n" +
+	"\x04soft\x18\x02 \x03(\v2\x1d.shardsched.v1.SoftConstraintR\x04soft\x124\n" +
+	"\x16require_all_topologies\x18\x03 \x01(\bR\x14requireAllTopologies\"\x81\x02\n" +
+	"\x15InterPodAffinityQuery\x120\n" +
+	"\brequired\x18\x01 \x03(\v2\x14.shardsched.v1.PlaceR\brequired\x12\x1d\n" +
+	"\n" +
+	"self_match\x18\x02 \x01(\bR\tselfMatch\x12(\n" +
+	"\x04anti\x18\x03 \x03(\v2\x14.shardsched.v1.PlaceR\x04anti\x129\n" +
+	"\rexisting_anti\x18\x04 \x03(\v2\x14.shardsched.v1.PlaceR\fexistingAnti\x122\n" +
+	"\tpreferred\x18\x05 \x03(\v2\x14.shardsched.v1.PlaceR\tpreferred\"G\n" +
+	"\x17VolumeRestrictionsQuery\x12\x14\n" +
+	"\x05disks\x18\x01 \x03(\rR\x05disks\x12\x16\n" +
+	"\x06claims\x18\x02 \x03(\rR\x06claims\"u\n" +
+	"\rDriverVolumes\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
+	"\avolumes\x18\x02 \x01(\x03R\avolumes\x12\x1a\n" +
+	"\battached\x18\x03 \x01(\rR\battached\x12\x16\n" +
+	"\x06shared\x18\x04 \x03(\rR\x06shared\"K\n" +
+	"\x11VolumeLimitsQuery\x126\n" +
+	"\adrivers\x18\x01 \x03(\v2\x1c.shardsched.v1.DriverVolumesR\adrivers\"S\n" +
+	"\x0fCandidateVolume\x12@\n" +
+	"\rnode_affinity\x18\x01 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\fnodeAffinity\"\x8c\x02\n" +
+	"\fUnboundClaim\x12\x18\n" +
+	"\avolumes\x18\x01 \x03(\rR\avolumes\x12#\n" +
+	"\rselected_node\x18\x02 \x01(\tR\fselectedNode\x12\x1c\n" +
+	"\tprovision\x18\x03 \x01(\bR\tprovision\x12;\n" +
+	"\n" +
+	"topologies\x18\x04 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\n" +
+	"topologies\x12%\n" +
+	"\x0echeck_capacity\x18\x05 \x01(\bR\rcheckCapacity\x12;\n" +
+	"\n" +
+	"capacities\x18\x06 \x03(\v2\x1b.shardsched.v1.NodeSelectorR\n" +
+	"capacities\"\xdd\x01\n" +
+	"\x12VolumeBindingQuery\x121\n" +
+	"\x05bound\x18\x01 \x03(\v2\x1b.shardsched.v1.NodeSelectorR\x05bound\x12%\n" +
+	"\x0emissing_volume\x18\x02 \x01(\bR\rmissingVolume\x123\n" +
+	"\x06claims\x18\x03 \x03(\v2\x1b.shardsched.v1.UnboundClaimR\x06claims\x128\n" +
+	"\avolumes\x18\x04 \x03(\v2\x1e.shardsched.v1.CandidateVolumeR\avolumes\"^\n" +
+	"\x0fZoneRequirement\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
+	"\ffallback_key\x18\x02 \x01(\tR\vfallbackKey\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"T\n" +
 	"\vScoreWeight\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\x0e2\x15.shardsched.v1.PluginR\x06plugin\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\xac\x04\n" +
+	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\x9b\t\n" +
 	"\x05Query\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12/\n" +
 	"\afilters\x18\x02 \x03(\x0e2\x15.shardsched.v1.PluginR\afilters\x122\n" +
@@ -1652,13 +3128,33 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x03fit\x18\t \x01(\v2\x17.shardsched.v1.FitQueryR\x03fit\x128\n" +
 	"\bbalanced\x18\n" +
 	" \x01(\v2\x1c.shardsched.v1.BalancedQueryR\bbalanced\x121\n" +
-	"\x06images\x18\v \x01(\v2\x19.shardsched.v1.ImageQueryR\x06images\"\xaa\x01\n" +
+	"\x06images\x18\v \x01(\v2\x19.shardsched.v1.ImageQueryR\x06images\x12\x1f\n" +
+	"\vdomain_keys\x18\f \x03(\tR\n" +
+	"domainKeys\x126\n" +
+	"\n" +
+	"row_values\x18\r \x03(\v2\x17.shardsched.v1.RowValueR\trowValues\x122\n" +
+	"\bmeasures\x18\x0e \x03(\v2\x16.shardsched.v1.MeasureR\bmeasures\x122\n" +
+	"\x06spread\x18\x0f \x01(\v2\x1a.shardsched.v1.SpreadQueryR\x06spread\x12R\n" +
+	"\x12inter_pod_affinity\x18\x10 \x01(\v2$.shardsched.v1.InterPodAffinityQueryR\x10interPodAffinity\x12W\n" +
+	"\x13volume_restrictions\x18\x11 \x01(\v2&.shardsched.v1.VolumeRestrictionsQueryR\x12volumeRestrictions\x12E\n" +
+	"\rvolume_limits\x18\x12 \x01(\v2 .shardsched.v1.VolumeLimitsQueryR\fvolumeLimits\x12H\n" +
+	"\x0evolume_binding\x18\x13 \x01(\v2!.shardsched.v1.VolumeBindingQueryR\rvolumeBinding\x12A\n" +
+	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
+	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\"\xc1\x02\n" +
 	"\x05Group\x12\x10\n" +
 	"\x03key\x18\x01 \x03(\x12R\x03key\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12)\n" +
 	"\x10candidate_shards\x18\x03 \x03(\rR\x0fcandidateShards\x12%\n" +
 	"\x0ecandidate_rows\x18\x04 \x03(\rR\rcandidateRows\x12)\n" +
-	"\x10candidate_scores\x18\x05 \x03(\x12R\x0fcandidateScores\"w\n" +
+	"\x10candidate_scores\x18\x05 \x03(\x12R\x0fcandidateScores\x12\x18\n" +
+	"\adomains\x18\x06 \x03(\tR\adomains\x12\x18\n" +
+	"\amissing\x18\a \x01(\x04R\amissing\x12\x1d\n" +
+	"\n" +
+	"row_values\x18\b \x03(\x12R\trowValues\x12\x1f\n" +
+	"\vlate_filter\x18\t \x01(\rR\n" +
+	"lateFilter\x12!\n" +
+	"\flate_reasons\x18\n" +
+	" \x01(\x04R\vlateReasons\"w\n" +
 	"\vReasonCount\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -1669,7 +3165,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0fextension_point\x18\x02 \x01(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0eextensionPoint\x12\x14\n" +
 	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\x12\x17\n" +
 	"\arows_in\x18\x04 \x01(\rR\x06rowsIn\x12\x19\n" +
-	"\brows_out\x18\x05 \x01(\rR\arowsOut*\x8c\x02\n" +
+	"\brows_out\x18\x05 \x01(\rR\arowsOut*\xe0\x03\n" +
 	"\x06Plugin\x12\x16\n" +
 	"\x12PLUGIN_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PLUGIN_NODE_UNSCHEDULABLE\x10\x01\x12\x14\n" +
@@ -1679,7 +3175,15 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x11PLUGIN_NODE_PORTS\x10\x05\x12\x1d\n" +
 	"\x19PLUGIN_NODE_RESOURCES_FIT\x10\x06\x12-\n" +
 	")PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION\x10\a\x12\x19\n" +
-	"\x15PLUGIN_IMAGE_LOCALITY\x10\b*h\n" +
+	"\x15PLUGIN_IMAGE_LOCALITY\x10\b\x12!\n" +
+	"\x1dPLUGIN_NODE_DECLARED_FEATURES\x10\t\x12\x1e\n" +
+	"\x1aPLUGIN_VOLUME_RESTRICTIONS\x10\n" +
+	"\x12\x1d\n" +
+	"\x19PLUGIN_NODE_VOLUME_LIMITS\x10\v\x12\x19\n" +
+	"\x15PLUGIN_VOLUME_BINDING\x10\f\x12\x16\n" +
+	"\x12PLUGIN_VOLUME_ZONE\x10\r\x12\x1e\n" +
+	"\x1aPLUGIN_POD_TOPOLOGY_SPREAD\x10\x0e\x12\x1d\n" +
+	"\x19PLUGIN_INTER_POD_AFFINITY\x10\x0f*h\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EXTENSION_POINT_FILTER\x10\x01\x12\x19\n" +
@@ -1700,7 +3204,12 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x18SCORING_TYPE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cSCORING_TYPE_LEAST_ALLOCATED\x10\x01\x12\x1f\n" +
 	"\x1bSCORING_TYPE_MOST_ALLOCATED\x10\x02\x12,\n" +
-	"(SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO\x10\x03BCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
+	"(SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO\x10\x03*f\n" +
+	"\tBreakdown\x12\x19\n" +
+	"\x15BREAKDOWN_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fBREAKDOWN_TOTAL\x10\x01\x12\x14\n" +
+	"\x10BREAKDOWN_DOMAIN\x10\x02\x12\x13\n" +
+	"\x0fBREAKDOWN_VALUE\x10\x03BCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
 
 var (
 	file_shardsched_v1_query_proto_rawDescOnce sync.Once
@@ -1714,74 +3223,120 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_query_proto_rawDescData
 }
 
-var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_shardsched_v1_query_proto_goTypes = []any{
-	(Plugin)(0),               // 0: shardsched.v1.Plugin
-	(ExtensionPoint)(0),       // 1: shardsched.v1.ExtensionPoint
-	(TolerationOperator)(0),   // 2: shardsched.v1.TolerationOperator
-	(SelectorOperator)(0),     // 3: shardsched.v1.SelectorOperator
-	(ScoringType)(0),          // 4: shardsched.v1.ScoringType
-	(*Toleration)(nil),        // 5: shardsched.v1.Toleration
-	(*LabelRequirement)(nil),  // 6: shardsched.v1.LabelRequirement
-	(*NameRequirement)(nil),   // 7: shardsched.v1.NameRequirement
-	(*SelectorTerm)(nil),      // 8: shardsched.v1.SelectorTerm
-	(*NodeSelector)(nil),      // 9: shardsched.v1.NodeSelector
-	(*PreferredTerm)(nil),     // 10: shardsched.v1.PreferredTerm
-	(*NodeAffinityQuery)(nil), // 11: shardsched.v1.NodeAffinityQuery
-	(*NameSet)(nil),           // 12: shardsched.v1.NameSet
-	(*ScoredResource)(nil),    // 13: shardsched.v1.ScoredResource
-	(*ShapePoint)(nil),        // 14: shardsched.v1.ShapePoint
-	(*FitQuery)(nil),          // 15: shardsched.v1.FitQuery
-	(*BalancedQuery)(nil),     // 16: shardsched.v1.BalancedQuery
-	(*ImageTerm)(nil),         // 17: shardsched.v1.ImageTerm
-	(*ImageQuery)(nil),        // 18: shardsched.v1.ImageQuery
-	(*ScoreWeight)(nil),       // 19: shardsched.v1.ScoreWeight
-	(*Query)(nil),             // 20: shardsched.v1.Query
-	(*Group)(nil),             // 21: shardsched.v1.Group
-	(*ReasonCount)(nil),       // 22: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),      // 23: shardsched.v1.PluginTiming
-	(TaintEffect)(0),          // 24: shardsched.v1.TaintEffect
-	(*Label)(nil),             // 25: shardsched.v1.Label
-	(*Resources)(nil),         // 26: shardsched.v1.Resources
-	(*HostPort)(nil),          // 27: shardsched.v1.HostPort
+	(Plugin)(0),                     // 0: shardsched.v1.Plugin
+	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
+	(TolerationOperator)(0),         // 2: shardsched.v1.TolerationOperator
+	(SelectorOperator)(0),           // 3: shardsched.v1.SelectorOperator
+	(ScoringType)(0),                // 4: shardsched.v1.ScoringType
+	(Breakdown)(0),                  // 5: shardsched.v1.Breakdown
+	(*Toleration)(nil),              // 6: shardsched.v1.Toleration
+	(*LabelRequirement)(nil),        // 7: shardsched.v1.LabelRequirement
+	(*NameRequirement)(nil),         // 8: shardsched.v1.NameRequirement
+	(*SelectorTerm)(nil),            // 9: shardsched.v1.SelectorTerm
+	(*NodeSelector)(nil),            // 10: shardsched.v1.NodeSelector
+	(*PreferredTerm)(nil),           // 11: shardsched.v1.PreferredTerm
+	(*NodeAffinityQuery)(nil),       // 12: shardsched.v1.NodeAffinityQuery
+	(*NameSet)(nil),                 // 13: shardsched.v1.NameSet
+	(*ScoredResource)(nil),          // 14: shardsched.v1.ScoredResource
+	(*ShapePoint)(nil),              // 15: shardsched.v1.ShapePoint
+	(*FitQuery)(nil),                // 16: shardsched.v1.FitQuery
+	(*BalancedQuery)(nil),           // 17: shardsched.v1.BalancedQuery
+	(*ImageTerm)(nil),               // 18: shardsched.v1.ImageTerm
+	(*ImageQuery)(nil),              // 19: shardsched.v1.ImageQuery
+	(*CounterTerm)(nil),             // 20: shardsched.v1.CounterTerm
+	(*Inclusion)(nil),               // 21: shardsched.v1.Inclusion
+	(*RowValue)(nil),                // 22: shardsched.v1.RowValue
+	(*Measure)(nil),                 // 23: shardsched.v1.Measure
+	(*MeasureResult)(nil),           // 24: shardsched.v1.MeasureResult
+	(*Place)(nil),                   // 25: shardsched.v1.Place
+	(*HardConstraint)(nil),          // 26: shardsched.v1.HardConstraint
+	(*SoftConstraint)(nil),          // 27: shardsched.v1.SoftConstraint
+	(*SpreadQuery)(nil),             // 28: shardsched.v1.SpreadQuery
+	(*InterPodAffinityQuery)(nil),   // 29: shardsched.v1.InterPodAffinityQuery
+	(*VolumeRestrictionsQuery)(nil), // 30: shardsched.v1.VolumeRestrictionsQuery
+	(*DriverVolumes)(nil),           // 31: shardsched.v1.DriverVolumes
+	(*VolumeLimitsQuery)(nil),       // 32: shardsched.v1.VolumeLimitsQuery
+	(*CandidateVolume)(nil),         // 33: shardsched.v1.CandidateVolume
+	(*UnboundClaim)(nil),            // 34: shardsched.v1.UnboundClaim
+	(*VolumeBindingQuery)(nil),      // 35: shardsched.v1.VolumeBindingQuery
+	(*ZoneRequirement)(nil),         // 36: shardsched.v1.ZoneRequirement
+	(*ScoreWeight)(nil),             // 37: shardsched.v1.ScoreWeight
+	(*Query)(nil),                   // 38: shardsched.v1.Query
+	(*Group)(nil),                   // 39: shardsched.v1.Group
+	(*ReasonCount)(nil),             // 40: shardsched.v1.ReasonCount
+	(*PluginTiming)(nil),            // 41: shardsched.v1.PluginTiming
+	(TaintEffect)(0),                // 42: shardsched.v1.TaintEffect
+	(*Label)(nil),                   // 43: shardsched.v1.Label
+	(*Resources)(nil),               // 44: shardsched.v1.Resources
+	(*HostPort)(nil),                // 45: shardsched.v1.HostPort
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Toleration.operator:type_name -> shardsched.v1.TolerationOperator
-	24, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
+	42, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
 	3,  // 2: shardsched.v1.LabelRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	3,  // 3: shardsched.v1.NameRequirement.operator:type_name -> shardsched.v1.SelectorOperator
-	6,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
-	7,  // 5: shardsched.v1.SelectorTerm.names:type_name -> shardsched.v1.NameRequirement
-	8,  // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
-	8,  // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
-	9,  // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	25, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
-	9,  // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
-	10, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	26, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	7,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
+	8,  // 5: shardsched.v1.SelectorTerm.names:type_name -> shardsched.v1.NameRequirement
+	9,  // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
+	9,  // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
+	10, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
+	43, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	10, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
+	11, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
+	44, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	4,  // 13: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
-	13, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
-	14, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
-	13, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
-	17, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
-	0,  // 18: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
-	0,  // 19: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
-	19, // 20: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
-	12, // 21: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	5,  // 22: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
-	11, // 23: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	27, // 24: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
-	15, // 25: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
-	16, // 26: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
-	18, // 27: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
-	0,  // 28: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 29: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	14, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
+	15, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
+	14, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
+	18, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
+	20, // 18: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
+	21, // 19: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
+	5,  // 20: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
+	20, // 21: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
+	21, // 22: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
+	25, // 23: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
+	25, // 24: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
+	26, // 25: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
+	27, // 26: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
+	25, // 27: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
+	25, // 28: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
+	25, // 29: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
+	25, // 30: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
+	31, // 31: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
+	10, // 32: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	10, // 33: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	10, // 34: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	10, // 35: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	34, // 36: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
+	33, // 37: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
+	0,  // 38: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
+	0,  // 39: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
+	37, // 40: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
+	13, // 41: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
+	6,  // 42: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	12, // 43: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
+	45, // 44: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	16, // 45: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
+	17, // 46: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
+	19, // 47: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
+	22, // 48: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
+	23, // 49: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
+	28, // 50: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
+	29, // 51: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
+	30, // 52: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
+	32, // 53: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
+	35, // 54: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
+	36, // 55: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
+	0,  // 56: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
+	1,  // 57: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -1790,13 +3345,17 @@ func file_shardsched_v1_query_proto_init() {
 		return
 	}
 	file_shardsched_v1_node_proto_init()
+	file_shardsched_v1_query_proto_msgTypes[19].OneofWrappers = []any{
+		(*Place_Domain)(nil),
+		(*Place_RowValue)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   19,
+			NumEnums:      6,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,11 +8,30 @@ import (
 
 // kind checks the kind of an object.
 func kind(field, s string) error {
-	switch s {
-	case "Node", "Pod", "Namespace":
+	if scopeOf(s) != unknownKind {
 		return nil
 	}
-	return wrong(field, "expected Node, Pod or Namespace, got %q", short(s))
+	return wrong(field, "expected a kind such as Node, Pod or Service, got %q", short(s))
+}
+
+// scope is where objects of a kind live.
+type scope int
+
+const (
+	unknownKind scope = iota
+	everywhere
+	inNamespace
+)
+
+// scopeOf knows the kinds that a coordinator keeps.
+func scopeOf(kind string) scope {
+	switch kind {
+	case "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment":
+		return everywhere
+	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity":
+		return inNamespace
+	}
+	return unknownKind
 }
 
 // Validate checks that a namespace is named exactly where the kind has one.
@@ -20,7 +39,7 @@ func (x *ObjectRef) Validate() error {
 	if err := kind("kind", x.GetKind()); err != nil {
 		return err
 	}
-	if x.GetKind() == "Pod" {
+	if scopeOf(x.GetKind()) == inNamespace {
 		if err := path("namespace", x.GetNamespace()); err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func TestBrokenMessages(t *testing.T) {
 		{"an object above 4 MiB", &ApplyRequest{Objects: []*Object{{Raw: []byte(long)}}}, "objects[0].raw: expected at most 4194304 bytes, got 10485760"},
 		{"a pod without a namespace", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Pod", Name: "a"}}}, "refs[0].namespace: expected a value, got none"},
 		{"a node with a namespace", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Namespace: "d", Name: "a"}}}, `refs[0].namespace: expected none for a Node, got "d"`},
-		{"an unknown kind", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Widget", Name: "a"}}}, `refs[0].kind: expected Node, Pod or Namespace, got "Widget"`},
+		{"an unknown kind", &DeleteRequest{Refs: []*ObjectRef{{Kind: "Widget", Name: "a"}}}, `refs[0].kind: expected a kind such as Node, Pod or Service, got "Widget"`},
 		{"a name that would leave its folder", &ExplainRequest{Namespace: "d", Name: "../x"}, `name: expected a name without "/", got "../x"`},
 		{"a page of everything", &ListObjectsRequest{Kind: "Pod", Limit: 10001}, "limit: expected 0 to 10000, got 10001"},
 		{"a watch from beyond etcd", &WatchRequest{Kind: "Pod", AfterRevision: 1 << 63}, "after_revision: expected a revision of etcd, got 9223372036854775808"},

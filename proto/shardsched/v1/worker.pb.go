@@ -277,7 +277,9 @@ type ClassResult struct {
 	// With diagnose: why rows were refused, sorted by plugin and reason.
 	Reasons []*ReasonCount `protobuf:"bytes,7,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// In the order in which the plugins ran.
-	Timings       []*PluginTiming `protobuf:"bytes,8,rep,name=timings,proto3" json:"timings,omitempty"`
+	Timings []*PluginTiming `protobuf:"bytes,8,rep,name=timings,proto3" json:"timings,omitempty"`
+	// In the order of Query.measures.
+	Measures      []*MeasureResult `protobuf:"bytes,9,rep,name=measures,proto3" json:"measures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +366,13 @@ func (x *ClassResult) GetReasons() []*ReasonCount {
 func (x *ClassResult) GetTimings() []*PluginTiming {
 	if x != nil {
 		return x.Timings
+	}
+	return nil
+}
+
+func (x *ClassResult) GetMeasures() []*MeasureResult {
+	if x != nil {
+		return x.Measures
 	}
 	return nil
 }
@@ -517,8 +526,11 @@ func (x *SnapshotHeader) GetGeneration() uint64 {
 type LoadSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first chunk only.
-	Header        *SnapshotHeader `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Rows          []*SnapshotRow  `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	Header *SnapshotHeader `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Rows   []*SnapshotRow  `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Parts of counters, of rows that came in this chunk or before it. A counter may
+	// be spread over several chunks, its rows ascending from one to the next.
+	Counters      []*CounterColumn `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +575,13 @@ func (x *LoadSnapshotRequest) GetHeader() *SnapshotHeader {
 func (x *LoadSnapshotRequest) GetRows() []*SnapshotRow {
 	if x != nil {
 		return x.Rows
+	}
+	return nil
+}
+
+func (x *LoadSnapshotRequest) GetCounters() []*CounterColumn {
+	if x != nil {
+		return x.Counters
 	}
 	return nil
 }
@@ -710,7 +729,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
 	"\x06shards\x18\x03 \x03(\v2\x1a.shardsched.v1.ShardDeltasR\x06shards\x12.\n" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
-	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\"\xa9\x02\n" +
+	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\"\xe3\x02\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -719,7 +738,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\boverflow\x18\x05 \x01(\bR\boverflow\x12\x18\n" +
 	"\aextrema\x18\x06 \x03(\x12R\aextrema\x124\n" +
 	"\areasons\x18\a \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x125\n" +
-	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\"\xb1\x01\n" +
+	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
+	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\"\xb1\x01\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
@@ -732,10 +752,11 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\"|\n" +
+	"generation\"\xb6\x01\n" +
 	"\x13LoadSnapshotRequest\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.shardsched.v1.SnapshotHeaderR\x06header\x12.\n" +
-	"\x04rows\x18\x02 \x03(\v2\x1a.shardsched.v1.SnapshotRowR\x04rows\"7\n" +
+	"\x04rows\x18\x02 \x03(\v2\x1a.shardsched.v1.SnapshotRowR\x04rows\x128\n" +
+	"\bcounters\x18\x03 \x03(\v2\x1c.shardsched.v1.CounterColumnR\bcounters\"7\n" +
 	"\x14LoadSnapshotResponse\x12\x1f\n" +
 	"\vtable_bytes\x18\x01 \x01(\x04R\n" +
 	"tableBytes\"n\n" +
@@ -776,7 +797,9 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*Group)(nil),                // 11: shardsched.v1.Group
 	(*ReasonCount)(nil),          // 12: shardsched.v1.ReasonCount
 	(*PluginTiming)(nil),         // 13: shardsched.v1.PluginTiming
-	(*SnapshotRow)(nil),          // 14: shardsched.v1.SnapshotRow
+	(*MeasureResult)(nil),        // 14: shardsched.v1.MeasureResult
+	(*SnapshotRow)(nil),          // 15: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 16: shardsched.v1.CounterColumn
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	9,  // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
@@ -786,18 +809,20 @@ var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	11, // 4: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
 	12, // 5: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
 	13, // 6: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
-	3,  // 7: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
-	5,  // 8: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	14, // 9: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	2,  // 10: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	6,  // 11: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	4,  // 12: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	7,  // 13: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 7: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	3,  // 8: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
+	5,  // 9: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	15, // 10: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	16, // 11: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	2,  // 12: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	6,  // 13: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	4,  // 14: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	7,  // 15: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
