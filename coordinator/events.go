@@ -32,6 +32,12 @@ func (s *Scheduler) event(e *store.Event) {
 		} else {
 			s.podSet(e.Pod)
 		}
+	default:
+		if gone {
+			s.clusterGone(e.Object)
+		} else {
+			s.clusterSet(e.Object)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -89,6 +90,7 @@ type Scheduler struct {
 	decisions map[types.UID]*pb.Decision
 	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
 	classes   map[uint64]struct{}
+	cluster   map[objects.Ref]objects.Object // all but nodes and pods
 	tally     tally
 	err       error
 	stop      context.CancelFunc
@@ -139,6 +141,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		decisions: map[types.UID]*pb.Decision{},
 		hopeless:  map[types.UID]struct{}{},
 		classes:   map[uint64]struct{}{},
+		cluster:   map[objects.Ref]objects.Object{},
 		tally:     tally{submitToBound: newLatency()},
 	}
 	s.metrics = newMetrics(cfg.Registerer)
@@ -180,12 +183,15 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 }
 
 // Load puts objects and journal entries in before Run.
-func (s *Scheduler) Load(objects *store.Objects, entries map[types.UID]*pb.QueueEntry) {
+func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
 	s.queue.Restore(entries)
-	for _, n := range objects.Nodes {
+	for _, obj := range all.Cluster {
+		s.clusterSet(obj)
+	}
+	for _, n := range all.Nodes {
 		s.nodeSet(n)
 	}
-	for _, p := range objects.Pods {
+	for _, p := range all.Pods {
 		if !compile.IsTerminal(p) {
 			s.podSet(p)
 		}

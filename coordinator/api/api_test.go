@@ -328,7 +328,7 @@ func TestBadRequestsAreExplained(t *testing.T) {
 		want string
 	}{
 		"garbage":             {apply("garbage"), "objects[0]: 7 bytes are neither"},
-		"an unknown kind":     {apply(node("n1"), `{"apiVersion":"v1","kind":"Service"}`), `objects[1]: unknown kind: "Service"`},
+		"an unknown kind":     {apply(node("n1"), `{"apiVersion":"v1","kind":"Secret"}`), `objects[1]: unknown kind: "Secret"`},
 		"an unknown field":    {apply(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"specs":{}}`), `unknown field "specs"`},
 		"another's reference": {&pb.ApplyRequest{Objects: []*pb.Object{{Ref: &pb.ObjectRef{Kind: "Node", Name: "n2"}, Raw: []byte(node("n1"))}}}, "the reference says Node n2, the object is Node n1"},
 		"a name twice":        {apply(node("n1"), node("n1")), `Node n1: metadata.name: Duplicate value: "n1"`},
@@ -340,8 +340,8 @@ func TestBadRequestsAreExplained(t *testing.T) {
 			t.Errorf("%s: got %q, want it to contain %q", name, err, tc.want)
 		}
 	}
-	_, err := r.ListObjects(t.Context(), &pb.ListObjectsRequest{Kind: "Service"})
-	wantCode(t, "a list of services", err, codes.InvalidArgument)
+	_, err := r.ListObjects(t.Context(), &pb.ListObjectsRequest{Kind: "Secret"})
+	wantCode(t, "a list of secrets", err, codes.InvalidArgument)
 	_, err = r.Delete(t.Context(), &pb.DeleteRequest{Refs: []*pb.ObjectRef{{Kind: "Pod", Namespace: "default", Name: "UPPER"}}})
 	wantCode(t, "a name that can not be", err, codes.InvalidArgument)
 	if list, err := r.ListObjects(t.Context(), &pb.ListObjectsRequest{Kind: "Node"}); err != nil || len(list.GetObjects()) != 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,6 @@ import (
 )
 
 const (
-	apiVersion = "v1"
 	// protobufMagic opens every Kubernetes protobuf.
 	protobufMagic = "k8s\x00"
 	// maxStrictErrors bounds how many unknown fields one error lists.
@@ -30,7 +30,7 @@ func Encode(obj Object) ([]byte, error) {
 	if !kind.Known() {
 		return nil, fmt.Errorf("encode %T: %w", obj, ErrUnknownKind)
 	}
-	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: string(kind)}}
+	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: string(kind)}}
 	size := uint64(obj.Size())
 	raw := 1 + protowire.SizeVarint(size) + int(size)
 	out := make([]byte, len(protobufMagic)+envelope.Size()+raw)
@@ -113,16 +113,26 @@ func decodeJSON(raw []byte) (Object, error) {
 }
 
 func newOf(meta metav1.TypeMeta) (Object, error) {
-	obj := New(Kind(meta.Kind))
+	kind := Kind(meta.Kind)
+	obj := New(kind)
 	if obj == nil {
-		return nil, fmt.Errorf("%w: %q (known: Node, Pod, Namespace)", ErrUnknownKind, short(meta.Kind))
+		return nil, fmt.Errorf("%w: %q (known: %s)", ErrUnknownKind, short(meta.Kind), kindNames())
 	}
-	if meta.APIVersion != apiVersion {
-		return nil, fmt.Errorf("%s: apiVersion %q, want %q", meta.Kind, short(meta.APIVersion), apiVersion)
+	if want := kind.GroupVersion().String(); meta.APIVersion != want {
+		return nil, fmt.Errorf("%s: apiVersion %q, want %q", meta.Kind, short(meta.APIVersion), want)
 	}
 	return obj, nil
 }
 
+func kindNames() string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
 func setType(obj Object) {
-	obj.GetObjectKind().SetGroupVersionKind(coreV1.WithKind(string(KindOf(obj))))
+	kind := KindOf(obj)
+	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersion().WithKind(string(kind)))
 }

@@ -55,7 +55,7 @@ func TestWhatCannotBeReadIsExplained(t *testing.T) {
 		"a list":                {"[]", "neither Kubernetes protobuf nor a JSON object"},
 		"half an object":        {`{"apiVersion":"v1"`, "JSON:"},
 		"no kind":               {`{"apiVersion":"v1"}`, `unknown kind: ""`},
-		"an unknown kind":       {`{"apiVersion":"v1","kind":"Service"}`, `unknown kind: "Service"`},
+		"an unknown kind":       {`{"apiVersion":"v1","kind":"Secret"}`, `unknown kind: "Secret"`},
 		"another version":       {`{"apiVersion":"v2","kind":"Pod"}`, `Pod: apiVersion "v2", want "v1"`},
 		"an unknown field":      {podWith(`"nodename":"n1"`), `unknown field "spec.nodename"`},
 		"a field twice":         {podWith(`"nodeName":"n1","nodeName":"n2"`), `duplicate field "spec.nodeName"`},
@@ -78,7 +78,7 @@ func TestWhatCannotBeReadIsExplained(t *testing.T) {
 			}
 		})
 	}
-	_, err := objects.Decode([]byte(`{"apiVersion":"v1","kind":"Service"}`))
+	_, err := objects.Decode([]byte(`{"apiVersion":"v1","kind":"Secret"}`))
 	if !errors.Is(err, objects.ErrUnknownKind) {
 		t.Errorf("got %v, want ErrUnknownKind", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -16,8 +15,6 @@ const (
 	systemClusterCritical      = "system-cluster-critical"
 	systemNodeCritical         = "system-node-critical"
 )
-
-var coreV1 = schema.GroupVersion{Version: apiVersion}
 
 // Default fills in what the API server would, as far as the scheduler depends on it
 // (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go and the Priority admission plugin).

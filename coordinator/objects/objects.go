@@ -3,44 +3,13 @@ package objects
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
-
-// Kind names a kind of object as Kubernetes does.
-type Kind string
-
-// The kinds that a standalone scheduler keeps.
-const (
-	KindNode      Kind = "Node"
-	KindPod       Kind = "Pod"
-	KindNamespace Kind = "Namespace"
-)
-
-// Kinds returns every kind, in the order in which they should be loaded.
-func Kinds() []Kind { return []Kind{KindNamespace, KindNode, KindPod} }
-
-// Plural is the kind's name in keys and on command lines: nodes, pods, namespaces.
-// It is empty for an unknown kind.
-func (k Kind) Plural() string {
-	switch k {
-	case KindNode:
-		return "nodes"
-	case KindPod:
-		return "pods"
-	case KindNamespace:
-		return "namespaces"
-	}
-	return ""
-}
-
-// Namespaced tells whether objects of the kind live in a namespace.
-func (k Kind) Namespaced() bool { return k == KindPod }
-
-// Known tells whether the kind is one of Kinds.
-func (k Kind) Known() bool { return k.Plural() != "" }
 
 // Ref names an object.
 type Ref struct {
@@ -65,7 +34,7 @@ func shortName(s string) string {
 	return short(s)
 }
 
-// Object is what *v1.Node, *v1.Pod and *v1.Namespace have in common.
+// Object is what the Go types of all kinds have in common, *v1.Node and the others.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -76,13 +45,8 @@ type Object interface {
 
 // New returns an empty object; nil for an unknown kind.
 func New(k Kind) Object {
-	switch k {
-	case KindNode:
-		return new(v1.Node)
-	case KindPod:
-		return new(v1.Pod)
-	case KindNamespace:
-		return new(v1.Namespace)
+	if make := k.traits().make; make != nil {
+		return make()
 	}
 	return nil
 }
@@ -96,8 +60,44 @@ func KindOf(obj runtime.Object) Kind {
 		return KindPod
 	case *v1.Namespace:
 		return KindNamespace
+	case *v1.Service:
+		return KindService
+	case *v1.ReplicationController:
+		return KindReplicationController
+	case *appsv1.ReplicaSet:
+		return KindReplicaSet
+	case *appsv1.StatefulSet:
+		return KindStatefulSet
+	case *v1.PersistentVolume:
+		return KindPersistentVolume
+	case *v1.PersistentVolumeClaim:
+		return KindPersistentVolumeClaim
+	case *storagev1.StorageClass:
+		return KindStorageClass
+	case *storagev1.CSINode:
+		return KindCSINode
+	case *storagev1.CSIDriver:
+		return KindCSIDriver
+	case *storagev1.CSIStorageCapacity:
+		return KindCSIStorageCapacity
+	case *storagev1.VolumeAttachment:
+		return KindVolumeAttachment
 	}
 	return ""
+}
+
+// Sort puts objects in the order in which they should be loaded: by kind, and within a kind
+// as they were.
+func Sort[T Object](objs []T) {
+	sorted := make([]T, 0, len(objs))
+	for _, kind := range Kinds() {
+		for _, obj := range objs {
+			if KindOf(obj) == kind {
+				sorted = append(sorted, obj)
+			}
+		}
+	}
+	copy(objs, sorted)
 }
 
 // RefOf names an object of a known kind.

@@ -126,9 +126,9 @@ func checkQuantity(s, path string) error {
 	return nil
 }
 
-// holdsQuantities names the fields of Node and Pod below which strings are quantities.
+// holdsQuantities names the fields below which strings are quantities, or that are one.
 func holdsQuantities(key string) bool {
-	return slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "sizeLimit", "divisor"}, key)
+	return slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "sizeLimit", "divisor", "maximumVolumeSize"}, key)
 }
 
 func joinPath(path, key string, inside bool) string {

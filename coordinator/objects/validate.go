@@ -24,9 +24,9 @@ func Validate(obj Object) field.ErrorList {
 		c.node(obj)
 	case *v1.Pod:
 		c.podSpec(&obj.Spec, field.NewPath("spec"))
-	case *v1.Namespace:
-	default:
-		c.add(field.NotSupported(field.NewPath("kind"), KindOf(obj), Kinds()))
+	}
+	if kind := KindOf(obj); !kind.Known() {
+		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))
 	}
 	if size := obj.Size(); size > MaxBytes && len(c.errs) == 0 {
 		c.add(field.Invalid(nil, size, "the object takes too many bytes: at most 1048576 are allowed"))

@@ -41,8 +41,8 @@ func TestApplyCreatesChangesAndLeavesAlone(t *testing.T) {
 	}
 
 	all := r.load(t)
-	if len(all.Nodes) != 1 || len(all.Pods) != 2 || len(all.Namespaces) != 1 || all.Revision != second {
-		t.Fatalf("got %d nodes, %d pods, %d namespaces at %d, want 1, 2, 1 at %d", len(all.Nodes), len(all.Pods), len(all.Namespaces), all.Revision, second)
+	if len(all.Nodes) != 1 || len(all.Pods) != 2 || len(all.Cluster) != 1 || all.Revision != second {
+		t.Fatalf("got %d nodes, %d pods, %d others at %d, want 1, 2, 1 at %d", len(all.Nodes), len(all.Pods), len(all.Cluster), all.Revision, second)
 	}
 	a := all.Pods[0]
 	if a.UID != "uid-3" || !a.CreationTimestamp.Time.Equal(birth) || a.Generation != 1 || a.Labels["app"] != "db" {
@@ -179,8 +179,8 @@ func TestNothingIsWrittenWhenOneObjectIsInvalid(t *testing.T) {
 	if after := r.load(t).Revision; after != before {
 		t.Errorf("revision: got %d, want %d as before", after, before)
 	}
-	if _, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{&v1.Service{}}, false); !errors.Is(err, objects.ErrUnknownKind) {
-		t.Errorf("a Service: got %v, want ErrUnknownKind", err)
+	if _, _, err := r.Apply(t.Context(), r.fence, []runtime.Object{&v1.Secret{}}, false); !errors.Is(err, objects.ErrUnknownKind) {
+		t.Errorf("a Secret: got %v, want ErrUnknownKind", err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestDeleteTellsWhatWasThere(t *testing.T) {
 func TestDeleteValidatesItsReferences(t *testing.T) {
 	r := newRig(t)
 	for name, refs := range map[string][]objects.Ref{
-		"unknown kind":        {ref("Service", "default", "a")},
+		"unknown kind":        {ref("Secret", "default", "a")},
 		"pod without name":    {ref(objects.KindPod, "default", "")},
 		"pod without ns":      {ref(objects.KindPod, "", "a")},
 		"node with namespace": {ref(objects.KindNode, "default", "a")},

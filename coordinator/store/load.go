@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // loadPage is how many keys one request of Load reads.
@@ -20,8 +22,9 @@ const loadPage = 1000
 type Objects struct {
 	Nodes []*v1.Node
 	// Pods are in the order in which they were created; those of one transaction by name.
-	Pods       []*v1.Pod
-	Namespaces []*v1.Namespace
+	Pods []*v1.Pod
+	// Cluster holds the objects of all other kinds, in the order of objects.Kinds.
+	Cluster []objects.Object
 	// Revision is what Watch is to continue after.
 	Revision int64
 }
@@ -55,14 +58,15 @@ func (s *Store) load(ctx context.Context) (*Objects, error) {
 			all.Nodes = append(all.Nodes, obj)
 		case *v1.Pod:
 			pods = append(pods, created{obj, kv.CreateRevision})
-		case *v1.Namespace:
-			all.Namespaces = append(all.Namespaces, obj)
+		default:
+			all.Cluster = append(all.Cluster, obj)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load objects: %w", err)
 	}
+	objects.Sort(all.Cluster)
 	slices.SortStableFunc(pods, func(a, b created) int { return cmp.Compare(a.revision, b.revision) })
 	all.Pods = make([]*v1.Pod, len(pods))
 	for i := range pods {

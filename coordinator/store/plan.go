@@ -92,8 +92,8 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 			}
 			return nil, nil
 		}
-	case *v1.Namespace:
-		if _, ok := old.(*v1.Namespace); ok {
+	default:
+		if objects.KindOf(obj) == objects.KindOf(old) {
 			return nil, nil
 		}
 	}

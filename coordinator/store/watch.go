@@ -35,14 +35,14 @@ func (t EventType) String() string {
 	return fmt.Sprintf("EventType(%d)", int(t))
 }
 
-// Event is one change. Of Node, Pod and Namespace the one that Kind names is set; with
-// Deleted it is the object as it was before.
+// Event is one change. Node is set where it is one of a node, Pod where it is one of a
+// pod, and Object for every other kind; with Deleted it is the object as it was before.
 type Event struct {
-	Type      EventType
-	Kind      objects.Kind
-	Node      *v1.Node
-	Pod       *v1.Pod
-	Namespace *v1.Namespace
+	Type   EventType
+	Kind   objects.Kind
+	Node   *v1.Node
+	Pod    *v1.Pod
+	Object objects.Object
 	// Revision is that of the change; with Added and Modified also the object's
 	// resourceVersion.
 	Revision int64
@@ -105,8 +105,8 @@ func decodeEvents(changes []*clientv3.Event) ([]Event, error) {
 			e.Node = obj
 		case *v1.Pod:
 			e.Pod = obj
-		case *v1.Namespace:
-			e.Namespace = obj
+		default:
+			e.Object = obj
 		}
 		events = append(events, e)
 	}

@@ -51,8 +51,8 @@ func TestAWatchTellsEveryChangeOnceAndInOrder(t *testing.T) {
 		t.Errorf("got %v of %v, want ADDED of node n1", e.Type, e.Node)
 	}
 	r.apply(t, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-	if e := w.next(t); e.Type != store.Added || e.Namespace.Name != "team" {
-		t.Errorf("got %v of %v, want ADDED of namespace team", e.Type, e.Namespace)
+	if e := w.next(t); e.Type != store.Added || e.Object.GetName() != "team" {
+		t.Errorf("got %v of %v, want ADDED of namespace team", e.Type, e.Object)
 	}
 }
 

@@ -80,8 +80,8 @@ func (o *applyOptions) run(ctx context.Context, s Streams, cl *client.Client) er
 	return err
 }
 
-// applier sends an input in chunks, namespaces first, then nodes, then pods: who
-// waits for a node finds it there.
+// applier sends an input in chunks, pods last and nodes before them: who waits
+// for a node, or for a volume, finds it there.
 type applier struct {
 	client *client.Client
 	lines  io.Writer // a line for each object
@@ -109,31 +109,31 @@ func (a *applier) apply(ctx context.Context, in *Input) error {
 }
 
 func encodeAll(in *Input) ([]*pb.Object, error) {
-	all := make([]*pb.Object, 0, len(in.Namespaces)+len(in.Nodes)+len(in.Pods))
-	add := func(kind string, obj objects.Object) error {
+	all := make([]*pb.Object, 0, len(in.Cluster)+len(in.Nodes)+len(in.Pods))
+	add := func(obj objects.Object) error {
 		raw, err := objects.Encode(obj)
 		if err != nil {
 			return err
 		}
-		ref := &pb.ObjectRef{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		ref := &pb.ObjectRef{Kind: string(objects.KindOf(obj)), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 		if len(raw) > chunkBytes {
 			return fmt.Errorf("%s: %d bytes are more than one object may have (%d)", refString(ref), len(raw), chunkBytes)
 		}
 		all = append(all, &pb.Object{Ref: ref, Raw: raw})
 		return nil
 	}
-	for _, n := range in.Namespaces {
-		if err := add(client.KindNamespace, n); err != nil {
+	for _, obj := range in.Cluster {
+		if err := add(obj); err != nil {
 			return nil, err
 		}
 	}
 	for _, n := range in.Nodes {
-		if err := add(client.KindNode, n); err != nil {
+		if err := add(n); err != nil {
 			return nil, err
 		}
 	}
 	for _, p := range in.Pods {
-		if err := add(client.KindPod, p); err != nil {
+		if err := add(p); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func outcomeString(o pb.ApplyOutcome) string {
 
 // refString names an object as kubectl does, with its namespace: pod/ns/name.
 func refString(r *pb.ObjectRef) string {
-	kind := map[string]string{client.KindNode: "node", client.KindPod: "pod", client.KindNamespace: "namespace"}[r.GetKind()]
+	kind := objects.Kind(r.GetKind()).Singular()
 	if r.GetNamespace() != "" {
 		return kind + "/" + r.GetNamespace() + "/" + r.GetName()
 	}

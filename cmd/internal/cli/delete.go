@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -145,8 +146,8 @@ func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Clie
 	for _, n := range in.Nodes {
 		refs = append(refs, &pb.ObjectRef{Kind: client.KindNode, Name: n.Name})
 	}
-	for _, n := range in.Namespaces {
-		refs = append(refs, &pb.ObjectRef{Kind: client.KindNamespace, Name: n.Name})
+	for _, obj := range slices.Backward(in.Cluster) {
+		refs = append(refs, &pb.ObjectRef{Kind: string(objects.KindOf(obj)), Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	}
 	return refs, nil
 }

@@ -18,8 +18,9 @@ import (
 // as they are, workloads as the pods that their controllers would make.
 // Everything in it is defaulted and valid.
 type Input struct {
-	Namespaces []*v1.Namespace
-	Nodes      []*v1.Node
+	// Cluster holds what is neither node nor pod, in the order of objects.Kinds.
+	Cluster []objects.Object
+	Nodes   []*v1.Node
 	// Pods have their priority resolved.
 	Pods []*v1.Pod
 }
@@ -124,7 +125,7 @@ func (b *inputBuilder) look(all []manifest.Object) {
 		case *schedulingv1.PriorityClass:
 			classes = append(classes, v)
 		case *v1.Namespace:
-			b.input.Namespaces = append(b.input.Namespaces, v)
+			b.input.Cluster = append(b.input.Cluster, v)
 		case *v1.Node:
 			b.input.Nodes = append(b.input.Nodes, v)
 		default:

@@ -89,7 +89,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	s.SetMembers(members)
-	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Namespaces: in.Namespaces}, nil)
+	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
 	var sum *pb.Summary
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })
