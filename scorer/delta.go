@@ -31,6 +31,13 @@ func (t *Table) change(d *pb.Delta) error {
 		t.setNode(row, set.SetNode)
 		return nil
 	}
+	if set, ok := d.GetChange().(*pb.Delta_SetCounter); ok {
+		if err := t.checkColumn(set.SetCounter); err != nil {
+			return err
+		}
+		t.setCounter(set.SetCounter)
+		return nil
+	}
 	if !t.HasNode(row) {
 		return fmt.Errorf("holds no node")
 	}
@@ -50,6 +57,12 @@ func (t *Table) change(d *pb.Delta) error {
 			return err
 		}
 		t.removePod(row, c.RemovePod)
+	case *pb.Delta_ChangeCounters:
+		list := c.ChangeCounters.GetCounters()
+		if err := t.counters.check(row, list, 1); err != nil {
+			return fmt.Errorf("change_counters: %w", err)
+		}
+		t.counters.add(row, list, 1, t.capacity)
 	}
 	return nil
 }
@@ -77,6 +90,9 @@ func (t *Table) checkRoom(row uint32, u *pb.PodUsage) error {
 	if !ok {
 		return fmt.Errorf("add_pod: a sum is more than 62 bits hold")
 	}
+	if err := t.counters.check(row, u.GetCounters(), 1); err != nil {
+		return fmt.Errorf("add_pod: %w", err)
+	}
 	return nil
 }
 
@@ -97,6 +113,9 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 	}
 	if !ok {
 		return fmt.Errorf("remove_pod: the row's pods do not have that much")
+	}
+	if err := t.counters.check(row, u.GetCounters(), -1); err != nil {
+		return fmt.Errorf("remove_pod: %w", err)
 	}
 	return nil
 }
@@ -138,6 +157,7 @@ func (t *Table) removePod(row uint32, u *pb.PodUsage) {
 
 // addUsage adds a pod's amounts to a row, or takes them with sign -1.
 func (t *Table) addUsage(row uint32, u *pb.PodUsage, sign int64) {
+	t.counters.add(row, u.GetCounters(), sign, t.capacity)
 	r := u.GetRequests()
 	t.nonZero[cpu].dense[row] += sign * u.GetNonZeroMilliCpu()
 	t.nonZero[memory].dense[row] += sign * u.GetNonZeroMemoryBytes()

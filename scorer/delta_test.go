@@ -246,7 +246,7 @@ func TestApplyRefuses(t *testing.T) {
 		delta *pb.Delta
 		want  string
 	}{
-		{"nothing to do", &pb.Delta{}, "expected set_node"},
+		{"nothing to do", &pb.Delta{}, "expected one of set_node"},
 		{"a row beyond the limit", set(pb.MaxRow, &pb.Node{Name: "b"}), "row: expected"},
 		{"a node without a name", set(1, &pb.Node{}), "set_node.name"},
 		{"a name that another row has", set(1, &pb.Node{Name: "a"}), "node a is in row 0 already"},
@@ -288,7 +288,7 @@ func TestLoadTableRefuses(t *testing.T) {
 		{"a name twice", []*pb.SnapshotRow{{Node: &pb.Node{Name: "a"}}, {Row: 1, Node: &pb.Node{Name: "a"}}}, "rows[1]: node a is in row 0 already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := LoadTable(2, 3, c.rows); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := LoadTable(2, 3, c.rows, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 		})

@@ -74,7 +74,12 @@ func FuzzLoadTable(f *testing.F) {
 				x.Row %= fuzzRows
 			}
 		}
-		table, err := LoadTable(1, 2, in.Rows)
+		for _, c := range in.Counters {
+			for i := range c.Rows {
+				c.Rows[i] %= fuzzRows
+			}
+		}
+		table, err := LoadTable(1, 2, in.Rows, in.Counters)
 		if err != nil {
 			return
 		}

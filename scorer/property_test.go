@@ -90,7 +90,7 @@ func newClass(t interface{ Fatalf(string, ...any) }, q *pb.Query) *Class {
 }
 
 func loadTable(t interface{ Fatalf(string, ...any) }, shard uint32, rows []*pb.SnapshotRow) *Table {
-	table, err := LoadTable(shard, 7, rows)
+	table, err := LoadTable(shard, 7, rows, nil)
 	if err != nil {
 		t.Fatalf("LoadTable: %v", err)
 	}

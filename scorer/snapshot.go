@@ -4,7 +4,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Snapshot yields the rows that hold a node, in order. What it yields depends on
+// Snapshot yields the rows that hold a node, in order, without counters (Counters). What it yields depends on
 // the rows alone, not on the deltas that led there, and is the receiver's to keep.
 func (t *Table) Snapshot(yield func(*pb.SnapshotRow) bool) {
 	for row := range t.All() {
@@ -73,6 +73,7 @@ type RowTotals struct {
 	lastDecision uint64
 	requested    []int64 // by resource.index
 	ports        []portUse
+	counters     []counterChange
 }
 
 // LastDecision is the number of the last decision that had given the row a pod.
@@ -82,9 +83,10 @@ func (r *RowTotals) LastDecision() uint64 { return r.lastDecision }
 // again. The copy holds for this table only.
 func (t *Table) Totals(row uint32, into *RowTotals) {
 	if !t.HasNode(row) {
-		*into = RowTotals{requested: into.requested[:0], ports: into.ports[:0]}
+		*into = RowTotals{requested: into.requested[:0], ports: into.ports[:0], counters: into.counters[:0]}
 		return
 	}
+	into.counters = into.counters[:0]
 	into.pods = t.pods[row]
 	into.nonZero = [2]int64{t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row]}
 	into.lastDecision = t.lastDecision[row]
@@ -93,4 +95,25 @@ func (t *Table) Totals(row uint32, into *RowTotals) {
 		into.requested = append(into.requested, r.requested.at(row))
 	}
 	into.ports = append(into.ports[:0], t.ports[row]...)
+}
+
+// AddPod makes the totals those of a row that holds one pod more.
+func (r *RowTotals) AddPod(t *Table, u *pb.PodUsage) {
+	r.pods++
+	r.nonZero[cpu] += u.GetNonZeroMilliCpu()
+	r.nonZero[memory] += u.GetNonZeroMemoryBytes()
+	used := u.GetRequests()
+	r.requested = lengthened(r.requested, len(t.resources))
+	r.requested[cpu] += used.GetMilliCpu()
+	r.requested[memory] += used.GetMemoryBytes()
+	r.requested[ephemeralStorage] += used.GetEphemeralStorageBytes()
+	for _, s := range used.GetScalars() {
+		if i, ok := t.scalarIndex[s.GetName()]; ok {
+			r.requested[i] += s.GetQuantity()
+		}
+	}
+	for _, p := range u.GetHostPorts() {
+		r.ports = takePort(r.ports, newHostPort(p))
+	}
+	r.AddCounters(u.GetCounters(), 1)
 }

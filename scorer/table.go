@@ -36,7 +36,8 @@ type Table struct {
 	taints taintSets
 	images imageIndex
 	// ports are the host ports taken on each row, sorted.
-	ports [][]portUse
+	ports    [][]portUse
+	counters counterSet
 }
 
 // NewTable makes an empty table at generation 0.
@@ -48,6 +49,7 @@ func NewTable(shard uint32) *Table {
 		labels:      newLabelIndex(),
 		taints:      newTaintSets(),
 		images:      newImageIndex(),
+		counters:    newCounterSet(),
 	}
 	for i, name := range fixedNames() {
 		r := &resource{name: name, index: i}
@@ -60,8 +62,9 @@ func NewTable(shard uint32) *Table {
 	return t
 }
 
-// LoadTable makes a table from a snapshot, whose rows may come in any order.
-func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow) (*Table, error) {
+// LoadTable makes a table from a snapshot, whose rows may come in any order. A counter
+// may come in parts, each with rows of its own.
+func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn) (*Table, error) {
 	t := NewTable(shard)
 	highest := uint32(0)
 	for i, r := range rows {
@@ -83,8 +86,31 @@ func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow) (*Table,
 		t.setNode(r.GetRow(), r.GetNode())
 		t.setTotals(r.GetRow(), r.GetTotals())
 	}
+	for i, c := range counters {
+		if err := t.loadCounter(c); err != nil {
+			return nil, fmt.Errorf("snapshot of shard %d: counters[%d]: %w", shard, i, err)
+		}
+	}
 	t.generation = generation
 	return t, nil
+}
+
+func (t *Table) loadCounter(c *pb.CounterColumn) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := t.checkColumn(c); err != nil {
+		return err
+	}
+	for _, row := range c.GetRows() {
+		if t.counters.at(c.GetCounter(), row) != 0 {
+			return fmt.Errorf("counter %d: row %d comes twice", c.GetCounter(), row)
+		}
+	}
+	if len(c.GetRows()) > 0 {
+		t.counters.fill(c, t.capacity)
+	}
+	return nil
 }
 
 // Generation is the number of the last delta applied.
@@ -147,6 +173,7 @@ func (t *Table) grow(rows int) {
 	t.taints.ofRow = lengthened(t.taints.ofRow, t.capacity)
 	t.images.ofRow = lengthened(t.images.ofRow, t.capacity)
 	t.ports = lengthened(t.ports, t.capacity)
+	t.counters.grow(t.capacity)
 }
 
 // setNode writes a node's own columns; what pods add up to stays.
@@ -196,6 +223,7 @@ func (t *Table) setAllocatable(row uint32, r *pb.Resources) {
 func (t *Table) removeNode(row uint32) {
 	t.setNode(row, nil)
 	t.setTotals(row, nil)
+	t.counters.clear(row, t.capacity)
 	t.live.remove(row)
 	t.nodes--
 }

@@ -39,11 +39,11 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
 	}
-	rows, err := receiveRows(stream, first)
+	rows, counters, err := receiveRows(stream, first)
 	if err != nil {
 		return nil, err
 	}
-	table, err := scorer.LoadTable(header.GetShard(), header.GetGeneration(), rows)
+	table, err := scorer.LoadTable(header.GetShard(), header.GetGeneration(), rows, counters)
 	if err != nil {
 		return nil, invalid(err, "snapshot of shard %d", header.GetShard())
 	}
@@ -58,26 +58,25 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	return &pb.LoadSnapshotResponse{TableBytes: uint64(bytes)}, nil
 }
 
-// receiveRows gathers the rows of all chunks, of which the first has come.
-func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) ([]*pb.SnapshotRow, error) {
-	var rows []*pb.SnapshotRow
+// receiveRows gathers the rows and counters of all chunks, of which the first has come.
+func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (rows []*pb.SnapshotRow, counters []*pb.CounterColumn, err error) {
 	for n := 0; ; n++ {
 		if n > 0 && chunk.GetHeader() != nil {
-			return nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
+			return nil, nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
 		}
 		if err := chunk.Validate(); err != nil {
-			return nil, invalid(err, "snapshot chunk %d", n)
+			return nil, nil, invalid(err, "snapshot chunk %d", n)
 		}
 		if n, more := len(rows), chunk.GetRows(); n > 0 && len(more) > 0 && more[0].GetRow() <= rows[n-1].GetRow() {
-			return nil, invalid(fmt.Errorf("row %d after row %d", more[0].GetRow(), rows[n-1].GetRow()), "snapshot")
+			return nil, nil, invalid(fmt.Errorf("row %d after row %d", more[0].GetRow(), rows[n-1].GetRow()), "snapshot")
 		}
-		rows = append(rows, chunk.GetRows()...)
+		rows, counters = append(rows, chunk.GetRows()...), append(counters, chunk.GetCounters()...)
 		next, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return rows, nil
+			return rows, counters, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		chunk = next
 	}

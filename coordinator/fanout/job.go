@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -203,15 +205,31 @@ func chunks(cluster string, term uint64, t *scorer.Table) []*pb.LoadSnapshotRequ
 	}}
 	out := []*pb.LoadSnapshotRequest{chunk}
 	bytes := 0
-	t.Snapshot(func(row *pb.SnapshotRow) bool {
-		size := proto.Size(row) + 8
+	room := func(m proto.Message) {
+		size := proto.Size(m) + 8
 		if bytes > 0 && bytes+size > chunkBudget {
 			chunk, bytes = &pb.LoadSnapshotRequest{}, 0
 			out = append(out, chunk)
 		}
-		chunk.Rows = append(chunk.Rows, row)
 		bytes += size
+	}
+	t.Snapshot(func(row *pb.SnapshotRow) bool {
+		room(row)
+		chunk.Rows = append(chunk.Rows, row)
+		return true
+	})
+	t.Counters(func(column *pb.CounterColumn) bool {
+		for part := range slices.Chunk(column.GetRows(), counterChunk) {
+			c := &pb.CounterColumn{Counter: column.GetCounter(), Rows: part, Values: column.Values[:len(part)]}
+			column.Values = column.Values[len(part):]
+			room(c)
+			chunk.Counters = append(chunk.Counters, c)
+		}
 		return true
 	})
 	return out
 }
+
+// counterChunk is how many rows of a counter stand together in a chunk: they take
+// about 4 bytes each, and never more than 11.
+const counterChunk = 32 << 10

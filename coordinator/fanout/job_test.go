@@ -142,7 +142,7 @@ func TestChunksAreBelowTheLimitAndMakeTheTable(t *testing.T) {
 	if h.GetCluster() != "blue" || h.GetTerm() != 7 || h.GetShard() != 3 || h.GetGeneration() != 3000 {
 		t.Errorf("got header %v", h)
 	}
-	loaded, err := scorer.LoadTable(h.GetShard(), h.GetGeneration(), rows)
+	loaded, err := scorer.LoadTable(h.GetShard(), h.GetGeneration(), rows, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,10 @@ func (x *Node) Validate() error {
 	if err := natural("allowed_pods", x.GetAllowedPods()); err != nil {
 		return err
 	}
-	return sortedNames("images", x.GetImages())
+	if err := sortedNames("images", x.GetImages()); err != nil {
+		return err
+	}
+	return x.validateVolumesAndFeatures()
 }
 
 // Validate checks what a pod takes. Absent usage is none.
@@ -118,7 +121,10 @@ func (x *PodUsage) Validate() error {
 	if err := natural("non_zero_memory_bytes", x.GetNonZeroMemoryBytes()); err != nil {
 		return err
 	}
-	return each("host_ports", x.GetHostPorts())
+	if err := each("host_ports", x.GetHostPorts()); err != nil {
+		return err
+	}
+	return sortedCounters(x.GetCounters())
 }
 
 // Validate checks the port and that a pod holds it.
@@ -178,8 +184,19 @@ func (x *Delta) Validate() error {
 		if err := c.RemovePod.Validate(); err != nil {
 			return in("remove_pod", err)
 		}
+	case *Delta_ChangeCounters:
+		if err := c.ChangeCounters.Validate(); err != nil {
+			return in("change_counters", err)
+		}
+	case *Delta_SetCounter:
+		if err := c.SetCounter.Validate(); err != nil {
+			return in("set_counter", err)
+		}
+		if x.GetRow() != 0 {
+			return wrong("row", "expected 0 with set_counter, got %d", x.GetRow())
+		}
 	default:
-		return wrong("change", "expected set_node, remove_node, add_pod or remove_pod, got none")
+		return wrong("change", "expected one of set_node, remove_node, add_pod, remove_pod, change_counters and set_counter, got none")
 	}
 	if x.GetDecision() != 0 {
 		return wrong("decision", "expected 0 without add_pod, got %d", x.GetDecision())

@@ -172,7 +172,8 @@ func (x *ImageQuery) Validate() error {
 func (x *ScoreWeight) Validate() error {
 	switch p := x.GetPlugin(); p {
 	case Plugin_PLUGIN_TAINT_TOLERATION, Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_RESOURCES_FIT,
-		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY:
+		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY,
+		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY:
 	default:
 		return wrong("plugin", "expected a plugin that scores, got %s", p.String())
 	}
@@ -203,11 +204,17 @@ type plugins uint64
 
 func (s plugins) has(p Plugin) bool { return s&(1<<p) != 0 }
 
+// filters tells whether a plugin filters.
+func filters(p Plugin) bool {
+	return p >= Plugin_PLUGIN_NODE_UNSCHEDULABLE && p <= Plugin_PLUGIN_INTER_POD_AFFINITY &&
+		p != Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION && p != Plugin_PLUGIN_IMAGE_LOCALITY
+}
+
 // filterSet checks Query.filters and returns them.
 func (x *Query) filterSet() (plugins, error) {
 	var set plugins
 	for i, p := range x.GetFilters() {
-		if p < Plugin_PLUGIN_NODE_UNSCHEDULABLE || p > Plugin_PLUGIN_NODE_RESOURCES_FIT {
+		if !filters(p) {
 			return 0, at("filters", i, wrong("", "expected a plugin that filters, got %s", p.String()))
 		}
 		if set.has(p) {
@@ -256,7 +263,13 @@ func (x *Query) validatePresence(filters, scores plugins) error {
 	if x.GetImages() == nil && scores.has(Plugin_PLUGIN_IMAGE_LOCALITY) {
 		return wrong("images", "expected for ImageLocality, got none")
 	}
-	return nil
+	if x.GetSpread() == nil && used.has(Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
+		return wrong("spread", "expected for PodTopologySpread, got none")
+	}
+	if x.GetInterPodAffinity() == nil && used.has(Plugin_PLUGIN_INTER_POD_AFFINITY) {
+		return wrong("inter_pod_affinity", "expected for InterPodAffinity, got none")
+	}
+	return x.volumePresence(filters)
 }
 
 // validateParts checks what the plugins read.
@@ -284,8 +297,13 @@ func (x *Query) validateParts() error {
 	if err := x.GetBalanced().Validate(); err != nil {
 		return in("balanced", err)
 	}
-	if x.GetImages() == nil {
-		return nil
+	if x.GetImages() != nil {
+		if err := x.GetImages().Validate(); err != nil {
+			return in("images", err)
+		}
 	}
-	return in("images", x.GetImages().Validate())
+	if err := x.validateGroups(); err != nil {
+		return err
+	}
+	return x.validateVolumes()
 }

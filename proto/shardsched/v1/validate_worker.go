@@ -103,7 +103,7 @@ func (x *Group) Validate() error {
 			return at("candidate_scores", i, wrong("", "expected at most %d, the one before, got %d", x.GetCandidateScores()[i-1], x.GetCandidateScores()[i]))
 		}
 	}
-	return nil
+	return x.validateKey()
 }
 
 // Validate checks plugin, text and count.
@@ -131,7 +131,7 @@ func compareReasons(a, b *ReasonCount) int {
 
 // Validate checks what was timed.
 func (x *PluginTiming) Validate() error {
-	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_IMAGE_LOCALITY); err != nil {
+	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_INTER_POD_AFFINITY); err != nil {
 		return err
 	}
 	if err := member("extension_point", x.GetExtensionPoint(), ExtensionPoint_EXTENSION_POINT_SCORE); err != nil {
@@ -163,7 +163,21 @@ func (x *ClassResult) Validate() error {
 			return at("reasons", i, wrong("", "expected reasons sorted by plugin and text"))
 		}
 	}
+	if err := each("measures", x.GetMeasures()); err != nil {
+		return err
+	}
 	return each("timings", x.GetTimings())
+}
+
+// compareGroups orders by the whole key.
+func compareGroups(a, b *Group) int {
+	return cmp.Or(
+		slices.Compare(a.GetKey(), b.GetKey()),
+		slices.Compare(a.GetRowValues(), b.GetRowValues()),
+		cmp.Compare(a.GetMissing(), b.GetMissing()),
+		slices.Compare(a.GetDomains(), b.GetDomains()),
+		cmp.Compare(a.GetLateFilter(), b.GetLateFilter()),
+		cmp.Compare(a.GetLateReasons(), b.GetLateReasons()))
 }
 
 // validateGroups checks that the groups share out the feasible rows.
@@ -183,7 +197,10 @@ func (x *ClassResult) validateGroups() error {
 		if i > 0 && len(g.Key) != len(list[i-1].Key) {
 			return at("groups", i, wrong("key", "expected %d scores as in the group before, got %d", len(list[i-1].Key), len(g.Key)))
 		}
-		if i > 0 && slices.Compare(list[i-1].Key, g.Key) >= 0 {
+		if i > 0 && (len(g.RowValues) != len(list[i-1].RowValues) || len(g.Domains) != len(list[i-1].Domains)) {
+			return at("groups", i, wrong("", "expected as many row values and domains as in the group before"))
+		}
+		if i > 0 && compareGroups(list[i-1], g) >= 0 {
 			return at("groups", i, wrong("key", "expected keys sorted, each once"))
 		}
 		total += uint64(g.Rows)
@@ -237,7 +254,7 @@ func (x *LoadSnapshotRequest) Validate() error {
 			return at("rows", i, wrong("row", "expected more than %d, got %d", list[i-1].Row, r.Row))
 		}
 	}
-	return nil
+	return each("counters", x.GetCounters())
 }
 
 // Validate checks a worker's record.

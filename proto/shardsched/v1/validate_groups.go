@@ -1,0 +1,332 @@
+package shardschedv1
+
+import "math/bits"
+
+// Bounds of what counters are made of. A row's value stays far below 62 bits, and so does
+// what is added up of it.
+const (
+	maxCounterValue  = 1 << 40
+	maxCounterWeight = 1 << 20
+	maxDomainKeys    = 64
+	maxRowValues     = 256
+	maxMeasures      = 512
+)
+
+// counter checks a counter's id.
+func counter(field string, id uint32) error {
+	if id == 0 {
+		return wrong(field, "expected 1 or more, got 0")
+	}
+	return nil
+}
+
+// signed checks a number that may be below zero, but not zero.
+func signed(field string, v, limit int64) error {
+	if v == 0 || v > limit || v < -limit {
+		return wrong(field, "expected a number other than 0 from %d to %d, got %d", -limit, limit, v)
+	}
+	return nil
+}
+
+// Validate checks counter and value.
+func (x *CounterValue) Validate() error {
+	if err := counter("counter", x.GetCounter()); err != nil {
+		return err
+	}
+	return signed("value", x.GetValue(), maxCounterValue)
+}
+
+// sortedCounters checks a list of values: counters strictly ascending.
+func sortedCounters(list []*CounterValue) error {
+	for i, c := range list {
+		if err := c.Validate(); err != nil {
+			return at("counters", i, err)
+		}
+		if i > 0 && list[i-1].Counter >= c.Counter {
+			return at("counters", i, wrong("counter", "expected a counter after %d, got %d", list[i-1].Counter, c.Counter))
+		}
+	}
+	return nil
+}
+
+// Validate checks that there is a change, and all of them.
+func (x *CounterChange) Validate() error {
+	if len(x.GetCounters()) == 0 {
+		return wrong("counters", "expected at least one, got none")
+	}
+	return sortedCounters(x.GetCounters())
+}
+
+// Validate checks the rows and their values.
+func (x *CounterColumn) Validate() error {
+	if err := counter("counter", x.GetCounter()); err != nil {
+		return err
+	}
+	if len(x.GetRows()) != len(x.GetValues()) {
+		return wrong("values", "expected as many as rows, %d, got %d", len(x.GetRows()), len(x.GetValues()))
+	}
+	for i, r := range x.GetRows() {
+		if err := row("", r); err != nil {
+			return at("rows", i, err)
+		}
+		if i > 0 && x.Rows[i-1] >= r {
+			return at("rows", i, wrong("", "expected a row after %d, got %d", x.Rows[i-1], r))
+		}
+		if err := signed("", x.Values[i], maxCounterValue); err != nil {
+			return at("values", i, err)
+		}
+	}
+	return nil
+}
+
+// Validate checks counter and weight.
+func (x *CounterTerm) Validate() error {
+	if err := counter("counter", x.GetCounter()); err != nil {
+		return err
+	}
+	return signed("weight", x.GetWeight(), maxCounterWeight)
+}
+
+// Validate checks the keys.
+func (x *Inclusion) Validate() error {
+	return names("topology_keys", x.GetTopologyKeys())
+}
+
+// names checks names in any order.
+func names(field string, list []string) error {
+	for i, n := range list {
+		if err := name("", n); err != nil {
+			return at(field, i, err)
+		}
+	}
+	return nil
+}
+
+// Validate checks key, counters and inclusion.
+func (x *RowValue) Validate() error {
+	if err := text("topology_key", x.GetTopologyKey(), maxText); err != nil {
+		return err
+	}
+	if err := each("counters", x.GetCounters()); err != nil {
+		return err
+	}
+	return in("inclusion", x.GetInclusion().Validate())
+}
+
+// Validate checks the breakdown and what is added up.
+func (x *Measure) Validate() error {
+	if err := member("by", x.GetBy(), Breakdown_BREAKDOWN_VALUE); err != nil {
+		return err
+	}
+	if x.GetBy() == Breakdown_BREAKDOWN_DOMAIN {
+		if err := name("topology_key", x.GetTopologyKey()); err != nil {
+			return err
+		}
+	} else if x.GetTopologyKey() != "" {
+		return wrong("topology_key", "expected none for %s, got %q", x.GetBy().String(), short(x.GetTopologyKey()))
+	}
+	if err := each("counters", x.GetCounters()); err != nil {
+		return err
+	}
+	return in("inclusion", x.GetInclusion().Validate())
+}
+
+// measured says what a place has to have.
+type measured int
+
+const (
+	unmeasured measured = iota // without a measure
+	byDomain
+	byTotal
+	byValue
+)
+
+// place checks that a place is in the key, and that its measure is of the right kind.
+func (x *Query) place(p *Place, domain, row measured) error {
+	kind := domain
+	switch in := p.GetIn().(type) {
+	case *Place_Domain:
+		if int(in.Domain) >= len(x.GetDomainKeys()) {
+			return wrong("domain", "expected an index below %d, got %d", len(x.GetDomainKeys()), in.Domain)
+		}
+	case *Place_RowValue:
+		if int(in.RowValue) >= len(x.GetRowValues()) {
+			return wrong("row_value", "expected an index below %d, got %d", len(x.GetRowValues()), in.RowValue)
+		}
+		kind = row
+	default:
+		return wrong("in", "expected domain or row_value, got none")
+	}
+	return x.measure("measure", p.GetMeasure(), kind)
+}
+
+func (x *Query) measure(field string, i uint32, kind measured) error {
+	want := Breakdown_BREAKDOWN_UNSPECIFIED
+	switch kind {
+	case unmeasured:
+		if i != 0 {
+			return wrong(field, "expected none, got %d", i)
+		}
+		return nil
+	case byDomain:
+		want = Breakdown_BREAKDOWN_DOMAIN
+	case byTotal:
+		want = Breakdown_BREAKDOWN_TOTAL
+	case byValue:
+		want = Breakdown_BREAKDOWN_VALUE
+	}
+	if int(i) >= len(x.GetMeasures()) {
+		return wrong(field, "expected an index below %d, got %d", len(x.GetMeasures()), i)
+	}
+	if by := x.Measures[i].GetBy(); by != want {
+		return wrong(field, "expected a measure by %s, got one by %s", want.String(), by.String())
+	}
+	return nil
+}
+
+// places checks a list of places.
+func (x *Query) places(field string, list []*Place, domain, row measured) error {
+	for i, p := range list {
+		if err := x.place(p, domain, row); err != nil {
+			return at(field, i, err)
+		}
+	}
+	return nil
+}
+
+// validateGroups checks what the group part reads.
+func (x *Query) validateGroups() error {
+	if err := x.validateKeys(); err != nil {
+		return err
+	}
+	if err := x.validateSpread(); err != nil {
+		return in("spread", err)
+	}
+	a := x.GetInterPodAffinity()
+	if err := x.places("required", a.GetRequired(), byDomain, byTotal); err != nil {
+		return in("inter_pod_affinity", err)
+	}
+	if err := x.places("anti", a.GetAnti(), byDomain, unmeasured); err != nil {
+		return in("inter_pod_affinity", err)
+	}
+	if err := x.places("existing_anti", a.GetExistingAnti(), byDomain, unmeasured); err != nil {
+		return in("inter_pod_affinity", err)
+	}
+	return in("inter_pod_affinity", x.places("preferred", a.GetPreferred(), byDomain, unmeasured))
+}
+
+// validateKeys checks domain keys, row values and measures.
+func (x *Query) validateKeys() error {
+	for _, l := range []struct {
+		field    string
+		n, limit int
+	}{
+		{"domain_keys", len(x.GetDomainKeys()), maxDomainKeys},
+		{"row_values", len(x.GetRowValues()), maxRowValues},
+		{"measures", len(x.GetMeasures()), maxMeasures},
+	} {
+		if l.n > l.limit {
+			return wrong(l.field, "expected at most %d, got %d", l.limit, l.n)
+		}
+	}
+	if err := names("domain_keys", x.GetDomainKeys()); err != nil {
+		return err
+	}
+	for i, k := range x.GetDomainKeys() {
+		for _, before := range x.DomainKeys[:i] {
+			if before == k {
+				return at("domain_keys", i, wrong("", "expected each key once, got %q again", short(k)))
+			}
+		}
+	}
+	if err := each("row_values", x.GetRowValues()); err != nil {
+		return err
+	}
+	return each("measures", x.GetMeasures())
+}
+
+// validateSpread checks the constraints.
+func (x *Query) validateSpread() error {
+	for i, c := range x.GetSpread().GetHard() {
+		if err := x.place(c.GetPlace(), byDomain, byValue); err != nil {
+			return at("hard", i, in("place", err))
+		}
+		if err := within("max_skew", int64(c.GetMaxSkew()), 1, maxInt32); err != nil {
+			return at("hard", i, err)
+		}
+		if err := within("min_domains", int64(c.GetMinDomains()), 1, maxInt32); err != nil {
+			return at("hard", i, err)
+		}
+	}
+	for i, c := range x.GetSpread().GetSoft() {
+		if err := x.place(c.GetPlace(), byDomain, unmeasured); err != nil {
+			return at("soft", i, in("place", err))
+		}
+		if err := within("max_skew", int64(c.GetMaxSkew()), 1, maxInt32); err != nil {
+			return at("soft", i, err)
+		}
+	}
+	return nil
+}
+
+const maxInt32 = 1<<31 - 1
+
+// Validate checks the columns against each other. What a measure is broken down by the
+// query tells.
+func (x *MeasureResult) Validate() error {
+	rows := len(x.GetRows())
+	switch domains, values, sums := len(x.GetDomains()), len(x.GetValues()), len(x.GetSums()); {
+	case values > 0 && (domains > 0 || sums > 0):
+		return wrong("values", "expected either values or sums, got both")
+	case values > 0 && values != rows:
+		return wrong("values", "expected as many as rows, %d, got %d", rows, values)
+	case values == 0 && sums != rows:
+		return wrong("sums", "expected as many as rows, %d, got %d", rows, sums)
+	case values == 0 && domains != rows && (domains > 0 || rows != 1):
+		return wrong("domains", "expected as many as rows, %d, got %d", rows, domains)
+	}
+	if err := sortedTexts("domains", x.GetDomains()); err != nil {
+		return err
+	}
+	for i := 1; i < len(x.GetValues()); i++ {
+		if x.Values[i-1] >= x.Values[i] {
+			return at("values", i, wrong("", "expected a value after %d, got %d", x.Values[i-1], x.Values[i]))
+		}
+	}
+	return nil
+}
+
+// sortedTexts checks texts, empty ones allowed: strictly ascending.
+func sortedTexts(field string, list []string) error {
+	for i, v := range list {
+		if err := text("", v, maxText); err != nil {
+			return at(field, i, err)
+		}
+		if i > 0 && list[i-1] >= v {
+			return at(field, i, wrong("", "expected a text after %q, got %q", short(list[i-1]), short(v)))
+		}
+	}
+	return nil
+}
+
+// validateKey checks a group's part of the key that is not raw scores.
+func (x *Group) validateKey() error {
+	if len(x.GetDomains()) > maxDomainKeys {
+		return wrong("domains", "expected at most %d, got %d", maxDomainKeys, len(x.GetDomains()))
+	}
+	if n := bits.Len64(x.GetMissing()); n > len(x.GetDomains()) {
+		return wrong("missing", "expected bits for %d domains, got bit %d", len(x.GetDomains()), n-1)
+	}
+	for i, d := range x.GetDomains() {
+		if err := text("", d, maxText); err != nil {
+			return at("domains", i, err)
+		}
+		if d != "" && x.GetMissing()>>i&1 != 0 {
+			return at("domains", i, wrong("", "expected none where it is missing, got %q", short(d)))
+		}
+	}
+	if x.GetLateFilter() == 0 && x.GetLateReasons() != 0 {
+		return wrong("late_reasons", "expected none without late_filter, got %x", x.GetLateReasons())
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package scorer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// counterSet is the counters of a table by id: one number a row each, most of
+// them 0. What they count is the coordinator's business.
+type counterSet struct {
+	columns map[uint32]*amounts
+}
+
+func newCounterSet() counterSet { return counterSet{columns: map[uint32]*amounts{}} }
+
+// column is a counter's column, nil where no row has any.
+func (s *counterSet) column(id uint32) *amounts { return s.columns[id] }
+
+// at is a row's number.
+func (s *counterSet) at(id, row uint32) int64 {
+	if c := s.columns[id]; c != nil {
+		return c.at(row)
+	}
+	return 0
+}
+
+// add changes a row's numbers, or takes the changes back with sign -1.
+func (s *counterSet) add(row uint32, list []*pb.CounterValue, sign int64, capacity int) {
+	for _, v := range list {
+		c := s.columns[v.GetCounter()]
+		if c == nil {
+			c = &amounts{}
+			s.columns[v.GetCounter()] = c
+		}
+		c.set(row, c.at(row)+sign*v.GetValue(), capacity)
+	}
+}
+
+// check refuses changes that lead out of the numbers that sums may have.
+func (s *counterSet) check(row uint32, list []*pb.CounterValue, sign int64) error {
+	for _, v := range list {
+		if now := s.at(v.GetCounter(), row) + sign*v.GetValue(); now > maxSum || now < -maxSum {
+			return fmt.Errorf("counter %d: the sum is more than 62 bits hold", v.GetCounter())
+		}
+	}
+	return nil
+}
+
+// fill writes a part of a column whose rows all hold a node.
+func (s *counterSet) fill(part *pb.CounterColumn, capacity int) {
+	c := s.columns[part.GetCounter()]
+	if c == nil {
+		c = &amounts{}
+		s.columns[part.GetCounter()] = c
+	}
+	if last := len(c.rows) - 1; c.dense == nil && (last < 0 || c.rows[last] < part.Rows[0]) &&
+		(len(c.rows)+len(part.Rows))*sparseFactor <= capacity {
+		c.rows, c.vals = append(c.rows, part.Rows...), append(c.vals, part.Values...)
+		return
+	}
+	for i, row := range part.GetRows() {
+		c.set(row, part.Values[i], capacity)
+	}
+}
+
+// clear takes a row's numbers away.
+func (s *counterSet) clear(row uint32, capacity int) {
+	for _, c := range s.columns {
+		c.set(row, 0, capacity)
+	}
+}
+
+func (s *counterSet) grow(capacity int) {
+	for _, c := range s.columns {
+		c.grow(capacity)
+	}
+}
+
+func (s *counterSet) memory() int64 {
+	n := int64(len(s.columns)) * (mapEntryBytes + 72)
+	for _, c := range s.columns {
+		n += c.memory()
+	}
+	return n
+}
+
+// checkColumn refuses a column that names rows without a node.
+func (t *Table) checkColumn(c *pb.CounterColumn) error {
+	for _, row := range c.GetRows() {
+		if !t.HasNode(row) {
+			return fmt.Errorf("counter %d: row %d holds no node", c.GetCounter(), row)
+		}
+	}
+	return nil
+}
+
+// setCounter replaces a whole column.
+func (t *Table) setCounter(c *pb.CounterColumn) {
+	delete(t.counters.columns, c.GetCounter())
+	if len(c.GetRows()) > 0 {
+		t.counters.fill(c, t.capacity)
+	}
+}
+
+// counterColumn is a counter's column, nil where no row has any.
+func (t *Table) counterColumn(id uint32) *amounts { return t.counters.column(id) }
+
+// Counter is a row's value of a counter.
+func (t *Table) Counter(id, row uint32) int64 { return t.counters.at(id, row) }
+
+// counter is the row's value of a counter.
+func (v view) counter(id uint32) int64 {
+	n := v.t.counters.at(id, v.row)
+	if v.totals == nil {
+		return n
+	}
+	for i := range v.totals.counters {
+		if c := &v.totals.counters[i]; c.id == id {
+			n += c.change
+		}
+	}
+	return n
+}
+
+// counterChange is by how much a row's counter differs from the table's.
+type counterChange struct {
+	id     uint32
+	change int64
+}
+
+// AddCounters makes the totals' counters differ from the table's by the list, on top of
+// what they differ by already; sign is 1 or -1.
+func (r *RowTotals) AddCounters(list []*pb.CounterValue, sign int64) {
+	for _, v := range list {
+		i := slices.IndexFunc(r.counters, func(c counterChange) bool { return c.id == v.GetCounter() })
+		if i < 0 {
+			i = len(r.counters)
+			r.counters = append(r.counters, counterChange{id: v.GetCounter()})
+		}
+		r.counters[i].change += sign * v.GetValue()
+	}
+}
+
+// Counters yields every counter that a row has, ascending by id. What it yields
+// depends on the rows alone, and is the receiver's to keep.
+func (t *Table) Counters(yield func(*pb.CounterColumn) bool) {
+	for _, id := range slices.Sorted(maps.Keys(t.counters.columns)) {
+		out := &pb.CounterColumn{Counter: id}
+		c := t.counters.columns[id]
+		if c.dense == nil {
+			out.Rows, out.Values = slices.Clone(c.rows), slices.Clone(c.vals)
+		}
+		for row, v := range c.dense {
+			if v != 0 {
+				out.Rows, out.Values = append(out.Rows, uint32(row)), append(out.Values, v)
+			}
+		}
+		if len(out.Rows) > 0 && !yield(out) {
+			return
+		}
+	}
+}
