@@ -458,9 +458,12 @@ type Node struct {
 	DeclaredFeatures []string `protobuf:"bytes,8,rep,name=declared_features,json=declaredFeatures,proto3" json:"declared_features,omitempty"`
 	// How many volumes the node's CSI drivers can attach, of those that say so:
 	// sorted by driver, each once.
-	VolumeLimits  []*VolumeLimit `protobuf:"bytes,9,rep,name=volume_limits,json=volumeLimits,proto3" json:"volume_limits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	VolumeLimits []*VolumeLimit `protobuf:"bytes,9,rep,name=volume_limits,json=volumeLimits,proto3" json:"volume_limits,omitempty"`
+	// In-tree volume plugins whose volumes a CSI driver serves on the node (the CSINode's
+	// annotation storage.alpha.kubernetes.io/migrated-plugins): sorted, each once.
+	MigratedPlugins []string `protobuf:"bytes,10,rep,name=migrated_plugins,json=migratedPlugins,proto3" json:"migrated_plugins,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -552,6 +555,13 @@ func (x *Node) GetDeclaredFeatures() []string {
 func (x *Node) GetVolumeLimits() []*VolumeLimit {
 	if x != nil {
 		return x.VolumeLimits
+	}
+	return nil
+}
+
+func (x *Node) GetMigratedPlugins() []string {
+	if x != nil {
+		return x.MigratedPlugins
 	}
 	return nil
 }
@@ -1301,7 +1311,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\bHostPort\x12\x0e\n" +
 	"\x02ip\x18\x01 \x01(\tR\x02ip\x123\n" +
 	"\bprotocol\x18\x02 \x01(\x0e2\x17.shardsched.v1.ProtocolR\bprotocol\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\"\x81\x03\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\"\xac\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
 	"\runschedulable\x18\x02 \x01(\bR\runschedulable\x12,\n" +
@@ -1311,7 +1321,9 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\fallowed_pods\x18\x06 \x01(\x03R\vallowedPods\x12\x16\n" +
 	"\x06images\x18\a \x03(\tR\x06images\x12+\n" +
 	"\x11declared_features\x18\b \x03(\tR\x10declaredFeatures\x12?\n" +
-	"\rvolume_limits\x18\t \x03(\v2\x1a.shardsched.v1.VolumeLimitR\fvolumeLimits\"?\n" +
+	"\rvolume_limits\x18\t \x03(\v2\x1a.shardsched.v1.VolumeLimitR\fvolumeLimits\x12)\n" +
+	"\x10migrated_plugins\x18\n" +
+	" \x03(\tR\x0fmigratedPlugins\"?\n" +
 	"\vVolumeLimit\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\">\n" +

@@ -2088,7 +2088,10 @@ func (x *DriverVolumes) GetShared() []uint32 {
 type VolumeLimitsQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sorted by driver, each once.
-	Drivers       []*DriverVolumes `protobuf:"bytes,1,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	Drivers []*DriverVolumes `protobuf:"bytes,1,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	// Not empty: a claim of the pod does not exist, and every row is refused with this
+	// text.
+	MissingClaim  string `protobuf:"bytes,2,opt,name=missing_claim,json=missingClaim,proto3" json:"missing_claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2130,11 +2133,22 @@ func (x *VolumeLimitsQuery) GetDrivers() []*DriverVolumes {
 	return nil
 }
 
+func (x *VolumeLimitsQuery) GetMissingClaim() string {
+	if x != nil {
+		return x.MissingClaim
+	}
+	return ""
+}
+
 // CandidateVolume is a PersistentVolume that an unbound claim may take.
 type CandidateVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its node affinity; absent: any node.
-	NodeAffinity  *NodeSelector `protobuf:"bytes,1,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
+	NodeAffinity *NodeSelector `protobuf:"bytes,1,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
+	// Not empty: in place of node_affinity, the label that a node must have, with the
+	// value next to it. That is what local volumes have, of which there are many.
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2176,10 +2190,25 @@ func (x *CandidateVolume) GetNodeAffinity() *NodeSelector {
 	return nil
 }
 
+func (x *CandidateVolume) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CandidateVolume) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // UnboundClaim is a claim that is to be bound when its first pod is placed.
 type UnboundClaim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Indexes into VolumeBindingQuery.volumes, in the order in which they are tried.
+	// Indexes into VolumeBindingQuery.volumes, in the order in which they are tried. A
+	// volume that an earlier claim took is passed over.
 	Volumes []uint32 `protobuf:"varint,1,rep,packed,name=volumes,proto3" json:"volumes,omitempty"`
 	// Not empty: only this node, and there by provisioning (the selected-node annotation).
 	SelectedNode string `protobuf:"bytes,2,opt,name=selected_node,json=selectedNode,proto3" json:"selected_node,omitempty"`
@@ -2190,7 +2219,10 @@ type UnboundClaim struct {
 	// Provisioning needs room in one of these segments.
 	CheckCapacity bool `protobuf:"varint,5,opt,name=check_capacity,json=checkCapacity,proto3" json:"check_capacity,omitempty"`
 	// Segments with room enough.
-	Capacities    []*NodeSelector `protobuf:"bytes,6,rep,name=capacities,proto3" json:"capacities,omitempty"`
+	Capacities []*NodeSelector `protobuf:"bytes,6,rep,name=capacities,proto3" json:"capacities,omitempty"`
+	// So many of volumes, the first, name this claim: the first of them that no other claim
+	// of the pod has taken is the only one that counts.
+	Prebound      uint32 `protobuf:"varint,7,opt,name=prebound,proto3" json:"prebound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2267,23 +2299,98 @@ func (x *UnboundClaim) GetCapacities() []*NodeSelector {
 	return nil
 }
 
+func (x *UnboundClaim) GetPrebound() uint32 {
+	if x != nil {
+		return x.Prebound
+	}
+	return 0
+}
+
+// MigratableVolume is a bound volume of an in-tree plugin, which a CSI driver serves on the
+// nodes that say so.
+type MigratableVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The in-tree plugin's name, as in Node.migrated_plugins.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// Its node affinity where the plugin is not migrated, and where it is; absent: any node.
+	InTree        *NodeSelector `protobuf:"bytes,2,opt,name=in_tree,json=inTree,proto3" json:"in_tree,omitempty"`
+	Csi           *NodeSelector `protobuf:"bytes,3,opt,name=csi,proto3" json:"csi,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigratableVolume) Reset() {
+	*x = MigratableVolume{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigratableVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigratableVolume) ProtoMessage() {}
+
+func (x *MigratableVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigratableVolume.ProtoReflect.Descriptor instead.
+func (*MigratableVolume) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *MigratableVolume) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *MigratableVolume) GetInTree() *NodeSelector {
+	if x != nil {
+		return x.InTree
+	}
+	return nil
+}
+
+func (x *MigratableVolume) GetCsi() *NodeSelector {
+	if x != nil {
+		return x.Csi
+	}
+	return nil
+}
+
 // VolumeBindingQuery is what VolumeBinding asks.
 type VolumeBindingQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The node affinity of each bound volume that has one.
+	// The node affinity of each bound volume that has one, up to the first claim whose
+	// volume is missing.
 	Bound []*NodeSelector `protobuf:"bytes,1,rep,name=bound,proto3" json:"bound,omitempty"`
-	// A claim is bound to a volume that does not exist.
+	// A claim is bound to a volume that does not exist: that refuses the rows that the
+	// volumes before it leave.
 	MissingVolume bool `protobuf:"varint,2,opt,name=missing_volume,json=missingVolume,proto3" json:"missing_volume,omitempty"`
-	// In the order in which they are served.
-	Claims        []*UnboundClaim    `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
-	Volumes       []*CandidateVolume `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// In the order in which they are served: those with a selected node, then the smallest.
+	Claims  []*UnboundClaim    `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	Volumes []*CandidateVolume `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Bound volumes of in-tree plugins, beside bound.
+	Migratable    []*MigratableVolume `protobuf:"bytes,5,rep,name=migratable,proto3" json:"migratable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VolumeBindingQuery) Reset() {
 	*x = VolumeBindingQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2402,7 @@ func (x *VolumeBindingQuery) String() string {
 func (*VolumeBindingQuery) ProtoMessage() {}
 
 func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2415,7 @@ func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeBindingQuery.ProtoReflect.Descriptor instead.
 func (*VolumeBindingQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *VolumeBindingQuery) GetBound() []*NodeSelector {
@@ -2339,6 +2446,13 @@ func (x *VolumeBindingQuery) GetVolumes() []*CandidateVolume {
 	return nil
 }
 
+func (x *VolumeBindingQuery) GetMigratable() []*MigratableVolume {
+	if x != nil {
+		return x.Migratable
+	}
+	return nil
+}
+
 // ZoneRequirement is a zone or region label of a bound volume.
 type ZoneRequirement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2353,7 +2467,7 @@ type ZoneRequirement struct {
 
 func (x *ZoneRequirement) Reset() {
 	*x = ZoneRequirement{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2479,7 @@ func (x *ZoneRequirement) String() string {
 func (*ZoneRequirement) ProtoMessage() {}
 
 func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2492,7 @@ func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneRequirement.ProtoReflect.Descriptor instead.
 func (*ZoneRequirement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ZoneRequirement) GetKey() string {
@@ -2414,7 +2528,7 @@ type ScoreWeight struct {
 
 func (x *ScoreWeight) Reset() {
 	*x = ScoreWeight{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2540,7 @@ func (x *ScoreWeight) String() string {
 func (*ScoreWeight) ProtoMessage() {}
 
 func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2553,7 @@ func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreWeight.ProtoReflect.Descriptor instead.
 func (*ScoreWeight) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ScoreWeight) GetPlugin() Plugin {
@@ -2504,7 +2618,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2630,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2643,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Query) GetClassId() uint64 {
@@ -2714,7 +2828,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2840,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2853,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Group) GetKey() []int64 {
@@ -2830,7 +2944,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2956,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2969,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -2904,7 +3018,7 @@ type PluginTiming struct {
 
 func (x *PluginTiming) Reset() {
 	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +3030,7 @@ func (x *PluginTiming) String() string {
 func (*PluginTiming) ProtoMessage() {}
 
 func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +3043,7 @@ func (x *PluginTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
 func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PluginTiming) GetPlugin() Plugin {
@@ -3087,11 +3201,14 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\x12\x1a\n" +
 	"\battached\x18\x03 \x01(\rR\battached\x12\x16\n" +
-	"\x06shared\x18\x04 \x03(\rR\x06shared\"K\n" +
+	"\x06shared\x18\x04 \x03(\rR\x06shared\"p\n" +
 	"\x11VolumeLimitsQuery\x126\n" +
-	"\adrivers\x18\x01 \x03(\v2\x1c.shardsched.v1.DriverVolumesR\adrivers\"S\n" +
+	"\adrivers\x18\x01 \x03(\v2\x1c.shardsched.v1.DriverVolumesR\adrivers\x12#\n" +
+	"\rmissing_claim\x18\x02 \x01(\tR\fmissingClaim\"{\n" +
 	"\x0fCandidateVolume\x12@\n" +
-	"\rnode_affinity\x18\x01 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\fnodeAffinity\"\x8c\x02\n" +
+	"\rnode_affinity\x18\x01 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\fnodeAffinity\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"\xa8\x02\n" +
 	"\fUnboundClaim\x12\x18\n" +
 	"\avolumes\x18\x01 \x03(\rR\avolumes\x12#\n" +
 	"\rselected_node\x18\x02 \x01(\tR\fselectedNode\x12\x1c\n" +
@@ -3102,12 +3219,20 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0echeck_capacity\x18\x05 \x01(\bR\rcheckCapacity\x12;\n" +
 	"\n" +
 	"capacities\x18\x06 \x03(\v2\x1b.shardsched.v1.NodeSelectorR\n" +
-	"capacities\"\xdd\x01\n" +
+	"capacities\x12\x1a\n" +
+	"\bprebound\x18\a \x01(\rR\bprebound\"\x8f\x01\n" +
+	"\x10MigratableVolume\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x124\n" +
+	"\ain_tree\x18\x02 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\x06inTree\x12-\n" +
+	"\x03csi\x18\x03 \x01(\v2\x1b.shardsched.v1.NodeSelectorR\x03csi\"\x9e\x02\n" +
 	"\x12VolumeBindingQuery\x121\n" +
 	"\x05bound\x18\x01 \x03(\v2\x1b.shardsched.v1.NodeSelectorR\x05bound\x12%\n" +
 	"\x0emissing_volume\x18\x02 \x01(\bR\rmissingVolume\x123\n" +
 	"\x06claims\x18\x03 \x03(\v2\x1b.shardsched.v1.UnboundClaimR\x06claims\x128\n" +
-	"\avolumes\x18\x04 \x03(\v2\x1e.shardsched.v1.CandidateVolumeR\avolumes\"^\n" +
+	"\avolumes\x18\x04 \x03(\v2\x1e.shardsched.v1.CandidateVolumeR\avolumes\x12?\n" +
+	"\n" +
+	"migratable\x18\x05 \x03(\v2\x1f.shardsched.v1.MigratableVolumeR\n" +
+	"migratable\"^\n" +
 	"\x0fZoneRequirement\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
 	"\ffallback_key\x18\x02 \x01(\tR\vfallbackKey\x12\x16\n" +
@@ -3224,7 +3349,7 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
@@ -3261,21 +3386,22 @@ var file_shardsched_v1_query_proto_goTypes = []any{
 	(*VolumeLimitsQuery)(nil),       // 32: shardsched.v1.VolumeLimitsQuery
 	(*CandidateVolume)(nil),         // 33: shardsched.v1.CandidateVolume
 	(*UnboundClaim)(nil),            // 34: shardsched.v1.UnboundClaim
-	(*VolumeBindingQuery)(nil),      // 35: shardsched.v1.VolumeBindingQuery
-	(*ZoneRequirement)(nil),         // 36: shardsched.v1.ZoneRequirement
-	(*ScoreWeight)(nil),             // 37: shardsched.v1.ScoreWeight
-	(*Query)(nil),                   // 38: shardsched.v1.Query
-	(*Group)(nil),                   // 39: shardsched.v1.Group
-	(*ReasonCount)(nil),             // 40: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),            // 41: shardsched.v1.PluginTiming
-	(TaintEffect)(0),                // 42: shardsched.v1.TaintEffect
-	(*Label)(nil),                   // 43: shardsched.v1.Label
-	(*Resources)(nil),               // 44: shardsched.v1.Resources
-	(*HostPort)(nil),                // 45: shardsched.v1.HostPort
+	(*MigratableVolume)(nil),        // 35: shardsched.v1.MigratableVolume
+	(*VolumeBindingQuery)(nil),      // 36: shardsched.v1.VolumeBindingQuery
+	(*ZoneRequirement)(nil),         // 37: shardsched.v1.ZoneRequirement
+	(*ScoreWeight)(nil),             // 38: shardsched.v1.ScoreWeight
+	(*Query)(nil),                   // 39: shardsched.v1.Query
+	(*Group)(nil),                   // 40: shardsched.v1.Group
+	(*ReasonCount)(nil),             // 41: shardsched.v1.ReasonCount
+	(*PluginTiming)(nil),            // 42: shardsched.v1.PluginTiming
+	(TaintEffect)(0),                // 43: shardsched.v1.TaintEffect
+	(*Label)(nil),                   // 44: shardsched.v1.Label
+	(*Resources)(nil),               // 45: shardsched.v1.Resources
+	(*HostPort)(nil),                // 46: shardsched.v1.HostPort
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Toleration.operator:type_name -> shardsched.v1.TolerationOperator
-	42, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
+	43, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
 	3,  // 2: shardsched.v1.LabelRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	3,  // 3: shardsched.v1.NameRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	7,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
@@ -3283,10 +3409,10 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	9,  // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
 	9,  // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
 	10, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	43, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	44, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
 	10, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
 	11, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	44, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	45, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	4,  // 13: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
 	14, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
 	15, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
@@ -3309,34 +3435,37 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	10, // 32: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
 	10, // 33: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
 	10, // 34: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	10, // 35: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
-	34, // 36: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
-	33, // 37: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
-	0,  // 38: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
-	0,  // 39: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
-	37, // 40: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
-	13, // 41: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	6,  // 42: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
-	12, // 43: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	45, // 44: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
-	16, // 45: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
-	17, // 46: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
-	19, // 47: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
-	22, // 48: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
-	23, // 49: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
-	28, // 50: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
-	29, // 51: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
-	30, // 52: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
-	32, // 53: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
-	35, // 54: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
-	36, // 55: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
-	0,  // 56: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 57: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	10, // 35: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	10, // 36: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	10, // 37: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	34, // 38: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
+	33, // 39: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
+	35, // 40: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
+	0,  // 41: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
+	0,  // 42: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
+	38, // 43: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
+	13, // 44: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
+	6,  // 45: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	12, // 46: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
+	46, // 47: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	16, // 48: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
+	17, // 49: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
+	19, // 50: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
+	22, // 51: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
+	23, // 52: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
+	28, // 53: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
+	29, // 54: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
+	30, // 55: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
+	32, // 56: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
+	36, // 57: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
+	37, // 58: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
+	0,  // 59: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
+	1,  // 60: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -3355,7 +3484,7 @@ func file_shardsched_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
