@@ -108,6 +108,9 @@ func (t *Table) setCounter(c *pb.CounterColumn) {
 // counterColumn is a counter's column, nil where no row has any.
 func (t *Table) counterColumn(id uint32) *amounts { return t.counters.column(id) }
 
+// HasCounter tells whether a counter has a column.
+func (t *Table) HasCounter(id uint32) bool { return t.counters.column(id) != nil }
+
 // Counter is a row's value of a counter.
 func (t *Table) Counter(id, row uint32) int64 { return t.counters.at(id, row) }
 

@@ -28,7 +28,10 @@ type Cache struct {
 	images map[string]*image
 	known  int // nodes that have a Node object
 	// assumed counts the pods that are only promised.
-	assumed int
+	assumed     int
+	byNamespace map[string]map[types.UID]*pod
+	topologies  map[string]*topology
+	counters    Counters
 }
 
 // node is a name that has a Node object, or pods, or both.
@@ -38,13 +41,18 @@ type node struct {
 	wire   *pb.Node
 	row    Row
 	pods   map[types.UID]*pod
+	// own are the counters that ChangeCounters gave it; limits those of its CSINode.
+	own    map[uint32]int64
+	limits []*pb.VolumeLimit
 }
 
 type pod struct {
 	object *v1.Pod
 	node   string
 	usage  *pb.PodUsage
-	// counted is the part of usage that the node's row was charged with.
+	// counters is what it adds to counters.
+	counters []*pb.CounterValue
+	// counted is what the node's row was charged with, of usage and counters.
 	counted *pb.PodUsage
 	assumed bool
 }
@@ -56,6 +64,9 @@ func New(shards int) *Cache {
 		nodes:  map[string]*node{},
 		pods:   map[types.UID]*pod{},
 		images: map[string]*image{},
+
+		byNamespace: map[string]map[types.UID]*pod{},
+		topologies:  map[string]*topology{},
 	}
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i))
@@ -74,7 +85,9 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	n := c.node(object.Name)
 	old := n.object
 	wire := compile.Node(object)
+	wire.VolumeLimits = n.limits
 	c.countImages(old, object)
+	c.countTopologies(old, object)
 	n.object = object
 	if old != nil && proto.Equal(n.wire, wire) {
 		return old, nil
@@ -96,7 +109,20 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 			return nil, err
 		}
 	}
-	return nil, nil
+	return nil, c.restoreOwn(n)
+}
+
+// SetLimits says how many volumes the drivers of a node can attach: sorted by driver. It
+// is kept for a node that is not known yet.
+func (c *Cache) SetLimits(nodeName string, limits []*pb.VolumeLimit) error {
+	n := c.node(nodeName)
+	n.limits = limits
+	defer c.dropIfEmpty(n)
+	if n.object == nil {
+		return nil
+	}
+	_, err := c.SetNode(n.object)
+	return err
 }
 
 // RemoveNode drops a node and returns its object, nil where it was not known.
@@ -108,6 +134,7 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	}
 	old := n.object
 	c.countImages(old, nil)
+	c.countTopologies(old, nil)
 	s := c.shards[n.row.Shard]
 	err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
 	s.release(n.row.Index)
@@ -124,9 +151,9 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 // thereby confirmed. It returns the object that it replaces where that was seen
 // on its node before, else nil.
 func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
-	usage := compile.Usage(object)
+	usage, counters := compile.Usage(object), c.contributions(object)
 	p := c.pods[object.UID]
-	if p != nil && p.node == object.Spec.NodeName && proto.Equal(p.usage, usage) {
+	if p != nil && p.node == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed
 		p.object, p.assumed = object, false
@@ -145,7 +172,7 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 			return old, err
 		}
 	}
-	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage}, 0)
+	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage, counters: counters}, 0)
 }
 
 // Assume promises a pod room on a node under the number of its decision. The
@@ -154,7 +181,7 @@ func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, deci
 	if p := c.pods[object.UID]; p != nil {
 		return fmt.Errorf("assume pod %s/%s: it is on node %s already", object.Namespace, object.Name, p.node)
 	}
-	return c.put(&pod{object: object, node: nodeName, usage: usage, assumed: true}, decision)
+	return c.put(&pod{object: object, node: nodeName, usage: usage, counters: c.contributions(object), assumed: true}, decision)
 }
 
 // Forget takes a promise back; a pod that is not assumed is left alone. It
@@ -234,6 +261,12 @@ func (c *Cache) put(p *pod, decision uint64) error {
 	n := c.node(p.node)
 	n.pods[p.object.UID] = p
 	c.pods[p.object.UID] = p
+	ns := c.byNamespace[p.object.Namespace]
+	if ns == nil {
+		ns = map[types.UID]*pod{}
+		c.byNamespace[p.object.Namespace] = ns
+	}
+	ns[p.object.UID] = p
 	if p.assumed {
 		c.assumed++
 	}
@@ -247,10 +280,10 @@ func (c *Cache) add(n *node, p *pod, decision uint64) error {
 	if n.object == nil {
 		return nil
 	}
-	p.counted = p.usage
+	p.counted = withCounters(p.usage, p.counters)
 	err := c.charge(n, p, decision)
 	if err != nil {
-		p.counted = &pb.PodUsage{HostPorts: p.usage.GetHostPorts()}
+		p.counted = &pb.PodUsage{HostPorts: p.usage.GetHostPorts(), Counters: p.counters}
 		err = c.charge(n, p, decision)
 	}
 	if err != nil {
@@ -266,6 +299,11 @@ func (c *Cache) charge(n *node, p *pod, decision uint64) error {
 func (c *Cache) remove(p *pod) error {
 	n := c.nodes[p.node]
 	delete(n.pods, p.object.UID)
+	if ns := c.byNamespace[p.object.Namespace]; len(ns) == 1 {
+		delete(c.byNamespace, p.object.Namespace)
+	} else {
+		delete(ns, p.object.UID)
+	}
 	if p.assumed {
 		c.assumed--
 	}
@@ -281,7 +319,7 @@ func (c *Cache) remove(p *pod) error {
 }
 
 func (c *Cache) dropIfEmpty(n *node) {
-	if n.object == nil && len(n.pods) == 0 {
+	if n.object == nil && len(n.pods) == 0 && len(n.own) == 0 && len(n.limits) == 0 {
 		delete(c.nodes, n.name)
 	}
 }
