@@ -2,6 +2,7 @@ package queue
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,6 +26,7 @@ func NodeUpdated(old, now *v1.Node) []Event {
 	add(UpdateNodeTaint, !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints))
 	add(UpdateNodeCondition, !maps.Equal(conditions(old), conditions(now)))
 	add(UpdateNodeAnnotation, !maps.Equal(old.Annotations, now.Annotations))
+	add(UpdateNodeDeclaredFeature, !slices.Equal(old.Status.DeclaredFeatures, now.Status.DeclaredFeatures))
 	return out
 }
 
@@ -55,8 +57,15 @@ func podUpdated(r Resource, old, now *v1.Pod) []Event {
 	add(UpdatePodSchedulingGatesEliminated, len(old.Spec.SchedulingGates) > 0 && len(now.Spec.SchedulingGates) == 0)
 	// A toleration can be added to a pod, and neither be changed nor removed.
 	add(UpdatePodToleration, len(old.Spec.Tolerations) != len(now.Spec.Tolerations))
+	add(UpdatePodGeneratedResourceClaim, !sameClaimStatuses(&old.Status, &now.Status))
 	add(Update, len(out) == 0)
 	return out
+}
+
+// sameClaimStatuses tells whether the ResourceClaims made for a pod are the same.
+func sameClaimStatuses(a, b *v1.PodStatus) bool {
+	return equality.Semantic.DeepEqual(a.ResourceClaimStatuses, b.ResourceClaimStatuses) &&
+		equality.Semantic.DeepEqual(a.ExtendedResourceClaimStatus, b.ExtendedResourceClaimStatus)
 }
 
 // shrank tells whether less is asked of any resource.

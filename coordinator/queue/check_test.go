@@ -1,6 +1,11 @@
 package queue
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // failer is a *testing.T or a *rapid.T.
 type failer interface {
@@ -35,7 +40,8 @@ func check(t failer, q *Queue) {
 	checkHeap(t, "backoff", &q.backoff, counts[Backoff])
 	checkHeap(t, "errors", &q.errors, counts[ErrorBackoff])
 	checkHeap(t, "waiting", &q.waiting, counts[Unschedulable])
-	checkIndex(t, &q.index, counts[Unschedulable]+counts[Gated])
+	checkIndex(t, q, counts[Unschedulable]+counts[Gated])
+	checkNominations(t, q)
 	if q.flights.live != counts[InFlight] {
 		t.Fatalf("in flight: got %d, want %d", q.flights.live, counts[InFlight])
 	}
@@ -74,8 +80,9 @@ func checkHeap(t failer, name string, h *heap, want int) {
 	}
 }
 
-func checkIndex(t failer, x *index, want int) {
+func checkIndex(t failer, q *Queue, want int) {
 	t.Helper()
+	x := &q.index
 	seen := map[*bucket]bool{}
 	pods := 0
 	for plugin, list := range x.lists {
@@ -87,12 +94,14 @@ func checkIndex(t failer, x *index, want int) {
 			if !seen[b] {
 				seen[b] = true
 				pods += len(b.pods)
+				checkClaims(t, q, b)
 			}
 			if len(b.pods) == 0 {
 				t.Fatalf("index of plugin %d: bucket %d is empty", plugin, slot)
 			}
 			for i, p := range b.pods {
-				if p.bucket != b || p.slot != i || p.rejectors != b.rejectors || p.ClassID != b.classID {
+				if p.bucket != b || p.slot != i || p.rejectors != b.rejectors || p.ClassID != b.classID ||
+					p.ClassID != 0 && q.rules.likeness(p.rejectors, p.Obj) != b.likeness {
 					t.Fatalf("pod %s: in a bucket that is not its own", p.Obj.UID)
 				}
 			}
@@ -100,5 +109,47 @@ func checkIndex(t failer, x *index, want int) {
 	}
 	if pods != want {
 		t.Fatalf("index: got %d pods, want %d", pods, want)
+	}
+}
+
+// checkClaims: a bucket stands once under each claim of its pods, if it is to stand there.
+func checkClaims(t failer, q *Queue, b *bucket) {
+	t.Helper()
+	want := map[types.NamespacedName]bool{}
+	if b.rejectors&q.rules.claims != 0 {
+		for _, c := range claimsOf(b.pods[0].Obj) {
+			want[types.NamespacedName{Namespace: b.pods[0].Obj.Namespace, Name: c.name}] = true
+		}
+	}
+	if len(want) != len(b.claims) {
+		t.Fatalf("bucket of pod %s: got claims %v, want %v", b.pods[0].Obj.UID, b.claims, want)
+	}
+	for i, key := range b.claims {
+		if !want[key] || q.index.claims[key][b.claimSlots[i]] != b {
+			t.Fatalf("bucket of pod %s: not at its slot %d of claim %s", b.pods[0].Obj.UID, b.claimSlots[i], key)
+		}
+	}
+}
+
+// checkNominations: who is nominated stands under its node, once, and is known.
+func checkNominations(t failer, q *Queue) {
+	t.Helper()
+	listed := 0
+	for _, node := range q.NominatedNodes() {
+		for _, p := range q.Nominated(node) {
+			if q.pods[p.Obj.UID] != p || p.NominatedNode != node || p.deleted {
+				t.Fatalf("pod %s: listed for node %s, nominated to %q in %q", p.Obj.UID, node, p.NominatedNode, p.place)
+			}
+			listed++
+		}
+	}
+	want := 0
+	for _, p := range q.pods {
+		if p.NominatedNode != "" {
+			want++
+		}
+	}
+	if listed != want || len(q.nominations.nodes) != len(q.nominations.pods) || !slices.IsSorted(q.nominations.nodes) {
+		t.Fatalf("nominated: got %d pods on nodes %v, want %d on %d nodes, sorted", listed, q.nominations.nodes, want, len(q.nominations.pods))
 	}
 }

@@ -19,6 +19,14 @@ const (
 	AssignedPod
 	// PendingPod is a pod that is on none.
 	PendingPod
+	// PersistentVolumeClaim concerns the pods that use the claim; only they are asked.
+	PersistentVolumeClaim
+	PersistentVolume
+	StorageClass
+	CSINode
+	CSIDriver
+	CSIStorageCapacity
+	VolumeAttachment
 
 	resources
 
@@ -38,14 +46,20 @@ const (
 	UpdateNodeTaint
 	UpdateNodeCondition
 	UpdateNodeAnnotation
+	UpdateNodeDeclaredFeature
 	UpdatePodLabel
 	UpdatePodScaleDown
 	UpdatePodSchedulingGatesEliminated
 	UpdatePodToleration
+	UpdatePodGeneratedResourceClaim
 	// Update is a change that none of the above names.
 	Update
 
 	actions = iota
+
+	// anyPodUpdate is what upstream's registration for every update of a pod names.
+	anyPodUpdate = UpdatePodLabel | UpdatePodScaleDown | UpdatePodSchedulingGatesEliminated | UpdatePodToleration |
+		UpdatePodGeneratedResourceClaim | Update
 )
 
 // What else puts a pod into another place, by upstream's names.
@@ -56,34 +70,48 @@ const (
 	eventActivated     = "ForceActivate"
 	eventTimeout       = "UnschedulableTimeout"
 	eventPodAdded      = "UnschedulablePodAdd"
+	eventPodUpdated    = "UnschedulablePodUpdate"
 	// eventGivenBack and eventRestored are ours.
 	eventGivenBack = "GiveBack"
 	eventRestored  = "Restore"
 )
 
-// Event is a change in the cluster that may help a pod. Make one with the functions
-// below.
+// Event is a change in the cluster that may help a pod. Make one with the functions of
+// this package.
 type Event struct {
 	resource Resource
 	action   Action
+	// atMost is the highest priority that the event moves; nil: all.
+	atMost *int32
 
 	// oldNode is nil for Add, node for Delete; the same holds for pods.
 	oldNode, node *v1.Node
 	oldPod, pod   *v1.Pod
+	// of the other resources
+	oldObj, obj any
 
 	// Made at first use, once for all pods that the event is held against.
+	judged          bool
+	concerns        set // plugins
 	oldRow, row     *pb.Node
 	oldUsage, usage *pb.PodUsage
+	oldAnti         *affinityTerms
 }
 
 // String is upstream's label of the event, such as NodeAdd or
 // AssignedPodUpdatePodScaleDown.
 func (e *Event) String() string {
-	resource := [resources]string{"Node", "AssignedPod", "UnschedulablePod"}[e.resource]
+	resource := [resources]string{
+		"Node", "AssignedPod", "UnschedulablePod",
+		"PersistentVolumeClaim", "PersistentVolume", "StorageClass",
+		"CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+	}[e.resource]
 	return resource + [actions]string{
 		"Add", "Delete",
 		"UpdateNodeAllocatable", "UpdateNodeLabel", "UpdateNodeTaint", "UpdateNodeCondition", "UpdateNodeAnnotation",
+		"UpdateNodeDeclaredFeature",
 		"UpdatePodLabel", "UpdatePodScaleDown", "UpdatePodSchedulingGatesEliminated", "UpdatePodToleration",
+		"UpdatePodGeneratedResourceClaim",
 		"Update",
 	}[e.action.index()]
 }
@@ -105,34 +133,15 @@ func AssignedPodDeleted(p *v1.Pod) Event {
 	return Event{resource: AssignedPod, action: Delete, oldPod: p}
 }
 
-// nodeRow is the node as it is now, compiled.
-func (e *Event) nodeRow() *pb.Node {
-	if e.row == nil {
-		e.row = compile.Node(e.node)
+// NominationEnded gives the event of a pending pod that loses the node which its status
+// nominated, for now names another or none; now is nil where the pod is deleted. To pods of
+// no higher priority it was as good as on that node. No event where nothing was nominated, or
+// still is.
+func NominationEnded(old, now *v1.Pod) []Event {
+	was := old.Status.NominatedNodeName
+	if was == "" || now != nil && now.Status.NominatedNodeName == was {
+		return nil
 	}
-	return e.row
-}
-
-// oldNodeRow is the node as it was, compiled.
-func (e *Event) oldNodeRow() *pb.Node {
-	if e.oldRow == nil {
-		e.oldRow = compile.Node(e.oldNode)
-	}
-	return e.oldRow
-}
-
-// podUsage is what the event's pod takes now.
-func (e *Event) podUsage() *pb.PodUsage {
-	if e.usage == nil {
-		e.usage = compile.Usage(e.pod)
-	}
-	return e.usage
-}
-
-// oldPodUsage is what the event's pod took before.
-func (e *Event) oldPodUsage() *pb.PodUsage {
-	if e.oldUsage == nil {
-		e.oldUsage = compile.Usage(e.oldPod)
-	}
-	return e.oldUsage
+	priority := compile.Priority(old)
+	return []Event{{resource: AssignedPod, action: Delete, oldPod: old, atMost: &priority}}
 }

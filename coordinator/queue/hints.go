@@ -4,44 +4,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
-
-// DefaultPlugins are upstream's plugins that reject nodes, or hold pods back, each with
-// the events that it registers for. The source is upstream-1.36.md, 4.5.
-func DefaultPlugins() []Plugin {
-	return []Plugin{
-		{Name: "SchedulingGates", PreEnqueue: schedulingGates, Events: []Registration{
-			{PendingPod, UpdatePodSchedulingGatesEliminated, isOwn},
-		}},
-		{Name: "NodeUnschedulable", Events: []Registration{
-			{Node, Add | UpdateNodeTaint, isSchedulableAgain},
-			{AnyPod, UpdatePodToleration, ownToleratesUnschedulable},
-		}},
-		{Name: "NodeName", Events: []Registration{
-			{Node, Add, nil},
-		}},
-		{Name: "TaintToleration", Events: []Registration{
-			{Node, Add | UpdateNodeTaint, isTolerated},
-			{AnyPod, UpdatePodToleration, isOwn},
-		}},
-		{Name: "NodeAffinity", Events: []Registration{
-			{Node, Add | UpdateNodeLabel, matches},
-		}},
-		{Name: "NodePorts", Events: []Registration{
-			{AnyPod, Delete, freesPort},
-			{Node, Add, nil},
-		}},
-		{Name: "NodeResourcesFit", Events: []Registration{
-			{AnyPod, Delete, freesRoom},
-			{AnyPod, UpdatePodScaleDown, shrinks},
-			{Node, Add | UpdateNodeAllocatable, hasRoom},
-		}},
-	}
-}
 
 // schedulingGates holds a pod back that has scheduling gates.
 func schedulingGates(p *v1.Pod) string {
@@ -59,7 +25,7 @@ func schedulingGates(p *v1.Pod) string {
 func isOwn(p *Pod, e *Event) bool { return e.pod != nil && e.pod.UID == p.Obj.UID }
 
 // isSchedulableAgain: the node may be scheduled on, and is new or might not be before.
-func isSchedulableAgain(_ *Pod, e *Event) bool {
+func isSchedulableAgain(e *Event) bool {
 	return !e.node.Spec.Unschedulable && (e.oldNode == nil || e.oldNode.Spec.Unschedulable)
 }
 
@@ -94,18 +60,25 @@ func tolerates(p *v1.Pod, t *v1.Taint) bool {
 	return false
 }
 
+// matcher is NodeAffinity's hint.
+type matcher struct {
+	profiles Profiles
+}
+
 // matches: the node matches the pod's node selector and required affinity, and is new or did
-// not before. A selector that can not be read is left to the filter to report.
-//
-// Differs from upstream: the profile's addedAffinity is not looked at, so that a node
-// which only that refuses costs an attempt.
-func matches(p *Pod, e *Event) bool {
-	required := nodeaffinity.GetRequiredNodeAffinity(p.Obj)
-	now, err := required.Match(e.node)
+// not before; and it matches what the profile adds, of which it is not asked whether it did
+// before. A selector that can not be read is left to the filter to report.
+func (m matcher) matches(p *Pod, e *Event) bool {
+	if m.profiles != nil {
+		if added := m.profiles.AddedAffinity(p.Obj); added != nil && !added.Match(e.node) {
+			return false
+		}
+	}
+	now, err := p.required().Match(e.node)
 	if err != nil || !now || e.oldNode == nil {
 		return err != nil || now
 	}
-	was, err := required.Match(e.oldNode)
+	was, err := p.required().Match(e.oldNode)
 	return err != nil || !was
 }
 
@@ -115,9 +88,6 @@ func hadNode(p *v1.Pod) bool { return p.Spec.NodeName != "" || p.Status.Nominate
 
 // freesPort: the pod that is gone held a host port that this one wants.
 func freesPort(p *Pod, e *Event) bool {
-	if !hadNode(e.oldPod) {
-		return false
-	}
 	for _, want := range p.uses().GetHostPorts() {
 		for _, held := range e.oldPodUsage().GetHostPorts() {
 			if conflict(want, held) {
@@ -135,7 +105,7 @@ func conflict(a, b *pb.HostPort) bool {
 }
 
 // freesRoom: the pod that is gone held room on a node.
-func freesRoom(_ *Pod, e *Event) bool { return hadNode(e.oldPod) }
+func freesRoom(e *Event) bool { return hadNode(e.oldPod) }
 
 // shrinks: the pod itself asks for less, or one on a node gives back of what this one
 // asks for.

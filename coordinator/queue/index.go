@@ -1,51 +1,81 @@
 package queue
 
-// bucket holds waiting pods that an event helps alike: rejected by the same plugins and of
-// one class. A pod whose class is not known has a bucket of its own.
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one
+// class, and alike in what the plugins' hints read beyond that. A pod whose class is not known
+// has a bucket of its own.
 type bucket struct {
-	rejectors set
-	classID   uint64
-	pods      []*Pod
-	slots     []int // its index in each list of index.lists, for its plugins in order
+	bucketKey
+	pods  []*Pod
+	slots []int // its index in each list of index.lists, for its plugins in order
+	// claims are those of its pods, where a plugin waits for claims; claimSlots the
+	// bucket's index in the list of each.
+	claims     []types.NamespacedName
+	claimSlots []int
 }
 
-// index finds the pods that an event may help by the plugins that rejected them, so that
-// an event costs nothing for the others.
+// index finds the pods that an event may help by the plugins that rejected them, or by the
+// claim that the event is about, so that an event costs nothing for the others.
 type index struct {
 	lists  [64][]*bucket // by plugin
+	claims map[types.NamespacedName][]*bucket
 	shared map[bucketKey]*bucket
 }
 
 type bucketKey struct {
 	rejectors set
 	classID   uint64
+	likeness  uint64
 }
 
-// add puts a pod under its rejectors.
-func (x *index) add(p *Pod) {
-	b := x.bucketOf(p)
+// add puts a pod under its rejectors, and under its claims where one of those is among
+// waitForClaims.
+func (x *index) add(p *Pod, likeness uint64, waitForClaims set) {
+	b := x.bucketOf(bucketKey{p.rejectors, p.ClassID, likeness})
+	if len(b.pods) == 0 && p.rejectors&waitForClaims != 0 {
+		x.addClaims(b, p)
+	}
 	p.bucket, p.slot = b, len(b.pods)
 	b.pods = append(b.pods, p)
 }
 
-func (x *index) bucketOf(p *Pod) *bucket {
-	key := bucketKey{p.rejectors, p.ClassID}
+func (x *index) bucketOf(key bucketKey) *bucket {
 	if b := x.shared[key]; b != nil {
 		return b
 	}
-	b := &bucket{rejectors: p.rejectors, classID: p.ClassID}
-	for s := p.rejectors; s != 0; s &= s - 1 {
+	b := &bucket{bucketKey: key}
+	for s := key.rejectors; s != 0; s &= s - 1 {
 		list := &x.lists[s.index()]
 		b.slots = append(b.slots, len(*list))
 		*list = append(*list, b)
 	}
-	if p.ClassID != 0 {
+	if key.classID != 0 {
 		if x.shared == nil {
 			x.shared = map[bucketKey]*bucket{}
 		}
 		x.shared[key] = b
 	}
 	return b
+}
+
+// addClaims puts a bucket under the claims of its first pod, which are those of all.
+func (x *index) addClaims(b *bucket, p *Pod) {
+	if x.claims == nil {
+		x.claims = map[types.NamespacedName][]*bucket{}
+	}
+	for _, c := range p.claims() {
+		key := types.NamespacedName{Namespace: p.Obj.Namespace, Name: c.name}
+		list := x.claims[key]
+		if n := len(list); n > 0 && list[n-1] == b {
+			continue // two volumes, one claim
+		}
+		b.claims, b.claimSlots = append(b.claims, key), append(b.claimSlots, len(list))
+		x.claims[key] = append(list, b)
+	}
 }
 
 // remove takes a pod out.
@@ -64,7 +94,7 @@ func (x *index) remove(p *Pod) {
 // drop takes an empty bucket out of its lists: the last of each list takes its slot.
 func (x *index) drop(b *bucket) {
 	if b.classID != 0 {
-		delete(x.shared, bucketKey{b.rejectors, b.classID})
+		delete(x.shared, b.bucketKey)
 	}
 	i := 0
 	for s := b.rejectors; s != 0; s &= s - 1 {
@@ -76,19 +106,63 @@ func (x *index) drop(b *bucket) {
 		*list = (*list)[:len(*list)-1]
 		i++
 	}
+	for i, key := range b.claims {
+		x.dropClaim(key, b.claimSlots[i])
+	}
+}
+
+func (x *index) dropClaim(key types.NamespacedName, slot int) {
+	list := x.claims[key]
+	n := len(list) - 1
+	last := list[n]
+	list[slot], list[n] = last, nil
+	for i := range last.claims {
+		if last.claims[i] == key {
+			last.claimSlots[i] = slot
+		}
+	}
+	if n == 0 {
+		delete(x.claims, key)
+		return
+	}
+	x.claims[key] = list[:n]
 }
 
 // nth counts the bucket's plugins before the given one.
 func (b *bucket) nth(plugin set) int { return (b.rejectors & (plugin - 1)).len() }
 
-// helped appends the pods of the buckets that an event helps, judging one pod of each.
-func (x *index) helped(interested set, into []*Pod, helps func(*Pod) bool) []*Pod {
+// helped appends the pods that an event helps, judging one pod of each bucket where that is
+// enough.
+func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
+	interested, apart := r.interested(e), r.apart(e)
+	if c, ok := e.obj.(*v1.PersistentVolumeClaim); ok {
+		for _, b := range x.claims[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] {
+			if b.rejectors&unknown == 0 {
+				into = b.helped(r, e, apart, into)
+			}
+		}
+		interested = unknown
+	}
 	for s := interested; s != 0; s &= s - 1 {
 		for _, b := range x.lists[s.index()] {
 			// A bucket stands under each of its plugins: it is judged under the first.
-			if first := b.rejectors & interested; first&-first == s&-s && helps(b.pods[0]) {
-				into = append(into, b.pods...)
+			if first := b.rejectors & interested; first&-first == s&-s {
+				into = b.helped(r, e, apart, into)
 			}
+		}
+	}
+	return into
+}
+
+// helped appends the bucket's pods that an event helps.
+func (b *bucket) helped(r *rules, e *Event, apart set, into []*Pod) []*Pod {
+	each := b.rejectors&apart != 0
+	if !each && !r.helps(b.rejectors, b.pods[0], e) {
+		return into
+	}
+	for _, p := range b.pods {
+		if e.moves(p) && (!each || r.helps(b.rejectors, p, e)) {
+			into = append(into, p)
 		}
 	}
 	return into

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -64,7 +65,10 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	p.Attempts = int(e.GetAttempts())
 	p.UnschedulableCount, p.ErrorCount = int(e.GetUnschedulableCount()), int(e.GetErrorCount())
 	q.setRejectedBy(p, e.GetRejectedBy())
-	p.NominatedNode, p.Message = e.GetNominatedNode(), e.GetMessage()
+	p.Message = e.GetMessage()
+	// The status is what everybody else goes by; the journal knows of one that was not
+	// written yet.
+	q.nominations.set(p, cmp.Or(p.Obj.Status.NominatedNodeName, e.GetNominatedNode()))
 
 	p.BackoffUntil = q.backoffs.until(p, now)
 	if len(p.RejectedBy) == 0 {

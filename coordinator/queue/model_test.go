@@ -24,9 +24,9 @@ import (
 func modelPlugins() []Plugin {
 	return []Plugin{
 		{Name: "hold", PreEnqueue: schedulingGates},
-		{Name: "kind", Events: []Registration{{Node, Add, func(p *Pod, e *Event) bool { return sameKind(p.Obj, e.node) }}}},
-		{Name: "room", Events: []Registration{{AnyPod, Delete, nil}}},
-		{Name: "own", Events: []Registration{{AnyPod, UpdatePodToleration, isOwn}}},
+		{Name: "kind", Events: []Registration{{Resource: Node, Actions: Add, Helps: func(p *Pod, e *Event) bool { return sameKind(p.Obj, e.node) }}}},
+		{Name: "room", Events: []Registration{{Resource: AnyPod, Actions: Delete}}},
+		{Name: "own", Events: []Registration{{Resource: AnyPod, Actions: UpdatePodToleration, Helps: isOwn}}},
 	}
 }
 

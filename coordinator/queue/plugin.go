@@ -10,18 +10,29 @@ import (
 // Plugin is what the queue knows of a plugin: which events may make a pod schedulable that it
 // rejected, and whether it holds pods back.
 type Plugin struct {
-	Name   string
+	Name string
+	// Events are what the plugin waits for, each kind of event once.
 	Events []Registration
 	// PreEnqueue holds a pod back as long as it returns a message; nil for most plugins.
 	PreEnqueue func(*v1.Pod) string
+	// Alike is a fingerprint of what the plugin's hints read of a pod beyond what pods of one
+	// class have in common. Pods of one class with the same are judged together; nil: all of
+	// a class are.
+	Alike func(*v1.Pod) uint64
 }
 
 // Registration names events that may help the pods that a plugin rejected.
 type Registration struct {
 	Resource Resource
 	Actions  Action
+	// If tells whether one of these events can help any pod; nil: it can. It is asked once
+	// for all pods.
+	If func(*Event) bool
 	// Helps tells whether one of these events helps a pod; nil: always.
 	Helps func(*Pod, *Event) bool
+	// Apart tells whether one of these events is to be held against each pod by itself, for
+	// Helps reads more of it than Alike; nil: no.
+	Apart func(*Event) bool
 }
 
 // set is a set of plugins, a bit for each.
@@ -44,7 +55,7 @@ func (s set) len() int { return bits.OnesCount64(uint64(s)) }
 // hook is a registration of one plugin for one kind of event.
 type hook struct {
 	plugin set
-	helps  func(*Pod, *Event) bool
+	*Registration
 }
 
 // rules are the plugins, by what the queue asks of them.
@@ -52,8 +63,8 @@ type rules struct {
 	plugins []Plugin
 	names   map[string]set
 	hooks   [resources][actions][]hook
-	// interest holds the plugins of hooks.
-	interest [resources][actions]set
+	// alike are the plugins with an Alike, claims those that wait for claims.
+	alike, claims set
 }
 
 func newRules(plugins []Plugin) (*rules, error) {
@@ -67,34 +78,57 @@ func newRules(plugins []Plugin) (*rules, error) {
 			return nil, fmt.Errorf("queue: plugin %s is given twice", p.Name)
 		}
 		r.names[p.Name] = bit
-		for _, reg := range p.Events {
-			r.register(bit, reg)
+		if p.Alike != nil {
+			r.alike |= bit
+		}
+		for j := range p.Events {
+			if err := r.register(bit, &p.Events[j]); err != nil {
+				return nil, fmt.Errorf("queue: plugin %s: %w", p.Name, err)
+			}
 		}
 		r.registerImplied(bit)
 	}
 	return r, nil
 }
 
-func (r *rules) register(plugin set, reg Registration) {
+func (r *rules) register(plugin set, reg *Registration) error {
 	kinds := []Resource{reg.Resource}
 	if reg.Resource == AnyPod {
 		kinds = []Resource{AssignedPod, PendingPod}
 	}
 	for _, kind := range kinds {
 		for a := range actions {
-			if reg.Actions&(1<<a) != 0 {
-				r.hooks[kind][a] = append(r.hooks[kind][a], hook{plugin: plugin, helps: reg.Helps})
-				r.interest[kind][a] |= plugin
+			if reg.Actions&(1<<a) == 0 {
+				continue
+			}
+			if r.registered(plugin, kind, a) {
+				e := Event{resource: kind, action: 1 << a}
+				return fmt.Errorf("%s is registered twice", e.String())
+			}
+			r.hooks[kind][a] = append(r.hooks[kind][a], hook{plugin, reg})
+			if kind == PersistentVolumeClaim {
+				r.claims |= plugin
 			}
 		}
 	}
+	return nil
+}
+
+func (r *rules) registered(plugin set, kind Resource, action int) bool {
+	for _, h := range r.hooks[kind][action] {
+		if h.plugin == plugin {
+			return true
+		}
+	}
+	return false
 }
 
 // registerImplied registers a plugin that waits for new nodes, and not for their taints, for
 // every change of taints: a new node has often a taint that goes a moment later.
 func (r *rules) registerImplied(plugin set) {
-	if r.interest[Node][Add.index()]&plugin != 0 && r.interest[Node][UpdateNodeTaint.index()]&plugin == 0 {
-		r.register(plugin, Registration{Resource: Node, Actions: UpdateNodeTaint})
+	taint := UpdateNodeTaint.index()
+	if r.registered(plugin, Node, Add.index()) && !r.registered(plugin, Node, taint) {
+		r.hooks[Node][taint] = append(r.hooks[Node][taint], hook{plugin, &Registration{Resource: Node, Actions: UpdateNodeTaint}})
 	}
 }
 
@@ -111,9 +145,21 @@ func (r *rules) set(names []string) set {
 	return out
 }
 
+// hooked tells whether any plugin waits for events of this kind.
+func (r *rules) hooked(e *Event) bool { return len(r.hooks[e.resource][e.action.index()]) > 0 }
+
 // interested are the plugins whose pods an event may help.
 func (r *rules) interested(e *Event) set {
-	return r.interest[e.resource][e.action.index()] | unknown
+	if e.judged {
+		return e.concerns
+	}
+	e.judged, e.concerns = true, unknown
+	for _, h := range r.hooks[e.resource][e.action.index()] {
+		if h.If == nil || h.If(e) {
+			e.concerns |= h.plugin
+		}
+	}
+	return e.concerns
 }
 
 // helps tells whether an event helps a pod that these plugins rejected: one of them has
@@ -122,12 +168,41 @@ func (r *rules) helps(rejectors set, p *Pod, e *Event) bool {
 	if rejectors&unknown != 0 {
 		return true
 	}
+	rejectors &= r.interested(e)
+	if rejectors == 0 {
+		return false
+	}
 	for _, h := range r.hooks[e.resource][e.action.index()] {
-		if h.plugin&rejectors != 0 && (h.helps == nil || h.helps(p, e)) {
+		if h.plugin&rejectors != 0 && (h.Helps == nil || h.Helps(p, e)) {
 			return true
 		}
 	}
 	return false
+}
+
+// apart are the plugins that want an event held against each pod by itself.
+func (r *rules) apart(e *Event) set {
+	var out set
+	for _, h := range r.hooks[e.resource][e.action.index()] {
+		if h.Apart != nil && e.concerns&h.plugin != 0 && h.Apart(e) {
+			out |= h.plugin
+		}
+	}
+	return out
+}
+
+// likeness is a fingerprint of what the hints of these plugins read of a pod beyond its
+// class.
+func (r *rules) likeness(rejectors set, p *v1.Pod) uint64 {
+	rejectors &= r.alike
+	if rejectors == 0 {
+		return 0
+	}
+	var d digest
+	for ; rejectors != 0; rejectors &= rejectors - 1 {
+		d.number(r.plugins[rejectors.index()].Alike(p))
+	}
+	return d.sum()
 }
 
 // gate finds the first plugin that holds a pod back, the one that did so before first.

@@ -71,7 +71,7 @@ type Pod struct {
 	Gated string
 	// Message is why it is not on a node: the last FitError, error or gate's text.
 	Message string
-	// NominatedNode is the node nominated by preemption; empty: none.
+	// NominatedNode is the node that the pod is nominated to; empty: none.
 	NominatedNode string
 	// ClassID is the pod's class, 0 where it is not known. The owner of the queue sets it
 	// before Unschedulable: rejected pods of one class are judged together when an event
@@ -87,6 +87,7 @@ type Pod struct {
 	activated bool   // Activate was called while in flight
 	deleted   bool   // deleted while in flight
 	usage     *pb.PodUsage
+	parsed    parsed
 }
 
 // Place tells where the pod is.
@@ -98,8 +99,8 @@ func (p *Pod) name() types.NamespacedName {
 
 // setObj takes in a pod's newest object.
 func (p *Pod) setObj(obj *v1.Pod) {
-	if p.ClassID != 0 && !sameSpec(p.Obj, obj) {
-		p.ClassID = 0
+	if (p.ClassID != 0 || p.parsed != parsed{}) && !sameSpec(p.Obj, obj) {
+		p.ClassID, p.parsed = 0, parsed{}
 	}
 	p.Obj, p.Priority, p.usage = obj, compile.Priority(obj), nil
 }

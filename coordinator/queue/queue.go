@@ -19,6 +19,8 @@ type Config struct {
 	InitialBackoff, MaxBackoff time.Duration
 	// MaxUnschedulable is how long a pod waits for an event at the most.
 	MaxUnschedulable time.Duration
+	// Profiles is what DefaultPlugins are given; nil: nothing is known.
+	Profiles Profiles
 	// Plugins replaces DefaultPlugins.
 	Plugins []Plugin
 	// Incoming is told of each pod that comes into a place, with upstream's name of the
@@ -47,12 +49,14 @@ type Queue struct {
 	index   index // Unschedulable and Gated, by plugin
 	flights flights
 	moving  []*Pod // scratch
+
+	nominations nominator
 }
 
 // New makes an empty queue. It panics where Config.Plugins contradict themselves.
 func New(cfg Config) *Queue {
 	if cfg.Plugins == nil {
-		cfg.Plugins = DefaultPlugins()
+		cfg.Plugins = DefaultPlugins(cfg.Profiles)
 	}
 	rules, err := newRules(cfg.Plugins)
 	if err != nil {
@@ -129,6 +133,9 @@ func (q *Queue) Update(obj *v1.Pod) {
 	}
 	old := p.Obj
 	p.setObj(obj)
+	if p.place != InFlight {
+		q.nominations.update(p, old.Status.NominatedNodeName, obj.Status.NominatedNodeName)
+	}
 	if p.deleted {
 		p.deleted = false
 		q.names[p.name()] = p
@@ -143,16 +150,23 @@ func (q *Queue) Update(obj *v1.Pod) {
 	case InFlight:
 		q.updateInFlight(podUpdated(PendingPod, old, obj))
 	case Gated:
-		q.requeue(p, podUpdated(PendingPod, old, obj)[0].String())
+		q.updateGated(p, podUpdated(PendingPod, old, obj))
 	case Unschedulable:
 		q.updateUnschedulable(p, podUpdated(PendingPod, old, obj))
 	}
 }
 
+// updateGated asks again whether a pod is held back, whatever changed: the message may be
+// another. The event that lets it in is the one that its plugin waits for.
+func (q *Queue) updateGated(p *Pod, events []Event) {
+	i := max(0, slices.IndexFunc(events, func(e Event) bool { return q.rules.helps(p.rejectors, p, &e) }))
+	q.requeue(p, events[i].String())
+}
+
 // updateUnschedulable holds a pod's own events against it.
 func (q *Queue) updateUnschedulable(p *Pod, events []Event) {
 	q.index.remove(p)
-	q.index.add(p)
+	q.addToIndex(p)
 	for i := range events {
 		if q.rules.helps(p.rejectors, p, &events[i]) {
 			q.requeue(p, events[i].String())
@@ -170,6 +184,7 @@ func (q *Queue) Delete(uid types.UID) {
 		delete(q.entries, uid)
 	case p.place == InFlight:
 		p.deleted = true
+		q.nominations.drop(p)
 		q.forgetName(p)
 	default:
 		q.drop(p)
@@ -179,6 +194,7 @@ func (q *Queue) Delete(uid types.UID) {
 // drop makes a pod unknown.
 func (q *Queue) drop(p *Pod) {
 	q.take(p)
+	q.nominations.drop(p)
 	delete(q.pods, p.Obj.UID)
 	q.forgetName(p)
 }
@@ -229,6 +245,7 @@ func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 	if !q.failed(p, message) {
 		return
 	}
+	q.nominations.set(p, p.Obj.Status.NominatedNodeName)
 	p.UnschedulableCount++
 	p.ErrorCount = 0
 	q.setRejectedBy(p, rejectedBy)
@@ -255,6 +272,7 @@ func (q *Queue) fail(p *Pod, message string) {
 	if !q.failed(p, message) {
 		return
 	}
+	q.nominations.set(p, "")
 	p.ErrorCount++
 	p.RejectedBy, p.rejectors = nil, 0
 	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
@@ -301,16 +319,15 @@ func (q *Queue) GiveBack(p *Pod) {
 // in flight are held against it when their attempt fails.
 func (q *Queue) Move(e Event) int {
 	q.flights.moved++
-	interested := q.rules.interested(&e)
-	if interested == unknown && len(q.index.lists[unknown.index()]) == 0 {
+	if !q.rules.hooked(&e) && len(q.index.lists[unknown.index()]) == 0 {
 		return 0
 	}
-	return q.moveFor(e, interested)
+	return q.moveFor(e)
 }
 
-func (q *Queue) moveFor(e Event, interested set) int {
-	q.moving = q.index.helped(interested, q.moving[:0], func(p *Pod) bool { return q.rules.helps(p.rejectors, p, &e) })
-	if interested != unknown {
+func (q *Queue) moveFor(e Event) int {
+	q.moving = q.index.helped(q.rules, &e, q.moving[:0])
+	if e.concerns != unknown {
 		q.flights.record(&e)
 	}
 	if len(q.moving) == 0 {
@@ -374,6 +391,9 @@ func (q *Queue) admit(p *Pod, to Place, event string) {
 			p.Gated, p.Message = "", ""
 		}
 		q.move(p, to, event)
+		if to == Active && (event == eventPodAdded || event == eventPodUpdated) {
+			q.nominations.set(p, p.Obj.Status.NominatedNodeName)
+		}
 		return
 	}
 	p.Message = message
@@ -407,14 +427,23 @@ func (q *Queue) put(p *Pod, to Place) {
 		q.errors.push(p)
 	case Unschedulable:
 		q.waiting.push(p)
-		q.index.add(p)
+		q.addToIndex(p)
 	case Gated:
-		q.index.add(p)
+		q.addToIndex(p)
 	case InFlight:
 		q.flights.takeOff(p)
 	}
 	p.place = to
 	q.counts[to]++
+}
+
+// addToIndex has a pod found by the events that may help it.
+func (q *Queue) addToIndex(p *Pod) {
+	likeness := uint64(0)
+	if p.ClassID != 0 {
+		likeness = q.rules.likeness(p.rejectors, p.Obj)
+	}
+	q.index.add(p, likeness, q.rules.claims)
 }
 
 // take takes a pod out of its place; it is nowhere then.

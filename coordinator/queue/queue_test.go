@@ -53,7 +53,7 @@ func TestHostPortsConflict(t *testing.T) {
 func TestAffinityThatCanNotBeRead(t *testing.T) {
 	p := build.Pod("a").Required(build.Labels(build.Match("k", v1.NodeSelectorOpGt, "many"))).Obj()
 	e := NodeAdded(build.Node("n").Label("k", "1").Obj())
-	if !matches(&Pod{Obj: p}, &e) {
+	if !(matcher{}).matches(&Pod{Obj: p}, &e) {
 		t.Error("got no help, want the pod to be tried")
 	}
 }
@@ -61,6 +61,10 @@ func TestAffinityThatCanNotBeRead(t *testing.T) {
 // TestPodsWithoutANodeFreeNothing holds upstream's rule for a deleted pod that was not on a
 // node: it frees something only where it was nominated to one.
 func TestPodsWithoutANodeFreeNothing(t *testing.T) {
+	r, err := newRules(DefaultPlugins(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
 	waiting := &Pod{Obj: build.Pod("a").HostPort("", "", 80).Obj()}
 	gone := build.Pod("b").HostPort("", "", 80).Obj()
 	for _, c := range []struct {
@@ -72,11 +76,10 @@ func TestPodsWithoutANodeFreeNothing(t *testing.T) {
 	} {
 		gone.Spec.NodeName, gone.Status.NominatedNodeName = c.node, c.nominated
 		e := AssignedPodDeleted(gone)
-		if got := freesRoom(waiting, &e); got != c.want {
-			t.Errorf("%s: frees room: got %t, want %t", c.name, got, c.want)
-		}
-		if got := freesPort(waiting, &e); got != c.want {
-			t.Errorf("%s: frees the port: got %t, want %t", c.name, got, c.want)
+		for _, plugin := range []string{"NodeResourcesFit", "NodePorts"} {
+			if got := r.helps(r.names[plugin], waiting, &e); got != c.want {
+				t.Errorf("%s: %s: got %t, want %t", c.name, plugin, got, c.want)
+			}
 		}
 	}
 }

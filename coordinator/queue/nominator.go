@@ -1,0 +1,76 @@
+package queue
+
+import (
+	"slices"
+	"sort"
+)
+
+// nominator knows which pods are nominated to which node. Each pod of the queue is nominated
+// to one node at the most, its NominatedNode; pods that leave the queue are not nominated
+// any more.
+type nominator struct {
+	pods  map[string][]*Pod // by node, in the order in which they were nominated
+	nodes []string          // the keys of pods, sorted
+}
+
+// set nominates a pod to a node, behind those that are; "": to none. A pod that was
+// nominated to the node goes to the end too, as upstream has it.
+func (n *nominator) set(p *Pod, node string) {
+	n.drop(p)
+	if node == "" {
+		return
+	}
+	if n.pods == nil {
+		n.pods = map[string][]*Pod{}
+	}
+	if len(n.pods[node]) == 0 {
+		n.nodes = slices.Insert(n.nodes, sort.SearchStrings(n.nodes, node), node)
+	}
+	n.pods[node] = append(n.pods[node], p)
+	p.NominatedNode = node
+}
+
+// drop takes a pod's nomination away.
+func (n *nominator) drop(p *Pod) {
+	node := p.NominatedNode
+	if node == "" {
+		return
+	}
+	p.NominatedNode = ""
+	list := n.pods[node]
+	i := slices.Index(list, p)
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		n.pods[node] = list
+		return
+	}
+	delete(n.pods, node)
+	i = sort.SearchStrings(n.nodes, node)
+	n.nodes = slices.Delete(n.nodes, i, i+1)
+}
+
+// update follows a pod's new object. Where neither the old nor the new one names a node, a
+// nomination that was made here stays: the status that says it is still on its way.
+func (n *nominator) update(p *Pod, old, now string) {
+	if old == "" && now == "" {
+		now = p.NominatedNode
+	}
+	n.set(p, now)
+}
+
+// Nominated are the pods that are nominated to a node, in the order in which they were. A
+// pod in flight is among them until its attempt is over: one pod at a time, it would still be
+// waiting. The caller leaves out the pod that it decides, and must not change the list.
+func (q *Queue) Nominated(node string) []*Pod { return q.nominations.pods[node] }
+
+// NominatedNodes are the nodes that a pod is nominated to, sorted. The caller must not change
+// the list, which holds until the queue changes.
+func (q *Queue) NominatedNodes() []string { return q.nominations.nodes }
+
+// Nominate nominates a pod of the queue to a node, "": to none, whatever its status says. It
+// is to be called after Unschedulable, which itself goes by the pod's status, and Error,
+// which takes any nomination away.
+func (q *Queue) Nominate(p *Pod, node string) {
+	if p.place != Gone && !p.deleted {
+		q.nominations.set(p, node)
+	}
+}

@@ -1,0 +1,59 @@
+package queue
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Profiles is what hints have to know of the profile that a pod is scheduled by, and of
+// the cluster.
+type Profiles interface {
+	// AddedAffinity is the required part of NodeAffinity's addedAffinity; nil: there is
+	// none.
+	AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector
+	// DefaultConstraints are PodTopologySpread's hard default constraints for a pod that has
+	// none of its own, with the selector of what it belongs to now. They are none where that
+	// is empty, or where the defaults are the system's, all of which are soft.
+	DefaultConstraints(*v1.Pod) []Constraint
+}
+
+// DefaultPlugins are upstream's plugins that reject nodes, or hold pods back, each with
+// the events that it registers for. The source is upstream-1.36.md, 4.5. Without profiles,
+// which may be nil, nothing is added and nothing is constrained by default.
+func DefaultPlugins(profiles Profiles) []Plugin {
+	return []Plugin{
+		{Name: "SchedulingGates", PreEnqueue: schedulingGates, Events: []Registration{
+			{Resource: PendingPod, Actions: UpdatePodSchedulingGatesEliminated, Helps: isOwn},
+		}},
+		{Name: "NodeUnschedulable", Events: []Registration{
+			{Resource: Node, Actions: Add | UpdateNodeTaint, If: isSchedulableAgain},
+			{Resource: AnyPod, Actions: UpdatePodToleration, Helps: ownToleratesUnschedulable},
+		}},
+		{Name: "NodeName", Events: []Registration{
+			{Resource: Node, Actions: Add},
+		}},
+		{Name: "TaintToleration", Events: []Registration{
+			{Resource: Node, Actions: Add | UpdateNodeTaint, Helps: isTolerated},
+			{Resource: AnyPod, Actions: UpdatePodToleration, Helps: isOwn},
+		}},
+		{Name: "NodeAffinity", Events: []Registration{
+			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: matcher{profiles}.matches},
+		}},
+		{Name: "NodePorts", Events: []Registration{
+			{Resource: AnyPod, Actions: Delete, If: freesRoom, Helps: freesPort},
+			{Resource: Node, Actions: Add},
+		}},
+		{Name: "NodeResourcesFit", Events: []Registration{
+			{Resource: AnyPod, Actions: Delete, If: freesRoom},
+			{Resource: AnyPod, Actions: UpdatePodScaleDown, Helps: shrinks},
+			{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom},
+		}},
+		volumeRestrictions(),
+		nodeVolumeLimits(),
+		volumeBinding(),
+		volumeZone(),
+		podTopologySpread(profiles),
+		interPodAffinity(),
+		nodeDeclaredFeatures(),
+	}
+}

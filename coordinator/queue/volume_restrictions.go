@@ -1,0 +1,73 @@
+package queue
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// volumeRestrictions waits for pods that use the same claim or disk to go, and for the claim
+// to be there.
+func volumeRestrictions() Plugin {
+	return Plugin{
+		Name:  "VolumeRestrictions",
+		Alike: volumeLikeness,
+		Events: []Registration{
+			{Resource: AnyPod, Actions: Delete, If: hadClaimOrDisk, Helps: freesVolume},
+			{Resource: Node, Actions: Add},
+			{Resource: PersistentVolumeClaim, Actions: Add, Helps: namesGivenClaim},
+		},
+	}
+}
+
+// hadClaimOrDisk: the pod that is gone had a volume that may keep others out. As upstream,
+// whether it was on a node is not asked.
+func hadClaimOrDisk(e *Event) bool {
+	return slices.ContainsFunc(e.oldPod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || isDisk(&v)
+	})
+}
+
+// isDisk tells whether a volume is one that pods of one node may not be able to share.
+func isDisk(v *v1.Volume) bool {
+	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
+}
+
+// freesVolume: the pod that is gone was of this one's namespace, and had a claim that this
+// one names or a disk that they could not both have.
+func freesVolume(p *Pod, e *Event) bool {
+	if e.oldPod.Namespace != p.Obj.Namespace {
+		return false
+	}
+	for i := range e.oldPod.Spec.Volumes {
+		theirs := &e.oldPod.Spec.Volumes[i]
+		if c := theirs.PersistentVolumeClaim; c != nil && slices.Contains(p.claims(), claim{name: c.ClaimName}) {
+			return true
+		}
+		if !isDisk(theirs) {
+			continue
+		}
+		for j := range p.Obj.Spec.Volumes {
+			if disksConflict(&p.Obj.Spec.Volumes[j], theirs) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// disksConflict tells whether two pods of one node can not both have their inline disks.
+func disksConflict(a, b *v1.Volume) bool {
+	if a, b := a.GCEPersistentDisk, b.GCEPersistentDisk; a != nil && b != nil && a.PDName == b.PDName && !(a.ReadOnly && b.ReadOnly) {
+		return true
+	}
+	if a, b := a.AWSElasticBlockStore, b.AWSElasticBlockStore; a != nil && b != nil && a.VolumeID == b.VolumeID {
+		return true
+	}
+	if a, b := a.ISCSI, b.ISCSI; a != nil && b != nil && a.IQN == b.IQN && !(a.ReadOnly && b.ReadOnly) {
+		return true
+	}
+	x, y := a.RBD, b.RBD
+	return x != nil && y != nil && x.RBDPool == y.RBDPool && x.RBDImage == y.RBDImage && !(x.ReadOnly && y.ReadOnly) &&
+		slices.ContainsFunc(x.CephMonitors, func(m string) bool { return slices.Contains(y.CephMonitors, m) })
+}
