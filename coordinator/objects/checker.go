@@ -25,7 +25,10 @@ const (
 )
 
 // checker collects field errors.
-type checker struct{ errs field.ErrorList }
+type checker struct {
+	errs field.ErrorList
+	pod  *v1.Pod // that is checked; nil: another kind is
+}
 
 func (c *checker) add(err *field.Error) {
 	if len(c.errs) < maxErrors {
@@ -110,6 +113,13 @@ func (c *checker) atLeast(p *field.Path, value, low int64) {
 	}
 }
 
+// positive checks that a number is.
+func (c *checker) positive(p *field.Path, value int64) {
+	if value <= 0 {
+		c.invalid(p, value, "must be greater than zero")
+	}
+}
+
 // between checks both bounds of a number.
 func (c *checker) between(p *field.Path, value, low, high int64) {
 	if value < low || value > high {
@@ -159,7 +169,7 @@ func unit(name v1.ResourceName) string {
 // isInteger tells whether a resource comes in whole units only.
 func isInteger(name v1.ResourceName) bool {
 	switch name {
-	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceStorage:
 		return false
 	}
 	return true

@@ -175,8 +175,25 @@ func FuzzDecode(f *testing.F) {
 	for _, raw := range []string{
 		podWith(``), nodeWith(`"status":{"capacity":{"cpu":"8"}}`), requests(`"cpu":"1e3","memory":"1e-5"`),
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}`, spreadWith(``), requests(`"cpu":"1\u0065-2000000000"`),
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"selector":{"a":"b"}}}`,
+		`{"apiVersion":"v1","kind":"ReplicationController","metadata":{"name":"a"},"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+		`{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"a"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+		`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"a"},"spec":{"selector":{"matchExpressions":[{"key":"a","operator":"Exists"}]},"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+		`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"a"},"spec":{"capacity":{"storage":"1e3"},"accessModes":["ReadWriteOnce"],"csi":{"driver":"d","volumeHandle":"h"}}}`,
+		`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"a"},"spec":{"accessModes":["ReadWriteOncePod"],"resources":{"requests":{"storage":"1Gi"}}}}`,
+		`{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"a"},"provisioner":"p","allowedTopologies":[{"matchLabelExpressions":[{"key":"z","values":["a"]}]}]}`,
+		`{"apiVersion":"storage.k8s.io/v1","kind":"CSINode","metadata":{"name":"a"},"spec":{"drivers":[{"name":"d","nodeID":"i","allocatable":{"count":3},"topologyKeys":["z"]}]}}`,
+		`{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"a"},"spec":{"storageCapacity":true}}`,
+		`{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity","metadata":{"name":"a"},"storageClassName":"s","capacity":"1e-5","maximumVolumeSize":"8Ei","nodeTopology":{"matchLabels":{"a":"b"}}}`,
+		`{"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"a"},"spec":{"attacher":"d","nodeName":"n","source":{"persistentVolumeName":"p"}}}`,
+		podWith(`"volumes":[{"name":"v","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}]`),
 	} {
 		f.Add([]byte(raw))
+	}
+	for _, kind := range objects.Kinds() {
+		obj := objects.New(kind)
+		obj.SetName("a")
+		f.Add(encode(f, obj))
 	}
 	for _, raw := range []string{podWith(`"hostNetwork":true`), nodeWith(`"status":{"capacity":{"cpu":"8"}}`)} {
 		obj, err := objects.Decode([]byte(raw))
@@ -193,6 +210,10 @@ func FuzzDecode(f *testing.F) {
 		objects.Default(obj)
 		if len(objects.Validate(obj)) > 0 {
 			return
+		}
+		if p, ok := obj.(*v1.Pod); ok {
+			objects.MergeLabelKeys(p, p.Labels)
+			objects.EphemeralClaims(p)
 		}
 		first := encode(t, obj)
 		again, err := objects.Decode(first)

@@ -1,9 +1,12 @@
 package objects
 
 import (
+	"cmp"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -17,7 +20,8 @@ const (
 )
 
 // Default fills in what the API server would, as far as the scheduler depends on it
-// (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go and the Priority admission plugin).
+// (defaults.go of core/v1, apps/v1 and storage/v1 in k8s.io/kubernetes/pkg/apis, and the
+// Priority admission plugin).
 // Applying it again changes nothing.
 func Default(obj Object) {
 	switch obj := obj.(type) {
@@ -27,6 +31,24 @@ func Default(obj Object) {
 		defaultPod(obj)
 	case *v1.Namespace:
 		defaultNamespace(obj)
+	case *v1.Service:
+		defaultService(obj)
+	case *v1.ReplicationController:
+		defaultReplicationController(obj)
+	case *appsv1.ReplicaSet:
+		defaultReplicaSet(obj)
+	case *appsv1.StatefulSet:
+		defaultStatefulSet(obj)
+	case *v1.PersistentVolume:
+		defaultPersistentVolume(obj)
+	case *v1.PersistentVolumeClaim:
+		defaultPersistentVolumeClaim(obj)
+	case *storagev1.StorageClass:
+		defaultStorageClass(obj)
+	case *storagev1.CSIDriver:
+		defaultCSIDriver(obj)
+	case *storagev1.CSIStorageCapacity:
+		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
 	}
 }
 
@@ -64,6 +86,7 @@ func defaultPod(p *v1.Pod) {
 	defaultContainers(p.Spec.Containers, p.Spec.HostNetwork)
 	defaultContainers(p.Spec.InitContainers, p.Spec.HostNetwork)
 	defaultPodLevelRequests(p)
+	defaultVolumes(p.Spec.Volumes)
 }
 
 // systemPriority is the value of a system priority class; nil for any other name.

@@ -1,9 +1,18 @@
-// Package objects knows the Kubernetes objects that a standalone scheduler keeps: Node,
-// Pod and Namespace. It reads and writes them, fills in what the API server would, and
-// refuses what the API server would refuse, as far as the scheduler depends on it.
+// Package objects knows the Kubernetes objects that a standalone scheduler keeps. It reads
+// and writes them, fills in what the API server would, and refuses what the API server
+// would refuse, as far as the scheduler depends on it.
+//
+//	nodes and pods     Node, Pod
+//	who pods belong to Namespace, Service, ReplicationController, ReplicaSet, StatefulSet
+//	volumes            PersistentVolume, PersistentVolumeClaim, StorageClass,
+//	                   CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment
 //
 //	bytes ──Decode──> object ──Default──> ──Validate──> field errors
 //	bytes <──Encode── object
+//
+// What else happens to a pod when it is created stands apart, for it happens once:
+// MergeLabelKeys writes its label keys into its selectors, and EphemeralClaims makes the
+// claims that its ephemeral volumes stand for.
 //
 // Bytes are Kubernetes protobuf or JSON. The stored form is Kubernetes protobuf and
 // canonical: equal objects give equal bytes, so "unchanged" is a comparison of bytes.
@@ -15,6 +24,10 @@
 //
 // Differs from upstream: Validate is laxer where nothing depends on it. An image may
 // be missing, an extended resource needs no limit, priority classes other than the
-// two system ones are not looked up. It is stricter on quantities: above 2^53 they
-// are refused, so that no sum or score can overflow.
+// two system ones are not looked up, the template of a workload is looked at when pods are
+// made of it. It is stricter on quantities: above 2^53 they are refused, so that no sum or score
+// can overflow; and on topology keys, which have to be label names.
+//
+// Differs from upstream: a PersistentVolume that has no phase yet is Available, or Bound where
+// it names its claim's uid. There a controller says so, and here is none.
 package objects

@@ -1,7 +1,9 @@
 package objects
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,7 +25,28 @@ func Validate(obj Object) field.ErrorList {
 	case *v1.Node:
 		c.node(obj)
 	case *v1.Pod:
+		c.pod = obj
 		c.podSpec(&obj.Spec, field.NewPath("spec"))
+	case *v1.Service:
+		c.labels(field.NewPath("spec", "selector"), obj.Spec.Selector)
+	case *v1.ReplicationController:
+		c.replicationController(obj, field.NewPath("spec"))
+	case *appsv1.ReplicaSet:
+		c.owner(field.NewPath("spec"), "deployment", obj.Spec.Selector, obj.Spec.Replicas, obj.Spec.Template.Labels)
+	case *appsv1.StatefulSet:
+		c.owner(field.NewPath("spec"), "statefulset", obj.Spec.Selector, obj.Spec.Replicas, obj.Spec.Template.Labels)
+	case *v1.PersistentVolume:
+		c.persistentVolume(obj, field.NewPath("spec"))
+	case *v1.PersistentVolumeClaim:
+		c.claimSpec(field.NewPath("spec"), &obj.Spec)
+	case *storagev1.StorageClass:
+		c.storageClass(obj)
+	case *storagev1.CSINode:
+		c.csiDrivers(field.NewPath("spec", "drivers"), obj.Spec.Drivers)
+	case *storagev1.CSIStorageCapacity:
+		c.csiStorageCapacity(obj)
+	case *storagev1.VolumeAttachment:
+		c.volumeAttachment(obj, field.NewPath("spec"))
 	}
 	if kind := KindOf(obj); !kind.Known() {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))
@@ -66,11 +89,12 @@ func (c *checker) metadata(obj metav1.Object, p *field.Path) {
 }
 
 func (c *checker) name(kind Kind, p *field.Path, name string) {
-	if kind == KindNamespace {
+	switch kind {
+	case KindNamespace, KindService:
 		c.dnsLabel(p, name)
-		return
+	default:
+		c.subdomain(p, name)
 	}
-	c.subdomain(p, name)
 }
 
 func (c *checker) namespace(kind Kind, p *field.Path, namespace string) {

@@ -136,11 +136,3 @@ func (c *checker) priority(p *field.Path, s *v1.PodSpec) {
 		oneOf(c, p.Child("preemptionPolicy"), *s.PreemptionPolicy, v1.PreemptLowerPriority, v1.PreemptNever)
 	}
 }
-
-func (c *checker) volumes(p *field.Path, volumes []v1.Volume) {
-	names := map[string]bool{}
-	for i := range volumes {
-		c.dnsLabel(p.Index(i).Child("name"), volumes[i].Name)
-		unique(c, names, p.Index(i).Child("name"), short(volumes[i].Name))
-	}
-}
