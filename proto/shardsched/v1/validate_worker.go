@@ -169,13 +169,20 @@ func (x *ClassResult) Validate() error {
 	return each("timings", x.GetTimings())
 }
 
-// compareGroups orders by the whole key.
+// compareGroups orders by the whole key: of two domains, a missing one stands first.
 func compareGroups(a, b *Group) int {
+	if c := slices.Compare(a.GetKey(), b.GetKey()); c != 0 {
+		return c
+	}
+	for i := range min(len(a.GetDomains()), len(b.GetDomains())) {
+		if c := cmp.Or(
+			cmp.Compare(b.GetMissing()>>i&1, a.GetMissing()>>i&1),
+			strings.Compare(a.Domains[i], b.Domains[i])); c != 0 {
+			return c
+		}
+	}
 	return cmp.Or(
-		slices.Compare(a.GetKey(), b.GetKey()),
 		slices.Compare(a.GetRowValues(), b.GetRowValues()),
-		cmp.Compare(a.GetMissing(), b.GetMissing()),
-		slices.Compare(a.GetDomains(), b.GetDomains()),
 		cmp.Compare(a.GetLateFilter(), b.GetLateFilter()),
 		cmp.Compare(a.GetLateReasons(), b.GetLateReasons()))
 }
