@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 			return
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			c, err := parse("config.yaml", []byte(d.Input+"\n"))
+			c, err := Parse("config.yaml", []byte(d.Input+"\n"))
 			if d.Cmd == "sample" {
 				c, err = Load(filepath.Join("testdata", d.CmdArgs[0].Key))
 			}
@@ -121,7 +121,7 @@ func printArguments(b *strings.Builder, c *Config) {
 // TestDefaultIsTheEmptyFile holds the default to a file that says nothing, and the
 // default's table part to the one that the compiler has for itself.
 func TestDefaultIsTheEmptyFile(t *testing.T) {
-	empty, err := parse("config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
+	empty, err := Parse("config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 	if !found || !closed {
 		t.Fatal("docs/configuration.md: want an example in yaml, got none")
 	}
-	c, err := parse("docs/configuration.md", []byte(example))
+	c, err := Parse("docs/configuration.md", []byte(example))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAnErrorNamesItsFileAndLine(t *testing.T) {
 }
 
 func TestTooLargeAFileIsRefused(t *testing.T) {
-	_, err := parse("big.yaml", []byte(strings.Repeat("#\n", maxBytes)))
+	_, err := Parse("big.yaml", []byte(strings.Repeat("#\n", maxBytes)))
 	if want := "big.yaml: larger than 4 MiB"; err == nil || err.Error() != want {
 		t.Errorf("error: want %q, got %v", want, err)
 	}
@@ -250,7 +250,7 @@ func TestManyErrorsAreCut(t *testing.T) {
 		"profiles":      {head + "profiles:\n" + many("- {schedulerName: a%d}\n", maxProfiles+1), "profiles: Too many: 1001: must have at most 1000 items"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse("f", []byte(test.text))
+			_, err := Parse("f", []byte(test.text))
 			if err == nil || !strings.HasSuffix(err.Error(), test.last) {
 				t.Fatalf("error: want one that ends in %q, got %v", test.last, err)
 			}

@@ -39,7 +39,7 @@ func decode(doc *document) (*configv1.KubeSchedulerConfiguration, error) {
 // header holds the document to the one version and kind that there is.
 func (p *problems) header() bool {
 	var top map[string]json.RawMessage
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(p.doc.json, &top); err != nil || top == nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(p.doc.json, &top); err != nil {
 		if isSyntax, _ := kjson.SyntaxErrorOffset(err); isSyntax {
 			p.named("", clip(err.Error()))
 		} else {
@@ -54,6 +54,8 @@ func (p *problems) header() bool {
 		p.at("kind", "Object 'Kind' is missing; "+accepted())
 	case version == "":
 		p.at("apiVersion", "Object 'apiVersion' is missing; "+accepted())
+	case strings.Count(version, "/") > 1:
+		p.at("apiVersion", fmt.Sprintf("unexpected GroupVersion string: %s; %s", clip(version), accepted()))
 	case version != configv1.SchemeGroupVersion.String():
 		text := fmt.Sprintf("no kind %q is registered for version %q", clip(kindIs), clip(version))
 		if since := removed(version); since != "" && kindIs == kind {
@@ -119,8 +121,7 @@ func (p *problems) strict(path string, raw []byte, fresh func() any, into any) {
 	}
 }
 
-// strictError notes an unknown field. Repeated ones were found before, but for the
-// spelling of JSON keys.
+// strictError notes an unknown field, or one that JSON has twice.
 func (p *problems) strictError(path string, err error) {
 	what, quoted, _ := strings.Cut(err.Error(), ` "`)
 	below := strings.TrimSuffix(quoted, `"`)
@@ -227,7 +228,7 @@ func (p *problems) arguments(path string, c *configv1.PluginConfig) {
 		p.at(at+".apiVersion", clip(err.Error()))
 	case version != "" && group != want.GroupVersion():
 		p.at(at+".apiVersion", fmt.Sprintf("no kind %q is registered for version %q", clip(kindIs), clip(version)))
-	case kindIs != want.Kind && isArguments(kindIs):
+	case kindIs != want.Kind && (isArguments(kindIs) || kindIs == kind):
 		p.at(at+".kind", fmt.Sprintf("args for plugin %s were not of type %s, got %s.%s", c.Name, want.GroupKind(), kindIs, want.Group))
 	case kindIs != want.Kind:
 		p.at(at+".kind", fmt.Sprintf("no kind %q is registered for version %q", clip(kindIs), want.GroupVersion()))

@@ -11,6 +11,7 @@ import (
 // complete fills in what the file leaves out, as upstream does. Plugins become the whole
 // sets, and every plugin in use that takes arguments gets them.
 func complete(c *configv1.KubeSchedulerConfiguration) {
+	c.SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(kind))
 	orElse(&c.Parallelism, 16)
 	if len(c.Profiles) == 0 {
 		c.Profiles = make([]configv1.KubeSchedulerProfile, 1)
@@ -29,6 +30,7 @@ func complete(c *configv1.KubeSchedulerConfiguration) {
 	if *c.EnableProfiling {
 		orElse(&c.EnableContentionProfiling, true)
 	}
+	orElse(&c.EnableContentionProfiling, false)
 }
 
 // completeClients fills in what concerns the API server.

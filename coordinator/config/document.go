@@ -20,20 +20,21 @@ type document struct {
 	tree *yaml.Node // nil: lines can't be told
 }
 
-// newDocument reads YAML or JSON. Repeated keys are an error each.
+// newDocument reads YAML or JSON. Repeated keys of YAML are an error each; those of JSON are left
+// to the decoder.
 func newDocument(file string, data []byte) (*document, error) {
 	d := &document{file: file}
 	if err := d.readTree(data); err != nil {
 		return nil, err
 	}
+	if start := bytes.TrimSpace(data); len(start) > 0 && start[0] == '{' {
+		d.json = start
+		return d, nil
+	}
 	found := problems{doc: d}
 	found.repeated(d.tree, "", 0)
 	if err := found.err(); err != nil {
 		return nil, err
-	}
-	if start := bytes.TrimSpace(data); len(start) > 0 && start[0] == '{' {
-		d.json = start
-		return d, nil
 	}
 	var err error
 	if d.json, err = sigsyaml.YAMLToJSONStrict(data); err != nil {
@@ -152,7 +153,7 @@ func (d *document) line(path string) int {
 }
 
 // child is the entry of a mapping that a path goes on with: of the keys that the path
-// begins with the longest, for keys may have dots of their own.
+// begins with the longest, for keys may have dots of their own; of equal ones the last.
 func child(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -161,7 +162,7 @@ func child(n *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 		if !found || after != "" && after[0] != '.' && after[0] != '[' {
 			continue
 		}
-		if key == nil || len(k.Value) > len(key.Value) {
+		if key == nil || len(k.Value) >= len(key.Value) {
 			key, value, rest = k, n.Content[i+1], after
 		}
 	}

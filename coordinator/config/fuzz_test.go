@@ -34,7 +34,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse("f", data)
+		c, err := Parse("f", data)
 		if err != nil {
 			checkError(t, err)
 			return

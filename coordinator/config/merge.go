@@ -124,14 +124,26 @@ func expandAll(s *configv1.Plugins) (*lists, *fault) {
 			return nil, bad
 		}
 	}
-	return &out, nil
+	return &out, unexpanded(s.MultiPoint)
 }
 
-// weights are those of plugins that score, 1 where none is given. A point's own set
-// goes before the multi-point.
-func weights(s *configv1.Plugins) map[string]int64 {
+// unexpanded is a plugin of the multi-point that no point has looked at and that does not exist.
+//
+// Differs from upstream: it crashes on one.
+func unexpanded(multi configv1.PluginSet) *fault {
+	for _, e := range multi.Enabled {
+		if _, ok := find(e.Name); !ok {
+			return &fault{"multiPoint", e.Name, fmt.Sprintf("Plugin %q does not exist", clip(e.Name))}
+		}
+	}
+	return nil
+}
+
+// weights are those of plugins at a point where weights count, 1 where none is given. The
+// point's own set goes before the multi-point.
+func weights(p point, s *configv1.Plugins) map[string]int64 {
 	out := map[string]int64{}
-	for _, e := range slices.Concat(s.Score.Enabled, s.MultiPoint.Enabled) {
+	for _, e := range slices.Concat(p.of(s).Enabled, s.MultiPoint.Enabled) {
 		if _, ok := out[e.Name]; ok {
 			continue
 		}

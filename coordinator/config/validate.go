@@ -1,11 +1,13 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -127,20 +129,49 @@ func validatePluginConfig(path *field.Path, list []configv1.PluginConfig) field.
 	return errs
 }
 
-// validateQueueSort holds all profiles to one order of the queue. The plugins that can
-// sort take no arguments, so arguments need no comparing.
+// validateQueueSort holds all profiles to one order of the queue: of one plugin, with the same
+// arguments, if it should take any.
 func validateQueueSort(path *field.Path, list []configv1.KubeSchedulerProfile) field.ErrorList {
 	var errs field.ErrorList
-	first := list[0].Plugins.QueueSort
+	first, sort := list[0].Plugins.QueueSort, ""
 	if n := len(first.Enabled); n > 1 {
 		errs = append(errs, field.Invalid(path.Index(0).Child("plugins", "queueSort", "Enabled"), n, "only one queue sort plugin can be enabled"))
+	}
+	var args runtime.RawExtension
+	if len(first.Enabled) > 0 {
+		sort = first.Enabled[0].Name
+		args = lastArguments(list[0].PluginConfig, sort)
 	}
 	for i := 1; i < len(list); i++ {
 		if own := list[i].Plugins.QueueSort; !equality.Semantic.DeepEqual(first, own) {
 			errs = append(errs, field.Invalid(path.Index(i).Child("plugins", "queueSort"), own, "must be the same for all profiles"))
 		}
+		for _, c := range list[i].PluginConfig {
+			if c.Name == sort && !sameArguments(c.Args, args) {
+				errs = append(errs, field.Invalid(path.Index(i).Child("pluginConfig", "args"), c.Args, "queueSort must be the same for all profiles"))
+			}
+		}
 	}
 	return errs
+}
+
+// lastArguments are those that a plugin was given last.
+func lastArguments(list []configv1.PluginConfig, plugin string) (args runtime.RawExtension) {
+	for _, c := range list {
+		if c.Name == plugin {
+			args = c.Args
+		}
+	}
+	return args
+}
+
+// sameArguments tells whether two arguments are the same: as objects where they are known,
+// else by their text.
+func sameArguments(a, b runtime.RawExtension) bool {
+	if a.Object != nil || b.Object != nil {
+		return equality.Semantic.DeepEqual(a.Object, b.Object)
+	}
+	return bytes.Equal(a.Raw, b.Raw)
 }
 
 func validateExtenders(path *field.Path, list []configv1.Extender) field.ErrorList {

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+)
+
+// build resolves a completed, valid configuration. written are its profiles as the file
+// has them.
+func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile) (*Config, error) {
+	made := &Config{
+		PodInitialBackoff: seconds(*c.PodInitialBackoffSeconds),
+		PodMaxBackoff:     seconds(*c.PodMaxBackoffSeconds),
+		completed:         c,
+	}
+	found := problems{doc: doc}
+	found.extenders(c)
+	for i := range c.Profiles {
+		path := fmt.Sprintf("profiles[%d]", i)
+		var own *configv1.Plugins
+		if i < len(written) {
+			own = written[i].Plugins
+		}
+		p := found.profile(path, &c.Profiles[i], own)
+		if p == nil {
+			continue
+		}
+		if _, err := compile.NewProfile(p.table); err != nil {
+			found.at(path, strings.TrimPrefix(err.Error(), fmt.Sprintf("profile %q: ", p.name)))
+			continue
+		}
+		made.profiles = append(made.profiles, *p)
+		found.sortsAlike(path, c.Profiles, i)
+	}
+	if err := found.err(); err != nil {
+		return nil, err
+	}
+	made.notEvaluated = notEvaluated(made.profiles, c.Extenders)
+	made.noEffect = noEffect(doc, made.profiles, written)
+	return made, nil
+}
+
+// profile resolves one profile; nil: something is wrong, and noted.
+func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, written *configv1.Plugins) *profile {
+	all, bad := expandAll(c.Plugins)
+	if bad != nil {
+		p.at(path+".plugins."+entry(written, bad.set, bad.plugin), bad.text)
+		return nil
+	}
+	name := *c.SchedulerName
+	if n := len(all[queueSort]); n != 1 {
+		p.at(path+".plugins.queueSort", fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
+		return nil
+	}
+	if len(all[bind]) == 0 {
+		p.at(path+".plugins.bind", fmt.Sprintf("at least one bind plugin is needed for profile with scheduler name %q", name))
+		return nil
+	}
+	made := &profile{name: name, lists: all, table: compile.ProfileConfig{Name: name}}
+	for _, e := range all[filter] {
+		if known, _ := find(e); known.evaluated() {
+			made.table.Filters = append(made.table.Filters, known.table)
+		}
+	}
+	if !p.weightsOf(path, all, c.Plugins, written) {
+		return nil
+	}
+	weight := weights(score, c.Plugins)
+	for _, e := range all[score] {
+		if known, _ := find(e); known.evaluated() {
+			made.table.Scores = append(made.table.Scores, compile.PluginWeight{Plugin: known.table, Weight: weight[e]})
+		}
+	}
+	made.setArguments(c.PluginConfig)
+	return made
+}
+
+// setArguments takes the arguments that are evaluated.
+func (p *profile) setArguments(list []configv1.PluginConfig) {
+	for _, c := range list {
+		switch args := c.Args.Object.(type) {
+		case *configv1.NodeAffinityArgs:
+			p.table.NodeAffinity = *args
+		case *configv1.NodeResourcesFitArgs:
+			p.table.Fit = *args
+		case *configv1.NodeResourcesBalancedAllocationArgs:
+			p.table.Balanced = *args
+		}
+	}
+}
+
+// entry is where a set of the file enables a plugin, the last time.
+func entry(written *configv1.Plugins, set, plugin string) string {
+	path := set + ".enabled"
+	for i, e := range setOf(written, set).Enabled {
+		if e.Name == plugin {
+			path = fmt.Sprintf("%s.enabled[%d]", set, i)
+		}
+	}
+	return path
+}
+
+// weightsOf tells whether all weights that count can be used.
+//
+// Differs from upstream: none is below zero. Upstream subtracts such a score, or takes the weight for
+// an overflow, as the order of plugins has it.
+func (p *problems) weightsOf(path string, all *lists, completed, written *configv1.Plugins) bool {
+	for _, at := range []point{score, placementScore} {
+		weight := weights(at, completed)
+		for _, e := range all[at] {
+			if weight[e] < 0 {
+				p.at(path+".plugins."+weightAt(written, at, e), fmt.Sprintf("Invalid value: %d: must not be negative", weight[e]))
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// weightAt is where the file gives a plugin its weight at a point.
+func weightAt(written *configv1.Plugins, at point, plugin string) string {
+	set := "multiPoint"
+	if holds(setOf(written, at.field()).Enabled, plugin) {
+		set = at.field()
+	}
+	return entry(written, set, plugin) + ".weight"
+}
+
+// sortsAlike holds a profile to the first one's arguments of the plugin that sorts the queue.
+func (p *problems) sortsAlike(path string, list []configv1.KubeSchedulerProfile, i int) {
+	const only = "PrioritySort" // there is no other in upstream's tree
+	if !sameArguments(lastArguments(list[i].PluginConfig, only), lastArguments(list[0].PluginConfig, only)) {
+		p.at(path+".pluginConfig", fmt.Sprintf("different queue sort plugin args for profile %q", *list[i].SchedulerName))
+	}
+}
+
+// setOf is a set by its name in the file.
+func setOf(s *configv1.Plugins, name string) configv1.PluginSet {
+	if s == nil {
+		return configv1.PluginSet{}
+	}
+	for p := range numPoints {
+		if p.field() == name {
+			return *p.of(s)
+		}
+	}
+	return s.MultiPoint
+}
