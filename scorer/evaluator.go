@@ -34,7 +34,11 @@ type Evaluator struct {
 
 	rows, refused bitmap // feasible so far; refused by one rule
 	any, term     bitmap // of a selector's terms
+	zoneless      bitmap
 	keep          []uint8
+	room          []int64 // by trait
+	attached      []int64
+	labelColumns  []*labelColumn
 	keys          [MaxKey][]int64
 	local, raw    []int64
 	zero          []int64 // never written

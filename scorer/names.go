@@ -23,6 +23,16 @@ func PluginName(p pb.Plugin) string {
 		return "NodeResourcesBalancedAllocation"
 	case pb.Plugin_PLUGIN_IMAGE_LOCALITY:
 		return "ImageLocality"
+	case pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES:
+		return "NodeDeclaredFeatures"
+	case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS:
+		return "VolumeRestrictions"
+	case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS:
+		return "NodeVolumeLimits"
+	case pb.Plugin_PLUGIN_VOLUME_BINDING:
+		return "VolumeBinding"
+	case pb.Plugin_PLUGIN_VOLUME_ZONE:
+		return "VolumeZone"
 	default:
 		return "Unknown"
 	}

@@ -44,6 +44,16 @@ func newFilter(p pb.Plugin, q *pb.Query) filterRule {
 		return newNodePorts(q)
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT: // computes on each row
 		return newNodeResourcesFit(q)
+	case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS: // a counter for each disk of the pod
+		return newVolumeRestrictions(q)
+	case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS: // decided once for each trait, then a counter
+		return newNodeVolumeLimits(q)
+	case pb.Plugin_PLUGIN_VOLUME_BINDING: // finds a volume for each claim on each row
+		return newVolumeBinding(q)
+	case pb.Plugin_PLUGIN_VOLUME_ZONE: // decided once for each value of a label
+		return newVolumeZone(q)
+	case pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES: // decided once for each trait
+		return newNodeDeclaredFeatures(q)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ func (t *Table) node(row uint32) *pb.Node {
 	for _, i := range t.images.ofRow[row] {
 		n.Images = append(n.Images, t.images.images[i].name)
 	}
+	t.traits.appendTo(row, n)
 	return n
 }
 

@@ -35,6 +35,7 @@ type Table struct {
 	labels labelIndex
 	taints taintSets
 	images imageIndex
+	traits traitSets
 	// ports are the host ports taken on each row, sorted.
 	ports    [][]portUse
 	counters counterSet
@@ -49,6 +50,7 @@ func NewTable(shard uint32) *Table {
 		labels:      newLabelIndex(),
 		taints:      newTaintSets(),
 		images:      newImageIndex(),
+		traits:      newTraitSets(),
 		counters:    newCounterSet(),
 	}
 	for i, name := range fixedNames() {
@@ -172,6 +174,7 @@ func (t *Table) grow(rows int) {
 	t.labels.grow(t.capacity)
 	t.taints.ofRow = lengthened(t.taints.ofRow, t.capacity)
 	t.images.ofRow = lengthened(t.images.ofRow, t.capacity)
+	t.traits.ofRow = lengthened(t.traits.ofRow, t.capacity)
 	t.ports = lengthened(t.ports, t.capacity)
 	t.counters.grow(t.capacity)
 }
@@ -190,6 +193,7 @@ func (t *Table) setNode(row uint32, n *pb.Node) {
 	t.labels.set(row, n.GetLabels(), t.capacity)
 	t.taints.set(row, n.GetTaints())
 	t.images.set(row, n.GetImages(), t.capacity)
+	t.traits.set(row, n)
 }
 
 func (t *Table) rename(row uint32, name string) {
