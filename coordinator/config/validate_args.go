@@ -82,6 +82,20 @@ func validateNodeAffinity(path *field.Path, a *configv1.NodeAffinityArgs) field.
 		at := added.Child("preferredDuringSchedulingIgnoredDuringExecution")
 		_, err := nodeaffinity.NewPreferredSchedulingTerms(preferred, field.WithPath(at))
 		errs = append(errs, fieldErrors(at, err)...)
+		errs = append(errs, validatePreferredWeights(at, preferred)...)
+	}
+	return errs
+}
+
+// validatePreferredWeights holds added terms to what a pod's own are held to.
+//
+// Differs from upstream: it takes any weight here.
+func validatePreferredWeights(path *field.Path, terms []v1.PreferredSchedulingTerm) field.ErrorList {
+	var errs field.ErrorList
+	for i, t := range terms {
+		if t.Weight < 0 || t.Weight > 100 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), t.Weight, "must be in the range 1-100"))
+		}
 	}
 	return errs
 }
