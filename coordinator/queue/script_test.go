@@ -15,7 +15,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -24,7 +23,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // script runs a golden script against a queue with a fake clock. Each line of a "run" block
 // is a command; what it changes is printed under it, and where all pods are at the
-// end. The commands stand in command and podCommand, their words in pod and node.
+// end. The commands stand in command, podCommand and storageCommands, their words in pod,
+// node and the builders of storage objects.
 type script struct {
 	t     *testing.T
 	q     *Queue
@@ -32,7 +32,8 @@ type script struct {
 	pods  map[string]*Pod // by name, the ones popped or added
 	nodes map[string]*v1.Node
 	bound map[string]*v1.Pod
-	why   []string // what Incoming was told since the last command
+	store map[string]any // storage objects, by command and name
+	why   []string       // what Incoming was told since the last command
 	out   strings.Builder
 }
 
@@ -59,6 +60,7 @@ func TestScripts(t *testing.T) {
 // reset starts again, with nothing.
 func (s *script) reset() {
 	s.now = start
+	s.store = map[string]any{}
 	s.pods, s.nodes, s.bound = map[string]*Pod{}, map[string]*v1.Node{}, map[string]*v1.Pod{}
 	s.q = s.queue()
 }
@@ -185,13 +187,20 @@ func (s *script) command(cmd string, args []string) string {
 		s.reset()
 	case "bind": // POD NODE: done, and seen on its node
 		s.bind(args[0], args[1])
+	case "nomination-ends": // POD words…: as the scheduler tells of an update
+		return s.nominationEnds(args[0], args[1:])
 	case "unbind", "shrink": // POD: leaves its node; POD words…: changes there
 		return s.assigned(cmd, args[0], args[1:])
 	case "node", "node-gone": // NODE words…: is new or changes; NODE: goes
 		return s.node(cmd, args[0], args[1:])
 	case "restart":
 		return s.restart()
+	case "nominated": // who is nominated where
+		return s.nominated()
 	default:
+		if f := storageCommands[cmd]; f != nil {
+			return f(s, args[0], args[1:])
+		}
 		return s.podCommand(cmd, s.pods[args[0]], args[1:])
 	}
 	return ""
@@ -229,6 +238,8 @@ func (s *script) podCommand(cmd string, p *Pod, args []string) string {
 		s.q.Activate(p.Obj.UID)
 	case "entry":
 		return s.entry(s.q.Entry(p))
+	case "nominate": // POD [NODE]
+		s.q.Nominate(p, strings.Join(args, ""))
 	default:
 		s.t.Fatalf("unknown command %s", cmd)
 	}
@@ -331,6 +342,9 @@ func (s *script) entry(e *pb.QueueEntry) string {
 	if e.BackoffUntil != nil {
 		out += " until=" + s.at(e.BackoffUntil.AsTime())
 	}
+	if e.NominatedNode != "" {
+		out += " nominated=" + e.NominatedNode
+	}
 	return out + " message=" + strconv.Quote(e.Message)
 }
 
@@ -338,84 +352,4 @@ func (s *script) must(err error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// words reads "key=value" and "key".
-func words(args []string) func(func(k, v string) bool) {
-	return func(yield func(k, v string) bool) {
-		for _, a := range args {
-			if k, v, _ := strings.Cut(a, "="); !yield(k, v) {
-				return
-			}
-		}
-	}
-}
-
-// pod builds a pod of words.
-func pod(name string, args []string) *v1.Pod {
-	b := build.Pod(name)
-	nominated := ""
-	for k, v := range words(args) {
-		key, value, _ := strings.Cut(v, "=")
-		switch k {
-		case "cpu":
-			b.CPU(v)
-		case "gpu":
-			b.Request("nvidia.com/gpu", v)
-		case "priority":
-			n, _ := strconv.Atoi(v)
-			b.Priority(int32(n))
-		case "gate":
-			b.Gate(v)
-		case "tolerate":
-			b.Toleration(v)
-		case "port":
-			n, _ := strconv.Atoi(v)
-			b.HostPort("", "", int32(n))
-		case "select":
-			b.NodeSelector(key, value)
-		case "label":
-			b.Label(key, value)
-		case "uid":
-			b.UID(v)
-		case "nominated":
-			nominated = v
-		default:
-			panic("unknown word " + k)
-		}
-	}
-	obj := b.Obj()
-	obj.Status.NominatedNodeName = nominated
-	return obj
-}
-
-// node builds a node of words.
-func node(name string, args []string) *v1.Node {
-	b := build.Node(name)
-	var heartbeat string
-	for k, v := range words(args) {
-		key, value, _ := strings.Cut(v, "=")
-		switch k {
-		case "cpu":
-			b.CPU(v)
-		case "gpu":
-			b.Resource("nvidia.com/gpu", v)
-		case "pods":
-			b.Pods(v)
-		case "label":
-			b.Label(key, value)
-		case "taint":
-			b.Taint(v)
-		case "unschedulable":
-			b.Unschedulable()
-		case "ready":
-			b.Obj().Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionStatus(v)}}
-		case "heartbeat":
-			heartbeat = v
-		default:
-			panic("unknown word " + k)
-		}
-	}
-	b.Obj().ResourceVersion = heartbeat
-	return b.Obj()
 }
