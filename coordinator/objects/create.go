@@ -20,28 +20,50 @@ func MergeLabelKeys(p *v1.Pod, labels map[string]string) {
 	if p.Spec.NodeName != "" {
 		return
 	}
-	eachTerm(p.Spec.Affinity, func(t *v1.PodAffinityTerm) {
-		mergeKeys(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn, labels)
-		mergeKeys(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn, labels)
+	eachLabelKeys(&p.Spec, func(s *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
+		mergeKeys(s, keys, operator, labels)
 	})
-	for i := range p.Spec.TopologySpreadConstraints {
-		c := &p.Spec.TopologySpreadConstraints[i]
-		mergeKeys(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn, labels)
-	}
 }
 
-// eachTerm calls f with every term of pod affinity and anti-affinity.
-func eachTerm(a *v1.Affinity, f func(*v1.PodAffinityTerm)) {
-	if a == nil {
-		return
+// MergedLabels are the labels that MergeLabelKeys has found, and left in the selectors of a
+// pod: those of its creation.
+func MergedLabels(p *v1.Pod) map[string]string {
+	labels := map[string]string{}
+	eachLabelKeys(&p.Spec, func(s *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
+		for _, e := range s.MatchExpressions {
+			if slices.Contains(keys, e.Key) && e.Operator == operator && len(e.Values) == 1 {
+				labels[e.Key] = e.Values[0]
+			}
+		}
+	})
+	return labels
+}
+
+// eachLabelKeys calls f with every selector that stands beside label keys, and the operator
+// that makes a requirement of them.
+func eachLabelKeys(spec *v1.PodSpec, f func(*metav1.LabelSelector, []string, metav1.LabelSelectorOperator)) {
+	offer := func(s *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
+		if s != nil && len(keys) > 0 {
+			f(s, keys, operator)
+		}
 	}
 	visit := func(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
-		for i := range required {
-			f(&required[i])
+		for _, t := range required {
+			offer(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+			offer(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
 		}
-		for i := range preferred {
-			f(&preferred[i].PodAffinityTerm)
+		for _, w := range preferred {
+			t := w.PodAffinityTerm
+			offer(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+			offer(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
 		}
+	}
+	for _, c := range spec.TopologySpreadConstraints {
+		offer(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
+	}
+	a := spec.Affinity
+	if a == nil {
+		return
 	}
 	if t := a.PodAffinity; t != nil {
 		visit(t.RequiredDuringSchedulingIgnoredDuringExecution, t.PreferredDuringSchedulingIgnoredDuringExecution)
@@ -52,9 +74,6 @@ func eachTerm(a *v1.Affinity, f func(*v1.PodAffinityTerm)) {
 }
 
 func mergeKeys(s *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator, labels map[string]string) {
-	if s == nil {
-		return
-	}
 	for _, key := range keys {
 		value, has := labels[key]
 		if has && !slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {

@@ -27,11 +27,15 @@ const replans = 10
 //
 // Objects are committed in the order of objs, so that the pods of a request arrive in that
 // order; only one that another write came before may fall behind. An applied pod that exists
-// keeps its status and its node.
+// keeps its status and its node, a volume or claim what it is bound to. With a pod come the
+// claims of its ephemeral volumes, and a new claim without a storage class gets the default one.
 func (s *Store) Apply(ctx context.Context, f Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
 	plans, err := s.prepare(objs)
 	if err != nil {
 		return nil, 0, err
+	}
+	if err := s.fillClasses(ctx, plans); err != nil {
+		return nil, 0, fmt.Errorf("apply: %w", err)
 	}
 	revision, err := s.planAll(ctx, f, plans)
 	if err != nil {
@@ -48,7 +52,12 @@ func (s *Store) Apply(ctx context.Context, f Fence, objs []runtime.Object, dryRu
 		}
 	}
 	written, err := s.execute(ctx, f, pending, outcomes)
-	return outcomes, max(revision, written), err
+	revision = max(revision, written)
+	if err != nil || dryRun {
+		return outcomes, revision, err
+	}
+	claimed, err := s.makeClaims(ctx, f, plans)
+	return outcomes, max(revision, claimed), err
 }
 
 // prepare checks all that can be checked without looking at what is there.

@@ -12,7 +12,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Delete removes objects, and with a pod its queue entry. It tells which of them were there
+// Delete removes objects, with a pod its queue entry, and after it the claims of its ephemeral
+// volumes. It tells which of them were there
 // and a revision at which all are gone. References are validated before the first
 // write; one that could not name an object is an *InvalidError. When it fails later, what is
 // true in the answer is gone, and the rest is open.
@@ -30,6 +31,7 @@ func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool
 		return nil, 0, fmt.Errorf("delete: %w", err)
 	}
 	deleted := make([]bool, len(refs))
+	var pods []*v1.Pod
 	for round := 0; len(pending) > 0; round++ {
 		ws, index := s.deletions(keys, current, pending)
 		pending = pending[:0]
@@ -45,6 +47,7 @@ func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool
 				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], o.err))
 			default:
 				deleted[i] = true
+				pods = appendPod(pods, current[i])
 				revision = max(revision, o.revision)
 			}
 		}
@@ -52,7 +55,18 @@ func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool
 			return deleted, revision, err
 		}
 	}
-	return deleted, revision, nil
+	claimed, err := s.dropClaims(ctx, f, pods)
+	return deleted, max(revision, claimed), err
+}
+
+// appendPod adds what is stored, if it is a pod that can be read.
+func appendPod(pods []*v1.Pod, kv *mvccpb.KeyValue) []*v1.Pod {
+	if obj, err := objects.Decode(kv.Value); err == nil {
+		if pod, ok := obj.(*v1.Pod); ok {
+			return append(pods, pod)
+		}
+	}
+	return pods
 }
 
 func checkRefs(refs []objects.Ref) error {
@@ -83,8 +97,8 @@ func (s *Store) deletions(keys []string, current []*mvccpb.KeyValue, pending []i
 		}
 		w := write{key: keys[i], seen: kv.ModRevision}
 		// What can not be read can be deleted all the same.
-		if obj, err := objects.Decode(kv.Value); err == nil {
-			if pod, ok := obj.(*v1.Pod); ok && pod.UID != "" {
+		for _, pod := range appendPod(nil, kv) {
+			if pod.UID != "" {
 				w.also = s.keys.entry(pod.UID)
 			}
 		}

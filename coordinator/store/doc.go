@@ -2,10 +2,10 @@
 // etcd. It is the only place that writes them, and every write is fenced.
 //
 //	/shardsched/<cluster>/
-//	  objects/nodes/<name>            Kubernetes protobuf (package objects)
-//	  objects/namespaces/<name>
-//	  objects/pods/<namespace>/<name>
-//	  queue/<pod uid>                 QueueEntry of a pending pod
+//	  objects/nodes/<name>              Kubernetes protobuf (package objects),
+//	  objects/pods/<namespace>/<name>   each kind under its plural
+//	  objects/storageclasses/<name> …
+//	  queue/<pod uid>                   QueueEntry of a pending pod
 //
 // The mod revision of an object's key is its resourceVersion; it is not part of the
 // stored bytes.
@@ -18,7 +18,7 @@
 //   - Optimistic concurrency, object by object: a write rests on the revision that it read,
 //     and a transaction of a hundred of them that is refused tells, in the same round
 //     trip, which ones another write came before. Those get a precise error or are
-//     planned anew; the rest is sent again at once.
+//     planned anew; the rest is sent again at once. Update alone is all or nothing.
 //   - An answer that does not come (etcd restarts, the connection breaks) is not taken for
 //     a failure. The same transaction is sent again until it is answered, the leadership
 //     ends, or ctx does; a write that finds its own bytes there has succeeded. Only then
@@ -33,7 +33,14 @@
 //	   ^                   │  │  │  own bytes found after an unanswered attempt
 //	   │   unanswered      │  │  └────────────────────────────> committed
 //	   └───────────────────┘  │  revision moved
-//	                          └─────> conflict: planned anew (Apply, Delete) or refused (Bind)
+//	                          └─────> conflict: planned anew (Apply, Delete) or refused (Bind, Update)
+//
+// # Claims of pods
+//
+// Where there is no Kubernetes, nobody else makes the claims of generic ephemeral volumes.
+// So Apply makes those of each pod after it, owned by it, and Delete removes them after it. Both do
+// so again when they are repeated: an answer that was acknowledged has its claims. A new
+// claim that names no storage class gets the default one, as the API server gives it.
 //
 // # Limits
 //
@@ -44,5 +51,8 @@
 //
 // Differs from upstream: Apply replaces an object instead of merging fields; deleting is at
 // once, without grace period or finalizers, and deleting a namespace leaves its pods. A
-// pending pod's spec may be changed; a bound one's may not, in no field.
+// pending pod's spec may be changed; a bound one's may not, in no field. So it is with
+// claims, but that a bound one's size and attributes may. What a volume or claim is bound to stays
+// with it when its manifest is applied again; and a claim keeps the uid that it comes with, for the
+// volumes of a dump name their claims by it.
 package store

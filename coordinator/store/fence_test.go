@@ -25,11 +25,13 @@ import (
 func writes(t *testing.T, s *store.Store, f store.Fence, b store.Binding) map[string]error {
 	t.Helper()
 	_, _, applied := s.Apply(t.Context(), f, []runtime.Object{pod("new")}, false)
+	_, updated := s.Update(t.Context(), f, []objects.Object{b.Pod})
 	_, _, deleted := s.Delete(t.Context(), f, []objects.Ref{ref(objects.KindPod, "default", "a")})
 	return map[string]error{
 		"apply":   applied,
 		"delete":  deleted,
 		"bind":    s.Bind(t.Context(), f, []store.Binding{b})[0],
+		"update":  updated,
 		"journal": s.SaveEntries(t.Context(), f, map[types.UID]*pb.QueueEntry{"x": {}}, []types.UID{"y"}),
 	}
 }

@@ -11,6 +11,7 @@ const (
 	opApply   = "apply"
 	opDelete  = "delete"
 	opBind    = "bind"
+	opUpdate  = "update"
 	opJournal = "journal"
 )
 

@@ -20,6 +20,8 @@ type plan struct {
 	obj     objects.Object
 	write   write
 	outcome pb.ApplyOutcome
+	// class is what a new claim gets that leaves its storage class to the cluster.
+	class string
 }
 
 // decide completes the object with what only the store knows and compares it with what is
@@ -28,7 +30,7 @@ func (s *Store) decide(p *plan, current *mvccpb.KeyValue) (field.ErrorList, erro
 	forget(p.obj)
 	p.write = write{key: s.keys.object(p.ref), seen: modRevision(current)}
 	if current == nil {
-		s.create(p.obj)
+		s.create(p)
 		p.outcome = pb.ApplyOutcome_APPLY_OUTCOME_CREATED
 	} else {
 		old, err := decode(current)
@@ -53,9 +55,12 @@ func (s *Store) decide(p *plan, current *mvccpb.KeyValue) (field.ErrorList, erro
 }
 
 // forget drops what a client can not set, such as what a dump of another cluster carries.
+// A claim keeps its uid: the volumes of the dump name their claims by it.
 func forget(obj objects.Object) {
+	if objects.KindOf(obj) != objects.KindPersistentVolumeClaim {
+		obj.SetUID("")
+	}
 	obj.SetResourceVersion("")
-	obj.SetUID("")
 	obj.SetSelfLink("")
 	obj.SetGeneration(0)
 	obj.SetCreationTimestamp(metav1.Time{})
@@ -65,11 +70,19 @@ func forget(obj objects.Object) {
 	obj.SetGenerateName("")
 }
 
-func (s *Store) create(obj objects.Object) {
-	obj.SetUID(s.uid())
-	obj.SetCreationTimestamp(metav1.NewTime(s.now()))
-	if _, ok := obj.(*v1.Pod); ok {
+func (s *Store) create(p *plan) {
+	if p.obj.GetUID() == "" {
+		p.obj.SetUID(s.uid())
+	}
+	p.obj.SetCreationTimestamp(metav1.NewTime(s.now()))
+	switch obj := p.obj.(type) {
+	case *v1.Pod:
 		obj.SetGeneration(1)
+		objects.MergeLabelKeys(obj, obj.Labels)
+	case *v1.PersistentVolumeClaim:
+		if p.class != "" && objects.NamesNoClass(obj) {
+			obj.Spec.StorageClassName = &p.class
+		}
 	}
 }
 
@@ -92,6 +105,14 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 			}
 			return nil, nil
 		}
+	case *v1.PersistentVolume:
+		if old, ok := old.(*v1.PersistentVolume); ok {
+			return inheritVolume(obj, old), nil
+		}
+	case *v1.PersistentVolumeClaim:
+		if old, ok := old.(*v1.PersistentVolumeClaim); ok {
+			return inheritClaim(obj, old), nil
+		}
 	default:
 		if objects.KindOf(obj) == objects.KindOf(old) {
 			return nil, nil
@@ -109,6 +130,11 @@ func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
 	if phase == v1.PodSucceeded || phase == v1.PodFailed {
 		pod.Status.Phase = phase
 	}
+	labels := pod.Labels
+	if old.Spec.NodeName != "" {
+		labels = objects.MergedLabels(old) // as they were when the selectors were made
+	}
+	objects.MergeLabelKeys(pod, labels)
 	name := field.NewPath("spec", "nodeName")
 	switch {
 	case pod.Spec.NodeName == "":
