@@ -30,6 +30,7 @@ require (
 	k8s.io/client-go v0.36.6
 	k8s.io/component-base v0.36.6
 	k8s.io/component-helpers v0.36.6
+	k8s.io/csi-translation-lib v0.36.6
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-scheduler v0.36.6
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
