@@ -1,0 +1,100 @@
+package volumes
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// attachment is a VolumeAttachment.
+type attachment struct {
+	node, attacher, volume string
+	as                     compile.Attachment // what it counts as; the zero value: nothing
+}
+
+func (c *Cache) setAttachment(now *storagev1.VolumeAttachment) {
+	c.deleteAttachment(now.Name)
+	if now.Spec.Attacher == "" || now.Spec.Source.PersistentVolumeName == nil {
+		return
+	}
+	a := &attachment{node: now.Spec.NodeName, attacher: now.Spec.Attacher, volume: *now.Spec.Source.PersistentVolumeName}
+	c.usage.attachments[now.Name] = a
+	link(c.usage.attachmentsByVolume, a.volume, a)
+	c.recountAttachment(a)
+}
+
+func (c *Cache) deleteAttachment(name string) {
+	a := c.usage.attachments[name]
+	if a == nil {
+		return
+	}
+	delete(c.usage.attachments, name)
+	unlink(c.usage.attachmentsByVolume, a.volume, a)
+	if a.as != (compile.Attachment{}) {
+		c.usage.move(a.as, a.node, held{attachments: -1})
+	}
+}
+
+// recountAttachment finds the volume of a VolumeAttachment. Only CSI volumes count, under
+// the attacher's name.
+func (c *Cache) recountAttachment(a *attachment) {
+	var as compile.Attachment
+	if v := c.volumes[a.volume]; v != nil && v.api.Spec.CSI != nil {
+		as = compile.Attachment{Driver: a.attacher, Handle: v.api.Spec.CSI.VolumeHandle}
+	}
+	if as == a.as {
+		return
+	}
+	if a.as != (compile.Attachment{}) {
+		c.usage.move(a.as, a.node, held{attachments: -1})
+	}
+	if as != (compile.Attachment{}) {
+		c.usage.move(as, a.node, held{attachments: +1})
+	}
+	a.as = as
+}
+
+// Limits is how many volumes the drivers of a node can attach, by its CSINode: sorted by
+// driver, of those that say so.
+func (c *Cache) Limits(node string) []*pb.VolumeLimit {
+	csiNode := c.csiNodes[node]
+	if csiNode == nil {
+		return nil
+	}
+	var out []*pb.VolumeLimit
+	for i := range csiNode.Spec.Drivers {
+		d := &csiNode.Spec.Drivers[i]
+		if d.Allocatable == nil || d.Allocatable.Count == nil || d.Name == "" {
+			continue
+		}
+		limit := &pb.VolumeLimit{Driver: d.Name, Volumes: max(0, int64(*d.Allocatable.Count))}
+		at, found := slices.BinarySearchFunc(out, d.Name, func(x *pb.VolumeLimit, name string) int { return strings.Compare(x.Driver, name) })
+		if found {
+			out[at] = limit
+		} else {
+			out = slices.Insert(out, at, limit)
+		}
+	}
+	return out
+}
+
+// MigratedPlugins are the in-tree plugins whose volumes a CSI driver serves on a node, by
+// its CSINode: sorted, each once.
+func (c *Cache) MigratedPlugins(node string) []string {
+	return migratedPlugins(c.csiNodes[node])
+}
+
+func migratedPlugins(csiNode *storagev1.CSINode) []string {
+	if csiNode == nil || csiNode.Annotations[v1.MigratedPluginsAnnotationKey] == "" {
+		return nil
+	}
+	list := strings.Split(csiNode.Annotations[v1.MigratedPluginsAnnotationKey], ",")
+	slices.Sort(list)
+	list = slices.Compact(list)
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}

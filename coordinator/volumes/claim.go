@@ -1,0 +1,210 @@
+package volumes
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations through which claims, volumes and those who bind them talk; upstream's
+// k8s.io/component-helpers/storage/volume defines them.
+const (
+	annBindCompleted     = "pv.kubernetes.io/bind-completed"
+	annBoundByController = "pv.kubernetes.io/bound-by-controller"
+	annSelectedNode      = "volume.kubernetes.io/selected-node"
+)
+
+// claimKey names a claim.
+type claimKey struct{ namespace, name string }
+
+func (k claimKey) String() string { return k.namespace + "/" + k.name }
+
+func keyOf(pvc *v1.PersistentVolumeClaim) claimKey { return claimKey{pvc.Namespace, pvc.Name} }
+
+// claim is a PersistentVolumeClaim, or a name that pods on nodes mount as one.
+type claim struct {
+	assumable[*v1.PersistentVolumeClaim]
+	key  claimKey
+	uses claimUses
+}
+
+// volume is a PersistentVolume.
+type volume struct {
+	assumable[*v1.PersistentVolume]
+	name string
+	// The rest is of the latest object, and kept for taking it out of the indexes again.
+	class   string
+	size    resource.Quantity
+	pin     pin
+	ref     claimKey // of the claimRef; empty: none
+	offered bool     // it is on its class's shelf
+}
+
+// classOf is the storage class that a claim asks for, or "".
+func classOf(pvc *v1.PersistentVolumeClaim) string {
+	if name, ok := pvc.Annotations[v1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	if pvc.Spec.StorageClassName != nil {
+		return *pvc.Spec.StorageClassName
+	}
+	return ""
+}
+
+// volumeClass is the storage class that a volume belongs to, or "".
+func volumeClass(pv *v1.PersistentVolume) string {
+	if name, ok := pv.Annotations[v1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	return pv.Spec.StorageClassName
+}
+
+// fullyBound tells whether a claim has its volume and the binding is complete.
+func fullyBound(pvc *v1.PersistentVolumeClaim) bool {
+	return pvc.Spec.VolumeName != "" && metav1.HasAnnotation(pvc.ObjectMeta, annBindCompleted)
+}
+
+// names tells whether a volume's claimRef is a claim's: bound to it, or meant for it.
+func names(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Name == pvc.Name && ref.Namespace == pvc.Namespace && (ref.UID == "" || ref.UID == pvc.UID)
+}
+
+// claimOf finds a claim, or makes room for one that is only named so far.
+func (c *Cache) claimOf(key claimKey) *claim {
+	x := c.claims[key]
+	if x == nil {
+		x = &claim{key: key}
+		c.claims[key] = x
+	}
+	return x
+}
+
+// forgetClaim drops a claim that neither exists nor is mounted.
+func (c *Cache) forgetClaim(x *claim) {
+	if x.api == nil && x.uses.none() {
+		delete(c.claims, x.key)
+	}
+}
+
+func (c *Cache) setClaim(now *v1.PersistentVolumeClaim) {
+	x := c.claimOf(keyOf(now))
+	x.set(now)
+	c.board.setClaim(now)
+	c.recount(x)
+	c.offerAgain(x.key)
+}
+
+func (c *Cache) deleteClaim(key claimKey) {
+	x := c.claims[key]
+	if x == nil || x.api == nil {
+		return
+	}
+	x.assumable = assumable[*v1.PersistentVolumeClaim]{}
+	c.board.deleteClaim(key)
+	c.recount(x)
+	c.forgetClaim(x)
+	c.offerAgain(key)
+}
+
+func (c *Cache) setVolume(now *v1.PersistentVolume) {
+	v := c.volumes[now.Name]
+	if v == nil {
+		v = &volume{name: now.Name}
+		c.volumes[now.Name] = v
+	}
+	v.set(now)
+	c.board.setVolume(now)
+	c.file(v)
+	c.recountVolume(now.Name)
+}
+
+func (c *Cache) deleteVolume(name string) {
+	v := c.volumes[name]
+	if v == nil {
+		return
+	}
+	delete(c.volumes, name)
+	c.unfile(v)
+	c.board.deleteVolume(name)
+	c.recountVolume(name)
+}
+
+// file puts a volume into the indexes by its latest object.
+func (c *Cache) file(v *volume) {
+	c.unfile(v)
+	pv := v.latest()
+	v.class, v.size, v.pin = volumeClass(pv), pv.Spec.Capacity[v1.ResourceStorage], pinOf(pv)
+	if ref := pv.Spec.ClaimRef; ref != nil {
+		v.ref = claimKey{ref.Namespace, ref.Name}
+		c.reserved[v.ref] = append(c.reserved[v.ref], v)
+	}
+	c.offer(v)
+}
+
+// unfile takes a volume out of the indexes.
+func (c *Cache) unfile(v *volume) {
+	c.withdraw(v)
+	if v.ref == (claimKey{}) {
+		return
+	}
+	list := slices.DeleteFunc(c.reserved[v.ref], func(x *volume) bool { return x == v })
+	if len(list) == 0 {
+		delete(c.reserved, v.ref)
+	} else {
+		c.reserved[v.ref] = list
+	}
+	v.ref = claimKey{}
+}
+
+// offer puts a volume that an unbound claim may take on its class's shelf.
+func (c *Cache) offer(v *volume) {
+	if !c.takeable(v.latest()) {
+		return
+	}
+	s := c.shelves[v.class]
+	if s == nil {
+		s = &shelf{pinned: map[pin]*ordered{}, keys: map[string]int{}}
+		c.shelves[v.class] = s
+	}
+	s.insert(v)
+	v.offered = true
+}
+
+func (c *Cache) withdraw(v *volume) {
+	if !v.offered {
+		return
+	}
+	v.offered = false
+	s := c.shelves[v.class]
+	s.remove(v)
+	if len(s.all.list) == 0 {
+		delete(c.shelves, v.class)
+	}
+}
+
+// offerAgain looks again at the volumes that name a claim that has changed.
+func (c *Cache) offerAgain(key claimKey) {
+	for _, v := range c.reserved[key] {
+		c.withdraw(v)
+		c.offer(v)
+	}
+}
+
+// takeable tells whether any unbound claim can take a volume.
+func (c *Cache) takeable(pv *v1.PersistentVolume) bool {
+	if pv.DeletionTimestamp != nil {
+		return false
+	}
+	ref := pv.Spec.ClaimRef
+	if ref == nil {
+		return pv.Status.Phase == v1.VolumeAvailable
+	}
+	x := c.claims[claimKey{ref.Namespace, ref.Name}]
+	if x == nil || x.api == nil {
+		return false
+	}
+	return names(pv, x.api) && !fullyBound(x.api)
+}

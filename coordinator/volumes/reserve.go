@@ -1,0 +1,182 @@
+package volumes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Why a node that was chosen for a pod does not do for its claims after all. The filter
+// rules it out by the same rules, so this is a broken invariant of ours.
+var (
+	errNoVolume  = errors.New("node(s) didn't find available persistent volumes to bind")
+	errNoSpace   = errors.New("node(s) did not have enough free storage")
+	errImmediate = errors.New("pod has unbound immediate PersistentVolumeClaims")
+)
+
+// Reserve decides which volumes a pod's unbound claims get on the node that was chosen
+// for it, by the rules of the filter, and assumes that they have them. It returns nil
+// where every claim is bound already. An error leaves everything as it was.
+func (c *Cache) Reserve(pod *v1.Pod, node *v1.Node) (*Work, error) {
+	if !mountsClaims(pod) {
+		return nil, nil
+	}
+	w, err := c.plan(pod, node)
+	if err != nil {
+		return nil, fmt.Errorf("reserve volumes of pod %s/%s on node %s: %w", pod.Namespace, pod.Name, node.Name, err)
+	}
+	if w == nil {
+		return nil, nil
+	}
+	c.version++
+	for i := range w.pairs {
+		c.assumePair(&w.pairs[i])
+	}
+	for i := range w.provisions {
+		w.provisions[i].assume(node.Name)
+	}
+	c.board.open(w, node)
+	return w, nil
+}
+
+func mountsClaims(pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		src := &pod.Spec.Volumes[i].VolumeSource
+		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// plan finds what Reserve is to assume; nil: nothing.
+func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
+	unbound, provisioning, err := c.unboundClaims(pod, node)
+	if err != nil || len(unbound)+len(provisioning) == 0 {
+		return nil, err
+	}
+	w := &Work{pod: pod, node: node.Name, wake: make(chan struct{}, 1)}
+	slices.SortStableFunc(unbound, func(a, b *claim) int {
+		x, y := a.latest().Spec.Resources.Requests[v1.ResourceStorage], b.latest().Spec.Resources.Requests[v1.ResourceStorage]
+		return x.Cmp(y)
+	})
+	taken := set[*volume]{}
+	seen := set[*claim]{}
+	for _, x := range unbound {
+		v, err := c.match(x.latest(), node, taken)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			provisioning = append(provisioning, x)
+			continue
+		}
+		taken[v] = struct{}{}
+		// Differs from upstream: a claim that the pod mounts twice needs two volumes, as
+		// there, and then takes the first alone; upstream holds both until one is given back.
+		if _, again := seen[x]; !again {
+			seen[x] = struct{}{}
+			w.pairs = append(w.pairs, pair{volume: v, key: x.key, pv: v.latest(), pvc: x.latest()})
+		}
+	}
+	for _, x := range provisioning {
+		if err := c.provisionable(x.latest(), node); err != nil {
+			return nil, err
+		}
+		if _, again := seen[x]; !again {
+			seen[x] = struct{}{}
+			w.provisions = append(w.provisions, provision{claim: x, pvc: x.latest()})
+		}
+	}
+	return w, nil
+}
+
+// unboundClaims are the claims of a pod that a placement has to serve: those that may
+// take a volume, and those whose volume is to be made, in the pod's order.
+func (c *Cache) unboundClaims(pod *v1.Pod, node *v1.Node) (unbound, provisioning []*claim, err error) {
+	for i := range pod.Spec.Volumes {
+		key, owner, ok := mountedClaim(pod, &pod.Spec.Volumes[i])
+		if !ok {
+			continue
+		}
+		x := c.claims[key]
+		if x == nil || x.api == nil {
+			return nil, nil, fmt.Errorf("error getting PVC %q: %w", key, notFound("persistentvolumeclaims", key.String()))
+		}
+		pvc := x.latest()
+		if owner != "" && !metav1.IsControlledBy(pvc, pod) {
+			return nil, nil, fmt.Errorf("PVC %s was not created for pod %s/%s (pod is not owner)", key, pod.Namespace, pod.Name)
+		}
+		if fullyBound(pvc) {
+			continue
+		}
+		delayed, err := c.delayed(pvc)
+		if err != nil {
+			return nil, nil, err
+		}
+		selected, isSelected := pvc.Annotations[annSelectedNode]
+		switch {
+		case !delayed || pvc.Spec.VolumeName != "":
+			return nil, nil, errImmediate
+		case !isSelected:
+			unbound = append(unbound, x)
+		case selected == node.Name:
+			provisioning = append(provisioning, x)
+		default:
+			return nil, nil, errNoVolume
+		}
+	}
+	return unbound, provisioning, nil
+}
+
+func notFound(resource, name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)
+}
+
+func (c *Cache) assumePair(p *pair) {
+	pv, changed := bindTo(p.pv, p.pvc)
+	p.pv = pv
+	if !changed {
+		p.hold = p.volume.hold()
+		return
+	}
+	p.hold = p.volume.assume(pv)
+	c.file(p.volume)
+}
+
+func (p *provision) assume(node string) {
+	if p.pvc.Annotations[annSelectedNode] == node {
+		p.hold = p.claim.hold()
+		return
+	}
+	p.pvc = p.pvc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&p.pvc.ObjectMeta, annSelectedNode, node)
+	p.hold = p.claim.assume(p.pvc)
+}
+
+// Unreserve takes back what Reserve assumed. What PreBind has written already stays
+// assumed until the API tells of it.
+func (c *Cache) Unreserve(w *Work) {
+	if w == nil {
+		return
+	}
+	c.board.close(w)
+	c.version++
+	for i := range w.pairs {
+		p := &w.pairs[i]
+		if p.version == "" && p.volume.release(p.hold) {
+			c.file(p.volume)
+		}
+	}
+	for i := range w.provisions {
+		p := &w.provisions[i]
+		if p.version == "" {
+			p.claim.release(p.hold)
+		}
+	}
+}

@@ -1,0 +1,410 @@
+package volumes
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// usage counts which volumes are attached to which nodes.
+type usage struct {
+	counters Counters
+	version  *uint64 // the cache's
+	attached map[compile.Attachment]*attached
+	// drivers holds the counter of each driver that ever had a volume attached.
+	drivers map[string]uint32
+	// uses is how many counters were reserved for single volumes; free are those of
+	// them that no volume has.
+	uses int
+	free []uint32
+	// Who must be looked at again when a volume or a storage class changes: claims that
+	// pods on nodes mount, and VolumeAttachments.
+	claimsByVolume      map[string]set[*claim]
+	claimsByClass       map[string]set[*claim]
+	attachments         map[string]*attachment
+	attachmentsByVolume map[string]set[*attachment]
+	// changes of counters that nobody was told of, by node.
+	changes map[string]map[uint32]int64
+	// direct takes the changes of the pod at hand instead.
+	direct *[]*pb.CounterValue
+}
+
+type set[T comparable] map[T]struct{}
+
+// attached is a volume that is attached somewhere.
+type attached struct {
+	id compile.Attachment
+	// counter counts its pods on each node; 0: nobody asked for it.
+	counter uint32
+	on      map[string]held
+	pods    int // all over the cluster
+}
+
+// held says why a volume is attached to a node.
+type held struct {
+	pods, attachments int
+}
+
+func (h held) attached() bool { return h.pods > 0 || h.attachments > 0 }
+
+// claimUses are the mounts of a claim by pods on nodes, with what they count as.
+type claimUses struct {
+	mounts map[mount]int
+	// as is the volume that the claim stands for; the zero value: it does not count.
+	as compile.Attachment
+	// owner is the pod that controls the claim.
+	owner types.UID
+	// volume and class are what as was derived from.
+	volume, class string
+}
+
+// mount is a claim in use on a node.
+type mount struct {
+	node string
+	// owner is the pod's UID where it mounts the claim as its own ephemeral volume: then
+	// it counts only if the claim was made for that pod.
+	owner types.UID
+}
+
+func (u *claimUses) none() bool { return len(u.mounts) == 0 }
+
+// counts tells whether a mount counts at present.
+func (u *claimUses) counts(m mount) bool {
+	return u.as != compile.Attachment{} && (m.owner == "" || m.owner == u.owner)
+}
+
+func newUsage(c *Cache) usage {
+	return usage{
+		counters:            c.counters,
+		version:             &c.version,
+		attached:            map[compile.Attachment]*attached{},
+		drivers:             map[string]uint32{},
+		claimsByVolume:      map[string]set[*claim]{},
+		claimsByClass:       map[string]set[*claim]{},
+		attachments:         map[string]*attachment{},
+		attachmentsByVolume: map[string]set[*attachment]{},
+		changes:             map[string]map[uint32]int64{},
+	}
+}
+
+// PodAdded takes in that a pod is on a node, or promised to it, and returns how the
+// node's counters change: sorted by counter, none of them 0.
+func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
+	if !storageMatters(pod) {
+		return nil
+	}
+	return c.countPod(node, pod, +1)
+}
+
+// PodRemoved undoes PodAdded.
+func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
+	if !storageMatters(pod) {
+		return nil
+	}
+	return c.countPod(node, pod, -1)
+}
+
+// storageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
+func storageMatters(pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		src := &pod.Spec.Volumes[i].VolumeSource
+		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil || migratableInline(src) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cache) countPod(node string, pod *v1.Pod, by int) []*pb.CounterValue {
+	var out []*pb.CounterValue
+	c.usage.direct = &out
+	for i := range pod.Spec.Volumes {
+		vol := &pod.Spec.Volumes[i]
+		key, owner, ok := mountedClaim(pod, vol)
+		if ok {
+			c.countMount(c.claimOf(key), mount{node, owner}, by)
+			continue
+		}
+		if as, ok := inlineAttachment(vol, pod.Namespace); ok {
+			c.usage.move(as, node, held{pods: by})
+		}
+	}
+	c.usage.direct = nil
+	out = slices.DeleteFunc(out, func(v *pb.CounterValue) bool { return v.Value == 0 })
+	return out
+}
+
+// mountedClaim names the claim that a pod's volume is, and the pod's UID where the claim
+// must have been made for it.
+func mountedClaim(pod *v1.Pod, vol *v1.Volume) (key claimKey, owner types.UID, ok bool) {
+	switch {
+	case vol.PersistentVolumeClaim != nil:
+		return claimKey{pod.Namespace, vol.PersistentVolumeClaim.ClaimName}, "", true
+	case vol.Ephemeral != nil:
+		return claimKey{pod.Namespace, pod.Name + "-" + vol.Name}, pod.UID, true
+	}
+	return claimKey{}, "", false
+}
+
+// countMount adds or takes away one mount of a claim. A mount that was never added
+// is not taken away.
+func (c *Cache) countMount(x *claim, m mount, by int) {
+	u := &x.uses
+	if by < 0 && u.mounts[m] == 0 {
+		c.forgetClaim(x)
+		return
+	}
+	if u.none() {
+		u.mounts = map[mount]int{}
+		c.derive(x)
+	}
+	if u.mounts[m] += by; u.mounts[m] == 0 {
+		delete(u.mounts, m)
+	}
+	if u.counts(m) {
+		c.usage.move(u.as, m.node, held{pods: by})
+	}
+	if u.none() {
+		c.usage.unlink(x)
+		x.uses = claimUses{}
+		c.forgetClaim(x)
+	}
+}
+
+// derive finds what a mounted claim stands for, by the API's objects, and links it to
+// what that depends on.
+func (c *Cache) derive(x *claim) {
+	u := &x.uses
+	c.usage.unlink(x)
+	u.as, u.owner, u.volume, u.class = compile.Attachment{}, "", "", ""
+	if x.api == nil {
+		return
+	}
+	if ref := metav1.GetControllerOfNoCopy(x.api); ref != nil {
+		u.owner = ref.UID
+	}
+	u.volume, u.class = x.api.Spec.VolumeName, classOf(x.api)
+	link(c.usage.claimsByVolume, u.volume, x)
+	link(c.usage.claimsByClass, u.class, x)
+	u.as = c.attachmentOf(x.api)
+}
+
+// recount takes in that what a claim stands for may have changed.
+func (c *Cache) recount(x *claim) {
+	u := &x.uses
+	if u.none() {
+		return
+	}
+	old := claimUses{as: u.as, owner: u.owner}
+	c.derive(x)
+	if old.as == u.as && old.owner == u.owner {
+		return
+	}
+	for m, n := range u.mounts {
+		if old.counts(m) {
+			c.usage.move(old.as, m.node, held{pods: -n})
+		}
+		if u.counts(m) {
+			c.usage.move(u.as, m.node, held{pods: n})
+		}
+	}
+}
+
+func (c *Cache) recountVolume(name string) {
+	for x := range copySet(c.usage.claimsByVolume[name]) {
+		c.recount(x)
+	}
+	for a := range c.usage.attachmentsByVolume[name] {
+		c.recountAttachment(a)
+	}
+}
+
+func (c *Cache) recountClass(name string) {
+	for x := range copySet(c.usage.claimsByClass[name]) {
+		c.recount(x)
+	}
+}
+
+// move changes why a volume is attached to a node, and the counters with it.
+func (u *usage) move(as compile.Attachment, node string, by held) {
+	a := u.attached[as]
+	if a == nil {
+		a = &attached{id: as, on: map[string]held{}}
+		u.attached[as] = a
+	}
+	was := a.on[node]
+	now := held{was.pods + by.pods, was.attachments + by.attachments}
+	if now == (held{}) {
+		delete(a.on, node)
+	} else {
+		a.on[node] = now
+	}
+	if was.attached() != now.attached() {
+		sign := int64(1)
+		if was.attached() {
+			sign = -1
+		}
+		u.change(node, u.driver(as.Driver), sign)
+	}
+	if a.counter != 0 && by.pods != 0 {
+		u.change(node, a.counter, int64(by.pods))
+	}
+	u.used(a, by.pods)
+	if len(a.on) == 0 {
+		delete(u.attached, as)
+	}
+}
+
+// used keeps the number of pods, and tells classes where UseCounter's answer changes.
+func (u *usage) used(a *attached, by int) {
+	before := a.pods
+	a.pods += by
+	switch {
+	case before == 0 && a.pods > 0:
+		*u.version++
+	case before > 0 && a.pods == 0 && a.counter != 0:
+		// All rows have 0 by now: another volume may have it.
+		u.free = append(u.free, a.counter)
+		a.counter = 0
+		*u.version++
+	}
+}
+
+// driver is the counter of a driver's volumes.
+func (u *usage) driver(name string) uint32 {
+	id := u.drivers[name]
+	if id == 0 {
+		id = u.counters.Reserve("attached volumes of " + name)
+		u.drivers[name] = id
+		*u.version++
+	}
+	return id
+}
+
+// change notes a change of a node's counter.
+func (u *usage) change(node string, counter uint32, by int64) {
+	if u.direct != nil {
+		list := *u.direct
+		i, found := slices.BinarySearchFunc(list, counter, func(v *pb.CounterValue, id uint32) int { return int(v.Counter) - int(id) })
+		if found {
+			list[i].Value += by
+			return
+		}
+		*u.direct = slices.Insert(list, i, &pb.CounterValue{Counter: counter, Value: by})
+		return
+	}
+	values := u.changes[node]
+	if values == nil {
+		values = map[uint32]int64{}
+		u.changes[node] = values
+	}
+	if values[counter] += by; values[counter] == 0 {
+		delete(values, counter)
+	}
+}
+
+// NodeChange is how counters of one node change.
+type NodeChange struct {
+	Node string
+	// Counters are sorted by counter, none of them 0.
+	Counters []*pb.CounterValue
+}
+
+// TakeChanges returns how counters have changed otherwise than by PodAdded and
+// PodRemoved: by objects that were set or deleted, and by counters that UseCounter
+// brought into use. It is called before any class that was compiled is evaluated.
+func (c *Cache) TakeChanges() []NodeChange {
+	if len(c.usage.changes) == 0 {
+		return nil
+	}
+	out := make([]NodeChange, 0, len(c.usage.changes))
+	for node, values := range c.usage.changes {
+		if len(values) == 0 {
+			continue
+		}
+		list := make([]*pb.CounterValue, 0, len(values))
+		for id, v := range values {
+			list = append(list, &pb.CounterValue{Counter: id, Value: v})
+		}
+		slices.SortFunc(list, func(a, b *pb.CounterValue) int { return int(a.Counter) - int(b.Counter) })
+		out = append(out, NodeChange{Node: node, Counters: list})
+	}
+	clear(c.usage.changes)
+	slices.SortFunc(out, func(a, b NodeChange) int { return strings.Compare(a.Node, b.Node) })
+	return out
+}
+
+// AttachedCounter is part of compile.Volumes.
+func (c *Cache) AttachedCounter(driver string) uint32 { return c.usage.drivers[driver] }
+
+// UseCounter is part of compile.Volumes. The first to ask for a volume brings its counter
+// into use.
+func (c *Cache) UseCounter(as compile.Attachment) uint32 {
+	a := c.usage.attached[as]
+	if a == nil || a.pods == 0 {
+		return 0
+	}
+	if a.counter == 0 {
+		a.counter = c.usage.useCounter()
+		for node, h := range a.on {
+			if h.pods != 0 {
+				c.usage.change(node, a.counter, int64(h.pods))
+			}
+		}
+	}
+	return a.counter
+}
+
+// useCounter is a counter that is 0 on every row. A class that was compiled while another
+// volume had it is compiled anew: the version has moved.
+func (u *usage) useCounter() uint32 {
+	if n := len(u.free); n > 0 {
+		id := u.free[n-1]
+		u.free = u.free[:n-1]
+		return id
+	}
+	u.uses++
+	return u.counters.Reserve("uses of volume " + strconv.Itoa(u.uses))
+}
+
+// link files an entry under a name; the zero value is no name.
+func link[K, T comparable](index map[K]set[T], name K, x T) {
+	if name == *new(K) {
+		return
+	}
+	s := index[name]
+	if s == nil {
+		s = set[T]{}
+		index[name] = s
+	}
+	s[x] = struct{}{}
+}
+
+func unlink[K, T comparable](index map[K]set[T], name K, x T) {
+	s := index[name]
+	delete(s, x)
+	if s != nil && len(s) == 0 {
+		delete(index, name)
+	}
+}
+
+func (u *usage) unlink(x *claim) {
+	unlink(u.claimsByVolume, x.uses.volume, x)
+	unlink(u.claimsByClass, x.uses.class, x)
+}
+
+// copySet is a set's members: what is done with them may file them anew.
+func copySet[T comparable](s set[T]) set[T] {
+	out := make(set[T], len(s))
+	for x := range s {
+		out[x] = struct{}{}
+	}
+	return out
+}

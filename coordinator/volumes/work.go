@@ -1,0 +1,81 @@
+package volumes
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Work is what a placement has to do about a pod's claims before the pod is bound. It is
+// made by Reserve and ended by Unreserve, Complete or Binder.PreBind. Of the methods of a
+// nil Work, PreBindNeeded says no.
+//
+// The scheduling goroutine makes it, hands it to one binding goroutine, and looks at it
+// again only after that is done.
+type Work struct {
+	pod        *v1.Pod
+	node       string
+	pairs      []pair
+	provisions []provision
+
+	// wake tells the binding goroutine that something it waits for may have happened.
+	wake chan struct{}
+	// The rest is guarded by the board's lock.
+	listed  bool // on the board
+	podGone bool
+}
+
+// pair is a claim with the volume that was found for it.
+type pair struct {
+	volume *volume
+	key    claimKey
+	// pv and pvc are the objects as they were at Reserve, pv with its claimRef.
+	pv   *v1.PersistentVolume
+	pvc  *v1.PersistentVolumeClaim
+	hold *assumption[*v1.PersistentVolume]
+	// version is the volume's resourceVersion once it is written.
+	version string
+}
+
+// provision is a claim that waits for a volume to be made on the node.
+type provision struct {
+	claim *claim
+	// pvc carries the selected node.
+	pvc     *v1.PersistentVolumeClaim
+	hold    *assumption[*v1.PersistentVolumeClaim]
+	version string
+}
+
+// PreBindNeeded tells whether there is something to write or to wait for.
+func (w *Work) PreBindNeeded() bool { return w != nil }
+
+// bindTo is a volume as bound to a claim by us, and whether that is anything new.
+func bindTo(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) (*v1.PersistentVolume, bool) {
+	if names(pv, pvc) && pv.Spec.ClaimRef.UID == pvc.UID {
+		return pv, false
+	}
+	byUs := !names(pv, pvc)
+	pv = pv.DeepCopy()
+	pv.Spec.ClaimRef = &v1.ObjectReference{
+		Kind: "PersistentVolumeClaim", APIVersion: "v1",
+		Namespace: pvc.Namespace, Name: pvc.Name, UID: pvc.UID, ResourceVersion: pvc.ResourceVersion,
+	}
+	if byUs {
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, annBoundByController, "yes")
+	}
+	return pv, true
+}
+
+// bound completes a pair as Kubernetes' volume controller does once a claim's volume is
+// known.
+func bound(p *pair) (*v1.PersistentVolume, *v1.PersistentVolumeClaim) {
+	pv, pvc := p.pv.DeepCopy(), p.pvc.DeepCopy()
+	pv.Status.Phase = v1.VolumeBound
+	pvc.Spec.VolumeName = pv.Name
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annBoundByController, "yes")
+	pvc.Status.Phase = v1.ClaimBound
+	pvc.Status.AccessModes = pv.Spec.AccessModes
+	pvc.Status.Capacity = pv.Spec.Capacity
+	pvc.Status.CurrentVolumeAttributesClassName = pv.Spec.VolumeAttributesClassName
+	return pv, pvc
+}
