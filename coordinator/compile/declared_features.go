@@ -1,0 +1,27 @@
+package compile
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features"
+)
+
+// featuresVersion is the Kubernetes version whose nodes pods are scheduled to: what all of
+// its nodes have need not be declared.
+func featuresVersion() *version.Version { return version.MajorMinor(1, 36) }
+
+// requiredFeatures are the features that a node must declare for a pod, sorted.
+func requiredFeatures(p *v1.Pod) []string {
+	var out []string
+	info := nodedeclaredfeatures.PodInfo{Spec: &p.Spec}
+	for _, f := range features.AllFeatures { // sorted by name: the framework sees to that
+		if newest := f.MaxVersion(); newest != nil && featuresVersion().GreaterThan(newest) {
+			continue
+		}
+		if f.InferForScheduling(&info) {
+			out = append(out, f.Name())
+		}
+	}
+	return out
+}

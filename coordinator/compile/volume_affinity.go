@@ -1,0 +1,171 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// volumeSelector translates the node affinity of a volume; nil where every node matches.
+//
+// Upstream shows the affinity a node's labels and nothing else, so a requirement on the
+// node's name holds whatever it says.
+func volumeSelector(a *v1.VolumeNodeAffinity) *pb.NodeSelector {
+	if a == nil || a.Required == nil {
+		return nil
+	}
+	out := &pb.NodeSelector{}
+	for i := range a.Required.NodeSelectorTerms {
+		term, is := volumeTerm(&a.Required.NodeSelectorTerms[i])
+		switch is {
+		case always:
+			return nil
+		case sometimes:
+			out.Terms = append(out.Terms, term)
+		}
+	}
+	return out
+}
+
+// volumeTerm translates one term.
+func volumeTerm(t *v1.NodeSelectorTerm) (*pb.SelectorTerm, matching) {
+	if isEmpty(t) {
+		return nil, never
+	}
+	for i := range t.MatchFields {
+		if _, is := fieldRequirement(&t.MatchFields[i]); is == malformed {
+			return nil, malformed
+		}
+	}
+	if len(t.MatchExpressions) == 0 {
+		return nil, always
+	}
+	return selectorTerm(&v1.NodeSelectorTerm{MatchExpressions: t.MatchExpressions})
+}
+
+// topologySelector translates a storage class's allowedTopologies; nil: anywhere.
+func topologySelector(terms []v1.TopologySelectorTerm) *pb.NodeSelector {
+	if len(terms) == 0 {
+		return nil
+	}
+	out := &pb.NodeSelector{}
+	for i := range terms {
+		if t := topologyTerm(terms[i].MatchLabelExpressions); t != nil {
+			out.Terms = append(out.Terms, t)
+		}
+	}
+	return out
+}
+
+// topologyTerm translates one term; nil: it matches no node.
+func topologyTerm(list []v1.TopologySelectorLabelRequirement) *pb.SelectorTerm {
+	if len(list) == 0 {
+		return nil
+	}
+	out := &pb.SelectorTerm{}
+	for i := range list {
+		r := labelRequirement(&v1.NodeSelectorRequirement{Key: list[i].Key, Operator: v1.NodeSelectorOpIn, Values: list[i].Values})
+		if r == nil {
+			return nil
+		}
+		out.Labels = append(out.Labels, r)
+	}
+	return out
+}
+
+// segmentSelector translates the nodeTopology of a CSIStorageCapacity.
+func segmentSelector(s *metav1.LabelSelector) (*pb.NodeSelector, matching) {
+	if s == nil {
+		return nil, never
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, malformed
+	}
+	list, selectable := parsed.Requirements()
+	switch {
+	case !selectable:
+		return nil, never
+	case len(list) == 0:
+		return nil, always
+	}
+	term := &pb.SelectorTerm{}
+	for i := range list {
+		term.Labels = append(term.Labels, segmentRequirement(&list[i]))
+	}
+	return &pb.NodeSelector{Terms: []*pb.SelectorTerm{term}}, sometimes
+}
+
+// segmentRequirement translates a requirement of a label selector, which knows four
+// operators.
+func segmentRequirement(r *labels.Requirement) *pb.LabelRequirement {
+	out := &pb.LabelRequirement{Key: r.Key()}
+	switch r.Operator() {
+	case selection.Exists:
+		out.Operator = pb.SelectorOperator_SELECTOR_OPERATOR_EXISTS
+		return out
+	case selection.DoesNotExist:
+		out.Operator = pb.SelectorOperator_SELECTOR_OPERATOR_DOES_NOT_EXIST
+		return out
+	case selection.NotIn:
+		out.Operator = pb.SelectorOperator_SELECTOR_OPERATOR_NOT_IN
+	default: // a matchLabels entry is an equality
+		out.Operator = pb.SelectorOperator_SELECTOR_OPERATOR_IN
+	}
+	out.Values = r.ValuesUnsorted()
+	slices.Sort(out.Values)
+	return out
+}
+
+// keptAffinities bounds the volumes whose affinity is kept translated.
+const keptAffinities = 1 << 17
+
+// affinities keeps volumes' node affinities translated: a storage class may have tens of
+// thousands of volumes, and each pod that waits for one looks at them all.
+type affinities map[*v1.PersistentVolume]*volumeAffinity
+
+// volumeAffinity is a volume as a candidate.
+type volumeAffinity struct {
+	candidate *pb.CandidateVolume
+	// text is equal for equal affinities.
+	text string
+}
+
+// of is the affinity of a volume, which keeps its pointer until it changes.
+func (k affinities) of(pv *v1.PersistentVolume) *volumeAffinity {
+	a := k[pv]
+	if a == nil {
+		if len(k) >= keptAffinities {
+			clear(k)
+		}
+		a = newVolumeAffinity(pv)
+		k[pv] = a
+	}
+	return a
+}
+
+func newVolumeAffinity(pv *v1.PersistentVolume) *volumeAffinity {
+	s := volumeSelector(pv.Spec.NodeAffinity)
+	if s == nil {
+		return &volumeAffinity{&pb.CandidateVolume{}, ""}
+	}
+	if len(s.Terms) == 1 && len(s.Terms[0].Labels) == 1 {
+		r := s.Terms[0].Labels[0]
+		if r.Operator == pb.SelectorOperator_SELECTOR_OPERATOR_IN && len(r.Values) == 1 {
+			return &volumeAffinity{&pb.CandidateVolume{Key: r.Key, Value: r.Values[0]}, r.Key + "=" + r.Values[0]}
+		}
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	if err != nil {
+		panic(err) // its texts are labels, which labels.NewRequirement has checked
+	}
+	// No label's key begins with a space, so this is none of those above.
+	return &volumeAffinity{&pb.CandidateVolume{NodeAffinity: s}, strings.Join([]string{" ", string(text)}, "")}
+}

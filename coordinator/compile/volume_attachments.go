@@ -1,0 +1,241 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	csitranslation "k8s.io/csi-translation-lib"
+	csiplugins "k8s.io/csi-translation-lib/plugins"
+	"k8s.io/klog/v2"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// migrates tells whether the volumes of an in-tree plugin are a CSI driver's in 1.36,
+// as far as the scheduler goes.
+func migrates(plugin string) bool {
+	switch plugin {
+	case csiplugins.AWSEBSInTreePluginName, csiplugins.GCEPDInTreePluginName, csiplugins.AzureDiskInTreePluginName,
+		csiplugins.CinderInTreePluginName, csiplugins.PortworxVolumePluginName:
+		return true
+	}
+	return false
+}
+
+// translate gives in-tree volumes their CSI form. It holds no state.
+func translate() csitranslation.CSITranslator { return csitranslation.New() }
+
+// missingClaim is the error of a pod whose claim does not exist.
+type missingClaim struct{ namespace, name string }
+
+func (m *missingClaim) Error() string {
+	return fmt.Sprintf("looking up PVC %s/%s: %s", m.namespace, m.name, noSuchClaim(m.name))
+}
+
+// Attachments lists the volumes that a pod keeps attached to its node, each once, as
+// NodeVolumeLimits counts them of pods that are there.
+//
+// Differs from upstream: a volume that cannot be told, such as an ephemeral one whose
+// claim is another pod's, counts as none. Upstream ends each attempt that comes by such a
+// pod with an error.
+func Attachments(p *v1.Pod, s Storage) []Attachment {
+	out, _ := attachments(p, s, true)
+	return out
+}
+
+// attachments lists the volumes that a pod needs attached, in the spec's order and each
+// once. An error ends the list, unless lenient.
+func attachments(p *v1.Pod, s Storage, lenient bool) ([]Attachment, error) {
+	var out []Attachment
+	for i := range p.Spec.Volumes {
+		a, err := attachment(p, &p.Spec.Volumes[i], s)
+		if err != nil && !lenient {
+			return nil, err
+		}
+		if err == nil && a != (Attachment{}) && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+// attachment is what a pod's volume attaches; nothing where it is no CSI driver's.
+func attachment(p *v1.Pod, v *v1.Volume, s Storage) (Attachment, error) {
+	name, generated, ok := claimName(p, v)
+	if !ok {
+		return inlineAttachment(p, v)
+	}
+	if name == "" {
+		return Attachment{}, errors.New("PersistentVolumeClaim had no name")
+	}
+	claim := s.Claim(p.Namespace, name)
+	if claim == nil {
+		return Attachment{}, &missingClaim{p.Namespace, name}
+	}
+	if generated {
+		if err := ephemeral.VolumeIsForPod(p, claim); err != nil {
+			return Attachment{}, err
+		}
+	}
+	return claimAttachment(claim, s), nil
+}
+
+// inlineAttachment is what a volume of an in-tree plugin in the pod's own spec attaches.
+func inlineAttachment(p *v1.Pod, v *v1.Volume) (Attachment, error) {
+	t := translate()
+	if !isDiskOfPlugin(v) || !t.IsInlineMigratable(v) {
+		return Attachment{}, nil
+	}
+	plugin, err := t.GetInTreePluginNameFromSpec(nil, v)
+	if err != nil {
+		return Attachment{}, fmt.Errorf("looking up provisioner name for volume %s: %w", v.Name, err)
+	}
+	if !migrates(plugin) {
+		return Attachment{}, nil
+	}
+	pv, err := t.TranslateInTreeInlineVolumeToCSI(klog.Logger{}, v, p.Namespace)
+	if err != nil {
+		return Attachment{}, fmt.Errorf("converting volume(%s) from inline to csi: %w", v.Name, err)
+	}
+	driver, err := t.GetCSINameFromInTreeName(plugin)
+	if err != nil {
+		return Attachment{}, fmt.Errorf("looking up CSI driver name for provisioner %s: %w", plugin, err)
+	}
+	if pv.Spec.CSI == nil {
+		return Attachment{}, nil
+	}
+	return Attachment{driver, pv.Spec.CSI.VolumeHandle}, nil
+}
+
+// isDiskOfPlugin tells whether a volume is of a plugin that may be migrated, without
+// asking each of them.
+func isDiskOfPlugin(v *v1.Volume) bool {
+	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.AzureDisk != nil || v.Cinder != nil ||
+		v.PortworxVolume != nil || v.AzureFile != nil || v.VsphereVolume != nil
+}
+
+// claimAttachment is what a claim attaches.
+func claimAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
+	if c.Spec.VolumeName == "" {
+		return unboundAttachment(c, s)
+	}
+	pv := s.Volume(c.Spec.VolumeName)
+	if pv == nil {
+		return unboundAttachment(c, s)
+	}
+	source := pv.Spec.CSI
+	if source == nil {
+		plugin, translated, err := migrated(pv)
+		if plugin == "" || err != nil || translated.Spec.CSI == nil {
+			return Attachment{}
+		}
+		source = translated.Spec.CSI
+	}
+	if source.Driver == "" || source.VolumeHandle == "" {
+		return Attachment{}
+	}
+	return Attachment{source.Driver, source.VolumeHandle}
+}
+
+// migrated is a volume of an in-tree plugin in its CSI form, and the plugin; no plugin
+// where it is of none that is migrated.
+func migrated(pv *v1.PersistentVolume) (plugin string, out *v1.PersistentVolume, err error) {
+	t := translate()
+	if pv.Spec.CSI != nil || !t.IsPVMigratable(pv) {
+		return "", nil, nil
+	}
+	plugin, err = t.GetInTreePluginNameFromSpec(pv, nil)
+	if err != nil {
+		return "", nil, fmt.Errorf("could not get plugin name from pv: %w", err)
+	}
+	if !migrates(plugin) {
+		return "", nil, nil
+	}
+	out, err = t.TranslateInTreePVToCSI(klog.Logger{}, pv)
+	if err != nil {
+		return plugin, nil, fmt.Errorf("could not translate pv: %w", err)
+	}
+	return plugin, out, nil
+}
+
+// unboundAttachment stands for the volume that a claim will have.
+func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
+	name := classOf(c)
+	if name == "" {
+		return Attachment{}
+	}
+	class := s.StorageClass(name)
+	if class == nil {
+		return Attachment{}
+	}
+	driver := class.Provisioner
+	if t := translate(); t.IsMigratableIntreePluginByName(driver) {
+		if !migrates(driver) {
+			return Attachment{}
+		}
+		var err error
+		if driver, err = t.GetCSINameFromInTreeName(driver); err != nil {
+			return Attachment{}
+		}
+	}
+	if driver == "" {
+		return Attachment{}
+	}
+	// No driver gives a volume such a handle: no name contains a space.
+	return Attachment{driver, "claim " + c.Namespace + "/" + c.Name}
+}
+
+// mayAttach tells whether a pod has a volume that NodeVolumeLimits looks at.
+func mayAttach(p *v1.Pod) bool {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || isDiskOfPlugin(v) && translate().IsInlineMigratable(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// limitsQuery is what NodeVolumeLimits asks for a pod; nil: nothing. Settled tells that
+// no placement changes the answer.
+func limitsQuery(p *v1.Pod, s Volumes) (q *pb.VolumeLimitsQuery, settled bool, err error) {
+	list, err := attachments(p, s, false)
+	if missing := (*missingClaim)(nil); errors.As(err, &missing) {
+		return &pb.VolumeLimitsQuery{MissingClaim: missing.Error()}, true, nil
+	}
+	if err != nil || len(list) == 0 {
+		return nil, true, err
+	}
+	q, settled = &pb.VolumeLimitsQuery{}, true
+	for _, a := range list {
+		if !usable(a.Driver) {
+			continue
+		}
+		d := driverOf(q, a.Driver)
+		d.Volumes++
+		d.Attached = s.AttachedCounter(a.Driver)
+		id := s.UseCounter(a)
+		if id != 0 {
+			d.Shared = append(d.Shared, id)
+		}
+		settled = settled && d.Attached != 0 && id != 0
+	}
+	for _, d := range q.Drivers {
+		slices.Sort(d.Shared)
+	}
+	return q, settled, nil
+}
+
+// driverOf finds or adds a driver, in order.
+func driverOf(q *pb.VolumeLimitsQuery, name string) *pb.DriverVolumes {
+	at := 0
+	for ; at < len(q.Drivers) && q.Drivers[at].Driver < name; at++ {
+	}
+	if at == len(q.Drivers) || q.Drivers[at].Driver != name {
+		q.Drivers = slices.Insert(q.Drivers, at, &pb.DriverVolumes{Driver: name})
+	}
+	return q.Drivers[at]
+}

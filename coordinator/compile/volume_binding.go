@@ -1,0 +1,246 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// bindingQuery is what VolumeBinding asks for claims. The error is one of upstream's
+// Filter.
+func bindingQuery(bound, unbound []*v1.PersistentVolumeClaim, s Storage, kept affinities) (*pb.VolumeBindingQuery, error) {
+	b := &binding{query: &pb.VolumeBindingQuery{}, storage: s, kept: kept, places: map[*v1.PersistentVolume]uint32{}}
+	if err := b.addBound(bound); err != nil {
+		return nil, err
+	}
+	selected, waiting := serving(unbound)
+	b.waiting = len(waiting)
+	for _, c := range selected {
+		b.addSelected(c)
+	}
+	for _, c := range waiting {
+		if err := b.addWaiting(c); err != nil {
+			return nil, err
+		}
+	}
+	return b.query, nil
+}
+
+// binding makes a VolumeBindingQuery.
+type binding struct {
+	query   *pb.VolumeBindingQuery
+	storage Storage
+	kept    affinities
+	// waiting is how many claims look for a volume.
+	waiting int
+	// places are the indexes of volumes in query.Volumes.
+	places map[*v1.PersistentVolume]uint32
+}
+
+// addBound takes the affinities of the claims' volumes, up to the first volume that is
+// missing: upstream looks no further.
+//
+// Differs from upstream: a volume that has no CSI form is an error even where no node
+// needs it.
+func (b *binding) addBound(claims []*v1.PersistentVolumeClaim) error {
+	for _, c := range claims {
+		pv := b.storage.Volume(c.Spec.VolumeName)
+		if pv == nil {
+			b.query.MissingVolume = true
+			return nil
+		}
+		plugin, translated, err := migrated(pv)
+		if err != nil {
+			return err
+		}
+		own := volumeSelector(pv.Spec.NodeAffinity)
+		if plugin != "" {
+			b.query.Migratable = append(b.query.Migratable, &pb.MigratableVolume{
+				Plugin: plugin, InTree: own, Csi: volumeSelector(translated.Spec.NodeAffinity),
+			})
+		} else if own != nil {
+			b.query.Bound = append(b.query.Bound, own)
+		}
+	}
+	return nil
+}
+
+// serving parts unbound claims in those that a node was selected for, in the pod's order,
+// and the others, the smallest first. The sort is not stable: it has to be the one that
+// upstream uses.
+func serving(claims []*v1.PersistentVolumeClaim) (selected, waiting []*v1.PersistentVolumeClaim) {
+	for _, c := range claims {
+		if _, ok := c.Annotations[annSelectedNode]; ok {
+			selected = append(selected, c)
+		} else {
+			waiting = append(waiting, c)
+		}
+	}
+	sort.Sort(bySize(waiting))
+	return selected, waiting
+}
+
+type bySize []*v1.PersistentVolumeClaim
+
+func (a bySize) Len() int           { return len(a) }
+func (a bySize) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a bySize) Less(i, j int) bool { x := requestOf(a[i]); return x.Cmp(requestOf(a[j])) < 0 }
+
+// requestOf is the size that a claim asks for, 0 without one.
+func requestOf(c *v1.PersistentVolumeClaim) resource.Quantity {
+	return c.Spec.Resources.Requests[v1.ResourceStorage]
+}
+
+// addSelected adds a claim that is being provisioned for one node.
+func (b *binding) addSelected(c *v1.PersistentVolumeClaim) {
+	q := &pb.UnboundClaim{SelectedNode: c.Annotations[annSelectedNode]}
+	if q.SelectedNode == "" || !usable(q.SelectedNode) {
+		q.SelectedNode = noNode
+	}
+	b.provision(c, q)
+	b.query.Claims = append(b.query.Claims, q)
+}
+
+// addWaiting adds a claim that takes a volume, or is provisioned.
+func (b *binding) addWaiting(c *v1.PersistentVolumeClaim) error {
+	q := &pb.UnboundClaim{}
+	if err := b.candidates(c, q); err != nil {
+		return err
+	}
+	b.provision(c, q)
+	b.query.Claims = append(b.query.Claims, q)
+	return nil
+}
+
+// candidates lists the volumes that a claim may take: first those that name it, then the
+// others, each by size.
+//
+// Of the volumes with one affinity only as many are listed as there are claims that look
+// for one: a claim never gets to the next.
+func (b *binding) candidates(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) error {
+	m, err := newMatcher(c)
+	if err != nil {
+		return err
+	}
+	var others []uint32
+	alike := map[string]int{}
+	for pv := range b.storage.VolumesOf(classOf(c)) {
+		if !m.suits(pv) {
+			continue
+		}
+		if namesClaim(pv, c) {
+			q.Volumes = append(q.Volumes, b.place(pv))
+			continue
+		}
+		if !m.isFree(pv) {
+			continue
+		}
+		if a := b.kept.of(pv); alike[a.text] < b.waiting {
+			alike[a.text]++
+			others = append(others, b.place(pv))
+		}
+	}
+	q.Prebound = uint32(len(q.Volumes))
+	q.Volumes = append(q.Volumes, others...)
+	return nil
+}
+
+// place is the index of a volume in the query.
+func (b *binding) place(pv *v1.PersistentVolume) uint32 {
+	i, ok := b.places[pv]
+	if !ok {
+		i = uint32(len(b.query.Volumes))
+		b.places[pv] = i
+		b.query.Volumes = append(b.query.Volumes, b.kept.of(pv).candidate)
+	}
+	return i
+}
+
+// matcher decides which volumes a claim can take, whatever the node.
+type matcher struct {
+	claim    *v1.PersistentVolumeClaim
+	size     resource.Quantity
+	mode     v1.PersistentVolumeMode
+	class    string // of volume attributes
+	selector labels.Selector
+}
+
+func newMatcher(c *v1.PersistentVolumeClaim) (*matcher, error) {
+	m := &matcher{claim: c, size: requestOf(c), mode: modeOf(c.Spec.VolumeMode), class: orEmpty(c.Spec.VolumeAttributesClassName)}
+	if c.Spec.Selector == nil {
+		return m, nil
+	}
+	var err error
+	if m.selector, err = metav1.LabelSelectorAsSelector(c.Spec.Selector); err != nil {
+		return nil, fmt.Errorf("error creating internal label selector for claim: %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	return m, nil
+}
+
+func modeOf(m *v1.PersistentVolumeMode) v1.PersistentVolumeMode {
+	if m == nil {
+		return v1.PersistentVolumeFilesystem
+	}
+	return *m
+}
+
+// suits is what holds even for a volume that names the claim.
+func (m *matcher) suits(pv *v1.PersistentVolume) bool {
+	if pv.Spec.ClaimRef != nil && !namesClaim(pv, m.claim) || pv.DeletionTimestamp != nil {
+		return false
+	}
+	size := pv.Spec.Capacity[v1.ResourceStorage]
+	return size.Cmp(m.size) >= 0 && modeOf(pv.Spec.VolumeMode) == m.mode && orEmpty(pv.Spec.VolumeAttributesClassName) == m.class
+}
+
+// isFree is what holds for the others beside.
+func (m *matcher) isFree(pv *v1.PersistentVolume) bool {
+	if pv.Status.Phase != v1.VolumeAvailable || m.selector != nil && !m.selector.Matches(labels.Set(pv.Labels)) {
+		return false
+	}
+	for _, mode := range m.claim.Spec.AccessModes {
+		if !slices.Contains(pv.Spec.AccessModes, mode) {
+			return false
+		}
+	}
+	return true
+}
+
+// provision tells where a volume can be made for a claim.
+func (b *binding) provision(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) {
+	class := b.storage.StorageClass(classOf(c))
+	if class == nil || class.Provisioner == "" || class.Provisioner == noProvisioner {
+		return
+	}
+	q.Provision = true
+	q.Topologies = topologySelector(class.AllowedTopologies)
+	size, sized := c.Spec.Resources.Requests[v1.ResourceStorage]
+	driver := b.storage.CSIDriver(class.Provisioner)
+	if !sized || driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+		return
+	}
+	q.CheckCapacity = true
+	for x := range b.storage.CapacitiesOf(class.Name) {
+		room := x.Capacity
+		if x.MaximumVolumeSize != nil {
+			room = x.MaximumVolumeSize
+		}
+		if room == nil || room.Value() < size.Value() {
+			continue
+		}
+		switch segment, is := segmentSelector(x.NodeTopology); is {
+		case always:
+			q.CheckCapacity, q.Capacities = false, nil
+			return
+		case sometimes:
+			q.Capacities = append(q.Capacities, segment)
+		}
+	}
+}
