@@ -79,7 +79,7 @@ func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	class, err := s.compiler.Class(p.Obj, prof, s.cache)
+	class, err := s.compiler.Class(p.Obj, prof, s.world)
 	return attempt{pod: p, class: class, failed: err}, true
 }
 

@@ -41,7 +41,7 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	}
 	bare := *pod
 	bare.Spec.NodeName = ""
-	class, err := s.compiler.Class(&bare, prof, s.cache)
+	class, err := s.compiler.Class(&bare, prof, s.world)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "compile pod %s/%s: %v", req.Namespace, req.Name, err)
 	}

@@ -50,7 +50,7 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 		Seq: o.seq, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID),
 		Profile: p.Spec.SchedulerName, Nodes: uint32(o.cache.Nodes()),
 	}
-	class, err := o.compiler.Class(p, o.profile, o.cache)
+	class, err := o.compiler.Class(p, o.profile, compile.Alone(o.cache))
 	switch {
 	case err != nil:
 		o.t.Fatalf("compile %s: %v", p.Name, err)

@@ -30,7 +30,7 @@ func newBench(t *testing.T) *bench {
 			t.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), b.cache)
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(b.cache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func BenchmarkRepair(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), c)
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(c))
 	if err != nil {
 		b.Fatal(err)
 	}

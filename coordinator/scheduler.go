@@ -68,6 +68,7 @@ type Scheduler struct {
 	cache    *cache.Cache
 	queue    *queue.Queue
 	compiler *compile.Compiler
+	world    compile.World
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
 	metrics  *metrics
@@ -144,6 +145,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cluster:   map[objects.Ref]objects.Object{},
 		tally:     tally{submitToBound: newLatency()},
 	}
+	s.world = compile.Alone(s.cache)
 	s.metrics = newMetrics(cfg.Registerer)
 	s.queue = queue.New(queue.Config{
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,

@@ -23,9 +23,12 @@ func deployed() *v1.Pod {
 }
 
 func benchmarkInterned(b *testing.B, p *v1.Pod) {
-	images := still{"registry.example.com/web:v3": 300 * mi}
+	images := Alone(still{"registry.example.com/web:v3": 300 * mi})
 	c, prof := New(), DefaultProfile("x")
-	first := mustClass(b, c, p, prof, images)
+	first, err := c.Class(p, prof, images)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if got, err := c.Class(p, prof, images); got != first || err != nil {

@@ -51,7 +51,7 @@ func New() *Compiler {
 
 // Class gives the class of a pod. What upstream has against the pod is in the
 // class; the error is a broken invariant of ours.
-func (c *Compiler) Class(p *v1.Pod, prof *Profile, images Images) (*Class, error) {
+func (c *Compiler) Class(p *v1.Pod, prof *Profile, images World) (*Class, error) {
 	sign := c.signature.pod(p)
 	k := key{hash: xxhash.Sum64(sign), profile: prof}
 	e, ok := c.kept.Get(k)

@@ -41,7 +41,7 @@ func FuzzPod(f *testing.F) {
 		if err := Usage(&p).Validate(); err != nil {
 			t.Errorf("usage of %s: want it to be valid, got %v", data, err)
 		}
-		class, err := c.Class(&p, prof, still{"app:latest": 1 << 62})
+		class, err := c.Class(&p, prof, Alone(still{"app:latest": 1 << 62}))
 		if err != nil {
 			t.Fatalf("class of %s: want no error, got %v", data, err)
 		}
@@ -51,7 +51,7 @@ func FuzzPod(f *testing.F) {
 		if err := class.Query.Validate(); err != nil {
 			t.Errorf("query of %s: want it to be valid, got %v", data, err)
 		}
-		again, err := New().Class(&p, prof, still{"app:latest": 1 << 62})
+		again, err := New().Class(&p, prof, Alone(still{"app:latest": 1 << 62}))
 		if err != nil || again.ID() != class.ID() {
 			t.Errorf("class of %s, compiled anew: want %x, got %x and %v", data, class.ID(), again.ID(), err)
 		}

@@ -21,10 +21,13 @@ type ProfileConfig struct {
 	// Filters are the filter plugins, in the order in which they run.
 	Filters []pb.Plugin
 	// Scores are the score plugins in order. A weight of 0 stands for 1.
-	Scores       []PluginWeight
-	NodeAffinity configv1.NodeAffinityArgs
-	Fit          configv1.NodeResourcesFitArgs
-	Balanced     configv1.NodeResourcesBalancedAllocationArgs
+	Scores           []PluginWeight
+	NodeAffinity     configv1.NodeAffinityArgs
+	Fit              configv1.NodeResourcesFitArgs
+	Balanced         configv1.NodeResourcesBalancedAllocationArgs
+	Spread           configv1.PodTopologySpreadArgs
+	InterPodAffinity configv1.InterPodAffinityArgs
+	VolumeBinding    configv1.VolumeBindingArgs
 }
 
 // PluginWeight is a score plugin with what its score counts.
@@ -47,6 +50,15 @@ type Profile struct {
 	shape                  []*pb.ShapePoint
 	fitResources           []*pb.ScoredResource // without requests
 	balancedResources      []*pb.ScoredResource // without requests
+
+	// defaults are the constraints of pods that have none; systemDefaults tells that they
+	// are upstream's.
+	defaults       []v1.TopologySpreadConstraint
+	systemDefaults bool
+	// hardAffinityWeight is what the required affinity term of another pod counts for.
+	hardAffinityWeight int64
+	// ignorePreferred leaves out the scores of pods without preferred terms.
+	ignorePreferred bool
 }
 
 // Name is the schedulerName that pods ask for.
@@ -98,7 +110,7 @@ func DefaultProfile(name string) *Profile {
 // NewProfile checks a configuration and makes a profile of it.
 func NewProfile(c ProfileConfig) (*Profile, error) {
 	p := &Profile{name: c.Name, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
-	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced} {
+	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread, p.setInterPodAffinity} {
 		if err := step(&c); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", c.Name, err)
 		}
@@ -109,11 +121,7 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 // setPlugins takes the plugins, each of which must be able to do what it is
 // listed for.
 func (p *Profile) setPlugins(c *ProfileConfig) error {
-	able := DefaultConfig("")
-	filters, scores := sets.New(able.Filters...), sets.Set[pb.Plugin]{}
-	for _, s := range able.Scores {
-		scores.Insert(s.Plugin)
-	}
+	filters, scores := filtering(), scoring()
 	for _, f := range c.Filters {
 		if !filters.Has(f) {
 			return fmt.Errorf("filters: %v is listed twice or filters nothing", f)
@@ -137,6 +145,26 @@ func (p *Profile) setPlugins(c *ProfileConfig) error {
 		p.scores = append(p.scores, &pb.ScoreWeight{Plugin: s.Plugin, Weight: s.Weight})
 	}
 	return nil
+}
+
+// filtering are the plugins that filter.
+func filtering() sets.Set[pb.Plugin] {
+	return sets.New(
+		pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE, pb.Plugin_PLUGIN_NODE_NAME, pb.Plugin_PLUGIN_TAINT_TOLERATION,
+		pb.Plugin_PLUGIN_NODE_AFFINITY, pb.Plugin_PLUGIN_NODE_PORTS, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS, pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS, pb.Plugin_PLUGIN_VOLUME_BINDING,
+		pb.Plugin_PLUGIN_VOLUME_ZONE, pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
+		pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES,
+	)
+}
+
+// scoring are the plugins that score.
+func scoring() sets.Set[pb.Plugin] {
+	return sets.New(
+		pb.Plugin_PLUGIN_TAINT_TOLERATION, pb.Plugin_PLUGIN_NODE_AFFINITY, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
+		pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, pb.Plugin_PLUGIN_IMAGE_LOCALITY,
+	)
 }
 
 // setAdded takes addedAffinity. Unlike a pod's, its malformed terms are an error.
@@ -194,6 +222,43 @@ func (p *Profile) setFit(c *ProfileConfig) error {
 func (p *Profile) setBalanced(c *ProfileConfig) (err error) {
 	p.balancedResources, err = resourceSpecs(c.Balanced.Resources, 1)
 	return err
+}
+
+// setSpread takes the default constraints.
+func (p *Profile) setSpread(c *ProfileConfig) error {
+	switch kind := c.Spread.DefaultingType; {
+	case kind == "" || kind == configv1.SystemDefaulting:
+		if len(c.Spread.DefaultConstraints) > 0 {
+			return fmt.Errorf("defaultConstraints: expected none with defaultingType %s", configv1.SystemDefaulting)
+		}
+		p.defaults, p.systemDefaults = systemDefaults(), true
+	case kind == configv1.ListDefaulting:
+		p.defaults = c.Spread.DefaultConstraints
+	default:
+		return fmt.Errorf("defaultingType: expected %s or %s, got %q", configv1.SystemDefaulting, configv1.ListDefaulting, kind)
+	}
+	return nil
+}
+
+// systemDefaults are upstream's default constraints.
+func systemDefaults() []v1.TopologySpreadConstraint {
+	return []v1.TopologySpreadConstraint{
+		{TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 3},
+		{TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 5},
+	}
+}
+
+// setInterPodAffinity takes what other pods' terms count for.
+func (p *Profile) setInterPodAffinity(c *ProfileConfig) error {
+	p.hardAffinityWeight = 1
+	if w := c.InterPodAffinity.HardPodAffinityWeight; w != nil {
+		p.hardAffinityWeight = int64(*w)
+	}
+	if p.hardAffinityWeight < 0 || p.hardAffinityWeight > 100 {
+		return fmt.Errorf("hardPodAffinityWeight: %d is not between 0 and 100", p.hardAffinityWeight)
+	}
+	p.ignorePreferred = c.InterPodAffinity.IgnorePreferredTermsOfExistingPods
+	return nil
 }
 
 // resourceSpecs checks the resources of a strategy; without any, cpu and memory

@@ -265,7 +265,7 @@ func (s *script) setProfile(input string) (string, error) {
 
 // evaluate answers the command pod.
 func (s *script) evaluate(p *v1.Pod) (string, error) {
-	class, err := s.c.Class(p, s.profile, s.images)
+	class, err := s.c.Class(p, s.profile, Alone(s.images))
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/selector"
+)
+
+// Cluster is the objects that decide which pods belong together.
+type Cluster struct {
+	namespaces  namespaces
+	services    map[string]*services // by namespace
+	controllers map[controller]*selected
+	scratch     []byte
+}
+
+// New makes a cluster without objects.
+func New() *Cluster {
+	return &Cluster{
+		namespaces:  newNamespaces(),
+		services:    map[string]*services{},
+		controllers: map[controller]*selected{},
+	}
+}
+
+// Set takes in that an object is new (old is nil), has changed, or is gone (now is nil). It
+// passes over kinds that it does not keep.
+func (c *Cluster) Set(old, now objects.Object) {
+	either := now
+	if either == nil {
+		either = old
+	}
+	switch either.(type) {
+	case *v1.Namespace:
+		c.namespaces.set(either.GetName(), now)
+	case *v1.Service:
+		c.setService(either.GetNamespace(), either.GetName(), now)
+	case *v1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+		key := controllerOf(either)
+		if now == nil {
+			delete(c.controllers, key)
+			return
+		}
+		c.controllers[key] = selectedBy(now)
+	}
+}
+
+// namespaces are the namespaces by name.
+type namespaces struct {
+	version uint64
+	labels  map[string]map[string]string
+	// matching keeps the answers for selectors, by their texts.
+	matching map[string][]string
+}
+
+func newNamespaces() namespaces {
+	return namespaces{labels: map[string]map[string]string{}, matching: map[string][]string{}}
+}
+
+func (n *namespaces) set(name string, now objects.Object) {
+	old, known := n.labels[name]
+	if now == nil {
+		delete(n.labels, name)
+	} else {
+		n.labels[name] = now.GetLabels()
+		if known && maps.Equal(old, now.GetLabels()) {
+			return
+		}
+	}
+	n.version++
+	clear(n.matching)
+}
+
+// NamespacesVersion moves whenever a namespace comes, goes or changes its labels.
+func (c *Cluster) NamespacesVersion() uint64 { return c.namespaces.version }
+
+// NamespaceLabels are the labels of a namespace, nil where it does not exist.
+func (c *Cluster) NamespaceLabels(name string) map[string]string { return c.namespaces.labels[name] }
+
+// Namespaces are the names of the namespaces whose labels a selector matches, in no order.
+// The caller must not change the list.
+func (c *Cluster) Namespaces(s *selector.Selector) []string {
+	n := &c.namespaces
+	if list, ok := n.matching[s.Text()]; ok {
+		return list
+	}
+	var list []string
+	for name, labels := range n.labels {
+		if s.Matches(labels) {
+			list = append(list, name)
+		}
+	}
+	n.matching[s.Text()] = list
+	return list
+}

@@ -1,0 +1,91 @@
+package count
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+)
+
+// Counter is one number for each node.
+type Counter struct {
+	id   uint32
+	spec string // what it counts; it is known by this
+	what counted
+	// used is the sweep in whose time the counter was last asked for.
+	used uint64
+}
+
+// counted is what a kind of counter counts of a pod.
+type counted interface {
+	// value is what one pod adds.
+	value(p *v1.Pod) int64
+	// within are the namespaces whose pods may add something, sorted; nil: all.
+	within() []string
+}
+
+// ID names the counter in tables and queries.
+func (c *Counter) ID() uint32 { return c.id }
+
+// Value is what a pod adds.
+func (c *Counter) Value(p *v1.Pod) int64 { return c.what.value(p) }
+
+// Namespaces are those whose pods may add something, sorted; nil: all.
+func (c *Counter) Namespaces() []string { return c.what.within() }
+
+// Namespaces is a set of namespaces by name.
+type Namespaces struct {
+	// All includes namespaces that do not exist.
+	All bool
+	// Names are sorted, each once.
+	Names []string
+}
+
+// Has tells whether a namespace is in the set.
+func (n *Namespaces) Has(name string) bool {
+	if n.All {
+		return true
+	}
+	_, found := slices.BinarySearch(n.Names, name)
+	return found
+}
+
+// And is the set of the namespaces that are in both.
+func (n *Namespaces) And(other *Namespaces) Namespaces {
+	switch {
+	case n.All:
+		return *other
+	case other.All:
+		return *n
+	}
+	return Namespaces{Names: slices.DeleteFunc(slices.Clone(n.Names), func(name string) bool { return !other.Has(name) })}
+}
+
+// matched counts pods that match a selector.
+type matched struct {
+	among    Namespaces
+	selector *selector.Selector
+	// staying leaves out pods that are being deleted.
+	staying bool
+}
+
+func (m *matched) value(p *v1.Pod) int64 {
+	if m.staying && p.DeletionTimestamp != nil || !m.among.Has(p.Namespace) || !m.selector.Matches(p.Labels) {
+		return 0
+	}
+	return 1
+}
+
+func (m *matched) within() []string {
+	if m.among.All {
+		return nil
+	}
+	return m.among.Names
+}
+
+// reserved is a counter whose values somebody else keeps.
+type reserved struct{}
+
+func (reserved) value(*v1.Pod) int64 { return 0 }
+func (reserved) within() []string    { return []string{} }

@@ -1,0 +1,117 @@
+package count
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// keptAnswers bounds what is kept by sight, for each namespace: more than there are
+// workloads whose pods come and go at the same time.
+const keptAnswers = 4096
+
+// podIndex finds the selector counters that a pod adds to.
+type podIndex struct {
+	everywhere *podSpace // counters of all namespaces
+	spaces     map[string]*podSpace
+	both       map[[2]*answer]*answer
+	sight      []byte // scratch
+}
+
+// podSpace is the counters of one namespace, or of all.
+type podSpace struct {
+	index selector.Index[*Counter]
+	kept  map[string]*answer
+}
+
+// answer is a list of contributions that is kept.
+type answer struct{ list []*pb.CounterValue }
+
+func newPodIndex() podIndex {
+	return podIndex{everywhere: &podSpace{}, spaces: map[string]*podSpace{}, both: map[[2]*answer]*answer{}}
+}
+
+func (x *podIndex) add(c *Counter, m *matched) {
+	x.each(m, func(s *podSpace) { s.index.Add(m.selector, c) })
+}
+
+func (x *podIndex) remove(c *Counter, m *matched) {
+	x.each(m, func(s *podSpace) { s.index.Remove(m.selector, c) })
+	for _, name := range m.among.Names {
+		if s := x.spaces[name]; s != nil && s.index.Len() == 0 {
+			delete(x.spaces, name)
+		}
+	}
+}
+
+// each calls f for the spaces that a counter is in, whose answers change thereby.
+func (x *podIndex) each(m *matched, f func(*podSpace)) {
+	clear(x.both)
+	if m.among.All {
+		clear(x.everywhere.kept)
+		f(x.everywhere)
+		return
+	}
+	for _, name := range m.among.Names {
+		s := x.spaces[name]
+		if s == nil {
+			s = &podSpace{}
+			x.spaces[name] = s
+		}
+		clear(s.kept)
+		f(s)
+	}
+}
+
+// of is what a pod adds to selector counters; nil: nothing.
+func (x *podIndex) of(p *v1.Pod) *answer {
+	own, all := x.spaces[p.Namespace], x.everywhere
+	if all.index.Len() == 0 {
+		if own == nil {
+			return nil
+		}
+		return x.in(own, p)
+	}
+	a := x.in(all, p)
+	if own == nil {
+		return a
+	}
+	return merged(x.both, x.in(own, p), a)
+}
+
+// in is what a pod adds to the counters of one space.
+func (x *podIndex) in(s *podSpace, p *v1.Pod) *answer {
+	x.sight = s.index.Sight(p.Labels, x.sight[:0])
+	if p.DeletionTimestamp != nil {
+		x.sight = append(x.sight, 1)
+	}
+	if a, ok := s.kept[string(x.sight)]; ok {
+		return a
+	}
+	a := s.match(p)
+	if len(s.kept) >= keptAnswers {
+		clear(s.kept)
+		clear(x.both)
+	}
+	if s.kept == nil {
+		s.kept = map[string]*answer{}
+	}
+	s.kept[string(x.sight)] = a
+	return a
+}
+
+// match asks the index.
+func (s *podSpace) match(p *v1.Pod) *answer {
+	var list []*pb.CounterValue
+	s.index.Matching(p.Labels, func(c *Counter) {
+		if c.what.(*matched).staying && p.DeletionTimestamp != nil {
+			return
+		}
+		list = append(list, &pb.CounterValue{Counter: c.id, Value: 1})
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	return &answer{sum(list)}
+}

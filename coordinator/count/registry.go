@@ -1,0 +1,220 @@
+package count
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Registry is the counters in use.
+type Registry struct {
+	last     uint32
+	counters map[uint32]*Counter
+	bySpec   map[string]*Counter
+	added    []*Counter
+	dropped  []uint32
+	sweeps   uint64
+
+	pods  podIndex
+	terms termIndex
+	keyed map[Key]*Counter
+	spec  []byte // scratch
+}
+
+// New makes an empty registry.
+func New() *Registry {
+	return &Registry{
+		counters: map[uint32]*Counter{},
+		bySpec:   map[string]*Counter{},
+		pods:     newPodIndex(),
+		terms:    newTermIndex(),
+		keyed:    map[Key]*Counter{},
+	}
+}
+
+// Kinds of counters, the first byte of a spec.
+const (
+	specSpread   = 's'
+	specPods     = 'p'
+	specTerm     = 't'
+	specKey      = 'k'
+	specReserved = 'r'
+)
+
+// Spread is the counter of the pods of a namespace that match a selector and are not
+// being deleted; 0 where the selector matches nothing.
+func (r *Registry) Spread(namespace string, s *selector.Selector) uint32 {
+	return r.selecting(specSpread, Namespaces{Names: []string{namespace}}, s)
+}
+
+// Pods is the counter of the pods of some namespaces that match a selector; 0 where
+// there can be none.
+func (r *Registry) Pods(within Namespaces, s *selector.Selector) uint32 {
+	return r.selecting(specPods, within, s)
+}
+
+func (r *Registry) selecting(kind byte, within Namespaces, s *selector.Selector) uint32 {
+	if s.MatchesNothing() || !within.All && len(within.Names) == 0 {
+		return 0
+	}
+	r.spec = appendNamespaces(append(r.spec[:0], kind), within)
+	r.spec = append(r.spec, s.Text()...)
+	if c := r.find(); c != nil {
+		return c.id
+	}
+	m := &matched{among: within, selector: s, staying: kind == specSpread}
+	c := r.add(m)
+	r.pods.add(c, m)
+	return c.id
+}
+
+// appendNamespaces writes a set of namespaces; what follows can not be taken for a
+// part of it.
+func appendNamespaces(into []byte, n Namespaces) []byte {
+	if n.All {
+		return append(into, '*')
+	}
+	into = binary.AppendUvarint(append(into, '.'), uint64(len(n.Names)))
+	for _, name := range n.Names {
+		into = appendText(into, name)
+	}
+	return into
+}
+
+func appendText(into []byte, s string) []byte {
+	return append(binary.AppendUvarint(into, uint64(len(s))), s...)
+}
+
+// Keyed is the counter of the pods that use what a key names.
+func (r *Registry) Keyed(k Key) uint32 {
+	c := r.keyed[k]
+	if c == nil {
+		r.spec = k.append(append(r.spec[:0], specKey))
+		c = r.add(k)
+		r.keyed[k] = c
+	}
+	c.used = r.sweeps
+	return c.id
+}
+
+// Reserve gives an id to a counter whose values the caller keeps himself. No pod adds to
+// it, and it is never dropped.
+func (r *Registry) Reserve(key string) uint32 {
+	r.spec = append(append(r.spec[:0], specReserved), key...)
+	if c := r.find(); c != nil {
+		return c.id
+	}
+	c := r.add(reserved{})
+	r.added = r.added[:len(r.added)-1] // nobody else is to fill it
+	return c.id
+}
+
+// find looks up the counter that the spec in r.spec is of.
+func (r *Registry) find() *Counter {
+	c := r.bySpec[string(r.spec)]
+	if c != nil {
+		c.used = r.sweeps
+	}
+	return c
+}
+
+// add makes the counter that the spec in r.spec is of.
+func (r *Registry) add(what counted) *Counter {
+	r.last++
+	c := &Counter{id: r.last, spec: string(r.spec), what: what, used: r.sweeps}
+	r.counters[c.id], r.bySpec[c.spec] = c, c
+	r.added = append(r.added, c)
+	return c
+}
+
+// Len tells how many counters there are.
+func (r *Registry) Len() int { return len(r.counters) }
+
+// TakeNew returns the counters that came since the last call and are still there: each is
+// to be filled with what the pods that are known add to it.
+func (r *Registry) TakeNew() []*Counter {
+	list := slices.DeleteFunc(r.added, func(c *Counter) bool { return r.counters[c.id] != c })
+	r.added = nil
+	return list
+}
+
+// TakeDropped returns the counters that went since the last call.
+func (r *Registry) TakeDropped() []uint32 {
+	list := r.dropped
+	r.dropped = nil
+	return list
+}
+
+// Sweeps tells how often Sweep was called: for as long as it stays, no counter goes.
+func (r *Registry) Sweeps() uint64 { return r.sweeps }
+
+// Use tells that counters are still asked for. It is false where one of them was dropped.
+func (r *Registry) Use(ids []uint32) bool {
+	for _, id := range ids {
+		c := r.counters[id]
+		if c == nil {
+			return false
+		}
+		c.used = r.sweeps
+	}
+	return true
+}
+
+// patience is how many sweeps a counter is kept that nobody asks for.
+const patience = 8
+
+// Sweep drops the counters that no class has asked for, the last few sweeps long, but
+// for terms that a pod carries: held is what each of the pods that are known adds to
+// counters.
+func (r *Registry) Sweep(held iter.Seq[[]*pb.CounterValue]) {
+	r.sweeps++
+	var old []*Counter
+	for _, c := range r.counters {
+		if _, kept := c.what.(reserved); !kept && c.used+patience < r.sweeps {
+			old = append(old, c)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	for list := range held {
+		for _, v := range list {
+			if c := r.counters[v.GetCounter()]; c != nil {
+				if _, term := c.what.(*Term); term {
+					c.used = r.sweeps
+				}
+			}
+		}
+	}
+	slices.SortFunc(old, func(a, b *Counter) int { return int(a.id) - int(b.id) })
+	for _, c := range old {
+		if c.used != r.sweeps {
+			r.drop(c)
+		}
+	}
+}
+
+func (r *Registry) drop(c *Counter) {
+	delete(r.counters, c.id)
+	delete(r.bySpec, c.spec)
+	r.dropped = append(r.dropped, c.id)
+	switch what := c.what.(type) {
+	case *matched:
+		r.pods.remove(c, what)
+	case *Term:
+		r.terms.remove(what)
+	case Key:
+		delete(r.keyed, what)
+	}
+}
+
+// Contributions is what a pod adds to counters: sorted by counter, none of the values 0.
+// The list is shared: nobody writes to it. The pod's own terms must have been observed.
+func (r *Registry) Contributions(p *v1.Pod) []*pb.CounterValue {
+	return r.merge(r.pods.of(p), r.carriedBy(p), r.keysOf(p))
+}

@@ -1,0 +1,179 @@
+package selector
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// Selector is a label selector in canonical form. It is immutable.
+type Selector struct {
+	text         string
+	nothing      bool
+	requirements []requirement // sorted by text, each once
+}
+
+// operator is how a requirement looks at its label.
+type operator byte
+
+const (
+	in           operator = '='
+	notIn        operator = '~'
+	exists       operator = '+'
+	doesNotExist operator = '-'
+)
+
+// requirement is one condition on one label.
+type requirement struct {
+	text   string
+	key    string
+	op     operator
+	values []string // sorted, each once
+}
+
+// New is upstream's reading of a label selector: nil matches nothing, an empty one
+// everything. The error is apimachinery's.
+func New(s *metav1.LabelSelector) (*Selector, error) {
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, err
+	}
+	list, selectable := parsed.Requirements()
+	if !selectable {
+		return Nothing(), nil
+	}
+	out := make([]requirement, 0, len(list))
+	for i := range list {
+		out = append(out, translate(&list[i]))
+	}
+	return of(out), nil
+}
+
+// Nothing matches no labels.
+func Nothing() *Selector { return &Selector{text: "!", nothing: true} }
+
+// Equal demands each label of a map with its value. An empty map matches everything.
+func Equal(m map[string]string) *Selector {
+	out := make([]requirement, 0, len(m))
+	for k, v := range m {
+		out = append(out, newRequirement(k, in, []string{v}))
+	}
+	return of(out)
+}
+
+// And matches where both do.
+func (s *Selector) And(other *Selector) *Selector {
+	switch {
+	case s.nothing || other.Empty():
+		return s
+	case other.nothing || s.Empty():
+		return other
+	}
+	return of(slices.Concat(s.requirements, other.requirements))
+}
+
+// of makes a selector of requirements, whose order it changes.
+func of(list []requirement) *Selector {
+	slices.SortFunc(list, func(a, b requirement) int { return strings.Compare(a.text, b.text) })
+	list = slices.CompactFunc(list, func(a, b requirement) bool { return a.text == b.text })
+	var b strings.Builder
+	for i := range list {
+		b.WriteString(list[i].text)
+	}
+	return &Selector{text: b.String(), requirements: list}
+}
+
+// translate takes over a requirement as metav1.LabelSelectorAsSelector makes them: it
+// knows no operators but these.
+func translate(r *labels.Requirement) requirement {
+	switch r.Operator() {
+	case selection.NotIn, selection.NotEquals:
+		return newRequirement(r.Key(), notIn, r.ValuesUnsorted())
+	case selection.Exists:
+		return newRequirement(r.Key(), exists, nil)
+	case selection.DoesNotExist:
+		return newRequirement(r.Key(), doesNotExist, nil)
+	}
+	return newRequirement(r.Key(), in, r.ValuesUnsorted())
+}
+
+// newRequirement sorts the values in place. The text is unambiguous: each part has its
+// length before it.
+func newRequirement(key string, op operator, values []string) requirement {
+	slices.Sort(values)
+	values = slices.Compact(values)
+	text := strconv.AppendInt(nil, int64(len(key)), 10)
+	text = append(append(append(text, ':'), key...), byte(op))
+	for _, v := range values {
+		text = strconv.AppendInt(text, int64(len(v)), 10)
+		text = append(append(text, ':'), v...)
+	}
+	return requirement{text: string(append(text, ';')), key: key, op: op, values: values}
+}
+
+// Text names the selector: equal texts, equal selectors. It is empty where everything
+// matches.
+func (s *Selector) Text() string { return s.text }
+
+// Empty tells whether everything matches.
+func (s *Selector) Empty() bool { return !s.nothing && len(s.requirements) == 0 }
+
+// MatchesNothing tells whether the selector is Nothing.
+func (s *Selector) MatchesNothing() bool { return s.nothing }
+
+// Matches tells whether labels match.
+func (s *Selector) Matches(labels map[string]string) bool {
+	if s.nothing {
+		return false
+	}
+	for i := range s.requirements {
+		if !s.requirements[i].matches(labels) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *requirement) matches(labels map[string]string) bool {
+	v, ok := labels[r.key]
+	switch r.op {
+	case in:
+		return ok && slices.Contains(r.values, v)
+	case notIn:
+		return !ok || !slices.Contains(r.values, v)
+	case exists:
+		return ok
+	}
+	return !ok
+}
+
+// String is the selector as Kubernetes writes it.
+func (s *Selector) String() string {
+	if s.nothing {
+		return "<none>"
+	}
+	words := make([]string, len(s.requirements))
+	for i := range s.requirements {
+		words[i] = s.requirements[i].String()
+	}
+	return strings.Join(words, ",")
+}
+
+func (r *requirement) String() string {
+	values := strings.Join(r.values, ",")
+	switch {
+	case r.op == exists:
+		return r.key
+	case r.op == doesNotExist:
+		return "!" + r.key
+	case r.op == in && len(r.values) == 1:
+		return r.key + "=" + values
+	case r.op == in:
+		return r.key + " in (" + values + ")"
+	}
+	return r.key + " notin (" + values + ")"
+}
