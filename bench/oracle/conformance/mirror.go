@@ -63,7 +63,7 @@ type row struct {
 
 // compare compares every node's verdict and returns how many there were.
 func (m *mirror) compare(pod *v1.Pod, c *comparison) (int, error) {
-	class, err := m.compiler.Class(pod, m.profile, m.cache)
+	class, err := m.compiler.Class(pod, m.profile, compile.Alone(m.cache))
 	if err != nil {
 		return 0, err
 	}
