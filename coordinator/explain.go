@@ -137,9 +137,10 @@ func (x *explainer) judgeAll() {
 }
 
 func (x *explainer) judge(t *scorer.Table, row uint32) {
-	v := x.s.eval.Row(t, row, nil, x.class.Scorer)
-	if v.Feasible {
-		key := slices.Clone(v.Key[:x.class.Scorer.KeyLen()])
+	var v scorer.Verdict
+	x.s.eval.Row(t, row, nil, x.class.Scorer, false, &v)
+	if v.Passed {
+		key := slices.Clone(v.Key.Raw[:x.class.Scorer.KeyLen()])
 		for i, k := range key {
 			x.extrema[i] = max(x.extrema[i], k)
 		}

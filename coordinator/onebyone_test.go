@@ -83,8 +83,9 @@ func (o *oneByOne) best(class *compile.Class, d *decisionLine) (scorer.Candidate
 	verdicts := map[uint32]scorer.Verdict{}
 	reasons := map[string]int{}
 	for row := range table.All() {
-		v := o.eval.Row(table, row, nil, class.Scorer)
-		if !v.Feasible {
+		var v scorer.Verdict
+		o.eval.Row(table, row, nil, class.Scorer, false, &v)
+		if !v.Passed {
 			_, why := o.eval.Reasons(table, row, nil, class.Scorer)
 			for _, r := range why {
 				reasons[r.Text]++
@@ -93,7 +94,7 @@ func (o *oneByOne) best(class *compile.Class, d *decisionLine) (scorer.Candidate
 		}
 		verdicts[row] = v
 		for i := range extrema {
-			extrema[i] = max(extrema[i], v.Key[i])
+			extrema[i] = max(extrema[i], v.Key.Raw[i])
 		}
 	}
 	if d.Feasible = uint32(len(verdicts)); d.Feasible == 0 {
@@ -108,7 +109,7 @@ func (o *oneByOne) best(class *compile.Class, d *decisionLine) (scorer.Candidate
 	var best scorer.Candidate
 	found := false
 	for row, v := range verdicts {
-		c := table.Candidate(row, v.Local+class.Scorer.GroupScore(v.Key[:len(extrema)], extrema))
+		c := table.Candidate(row, v.Local+class.Scorer.GroupScore(v.Key.Raw[:len(extrema)], extrema))
 		if !found || scorer.Before(c, best) {
 			best, found = c, true
 		}

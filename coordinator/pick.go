@@ -72,6 +72,7 @@ type pick struct {
 	// stale says that a maximum may have left a whole answer: it must be asked again.
 	stale   bool
 	extrema []int64
+	verdict scorer.Verdict
 }
 
 // reason is why a node was refused.
@@ -146,21 +147,22 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 // judge evaluates one row as the workers do. nil totals are the current ones.
 func (p *pick) judge(row cache.Row, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) repairedRow {
 	table := tables.Table(int(row.Shard))
-	v := e.Row(table, row.Index, totals, p.class)
-	out := repairedRow{row: row, feasible: v.Feasible, group: -1}
-	if !v.Feasible {
+	v := &p.verdict
+	e.Row(table, row.Index, totals, p.class, p.diagnosed, v)
+	out := repairedRow{row: row, feasible: v.Passed, group: -1}
+	if !v.Passed {
 		if p.diagnosed {
 			_, out.reasons = e.Reasons(table, row.Index, totals, p.class)
 			out.reasons = slices.Clone(out.reasons)
 		}
 		return out
 	}
-	key := v.Key[:p.class.KeyLen()]
+	key := v.Key.Raw[:p.class.KeyLen()]
 	if !p.result.Normalised {
-		out.group, out.local = p.groupOf(key), v.Local
+		out.group, out.local = p.groupOf(&v.Key), v.Local
 		return out
 	}
-	out.group = p.groupOf(nil)
+	out.group = p.groupOf(&scorer.Key{})
 	out.local = v.Local + p.class.GroupScore(key, p.result.Extrema)
 	out.extreme = p.extreme(key)
 	return out
@@ -178,13 +180,13 @@ func (p *pick) extreme(key []int64) bool {
 }
 
 // groupOf finds the group of a key, or opens one.
-func (p *pick) groupOf(key []int64) int {
+func (p *pick) groupOf(key *scorer.Key) int {
 	for i := range p.result.Groups {
-		if slices.Equal(p.result.Groups[i].Key, key) {
+		if p.result.Groups[i].Key.Equal(key) {
 			return i
 		}
 	}
-	p.result.Groups = append(p.result.Groups, scorer.Group{Key: slices.Clone(key)})
+	p.result.Groups = append(p.result.Groups, scorer.Group{Key: *key})
 	p.groups = append(p.groups, group{})
 	return len(p.groups) - 1
 }
@@ -279,7 +281,7 @@ func (p *pick) groupScore(i int) int64 {
 	if p.result.Normalised {
 		return 0
 	}
-	return p.class.GroupScore(p.result.Groups[i].Key, p.extrema)
+	return p.class.GroupScore(p.result.Groups[i].Key.Raw[:len(p.extrema)], p.extrema)
 }
 
 // findExtrema takes the maximum of each raw score over the groups that still have a
@@ -290,7 +292,7 @@ func (p *pick) findExtrema() {
 		if p.groups[i].rows == 0 {
 			continue
 		}
-		for j, k := range p.result.Groups[i].Key {
+		for j, k := range p.result.Groups[i].Key.Raw[:len(p.extrema)] {
 			p.extrema[j] = max(p.extrema[j], k)
 		}
 	}

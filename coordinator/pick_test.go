@@ -42,7 +42,9 @@ func newBench(t *testing.T) *bench {
 func (b *bench) candidate(name string) scorer.Candidate {
 	row, _ := b.cache.RowOf(name)
 	t := b.cache.Table(0)
-	return t.Candidate(row.Index, b.eval.Row(t, row.Index, nil, b.class.Scorer).Local)
+	var v scorer.Verdict
+	b.eval.Row(t, row.Index, nil, b.class.Scorer, false, &v)
+	return t.Candidate(row.Index, v.Local)
 }
 
 // place gives a node a pod that takes so much of it.
@@ -59,7 +61,7 @@ func (b *bench) place(name, cpu string) {
 // answer is one group of so many rows, of which the workers named some.
 func (b *bench) answer(rows int, named ...string) *pick {
 	r := &scorer.Result{Rows: 4, Feasible: rows, Extrema: make([]int64, b.class.Scorer.KeyLen())}
-	g := scorer.Group{Key: make([]int64, b.class.Scorer.KeyLen()), Rows: rows}
+	g := scorer.Group{Rows: rows}
 	for _, name := range named {
 		g.Candidates = append(g.Candidates, b.candidate(name))
 	}

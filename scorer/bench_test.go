@@ -120,11 +120,12 @@ func BenchmarkRow(b *testing.B) {
 	table := loadTable(b, 0, benchRows(5000))
 	class, e := newClass(b, benchQuery()), NewEvaluator(nil)
 	var totals RowTotals
+	var verdict Verdict
 	row := uint32(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		table.Totals(row, &totals)
-		e.Row(table, row, &totals, class)
+		e.Row(table, row, &totals, class, false, &verdict)
 		row = (row + 1) % 5000
 	}
 }

@@ -10,18 +10,39 @@ import (
 // and bound to no table: what it names is looked up in each one.
 type Class struct {
 	query   *pb.Query
-	filters []filterRule
+	filters []filterTerm
 	scores  []scoreTerm
 	keyLen  int
+	group   groupPart
+	// late tells that some filter is.
+	late bool
 }
 
-// scoreTerm is one score plugin of a class.
+// filterTerm is one filter plugin of a class: what each row decides, and what is
+// decided for groups.
+type filterTerm struct {
+	plugin pb.Plugin
+	rule   filterRule  // nil: nothing
+	group  groupFilter // nil: nothing
+	// place is the filter's place in Query.filters, plus one; 0 for the narrowing.
+	place uint32
+	// late tells that a filter of the group part runs before the rule.
+	late bool
+	// needs is what the group's filter reads.
+	needs needs
+}
+
+// scoreTerm is one score plugin of a class: rule and group are never both there.
 type scoreTerm struct {
+	plugin pb.Plugin
 	rule   scoreRule
+	group  groupScore
 	weight int64
-	// key is the place of the raw score in the group's key; -1 where it is local.
+	// key is the place of the raw score in Key.Raw; -1 where it is local, or the group's.
 	key           int
 	normalisation normalisation
+	// needs is what the group's score reads.
+	needs needs
 }
 
 // NewClass makes a class of a query, which must not be changed afterwards.
@@ -29,17 +50,23 @@ func NewClass(q *pb.Query) (*Class, error) {
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
-	c := &Class{query: q}
+	c := &Class{query: q, group: newGroupPart(q)}
 	if q.GetNarrowed() != nil {
-		c.filters = append(c.filters, newNarrowed(q.GetNarrowed()))
+		c.filters = append(c.filters, filterTerm{rule: newNarrowed(q.GetNarrowed())})
 	}
-	for _, p := range q.GetFilters() {
-		c.filters = append(c.filters, newFilter(p, q))
+	grouped := false
+	for i, p := range q.GetFilters() {
+		f := filterTerm{plugin: p, rule: newFilter(p, q), place: uint32(i + 1), late: grouped}
+		f.group, f.needs = newGroupFilter(p, q)
+		grouped = grouped || f.group != nil
+		c.late = c.late || f.late && f.rule != nil
+		c.filters = append(c.filters, f)
 	}
 	for _, s := range q.GetScores() {
-		rule, n := newScore(s.GetPlugin(), q)
-		term := scoreTerm{rule: rule, weight: s.GetWeight(), key: -1, normalisation: n}
-		if n != local {
+		term := scoreTerm{plugin: s.GetPlugin(), weight: s.GetWeight(), key: -1}
+		term.rule, term.normalisation = newScore(s.GetPlugin(), q)
+		term.group, term.needs = newGroupScore(s.GetPlugin(), q)
+		if term.normalisation != local {
 			term.key = c.keyLen
 			c.keyLen++
 		}
@@ -54,6 +81,14 @@ func (c *Class) ID() uint64 { return c.query.GetClassId() }
 // Query is what the class was made of.
 func (c *Class) Query() *pb.Query { return c.query }
 
-// KeyLen is the number of normalised plugins among Query.scores: the length of a
-// group's key.
+// KeyLen is the number of normalised plugins among Query.scores: how much of Key.Raw
+// counts.
 func (c *Class) KeyLen() int { return c.keyLen }
+
+// HasGroups tells whether the class has a group part: its key holds more than raw scores,
+// or it measures the cluster. Then a verdict takes the whole cluster (Settle), and
+// there may be any number of groups.
+func (c *Class) HasGroups() bool { return c.group.any() }
+
+// Counters are the counters that the query refers to, sorted, each once.
+func (c *Class) Counters() []uint32 { return c.group.counters }

@@ -216,8 +216,8 @@ func TestTotalsStandInForTheRows(t *testing.T) {
 		for range 5 {
 			c := newClass(t, r.query())
 			for i, x := range rows {
-				want := fmt.Sprint(e.Row(old, x.Row, nil, c))
-				if got := fmt.Sprint(e.Row(table, x.Row, &before[i], c)); got != want {
+				want := fmt.Sprint(judge(e, old, x.Row, nil, c))
+				if got := fmt.Sprint(judge(e, table, x.Row, &before[i], c)); got != want {
 					t.Fatalf("row %d: got %s, want %s", x.Row, got, want)
 				}
 				_, why := e.Reasons(old, x.Row, nil, c)

@@ -31,6 +31,8 @@ type Evaluator struct {
 	observer Observer
 	part     Result
 	groups   grouping
+	columns  groupColumns
+	codes    keyCodes
 
 	rows, refused bitmap // feasible so far; refused by one rule
 	any, term     bitmap // of a selector's terms

@@ -48,7 +48,7 @@ func TestNothingThere(t *testing.T) {
 	}
 	var totals RowTotals
 	table.Totals(3, &totals)
-	if v := e.Row(table, 3, &totals, c); v.Feasible {
+	if v := judge(e, table, 3, &totals, c); v.Passed {
 		t.Errorf("got %v for a row without a node", v)
 	}
 	if _, why := e.Reasons(table, 3, nil, c); why != nil {
@@ -73,6 +73,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	add := &pb.Delta{Row: 8, Change: &pb.Delta_AddPod{AddPod: usage}}
 	remove := &pb.Delta{Row: 8, Change: &pb.Delta_RemovePod{RemovePod: usage}}
 	var totals RowTotals
+	var verdict Verdict
 	for _, path := range []struct {
 		name string
 		run  func()
@@ -83,7 +84,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		}},
 		{"Row", func() {
 			table.Totals(8, &totals)
-			e.Row(table, 8, &totals, c)
+			e.Row(table, 8, &totals, c, false, &verdict)
 			e.Reasons(table, 8, &totals, c)
 			e.Scores(table, 8, &totals, c)
 		}},
@@ -115,7 +116,7 @@ func TestReadersShareATable(t *testing.T) {
 				var totals RowTotals
 				for row := range table.All() {
 					table.Totals(row, &totals)
-					e.Row(table, row, &totals, c)
+					judge(e, table, row, &totals, c)
 				}
 			})
 		}

@@ -121,7 +121,7 @@ func (g *golden) query(t *testing.T, input string) string {
 	var best *Candidate
 	for _, group := range r.Groups {
 		for _, x := range group.Candidates {
-			x.Score += c.GroupScore(group.Key, r.Extrema)
+			x.Score += c.GroupScore(group.Key.Raw[:c.KeyLen()], r.Extrema)
 			if best == nil || Before(x, *best) {
 				best = &x
 			}
@@ -134,8 +134,8 @@ func (g *golden) query(t *testing.T, input string) string {
 }
 
 func (g *golden) line(row uint32, c *Class, extrema []int64) string {
-	v := g.e.Row(g.table, row, nil, c)
-	if !v.Feasible {
+	v := judge(g.e, g.table, row, nil, c)
+	if !v.Passed {
 		_, reasons := g.e.Reasons(g.table, row, nil, c)
 		var texts []string
 		for _, w := range reasons {
@@ -158,7 +158,7 @@ func (g *golden) line(row uint32, c *Class, extrema []int64) string {
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(append(parts, fmt.Sprintf("total %d", v.Local+c.GroupScore(v.Key[:c.KeyLen()], extrema))), ", ")
+	return strings.Join(append(parts, fmt.Sprintf("total %d", v.Local+c.GroupScore(v.Key.Raw[:c.KeyLen()], extrema))), ", ")
 }
 
 func number(s string) int64 {

@@ -3,9 +3,6 @@ package scorer
 // maxNodeScore is the best score that a plugin gives.
 const maxNodeScore = 100
 
-// MaxKey is the largest length of a group's key.
-const MaxKey = 2
-
 // normalisation is what becomes of a plugin's raw scores.
 type normalisation int
 
@@ -36,9 +33,9 @@ func (n normalisation) apply(raw, top int64) int64 {
 	return s
 }
 
-// GroupScore is the part of the score that all rows of a group share: the weighted
-// sum of the normalised plugins. extrema[i] is the maximum of key[i] over all
-// feasible rows of the cluster.
+// GroupScore is the weighted sum of the normalised plugins for a Key.Raw of
+// Class.KeyLen numbers. extrema[i] is the maximum of key[i] over all feasible rows of the
+// cluster. The second of two rounds adds it to the local score.
 func (c *Class) GroupScore(key, extrema []int64) int64 {
 	total := int64(0)
 	for i := range c.scores {
@@ -52,7 +49,7 @@ func (c *Class) GroupScore(key, extrema []int64) int64 {
 // Normalise is the score from 0 to 100 that becomes of a plugin's raw one.
 func (c *Class) Normalise(p PluginScore, extrema []int64) int64 {
 	for i := range c.scores {
-		if s := &c.scores[i]; s.rule.plugin() == p.Plugin {
+		if s := &c.scores[i]; s.plugin == p.Plugin {
 			return s.normalisation.apply(p.Raw, extremum(extrema, s.key))
 		}
 	}

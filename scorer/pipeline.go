@@ -83,58 +83,89 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 	part := &e.part
 	part.Reset(c.ID(), o.Candidates)
 	part.Rows = t.nodes
-	part.Normalised = o.Normalise
-	part.Extrema = append(part.Extrema, make([]int64, c.keyLen)...)
+	part.grouped = c.HasGroups()
+	part.Normalised = o.Normalise && !part.grouped
+	for range c.keyLen {
+		part.Extrema = append(part.Extrema, 0)
+	}
+	if part.grouped {
+		e.columns.begin(c, len(e.rows)*wordRows, o.Diagnose)
+		part.openMeasures(len(c.group.measures))
+	}
 	part.Feasible = e.filter(t, c, o.Diagnose)
-	if part.Feasible > 0 {
+	switch {
+	case part.grouped:
+		e.score(t, c)
+		e.groupByKey(t, c, o)
+	case part.Feasible > 0:
 		e.score(t, c)
 		e.group(t, c, o)
 	}
 	into.Merge(part)
 }
 
-// filter leaves the feasible rows in e.rows and returns how many there are.
+// filter leaves the rows that belong to a group in e.rows and returns how many there are.
 func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
 	left := t.nodes
-	for _, rule := range c.filters {
-		if left == 0 {
-			break
-		}
-		if diagnose {
-			e.refused = e.rows.copyOf(e.refused)
-		}
-		rule.narrow(e, t, e.rows)
+	for i := range c.filters {
+		f := &c.filters[i]
 		before := left
-		left = e.rows.count()
-		if diagnose && left < before {
-			e.refused.without(e.rows)
-			e.countReasons(t, rule, before-left)
+		switch {
+		case f.late && f.rule != nil && diagnose:
+			left = e.mark(t, f)
+		case f.rule != nil && left > 0:
+			left = e.narrow(t, f.rule, left, diagnose)
+		case f.group == nil:
+			continue
 		}
-		if e.observer != nil && rule.plugin() != pb.Plugin_PLUGIN_UNSPECIFIED {
-			e.observer.Pass(rule.plugin(), pb.ExtensionPoint_EXTENSION_POINT_FILTER, before, left)
+		if f.group != nil {
+			left = e.prepare(t, c, &f.needs, left)
 		}
+		if e.observer != nil && f.plugin != pb.Plugin_PLUGIN_UNSPECIFIED {
+			e.observer.Pass(f.plugin, pb.ExtensionPoint_EXTENSION_POINT_FILTER, before, left)
+		}
+	}
+	return e.rest(t, c, left)
+}
+
+// narrow runs one filter over the rows that are left.
+func (e *Evaluator) narrow(t *Table, rule filterRule, before int, diagnose bool) (left int) {
+	if diagnose {
+		e.refused = e.rows.copyOf(e.refused)
+	}
+	rule.narrow(e, t, e.rows)
+	left = e.rows.count()
+	if diagnose && left < before {
+		e.refused.without(e.rows)
+		e.countReasons(t, rule, before-left)
 	}
 	return left
 }
 
-// score fills e.keys and e.local for the rows in e.rows.
+// score fills e.keys and e.local for the rows in e.rows, and what else the score plugins
+// read of the cluster.
 func (e *Evaluator) score(t *Table, c *Class) {
+	n := e.part.Feasible
 	rows := len(e.rows) * wordRows
 	e.local = scratch(e.local, rows)
 	clear(e.local)
 	e.raw = scratch(e.raw, rows)
 	for i := range c.scores {
 		s := &c.scores[i]
-		if s.key >= 0 {
+		switch {
+		case s.group != nil:
+			e.prepare(t, c, &s.needs, n)
+		case s.rule == nil || n == 0:
+			continue
+		case s.key >= 0:
 			e.keys[s.key] = scratch(e.keys[s.key], rows)
 			s.rule.column(e, t, e.rows, e.keys[s.key])
-		} else {
+		default:
 			s.rule.column(e, t, e.rows, e.raw)
 			addWeighted(e.local, e.raw, s.weight)
 		}
 		if e.observer != nil {
-			n := e.part.Feasible
-			e.observer.Pass(s.rule.plugin(), pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
+			e.observer.Pass(s.plugin, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
 	}
 }

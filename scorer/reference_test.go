@@ -344,10 +344,12 @@ func refResult(rows []*pb.SnapshotRow, q *pb.Query, o Options) *Result {
 			score += refGroupScore(q, v.key, o.Extrema)
 			v.key = nil
 		}
-		i := slices.IndexFunc(out.Groups, func(g Group) bool { return slices.Equal(g.Key, v.key) })
+		var key Key
+		copy(key.Raw[:], v.key)
+		i := slices.IndexFunc(out.Groups, func(g Group) bool { return g.Key.Equal(&key) })
 		if i < 0 {
 			i = len(out.Groups)
-			out.Groups = append(out.Groups, Group{Key: v.key})
+			out.Groups = append(out.Groups, Group{Key: key})
 		}
 		g := &out.Groups[i]
 		g.Rows++
@@ -356,7 +358,7 @@ func refResult(rows []*pb.SnapshotRow, q *pb.Query, o Options) *Result {
 			NameHash: xxhash.Sum64String(x.Node.Name), Name: x.Node.Name,
 		})
 	}
-	slices.SortFunc(out.Groups, func(a, b Group) int { return slices.Compare(a.Key, b.Key) })
+	slices.SortFunc(out.Groups, func(a, b Group) int { return a.Key.Compare(&b.Key) })
 	for i := range out.Groups {
 		g := &out.Groups[i]
 		slices.SortFunc(g.Candidates, func(a, b Candidate) int {

@@ -2,20 +2,21 @@ package scorer
 
 import (
 	"slices"
-
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// MaxGroups is how many groups a result holds. With more distinct keys it overflows.
+// MaxGroups is how many groups a result holds of a class without a group part. With more
+// distinct keys it overflows.
 const MaxGroups = 32
 
 // Result is a class's answer over any set of tables. Results over disjoint sets add
 // up by Merge, in any order and grouping, to the answer over all.
 type Result struct {
 	ClassID uint64
-	// Rows hold a node; Feasible ones passed every filter.
+	// Rows hold a node; Feasible ones are in a group. Without a group part those
+	// passed every filter, else all those that the row itself decides.
 	Rows, Feasible int
-	// Groups are the feasible rows by key, sorted by key.
+	// Groups are the feasible rows by key, sorted by key; those that Move opened stand
+	// behind the others.
 	Groups []Group
 	// Overflow tells that there were more than MaxGroups keys: Groups is then empty,
 	// and Extrema serves a second round.
@@ -24,56 +25,86 @@ type Result struct {
 	// empty key, and its candidates carry the whole score.
 	Normalised bool
 	// Extrema are the maxima of the normalised plugins' raw scores over the feasible
-	// rows, in the order of Group.Key. Without feasible rows they are 0 or missing.
+	// rows, in the order of Key.Raw. Without feasible rows they are 0 or missing.
 	Extrema []int64
+	// Measures are in the order of Query.measures.
+	Measures []MeasureResult
 	// Reasons say why rows were refused, sorted by plugin and text. Only where asked for.
 	Reasons []ReasonCount
 
 	// limit is how many candidates a group holds.
 	limit int
+	// grouped tells that the class has a group part: then there may be any number of
+	// groups.
+	grouped bool
+	// epoch counts what may have moved groups or cells to other places.
+	epoch uint64
+	index keyIndex
 	spare []Candidate
 }
 
 // Group is the feasible rows with one key.
 type Group struct {
-	// Key is the raw score of each normalised plugin, in the order of Query.scores.
-	Key []int64
+	Key Key
 	// Rows is how many feasible rows have the key.
 	Rows int
-	// Candidates are the best of them, best first.
+	// Candidates are the best of them, best first; none in a group that can not be
+	// feasible.
 	Candidates []Candidate
+}
+
+// reset empties the group and keeps its memory.
+func (g *Group) reset() {
+	g.Key.reset()
+	*g = Group{Key: g.Key, Candidates: g.Candidates[:0]}
 }
 
 // Reset empties the result for a class, of which groups hold so many candidates. It
 // keeps the memory.
 func (r *Result) Reset(classID uint64, candidates int) {
+	r.index.reset()
 	*r = Result{
-		ClassID: classID,
-		Groups:  r.Groups[:0],
-		Extrema: r.Extrema[:0],
-		Reasons: r.Reasons[:0],
-		limit:   max(candidates, 0),
-		spare:   r.spare[:0],
+		ClassID:  classID,
+		Groups:   r.Groups[:0],
+		Extrema:  r.Extrema[:0],
+		Measures: r.Measures[:0],
+		Reasons:  r.Reasons[:0],
+		limit:    max(candidates, 0),
+		epoch:    r.epoch + 1,
+		index:    r.index,
+		spare:    r.spare[:0],
 	}
 }
 
 // Merge adds the answer over other tables. It copies what it needs of o.
 func (r *Result) Merge(o *Result) {
+	r.moved()
 	r.limit = max(r.limit, o.limit)
 	r.Rows += o.Rows
 	r.Feasible += o.Feasible
 	r.Normalised = r.Normalised || o.Normalised
+	r.grouped = r.grouped || o.grouped
 	r.raise(o.Extrema)
 	for _, c := range o.Reasons {
 		r.addReason(Reason{c.Plugin, c.Text, c.Unresolvable}, c.Nodes)
 	}
+	r.openMeasures(len(o.Measures))
+	for i := range o.Measures {
+		r.Measures[i].merge(&o.Measures[i])
+	}
 	if o.Overflow {
 		r.overflow()
 	}
-	for i := range o.Groups {
-		g := &o.Groups[i]
-		r.addGroup(g.Key, g.Rows, g.Candidates)
+	if !r.Overflow {
+		r.mergeGroups(o.Groups)
 	}
+}
+
+// moved notes that places change.
+func (r *Result) moved() {
+	r.epoch++
+	r.index.reset()
+	sortGroups(r.Groups)
 }
 
 // raise takes the maxima of extrema into the result's.
@@ -91,6 +122,18 @@ func (r *Result) overflow() {
 	r.Groups = r.Groups[:0]
 }
 
+// openMeasures makes room for n measures.
+func (r *Result) openMeasures(n int) {
+	for len(r.Measures) < n {
+		if k := len(r.Measures); k < cap(r.Measures) {
+			r.Measures = r.Measures[:k+1]
+			r.Measures[k].reset(0)
+		} else {
+			r.Measures = append(r.Measures, MeasureResult{})
+		}
+	}
+}
+
 // addReason counts n more nodes for a reason.
 func (r *Result) addReason(why Reason, n int) {
 	i, found := slices.BinarySearchFunc(r.Reasons, why, compareReasons)
@@ -100,20 +143,70 @@ func (r *Result) addReason(why Reason, n int) {
 	r.Reasons[i].Nodes += n
 }
 
-// addGroup adds rows to the group with that key; best are the best of them in order.
-func (r *Result) addGroup(key []int64, rows int, best []Candidate) {
-	if r.Overflow {
+// openGroup appends an empty group, with the memory of one that was there before.
+func (r *Result) openGroup() *Group {
+	r.growGroups(1)
+	return &r.Groups[len(r.Groups)-1]
+}
+
+// growGroups appends n empty groups.
+func (r *Result) growGroups(n int) {
+	have := len(r.Groups)
+	r.Groups = slices.Grow(r.Groups[:cap(r.Groups)], max(0, have+n-cap(r.Groups)))[:have+n]
+	for i := have; i < have+n; i++ {
+		r.Groups[i].reset()
+	}
+}
+
+// mergeGroups adds groups, which are sorted as the result's own are: from the back, so
+// that each moves once.
+func (r *Result) mergeGroups(list []Group) {
+	n := r.missing(list)
+	if !r.grouped && len(r.Groups)+n > MaxGroups {
+		r.overflow()
 		return
 	}
-	i, found := slices.BinarySearchFunc(r.Groups, key, func(g Group, key []int64) int { return slices.Compare(g.Key, key) })
-	if !found {
-		if len(r.Groups) == MaxGroups {
-			r.overflow()
-			return
+	i, k := len(r.Groups)-1, len(list)-1
+	r.growGroups(n)
+	groups := r.Groups
+	for at := len(groups) - 1; k >= 0; at-- {
+		order := -1
+		if i >= 0 {
+			order = groups[i].Key.Compare(&list[k].Key)
 		}
-		r.insertGroup(i, key)
+		if order >= 0 {
+			groups[at], groups[i] = groups[i], groups[at]
+			i--
+		} else {
+			groups[at].Key.set(&list[k].Key)
+		}
+		if order <= 0 {
+			r.addRows(&groups[at], list[k].Rows, list[k].Candidates)
+			k--
+		}
 	}
-	g := &r.Groups[i]
+}
+
+// missing counts the groups that the result does not have.
+func (r *Result) missing(list []Group) int {
+	n, i := 0, 0
+	for k := range list {
+		order := -1
+		for i < len(r.Groups) {
+			if order = r.Groups[i].Key.Compare(&list[k].Key); order >= 0 {
+				break
+			}
+			i++
+		}
+		if order != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// addRows adds rows to a group; best are the best of them in order.
+func (r *Result) addRows(g *Group, rows int, best []Candidate) {
 	g.Rows += rows
 	if len(g.Candidates) == 0 {
 		g.Candidates = append(g.Candidates, best[:min(len(best), r.limit)]...)
@@ -123,17 +216,12 @@ func (r *Result) addGroup(key []int64, rows int, best []Candidate) {
 	r.spare, g.Candidates = g.Candidates[:0], merged
 }
 
-// insertGroup makes an empty group, with the memory of one that was there before.
-func (r *Result) insertGroup(i int, key []int64) {
-	n := len(r.Groups)
-	if n < cap(r.Groups) {
-		r.Groups = r.Groups[:n+1]
-	} else {
-		r.Groups = append(r.Groups, Group{})
+// sortGroups puts groups in the order of their keys.
+func sortGroups(list []Group) {
+	compare := func(a, b Group) int { return a.Key.Compare(&b.Key) }
+	if !slices.IsSortedFunc(list, compare) {
+		slices.SortFunc(list, compare)
 	}
-	g := r.Groups[n]
-	copy(r.Groups[i+1:], r.Groups[i:n])
-	r.Groups[i] = Group{Key: append(g.Key[:0], key...), Candidates: g.Candidates[:0]}
 }
 
 // mergeCandidates appends the best of two sorted lists to into.
@@ -149,80 +237,29 @@ func mergeCandidates(into, a, b []Candidate, limit int) []Candidate {
 	return append(into, b[:min(len(b), limit-len(into))]...)
 }
 
-// Proto is the result as a message, without timings. The tie rule's columns stay
-// behind: the receiver has them.
-func (r *Result) Proto() *pb.ClassResult {
-	out := &pb.ClassResult{
-		ClassId:  r.ClassID,
-		Rows:     uint32(r.Rows),
-		Feasible: uint32(r.Feasible),
-		Overflow: r.Overflow,
+// Move adds a row's share to the groups and measures (sign 1), or takes it (sign -1):
+// what Evaluate would find with that row, or without it. It returns the row's group,
+// which it opens at the end where it is new, and -1 where the verdict is in none. The
+// places of groups stay; those without rows too. It touches neither Rows, the candidates,
+// the extrema nor the reasons.
+func (r *Result) Move(c *Class, v *Verdict, sign int) (group int) {
+	r.openMeasures(len(v.Measured))
+	for i := range v.Measured {
+		r.Measures[i].move(c.group.measures[i].by, &v.Measured[i], sign)
 	}
-	if r.Overflow || r.Normalised {
-		out.Extrema = slices.Clone(r.Extrema)
+	if !v.Passed {
+		return -1
 	}
-	for i := range r.Groups {
-		out.Groups = append(out.Groups, r.Groups[i].proto())
+	r.Feasible += sign
+	key := &v.Key
+	if r.Normalised {
+		key = &Key{}
 	}
-	for _, c := range r.Reasons {
-		out.Reasons = append(out.Reasons, &pb.ReasonCount{
-			Plugin: c.Plugin, Reason: c.Text, Nodes: uint32(c.Nodes), Unresolvable: c.Unresolvable,
-		})
+	group = r.index.find(r.Groups, key)
+	if group < 0 {
+		group = len(r.Groups)
+		r.openGroup().Key.set(key)
 	}
-	return out
-}
-
-func (g *Group) proto() *pb.Group {
-	n := len(g.Candidates)
-	out := &pb.Group{
-		Key:             slices.Clone(g.Key),
-		Rows:            uint32(g.Rows),
-		CandidateShards: make([]uint32, n),
-		CandidateRows:   make([]uint32, n),
-		CandidateScores: make([]int64, n),
-	}
-	for i := range g.Candidates {
-		c := &g.Candidates[i]
-		out.CandidateShards[i], out.CandidateRows[i], out.CandidateScores[i] = c.Shard, c.Row, c.Score
-	}
-	return out
-}
-
-// AddProto merges a message, of which tie looks up the tie rule's columns: they must be
-// those of the generation that the message answers for. A second-round message is
-// told by its extrema. Lists that do not fit together are cut to the shortest one;
-// nothing in the message makes it panic.
-func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
-	r.Rows += int(p.GetRows())
-	r.Feasible += int(p.GetFeasible())
-	r.raise(p.GetExtrema())
-	r.Normalised = r.Normalised || len(p.GetExtrema()) > 0 && !p.GetOverflow()
-	for _, c := range p.GetReasons() {
-		r.addReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
-	}
-	if p.GetOverflow() {
-		r.overflow()
-	}
-	var list []Candidate
-	for _, g := range p.GetGroups() {
-		r.raise(g.GetKey())
-		list = appendCandidates(list[:0], g, tie)
-		r.addGroup(g.GetKey(), int(g.GetRows()), list)
-	}
-}
-
-// appendCandidates appends a group's candidates, best first.
-func appendCandidates(into []Candidate, g *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) []Candidate {
-	n := min(len(g.GetCandidateShards()), len(g.GetCandidateRows()), len(g.GetCandidateScores()))
-	into = slices.Grow(into, n)
-	for i := range n {
-		c := Candidate{Shard: g.CandidateShards[i], Row: g.CandidateRows[i], Score: g.CandidateScores[i]}
-		c.LastDecision, c.NameHash, c.Name = tie(c.Shard, c.Row)
-		into = append(into, c)
-	}
-	compare := func(a, b Candidate) int { return compareCandidates(&a, &b) }
-	if !slices.IsSortedFunc(into, compare) {
-		slices.SortFunc(into, compare)
-	}
-	return into
+	r.Groups[group].Rows += sign
+	return group
 }

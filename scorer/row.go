@@ -45,59 +45,163 @@ func (v view) nonZero(fixed int) int64 {
 	return v.t.nonZero[fixed].at(v.row)
 }
 
-// Verdict is a class's answer for one row.
+// Verdict is what a class's local part says about one row. It is used again from row to
+// row.
 type Verdict struct {
-	Feasible bool
-	// Key is the key of the row's group; Class.KeyLen numbers count.
-	Key [MaxKey]int64
-	// Local is the weighted sum of the plugins that are not normalised.
+	// Passed tells that the row belongs to the group Key: every filter that the row
+	// itself decides lets it through, or it is counted all the same (Row). Without a group
+	// part it is then feasible.
+	Passed bool
+	Key    Key
+	// Local is the weighted sum of the plugins that only look at the row.
 	Local int64
+	// Measured is the row's share of each of Query.measures, passed or not.
+	Measured []Measured
+}
+
+// Measured is a row's share of a measure.
+type Measured struct {
+	// Included tells that the row counts.
+	Included bool
+	// Domain is its own with BREAKDOWN_DOMAIN, unless Missing.
+	Domain  string
+	Missing bool
+	// Value is the weighted sum of its counters.
+	Value int64
 }
 
 // Row evaluates one row as Evaluate does: with totals as what its pods add up to, or
-// with the table's own where totals is nil. A row without a node is not feasible.
-func (e *Evaluator) Row(t *Table, row uint32, totals *RowTotals, c *Class) Verdict {
-	var out Verdict
+// with the table's own where totals is nil. A row without a node does not pass. With
+// diagnose, a row passes too that a late filter or a forbidding value refuses, as in
+// Options.Diagnose.
+func (e *Evaluator) Row(t *Table, row uint32, totals *RowTotals, c *Class, diagnose bool, into *Verdict) {
+	into.reset(len(c.group.measures))
 	if !t.HasNode(row) {
-		return out
+		return
 	}
 	v := view{t, row, totals}
-	if c.refusing(v) != nil {
-		return out
+	c.measure(v, into.Measured)
+	into.Passed = e.passes(v, c, diagnose, &into.Key) && c.fillKey(v, diagnose, &into.Key)
+	if !into.Passed {
+		into.Key.reset()
+		return
 	}
-	out.Feasible = true
 	for i := range c.scores {
 		s := &c.scores[i]
+		if s.rule == nil {
+			continue
+		}
 		raw := s.rule.score(e, v)
 		if s.key >= 0 {
-			out.Key[s.key] = raw
+			into.Key.Raw[s.key] = raw
 		} else {
-			out.Local += s.weight * raw
+			into.Local += s.weight * raw
 		}
 	}
-	return out
 }
 
-// refusing is the first rule that refuses a row, nil for a feasible one.
-func (c *Class) refusing(v view) filterRule {
-	for _, rule := range c.filters {
-		if !rule.passes(v) {
-			return rule
+// reset empties the verdict and keeps its memory.
+func (v *Verdict) reset(measures int) {
+	v.Passed, v.Local = false, 0
+	v.Key.reset()
+	v.Measured = scratch(v.Measured, measures)
+	clear(v.Measured)
+}
+
+// passes tells whether the local filters let a row through. A late refusal goes into the
+// key of a diagnosis.
+func (e *Evaluator) passes(v view, c *Class, diagnose bool, key *Key) bool {
+	for i := range c.filters {
+		f := &c.filters[i]
+		if f.rule == nil || f.rule.passes(v) {
+			continue
+		}
+		if !f.late || !diagnose {
+			return false
+		}
+		e.why = f.rule.refusals(v, e.why[:0])
+		key.LateFilter, key.LateReasons = f.place, reasonBits(e.why)
+		return true
+	}
+	return true
+}
+
+// reasonBits are reasons as bits. There is room for 64: NodeResourcesFit may have more for a
+// pod that asks for 30 extended resources, and then the first ones are told.
+func reasonBits(why []int) uint64 {
+	set := uint64(0)
+	for _, i := range why {
+		if i < 64 {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// measure fills in a row's share of each measure.
+func (c *Class) measure(v view, into []Measured) {
+	g := &c.group
+	for i := range g.measures {
+		m, x := &g.measures[i], &into[i]
+		if x.Included = g.inclusions[m.inclusion].includes(v); !x.Included {
+			continue
+		}
+		x.Value = v.weighted(g.sums[m.sum])
+		if m.label >= 0 {
+			domain, has := v.t.labels.lookup(v.row, g.labels[m.label])
+			x.Domain, x.Missing = domain, !has
+		}
+	}
+}
+
+// fillKey fills in a row's domains and values. It tells whether the row can be in a group:
+// one with a forbidding value only in a diagnosis.
+func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
+	g := &c.group
+	for i := range g.values {
+		x := &g.values[i]
+		n := x.value(v, v.weighted(g.sums[x.sum]), g.inclusions[x.inclusion].includes(v))
+		if x.forbids && n > 0 && !diagnose {
+			return false
+		}
+		key.Values = append(key.Values, n)
+	}
+	for i, label := range g.domains {
+		domain, has := v.t.labels.lookup(v.row, label)
+		key.Domains = append(key.Domains, domain)
+		if !has {
+			key.Missing |= 1 << i
+		}
+	}
+	return true
+}
+
+// refusing is the first of the rules that refuses a row, nil where none does. late tells
+// whether those count that run after a filter of the group part.
+func (c *Class) refusing(v view, late bool) filterRule {
+	for i := range c.filters {
+		f := &c.filters[i]
+		if f.late && !late {
+			return nil
+		}
+		if f.rule != nil && !f.rule.passes(v) {
+			return f.rule
 		}
 	}
 	return nil
 }
 
-// Reasons tells which plugin refuses a row, and why, in upstream's order. Plugin is
-// unspecified where a PreFilter narrowed the row away, and where it is feasible or holds
-// no node; then there are no reasons either. The reasons hold until the evaluator's
-// next use.
+// Reasons tells which plugin refuses a row by itself, and why, in upstream's order. Plugin
+// is unspecified where a PreFilter narrowed the row away, and where nothing refuses it
+// before the group part of the class comes in (then GroupReasons tells), or it holds no
+// node; then there are no reasons either. The reasons hold until the evaluator's next
+// use.
 func (e *Evaluator) Reasons(t *Table, row uint32, totals *RowTotals, c *Class) (plugin pb.Plugin, reasons []Reason) {
 	if !t.HasNode(row) {
 		return pb.Plugin_PLUGIN_UNSPECIFIED, nil
 	}
 	v := view{t, row, totals}
-	rule := c.refusing(v)
+	rule := c.refusing(v, false)
 	if rule == nil {
 		return pb.Plugin_PLUGIN_UNSPECIFIED, nil
 	}
@@ -120,8 +224,9 @@ type PluginScore struct {
 // Name is the plugin's name.
 func (p PluginScore) Name() string { return PluginName(p.Plugin) }
 
-// Scores gives the score of every score plugin for a row that holds a node, feasible or
-// not, in the order of Query.scores. They hold until the evaluator's next use.
+// Scores gives the score of every score plugin that looks at the row itself for a row
+// that holds a node, feasible or not, in the order of Query.scores; GroupScores gives the
+// others'. They hold until the evaluator's next use.
 func (e *Evaluator) Scores(t *Table, row uint32, totals *RowTotals, c *Class) []PluginScore {
 	e.scores = e.scores[:0]
 	if !t.HasNode(row) {
@@ -129,8 +234,9 @@ func (e *Evaluator) Scores(t *Table, row uint32, totals *RowTotals, c *Class) []
 	}
 	v := view{t, row, totals}
 	for i := range c.scores {
-		s := &c.scores[i]
-		e.scores = append(e.scores, PluginScore{s.rule.plugin(), s.rule.score(e, v), s.weight})
+		if s := &c.scores[i]; s.rule != nil {
+			e.scores = append(e.scores, PluginScore{s.plugin, s.rule.score(e, v), s.weight})
+		}
 	}
 	return e.scores
 }
@@ -142,7 +248,7 @@ func (e *Evaluator) Shortfalls(t *Table, row uint32, totals *RowTotals, c *Class
 		return nil
 	}
 	v := view{t, row, totals}
-	if fit, ok := c.refusing(v).(*nodeResourcesFit); ok {
+	if fit, ok := c.refusing(v, true).(*nodeResourcesFit); ok {
 		return fit.shortfalls(v)
 	}
 	return nil

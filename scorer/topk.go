@@ -15,13 +15,14 @@ type grouping struct {
 	limit  int
 	// overflowed tells that there were too many keys; then only extrema count.
 	overflowed bool
-	best       []Candidate // scratch
 }
 
 // groupRows is one group: its rows counted, the best of them in a heap whose root is the
 // worst.
 type groupRows struct {
 	key  [MaxKey]int64
+	code uint64 // stands for the whole key, where there is more to it
+	row  uint32 // one of them, where there is a code
 	rows int
 	heap []scoredRow
 	// floor is the score of the root of a full heap: what is below has no chance.
@@ -129,6 +130,13 @@ func (g *grouping) of(key [MaxKey]int64) *groupRows {
 		g.overflowed = true
 		return nil
 	}
+	into := g.open()
+	into.key = key
+	return into
+}
+
+// open appends an empty group.
+func (g *grouping) open() *groupRows {
 	n := len(g.groups)
 	if n < cap(g.groups) {
 		g.groups = g.groups[:n+1]
@@ -136,7 +144,7 @@ func (g *grouping) of(key [MaxKey]int64) *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[n]
-	*into = groupRows{key: key, heap: into.heap[:0], floor: math.MinInt64}
+	*into = groupRows{heap: into.heap[:0], floor: math.MinInt64}
 	return into
 }
 
@@ -146,18 +154,24 @@ func (g *grouping) addTo(r *Result, keyLen int) {
 		r.overflow()
 		return
 	}
+	slices.SortFunc(g.groups, func(a, b groupRows) int { return slices.Compare(a.key[:], b.key[:]) })
 	for i := range g.groups {
-		x := &g.groups[i]
-		if x.rows == 0 {
-			continue
+		if x := &g.groups[i]; x.rows > 0 {
+			into := r.openGroup()
+			into.Rows = x.rows
+			copy(into.Key.Raw[:keyLen], x.key[:])
+			into.Candidates = x.best(g.table, into.Candidates)
 		}
-		slices.SortFunc(x.heap, g.table.compareRows)
-		g.best = g.best[:0]
-		for _, s := range x.heap {
-			g.best = append(g.best, g.table.Candidate(s.row, s.score))
-		}
-		r.addGroup(x.key[:keyLen], x.rows, g.best)
 	}
+}
+
+// best appends the best rows, in order.
+func (x *groupRows) best(t *Table, into []Candidate) []Candidate {
+	slices.SortFunc(x.heap, t.compareRows)
+	for _, s := range x.heap {
+		into = append(into, t.Candidate(s.row, s.score))
+	}
+	return into
 }
 
 // compareRows is compareCandidates for rows of one table.

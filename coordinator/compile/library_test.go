@@ -135,8 +135,9 @@ func TestNodeAffinityIsTheLibrarys(t *testing.T) {
 				continue
 			}
 			table, eval := tableOf(t, nodes), scorer.NewEvaluator(nil)
-			if got := eval.Row(table, uint32(row), nil, class.Scorer).Feasible; got != want {
-				t.Fatalf("node %s is feasible: want %v, got %v; query %v", n.Name, want, got, class.Query)
+			var v scorer.Verdict
+			if eval.Row(table, uint32(row), nil, class.Scorer, false, &v); v.Passed != want {
+				t.Fatalf("node %s is feasible: want %v, got %v; query %v", n.Name, want, v.Passed, class.Query)
 			}
 			if !want || wantErr != nil {
 				continue
@@ -163,8 +164,9 @@ func TestTaintTolerationIsTheLibrarys(t *testing.T) {
 		table, eval := tableOf(t, nodes), scorer.NewEvaluator(nil)
 		for row, n := range nodes {
 			_, refused := corev1.FindMatchingUntoleratedTaint(log, n.Spec.Taints, p.Spec.Tolerations, hard, false)
-			if got := eval.Row(table, uint32(row), nil, class.Scorer).Feasible; got == refused {
-				t.Fatalf("node %s is feasible: want %v, got %v", n.Name, !refused, got)
+			var v scorer.Verdict
+			if eval.Row(table, uint32(row), nil, class.Scorer, false, &v); v.Passed == refused {
+				t.Fatalf("node %s is feasible: want %v, got %v", n.Name, !refused, v.Passed)
 			}
 			if refused {
 				continue

@@ -287,12 +287,13 @@ func (s *script) evaluate(p *v1.Pod) (string, error) {
 		if !s.table.HasNode(row) {
 			continue
 		}
-		v := s.eval.Row(s.table, row, nil, class.Scorer)
-		if !v.Feasible {
+		var v scorer.Verdict
+		s.eval.Row(s.table, row, nil, class.Scorer, false, &v)
+		if !v.Passed {
 			b.WriteString(s.refusal(name, row, class))
 			continue
 		}
-		total := v.Local + class.Scorer.GroupScore(v.Key[:class.Scorer.KeyLen()], extrema)
+		total := v.Local + class.Scorer.GroupScore(v.Key.Raw[:class.Scorer.KeyLen()], extrema)
 		best = max(best, total)
 		b.WriteString(s.scores(name, row, total, class, extrema))
 	}
@@ -306,10 +307,11 @@ func (s *script) extrema(class *Class) (extrema []int64, feasible int) {
 		if !s.table.HasNode(row) {
 			continue
 		}
-		if v := s.eval.Row(s.table, row, nil, class.Scorer); v.Feasible {
+		var v scorer.Verdict
+		if s.eval.Row(s.table, row, nil, class.Scorer, false, &v); v.Passed {
 			feasible++
 			for i := range extrema {
-				extrema[i] = max(extrema[i], v.Key[i])
+				extrema[i] = max(extrema[i], v.Key.Raw[i])
 			}
 		}
 	}
@@ -367,7 +369,7 @@ func (s *script) check(class *Class, extrema []int64, feasible int, best int64) 
 	top := int64(-1)
 	for _, g := range r.Groups {
 		for _, c := range g.Candidates {
-			top = max(top, c.Score+class.Scorer.GroupScore(g.Key, extrema))
+			top = max(top, c.Score+class.Scorer.GroupScore(g.Key.Raw[:len(extrema)], extrema))
 		}
 	}
 	if top != best {

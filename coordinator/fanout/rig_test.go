@@ -210,7 +210,7 @@ type answerGroup struct {
 func answerOf(r *scorer.Result, table func(shard uint32) *scorer.Table) answer {
 	a := answer{Rows: r.Rows, Feasible: r.Feasible, Normalised: r.Normalised, Reasons: append([]scorer.ReasonCount(nil), r.Reasons...)}
 	for _, g := range r.Groups {
-		x := answerGroup{Key: append([]int64(nil), g.Key...), Rows: g.Rows}
+		x := answerGroup{Key: append([]int64(nil), g.Key.Raw[:min(len(r.Extrema), scorer.MaxKey)]...), Rows: g.Rows}
 		for _, c := range g.Candidates {
 			x.Nodes = append(x.Nodes, fmt.Sprintf("%s %d", table(c.Shard).Name(c.Row), c.Score))
 		}

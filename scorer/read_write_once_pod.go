@@ -1,0 +1,48 @@
+package scorer
+
+import (
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// readWriteOncePod is the part of the plugin VolumeRestrictions that looks at the whole
+// cluster: a claim that is for one pod only, and that a pod uses, refuses every row.
+type readWriteOncePod struct {
+	oneReason
+	claims []uint32 // measures
+}
+
+func newReadWriteOncePod(q *pb.Query) (groupFilter, needs) {
+	claims := q.GetVolumeRestrictions().GetClaims()
+	if len(claims) == 0 {
+		return nil, needs{}
+	}
+	const text = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+	var n needs
+	for _, m := range claims {
+		n.measures = append(n.measures, int(m))
+	}
+	return &readWriteOncePod{newReason(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS, text, false), claims}, n
+}
+
+func (r *readWriteOncePod) begin(s *Standing) {
+	s.claimed = false
+	for _, m := range r.claims {
+		s.claimed = s.claimed || s.result.Measures[m].total() > 0
+	}
+}
+
+func (r *readWriteOncePod) refusal(s *Standing, _ int) int {
+	if s.claimed {
+		return 0
+	}
+	return -1
+}
+
+// total is the sum over all cells.
+func (m *MeasureResult) total() int64 {
+	n := int64(0)
+	for i := range m.Cells {
+		n += m.Cells[i].Sum
+	}
+	return n
+}

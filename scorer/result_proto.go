@@ -1,0 +1,135 @@
+package scorer
+
+import (
+	"slices"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Proto is the result as a message, without timings. The tie rule's columns stay
+// behind: the receiver has them.
+func (r *Result) Proto() *pb.ClassResult {
+	out := &pb.ClassResult{
+		ClassId:  r.ClassID,
+		Rows:     uint32(r.Rows),
+		Feasible: uint32(r.Feasible),
+		Overflow: r.Overflow,
+	}
+	keyLen := min(len(r.Extrema), MaxKey)
+	if r.Overflow || r.Normalised {
+		out.Extrema = slices.Clone(r.Extrema)
+		keyLen = 0
+	}
+	for i := range r.Groups {
+		out.Groups = append(out.Groups, r.Groups[i].proto(keyLen))
+	}
+	for i := range r.Measures {
+		out.Measures = append(out.Measures, r.Measures[i].proto())
+	}
+	for _, c := range r.Reasons {
+		out.Reasons = append(out.Reasons, &pb.ReasonCount{
+			Plugin: c.Plugin, Reason: c.Text, Nodes: uint32(c.Nodes), Unresolvable: c.Unresolvable,
+		})
+	}
+	return out
+}
+
+func (g *Group) proto(keyLen int) *pb.Group {
+	n := len(g.Candidates)
+	out := &pb.Group{
+		Key:             slices.Clone(g.Key.Raw[:keyLen]),
+		Rows:            uint32(g.Rows),
+		CandidateShards: make([]uint32, n),
+		CandidateRows:   make([]uint32, n),
+		CandidateScores: make([]int64, n),
+		Domains:         slices.Clone(g.Key.Domains),
+		Missing:         g.Key.Missing,
+		RowValues:       slices.Clone(g.Key.Values),
+		LateFilter:      g.Key.LateFilter,
+		LateReasons:     g.Key.LateReasons,
+	}
+	for i := range g.Candidates {
+		c := &g.Candidates[i]
+		out.CandidateShards[i], out.CandidateRows[i], out.CandidateScores[i] = c.Shard, c.Row, c.Score
+	}
+	return out
+}
+
+// AddProto merges a message, of which tie looks up the tie rule's columns: they must be
+// those of the generation that the message answers for. A second-round message is
+// told by its extrema, one of a class with a group part by what only such a class has.
+// Lists that do not fit together are cut to the shortest one; nothing in the message makes
+// it panic.
+func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
+	part := Result{
+		Rows:     int(p.GetRows()),
+		Feasible: int(p.GetFeasible()),
+		Overflow: p.GetOverflow(),
+		limit:    r.limit,
+	}
+	part.raise(p.GetExtrema())
+	part.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
+	part.grouped = len(p.GetMeasures()) > 0
+	for _, c := range p.GetReasons() {
+		part.addReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
+	}
+	part.openMeasures(len(p.GetMeasures()))
+	for i, m := range p.GetMeasures() {
+		part.Measures[i].setProto(m)
+	}
+	part.Groups = make([]Group, len(p.GetGroups()))
+	for i, g := range p.GetGroups() {
+		part.raise(g.GetKey())
+		part.Groups[i].setProto(g, tie)
+		part.grouped = part.grouped || len(g.GetDomains())+len(g.GetRowValues()) > 0
+	}
+	part.unite()
+	r.Merge(&part)
+}
+
+// unite puts groups in order that came otherwise, and adds those with equal keys.
+func (r *Result) unite() {
+	sortGroups(r.Groups)
+	for i := 1; i < len(r.Groups); i++ {
+		if r.Groups[i-1].Key.Equal(&r.Groups[i].Key) {
+			list := r.Groups
+			r.Groups = nil
+			for k := range list {
+				if n := len(r.Groups); n == 0 || !r.Groups[n-1].Key.Equal(&list[k].Key) {
+					r.openGroup().Key.set(&list[k].Key)
+				}
+				r.addRows(&r.Groups[len(r.Groups)-1], list[k].Rows, list[k].Candidates)
+			}
+			return
+		}
+	}
+}
+
+// setProto reads a message.
+func (g *Group) setProto(p *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) {
+	*g = Group{
+		Key: Key{
+			Domains: p.GetDomains(), Missing: p.GetMissing(), Values: p.GetRowValues(),
+			LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons(),
+		},
+		Rows:       int(p.GetRows()),
+		Candidates: appendCandidates(nil, p, tie),
+	}
+	copy(g.Key.Raw[:], p.GetKey())
+}
+
+// appendCandidates appends a group's candidates, best first.
+func appendCandidates(into []Candidate, g *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) []Candidate {
+	n := min(len(g.GetCandidateShards()), len(g.GetCandidateRows()), len(g.GetCandidateScores()))
+	into = slices.Grow(into, n)
+	for i := range n {
+		c := Candidate{Shard: g.CandidateShards[i], Row: g.CandidateRows[i], Score: g.CandidateScores[i]}
+		c.LastDecision, c.NameHash, c.Name = tie(c.Shard, c.Row)
+		into = append(into, c)
+	}
+	compare := func(a, b Candidate) int { return compareCandidates(&a, &b) }
+	if !slices.IsSortedFunc(into, compare) {
+		slices.SortFunc(into, compare)
+	}
+	return into
+}
