@@ -103,8 +103,8 @@ type Event struct {
 func (e *Event) String() string {
 	resource := [resources]string{
 		"Node", "AssignedPod", "UnschedulablePod",
-		"PersistentVolumeClaim", "PersistentVolume", "StorageClass",
-		"CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+		"PersistentVolumeClaim", "PersistentVolume", "storage.k8s.io/StorageClass",
+		"storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment",
 	}[e.resource]
 	return resource + [actions]string{
 		"Add", "Delete",
