@@ -33,6 +33,10 @@ func PluginName(p pb.Plugin) string {
 		return "VolumeBinding"
 	case pb.Plugin_PLUGIN_VOLUME_ZONE:
 		return "VolumeZone"
+	case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD:
+		return "PodTopologySpread"
+	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
+		return "InterPodAffinity"
 	default:
 		return "Unknown"
 	}
