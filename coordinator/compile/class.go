@@ -8,12 +8,18 @@ import (
 // Class is what pods with the same scheduling-relevant spec have in common. It
 // is immutable.
 type Class struct {
-	// Query is nil where Rejected is set.
+	// Query is nil where Rejected or Failure is set.
 	Query *pb.Query
-	// Scorer is Query made ready for evaluation, nil where Rejected is set.
+	// Scorer is Query made ready for evaluation, nil where Query is.
 	Scorer *scorer.Class
 	// Rejected is set where the pod fits nowhere, whatever the nodes are.
 	Rejected *Rejection
+	// Failure is upstream's error of a PreFilter or Filter: the attempt ends with it.
+	Failure error
+	// Volatile tells that placing other pods may lead to another class for the same pod
+	// (they take volumes): it is to be compiled again at its turn, where
+	// Volumes.Version has moved since.
+	Volatile bool
 	// ScoreError is upstream's error of PreScore. It counts only where more than
 	// one node is feasible: upstream does not score a single one.
 	ScoreError error
@@ -21,7 +27,7 @@ type Class struct {
 	Usage *pb.PodUsage
 }
 
-// ID is the query's class id, 0 where the class is rejected.
+// ID is the query's class id, 0 where there is no query.
 func (c *Class) ID() uint64 { return c.Query.GetClassId() }
 
 // Rejection is a PreFilter status that is not success.

@@ -10,7 +10,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Node is a node as its row knows it.
+// Node is a node as its row knows it, without what AddCSINode adds.
 func Node(n *v1.Node) *pb.Node {
 	pods := n.Status.Allocatable[v1.ResourcePods]
 	return &pb.Node{
@@ -21,6 +21,8 @@ func Node(n *v1.Node) *pb.Node {
 		Allocatable:   resources(n.Status.Allocatable, nil),
 		AllowedPods:   amount(pods, ones),
 		Images:        imageNames(n.Status.Images),
+
+		DeclaredFeatures: declaredFeatures(n.Status.DeclaredFeatures),
 	}
 }
 

@@ -41,6 +41,8 @@ func (s *signature) pod(p *v1.Pod) []byte {
 			s.text(v.Reference)
 		}
 	}
+	s.volumes(p)
+	s.features(p)
 	s.list(p.Spec.Overhead)
 	s.flag(p.Spec.Resources != nil)
 	if p.Spec.Resources != nil {
@@ -227,4 +229,53 @@ func (s *signature) quantity(q *apiresource.Quantity) {
 	s.bytes = binary.AppendVarint(append(s.bytes, 'b'), scale)
 	s.flag(d.Sign() < 0)
 	s.text(string(d.UnscaledBig().Bytes()))
+}
+
+// volumes writes what volume plugins read of a pod: the claims' names, and disks. What
+// becomes of a claim is not the pod's.
+func (s *signature) volumes(p *v1.Pod) {
+	claims := false
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if !mountsStorage(v) {
+			continue
+		}
+		s.flag(true)
+		name, generated, isClaim := claimName(p, v)
+		s.flag(isClaim)
+		if !isClaim {
+			s.disk(v)
+			continue
+		}
+		s.text(name)
+		s.flag(generated)
+		if generated { // the claim has to be this very pod's
+			s.text(p.Name)
+			s.text(string(p.UID))
+		}
+		claims = true
+	}
+	s.flag(false)
+	if claims {
+		s.text(p.Namespace)
+	}
+}
+
+// disk writes a volume of an in-tree plugin; errors name it.
+func (s *signature) disk(v *v1.Volume) {
+	encoded, err := v.VolumeSource.Marshal()
+	if err != nil {
+		panic(err) // it writes to memory
+	}
+	s.text(v.Name)
+	s.count(len(encoded))
+	s.bytes = append(s.bytes, encoded...)
+}
+
+// features writes the node features that a pod needs.
+func (s *signature) features(p *v1.Pod) {
+	for _, name := range requiredFeatures(p) {
+		s.text(name)
+	}
+	s.text("")
 }

@@ -35,27 +35,16 @@ func (m *missingClaim) Error() string {
 	return fmt.Sprintf("looking up PVC %s/%s: %s", m.namespace, m.name, noSuchClaim(m.name))
 }
 
-// Attachments lists the volumes that a pod keeps attached to its node, each once, as
-// NodeVolumeLimits counts them of pods that are there.
-//
-// Differs from upstream: a volume that cannot be told, such as an ephemeral one whose
-// claim is another pod's, counts as none. Upstream ends each attempt that comes by such a
-// pod with an error.
-func Attachments(p *v1.Pod, s Storage) []Attachment {
-	out, _ := attachments(p, s, true)
-	return out
-}
-
 // attachments lists the volumes that a pod needs attached, in the spec's order and each
-// once. An error ends the list, unless lenient.
-func attachments(p *v1.Pod, s Storage, lenient bool) ([]Attachment, error) {
+// once.
+func attachments(p *v1.Pod, s Storage) ([]Attachment, error) {
 	var out []Attachment
 	for i := range p.Spec.Volumes {
 		a, err := attachment(p, &p.Spec.Volumes[i], s)
-		if err != nil && !lenient {
+		if err != nil {
 			return nil, err
 		}
-		if err == nil && a != (Attachment{}) && !slices.Contains(out, a) {
+		if a != (Attachment{}) && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
@@ -184,25 +173,13 @@ func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 	if driver == "" {
 		return Attachment{}
 	}
-	// No driver gives a volume such a handle: no name contains a space.
-	return Attachment{driver, "claim " + c.Namespace + "/" + c.Name}
-}
-
-// mayAttach tells whether a pod has a volume that NodeVolumeLimits looks at.
-func mayAttach(p *v1.Pod) bool {
-	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i]
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || isDiskOfPlugin(v) && translate().IsInlineMigratable(v) {
-			return true
-		}
-	}
-	return false
+	return Attachment{driver, ClaimHandle(c)}
 }
 
 // limitsQuery is what NodeVolumeLimits asks for a pod; nil: nothing. Settled tells that
 // no placement changes the answer.
 func limitsQuery(p *v1.Pod, s Volumes) (q *pb.VolumeLimitsQuery, settled bool, err error) {
-	list, err := attachments(p, s, false)
+	list, err := attachments(p, s)
 	if missing := (*missingClaim)(nil); errors.As(err, &missing) {
 		return &pb.VolumeLimitsQuery{MissingClaim: missing.Error()}, true, nil
 	}

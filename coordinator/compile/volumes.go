@@ -52,3 +52,26 @@ type Attachment struct {
 	// Handle is the volume's handle. That of a claim without a volume is made up from the claim's name.
 	Handle string
 }
+
+// ClaimHandle is the handle that stands for the volume which a claim will have. No driver
+// gives a volume such a one.
+func ClaimHandle(c *v1.PersistentVolumeClaim) string { return " " + c.Namespace + "/" + c.Name }
+
+// noVolumes is the storage of a cluster that has none.
+type noVolumes struct{}
+
+func (noVolumes) Claim(string, string) *v1.PersistentVolumeClaim { return nil }
+func (noVolumes) Volume(string) *v1.PersistentVolume             { return nil }
+func (noVolumes) VolumesOf(string) iter.Seq[*v1.PersistentVolume] {
+	return nothing[*v1.PersistentVolume]
+}
+func (noVolumes) StorageClass(string) *storagev1.StorageClass { return nil }
+func (noVolumes) CSIDriver(string) *storagev1.CSIDriver       { return nil }
+func (noVolumes) CapacitiesOf(string) iter.Seq[*storagev1.CSIStorageCapacity] {
+	return nothing[*storagev1.CSIStorageCapacity]
+}
+func (noVolumes) AttachedCounter(string) uint32 { return 0 }
+func (noVolumes) UseCounter(Attachment) uint32  { return 0 }
+func (noVolumes) Version() uint64               { return 0 }
+
+func nothing[T any](func(T) bool) {}
