@@ -6,25 +6,70 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 )
 
-// Cluster is nodes and pods in upstream's own cache.
+// Cluster is nodes and pods in upstream's own cache, the other objects in its informers,
+// and pods that wait.
 type Cluster struct {
 	*internalcache.Snapshot
 	cache internalcache.Cache
 	// stale says that the snapshot must be made anew, not only brought up to date.
-	stale bool
+	stale   bool
+	objects *objects
+	nodes   map[string]*v1.Node
+	placed  map[types.UID]*v1.Pod // on a node, as the cache has them
+	pending map[types.UID]*v1.Pod
+	nominated nominations
 }
 
 func newCluster(ctx context.Context) *Cluster {
-	return &Cluster{Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, false)}
+	return &Cluster{
+		Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, false), objects: newObjects(),
+		nodes: map[string]*v1.Node{}, placed: map[types.UID]*v1.Pod{}, pending: map[types.UID]*v1.Pod{},
+	}
 }
 
-// SetNode adds a node, or replaces old by it.
-func (c *Cluster) SetNode(old, node *v1.Node) {
+// Set adds an object, or replaces the one of its kind and name (of a pod: its UID). A pod
+// with spec.nodeName is on its node, one without waits, and one that has run to its end
+// is gone.
+func (c *Cluster) Set(obj Object) error {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		c.setNode(obj)
+		return nil
+	case *v1.Pod:
+		return c.setPod(obj)
+	}
+	return c.objects.set(obj)
+}
+
+// Remove drops an object. A node's pods stay until they are removed.
+func (c *Cluster) Remove(obj Object) error {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		return c.removeNode(obj.Name)
+	case *v1.Pod:
+		return c.removePod(obj.UID)
+	}
+	return c.objects.remove(obj)
+}
+
+// Pending is a pod that waits; nil: there is none of that UID.
+func (c *Cluster) Pending(uid types.UID) *v1.Pod { return c.pending[uid] }
+
+// Placed is a pod that is on a node; nil: there is none of that UID.
+func (c *Cluster) Placed(uid types.UID) *v1.Pod { return c.placed[uid] }
+
+// Node is a node; nil: there is none of that name.
+func (c *Cluster) Node(name string) *v1.Node { return c.nodes[name] }
+
+func (c *Cluster) setNode(node *v1.Node) {
 	c.stale = true
+	old := c.nodes[node.Name]
+	c.nodes[node.Name] = node
 	if old == nil {
 		c.cache.AddNode(quiet(), node)
 		return
@@ -32,19 +77,43 @@ func (c *Cluster) SetNode(old, node *v1.Node) {
 	c.cache.UpdateNode(quiet(), old, node)
 }
 
-// RemoveNode drops a node; its pods stay until they are removed.
-func (c *Cluster) RemoveNode(node *v1.Node) error {
+func (c *Cluster) removeNode(name string) error {
+	node := c.nodes[name]
+	if node == nil {
+		return nil
+	}
 	c.stale = true
+	delete(c.nodes, name)
 	return c.cache.RemoveNode(quiet(), node)
 }
 
-// AddPod adds a pod that is on its node.
-func (c *Cluster) AddPod(pod *v1.Pod) error { return c.cache.AddPod(quiet(), pod) }
+func (c *Cluster) setPod(pod *v1.Pod) error {
+	if err := c.removePod(pod.UID); err != nil {
+		return err
+	}
+	switch {
+	case pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
+		return nil
+	case pod.Spec.NodeName == "":
+		c.pending[pod.UID] = pod
+		c.nominated.add(pod)
+		return nil
+	}
+	c.placed[pod.UID] = pod
+	return c.cache.AddPod(quiet(), pod)
+}
 
-// RemovePod drops a pod. Upstream notes which host ports are taken, not by how many, and so
+// removePod drops a pod. Upstream notes which host ports are taken, not by how many, and so
 // with one of two pods that have the same port, as they can be without a scheduler, takes
 // it for free, until it is restarted. Therefore the pods that stay are put in anew.
-func (c *Cluster) RemovePod(pod *v1.Pod) error {
+func (c *Cluster) removePod(uid types.UID) error {
+	delete(c.pending, uid)
+	c.nominated.withdraw(uid)
+	pod := c.placed[uid]
+	if pod == nil {
+		return nil
+	}
+	delete(c.placed, uid)
 	if err := c.cache.RemovePod(quiet(), pod); err != nil {
 		return err
 	}
@@ -73,14 +142,17 @@ func hasPorts(pod *v1.Pod) bool {
 	return false
 }
 
-// Place puts a pod on a node, as a scheduler does once it has decided, and returns it as
-// it is there.
-func (c *Cluster) Place(pod *v1.Pod, node string) (*v1.Pod, error) {
+// assume puts a waiting pod on a node, as a scheduler does once it has decided, and
+// returns it as it is there.
+func (c *Cluster) assume(pod *v1.Pod, node string) (*v1.Pod, error) {
 	placed := pod.DeepCopy()
 	placed.Spec.NodeName = node
 	if err := c.cache.AssumePod(quiet(), placed); err != nil {
-		return nil, fmt.Errorf("place pod %s/%s on %s: %w", pod.Namespace, pod.Name, node, err)
+		return nil, fmt.Errorf("assume pod %s/%s on %s: %w", pod.Namespace, pod.Name, node, err)
 	}
+	delete(c.pending, pod.UID)
+	c.nominated.withdraw(pod.UID)
+	c.placed[pod.UID] = placed
 	return placed, c.cache.AddPod(quiet(), placed)
 }
 

@@ -2,19 +2,31 @@
 // from k8s.io/kubernetes, run over an in-memory cluster one pod at a time on every
 // node. Decisions of ours are held against it.
 //
-//	nodes, pods --> upstream's cache --> a snapshot --> PreFilter
-//	                                                --> Filter on every node
-//	                                                --> PreScore, Score on every feasible node
-//	                                                --> Verdict
+//	Set, Remove -+-> nodes, pods --> upstream's cache --> a snapshot ---+
+//	             +-> all other objects --> upstream's listers ----------+
+//	             +-> waiting pods --> nominations ----------------------+
+//	                                                                    v
+//	           Judge: PreFilter --> Filter on every node (the nominated one first)
+//	                            --> PreScore, Score on every feasible node --> Verdict
+//	           Place: assume, Reserve --> what a scheduler would write of volumes
+//
+// A Config is a KubeSchedulerConfiguration file, read by upstream. Of its plugins all are
+// run but DynamicResources and DefaultPreemption, feature gates at their defaults.
 //
 // What is upstream's is called, not copied; only the order of the calls stands here.
 // It differs from a kube-scheduler in what the judge needs:
 //
-//   - every node is looked at, in one goroutine;
+//   - every node is looked at, in one goroutine; results of earlier pods are never
+//     used again (the feature gate OpportunisticBatching);
 //   - a single feasible node is scored too, so that its score can be compared (kept
 //     apart: an error of scoring counts only where more than one node is feasible);
 //   - the image states of a snapshot are never older than the last change of a node:
-//     upstream keeps each node's as they were when that node changed last.
+//     upstream keeps each node's as they were when that node changed last;
+//   - no goroutine watches objects: a change is there at once, and under a new
+//     resource version, so that nothing is assumed of an object that has changed.
+//
+// Where upstream takes any (of several volumes of the smallest size that fits, or the
+// text of the first error that one of its goroutines comes to), so does the oracle.
 //
 // An Oracle belongs to one goroutine.
 package oracle

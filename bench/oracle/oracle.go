@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -12,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -19,50 +21,95 @@ import (
 // Oracle is a cluster, and upstream's plugins to judge pods with.
 type Oracle struct {
 	*Cluster
-	framework framework.Framework
+	profiles map[string]*profile
+	first    *profile // whose queue sort plugin counts
+	api      recorder
+}
+
+// profile is upstream's framework for one profile.
+type profile struct {
+	framework.Framework
 	// plugins are those of the framework, which itself gives no access to them.
 	plugins map[string]fwk.Plugin
+	weights map[string]int64
 }
 
 // New makes an oracle with an empty cluster. It works until ctx ends.
-func New(ctx context.Context, p Profile) (*Oracle, error) {
+func New(ctx context.Context, c *Config) (*Oracle, error) {
 	metrics.Register()
-	prof, err := p.internal()
-	if err != nil {
-		return nil, err
-	}
 	ctx = klog.NewContext(ctx, quiet())
-	o := &Oracle{Cluster: newCluster(ctx), plugins: map[string]fwk.Plugin{}}
-	o.framework, err = frameworkruntime.NewFramework(ctx, o.registry(), prof,
-		frameworkruntime.WithSnapshotSharedLister(o.Cluster),
-		frameworkruntime.WithPodNominator(nobody{}),
-		frameworkruntime.WithSharedDRAManager(noDevices{}),
-		frameworkruntime.WithParallelism(1))
-	if err != nil {
-		return nil, fmt.Errorf("make framework: %w", err)
+	o := &Oracle{Cluster: newCluster(ctx), profiles: map[string]*profile{}}
+	o.nominated.queued = func(pod *v1.Pod) bool { return o.Responsible(pod) && o.Gated(ctx, pod) == "" }
+	for i := range c.internal.Profiles {
+		p := &profile{plugins: map[string]fwk.Plugin{}, weights: map[string]int64{}}
+		var err error
+		p.Framework, err = frameworkruntime.NewFramework(ctx, p.registry(), &c.internal.Profiles[i],
+			frameworkruntime.WithSnapshotSharedLister(o.Cluster),
+			frameworkruntime.WithInformerFactory(o.objects.informers),
+			frameworkruntime.WithClientSet(&o.api),
+			frameworkruntime.WithPodNominator(&o.nominated),
+			frameworkruntime.WithSharedDRAManager(noDevices{}),
+			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(o.objects.informers.Storage().V1().CSINodes().Lister())),
+			frameworkruntime.WithParallelism(1))
+		if err != nil {
+			return nil, fmt.Errorf("make framework: %w", err)
+		}
+		for _, e := range p.ListPlugins().Score.Enabled {
+			p.weights[e.Name] = int64(e.Weight)
+		}
+		o.profiles[p.ProfileName()] = p
+		if o.first == nil {
+			o.first = p
+		}
 	}
 	return o, nil
 }
 
 // registry is upstream's, with each plugin that it makes noted down.
-func (o *Oracle) registry() frameworkruntime.Registry {
+func (p *profile) registry() frameworkruntime.Registry {
 	r := plugins.NewInTreeRegistry()
 	noted := maps.Clone(r)
 	for name, factory := range r {
 		noted[name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			p, err := factory(ctx, args, h)
-			o.plugins[name] = p
-			return p, err
+			made, err := factory(ctx, args, h)
+			p.plugins[name] = made
+			return made, err
 		}
 	}
 	return noted
 }
 
-// nobody is a nominator without nominated pods. What it is not asked for, it does not
-// have.
-type nobody struct{ fwk.PodNominator }
+// profileOf is the profile that a pod asks for; nil: there is none. The API server
+// fills in the default one.
+func (o *Oracle) profileOf(pod *v1.Pod) *profile {
+	if pod.Spec.SchedulerName == "" {
+		return o.profiles[v1.DefaultSchedulerName]
+	}
+	return o.profiles[pod.Spec.SchedulerName]
+}
 
-func (nobody) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
+// Responsible tells whether a pod asks for one of the profiles.
+func (o *Oracle) Responsible(pod *v1.Pod) bool { return o.profileOf(pod) != nil }
+
+// Gated is why a pod may not enter the queue yet; empty: it may.
+func (o *Oracle) Gated(ctx context.Context, pod *v1.Pod) string {
+	for _, p := range o.profileOf(pod).PreEnqueuePlugins() {
+		if status := p.PreEnqueue(ctx, pod); !status.IsSuccess() {
+			return status.Message()
+		}
+	}
+	return ""
+}
+
+// Before tells whether a pod that came to the queue at one time is to be decided before
+// another that came at another.
+func (o *Oracle) Before(a *v1.Pod, at time.Time, b *v1.Pod, bt time.Time) bool {
+	return o.first.QueueSortFunc()(queued(a, at), queued(b, bt))
+}
+
+func queued(pod *v1.Pod, at time.Time) *framework.QueuedPodInfo {
+	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: at}
+}
 
 // noDevices is a cluster in which no device class stands for an extended resource. What
 // it is not asked for, it does not have.

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator/build"
 )
 
@@ -21,14 +22,9 @@ func hold(t *testing.T, s *Scenario) *Result {
 	return r
 }
 
-func set(objects ...any) (r Round) {
-	for _, o := range objects {
-		switch o := o.(type) {
-		case *v1.Node:
-			r = append(r, Event{Type: Set, Node: o})
-		case *v1.Pod:
-			r = append(r, Event{Type: Set, Pod: o})
-		}
+func round(objects ...oracle.Object) (r Round) {
+	for _, obj := range objects {
+		r = append(r, set(obj))
 	}
 	return r
 }
@@ -43,9 +39,9 @@ func TestImageThatChangesItsSize(t *testing.T) {
 		return b.Obj()
 	}
 	r := hold(t, &Scenario{Rounds: []Round{
-		set(node("a", 500<<20), node("b", 0)),
-		set(node("a", 1000<<20)),
-		set(build.Pod("p").Image("x").Obj()),
+		round(node("a", 500<<20), node("b", 0)),
+		round(node("a", 1000<<20)),
+		round(build.Pod("p").Image("x").Obj()),
 	}})
 	if r.Decisions != 1 {
 		t.Errorf("got %d decisions, want 1", r.Decisions)
@@ -57,7 +53,7 @@ func TestImageThatChangesItsSize(t *testing.T) {
 func TestRandomScenarios(t *testing.T) {
 	decisions := 0
 	for seed := uint64(1); seed <= 300 && !t.Failed(); seed++ {
-		s := Random(seed, 40)
+		s := Random(seed, 40, Evaluated())
 		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), s, SplitOf(seed))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator/cache"
@@ -21,35 +20,44 @@ const mirrorShards = 3
 type mirror struct {
 	cache    *cache.Cache
 	compiler *compile.Compiler
-	profile  *compile.Profile
+	profiles map[string]*compile.Profile
 	eval     *scorer.Evaluator
 }
 
-func newMirror(s *Settings) (*mirror, error) {
-	p, err := s.profile()
+func newMirror(s *Scenario) (*mirror, error) {
+	c, err := s.ours()
 	if err != nil {
 		return nil, err
 	}
-	return &mirror{cache: cache.New(mirrorShards), compiler: compile.New(), profile: p, eval: scorer.NewEvaluator(nil)}, nil
+	p, err := c.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	return &mirror{cache: cache.New(mirrorShards), compiler: compile.New(), profiles: p, eval: scorer.NewEvaluator(nil)}, nil
 }
 
-func (m *mirror) setNode(n *v1.Node) error {
-	_, err := m.cache.SetNode(n)
+func (m *mirror) set(obj oracle.Object) (err error) {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		_, err = m.cache.SetNode(obj)
+	case *v1.Pod:
+		switch {
+		case compile.IsTerminal(obj):
+			return m.remove(obj)
+		case obj.Spec.NodeName != "":
+			_, err = m.cache.SetPod(obj)
+		}
+	}
 	return err
 }
 
-func (m *mirror) removeNode(name string) error {
-	_, err := m.cache.RemoveNode(name)
-	return err
-}
-
-func (m *mirror) setPod(p *v1.Pod) error {
-	_, err := m.cache.SetPod(p)
-	return err
-}
-
-func (m *mirror) removePod(uid types.UID) error {
-	_, _, err := m.cache.RemovePod(uid)
+func (m *mirror) remove(obj oracle.Object) (err error) {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		_, err = m.cache.RemoveNode(obj.Name)
+	case *v1.Pod:
+		_, _, err = m.cache.RemovePod(obj.UID)
+	}
 	return err
 }
 
@@ -63,7 +71,7 @@ type row struct {
 
 // compare compares every node's verdict and returns how many there were.
 func (m *mirror) compare(pod *v1.Pod, c *comparison) (int, error) {
-	class, err := m.compiler.Class(pod, m.profile, compile.Alone(m.cache))
+	class, err := m.compiler.Class(pod, m.profiles[c.decision.Profile], compile.Alone(m.cache))
 	if err != nil {
 		return 0, err
 	}
@@ -104,14 +112,15 @@ func (m *mirror) rows(class *scorer.Class) (rows []row, extrema []int64) {
 			if !t.HasNode(i) {
 				continue
 			}
-			r := row{name: t.Name(i), verdict: m.eval.Row(t, i, nil, class)}
+			r := row{name: t.Name(i)}
+			m.eval.Row(t, i, nil, class, false, &r.verdict)
 			_, reasons := m.eval.Reasons(t, i, nil, class)
 			r.reasons = slices.Clone(reasons)
 			r.scores = slices.Clone(m.eval.Scores(t, i, nil, class))
 			rows = append(rows, r)
 			for k := range extrema {
-				if r.verdict.Feasible {
-					extrema[k] = max(extrema[k], r.verdict.Key[k])
+				if r.verdict.Passed {
+					extrema[k] = max(extrema[k], r.verdict.Key.Raw[k])
 				}
 			}
 		}
@@ -127,8 +136,8 @@ func (c *comparison) node(class *scorer.Class, r *row, extrema []int64) {
 		differs(c, r.name, "known to upstream", "no", "yes")
 		return
 	}
-	differs(c, r.name, "reasons", ours(r), upstreams(feasible, refused))
-	if !feasible || !r.verdict.Feasible || c.verdict.ScoreErr != nil {
+	differs(c, r.name, "reasons", spelt(r), upstreams(feasible, refused))
+	if !feasible || !r.verdict.Passed || c.verdict.ScoreErr != nil {
 		return
 	}
 	total := int64(0)
@@ -140,12 +149,12 @@ func (c *comparison) node(class *scorer.Class, r *row, extrema []int64) {
 		differs(c, r.name, p.Name()+" weighted", weighted, want.Weighted)
 	}
 	differs(c, r.name, "total", total, scored.Total)
-	differs(c, r.name, "total of the row", r.verdict.Local+class.GroupScore(r.verdict.Key[:class.KeyLen()], extrema), scored.Total)
+	differs(c, r.name, "total of the row", r.verdict.Local+class.GroupScore(r.verdict.Key.Raw[:class.KeyLen()], extrema), scored.Total)
 }
 
 // ours spells a verdict, so that two can be compared.
-func ours(r *row) string {
-	if r.verdict.Feasible {
+func spelt(r *row) string {
+	if r.verdict.Passed {
 		return "feasible"
 	}
 	out := []string{}

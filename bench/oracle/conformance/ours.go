@@ -5,16 +5,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 )
@@ -37,52 +38,84 @@ type Split struct {
 	Shards, Batch int
 }
 
-// Ours runs our scheduler, without workers, and returns the decisions of each round.
-func Ours(ctx context.Context, s *Scenario, split Split) ([][]Decision, error) {
-	prof, err := s.Settings.profile()
+// ours is our scheduler, without workers.
+type ours struct {
+	scheduler *coordinator.Scheduler
+	log       *coordinator.DecisionLog
+	out       bytes.Buffer
+	clock     *clock
+	stop      context.CancelFunc
+	ended     chan error
+}
+
+func startOurs(ctx context.Context, s *Scenario, split Split) (*ours, error) {
+	c, err := s.ours()
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	log := coordinator.NewDecisionLog(&out)
-	clock := newClock()
-	scheduler, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
+	profiles, err := c.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	o := &ours{clock: newClock(), ended: make(chan error, 1)}
+	o.log = coordinator.NewDecisionLog(&o.out)
+	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
-		Profiles:  map[string]*compile.Profile{prof.Name(): prof},
-		Decisions: log,
-		QueueNow:  clock.now,
+		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return scheduler.Run(ctx) })
-	var rounds [][]Decision
-	g.Go(func() error {
-		defer cancel()
-		for i, round := range s.Rounds {
-			clock.advance()
-			scheduler.Deliver(events(round))
-			if err := idle(ctx, scheduler); err != nil {
-				return fmt.Errorf("round %d: %w", i, err)
-			}
-			if err := log.Flush(); err != nil {
-				return err
-			}
-			decisions, err := parse(&out)
-			if err != nil {
-				return err
-			}
-			rounds = append(rounds, decisions)
-		}
-		return nil
-	})
-	if err := g.Wait(); err != nil {
-		return nil, fmt.Errorf("our scheduler: %w", err)
+	ctx, o.stop = context.WithCancel(ctx)
+	go func() { o.ended <- o.scheduler.Run(ctx) }()
+	return o, nil
+}
+
+// ours is the configuration as our scheduler reads it.
+func (s *Scenario) ours() (*config.Config, error) {
+	if s.Config == nil {
+		return config.Default(), nil
 	}
-	return rounds, nil
+	text, err := s.Config.file()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "config.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	return config.Load(file)
+}
+
+// end stops the scheduler.
+func (o *ours) end() error {
+	o.stop()
+	if err := <-o.ended; err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("our scheduler: %w", err)
+	}
+	return nil
+}
+
+// step lets a round happen, and returns what was decided in it.
+func (o *ours) step(ctx context.Context, round Round) ([]Decision, error) {
+	events, err := storeEvents(round)
+	if err != nil {
+		return nil, err
+	}
+	o.clock.advance()
+	o.scheduler.Deliver(events)
+	if err := o.idle(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.log.Flush(); err != nil {
+		return nil, err
+	}
+	return parse(&o.out)
 }
 
 // clock stands still within a round, so that how long one takes has no influence, and is
@@ -99,18 +132,18 @@ func (c *clock) now() time.Time { return time.Unix(c.unix.Load(), 0) }
 func (c *clock) advance()       { c.unix.Add(60) }
 
 // patience is how long a round may take. Its pods are decided in well under a second.
-const patience = 3 * time.Second
+const patience = 10 * time.Second
 
 // idle waits until a round is over.
-func idle(ctx context.Context, scheduler *coordinator.Scheduler) error {
+func (o *ours) idle(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := scheduler.Idle(waiting)
+	err := o.scheduler.Idle(waiting)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	summary, serr := scheduler.Summary(ctx)
-	return fmt.Errorf("the scheduler does not come to rest within %v: %v (%v)", patience, summary, serr)
+	summary, serr := o.scheduler.Summary(ctx)
+	return fmt.Errorf("our scheduler does not come to rest within %v: %v (%v)", patience, summary, serr)
 }
 
 // parse reads the lines that were written since the last call.
@@ -129,21 +162,27 @@ func parse(log *bytes.Buffer) ([]Decision, error) {
 	return out, lines.Err()
 }
 
-// events words a round as our scheduler hears of it. Pods that have run to their end
-// are not among them.
-func events(round Round) []store.Event {
+// storeEvents words a round as our scheduler hears of it.
+func storeEvents(round Round) ([]store.Event, error) {
 	out := make([]store.Event, 0, len(round))
 	for _, e := range round {
-		x := store.Event{Type: store.Modified, Kind: objects.KindNode, Node: e.Node, Pod: e.Pod}
-		if e.Pod != nil {
-			x.Kind = objects.KindPod
-		}
+		x := store.Event{Type: store.Modified}
 		if e.Type == Removed {
 			x.Type = store.Deleted
 		}
+		switch obj := e.Object.(type) {
+		case *v1.Node:
+			x.Kind, x.Node = objects.KindNode, obj
+		case *v1.Pod:
+			x.Kind, x.Pod = objects.KindPod, obj
+		case objects.Object:
+			x.Kind, x.Object = objects.KindOf(obj), obj
+		default:
+			return nil, fmt.Errorf("our scheduler knows no %T", obj)
+		}
 		out = append(out, x)
 	}
-	return out
+	return out, nil
 }
 
 // name is how the decision log names a pod.

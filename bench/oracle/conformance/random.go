@@ -7,32 +7,33 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator/build"
 )
 
-// Random makes a scenario from a seed: a cluster of package build's, in every other one with
-// strange objects, in every third with other settings, and with up to four rounds of
-// changes. Equal seeds give equal scenarios.
-func Random(seed uint64, maxNodes int) *Scenario {
-	r := strange{rand.New(rand.NewPCG(seed, seed))}
-	nodes := 1 + r.IntN(maxNodes)
-	g := generator{strange: r, odd: seed%2 == 1}
-	if seed%7 == 0 { // more keys than groups
+// Random makes a scenario from a seed: a cluster, in every other one with strange objects, in
+// every third with a configuration, with some of the families at work, and with up to four
+// rounds of changes. Equal arguments give equal scenarios.
+func Random(seed uint64, maxNodes int, families []Family) *Scenario {
+	g := &generator{strange: strange{rand.New(rand.NewPCG(seed, seed))}, odd: seed%2 == 1, owned: map[types.UID]Round{}}
+	nodes := 1 + g.IntN(maxNodes)
+	g.choose(families)
+	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups
 		g.scattered, nodes = true, maxNodes
 	}
-	g.cluster = build.Random(r.Rand, nodes, r.IntN(2*nodes+1), 1+r.IntN(4*nodes+8))
+	g.build(nodes)
 	s := &Scenario{}
 	if seed%3 == 0 {
-		s.Settings = r.settings()
+		s.Config = g.configuration(slices.Contains(families, Profiles), families)
+		g.profiles = s.Config.names()
 	}
 	s.Rounds = append(s.Rounds, g.first())
 	if seed%29 == 0 { // the nodes come late
-		i := slices.IndexFunc(s.Rounds[0], func(e Event) bool { return e.Pod != nil })
+		i := slices.IndexFunc(s.Rounds[0], func(e Event) bool { _, ok := e.Object.(*v1.Pod); return ok })
 		s.Rounds = []Round{s.Rounds[0][i:], s.Rounds[0][:i]}
 	}
-	for range r.IntN(5) {
+	for range g.IntN(5) {
 		s.Rounds = append(s.Rounds, g.next())
 	}
 	return s
@@ -47,42 +48,123 @@ func SplitOf(seed uint64) Split {
 type generator struct {
 	strange
 	odd bool
+	// ample says that nodes have room and pods are small, so that other rules decide than
+	// resources.
+	ample bool
 	// scattered says that pods have many preferences, so that few nodes are alike.
 	scattered bool
+	families  []family
+	profiles  []string // that pods may ask for; empty: the default one
 	cluster   build.Cluster
 	nodes     []*v1.Node // that there are
 	gone      []*v1.Node // that there were
 	pods      []*v1.Pod
-	made      int
+	// owned are the objects that came with a pod.
+	owned map[types.UID]Round
+	made  int
 }
 
-func (g *generator) first() Round {
-	var out Round
-	for _, n := range g.cluster.Nodes {
-		if g.odd {
-			g.node(n)
-		}
-		g.nodes = append(g.nodes, n)
-		out = append(out, Event{Type: Set, Node: n})
+// choose puts some of the families to work.
+func (g *generator) choose(families []Family) {
+	families = slices.Clone(families)
+	g.Shuffle(len(families), func(i, j int) { families[i], families[j] = families[j], families[i] })
+	for _, f := range families[:min(oneOf(g.strange, 0, 1, 1, 1, 2, 2, 3, 9), len(families))] {
+		g.families = append(g.families, f.make(g))
 	}
-	for _, p := range append(g.cluster.Present, g.cluster.Pending...) {
-		out = append(out, g.podEvent(p))
+	g.ample = len(g.families) > 0 && g.chance(75)
+}
+
+// build makes the nodes and pods.
+func (g *generator) build(nodes int) {
+	present, pending := g.IntN(2*nodes+1), 1+g.IntN(4*nodes+8)
+	g.cluster = build.Random(g.Rand, nodes, present, min(pending, 80))
+	if !g.ample {
+		return
+	}
+	g.odd = g.odd && g.chance(30)
+	for i, n := range g.cluster.Nodes {
+		g.cluster.Nodes[i] = g.ampleNode(n)
+	}
+	for _, list := range [][]*v1.Pod{g.cluster.Present, g.cluster.Pending} {
+		for i, p := range list {
+			list[i] = g.smallPod(p)
+		}
+	}
+}
+
+// ampleNode is a node with room, and mostly without taints.
+func (g *generator) ampleNode(n *v1.Node) *v1.Node {
+	b := build.Node(n.Name).CPU(oneOf(g.strange, "16", "32", "64")).Memory(oneOf(g.strange, "64Gi", "256Gi")).Pods(oneOf(g.strange, "5", "30", "110"))
+	out := b.Obj()
+	out.Labels = n.Labels
+	if g.chance(15) {
+		out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
+	}
+	if g.chance(20) {
+		out.Status.Images = n.Status.Images
 	}
 	return out
 }
 
-// podEvent makes a pod odd where that is wanted. Some are twins of an earlier one, so that
+// smallPod is a pod that fits on most nodes.
+func (g *generator) smallPod(p *v1.Pod) *v1.Pod {
+	b := build.Pod(p.Name).Priority(*p.Spec.Priority).Container("c")
+	if g.chance(80) {
+		b.CPU(oneOf(g.strange, "50m", "100m", "250m", "1")).Memory(oneOf(g.strange, "64Mi", "500Mi", "1Gi"))
+	}
+	out := b.Obj()
+	out.Spec.NodeName = p.Spec.NodeName
+	if g.chance(12) {
+		out.Spec.NodeSelector, out.Spec.Affinity = p.Spec.NodeSelector, p.Spec.Affinity
+	}
+	if g.chance(25) {
+		out.Spec.Tolerations = p.Spec.Tolerations
+	}
+	return out
+}
+
+func set(obj oracle.Object) Event { return Event{Type: Set, Object: obj} }
+
+func (g *generator) first() (out Round) {
+	for _, f := range g.families {
+		out = append(out, f.first()...)
+	}
+	for _, n := range g.cluster.Nodes {
+		out = append(out, g.newNode(n))
+	}
+	for _, p := range append(g.cluster.Present, g.cluster.Pending...) {
+		out = append(out, g.newPod(p)...)
+	}
+	return out
+}
+
+func (g *generator) newNode(n *v1.Node) Event {
+	if g.odd {
+		g.strange.node(n)
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	for _, f := range g.families {
+		f.node(n)
+	}
+	g.nodes = append(g.nodes, n)
+	return set(n)
+}
+
+// newPod makes a pod odd where that is wanted. Some are twins of an earlier one, so that
 // pods share classes.
-func (g *generator) podEvent(p *v1.Pod) Event {
-	if len(g.pods) > 0 && g.chance(50) {
-		twin := oneOf(g.strange, g.pods...).DeepCopy()
-		twin.ObjectMeta, twin.Spec.NodeName = p.ObjectMeta, p.Spec.NodeName
-		p = twin
-		if g.chance(30) {
-			g.vary(p)
+func (g *generator) newPod(p *v1.Pod) (out Round) {
+	if len(g.pods) > 0 && g.chance(40) {
+		p = g.twin(p)
+	} else {
+		if g.odd {
+			g.pod(p)
 		}
-	} else if g.odd {
-		g.pod(p)
+		for _, f := range g.families {
+			out = append(out, f.pod(p)...)
+		}
+		g.owned[p.UID] = out
 	}
 	if g.scattered && g.chance(30) {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: g.scatter()}}
@@ -90,23 +172,44 @@ func (g *generator) podEvent(p *v1.Pod) Event {
 	if p.Spec.NodeName != "" && g.odd && g.chance(15) {
 		g.resize(p)
 	}
+	if len(g.profiles) > 0 && p.Spec.NodeName == "" {
+		p.Spec.SchedulerName = oneOf(g.strange, g.profiles...)
+	}
 	g.pods = append(g.pods, p)
-	return Event{Type: Set, Pod: p}
+	return append(out, set(p))
+}
+
+// twin is a pod that is like an earlier one, but for where it is.
+func (g *generator) twin(p *v1.Pod) *v1.Pod {
+	first := oneOf(g.strange, g.pods...)
+	twin := first.DeepCopy()
+	twin.Name, twin.UID = p.Name, p.UID
+	twin.DeletionTimestamp, twin.Status, twin.Spec.NodeName = nil, p.Status, p.Spec.NodeName
+	if len(g.owned[first.UID]) > 0 {
+		return twin // whose claims it shares
+	}
+	if len(g.families) == 0 {
+		twin.Labels = p.Labels
+		if g.chance(30) {
+			g.vary(twin)
+		}
+	}
+	return twin
 }
 
 // next is a round of changes.
-func (g *generator) next() Round {
-	var out Round
-	for range 1 + g.IntN(len(g.nodes)+4) {
+func (g *generator) next() (out Round) {
+	for range 1 + g.IntN(min(len(g.nodes), 12)+4) {
 		out = append(out, g.change()...)
 	}
 	return out
 }
 
 func (g *generator) change() Round {
-	switch g.IntN(11) {
-	case 10:
-		return g.changePod()
+	if len(g.families) > 0 && g.chance(35) {
+		return oneOf(g.strange, g.families...).change()
+	}
+	switch g.IntN(13) {
 	case 0:
 		return g.removeNode()
 	case 1, 2:
@@ -115,6 +218,10 @@ func (g *generator) change() Round {
 		return g.changeNode()
 	case 5, 6:
 		return g.removePod()
+	case 7:
+		return g.changePod()
+	case 8:
+		return g.terminate()
 	default:
 		return g.addPod()
 	}
@@ -128,23 +235,26 @@ func (g *generator) removeNode() Round {
 	n := g.nodes[i]
 	g.nodes = append(g.nodes[:i:i], g.nodes[i+1:]...)
 	g.gone = append(g.gone, n)
-	return Round{{Type: Removed, Node: n}}
+	return Round{{Type: Removed, Object: n}}
 }
 
 // addNode adds a new node, or one that was there before, with the pods that are still on
 // it.
 func (g *generator) addNode() Round {
-	var n *v1.Node
 	if len(g.gone) > 0 && g.chance(60) {
-		n, g.gone = g.gone[len(g.gone)-1], g.gone[:len(g.gone)-1]
-	} else {
-		n = oneOf(g.strange, g.cluster.Nodes...).DeepCopy()
-		g.made++
-		n.Name = fmt.Sprintf("new-%d", g.made)
-		n.UID = types.UID(n.Name)
+		n := g.gone[len(g.gone)-1]
+		g.gone = g.gone[:len(g.gone)-1]
+		g.nodes = append(g.nodes, n)
+		return Round{set(n)}
 	}
-	g.nodes = append(g.nodes, n)
-	return Round{{Type: Set, Node: n}}
+	n := oneOf(g.strange, g.cluster.Nodes...).DeepCopy()
+	g.made++
+	n.Name = fmt.Sprintf("new-%d", g.made)
+	n.UID = types.UID(n.Name)
+	if g.chance(80) && len(g.families) > 0 {
+		n.Labels[v1.LabelHostname] = n.Name
+	}
+	return Round{g.newNode(n)}
 }
 
 // changeNode relabels, taints, cordons and resizes.
@@ -154,9 +264,6 @@ func (g *generator) changeNode() Round {
 	}
 	i := g.IntN(len(g.nodes))
 	n := g.nodes[i].DeepCopy()
-	if n.Labels == nil {
-		n.Labels = map[string]string{}
-	}
 	switch g.IntN(7) {
 	case 0:
 		n.Labels["zone"] = oneOf(g.strange, "a", "b", "c")
@@ -178,7 +285,7 @@ func (g *generator) changeNode() Round {
 		n.Status.Allocatable[name] = g.quantity(name)
 	}
 	g.nodes[i] = n
-	return Round{{Type: Set, Node: n}}
+	return Round{set(n)}
 }
 
 func (g *generator) removePod() Round {
@@ -188,7 +295,7 @@ func (g *generator) removePod() Round {
 	i := g.IntN(len(g.pods))
 	p := g.pods[i]
 	g.pods = append(g.pods[:i:i], g.pods[i+1:]...)
-	return Round{{Type: Removed, Pod: p}}
+	return Round{{Type: Removed, Object: p}}
 }
 
 // changePod resizes a pod that is on its node, or ends it.
@@ -206,97 +313,38 @@ func (g *generator) changePod() Round {
 		g.resize(p)
 		g.pods[i] = p
 	}
-	return Round{{Type: Set, Pod: p}}
+	return Round{set(p)}
 }
 
-func (g *generator) addPod() Round {
-	var out Round
+// terminate lets a pod that is on its node, or that waits, be deleted, which takes its time.
+func (g *generator) terminate() Round {
+	if len(g.pods) == 0 {
+		return nil
+	}
+	i := g.IntN(len(g.pods))
+	p := g.pods[i].DeepCopy()
+	g.terminating(p)
+	g.pods[i] = p
+	return Round{set(p)}
+}
+
+func (g *generator) addPod() (out Round) {
 	for range 1 + g.IntN(4) {
 		p := oneOf(g.strange, append(g.cluster.Present, g.cluster.Pending...)...).DeepCopy()
 		g.made++
 		p.Name = fmt.Sprintf("new-%d", g.made)
 		p.UID = types.UID(p.Name)
 		p.Spec.NodeName = ""
+		p.Spec.Volumes = nil
+		p.DeletionTimestamp = nil
 		p.Status = v1.PodStatus{}
 		if g.chance(25) && len(g.nodes) > 0 {
 			p.Spec.NodeName = oneOf(g.strange, g.nodes...).Name
 		}
-		out = append(out, g.podEvent(p))
-	}
-	return out
-}
-
-// settings are arguments that a configuration file may have.
-func (r strange) settings() Settings {
-	var s Settings
-	s.Fit.ScoringStrategy = &configv1.ScoringStrategy{
-		Type: oneOf(r, configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio),
-	}
-	if s.Fit.ScoringStrategy.Type == configv1.RequestedToCapacityRatio {
-		s.Fit.ScoringStrategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{Shape: r.shape()}
-	}
-	if r.chance(50) {
-		s.Plugins = r.plugins()
-	}
-	if r.chance(70) {
-		s.Fit.ScoringStrategy.Resources = r.resources(100)
-	}
-	if r.chance(50) {
-		s.Balanced.Resources = r.resources(1)
-	}
-	if r.chance(30) {
-		s.Fit.IgnoredResources = []string{oneOf(r, "nvidia.com/gpu", "example.com/foo")}
-	}
-	if r.chance(30) {
-		s.Fit.IgnoredResourceGroups = []string{oneOf(r, "nvidia.com", "example.com", "kubernetes.io")}
-	}
-	if r.chance(30) {
-		s.Affinity.AddedAffinity = r.added()
-	}
-	return s
-}
-
-// plugins leaves some out, in another order, with other weights.
-func (r strange) plugins() []Plugin {
-	out := slices.Clone(defaultPlugins())
-	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	out = out[:len(out)-r.IntN(3)]
-	for i := range out {
-		if out[i].Weight > 0 {
-			out[i].Weight = oneOf[int32](r, 1, 1, 2, 3, 10, 1000)
+		if g.chance(3) {
+			p.Spec.NodeName = "unknown"
 		}
+		out = append(out, g.newPod(p)...)
 	}
 	return out
-}
-
-func (r strange) shape() (out []configv1.UtilizationShapePoint) {
-	for at := int32(r.IntN(50)); at <= 100; at += 1 + int32(r.IntN(60)) {
-		out = append(out, configv1.UtilizationShapePoint{Utilization: at, Score: int32(r.IntN(11))})
-	}
-	return out
-}
-
-func (r strange) resources(maxWeight int) (out []configv1.ResourceSpec) {
-	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "example.com/foo", "hugepages-2Mi"} {
-		if r.chance(50) {
-			out = append(out, configv1.ResourceSpec{Name: name, Weight: 1 + r.Int64N(int64(maxWeight))})
-		}
-	}
-	return out
-}
-
-// added is an affinity that validation lets through.
-func (r strange) added() *v1.NodeAffinity {
-	a := &v1.NodeAffinity{}
-	if r.chance(60) {
-		a.RequiredDuringSchedulingIgnoredDuringExecution = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-			build.Labels(build.Match("zone", v1.NodeSelectorOpNotIn, "a")), build.Labels(build.Match("disk", v1.NodeSelectorOpExists)),
-		}}
-	}
-	for range r.IntN(3) {
-		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, v1.PreferredSchedulingTerm{
-			Weight: int32(1 + r.IntN(100)), Preference: build.Labels(build.Match("zone", v1.NodeSelectorOpIn, oneOf(r, "a", "b"))),
-		})
-	}
-	return a
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/oracle"
-	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
 // Difference is a place where we and upstream disagree.
@@ -41,38 +40,36 @@ type Result struct {
 
 // Run decides a scenario and holds every decision against upstream. It stops at the first
 // decision that differs: what follows rests on it.
-func Run(ctx context.Context, s *Scenario, split Split) (*Result, error) {
-	rounds, err := Ours(ctx, s, split)
-	if err != nil {
-		return nil, err
-	}
+func Run(ctx context.Context, s *Scenario, split Split) (_ *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	upstream, err := oracle.New(ctx, s.Settings.upstream())
+	c, err := s.upstream()
 	if err != nil {
 		return nil, err
 	}
-	own, err := newMirror(&s.Settings)
+	r := &replay{api: newAPIServer(), arrived: arrivals{}}
+	if r.upstream, err = oracle.New(ctx, c); err != nil {
+		return nil, err
+	}
+	own, err := startOurs(ctx, s, split)
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{
-		upstream: upstream, own: own,
-		nodes: map[string]*v1.Node{}, pending: map[types.UID]*v1.Pod{}, placed: map[types.UID]*v1.Pod{},
+	defer func() { err = errors.Join(err, own.end()) }()
+	if r.own, err = newMirror(s); err != nil {
+		return nil, err
 	}
-	for i, round := range s.Rounds {
-		for _, e := range round {
-			if err := r.apply(e); err != nil {
-				return nil, fmt.Errorf("round %d: %w", i, err)
-			}
+	for i := range s.Rounds {
+		round := r.api.round(s.Rounds[i])
+		decisions, err := own.step(ctx, round)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", i, err)
 		}
-		for _, d := range rounds[i] {
-			if err := r.hold(ctx, i, d); err != nil {
-				return nil, fmt.Errorf("round %d, decision %d: %w", i, d.Seq, err)
-			}
-			if len(r.result.Differences) > 0 {
-				return &r.result, nil
-			}
+		if err := r.round(ctx, i, round, decisions); err != nil {
+			return nil, fmt.Errorf("round %d: %w", i, err)
+		}
+		if len(r.result.Differences) > 0 {
+			break
 		}
 	}
 	return &r.result, nil
@@ -80,64 +77,46 @@ func Run(ctx context.Context, s *Scenario, split Split) (*Result, error) {
 
 // replay is the cluster as upstream and our own scorer have it.
 type replay struct {
+	api      *apiServer
 	upstream *oracle.Oracle
 	own      *mirror
-	nodes    map[string]*v1.Node
-	pending  map[types.UID]*v1.Pod
-	placed   map[types.UID]*v1.Pod
+	arrived  arrivals
 	result   Result
+}
+
+// round lets a round happen, and holds the decisions that were made after it.
+func (r *replay) round(ctx context.Context, i int, round Round, decisions []Decision) error {
+	for j, e := range round {
+		if err := r.apply(e); err != nil {
+			return err
+		}
+		if pod, ok := e.Object.(*v1.Pod); ok && e.Type == Set {
+			r.arrived.note(pod, i, j)
+		}
+	}
+	r.result.Differences = append(r.result.Differences, r.order(ctx, i, decisions)...)
+	for _, d := range decisions {
+		if len(r.result.Differences) > 0 {
+			return nil
+		}
+		if err := r.hold(ctx, i, d); err != nil {
+			return fmt.Errorf("decision %d: %w", d.Seq, err)
+		}
+	}
+	return nil
 }
 
 // apply lets an event happen.
 func (r *replay) apply(e Event) error {
-	switch {
-	case e.Node != nil && e.Type == Removed:
-		return r.removeNode(e.Node.Name)
-	case e.Node != nil:
-		r.upstream.SetNode(r.nodes[e.Node.Name], e.Node)
-		r.nodes[e.Node.Name] = e.Node
-		return r.own.setNode(e.Node)
-	case e.Type == Removed || compile.IsTerminal(e.Pod):
-		return r.removePod(e.Pod.UID)
-	case e.Pod.Spec.NodeName == "":
-		r.pending[e.Pod.UID] = e.Pod
-		return nil
-	default:
-		return r.setPod(e.Pod)
+	if e.Type == Removed {
+		return errors.Join(r.upstream.Remove(e.Object), r.own.remove(e.Object))
 	}
-}
-
-func (r *replay) removeNode(name string) error {
-	n := r.nodes[name]
-	if n == nil {
-		return nil
-	}
-	delete(r.nodes, name)
-	return errors.Join(r.upstream.RemoveNode(n), r.own.removeNode(name))
-}
-
-func (r *replay) removePod(uid types.UID) error {
-	delete(r.pending, uid)
-	p := r.placed[uid]
-	if p == nil {
-		return nil
-	}
-	delete(r.placed, uid)
-	return errors.Join(r.upstream.RemovePod(p), r.own.removePod(uid))
-}
-
-// setPod takes in a pod that is on its node.
-func (r *replay) setPod(p *v1.Pod) error {
-	if err := r.removePod(p.UID); err != nil {
-		return err
-	}
-	r.placed[p.UID] = p
-	return errors.Join(r.upstream.AddPod(p), r.own.setPod(p))
+	return errors.Join(r.upstream.Set(e.Object), r.own.set(e.Object))
 }
 
 // hold holds a decision against upstream, and then follows it.
 func (r *replay) hold(ctx context.Context, round int, d Decision) error {
-	pod := r.pending[types.UID(d.UID)]
+	pod := r.upstream.Pending(types.UID(d.UID))
 	if pod == nil {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
 	}
@@ -164,11 +143,15 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	if len(c.found) > 0 {
 		return nil
 	}
-	placed, err := r.upstream.Place(pod, d.Node)
+	return r.follow(ctx, v, pod, d.Node)
+}
+
+// follow puts a pod where it was decided to be.
+func (r *replay) follow(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, node string) error {
+	written, err := r.upstream.Place(ctx, v, node)
 	if err != nil {
 		return err
 	}
-	delete(r.pending, pod.UID)
-	r.placed[pod.UID] = placed
-	return r.own.setPod(placed)
+	r.api.place(pod, node, written)
+	return r.own.set(r.upstream.Placed(pod.UID))
 }

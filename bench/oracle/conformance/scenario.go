@@ -1,23 +1,54 @@
 package conformance
 
 import (
+	"encoding/json"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/shardsched/shardsched/bench/oracle"
-	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // Scenario is a cluster and what happens to it: the first round's events make it, and
 // with each further round it changes, after all of the pods before were decided.
 type Scenario struct {
-	Settings Settings `json:"settings"`
-	Rounds   []Round  `json:"rounds"`
+	// Config is the configuration file; nil: there is none.
+	Config *Configuration `json:"config,omitempty"`
+	Rounds []Round        `json:"rounds"`
+}
+
+// Configuration is what of a KubeSchedulerConfiguration file counts for decisions.
+type Configuration struct {
+	APIVersion string                          `json:"apiVersion"`
+	Kind       string                          `json:"kind"`
+	Profiles   []configv1.KubeSchedulerProfile `json:"profiles"`
+}
+
+func newConfiguration() *Configuration {
+	return &Configuration{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"}
+}
+
+// file is the configuration as a file holds it.
+func (c *Configuration) file() ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	return text, nil
+}
+
+// upstream is the configuration as upstream has it.
+func (s *Scenario) upstream() (*oracle.Config, error) {
+	if s.Config == nil {
+		return oracle.DefaultConfig()
+	}
+	text, err := s.Config.file()
+	if err != nil {
+		return nil, err
+	}
+	return oracle.ParseConfig(text)
 }
 
 // Round is a list of events in order.
@@ -25,91 +56,68 @@ type Round []Event
 
 // Event is one change.
 type Event struct {
-	Type EventType `json:"type"`
-	// Node or Pod is the object; of a removed one its name and UID count.
-	Node *v1.Node `json:"node,omitempty"`
-	Pod  *v1.Pod  `json:"pod,omitempty"`
+	Type EventType
+	// Object is what is set, or removed: then its name and, of a pod, its UID count.
+	Object oracle.Object
+	// Fate decides what becomes of the claims at a Settled.
+	Fate uint64
 }
 
-// EventType says what happens to the object.
+// EventType says what happens.
 type EventType string
 
 const (
 	// Set adds or replaces an object. A pod with spec.nodeName is on its node, one
-	// without is to be scheduled.
+	// without is to be scheduled, unless it was: then it stays where it is.
 	Set EventType = "Set"
 	// Removed takes it away.
 	Removed EventType = "Removed"
+	// Settled lets the controllers of volumes do their part for the pods placed so far:
+	// they bind claims and provision volumes, or fail to.
+	Settled EventType = "Settled"
 )
 
-// Settings are the arguments of plugins; what they leave out takes upstream's default.
-type Settings struct {
-	// Plugins are the plugins in order; none: the default ones.
-	Plugins  []Plugin                                     `json:"plugins,omitempty"`
-	Affinity configv1.NodeAffinityArgs                    `json:"affinity"`
-	Fit      configv1.NodeResourcesFitArgs                `json:"fit"`
-	Balanced configv1.NodeResourcesBalancedAllocationArgs `json:"balanced"`
+// event is how an Event is written down.
+type event struct {
+	Type   EventType       `json:"type"`
+	Fate   uint64          `json:"fate,omitempty"`
+	Object json.RawMessage `json:"object,omitempty"`
 }
 
-// Plugin is a plugin that a profile runs wherever it can be run.
-type Plugin struct {
-	Name string `json:"name"`
-	// Weight is 0 for a plugin that does not score.
-	Weight int32 `json:"weight,omitempty"`
-}
-
-// defaultPlugins are upstream's default ones, as far as they are rules for nodes.
-func defaultPlugins() []Plugin {
-	return []Plugin{
-		{Name: names.NodeUnschedulable}, {Name: names.NodeName}, {names.TaintToleration, 3}, {names.NodeAffinity, 2}, {Name: names.NodePorts},
-		{names.NodeResourcesFit, 1}, {names.NodeResourcesBalancedAllocation, 1}, {names.ImageLocality, 1},
-	}
-}
-
-func (s *Settings) plugins() []Plugin {
-	if len(s.Plugins) == 0 {
-		return defaultPlugins()
-	}
-	return s.Plugins
-}
-
-// profile is what our scheduler runs.
-func (s *Settings) profile() (*compile.Profile, error) {
-	able := compile.DefaultConfig(v1.DefaultSchedulerName)
-	c := compile.ProfileConfig{Name: able.Name}
-	for _, plugin := range s.plugins() {
-		for _, f := range able.Filters {
-			if scorer.PluginName(f) == plugin.Name {
-				c.Filters = append(c.Filters, f)
-			}
+// MarshalJSON writes the object with its kind.
+func (e Event) MarshalJSON() ([]byte, error) {
+	out := event{Type: e.Type, Fate: e.Fate}
+	if e.Object != nil {
+		obj := e.Object.DeepCopyObject()
+		kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+		if err != nil {
+			return nil, err
 		}
-		for _, x := range able.Scores {
-			if scorer.PluginName(x.Plugin) == plugin.Name {
-				c.Scores = append(c.Scores, compile.PluginWeight{Plugin: x.Plugin, Weight: int64(plugin.Weight)})
-			}
+		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
+		if out.Object, err = json.Marshal(obj); err != nil {
+			return nil, err
 		}
 	}
-	c.NodeAffinity, c.Fit, c.Balanced = s.Affinity, s.Fit, s.Balanced
-	p, err := compile.NewProfile(c)
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Event) UnmarshalJSON(text []byte) error {
+	var in event
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	*e = Event{Type: in.Type, Fate: in.Fate}
+	if in.Object == nil {
+		return nil
+	}
+	obj, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), in.Object)
 	if err != nil {
-		return nil, fmt.Errorf("our profile: %w", err)
+		return fmt.Errorf("object of an event: %w", err)
 	}
-	return p, nil
-}
-
-// upstream is what upstream runs. Defaulting writes into the arguments.
-func (s *Settings) upstream() oracle.Profile {
-	p := oracle.Profile{Args: map[string]runtime.Object{
-		names.NodeAffinity:                    s.Affinity.DeepCopy(),
-		names.NodeResourcesFit:                s.Fit.DeepCopy(),
-		names.NodeResourcesBalancedAllocation: s.Balanced.DeepCopy(),
-	}}
-	for _, plugin := range s.plugins() {
-		x := configv1.Plugin{Name: plugin.Name}
-		if plugin.Weight > 0 {
-			x.Weight = &plugin.Weight
-		}
-		p.Plugins = append(p.Plugins, x)
+	var ok bool
+	if e.Object, ok = obj.(oracle.Object); !ok {
+		return fmt.Errorf("object of an event: %T has no metadata", obj)
 	}
-	return p
+	return nil
 }

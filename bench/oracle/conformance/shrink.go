@@ -80,7 +80,7 @@ func (k *shrinker) dropEvents(round int) {
 
 // clone copies the scenario; the objects are shared.
 func (s *Scenario) clone() *Scenario {
-	out := &Scenario{Settings: s.Settings}
+	out := &Scenario{Config: s.Config}
 	for _, r := range s.Rounds {
 		out.Rounds = append(out.Rounds, slices.Clone(r))
 	}

@@ -1,163 +1,138 @@
 package conformance
 
 import (
+	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/shardsched/shardsched/bench/oracle"
 )
 
-// simplify takes from each object what it can do without.
+// simplify takes from each object, and from the configuration, what it can do without.
 func (k *shrinker) simplify() {
 	for i := range k.best.Rounds {
 		for j := range k.best.Rounds[i] {
-			for n := 0; ; {
-				s := k.best.clone()
-				e := &s.Rounds[i][j]
-				if !e.without(n) {
-					break
-				}
-				if k.accept(s) {
-					k.steps++
-				} else {
-					n++
-				}
+			if k.best.Rounds[i][j].Type == Set {
+				k.prune(func(s *Scenario, n int) (fewer, ok bool) { return s.Rounds[i][j].without(n) })
 			}
 		}
 	}
-}
-
-// without makes the event's object one without its n-th part; false where it has fewer.
-func (e *Event) without(n int) bool {
-	if e.Type == Removed {
-		return false
+	if k.best.Config != nil {
+		k.prune(func(s *Scenario, n int) (fewer, ok bool) {
+			small := &Configuration{}
+			fewer, ok = pruned(s.Config, small, n)
+			s.Config = small
+			return fewer, ok
+		})
 	}
-	t := trimmer{left: n}
-	if e.Node != nil {
-		e.Node = e.Node.DeepCopy()
-		t.node(e.Node)
-	} else {
-		e.Pod = e.Pod.DeepCopy()
-		t.pod(e.Pod)
-	}
-	return t.left < 0
 }
 
-// trimmer counts parts down, and takes the one away at which it arrives.
-type trimmer struct{ left int }
-
-func (t *trimmer) hit() bool {
-	t.left--
-	return t.left == -1
-}
-
-func trimList[T any](t *trimmer, list *[]T) {
-	for i := range *list {
-		if t.hit() {
-			*list = slices.Delete(*list, i, i+1)
+// prune leaves out part after part. without leaves out the n-th; fewer says that there
+// are not so many, ok that what is left is still of use.
+func (k *shrinker) prune(without func(s *Scenario, n int) (fewer, ok bool)) {
+	for n := 0; ; {
+		s := k.best.clone()
+		fewer, ok := without(s, n)
+		if fewer {
 			return
 		}
-	}
-}
-
-func trimMap[M ~map[K]V, K ~string, V any](t *trimmer, m M) {
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if t.hit() {
-			delete(m, key)
-			return
+		if ok && k.accept(s) {
+			k.steps++
+		} else {
+			n++
 		}
 	}
 }
 
-// trimValue clears a field that is set.
-func trimValue[T comparable](t *trimmer, v *T) {
-	var zero T
-	if *v != zero && t.hit() {
-		*v = zero
+// without makes the event's object one without its n-th part.
+func (e *Event) without(n int) (fewer, ok bool) {
+	small := newOf(e.Object)
+	if fewer, ok = pruned(e.Object, small, n); fewer || !ok {
+		return fewer, false
 	}
+	// What tells objects apart stays.
+	small.SetName(e.Object.GetName())
+	small.SetNamespace(e.Object.GetNamespace())
+	small.SetUID(e.Object.GetUID())
+	ok = !equality.Semantic.DeepEqual(small, e.Object)
+	e.Object = small
+	return false, ok
 }
 
-func (t *trimmer) node(n *v1.Node) {
-	if n.Status.Capacity != nil && t.hit() {
-		n.Status.Capacity = nil
-	}
-	trimList(t, &n.Spec.Taints)
-	trimList(t, &n.Status.Images)
-	trimMap(t, n.Labels)
-	trimMap(t, n.Status.Allocatable)
-	trimValue(t, &n.Spec.Unschedulable)
+// newOf is an empty object of the same kind.
+func newOf(obj oracle.Object) oracle.Object {
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(oracle.Object)
 }
 
-func (t *trimmer) pod(p *v1.Pod) {
-	trimValue(t, &p.Spec.Affinity)
-	trimValue(t, &p.Spec.Resources)
-	trimValue(t, &p.Status.Resources)
-	trimValue(t, &p.Spec.Priority)
-	trimList(t, &p.Spec.InitContainers)
-	trimList(t, &p.Spec.Containers)
-	trimList(t, &p.Spec.Tolerations)
-	trimList(t, &p.Spec.Volumes)
-	trimList(t, &p.Status.ContainerStatuses)
-	trimList(t, &p.Status.InitContainerStatuses)
-	trimMap(t, p.Spec.NodeSelector)
-	trimMap(t, p.Spec.Overhead)
-	trimMap(t, p.Labels)
-	for i := range p.Spec.InitContainers {
-		t.container(&p.Spec.InitContainers[i])
+// pruned makes of small what from is without its n-th part, counted from the outermost
+// ones inwards.
+func pruned(from, small any, n int) (fewer, ok bool) {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return true, false
 	}
-	for i := range p.Spec.Containers {
-		t.container(&p.Spec.Containers[i])
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return true, false
 	}
-	for i := range p.Status.ContainerStatuses {
-		t.status(&p.Status.ContainerStatuses[i])
-	}
-	for i := range p.Status.InitContainerStatuses {
-		t.status(&p.Status.InitContainerStatuses[i])
-	}
-	if r := p.Spec.Resources; r != nil {
-		trimMap(t, r.Requests)
-		trimMap(t, r.Limits)
-	}
-	if r := p.Status.Resources; r != nil {
-		trimMap(t, r.Requests)
-	}
-	trimMap(t, p.Status.AllocatedResources)
-	if p.Spec.Affinity != nil && p.Spec.Affinity.NodeAffinity != nil {
-		t.affinity(p.Spec.Affinity.NodeAffinity)
-	}
-}
-
-func (t *trimmer) container(c *v1.Container) {
-	trimMap(t, c.Resources.Requests)
-	trimMap(t, c.Resources.Limits)
-	trimList(t, &c.Ports)
-	trimValue(t, &c.Image)
-	trimValue(t, &c.RestartPolicy)
-}
-
-func (t *trimmer) status(s *v1.ContainerStatus) {
-	trimValue(t, &s.Resources)
-	trimMap(t, s.AllocatedResources)
-	if s.Resources != nil {
-		trimMap(t, s.Resources.Requests)
-	}
-}
-
-func (t *trimmer) affinity(a *v1.NodeAffinity) {
-	trimValue(t, &a.RequiredDuringSchedulingIgnoredDuringExecution)
-	trimList(t, &a.PreferredDuringSchedulingIgnoredDuringExecution)
-	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
-		t.term(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
-	}
-	if s := a.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
-		trimList(t, &s.NodeSelectorTerms)
-		for i := range s.NodeSelectorTerms {
-			t.term(&s.NodeSelectorTerms[i])
+	level := []any{tree}
+	for len(level) > 0 {
+		var next []any
+		for i := range level {
+			if n -= cut(level[i], n, &next); n < 0 {
+				text, err := json.Marshal(tree)
+				return false, err == nil && json.Unmarshal(text, small) == nil
+			}
 		}
+		level = next
 	}
+	return true, false
 }
 
-func (t *trimmer) term(x *v1.NodeSelectorTerm) {
-	trimList(t, &x.MatchExpressions)
-	trimList(t, &x.MatchFields)
+// cut takes the n-th part of a part away, if it has so many, and returns more than n then;
+// otherwise how many it has. The parts of its parts come behind next.
+func cut(part any, n int, next *[]any) int {
+	switch part := part.(type) {
+	case map[string]any:
+		keys := slices.Sorted(maps.Keys(part))
+		if n < len(keys) {
+			delete(part, keys[n])
+			return n + 1
+		}
+		for _, key := range keys {
+			*next = append(*next, children(part, key)...)
+		}
+		return len(keys)
+	case *list:
+		if n < len(part.items()) {
+			part.drop(n)
+			return n + 1
+		}
+		*next = append(*next, part.items()...)
+		return len(part.items())
+	}
+	return 0
+}
+
+// list is a list in a map, which must be told where an item is gone.
+type list struct {
+	in  map[string]any
+	key string
+}
+
+func (l *list) items() []any { return l.in[l.key].([]any) }
+
+func (l *list) drop(n int) { l.in[l.key] = slices.Delete(slices.Clone(l.items()), n, n+1) }
+
+func children(in map[string]any, key string) []any {
+	switch child := in[key].(type) {
+	case map[string]any:
+		return []any{child}
+	case []any:
+		return []any{&list{in, key}}
+	}
+	return nil
 }

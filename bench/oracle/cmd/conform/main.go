@@ -23,11 +23,17 @@ func main() {
 	keep := flag.Bool("keep-going", false, "go on after a difference")
 	out := flag.String("out", "", "folder for the reproducers; empty: none are made")
 	limit := flag.Duration("for", time.Hour, "stop after this long")
+	which := flag.String("families", "evaluated", "families of rules to make cases for")
 	flag.Parse()
-	os.Exit(run(*first, *seeds, *maxNodes, *keep, *out, *limit))
+	families, err := conformance.ParseFamilies(*which)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(run(families, *first, *seeds, *maxNodes, *keep, *out, *limit))
 }
 
-func run(first, seeds uint64, maxNodes int, keep bool, out string, limit time.Duration) (code int) {
+func run(families []conformance.Family, first, seeds uint64, maxNodes int, keep bool, out string, limit time.Duration) (code int) {
 	ctx := klog.NewContext(context.Background(), klog.Logger{}) // no log
 	var total conformance.Result
 	start := time.Now()
@@ -37,7 +43,7 @@ func run(first, seeds uint64, maxNodes int, keep bool, out string, limit time.Du
 			done, first, total.Decisions, total.Refusals, total.Errors, total.NodeVerdicts, len(total.Differences), time.Since(start).Round(time.Millisecond))
 	}()
 	for seed := first; seed < first+seeds && time.Since(start) < limit; seed++ {
-		s := conformance.Random(seed, maxNodes)
+		s := conformance.Random(seed, maxNodes, families)
 		split := conformance.SplitOf(seed)
 		r, err := conformance.Run(ctx, s, split)
 		done++

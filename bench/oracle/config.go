@@ -1,0 +1,70 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// Config is a KubeSchedulerConfiguration as kube-scheduler holds it: defaulted, converted
+// and validated by upstream.
+type Config struct{ internal *config.KubeSchedulerConfiguration }
+
+// DefaultConfig is what kube-scheduler runs without a file.
+func DefaultConfig() (*Config, error) {
+	c, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("default configuration: %w", err)
+	}
+	return judged(c), nil
+}
+
+// ParseConfig reads a configuration file, YAML or JSON.
+func ParseConfig(data []byte) (*Config, error) {
+	obj, kind, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	c, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("read configuration: it is a %s", kind)
+	}
+	c.APIVersion = kind.GroupVersion().String()
+	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
+		return nil, fmt.Errorf("validate configuration: %w", err)
+	}
+	return judged(c), nil
+}
+
+// judged takes away what no verdict tells of: devices, and what is done for a pod that
+// no node fits.
+func judged(c *config.KubeSchedulerConfiguration) *Config {
+	for i := range c.Profiles {
+		p := c.Profiles[i].Plugins
+		if p == nil {
+			continue
+		}
+		for _, set := range []*config.PluginSet{
+			&p.MultiPoint, &p.PreEnqueue, &p.QueueSort, &p.PreFilter, &p.Filter, &p.PostFilter, &p.PreScore,
+			&p.Score, &p.Reserve, &p.Permit, &p.PreBind, &p.Bind, &p.PostBind,
+		} {
+			set.Enabled = slices.DeleteFunc(set.Enabled, func(p config.Plugin) bool {
+				return p.Name == names.DynamicResources || p.Name == names.DefaultPreemption
+			})
+		}
+	}
+	return &Config{internal: c}
+}
+
+// Profiles are the names of the profiles, which pods ask for with spec.schedulerName.
+func (c *Config) Profiles() (out []string) {
+	for _, p := range c.internal.Profiles {
+		out = append(out, p.SchedulerName)
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package conformance
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/ptr"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+)
+
+// names are the profiles' names.
+func (c *Configuration) names() (out []string) {
+	for i := range c.Profiles {
+		out = append(out, ptr.Deref(c.Profiles[i].SchedulerName, v1.DefaultSchedulerName))
+	}
+	return out
+}
+
+// configuration is one that a file may have: of the arguments those of the rules that are
+// in every scenario, and of the families.
+func (g *generator) configuration(several bool, families []Family) *Configuration {
+	c := newConfiguration()
+	n := 1
+	if several {
+		n += g.IntN(3)
+	}
+	for i := range n {
+		p := configv1.KubeSchedulerProfile{SchedulerName: ptr.To([]string{v1.DefaultSchedulerName, "second", "third"}[i])}
+		if g.chance(70) {
+			p.PluginConfig = g.arguments(families)
+		}
+		switch {
+		case g.chance(35):
+			p.Plugins = g.fewer()
+		case several && g.chance(60):
+			p.Plugins = g.points()
+		}
+		c.Profiles = append(c.Profiles, p)
+	}
+	return c
+}
+
+func (g *generator) arguments(families []Family) []configv1.PluginConfig {
+	out := []configv1.PluginConfig{{Name: names.NodeResourcesFit, Args: runtime.RawExtension{Object: g.fit()}}}
+	add := func(name string, args runtime.Object) {
+		out = append(out, configv1.PluginConfig{Name: name, Args: runtime.RawExtension{Object: args}})
+	}
+	if g.chance(50) {
+		add(names.NodeResourcesBalancedAllocation, &configv1.NodeResourcesBalancedAllocationArgs{Resources: g.resources(1)})
+	}
+	if g.chance(30) {
+		add(names.NodeAffinity, &configv1.NodeAffinityArgs{AddedAffinity: g.added()})
+	}
+	if slices.Contains(families, Affinity) && g.chance(60) {
+		add(names.InterPodAffinity, &configv1.InterPodAffinityArgs{
+			HardPodAffinityWeight:              ptr.To(oneOf[int32](g.strange, 0, 1, 5, 100)),
+			IgnorePreferredTermsOfExistingPods: g.chance(40),
+		})
+	}
+	if slices.Contains(families, Defaults) && g.chance(60) {
+		add(names.PodTopologySpread, g.spreadArgs())
+	}
+	return out
+}
+
+func (g *generator) fit() *configv1.NodeResourcesFitArgs {
+	args := &configv1.NodeResourcesFitArgs{ScoringStrategy: &configv1.ScoringStrategy{
+		Type: oneOf(g.strange, configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio),
+	}}
+	if args.ScoringStrategy.Type == configv1.RequestedToCapacityRatio {
+		args.ScoringStrategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{Shape: g.shape()}
+	}
+	if g.chance(70) {
+		args.ScoringStrategy.Resources = g.resources(100)
+	}
+	if g.chance(30) {
+		args.IgnoredResources = []string{oneOf(g.strange, "nvidia.com/gpu", "example.com/foo")}
+	}
+	if g.chance(30) {
+		args.IgnoredResourceGroups = []string{oneOf(g.strange, "nvidia.com", "example.com", "kubernetes.io")}
+	}
+	return args
+}
+
+// spreadArgs are default constraints: the system's, some, or none.
+func (g *generator) spreadArgs() *configv1.PodTopologySpreadArgs {
+	args := &configv1.PodTopologySpreadArgs{DefaultingType: oneOf(g.strange, configv1.ListDefaulting, configv1.ListDefaulting, configv1.SystemDefaulting)}
+	if args.DefaultingType == configv1.SystemDefaulting {
+		return args
+	}
+	for range g.IntN(4) {
+		c := v1.TopologySpreadConstraint{
+			MaxSkew: oneOf[int32](g.strange, 1, 2, 5), TopologyKey: g.topologyKey(),
+			WhenUnsatisfiable: oneOf(g.strange, v1.DoNotSchedule, v1.ScheduleAnyway),
+		}
+		if !repeated(args.DefaultConstraints, &c) {
+			args.DefaultConstraints = append(args.DefaultConstraints, c)
+		}
+	}
+	return args
+}
+
+// rules are the plugins that filter or score nodes, with the weights of those that score.
+func rules() []configv1.Plugin {
+	weigh := func(name string, weight int32) configv1.Plugin { return configv1.Plugin{Name: name, Weight: &weight} }
+	only := func(name string) configv1.Plugin { return configv1.Plugin{Name: name} }
+	return []configv1.Plugin{
+		only(names.NodeUnschedulable), only(names.NodeName), weigh(names.TaintToleration, 3), weigh(names.NodeAffinity, 2), only(names.NodePorts),
+		weigh(names.NodeResourcesFit, 1), only(names.VolumeRestrictions), only(names.NodeVolumeLimits), only(names.VolumeBinding), only(names.VolumeZone),
+		weigh(names.PodTopologySpread, 2), weigh(names.InterPodAffinity, 2), weigh(names.NodeResourcesBalancedAllocation, 1), weigh(names.ImageLocality, 1),
+		only(names.NodeDeclaredFeatures),
+	}
+}
+
+// fewer leaves some out, in another order, with other weights.
+func (g *generator) fewer() *configv1.Plugins {
+	list := rules()
+	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	list = list[:len(list)-g.IntN(4)]
+	for i := range list {
+		if list[i].Weight != nil {
+			list[i].Weight = ptr.To(oneOf[int32](g.strange, 1, 1, 2, 3, 10, 1000))
+		}
+	}
+	needed := []configv1.Plugin{{Name: names.PrioritySort}, {Name: names.SchedulingGates}, {Name: names.DefaultBinder}}
+	return &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: append(needed, list...), Disabled: []configv1.Plugin{{Name: "*"}}}}
+}
+
+// points changes the default list at some points.
+func (g *generator) points() *configv1.Plugins {
+	p := &configv1.Plugins{}
+	list := rules()
+	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	for _, x := range list[:3] {
+		switch {
+		case x.Weight == nil && g.chance(50):
+			p.Filter.Disabled = append(p.Filter.Disabled, configv1.Plugin{Name: x.Name})
+		case x.Weight != nil && g.chance(40):
+			p.Score.Disabled = append(p.Score.Disabled, configv1.Plugin{Name: x.Name})
+			// With its PreScore left in, upstream fails a pod whose terms can't be read.
+			p.PreScore.Disabled = append(p.PreScore.Disabled, configv1.Plugin{Name: x.Name})
+		case x.Weight != nil && g.chance(50):
+			p.Score.Enabled = append(p.Score.Enabled, configv1.Plugin{Name: x.Name, Weight: ptr.To(oneOf[int32](g.strange, 1, 4, 7))})
+		case x.Weight != nil:
+			p.MultiPoint.Enabled = append(p.MultiPoint.Enabled, configv1.Plugin{Name: x.Name, Weight: ptr.To(oneOf[int32](g.strange, 1, 4, 7))})
+		}
+	}
+	return p
+}
+
+func (r strange) shape() (out []configv1.UtilizationShapePoint) {
+	for at := int32(r.IntN(50)); at <= 100; at += 1 + int32(r.IntN(60)) {
+		out = append(out, configv1.UtilizationShapePoint{Utilization: at, Score: int32(r.IntN(11))})
+	}
+	return out
+}
+
+func (r strange) resources(maxWeight int) (out []configv1.ResourceSpec) {
+	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "example.com/foo", "hugepages-2Mi"} {
+		if r.chance(50) {
+			out = append(out, configv1.ResourceSpec{Name: name, Weight: 1 + r.Int64N(int64(maxWeight))})
+		}
+	}
+	return out
+}
+
+// added is an affinity that validation lets through.
+func (r strange) added() *v1.NodeAffinity {
+	a := &v1.NodeAffinity{}
+	if r.chance(60) {
+		a.RequiredDuringSchedulingIgnoredDuringExecution = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+			build.Labels(build.Match("zone", v1.NodeSelectorOpNotIn, "a")), build.Labels(build.Match("disk", v1.NodeSelectorOpExists)),
+		}}
+	}
+	for range r.IntN(3) {
+		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, v1.PreferredSchedulingTerm{
+			Weight: int32(1 + r.IntN(100)), Preference: build.Labels(build.Match("zone", v1.NodeSelectorOpIn, oneOf(r, "a", "b"))),
+		})
+	}
+	return a
+}

@@ -1,0 +1,108 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Family is rules that are learned together. The rules that look at a node alone (taints,
+// node affinity, resources, ports, images, names) are in every scenario.
+type Family string
+
+const (
+	// Gates: SchedulingGates.
+	Gates Family = "gates"
+	// Profiles: several profiles, some with plugins left out and other weights.
+	Profiles Family = "profiles"
+	// Spread: a pod's own topology spread constraints.
+	Spread Family = "spread"
+	// Defaults: constraints that pods have by default, through services and owners.
+	Defaults Family = "defaults"
+	// Affinity: InterPodAffinity.
+	Affinity Family = "affinity"
+	// Disks: VolumeRestrictions of inline volumes.
+	Disks Family = "disks"
+	// Volumes: claims, for VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
+	Volumes Family = "volumes"
+	// Features: NodeDeclaredFeatures.
+	Features Family = "features"
+	// Nominated: pods that are nominated to a node.
+	Nominated Family = "nominated"
+)
+
+// AllFamilies are those that there are.
+func AllFamilies() []Family {
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated}
+}
+
+// Evaluated are the families whose rules our scheduler evaluates.
+func Evaluated() []Family { return []Family{Gates, Profiles} }
+
+// ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
+// Evaluated, "none" for none, and one with a minus leaves that one out.
+func ParseFamilies(text string) (out []Family, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		name, without := strings.CutPrefix(strings.TrimSpace(word), "-")
+		switch f := Family(name); {
+		case name == "" || name == "none":
+		case name == "all":
+			out = append(out, AllFamilies()...)
+		case name == "evaluated":
+			out = append(out, Evaluated()...)
+		case !slices.Contains(AllFamilies(), f):
+			return nil, fmt.Errorf("no family %q: there are %v", name, AllFamilies())
+		case without:
+			out = slices.DeleteFunc(out, func(x Family) bool { return x == f })
+		default:
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// family makes what a family of rules is about.
+type family interface {
+	// first are the objects that there are before any node and pod.
+	first() Round
+	// node gives a new node what the family's rules look at.
+	node(n *v1.Node)
+	// pod gives a new pod what they look at, and returns the objects that come
+	// with it. The pod may be on a node already.
+	pod(p *v1.Pod) Round
+	// change is something that happens between rounds.
+	change() Round
+}
+
+// calm is a family that does nothing at some of the points.
+type calm struct{}
+
+func (calm) first() Round      { return nil }
+func (calm) node(*v1.Node)     {}
+func (calm) pod(*v1.Pod) Round { return nil }
+func (calm) change() Round     { return nil }
+
+// make is the family for a generator.
+func (f Family) make(g *generator) family {
+	switch f {
+	case Gates:
+		return &gateFamily{g: g}
+	case Spread:
+		return &spreadFamily{g: g}
+	case Defaults:
+		return &defaultsFamily{g: g}
+	case Affinity:
+		return &affinityFamily{g: g}
+	case Disks:
+		return &diskFamily{g: g}
+	case Volumes:
+		return newVolumeFamily(g)
+	case Features:
+		return &featureFamily{g: g}
+	case Nominated:
+		return &nominatedFamily{g: g}
+	}
+	return calm{} // Profiles are the configuration's
+}

@@ -1,0 +1,114 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/bench/oracle"
+)
+
+// Reach counts what scenarios come to: the reasons that nodes are refused for, the plugins
+// that tell nodes apart, the messages. It says whether a generator makes cases of a rule.
+type Reach struct {
+	Decisions, Placed int
+	// Refusals counts nodes by plugin and reason, Scores feasible nodes by the plugin that
+	// scores them otherwise than another of the pod's.
+	Refusals, Scores map[string]int
+	// Errors counts pods by what PreFilter, or an error, has refused them all for.
+	Errors map[string]int
+}
+
+// NewReach makes one that has counted nothing.
+func NewReach() *Reach {
+	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}}
+}
+
+// Add lets upstream decide a scenario, and counts.
+func (r *Reach) Add(ctx context.Context, s *Scenario) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := s.upstream()
+	if err != nil {
+		return err
+	}
+	up, err := oracle.New(ctx, c)
+	if err != nil {
+		return err
+	}
+	api := newAPIServer()
+	var waiting []types.UID
+	for i := range s.Rounds {
+		for _, e := range api.round(s.Rounds[i]) {
+			if e.Type == Removed {
+				err = errors.Join(err, up.Remove(e.Object))
+				continue
+			}
+			err = errors.Join(err, up.Set(e.Object))
+			if pod, ok := e.Object.(*v1.Pod); ok && !slices.Contains(waiting, pod.UID) {
+				waiting = append(waiting, pod.UID)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		for _, uid := range waiting {
+			if err := r.decide(ctx, up, api, up.Pending(uid)); err != nil {
+				return fmt.Errorf("round %d: pod %s: %w", i, uid, err)
+			}
+		}
+	}
+	return nil
+}
+
+// decide lets upstream decide a pod; of several best nodes it takes the first by name.
+func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, pod *v1.Pod) error {
+	if pod == nil || pod.DeletionTimestamp != nil || !up.Responsible(pod) || up.Gated(ctx, pod) != "" {
+		return nil
+	}
+	v, err := up.Judge(ctx, pod)
+	if err != nil {
+		return err
+	}
+	r.count(v)
+	best, scored := v.Best()
+	if v.Err != nil || !scored {
+		return nil
+	}
+	r.Placed++
+	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
+		if v.Feasible[node].Total == best {
+			written, err := up.Place(ctx, v, node)
+			api.place(pod, node, written)
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reach) count(v *oracle.Verdict) {
+	r.Decisions++
+	for _, refused := range v.Refused {
+		for _, reason := range refused.Reasons {
+			r.Refusals[refused.Plugin+": "+reason]++
+		}
+	}
+	if v.Err != nil && len(v.Refused) == 0 {
+		r.Errors[v.Err.Error()]++
+	}
+	for _, s := range v.Feasible {
+		for i, p := range s.Plugins {
+			for _, other := range v.Feasible {
+				if other.Plugins[i].Normalised != p.Normalised {
+					r.Scores[p.Plugin]++
+					break
+				}
+			}
+		}
+	}
+}
