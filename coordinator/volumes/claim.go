@@ -23,11 +23,13 @@ func (k claimKey) String() string { return k.namespace + "/" + k.name }
 
 func keyOf(pvc *v1.PersistentVolumeClaim) claimKey { return claimKey{pvc.Namespace, pvc.Name} }
 
-// claim is a PersistentVolumeClaim, or a name that pods on nodes mount as one.
+// claim is a PersistentVolumeClaim, or a name that pods on nodes use as one.
 type claim struct {
 	assumable[*v1.PersistentVolumeClaim]
-	key  claimKey
-	uses claimUses
+	key   claimKey
+	users set[*podUse]
+	// volume and class are what it is filed under while there are users.
+	volume, class string
 }
 
 // volume is a PersistentVolume.
@@ -82,9 +84,9 @@ func (c *Cache) claimOf(key claimKey) *claim {
 	return x
 }
 
-// forgetClaim drops a claim that neither exists nor is mounted.
+// forgetClaim drops a claim that neither exists nor is used.
 func (c *Cache) forgetClaim(x *claim) {
-	if x.api == nil && x.uses.none() {
+	if x.api == nil && len(x.users) == 0 {
 		delete(c.claims, x.key)
 	}
 }
@@ -93,6 +95,7 @@ func (c *Cache) setClaim(now *v1.PersistentVolumeClaim) {
 	x := c.claimOf(keyOf(now))
 	x.set(now)
 	c.board.setClaim(now)
+	c.watch(x)
 	c.recount(x)
 	c.offerAgain(x.key)
 }
@@ -104,6 +107,7 @@ func (c *Cache) deleteClaim(key claimKey) {
 	}
 	x.assumable = assumable[*v1.PersistentVolumeClaim]{}
 	c.board.deleteClaim(key)
+	c.watch(x)
 	c.recount(x)
 	c.forgetClaim(x)
 	c.offerAgain(key)

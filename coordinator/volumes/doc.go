@@ -59,11 +59,11 @@
 //
 //	attached volumes of a driver    on each row: distinct volumes of its pods and of its
 //	                                node's VolumeAttachments
-//	uses of a volume                on each row: how often its pods mount it; only for
-//	                                volumes that a class asked for while pods use them
+//	uses of a volume                on each row: pods that use it; only for volumes that
+//	                                a class asked for while pods use them
 //
 // The values are kept here and told as changes: PodAdded and PodRemoved return those of one
 // node, TakeChanges the rest (a claim was bound, a class got its provisioner, a volume
-// was attached). A claim without a volume counts under a handle made of its name, as the
-// volume that its class's provisioner will make.
+// was attached). What a pod attaches is compile's to say (compile.Attachments): the filter
+// asks the same of the pod that is to be placed.
 package volumes

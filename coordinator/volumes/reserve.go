@@ -3,12 +3,13 @@ package volumes
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-helpers/storage/ephemeral"
 )
 
 // Why a node that was chosen for a pod does not do for its claims after all. The filter
@@ -61,10 +62,7 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 		return nil, err
 	}
 	w := &Work{pod: pod, node: node.Name, wake: make(chan struct{}, 1)}
-	slices.SortStableFunc(unbound, func(a, b *claim) int {
-		x, y := a.latest().Spec.Resources.Requests[v1.ResourceStorage], b.latest().Spec.Resources.Requests[v1.ResourceStorage]
-		return x.Cmp(y)
-	})
+	sort.Sort(bySize(unbound))
 	taken := set[*volume]{}
 	seen := set[*claim]{}
 	for _, x := range unbound {
@@ -96,11 +94,22 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 	return w, nil
 }
 
+// bySize sorts claims, the smallest first. The sort is not stable: it has to be the one
+// that upstream uses.
+type bySize []*claim
+
+func (a bySize) Len() int      { return len(a) }
+func (a bySize) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a bySize) Less(i, j int) bool {
+	x, y := a[i].latest().Spec.Resources.Requests[v1.ResourceStorage], a[j].latest().Spec.Resources.Requests[v1.ResourceStorage]
+	return x.Cmp(y) < 0
+}
+
 // unboundClaims are the claims of a pod that a placement has to serve: those that may
 // take a volume, and those whose volume is to be made, in the pod's order.
 func (c *Cache) unboundClaims(pod *v1.Pod, node *v1.Node) (unbound, provisioning []*claim, err error) {
 	for i := range pod.Spec.Volumes {
-		key, owner, ok := mountedClaim(pod, &pod.Spec.Volumes[i])
+		key, owned, ok := mountedClaim(pod, &pod.Spec.Volumes[i])
 		if !ok {
 			continue
 		}
@@ -109,8 +118,10 @@ func (c *Cache) unboundClaims(pod *v1.Pod, node *v1.Node) (unbound, provisioning
 			return nil, nil, fmt.Errorf("error getting PVC %q: %w", key, notFound("persistentvolumeclaims", key.String()))
 		}
 		pvc := x.latest()
-		if owner != "" && !metav1.IsControlledBy(pvc, pod) {
-			return nil, nil, fmt.Errorf("PVC %s was not created for pod %s/%s (pod is not owner)", key, pod.Namespace, pod.Name)
+		if owned {
+			if err := ephemeral.VolumeIsForPod(pod, pvc); err != nil {
+				return nil, nil, err
+			}
 		}
 		if fullyBound(pvc) {
 			continue

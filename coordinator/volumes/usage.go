@@ -1,13 +1,14 @@
 package volumes
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -18,6 +19,7 @@ type usage struct {
 	counters Counters
 	version  *uint64 // the cache's
 	attached map[compile.Attachment]*attached
+	pods     map[types.UID]*podUse
 	// drivers holds the counter of each driver that ever had a volume attached.
 	drivers map[string]uint32
 	// uses is how many counters were reserved for single volumes; free are those of
@@ -25,7 +27,7 @@ type usage struct {
 	uses int
 	free []uint32
 	// Who must be looked at again when a volume or a storage class changes: claims that
-	// pods on nodes mount, and VolumeAttachments.
+	// pods on nodes use, and VolumeAttachments.
 	claimsByVolume      map[string]set[*claim]
 	claimsByClass       map[string]set[*claim]
 	attachments         map[string]*attachment
@@ -54,30 +56,12 @@ type held struct {
 
 func (h held) attached() bool { return h.pods > 0 || h.attachments > 0 }
 
-// claimUses are the mounts of a claim by pods on nodes, with what they count as.
-type claimUses struct {
-	mounts map[mount]int
-	// as is the volume that the claim stands for; the zero value: it does not count.
-	as compile.Attachment
-	// owner is the pod that controls the claim.
-	owner types.UID
-	// volume and class are what as was derived from.
-	volume, class string
-}
-
-// mount is a claim in use on a node.
-type mount struct {
+// podUse is a pod on a node that has volumes which may be attached to it.
+type podUse struct {
+	pod  *v1.Pod
 	node string
-	// owner is the pod's UID where it mounts the claim as its own ephemeral volume: then
-	// it counts only if the claim was made for that pod.
-	owner types.UID
-}
-
-func (u *claimUses) none() bool { return len(u.mounts) == 0 }
-
-// counts tells whether a mount counts at present.
-func (u *claimUses) counts(m mount) bool {
-	return u.as != compile.Attachment{} && (m.owner == "" || m.owner == u.owner)
+	// attachments are what the pod counts as, each once.
+	attachments []compile.Attachment
 }
 
 func newUsage(c *Cache) usage {
@@ -85,6 +69,7 @@ func newUsage(c *Cache) usage {
 		counters:            c.counters,
 		version:             &c.version,
 		attached:            map[compile.Attachment]*attached{},
+		pods:                map[types.UID]*podUse{},
 		drivers:             map[string]uint32{},
 		claimsByVolume:      map[string]set[*claim]{},
 		claimsByClass:       map[string]set[*claim]{},
@@ -95,12 +80,20 @@ func newUsage(c *Cache) usage {
 }
 
 // PodAdded takes in that a pod is on a node, or promised to it, and returns how the
-// node's counters change: sorted by counter, none of them 0.
+// node's counters change: sorted by counter, none of them 0. A pod that is there already
+// changes nothing; one that was on another node moves, and what that changes there is left
+// to TakeChanges.
 func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
 	if !storageMatters(pod) {
 		return nil
 	}
-	return c.countPod(node, pod, +1)
+	if p := c.usage.pods[pod.UID]; p != nil {
+		if p.node == node {
+			return nil
+		}
+		c.removePod(p)
+	}
+	return c.usage.collect(func() { c.addPod(&podUse{pod: pod, node: node}) })
 }
 
 // PodRemoved undoes PodAdded.
@@ -108,117 +101,113 @@ func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
 	if !storageMatters(pod) {
 		return nil
 	}
-	return c.countPod(node, pod, -1)
+	p := c.usage.pods[pod.UID]
+	if p == nil || p.node != node {
+		return nil
+	}
+	return c.usage.collect(func() { c.removePod(p) })
 }
 
 // storageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
 func storageMatters(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		src := &pod.Spec.Volumes[i].VolumeSource
-		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil || migratableInline(src) {
+		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil || migratedInline(src) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Cache) countPod(node string, pod *v1.Pod, by int) []*pb.CounterValue {
-	var out []*pb.CounterValue
-	c.usage.direct = &out
-	for i := range pod.Spec.Volumes {
-		vol := &pod.Spec.Volumes[i]
-		key, owner, ok := mountedClaim(pod, vol)
-		if ok {
-			c.countMount(c.claimOf(key), mount{node, owner}, by)
-			continue
+func (c *Cache) addPod(p *podUse) {
+	c.usage.pods[p.pod.UID] = p
+	for key := range mountedClaims(p.pod) {
+		x := c.claimOf(key)
+		if x.users == nil {
+			x.users = set[*podUse]{}
 		}
-		if as, ok := inlineAttachment(vol, pod.Namespace); ok {
-			c.usage.move(as, node, held{pods: by})
-		}
+		x.users[p] = struct{}{}
+		c.watch(x)
 	}
-	c.usage.direct = nil
-	out = slices.DeleteFunc(out, func(v *pb.CounterValue) bool { return v.Value == 0 })
-	return out
+	c.attach(p, compile.Attachments(p.pod, c))
 }
 
-// mountedClaim names the claim that a pod's volume is, and the pod's UID where the claim
-// must have been made for it.
-func mountedClaim(pod *v1.Pod, vol *v1.Volume) (key claimKey, owner types.UID, ok bool) {
+func (c *Cache) removePod(p *podUse) {
+	delete(c.usage.pods, p.pod.UID)
+	for key := range mountedClaims(p.pod) {
+		x := c.claims[key]
+		if x == nil {
+			continue // the pod mounts it twice
+		}
+		delete(x.users, p)
+		c.watch(x)
+		c.forgetClaim(x)
+	}
+	c.attach(p, nil)
+}
+
+// attach says what a pod counts as from now on.
+func (c *Cache) attach(p *podUse, now []compile.Attachment) {
+	was := p.attachments
+	p.attachments = now
+	for _, as := range was {
+		if !slices.Contains(now, as) {
+			c.usage.move(as, p.node, held{pods: -1})
+		}
+	}
+	for _, as := range now {
+		if !slices.Contains(was, as) {
+			c.usage.move(as, p.node, held{pods: +1})
+		}
+	}
+}
+
+// mountedClaims yields the claims that a pod's volumes are.
+func mountedClaims(pod *v1.Pod) iter.Seq[claimKey] {
+	return func(yield func(claimKey) bool) {
+		for i := range pod.Spec.Volumes {
+			if key, _, ok := mountedClaim(pod, &pod.Spec.Volumes[i]); ok && !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// mountedClaim names the claim that a pod's volume is, and whether it must have been made
+// for the pod.
+func mountedClaim(pod *v1.Pod, vol *v1.Volume) (key claimKey, owned, ok bool) {
 	switch {
 	case vol.PersistentVolumeClaim != nil:
-		return claimKey{pod.Namespace, vol.PersistentVolumeClaim.ClaimName}, "", true
+		return claimKey{pod.Namespace, vol.PersistentVolumeClaim.ClaimName}, false, true
 	case vol.Ephemeral != nil:
-		return claimKey{pod.Namespace, pod.Name + "-" + vol.Name}, pod.UID, true
+		return claimKey{pod.Namespace, ephemeral.VolumeClaimName(pod, vol)}, true, true
 	}
-	return claimKey{}, "", false
+	return claimKey{}, false, false
 }
 
-// countMount adds or takes away one mount of a claim. A mount that was never added
-// is not taken away.
-func (c *Cache) countMount(x *claim, m mount, by int) {
-	u := &x.uses
-	if by < 0 && u.mounts[m] == 0 {
-		c.forgetClaim(x)
+// watch files a claim that pods use under what it takes its attachment from.
+func (c *Cache) watch(x *claim) {
+	u := &c.usage
+	unlink(u.claimsByVolume, x.volume, x)
+	unlink(u.claimsByClass, x.class, x)
+	x.volume, x.class = "", ""
+	if x.api == nil || len(x.users) == 0 {
 		return
 	}
-	if u.none() {
-		u.mounts = map[mount]int{}
-		c.derive(x)
-	}
-	if u.mounts[m] += by; u.mounts[m] == 0 {
-		delete(u.mounts, m)
-	}
-	if u.counts(m) {
-		c.usage.move(u.as, m.node, held{pods: by})
-	}
-	if u.none() {
-		c.usage.unlink(x)
-		x.uses = claimUses{}
-		c.forgetClaim(x)
-	}
+	x.volume, x.class = x.api.Spec.VolumeName, classOf(x.api)
+	link(u.claimsByVolume, x.volume, x)
+	link(u.claimsByClass, x.class, x)
 }
 
-// derive finds what a mounted claim stands for, by the API's objects, and links it to
-// what that depends on.
-func (c *Cache) derive(x *claim) {
-	u := &x.uses
-	c.usage.unlink(x)
-	u.as, u.owner, u.volume, u.class = compile.Attachment{}, "", "", ""
-	if x.api == nil {
-		return
-	}
-	if ref := metav1.GetControllerOfNoCopy(x.api); ref != nil {
-		u.owner = ref.UID
-	}
-	u.volume, u.class = x.api.Spec.VolumeName, classOf(x.api)
-	link(c.usage.claimsByVolume, u.volume, x)
-	link(c.usage.claimsByClass, u.class, x)
-	u.as = c.attachmentOf(x.api)
-}
-
-// recount takes in that what a claim stands for may have changed.
+// recount takes in that what a claim attaches may have changed.
 func (c *Cache) recount(x *claim) {
-	u := &x.uses
-	if u.none() {
-		return
-	}
-	old := claimUses{as: u.as, owner: u.owner}
-	c.derive(x)
-	if old.as == u.as && old.owner == u.owner {
-		return
-	}
-	for m, n := range u.mounts {
-		if old.counts(m) {
-			c.usage.move(old.as, m.node, held{pods: -n})
-		}
-		if u.counts(m) {
-			c.usage.move(u.as, m.node, held{pods: n})
-		}
+	for p := range x.users {
+		c.attach(p, compile.Attachments(p.pod, c))
 	}
 }
 
 func (c *Cache) recountVolume(name string) {
-	for x := range copySet(c.usage.claimsByVolume[name]) {
+	for x := range c.usage.claimsByVolume[name] {
 		c.recount(x)
 	}
 	for a := range c.usage.attachmentsByVolume[name] {
@@ -227,7 +216,7 @@ func (c *Cache) recountVolume(name string) {
 }
 
 func (c *Cache) recountClass(name string) {
-	for x := range copySet(c.usage.claimsByClass[name]) {
+	for x := range c.usage.claimsByClass[name] {
 		c.recount(x)
 	}
 }
@@ -286,6 +275,15 @@ func (u *usage) driver(name string) uint32 {
 		*u.version++
 	}
 	return id
+}
+
+// collect returns the changes that f makes, all of them on one node.
+func (u *usage) collect(f func()) []*pb.CounterValue {
+	var out []*pb.CounterValue
+	u.direct = &out
+	f()
+	u.direct = nil
+	return slices.DeleteFunc(out, func(v *pb.CounterValue) bool { return v.Value == 0 })
 }
 
 // change notes a change of a node's counter.
@@ -393,18 +391,4 @@ func unlink[K, T comparable](index map[K]set[T], name K, x T) {
 	if s != nil && len(s) == 0 {
 		delete(index, name)
 	}
-}
-
-func (u *usage) unlink(x *claim) {
-	unlink(u.claimsByVolume, x.uses.volume, x)
-	unlink(u.claimsByClass, x.uses.class, x)
-}
-
-// copySet is a set's members: what is done with them may file them anew.
-func copySet[T comparable](s set[T]) set[T] {
-	out := make(set[T], len(s))
-	for x := range s {
-		out[x] = struct{}{}
-	}
-	return out
 }
