@@ -35,11 +35,12 @@ func newApplyCommand(s Streams) *cobra.Command {
 		Use:     "apply -f PATH [-f PATH…]",
 		GroupID: groupClient,
 		Short:   "Create or update nodes, pods and workloads",
-		Long: `Create or update objects: Node, Pod, Namespace, Lists of them, and workloads, which
-stand for the pods that their controllers would make (Deployment, ReplicaSet,
-StatefulSet, DaemonSet, Job, CronJob, ReplicationController). Other kinds are
-skipped. Everything is checked before anything is sent; a line is
-printed for what etcd has committed.`,
+		Long: `Create or update objects: nodes, pods, and what the scheduler reads beside them
+(see "shardsched get --help" for the kinds), Lists of them, and workloads, which
+stand for the pods that their controllers would make, and the claims of those
+(Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob,
+ReplicationController). Other kinds are skipped. Everything is checked before
+anything is sent; a line is printed for what etcd has committed.`,
 		Example: `  shardsched apply -f nodes.yaml -f chart/
   helm template my-chart | shardsched apply -f -
   shardsched apply -f chart/ --dry-run`,

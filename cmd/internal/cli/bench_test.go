@@ -15,10 +15,11 @@ func BenchmarkSimulateDemo(b *testing.B) {
 	for _, p := range pods {
 		objects.Default(p)
 	}
-	assignUIDs(pods)
+	in := &Input{Nodes: nodes, Pods: pods}
+	create(in)
 	b.ReportAllocs()
 	for b.Loop() {
-		sum, err := (simulation{sharding: Sharding{Cluster: "bench", Workers: 2}}).run(b.Context(), &Input{Nodes: nodes, Pods: pods}, func(*pb.Summary) {})
+		sum, err := (simulation{sharding: Sharding{Cluster: "bench", Workers: 2}}).run(b.Context(), in, func(*pb.Summary) {})
 		if err != nil {
 			b.Fatal(err)
 		}

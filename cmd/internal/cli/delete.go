@@ -31,7 +31,9 @@ func newDeleteCommand(s Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete (-f PATH… | KIND NAME… | KIND --all)",
 		GroupID: groupClient,
-		Short:   "Delete nodes, pods, namespaces, or what files stand for",
+		Short:   "Delete nodes, pods and other objects, or what files stand for",
+		Long: `Delete objects. With a pod go the claims of its ephemeral volumes; the claims of a
+StatefulSet stay, as in Kubernetes, unless its retention policy says otherwise.`,
 		Example: `  shardsched delete -f chart/
   shardsched delete pod web-1 web-2 -n shop
   shardsched delete pods --all -n shop`,
@@ -45,10 +47,10 @@ func newDeleteCommand(s Streams) *cobra.Command {
 		},
 	}
 	fs := c.Flags()
-	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to delete; workloads stand for their pods")
-	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, and of objects in files that name none")
+	addFileFlags(fs, &o.files, &o.skipInvalid, "objects to delete; workloads stand for themselves and their pods")
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims …, and of objects in files that name none")
 	fs.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "what is not there is no error")
-	fs.BoolVar(&o.all, "all", false, "all of the kind; of pods, those of the namespace")
+	fs.BoolVar(&o.all, "all", false, "all of the kind; of what lives in namespaces, those of the namespace")
 	o.connection.addFlags(fs)
 	return c
 }
@@ -64,7 +66,7 @@ func (o *deleteOptions) validate(args []string) error {
 		return usagef("give -f, or a kind and names")
 	}
 	if _, ok := kindOf(args[0]); !ok {
-		return usagef("%q is not nodes, pods or namespaces", args[0])
+		return usagef("%q is not a kind that is kept (see shardsched get --help)", args[0])
 	}
 	if o.all == (len(args) > 1) {
 		return usagef("give either names or --all")
@@ -107,7 +109,7 @@ func (o *deleteOptions) run(ctx context.Context, s Streams, cl *client.Client, a
 	return fmt.Errorf("%s", text)
 }
 
-// refs are what to delete: pods first, then nodes, then namespaces.
+// refs are what to delete: pods first, then nodes, then the rest, namespaces last.
 func (o *deleteOptions) refs(ctx context.Context, s Streams, cl *client.Client, args []string) ([]*pb.ObjectRef, error) {
 	if len(o.files) > 0 {
 		return o.fileRefs(ctx, s, cl)
@@ -147,7 +149,9 @@ func (o *deleteOptions) fileRefs(ctx context.Context, s Streams, cl *client.Clie
 		refs = append(refs, &pb.ObjectRef{Kind: client.KindNode, Name: n.Name})
 	}
 	for _, obj := range slices.Backward(in.Cluster) {
-		refs = append(refs, &pb.ObjectRef{Kind: string(objects.KindOf(obj)), Namespace: obj.GetNamespace(), Name: obj.GetName()})
+		if ref := objects.RefOf(obj); !in.Retained[ref] {
+			refs = append(refs, &pb.ObjectRef{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+		}
 	}
 	return refs, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/plainjson"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -37,7 +38,7 @@ type scope struct {
 
 // of is the namespace to ask for; empty: all.
 func (x scope) of(kind string) string {
-	if x.all || kind != client.KindPod {
+	if x.all || !objects.Kind(kind).Namespaced() {
 		return ""
 	}
 	return x.namespace
@@ -46,20 +47,23 @@ func (x scope) of(kind string) string {
 func newGetCommand(s Streams) *cobra.Command {
 	o := getOptions{now: time.Now}
 	c := &cobra.Command{
-		Use:     "get (nodes|pods|namespaces|workers|shards) [NAME…] | get KIND/NAME…",
+		Use:     "get (KIND [NAME…] | KIND/NAME…)",
 		GroupID: groupClient,
-		Short:   "Show nodes, pods, namespaces, workers or shards",
-		Long: `Show nodes, pods, namespaces, workers or shards. A kind may be given as one (pod) or
-in kubectl's short form (no, po, ns), and with a name behind it: pod/NAME, or
-pod/NAMESPACE/NAME as apply prints it.`,
+		Short:   "Show nodes, pods and other objects, workers or shards",
+		Long: `Show objects, workers or shards. The kinds are
+` + kindList() + `
+A kind may be given as one (pod) or in kubectl's short form (no, po, ns, svc, rc,
+rs, sts, pv, pvc, sc), and with a name behind it: pod/NAME, or pod/NAMESPACE/NAME
+as apply prints it.`,
 		Example: `  shardsched get pods -A -o wide
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
+  shardsched get pvc -n shop
   shardsched get workers`,
-		ValidArgs: []string{"nodes", "pods", "namespaces", "workers", "shards"},
+		ValidArgs: append(plurals(), "workers", "shards"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name what to get: nodes, pods, namespaces, workers or shards")
+				return usagef("name what to get: nodes, pods, services … (see --help), workers or shards")
 			}
 			args, err := o.target(args)
 			if err != nil {
@@ -74,25 +78,51 @@ pod/NAMESPACE/NAME as apply prints it.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods")
-	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims, services …")
+	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: wide, json, yaml, name; empty: a table")
-	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (nodes, pods, namespaces)")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (not of workers and shards)")
 	o.connection.addFlags(fs)
 	return c
 }
 
-// kinds are the words for each kind that a coordinator keeps.
+// kindOf finds the kind that a word names.
 func kindOf(word string) (string, bool) {
-	switch strings.ToLower(word) {
-	case "node", "nodes", "no":
-		return client.KindNode, true
-	case "pod", "pods", "po":
-		return client.KindPod, true
-	case "namespace", "namespaces", "ns":
-		return client.KindNamespace, true
+	kind, ok := objects.KindNamed(word)
+	return string(kind), ok
+}
+
+// plurals are the words for all kinds that a coordinator keeps, those first that are asked
+// for most.
+func plurals() []string {
+	words := []string{objects.KindNode.Plural(), objects.KindPod.Plural()}
+	for _, k := range objects.Kinds() {
+		if !slices.Contains(words, k.Plural()) {
+			words = append(words, k.Plural())
+		}
 	}
-	return "", false
+	return words
+}
+
+// kindList is plurals for a text of 80 columns.
+func kindList() string {
+	var b strings.Builder
+	width := 0
+	for i, word := range plurals() {
+		switch {
+		case i == 0:
+		case width+len(word)+2 > 78:
+			b.WriteString(",\n")
+			width = 0
+		default:
+			b.WriteString(", ")
+			width += 2
+		}
+		b.WriteString(word)
+		width += len(word)
+	}
+	b.WriteString(".\n")
+	return b.String()
 }
 
 // target turns KIND/NAME… and KIND/NAMESPACE/NAME… into a kind and names, and leaves a
@@ -120,11 +150,11 @@ func (o *getOptions) target(args []string) ([]string, error) {
 	return out, nil
 }
 
-// joined reads KIND/NAME, and of pods KIND/NAMESPACE/NAME.
+// joined reads KIND/NAME, and of what lives in namespaces KIND/NAMESPACE/NAME.
 func (o *getOptions) joined(arg string) (kind, namespace, name string, err error) {
 	parts := strings.Split(arg, "/")
 	kind, namespace, name = strings.ToLower(parts[0]), o.namespace, parts[len(parts)-1]
-	if k, _ := kindOf(kind); len(parts) == 3 && k == client.KindPod {
+	if k, _ := kindOf(kind); len(parts) == 3 && objects.Kind(k).Namespaced() {
 		namespace, parts = parts[1], parts[1:]
 	}
 	if len(parts) != 2 || name == "" || namespace == "" {
@@ -143,10 +173,10 @@ func (o *getOptions) validate(word string) error {
 	switch word {
 	case "worker", "workers", "shard", "shards":
 	default:
-		return usagef("%q is not nodes, pods, namespaces, workers or shards", word)
+		return usagef("%q is not a kind that is kept (see --help), workers or shards", word)
 	}
 	if o.watch || o.output == "name" {
-		return usagef("%s: --watch and -o name are for nodes, pods and namespaces", word)
+		return usagef("%s: --watch and -o name are for objects", word)
 	}
 	return nil
 }
@@ -170,7 +200,7 @@ func (o *getOptions) objects(ctx context.Context, s Streams, cl *client.Client, 
 	}
 	p := &objectPrinter{out: s.Out, kind: kind, form: o.output, namespaces: o.all, now: o.now}
 	if len(found) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
-		fmt.Fprintf(s.Err, "No %ss found%s.\n", strings.ToLower(kind), o.where(kind))
+		fmt.Fprintf(s.Err, "No %s found%s.\n", objects.Kind(kind).Plural(), o.where(kind))
 		return nil
 	}
 	if !o.watch {

@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,12 +17,15 @@ import (
 )
 
 // Input is what files stand for, in the order in which it was written: objects
-// as they are, workloads as the pods that their controllers would make.
-// Everything in it is defaulted and valid.
+// as they are, workloads as the pods that their controllers would make, and what
+// those need. Everything in it is defaulted and valid.
 type Input struct {
 	// Cluster holds what is neither node nor pod, in the order of objects.Kinds.
 	Cluster []objects.Object
-	Nodes   []*v1.Node
+	// Retained are those of Cluster that outlive what they were made for: the claims of
+	// a StatefulSet.
+	Retained map[objects.Ref]bool
+	Nodes    []*v1.Node
 	// Pods have their priority resolved.
 	Pods []*v1.Pod
 }
@@ -33,9 +38,9 @@ type inputRequest struct {
 	// Nodes are the nodes that DaemonSets run on beside the input's own; asked for
 	// only where there is a DaemonSet. Nil: none.
 	Nodes func() ([]*v1.Node, error)
-	// AssignUIDs gives pods without a UID one made from their names, as a
-	// simulation needs; else whoever keeps them does.
-	AssignUIDs bool
+	// Create does what else becomes of objects that are created, as a simulation
+	// needs: see create. Without it whoever keeps them does.
+	Create bool
 	// Demo adds the openb-shaped cluster, shuffled by Seed.
 	Demo bool
 	Seed uint64
@@ -49,7 +54,7 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &inputBuilder{report: report, pods: map[string]manifest.Object{}}
+	b := &inputBuilder{report: report, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
 	b.look(set.Objects)
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
@@ -75,18 +80,11 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 		b.input.Nodes = append(b.input.Nodes, demoNodes...)
 		b.input.Pods = append(b.input.Pods, demoPods...)
 	}
-	if q.AssignUIDs {
-		assignUIDs(b.input.Pods)
+	if q.Create {
+		create(&b.input)
 	}
+	objects.Sort(b.input.Cluster)
 	return &b.input, nil
-}
-
-func assignUIDs(pods []*v1.Pod) {
-	for _, p := range pods {
-		if p.UID == "" {
-			p.UID = workload.UID("Pod", p.Namespace, p.Name)
-		}
-	}
 }
 
 // joinNodes takes the input's word where both have a node.
@@ -113,6 +111,7 @@ type inputBuilder struct {
 	// input's order.
 	later   []manifest.Object
 	daemons bool
+	kept    map[objects.Ref]bool       // what is in input.Cluster
 	pods    map[string]manifest.Object // namespace/name of each pod to what it came from
 }
 
@@ -124,16 +123,38 @@ func (b *inputBuilder) look(all []manifest.Object) {
 		switch v := o.Value.(type) {
 		case *schedulingv1.PriorityClass:
 			classes = append(classes, v)
-		case *v1.Namespace:
-			b.input.Cluster = append(b.input.Cluster, v)
 		case *v1.Node:
 			b.input.Nodes = append(b.input.Nodes, v)
-		default:
-			b.daemons = b.daemons || o.Kind == "DaemonSet"
+		case *v1.Pod:
 			b.later = append(b.later, o)
+		default:
+			if objects.KindOf(v).Known() {
+				b.keep(v.(objects.Object))
+			}
+			if isWorkload(v) {
+				b.daemons = b.daemons || o.Kind == "DaemonSet"
+				b.later = append(b.later, o)
+			}
 		}
 	}
 	b.priorities = workload.NewPriorities(classes)
+}
+
+// keep takes an object of the cluster: not one that is made for a workload where the input
+// has it, and no workload that can be used but that no API server would take, for
+// nobody finds pods by its selector.
+func (b *inputBuilder) keep(obj objects.Object) {
+	ref := objects.RefOf(obj)
+	if b.kept[ref] || isWorkload(obj) && len(objects.Validate(obj)) > 0 {
+		return
+	}
+	b.kept[ref] = true
+	b.input.Cluster = append(b.input.Cluster, obj)
+}
+
+func isWorkload(obj runtime.Object) bool {
+	_, is := workload.Template(obj)
+	return is
 }
 
 // expand goes over pods and workloads once the nodes are known.
@@ -157,7 +178,19 @@ func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) 
 	for _, e := range workload.Oddities(o.Value) {
 		b.report.Note(o.Error(e.Field, e.ErrorBody()))
 	}
-	for i, p := range expander.Pods(o.Value) {
+	made := expander.Expand(o.Value)
+	for _, rs := range made.ReplicaSets {
+		objects.Default(rs)
+		b.keep(rs)
+	}
+	for _, c := range made.Claims {
+		objects.Default(c)
+		if metav1.GetControllerOfNoCopy(c) == nil {
+			b.input.Retained[objects.RefOf(c)] = true
+		}
+		b.keep(c)
+	}
+	for i, p := range made.Pods {
 		known := b.priorities.Resolve(p)
 		if template, _ := workload.Template(o.Value); i == 0 {
 			b.unknownClass(o, known, template.Child("spec", "priorityClassName").String(), p)
@@ -188,13 +221,15 @@ func (b *inputBuilder) add(o manifest.Object, p *v1.Pod) {
 // workload is checked as the pods that it stands for: their name is the workload's,
 // all else comes from the template.
 func checkObject(obj runtime.Object) field.ErrorList {
-	switch obj := obj.(type) {
-	case *v1.Node, *v1.Pod, *v1.Namespace:
-		kept := obj.(objects.Object)
+	kept, ok := obj.(objects.Object)
+	if ok {
 		objects.Default(kept)
-		return objects.Validate(kept)
-	case *schedulingv1.PriorityClass:
+	}
+	switch _, isClass := obj.(*schedulingv1.PriorityClass); {
+	case isClass:
 		return nil
+	case ok && !isWorkload(obj):
+		return objects.Validate(kept)
 	}
 	if errs := workload.Validate(obj); len(errs) > 0 {
 		return errs
@@ -208,6 +243,24 @@ func checkObject(obj runtime.Object) field.ErrorList {
 			e.Field = template.String() + "." + e.Field
 		}
 	}
+	return append(errs, checkClaims(obj)...)
+}
+
+// checkClaims checks the claim templates of a StatefulSet as the claims that they stand for.
+func checkClaims(obj runtime.Object) (errs field.ErrorList) {
+	set, ok := obj.(*appsv1.StatefulSet)
+	if !ok {
+		return nil
+	}
+	for i := range set.Spec.VolumeClaimTemplates {
+		c := set.Spec.VolumeClaimTemplates[i].DeepCopy()
+		c.Namespace = set.Namespace
+		objects.Default(c)
+		for _, e := range objects.Validate(c) {
+			e.Field = field.NewPath("spec", "volumeClaimTemplates").Index(i).String() + "." + e.Field
+			errs = append(errs, e)
+		}
+	}
 	return errs
 }
 
@@ -215,7 +268,7 @@ func checkObject(obj runtime.Object) field.ErrorList {
 func (o SimulateOptions) input() inputRequest {
 	return inputRequest{
 		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid,
-		AssignUIDs: true, Demo: o.Demo, Seed: o.Seed,
+		Create: true, Demo: o.Demo, Seed: o.Seed,
 	}
 }
 

@@ -35,7 +35,7 @@ func TestRealManifests(t *testing.T) {
 		if want := wrong[name]; want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
-		in, err := readInput(s, inputRequest{Paths: []string{file}, SkipInvalid: true, AssignUIDs: true})
+		in, err := readInput(s, inputRequest{Paths: []string{file}, SkipInvalid: true, Create: true})
 		if err != nil {
 			t.Errorf("%s: with invalid objects skipped got %v", name, err)
 			continue
@@ -53,7 +53,7 @@ func TestRealManifests(t *testing.T) {
 func TestReadInputTwiceGivesTheSame(t *testing.T) {
 	const text = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 50, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}}}`
 	read := func() *Input {
-		in, err := readInput(Streams{In: strings.NewReader(text), Err: io.Discard}, inputRequest{Paths: []string{"-"}, AssignUIDs: true})
+		in, err := readInput(Streams{In: strings.NewReader(text), Err: io.Discard}, inputRequest{Paths: []string{"-"}, Create: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func BenchmarkReadInput(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s := Streams{In: strings.NewReader(text.String()), Out: io.Discard, Err: io.Discard}
-				in, err := readInput(s, inputRequest{Paths: []string{"-"}, AssignUIDs: true})
+				in, err := readInput(s, inputRequest{Paths: []string{"-"}, Create: true})
 				if err != nil || len(in.Pods) != len(pods) {
 					b.Fatalf("got %v, %v", in, err)
 				}

@@ -16,6 +16,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -60,7 +61,7 @@ func (p *objectPrinter) each(objs ...runtime.Object) error {
 		return nil
 	case "name":
 		for _, obj := range objs {
-			if _, err := fmt.Fprintf(p.out, "%s/%s\n", strings.ToLower(p.kind), obj.(metav1.Object).GetName()); err != nil {
+			if _, err := fmt.Fprintf(p.out, "%s/%s\n", objects.Kind(p.kind).Singular(), obj.(metav1.Object).GetName()); err != nil {
 				return err
 			}
 		}
@@ -84,7 +85,11 @@ func (p *objectPrinter) print(rows [][]string) error {
 func (p *objectPrinter) event(t pb.WatchEventType, obj runtime.Object) error {
 	if t == pb.WatchEventType_WATCH_EVENT_TYPE_DELETED && (p.form == "" || p.form == "wide") {
 		row := p.row(obj)
-		row[slices.Index(p.headers(), "STATUS")] = "Deleted"
+		at := slices.Index(p.headers(), "STATUS")
+		if at < 0 {
+			at = slices.Index(p.headers(), "AGE")
+		}
+		row[at] = "Deleted"
 		return p.print([][]string{row})
 	}
 	if p.form == "yaml" {
@@ -110,8 +115,17 @@ func (p *objectPrinter) headers() []string {
 		if wide {
 			h = append(h, "PRIORITY", "CPU", "MEMORY", "OTHER REQUESTS")
 		}
-	default:
+	case client.KindNamespace:
 		h = []string{"NAME", "STATUS", "AGE"}
+	default:
+		if p.namespaces && objects.Kind(p.kind).Namespaced() {
+			h = append(h, "NAMESPACE")
+		}
+		h = append(h, "NAME")
+		for _, c := range columnsOf(objects.Kind(p.kind)) {
+			h = append(h, c.header)
+		}
+		h = append(h, "AGE")
 	}
 	return h
 }
@@ -124,8 +138,22 @@ func (p *objectPrinter) row(obj runtime.Object) []string {
 		return p.pod(obj)
 	case *v1.Namespace:
 		return []string{obj.Name, cmp.Or(string(obj.Status.Phase), "Active"), p.age(obj)}
+	case objects.Object:
+		return p.other(obj)
 	}
 	return nil
+}
+
+func (p *objectPrinter) other(obj objects.Object) []string {
+	var row []string
+	if p.namespaces && objects.Kind(p.kind).Namespaced() {
+		row = append(row, obj.GetNamespace())
+	}
+	row = append(row, obj.GetName())
+	for _, c := range columnsOf(objects.KindOf(obj)) {
+		row = append(row, cmp.Or(c.value(obj), "<none>"))
+	}
+	return append(row, p.age(obj))
 }
 
 func (p *objectPrinter) node(n *v1.Node) []string {

@@ -5,10 +5,11 @@
 //	         files,      ---, JSON    Lists      no object twice,
 //	         folders, -  after JSON   opened     kinds that matter
 //
-// Accepted are Node, Pod, Namespace, PriorityClass and the workloads Deployment,
-// ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
+// Accepted are the kinds that a coordinator keeps (Node, Pod, Namespace, Service,
+// PersistentVolumeClaim … see package objects), PriorityClass, and the workloads
+// Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
 // the version that an API server of 1.36 keeps, and Lists of them. Every other kind that
-// Kubernetes itself has (Service, ConfigMap, CustomResourceDefinition …) has no
+// Kubernetes itself has (ConfigMap, Secret, CustomResourceDefinition …) has no
 // say in where a pod goes: it is skipped and counted, as is a custom resource whose
 // CustomResourceDefinition is in the same input. Any other kind is an error: it
 // may be a slip of the pen.

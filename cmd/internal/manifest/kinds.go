@@ -2,15 +2,17 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // accepted is a kind that matters here.
@@ -20,22 +22,25 @@ type accepted struct {
 	make       func() runtime.Object
 }
 
-// acceptedKinds lists them in the order in which messages name them.
+// acceptedKinds lists them in the order in which messages name them: what a coordinator
+// keeps, and what stands for pods.
 func acceptedKinds() []accepted {
-	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
-	return []accepted{
-		{v1.SchemeGroupVersion.WithKind("Node"), false, func() runtime.Object { return new(v1.Node) }},
-		{v1.SchemeGroupVersion.WithKind("Pod"), true, func() runtime.Object { return new(v1.Pod) }},
-		{v1.SchemeGroupVersion.WithKind("Namespace"), false, func() runtime.Object { return new(v1.Namespace) }},
-		{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, func() runtime.Object { return new(schedulingv1.PriorityClass) }},
-		{apps.WithKind("Deployment"), true, func() runtime.Object { return new(appsv1.Deployment) }},
-		{apps.WithKind("ReplicaSet"), true, func() runtime.Object { return new(appsv1.ReplicaSet) }},
-		{v1.SchemeGroupVersion.WithKind("ReplicationController"), true, func() runtime.Object { return new(v1.ReplicationController) }},
-		{apps.WithKind("StatefulSet"), true, func() runtime.Object { return new(appsv1.StatefulSet) }},
-		{apps.WithKind("DaemonSet"), true, func() runtime.Object { return new(appsv1.DaemonSet) }},
-		{batch.WithKind("Job"), true, func() runtime.Object { return new(batchv1.Job) }},
-		{batch.WithKind("CronJob"), true, func() runtime.Object { return new(batchv1.CronJob) }},
+	var all []accepted
+	first := []objects.Kind{objects.KindNode, objects.KindPod, objects.KindNamespace}
+	for _, k := range append(first, objects.Kinds()...) {
+		if slices.ContainsFunc(all, func(a accepted) bool { return a.gvk.Kind == string(k) }) {
+			continue
+		}
+		all = append(all, accepted{k.GroupVersion().WithKind(string(k)), k.Namespaced(), func() runtime.Object { return objects.New(k) }})
 	}
+	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
+	return append(all,
+		accepted{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, func() runtime.Object { return new(schedulingv1.PriorityClass) }},
+		accepted{apps.WithKind("Deployment"), true, func() runtime.Object { return new(appsv1.Deployment) }},
+		accepted{apps.WithKind("DaemonSet"), true, func() runtime.Object { return new(appsv1.DaemonSet) }},
+		accepted{batch.WithKind("Job"), true, func() runtime.Object { return new(batchv1.Job) }},
+		accepted{batch.WithKind("CronJob"), true, func() runtime.Object { return new(batchv1.CronJob) }},
+	)
 }
 
 // verdict is what is done with a kind.

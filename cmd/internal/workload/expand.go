@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"fmt"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +15,8 @@ type owner struct{ kind, namespace, name string }
 type Expander struct {
 	nodes []*v1.Node
 	owned map[owner][]*v1.Pod // running pods by their controller
+	// there names the ReplicaSets and claims that are in the input.
+	there map[owner]bool
 	// controlled holds the controllers whose ReplicaSets or Jobs are in the input.
 	controlled map[owner]bool
 }
@@ -24,18 +24,27 @@ type Expander struct {
 // New looks around: the nodes that DaemonSets run on, and all other objects of
 // the input.
 func New(nodes []*v1.Node, input []runtime.Object) *Expander {
-	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, controlled: map[owner]bool{}}
+	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, there: map[owner]bool{}, controlled: map[owner]bool{}}
 	for _, obj := range input {
 		switch obj := obj.(type) {
 		case *v1.Pod:
 			x.notePod(obj)
-		case *appsv1.ReplicaSet, *batchv1.Job:
-			if by, ok := controller(obj.(metav1.Object)); ok {
-				x.controlled[by] = true
-			}
+		case *v1.PersistentVolumeClaim:
+			x.there[owner{"PersistentVolumeClaim", obj.Namespace, obj.Name}] = true
+		case *appsv1.ReplicaSet:
+			x.there[owner{"ReplicaSet", obj.Namespace, obj.Name}] = true
+			x.noteController(obj)
+		case *batchv1.Job:
+			x.noteController(obj)
 		}
 	}
 	return x
+}
+
+func (x *Expander) noteController(obj metav1.Object) {
+	if by, ok := controller(obj); ok {
+		x.controlled[by] = true
+	}
 }
 
 func (x *Expander) notePod(p *v1.Pod) {
@@ -64,26 +73,36 @@ func controller(obj metav1.Object) (owner, bool) {
 	return owner{ref.Kind, obj.GetNamespace(), ref.Name}, true
 }
 
-// Pods makes the pods of a workload that are not there yet; of anything else,
-// none.
-func (x *Expander) Pods(obj runtime.Object) []*v1.Pod {
+// Made is what a workload stands for, beside itself.
+type Made struct {
+	// Pods that are not there yet.
+	Pods []*v1.Pod
+	// ReplicaSets own the pods of a Deployment. Those that are in the input are not made.
+	ReplicaSets []*appsv1.ReplicaSet
+	// Claims are those of a StatefulSet's pods, but for the ones that are in the input. They outlive
+	// their StatefulSet unless it owns them.
+	Claims []*v1.PersistentVolumeClaim
+}
+
+// Expand makes what a workload stands for; of anything else, nothing.
+func (x *Expander) Expand(obj runtime.Object) Made {
 	switch w := obj.(type) {
 	case *appsv1.Deployment:
 		return x.deployment(w)
-	case *appsv1.ReplicaSet:
-		return x.replicas(w, &w.Spec.Template, "ReplicaSet", appsv1.SchemeGroupVersion.String(), w.Spec.Replicas)
-	case *v1.ReplicationController:
-		return x.replicas(w, w.Spec.Template, "ReplicationController", "v1", w.Spec.Replicas)
 	case *appsv1.StatefulSet:
 		return x.statefulSet(w)
+	case *appsv1.ReplicaSet:
+		return Made{Pods: x.replicas(w, &w.Spec.Template, "ReplicaSet", appsv1.SchemeGroupVersion.String(), w.Spec.Replicas)}
+	case *v1.ReplicationController:
+		return Made{Pods: x.replicas(w, w.Spec.Template, "ReplicationController", "v1", w.Spec.Replicas)}
 	case *appsv1.DaemonSet:
-		return x.daemonSet(w)
+		return Made{Pods: x.daemonSet(w)}
 	case *batchv1.Job:
-		return x.job(w)
+		return Made{Pods: x.job(w)}
 	case *batchv1.CronJob:
-		return x.cronJob(w)
+		return Made{Pods: x.cronJob(w)}
 	}
-	return nil
+	return Made{}
 }
 
 // maker stamps out the pods of one workload.
@@ -158,69 +177,10 @@ func (x *Expander) missing(o owner, n int32) (first, count int) {
 	return have, max(0, int(n)-have)
 }
 
-func (x *Expander) deployment(w *appsv1.Deployment) []*v1.Pod {
-	self := owner{"Deployment", w.Namespace, w.Name}
-	if x.controlled[self] {
-		return nil
-	}
-	hash := templateHash(&w.Spec.Template)
-	m := newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "ReplicaSet", w.Name+"-"+hash)
-	m.labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
-	first, count := x.missing(self, or(w.Spec.Replicas, 1))
-	return m.generated(first, count)
-}
-
 func (x *Expander) replicas(w metav1.Object, t *v1.PodTemplateSpec, kind, apiVersion string, n *int32) []*v1.Pod {
 	first, count := x.missing(owner{kind, w.GetNamespace(), w.GetName()}, or(n, 1))
 	if t == nil {
 		return nil
 	}
 	return newMaker(w, t, apiVersion, kind, w.GetName()).generated(first, count)
-}
-
-func (x *Expander) statefulSet(w *appsv1.StatefulSet) []*v1.Pod {
-	there := map[string]bool{}
-	for _, p := range x.owned[owner{"StatefulSet", w.Namespace, w.Name}] {
-		there[p.Name] = true
-	}
-	m := newMaker(w, &w.Spec.Template, appsv1.SchemeGroupVersion.String(), "StatefulSet", w.Name)
-	m.labels[appsv1.StatefulSetRevisionLabel] = w.Name + "-" + templateHash(&w.Spec.Template)
-	start := 0
-	if w.Spec.Ordinals != nil {
-		start = int(w.Spec.Ordinals.Start)
-	}
-	var pods []*v1.Pod
-	for i := start; i < start+int(or(w.Spec.Replicas, 1)); i++ {
-		name := fmt.Sprintf("%s-%d", w.Name, i)
-		if there[name] {
-			continue
-		}
-		p := m.make(name, w.Name+"-")
-		p.Labels = with(p.Labels, appsv1.StatefulSetPodNameLabel, name)
-		p.Labels = with(p.Labels, appsv1.PodIndexLabel, fmt.Sprint(i))
-		p.Spec.Hostname, p.Spec.Subdomain = name, w.Spec.ServiceName
-		p.Spec.Volumes = claims(p.Spec.Volumes, w.Spec.VolumeClaimTemplates, name)
-		pods = append(pods, p)
-	}
-	return pods
-}
-
-// claims puts a volume for each claim template before the pod's own volumes, and
-// in the place of one that has its name.
-func claims(own []v1.Volume, templates []v1.PersistentVolumeClaim, pod string) []v1.Volume {
-	var volumes []v1.Volume
-	named := map[string]bool{}
-	for i := range templates {
-		name := templates[i].Name
-		named[name] = true
-		volumes = append(volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + pod},
-		}})
-	}
-	for _, v := range own {
-		if !named[v.Name] {
-			volumes = append(volumes, v)
-		}
-	}
-	return volumes
 }

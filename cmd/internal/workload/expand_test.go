@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"pgregory.net/rapid"
@@ -43,8 +45,15 @@ func TestExpand(t *testing.T) {
 				if len(errs) > 0 {
 					continue
 				}
-				for _, p := range x.Pods(obj) {
+				made := x.Expand(obj)
+				for _, rs := range made.ReplicaSets {
+					describeReplicaSet(&b, rs, d.HasArg("full"))
+				}
+				for _, p := range made.Pods {
 					describe(&b, p, d.HasArg("full"))
+				}
+				for _, c := range made.Claims {
+					describeClaim(&b, c, d.HasArg("full"))
 				}
 			}
 			if b.Len() == 0 {
@@ -53,6 +62,24 @@ func TestExpand(t *testing.T) {
 			return b.String()
 		})
 	})
+}
+
+func describeReplicaSet(b *strings.Builder, rs *appsv1.ReplicaSet, full bool) {
+	fmt.Fprintf(b, "replicaset %s/%s\n", rs.Namespace, rs.Name)
+	if full {
+		fmt.Fprintf(b, "  %d of %s, owned by %s %s (%s), uid %s\n", *rs.Spec.Replicas, metav1.FormatLabelSelector(rs.Spec.Selector),
+			rs.OwnerReferences[0].Kind, rs.OwnerReferences[0].Name, rs.OwnerReferences[0].UID, rs.UID)
+	}
+}
+
+func describeClaim(b *strings.Builder, c *v1.PersistentVolumeClaim, full bool) {
+	fmt.Fprintf(b, "claim %s/%s\n", c.Namespace, c.Name)
+	for _, by := range c.OwnerReferences {
+		fmt.Fprintf(b, "  owned by %s %s\n", by.Kind, by.Name)
+	}
+	if full {
+		fmt.Fprintf(b, "  labels %s\n", labels.FormatLabels(c.Labels))
+	}
 }
 
 func describe(b *strings.Builder, p *v1.Pod, full bool) {

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+)
+
+// column is what a table shows of the objects of a kind, between name and age. An empty value
+// is shown as <none>.
+type column struct {
+	header string
+	value  func(objects.Object) string
+}
+
+// show makes a column of objects of one type.
+func show[T objects.Object](header string, value func(T) string) column {
+	return column{header, func(obj objects.Object) string {
+		if t, ok := obj.(T); ok {
+			return value(t)
+		}
+		return ""
+	}}
+}
+
+// columnsOf are those that kubectl shows, as far as they say something where nobody runs
+// anything.
+func columnsOf(kind objects.Kind) []column {
+	switch kind {
+	case objects.KindService:
+		return []column{
+			show("TYPE", func(s *v1.Service) string { return string(s.Spec.Type) }),
+			show("SELECTOR", func(s *v1.Service) string { return selectorOf(s.Spec.Selector) }),
+		}
+	case objects.KindReplicationController:
+		return []column{
+			show("DESIRED", func(c *v1.ReplicationController) string { return number(c.Spec.Replicas) }),
+			show("SELECTOR", func(c *v1.ReplicationController) string { return selectorOf(c.Spec.Selector) }),
+		}
+	case objects.KindReplicaSet:
+		return []column{
+			show("DESIRED", func(s *appsv1.ReplicaSet) string { return number(s.Spec.Replicas) }),
+			show("SELECTOR", func(s *appsv1.ReplicaSet) string { return metav1.FormatLabelSelector(s.Spec.Selector) }),
+		}
+	case objects.KindStatefulSet:
+		return []column{
+			show("DESIRED", func(s *appsv1.StatefulSet) string { return number(s.Spec.Replicas) }),
+			show("SELECTOR", func(s *appsv1.StatefulSet) string { return metav1.FormatLabelSelector(s.Spec.Selector) }),
+		}
+	case objects.KindPersistentVolume:
+		return volumeColumns()
+	case objects.KindPersistentVolumeClaim:
+		return claimColumns()
+	}
+	return storageColumns(kind)
+}
+
+func volumeColumns() []column {
+	return []column{
+		show("CAPACITY", func(v *v1.PersistentVolume) string { return amount(v.Spec.Capacity, v1.ResourceStorage) }),
+		show("ACCESS MODES", func(v *v1.PersistentVolume) string { return modes(v.Spec.AccessModes) }),
+		show("STATUS", func(v *v1.PersistentVolume) string { return string(v.Status.Phase) }),
+		show("CLAIM", func(v *v1.PersistentVolume) string {
+			if v.Spec.ClaimRef == nil {
+				return ""
+			}
+			return v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
+		}),
+		show("STORAGECLASS", func(v *v1.PersistentVolume) string { return v.Spec.StorageClassName }),
+	}
+}
+
+func claimColumns() []column {
+	return []column{
+		show("STATUS", func(c *v1.PersistentVolumeClaim) string { return string(c.Status.Phase) }),
+		show("VOLUME", func(c *v1.PersistentVolumeClaim) string { return c.Spec.VolumeName }),
+		show("REQUEST", func(c *v1.PersistentVolumeClaim) string { return amount(c.Spec.Resources.Requests, v1.ResourceStorage) }),
+		show("ACCESS MODES", func(c *v1.PersistentVolumeClaim) string { return modes(c.Spec.AccessModes) }),
+		show("STORAGECLASS", func(c *v1.PersistentVolumeClaim) string { return or(c.Spec.StorageClassName) }),
+	}
+}
+
+func storageColumns(kind objects.Kind) []column {
+	switch kind {
+	case objects.KindStorageClass:
+		return []column{
+			show("PROVISIONER", func(c *storagev1.StorageClass) string { return c.Provisioner }),
+			show("RECLAIMPOLICY", func(c *storagev1.StorageClass) string { return or(c.ReclaimPolicy) }),
+			show("VOLUMEBINDINGMODE", func(c *storagev1.StorageClass) string { return or(c.VolumeBindingMode) }),
+		}
+	case objects.KindCSINode:
+		return []column{show("DRIVERS", func(n *storagev1.CSINode) string { return drivers(n.Spec.Drivers) })}
+	case objects.KindCSIDriver:
+		return []column{show("STORAGECAPACITY", func(d *storagev1.CSIDriver) string {
+			return fmt.Sprint(d.Spec.StorageCapacity != nil && *d.Spec.StorageCapacity)
+		})}
+	case objects.KindCSIStorageCapacity:
+		return []column{
+			show("STORAGECLASS", func(c *storagev1.CSIStorageCapacity) string { return c.StorageClassName }),
+			show("CAPACITY", func(c *storagev1.CSIStorageCapacity) string { return quantity(c.Capacity) }),
+			show("MAXIMUM SIZE", func(c *storagev1.CSIStorageCapacity) string { return quantity(c.MaximumVolumeSize) }),
+			show("TOPOLOGY", func(c *storagev1.CSIStorageCapacity) string { return metav1.FormatLabelSelector(c.NodeTopology) }),
+		}
+	case objects.KindVolumeAttachment:
+		return []column{
+			show("ATTACHER", func(a *storagev1.VolumeAttachment) string { return a.Spec.Attacher }),
+			show("PV", func(a *storagev1.VolumeAttachment) string { return or(a.Spec.Source.PersistentVolumeName) }),
+			show("NODE", func(a *storagev1.VolumeAttachment) string { return a.Spec.NodeName }),
+			show("ATTACHED", func(a *storagev1.VolumeAttachment) string { return fmt.Sprint(a.Status.Attached) }),
+		}
+	}
+	return nil
+}
+
+func selectorOf(m map[string]string) string {
+	if len(m) == 0 {
+		return ""
+	}
+	return labels.FormatLabels(m)
+}
+
+func number(n *int32) string {
+	if n == nil {
+		return "1"
+	}
+	return fmt.Sprint(*n)
+}
+
+// or is the text that a pointer points to; empty: it points to none.
+func or[T ~string](s *T) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+func quantity(q *resource.Quantity) string {
+	if q == nil {
+		return ""
+	}
+	return q.String()
+}
+
+// modes are the access modes in kubectl's short form.
+func modes(list []v1.PersistentVolumeAccessMode) string {
+	short := map[v1.PersistentVolumeAccessMode]string{
+		v1.ReadWriteOnce: "RWO", v1.ReadOnlyMany: "ROX", v1.ReadWriteMany: "RWX", v1.ReadWriteOncePod: "RWOP",
+	}
+	var parts []string
+	for _, m := range list {
+		parts = append(parts, short[m])
+	}
+	return strings.Join(parts, ",")
+}
+
+// drivers are the names of a node's drivers, each with its limit where it has one.
+func drivers(list []storagev1.CSINodeDriver) string {
+	var parts []string
+	for _, d := range list {
+		part := d.Name
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			part += fmt.Sprintf(":%d", *d.Allocatable.Count)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ",")
+}
