@@ -48,11 +48,10 @@ func BenchmarkInterned(b *testing.B) {
 
 // BenchmarkClass is what the first pod of a class costs.
 func BenchmarkClass(b *testing.B) {
-	p, prof, images := deployed(), DefaultProfile("x"), still{}
+	p, prof, images := deployed(), DefaultProfile("x"), Alone(still{})
 	b.ReportAllocs()
 	for b.Loop() {
-		pl := newPlan(p, prof)
-		if _, err := pl.class(pl.images.spreads(images, nil)); err != nil {
+		if _, err := New().Class(p, prof, images); err != nil {
 			b.Fatal(err)
 		}
 	}

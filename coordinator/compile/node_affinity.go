@@ -20,7 +20,10 @@ const nodeAffinityName = "NodeAffinity"
 
 // affinity is NodeAffinity's part of a plan.
 type affinity struct {
-	query    *pb.NodeAffinityQuery
+	query *pb.NodeAffinityQuery
+	// honoured is the pod's nodeSelector and required node affinity, for those that look
+	// at nothing else; nil where it has neither.
+	honoured *pb.NodeAffinityQuery
 	filters  bool // false: PreFilter skips
 	scores   bool // false: PreScore skips
 	narrowed *pb.NameSet
@@ -32,8 +35,9 @@ type affinity struct {
 func compileAffinity(p *v1.Pod, prof *Profile) affinity {
 	a := affinity{query: &pb.NodeAffinityQuery{}}
 	required, preferred := nodeAffinityOf(p)
+	a.honour(p, required)
 	if prof.filtersBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
-		a.preFilter(p, required, prof)
+		a.preFilter(required, prof)
 	}
 	if prof.scoresBy(pb.Plugin_PLUGIN_NODE_AFFINITY) {
 		a.preScore(preferred, prof)
@@ -44,26 +48,34 @@ func compileAffinity(p *v1.Pod, prof *Profile) affinity {
 	return a
 }
 
-// preFilter takes what every node must match.
-func (a *affinity) preFilter(p *v1.Pod, required *v1.NodeSelector, prof *Profile) {
-	a.filters = prof.added != nil || required != nil || len(p.Spec.NodeSelector) > 0
-	a.query.Added = prof.added
-	a.query.NodeSelector = sortedLabels(p.Spec.NodeSelector)
-	if required != nil {
-		a.query.Required = nodeSelector(required)
-		a.narrowed, a.rejected = narrow(required.NodeSelectorTerms)
+// honour takes what the pod itself demands of every node.
+func (a *affinity) honour(p *v1.Pod, required *v1.NodeSelector) {
+	if required == nil && len(p.Spec.NodeSelector) == 0 {
+		return
 	}
-	if len(a.query.NodeSelector) < len(p.Spec.NodeSelector) {
-		a.query.Required = &pb.NodeSelector{} // it names a label that no node can have
+	a.honoured = &pb.NodeAffinityQuery{NodeSelector: sortedLabels(p.Spec.NodeSelector)}
+	if required != nil {
+		a.honoured.Required = nodeSelector(required)
+	}
+	if len(a.honoured.NodeSelector) < len(p.Spec.NodeSelector) {
+		a.honoured.Required = &pb.NodeSelector{} // it names a label that no node can have
+	}
+}
+
+// preFilter takes what every node must match.
+func (a *affinity) preFilter(required *v1.NodeSelector, prof *Profile) {
+	a.filters = prof.added != nil || a.honoured != nil
+	a.query.Added = prof.added
+	a.query.NodeSelector, a.query.Required = a.honoured.GetNodeSelector(), a.honoured.GetRequired()
+	if required != nil {
+		a.narrowed, a.rejected = narrow(required.NodeSelectorTerms)
 	}
 }
 
 // preScore takes what gives a node weight.
 func (a *affinity) preScore(preferred []v1.PreferredSchedulingTerm, prof *Profile) {
-	terms, err := preferredTerms(preferred)
-	if err != nil {
-		a.err = fmt.Errorf("running PreScore plugin %q: %w", nodeAffinityName, err)
-	}
+	var terms []*pb.PreferredTerm
+	terms, a.err = preferredTerms(preferred)
 	a.query.Preferred = append(terms, prof.preferred...)
 	// Where no term can match, every raw score is 0 and so is every normalised
 	// one: as good as skipped.

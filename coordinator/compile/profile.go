@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -61,6 +62,9 @@ type Profile struct {
 	ignorePreferred bool
 }
 
+// defaultBindTimeout is upstream's.
+const defaultBindTimeout = 10 * time.Minute
+
 // Name is the schedulerName that pods ask for.
 func (p *Profile) Name() string { return p.name }
 
@@ -75,6 +79,12 @@ func (p *Profile) filtersBy(plugin pb.Plugin) bool { return slices.Contains(p.fi
 func (p *Profile) scoresBy(plugin pb.Plugin) bool {
 	return slices.ContainsFunc(p.scores, func(s *pb.ScoreWeight) bool { return s.Plugin == plugin })
 }
+
+// BindTimeout is how long VolumeBinding waits for a pod's claims to be bound.
+func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
+
+// uses tells whether a plugin is among the filters or the scores.
+func (p *Profile) uses(plugin pb.Plugin) bool { return p.filtersBy(plugin) || p.scoresBy(plugin) }
 
 // DefaultConfig is upstream's default profile, as far as a table evaluates it.
 func DefaultConfig(name string) ProfileConfig {
@@ -110,6 +120,10 @@ func DefaultProfile(name string) *Profile {
 // NewProfile checks a configuration and makes a profile of it.
 func NewProfile(c ProfileConfig) (*Profile, error) {
 	p := &Profile{name: c.Name, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
+	p.bindTimeout = defaultBindTimeout
+	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
+		p.bindTimeout = time.Duration(*t) * time.Second
+	}
 	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread, p.setInterPodAffinity} {
 		if err := step(&c); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", c.Name, err)

@@ -7,6 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
+
+	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/selector"
 )
 
 // signature writes what rules read of a pod into bytes: equal bytes mean an equal
@@ -43,6 +46,8 @@ func (s *signature) pod(p *v1.Pod) []byte {
 	}
 	s.volumes(p)
 	s.features(p)
+	s.spread(p)
+	s.bytes = count.AppendAffinity(s.bytes, p)
 	s.list(p.Spec.Overhead)
 	s.flag(p.Spec.Resources != nil)
 	if p.Spec.Resources != nil {
@@ -270,6 +275,45 @@ func (s *signature) disk(v *v1.Volume) {
 	s.text(v.Name)
 	s.count(len(encoded))
 	s.bytes = append(s.bytes, encoded...)
+}
+
+// spread writes a pod's topology spread constraints, with its namespace: their counters
+// are bound to it.
+func (s *signature) spread(p *v1.Pod) {
+	list := p.Spec.TopologySpreadConstraints
+	s.count(len(list))
+	if len(list) == 0 {
+		return
+	}
+	s.text(p.Namespace)
+	for i := range list {
+		c := &list[i]
+		s.text(c.TopologyKey)
+		s.text(string(c.WhenUnsatisfiable))
+		s.bytes = binary.AppendVarint(s.bytes, int64(c.MaxSkew))
+		s.optional(c.MinDomains)
+		s.policy(c.NodeAffinityPolicy)
+		s.policy(c.NodeTaintsPolicy)
+		s.bytes = selector.Append(s.bytes, c.LabelSelector)
+		s.count(len(c.MatchLabelKeys))
+		for _, key := range c.MatchLabelKeys {
+			s.text(key)
+		}
+	}
+}
+
+func (s *signature) optional(n *int32) {
+	s.flag(n != nil)
+	if n != nil {
+		s.bytes = binary.AppendVarint(s.bytes, int64(*n))
+	}
+}
+
+func (s *signature) policy(p *v1.NodeInclusionPolicy) {
+	s.flag(p != nil)
+	if p != nil {
+		s.text(string(*p))
+	}
 }
 
 // features writes the node features that a pod needs.

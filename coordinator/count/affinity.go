@@ -18,6 +18,8 @@ type Affinity struct {
 	// Preferred are the preferred terms of both; those of anti-affinity have a weight
 	// below zero.
 	Preferred []AffinityTerm
+	// HasPreferred tells whether the pod has preferred terms, readable or not.
+	HasPreferred bool
 	// Err tells which lists can not be read. They are empty then; the others count.
 	Err error
 }
@@ -57,6 +59,7 @@ func ReadAffinity(p *v1.Pod) *Affinity {
 	out.Anti = read("requiredAntiAffinityTerms", lists[1], 0)
 	out.Preferred = read("preferredAffinityTerms", lists[2], 1)
 	out.Preferred = append(out.Preferred, read("preferredAntiAffinityTerms", lists[3], -1)...)
+	out.HasPreferred = len(lists[2])+len(lists[3]) > 0
 	out.Err = utilerrors.NewAggregate(errs)
 	return out
 }
@@ -85,6 +88,12 @@ func weightless(list []v1.PodAffinityTerm) []v1.WeightedPodAffinityTerm {
 	return out
 }
 
+// maxWeight is the most that a preferred term weighs.
+//
+// Differs from upstream: a weight below 0 counts as 0 and one above 100 as 100; no API
+// server lets either through.
+const maxWeight = 100
+
 func readTerms(namespace string, list []v1.WeightedPodAffinityTerm, sign int64) ([]AffinityTerm, error) {
 	var out []AffinityTerm
 	for i := range list {
@@ -107,7 +116,7 @@ func readTerms(namespace string, list []v1.WeightedPodAffinityTerm, sign int64) 
 			Namespaces:  namespaces,
 			Selector:    s,
 			TopologyKey: t.TopologyKey,
-			Weight:      sign * int64(list[i].Weight),
+			Weight:      sign * int64(min(max(list[i].Weight, 0), maxWeight)),
 		})
 	}
 	return out, nil

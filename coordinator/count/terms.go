@@ -48,7 +48,7 @@ func (t *Term) value(p *v1.Pod) int64 {
 	return n
 }
 
-func (t *Term) within() []string { return nil }
+func (t *Term) within() []string { return []string{} }
 
 // has tells whether the term looks at pods of a namespace, given its labels.
 func (t *Term) has(namespace string, labels map[string]string) bool {

@@ -1,0 +1,129 @@
+package compile
+
+import (
+	"errors"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardsched/shardsched/coordinator/count"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// What a query may hold of each; the messages are validated against the same.
+const (
+	maxDomainKeys = 64
+	maxRowValues  = 256
+	maxMeasures   = 512
+)
+
+// groups collects what a query's groups are made of: domain keys, row values and
+// measures, each once.
+type groups struct {
+	query    *pb.Query
+	setting  *setting
+	registry *count.Registry
+	// required: the pod has a nodeSelector or required node affinity. honours: some
+	// inclusion looks at it.
+	required, honours bool
+	// index finds a row value or a measure by its encoding.
+	index map[string]uint32
+}
+
+func newGroups(q *pb.Query, s *setting, required bool) *groups {
+	return &groups{query: q, setting: s, registry: s.world.Counters(), required: required, index: map[string]uint32{}}
+}
+
+// counters counts each of some counters once; 0 stands for none.
+func counters(ids ...uint32) []*pb.CounterTerm {
+	var out []*pb.CounterTerm
+	for _, id := range ids {
+		if id != 0 {
+			out = append(out, &pb.CounterTerm{Counter: id, Weight: 1})
+		}
+	}
+	return out
+}
+
+// inDomain is the place of a sum over a row's domain.
+func (g *groups) inDomain(key string, counts []*pb.CounterTerm, among *pb.Inclusion) *pb.Place {
+	i := slices.Index(g.query.DomainKeys, key)
+	if i < 0 {
+		i = len(g.query.DomainKeys)
+		g.query.DomainKeys = append(g.query.DomainKeys, key)
+	}
+	m := &pb.Measure{By: pb.Breakdown_BREAKDOWN_DOMAIN, TopologyKey: key, Counters: counts, Inclusion: among}
+	return &pb.Place{In: &pb.Place_Domain{Domain: uint32(i)}, Measure: g.measure(m)}
+}
+
+// inRow is the place of a number of the row itself; m may be nil.
+func (g *groups) inRow(v *pb.RowValue, m *pb.Measure) *pb.Place {
+	p := &pb.Place{In: &pb.Place_RowValue{RowValue: g.once('v', v, func() int {
+		g.query.RowValues = append(g.query.RowValues, v)
+		return len(g.query.RowValues)
+	})}}
+	if m != nil {
+		p.Measure = g.measure(m)
+	}
+	return p
+}
+
+// measure is the index of a measure.
+func (g *groups) measure(m *pb.Measure) uint32 {
+	return g.once('m', m, func() int {
+		g.query.Measures = append(g.query.Measures, m)
+		return len(g.query.Measures)
+	})
+}
+
+// once adds a message to a list unless there is an equal one, and returns its index. add
+// returns the new length.
+func (g *groups) once(kind byte, m proto.Message, add func() int) uint32 {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{kind}, m)
+	if err != nil {
+		panic(err) // its texts are names that usable has checked
+	}
+	i, ok := g.index[string(encoded)]
+	if !ok {
+		i = uint32(add() - 1)
+		g.index[string(encoded)] = i
+	}
+	return i
+}
+
+// check tells whether the query holds more than it may.
+//
+// Differs from upstream: a pod that is subject to terms or constraints of more than 64
+// topology keys is not scheduled.
+func (g *groups) check() error {
+	if len(g.query.DomainKeys) > maxDomainKeys || len(g.query.RowValues) > maxRowValues || len(g.query.Measures) > maxMeasures {
+		return errors.New("topology spread constraints and pod affinity terms: more than 64 topology keys")
+	}
+	return nil
+}
+
+// counterIDs are the counters that a query refers to: sorted, each once.
+func counterIDs(q *pb.Query) []uint32 {
+	var out []uint32
+	add := func(list []*pb.CounterTerm) {
+		for _, t := range list {
+			out = append(out, t.Counter)
+		}
+	}
+	for _, v := range q.GetRowValues() {
+		add(v.Counters)
+	}
+	for _, m := range q.GetMeasures() {
+		add(m.Counters)
+	}
+	out = append(out, q.GetVolumeRestrictions().GetDisks()...)
+	for _, d := range q.GetVolumeLimits().GetDrivers() {
+		out = append(append(out, d.Shared...), d.Attached)
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if len(out) > 0 && out[0] == 0 {
+		return out[1:]
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package compile
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cluster"
+	"github.com/shardsched/shardsched/coordinator/count"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// maxWeight bounds what a counter is weighed with, as in the messages.
+const maxWeight = 1 << 20
+
+// readsNamespaces tells whether a term has a namespaceSelector to resolve.
+func readsNamespaces(a *count.Affinity) bool {
+	return slices.ContainsFunc(slices.Concat(a.Required, a.Anti, a.Preferred), func(t count.AffinityTerm) bool {
+		return !t.Namespaces.Empty() && !t.Namespaces.MatchesNothing()
+	})
+}
+
+// keysOfTerms are the topology keys of a pod's terms, each once.
+func keysOfTerms(a *count.Affinity) []string {
+	var out []string
+	for _, t := range slices.Concat(a.Required, a.Anti, a.Preferred) {
+		out = include(out, topologyKey(t.TopologyKey))
+	}
+	return out
+}
+
+// within is the namespaces whose pods a term of the incoming pod is about. A
+// namespaceSelector is resolved to the names of the namespaces that it matches.
+//
+// As upstream: the selector stays in force beside the names and is shown pods without
+// their namespace's labels. So one that matches no labels, such as {} or a mere NotIn,
+// is about every namespace.
+func within(t *count.AffinityTerm, c *cluster.Cluster) count.Namespaces {
+	if t.Namespaces.Matches(nil) {
+		return count.Namespaces{All: true}
+	}
+	if t.Namespaces.MatchesNothing() {
+		return count.Namespaces{Names: t.Names}
+	}
+	names := slices.Concat(t.Names, c.Namespaces(t.Namespaces))
+	slices.Sort(names)
+	return count.Namespaces{Names: slices.Compact(names)}
+}
+
+// selecting is the counter of the pods that a term is about.
+func (g *groups) selecting(t *count.AffinityTerm) uint32 {
+	return g.registry.Pods(within(t, g.setting.world.Cluster()), t.Selector)
+}
+
+// affinityFilter adds what InterPodAffinity's Filter asks.
+func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinity) {
+	anti, existing := weights{}, weights{}
+	if near != nil {
+		g.affinityTo(q, near.Required)
+		for i := range near.Anti {
+			t := &near.Anti[i]
+			anti.set(topologyKey(t.TopologyKey), g.selecting(t))
+		}
+	}
+	for _, t := range g.matching() {
+		if t.Kind == count.RequiredAntiAffinity {
+			existing.set(topologyKey(t.TopologyKey), t.Counter())
+		}
+	}
+	q.Anti, q.ExistingAnti = g.forbidden(anti), g.forbidden(existing)
+}
+
+// matching are the terms of other pods that match the pod.
+func (g *groups) matching() []*count.Term {
+	if g.setting.match == nil {
+		return nil
+	}
+	return g.setting.match.Terms
+}
+
+// affinityTo adds the required affinity terms: one counter of the pods that match them
+// all, looked at in each term's topology.
+func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityTerm) {
+	if len(terms) == 0 {
+		return
+	}
+	all, of := within(&terms[0], g.setting.world.Cluster()), terms[0].Selector
+	var keys []string
+	for i := range terms {
+		more := within(&terms[i], g.setting.world.Cluster())
+		all, of = all.And(&more), of.And(terms[i].Selector)
+		keys = include(keys, topologyKey(terms[i].TopologyKey))
+	}
+	slices.Sort(keys)
+	q.SelfMatch = g.setting.selfAffinity && all.Has(g.setting.pod.Namespace)
+	counts := counters(g.registry.Pods(all, of))
+	for _, key := range keys {
+		if !g.setting.unique(key) {
+			q.Required = append(q.Required, g.inDomain(key, counts, nil))
+			continue
+		}
+		q.Required = append(q.Required, g.inRow(&pb.RowValue{TopologyKey: key, Counters: counts, Clamp: true},
+			&pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counts, Inclusion: &pb.Inclusion{TopologyKeys: []string{key}}}))
+	}
+}
+
+// forbidden is the places where no counter may be above 0.
+func (g *groups) forbidden(w weights) []*pb.Place {
+	var out []*pb.Place
+	for key, counts := range w.sorted {
+		if !g.setting.unique(key) {
+			out = append(out, g.inDomain(key, counts, nil))
+			continue
+		}
+		out = append(out, g.inRow(&pb.RowValue{TopologyKey: key, Counters: counts, Clamp: true, Forbids: true}, nil))
+	}
+	return out
+}
+
+// affinityScore adds what InterPodAffinity's Score asks.
+func (g *groups) affinityScore(q *pb.InterPodAffinityQuery, near *count.Affinity, prof *Profile) {
+	if prof.ignorePreferred && (near == nil || !near.HasPreferred) {
+		return
+	}
+	sums := weights{}
+	if near != nil {
+		for i := range near.Preferred {
+			t := &near.Preferred[i]
+			sums.add(topologyKey(t.TopologyKey), g.selecting(t), t.Weight)
+		}
+	}
+	for _, t := range g.matching() {
+		switch t.Kind {
+		case count.Preferred:
+			sums.add(topologyKey(t.TopologyKey), t.Counter(), 1)
+		case count.RequiredAffinity:
+			sums.add(topologyKey(t.TopologyKey), t.Counter(), prof.hardAffinityWeight)
+		}
+	}
+	for key, counts := range sums.sorted {
+		if !g.setting.unique(key) {
+			q.Preferred = append(q.Preferred, g.inDomain(key, counts, nil))
+			continue
+		}
+		q.Preferred = append(q.Preferred, g.inRow(&pb.RowValue{TopologyKey: key, Counters: counts}, nil))
+	}
+}
+
+// weights are weighted counters by topology key.
+type weights map[string]map[uint32]int64
+
+// add gives a counter more weight. Counter 0 stands for none.
+func (w weights) add(key string, counter uint32, weight int64) {
+	if counter == 0 || weight == 0 {
+		return
+	}
+	if w[key] == nil {
+		w[key] = map[uint32]int64{}
+	}
+	w[key][counter] = min(max(w[key][counter]+weight, -maxWeight), maxWeight)
+}
+
+// set gives a counter the weight 1, however often it is named.
+func (w weights) set(key string, counter uint32) {
+	if w[key][counter] == 0 {
+		w.add(key, counter, 1)
+	}
+}
+
+// sorted yields the keys with their counters, without those whose weights cancel out.
+func (w weights) sorted(yield func(string, []*pb.CounterTerm) bool) {
+	for _, key := range slices.Sorted(maps.Keys(w)) {
+		var list []*pb.CounterTerm
+		for _, id := range slices.Sorted(maps.Keys(w[key])) {
+			if weight := w[key][id]; weight != 0 {
+				list = append(list, &pb.CounterTerm{Counter: id, Weight: weight})
+			}
+		}
+		if len(list) > 0 && !yield(key, list) {
+			return
+		}
+	}
+}

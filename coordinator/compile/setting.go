@@ -1,0 +1,138 @@
+package compile
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// setting is all that a class depends on beside its plan: what the cluster says, and
+// what of the pod's labels matters. Equal bytes, equal classes. It reuses its memory
+// from pod to pod.
+type setting struct {
+	bytes []byte
+	pod   *v1.Pod
+	world World
+	// mounts is what the pod's volumes are.
+	mounts *mounts
+	// spreads is what each of the pod's images adds to a node that has it.
+	spreads []int64
+	// defaults is the selector of the default constraints; nil: there are none.
+	defaults *selector.Selector
+	// match is the terms of other pods that match the pod; nil: none does.
+	match *count.Match
+	// selfSpread and selfAffinity tell which hard constraints and whether all required
+	// affinity terms select the pod's own labels.
+	selfSpread   []bool
+	selfAffinity bool
+}
+
+// take finds out a pod's setting.
+func (s *setting) take(e *keptPlan, p *v1.Pod, w World) {
+	pl := e.plan
+	s.bytes, s.pod, s.world, s.mounts = s.bytes[:0], p, w, e.mounts
+	s.bytes = binary.AppendUvarint(s.bytes, e.revision)
+	s.spreads = pl.images.spreads(w, s.spreads[:0])
+	for _, v := range s.spreads {
+		s.bytes = binary.AppendVarint(s.bytes, v)
+	}
+	s.takeSpread(pl)
+	s.takeAffinity(pl)
+}
+
+// takeSpread finds out what PodTopologySpread's constraints are about.
+func (s *setting) takeSpread(pl *plan) {
+	c := &pl.spread
+	s.defaults, s.selfSpread = nil, s.selfSpread[:0]
+	if len(c.hard)+len(c.soft) == 0 {
+		return
+	}
+	if c.defaults {
+		s.defaults = s.world.Cluster().DefaultSelector(s.pod)
+		s.flag(s.defaults != nil)
+		if s.defaults == nil {
+			return
+		}
+		s.text(s.pod.Namespace)
+		s.text(s.defaults.Text())
+	}
+	for i := range c.hard {
+		self := s.selector(&c.hard[i]).Matches(s.pod.Labels)
+		s.selfSpread = append(s.selfSpread, self)
+		s.flag(self)
+	}
+	for _, key := range c.matchKeys {
+		value, ok := s.pod.Labels[key]
+		s.flag(ok)
+		s.text(value)
+	}
+	s.topologies(c.keys)
+}
+
+// selector is what a constraint selects, without its matchLabelKeys: these select the
+// pod's own labels in any case.
+func (s *setting) selector(c *constraint) *selector.Selector {
+	if c.selector == nil {
+		return s.defaults
+	}
+	return c.selector
+}
+
+// takeAffinity finds out what InterPodAffinity's terms are about.
+func (s *setting) takeAffinity(pl *plan) {
+	s.match = nil
+	if !pl.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+		return
+	}
+	cluster := s.world.Cluster()
+	s.match = s.world.Counters().Matching(s.pod, cluster.NamespaceLabels(s.pod.Namespace), cluster.NamespacesVersion())
+	if s.match != nil {
+		s.bytes = binary.AppendUvarint(s.bytes, s.match.ID)
+		for _, t := range s.match.Terms {
+			s.topology(t.TopologyKey)
+		}
+	} else {
+		s.bytes = append(s.bytes, 0)
+	}
+	near := pl.near
+	if near == nil {
+		return
+	}
+	s.selfAffinity = !slices.ContainsFunc(near.Required, func(t count.AffinityTerm) bool { return !t.Selector.Matches(s.pod.Labels) })
+	s.flag(s.selfAffinity)
+	if pl.readsNamespaces {
+		s.bytes = binary.AppendUvarint(s.bytes, cluster.NamespacesVersion())
+	}
+	s.topologies(pl.nearKeys)
+}
+
+func (s *setting) topologies(keys []string) {
+	for _, key := range keys {
+		s.topology(key)
+	}
+}
+
+func (s *setting) topology(key string) { s.flag(s.unique(key)) }
+
+// unique tells whether no two nodes share a value of a label.
+func (s *setting) unique(key string) bool {
+	distinct, nodes := s.world.Topology(key)
+	return distinct == nodes && nodes > 0
+}
+
+func (s *setting) flag(f bool) {
+	b := byte(0)
+	if f {
+		b = 1
+	}
+	s.bytes = append(s.bytes, b)
+}
+
+func (s *setting) text(t string) {
+	s.bytes = append(binary.AppendUvarint(s.bytes, uint64(len(t))), t...)
+}

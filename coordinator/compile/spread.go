@@ -1,0 +1,205 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// spreading is PodTopologySpread's part of a plan.
+type spreading struct {
+	hard, soft []constraint
+	// defaults: the constraints are the profile's, with a selector of the setting.
+	defaults bool
+	// requireAll: nodes without all of the soft constraints' labels are not scored.
+	requireAll bool
+	// hardErr and softErr are upstream's errors for constraints of either kind.
+	hardErr, softErr error
+	// keys are the topology keys and matchKeys the labels of the pod that are part of its
+	// constraints, each once.
+	keys, matchKeys []string
+}
+
+// constraint is a topologySpreadConstraint.
+type constraint struct {
+	key                 string
+	maxSkew, minDomains int32
+	honourAffinity      bool
+	honourTaints        bool
+	selector            *selector.Selector // nil: the setting's
+	matchKeys           []string
+}
+
+// noLabel is a key that no node has a label of.
+const noLabel = "/"
+
+// compileSpread sorts a pod's constraints, or the profile's where it has none.
+func compileSpread(p *v1.Pod, prof *Profile) spreading {
+	var out spreading
+	list := p.Spec.TopologySpreadConstraints
+	if out.defaults = len(list) == 0; out.defaults {
+		list = prof.defaults
+	}
+	out.requireAll = !out.defaults || !prof.systemDefaults
+	if prof.filtersBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
+		out.hard, out.hardErr = out.constraints(list, v1.DoNotSchedule)
+	}
+	if prof.scoresBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
+		out.soft, out.softErr = out.constraints(list, v1.ScheduleAnyway)
+	}
+	if out.defaults {
+		return out
+	}
+	if out.hardErr != nil {
+		out.hardErr = fmt.Errorf("get constraints from pod: obtaining pod's hard topology spread constraints: %w", out.hardErr)
+	}
+	if out.softErr != nil {
+		out.softErr = fmt.Errorf("calculating preScoreState: obtaining pod's soft topology spread constraints: %w", out.softErr)
+	}
+	return out
+}
+
+// constraints reads the constraints of one kind.
+func (x *spreading) constraints(list []v1.TopologySpreadConstraint, kind v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	var out []constraint
+	for i := range list {
+		c := &list[i]
+		if c.WhenUnsatisfiable != kind {
+			continue
+		}
+		made := constraint{
+			key:            topologyKey(c.TopologyKey),
+			maxSkew:        max(1, c.MaxSkew),
+			minDomains:     1,
+			honourAffinity: c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor,
+			honourTaints:   c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
+		}
+		if c.MinDomains != nil {
+			made.minDomains = max(1, *c.MinDomains)
+		}
+		x.keys = include(x.keys, made.key)
+		if !x.defaults {
+			s, err := selector.New(c.LabelSelector)
+			if err != nil {
+				return nil, err
+			}
+			made.selector, made.matchKeys = s, c.MatchLabelKeys
+			for _, key := range made.matchKeys {
+				x.matchKeys = include(x.matchKeys, key)
+			}
+		}
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+// topologyKey is a topology key as rows know it.
+func topologyKey(key string) string {
+	if key == "" || !usable(key) {
+		return noLabel
+	}
+	return key
+}
+
+// include adds a text to a list unless it is there.
+func include(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// counted is what a constraint counts on a row; nothing where its selector matches no
+// pod, or every pod: upstream counts none for an empty one.
+func (g *groups) counted(c *constraint) []*pb.CounterTerm {
+	s := g.setting.selector(c)
+	if len(c.matchKeys) > 0 {
+		own := map[string]string{}
+		for _, key := range c.matchKeys {
+			if value, ok := g.setting.pod.Labels[key]; ok {
+				own[key] = value
+			}
+		}
+		s = s.And(selector.Equal(own))
+	}
+	if s.Empty() {
+		return nil
+	}
+	return counters(g.registry.Spread(g.setting.pod.Namespace, s))
+}
+
+// spread is what PodTopologySpread asks; nil where it skips.
+func (g *groups) spread(x *spreading) *pb.SpreadQuery {
+	if x.defaults && g.setting.defaults == nil || len(x.hard)+len(x.soft) == 0 {
+		return nil
+	}
+	q := &pb.SpreadQuery{RequireAllTopologies: x.requireAll && len(x.soft) > 0}
+	for i := range x.hard {
+		c := &x.hard[i]
+		q.Hard = append(q.Hard, &pb.HardConstraint{
+			Place:      g.hardPlace(c, g.inclusion(c, keysOf(x.hard))),
+			MaxSkew:    c.maxSkew,
+			MinDomains: c.minDomains,
+			SelfMatch:  g.setting.selfSpread[i],
+		})
+	}
+	var all []string
+	if x.requireAll {
+		all = keysOf(x.soft)
+	}
+	for i := range x.soft {
+		c := &x.soft[i]
+		q.Soft = append(q.Soft, &pb.SoftConstraint{Place: g.softPlace(c, g.inclusion(c, all), x.requireAll), MaxSkew: c.maxSkew})
+	}
+	return q
+}
+
+// keysOf are the topology keys of constraints: sorted, each once.
+func keysOf(list []constraint) []string {
+	var out []string
+	for i := range list {
+		out = include(out, list[i].key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// inclusion is which rows a constraint counts on.
+func (g *groups) inclusion(c *constraint, keys []string) *pb.Inclusion {
+	x := &pb.Inclusion{TopologyKeys: keys, HonourTaints: c.honourTaints, HonourAffinity: c.honourAffinity && g.required}
+	g.honours = g.honours || x.HonourAffinity
+	if len(x.TopologyKeys) == 0 && !x.HonourTaints && !x.HonourAffinity {
+		return nil
+	}
+	return x
+}
+
+func (g *groups) hardPlace(c *constraint, among *pb.Inclusion) *pb.Place {
+	counts := g.counted(c)
+	if !g.setting.unique(c.key) {
+		return g.inDomain(c.key, counts, among)
+	}
+	return g.inRow(&pb.RowValue{TopologyKey: c.key, Counters: counts, Inclusion: among},
+		&pb.Measure{By: pb.Breakdown_BREAKDOWN_VALUE, Counters: counts, Inclusion: among})
+}
+
+// softPlace looks at the row alone for the hostname, as upstream does, whatever nodes
+// share one, and without an inclusion.
+//
+// Where nodes without the label are scored, too, they make up a domain together with
+// those where it is empty. So the label's values are domains then, even where each has
+// but one node.
+func (g *groups) softPlace(c *constraint, among *pb.Inclusion, requireAll bool) *pb.Place {
+	counts := g.counted(c)
+	switch {
+	case c.key == v1.LabelHostname:
+		return g.inRow(&pb.RowValue{TopologyKey: c.key, Counters: counts}, nil)
+	case requireAll && g.setting.unique(c.key):
+		return g.inRow(&pb.RowValue{TopologyKey: c.key, Counters: counts, Inclusion: among}, nil)
+	}
+	return g.inDomain(c.key, counts, among)
+}
