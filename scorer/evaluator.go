@@ -36,7 +36,7 @@ type Evaluator struct {
 
 	rows, refused bitmap // feasible so far; refused by one rule
 	any, term     bitmap // of a selector's terms
-	zoneless      bitmap
+	exempt        bitmap // of what a filter asks
 	keep          []uint8
 	room          []int64 // by trait
 	attached      []int64

@@ -194,6 +194,7 @@ func parseNode(f []string) *pb.Node {
 		kind, rest, _ := strings.Cut(w, ":")
 		key, value, _ := strings.Cut(w, "=")
 		switch {
+		case parseTrait(n, kind, rest):
 		case kind == "label":
 			key, value, _ = strings.Cut(rest, "=")
 			n.Labels = append(n.Labels, &pb.Label{Key: key, Value: value})
@@ -228,6 +229,8 @@ func parseUsage(f []string) (u *pb.PodUsage, decision uint64) {
 		switch {
 		case isPort:
 			u.HostPorts = append(u.HostPorts, parsePort(port))
+		case strings.HasPrefix(w, "count:"):
+			u.Counters = append(u.Counters, &pb.CounterValue{Counter: uint32(number(key[len("count:"):])), Value: number(value)})
 		case key == "decision":
 			decision = uint64(number(value))
 		case key == "nonzero":
@@ -324,7 +327,9 @@ func parseDirective(q *pb.Query, word, rest string) {
 	case "containers":
 		q.Images.Containers = number(rest)
 	default:
-		panic("unknown directive " + word)
+		if !parseVolumes(q, word, rest) {
+			panic("unknown directive " + word)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // nodeVolumeLimits is the plugin NodeVolumeLimits: a CSI driver attaches no more volumes
 // to a node than its CSINode says. A volume that a pod of the node uses already is
-// attached already.
+// attached already; where all are, the limit does not matter.
 type nodeVolumeLimits struct {
 	drivers []*pb.DriverVolumes
 	// missing is set where a claim of the pod does not exist: every row is refused.
@@ -53,9 +53,39 @@ func (r *nodeVolumeLimits) narrow(e *Evaluator, t *Table, rows bitmap) {
 				e.room[i], limited = n-d.GetVolumes(), true
 			}
 		}
-		if limited {
-			e.attached = attachedElsewhere(t, d, e.attached)
-			removeBeyond(rows, t.traits.ofRow, e.room, e.attached)
+		if !limited {
+			continue
+		}
+		e.exempt = allAttached(t, d, rows, e.exempt)
+		e.attached = attachedElsewhere(t, d, e.attached)
+		removeBeyond(rows, t.traits.ofRow, e.room, e.attached)
+		rows.union(e.exempt)
+	}
+}
+
+// allAttached gives the rows on which the pod's volumes of a driver are attached already.
+func allAttached(t *Table, d *pb.DriverVolumes, rows, into bitmap) bitmap {
+	into = rows.copyOf(into)
+	if int64(len(d.GetShared())) < d.GetVolumes() {
+		clear(into)
+		return into
+	}
+	for _, id := range d.GetShared() {
+		t.counterColumn(id).keepAboveZero(into)
+	}
+	return into
+}
+
+// keepAboveZero keeps the rows of b with a number above 0; a nil column has none.
+func (a *amounts) keepAboveZero(b bitmap) {
+	if a == nil {
+		clear(b)
+		return
+	}
+	a.intersect(b)
+	for row := range b.all {
+		if a.at(row) <= 0 {
+			b.remove(row)
 		}
 	}
 }
@@ -106,11 +136,11 @@ func (r *nodeVolumeLimits) passes(v view) bool {
 		if !ok {
 			continue
 		}
-		n := d.GetVolumes() + v.counter(d.GetAttached())
+		added := d.GetVolumes()
 		for _, id := range d.GetShared() {
-			n -= int64(asInt(v.counter(id) > 0))
+			added -= int64(asInt(v.counter(id) > 0))
 		}
-		if n > limit {
+		if added > 0 && added+v.counter(d.GetAttached()) > limit {
 			return false
 		}
 	}

@@ -146,16 +146,16 @@ func (r *volumeBinding) columns(t *Table, into []*labelColumn) []*labelColumn {
 // narrow keeps the rows that reach the volume in the way that their node serves it.
 func (m *migratableVolume) narrow(e *Evaluator, t *Table, rows bitmap) {
 	traits := t.traits.contents.contents
-	e.zoneless = rows.copyOf(e.zoneless)
+	e.exempt = rows.copyOf(e.exempt)
 	keep := e.allKeep(len(traits), 0)
 	for i := range traits {
 		keep[i] = uint8(asInt(m.migrated(&traits[i])))
 	}
-	narrowDense(t.traits.ofRow, keep, e.zoneless)
-	rows.without(e.zoneless)
-	m.csi.narrow(e, t, e.zoneless)
+	narrowDense(t.traits.ofRow, keep, e.exempt)
+	rows.without(e.exempt)
+	m.csi.narrow(e, t, e.exempt)
 	m.inTree.narrow(e, t, rows)
-	rows.union(e.zoneless)
+	rows.union(e.exempt)
 }
 
 func (m *migratableVolume) migrated(x *trait) bool {

@@ -45,15 +45,15 @@ func (r *volumeZone) narrow(e *Evaluator, t *Table, rows bitmap) {
 		return
 	}
 	// Only rows with a zone are narrowed; the others come back afterwards.
-	e.zoneless = rows.copyOf(e.zoneless)
+	e.exempt = rows.copyOf(e.exempt)
 	for _, key := range zoneLabels() {
 		absent := requirement{key: key, operator: pb.SelectorOperator_SELECTOR_OPERATOR_DOES_NOT_EXIST}
-		absent.narrow(e, t, e.zoneless)
+		absent.narrow(e, t, e.exempt)
 	}
 	for i := range r.required {
 		r.required[i].narrow(e, t, rows)
 	}
-	rows.union(e.zoneless)
+	rows.union(e.exempt)
 }
 
 func (z *zoneRequirement) narrow(e *Evaluator, t *Table, rows bitmap) {
