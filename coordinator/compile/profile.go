@@ -60,6 +60,8 @@ type Profile struct {
 	hardAffinityWeight int64
 	// ignorePreferred leaves out the scores of pods without preferred terms.
 	ignorePreferred bool
+
+	bindTimeout time.Duration
 }
 
 // defaultBindTimeout is upstream's.
