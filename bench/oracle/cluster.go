@@ -17,11 +17,11 @@ type Cluster struct {
 	*internalcache.Snapshot
 	cache internalcache.Cache
 	// stale says that the snapshot must be made anew, not only brought up to date.
-	stale   bool
-	objects *objects
-	nodes   map[string]*v1.Node
-	placed  map[types.UID]*v1.Pod // on a node, as the cache has them
-	pending map[types.UID]*v1.Pod
+	stale     bool
+	objects   *objects
+	nodes     map[string]*v1.Node
+	placed    map[types.UID]*v1.Pod // on a node, as the cache has them
+	pending   map[types.UID]*v1.Pod
 	nominated nominations
 }
 

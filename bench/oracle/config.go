@@ -13,7 +13,9 @@ import (
 
 // Config is a KubeSchedulerConfiguration as kube-scheduler holds it: defaulted, converted
 // and validated by upstream.
-type Config struct{ internal *config.KubeSchedulerConfiguration }
+type Config struct {
+	internal *config.KubeSchedulerConfiguration
+}
 
 // DefaultConfig is what kube-scheduler runs without a file.
 func DefaultConfig() (*Config, error) {

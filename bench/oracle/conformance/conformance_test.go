@@ -52,7 +52,7 @@ func TestImageThatChangesItsSize(t *testing.T) {
 // several sizes.
 func TestRandomScenarios(t *testing.T) {
 	decisions := 0
-	for seed := uint64(1); seed <= 300 && !t.Failed(); seed++ {
+	for seed := uint64(1); seed <= 500 && !t.Failed(); seed++ {
 		s := Random(seed, 40, Evaluated())
 		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), s, SplitOf(seed))
 		if err != nil {

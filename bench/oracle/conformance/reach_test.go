@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// The generator makes cases of every rule: upstream refuses nodes for each reason that it
+// has, and each plugin tells nodes apart.
+func TestRandomReachesEveryRule(t *testing.T) {
+	r := NewReach()
+	for seed := uint64(1); seed <= 250; seed++ {
+		if err := r.Add(t.Context(), Random(seed, 30, AllFamilies())); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	reasons := []string{
+		"NodeUnschedulable: node(s) were unschedulable",
+		"TaintToleration: node(s) had untolerated taint(s)",
+		"NodeAffinity: node(s) didn't match Pod's node affinity/selector",
+		"NodeAffinity: node(s) didn't match scheduler-enforced node affinity",
+		"NodePorts: node(s) didn't have free ports for the requested pod ports",
+		"NodeResourcesFit: Insufficient cpu",
+		"NodeResourcesFit: Too many pods",
+		"VolumeRestrictions: node(s) had no available disk",
+		"VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+		"NodeVolumeLimits: node(s) exceed max volume count",
+		"VolumeBinding: node(s) didn't match PersistentVolume's node affinity",
+		"VolumeBinding: node(s) didn't find available persistent volumes to bind",
+		"VolumeBinding: node(s) did not have enough free storage",
+		"VolumeZone: node(s) had no available volume zone",
+		"PodTopologySpread: node(s) didn't match pod topology spread constraints",
+		"PodTopologySpread: node(s) didn't match pod topology spread constraints (missing required label)",
+		"InterPodAffinity: node(s) didn't match pod affinity rules",
+		"InterPodAffinity: node(s) didn't match pod anti-affinity rules",
+		"InterPodAffinity: node(s) didn't satisfy existing pods anti-affinity rules",
+		"NodeDeclaredFeatures: node(s) didn't match Pod's required features",
+		": node(s) didn't satisfy plugin(s) [NodeAffinity]",
+	}
+	const often = 20
+	for _, reason := range reasons {
+		if n := r.Refusals[reason]; n < often {
+			t.Errorf("%d nodes refused for %q, want %d or more", n, reason, often)
+		}
+	}
+	for _, plugin := range []string{"TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"} {
+		if n := r.Scores[plugin]; n < often {
+			t.Errorf("%s scores %d nodes unlike another, want %d or more", plugin, n, often)
+		}
+	}
+	for _, text := range []string{"not found", "pod has unbound immediate PersistentVolumeClaims", "is being deleted", "waiting for ephemeral volume controller"} {
+		n := 0
+		for message, times := range r.Errors {
+			if strings.Contains(message, text) {
+				n += times
+			}
+		}
+		if n == 0 {
+			t.Errorf("no pod refused for %q", text)
+		}
+	}
+	if r.Placed*100 < 35*r.Decisions {
+		t.Errorf("%d of %d pods placed, want more than a third", r.Placed, r.Decisions)
+	}
+}
