@@ -131,10 +131,13 @@ func (WatchEventType) EnumDescriptor() ([]byte, []int) {
 	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{1}
 }
 
-// ObjectRef names an object.
+// ObjectRef names an object. The kinds, each in the one version that Kubernetes serves it in:
+// Node, Pod, Namespace, Service, ReplicationController, PersistentVolume and
+// PersistentVolumeClaim of v1; ReplicaSet and StatefulSet of apps/v1; StorageClass, CSINode,
+// CSIDriver, CSIStorageCapacity and VolumeAttachment of storage.k8s.io/v1.
 type ObjectRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node, Pod or Namespace.
+	// As Kubernetes writes it.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Empty for kinds without a namespace.
 	Namespace     string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -467,7 +470,7 @@ func (x *DeleteResponse) GetRevision() uint64 {
 // ListObjectsRequest asks for one page.
 type ListObjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node, Pod or Namespace.
+	// One of those of ObjectRef.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Empty: all namespaces.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -612,7 +615,7 @@ func (x *ListObjectsResponse) GetRevision() uint64 {
 // WatchRequest asks for the changes after a revision.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node, Pod or Namespace.
+	// One of those of ObjectRef.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Empty: all namespaces.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
