@@ -2,14 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/openb"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // manifests is a folder of well-known projects' workloads, beside the repository.
@@ -40,11 +44,97 @@ func TestRealManifests(t *testing.T) {
 			t.Errorf("%s: with invalid objects skipped got %v", name, err)
 			continue
 		}
+		known := map[objects.Ref]bool{}
+		for _, obj := range in.Cluster {
+			known[objects.RefOf(obj)] = true
+		}
 		for _, p := range in.Pods {
+			if by := p.OwnerReferences[0]; selects(by.Kind) && !known[objects.Ref{Kind: objects.Kind(by.Kind), Namespace: p.Namespace, Name: by.Name}] {
+				t.Errorf("%s: pod %s/%s is owned by %s %s, which is not there", name, p.Namespace, p.Name, by.Kind, by.Name)
+			}
+			for _, v := range p.Spec.Volumes {
+				if c := v.PersistentVolumeClaim; c != nil && strings.HasSuffix(c.ClaimName, p.Name) && !known[objects.Ref{Kind: objects.KindPersistentVolumeClaim, Namespace: p.Namespace, Name: c.ClaimName}] {
+					t.Errorf("%s: claim %s of pod %s/%s is not there", name, c.ClaimName, p.Namespace, p.Name)
+				}
+			}
 			if p.UID == "" || p.Spec.Priority == nil || p.Spec.SchedulerName == "" || len(p.OwnerReferences) != 1 {
 				t.Errorf("%s: got pod %v, want one with a UID, a priority, a scheduler and an owner", name, p)
 			}
 		}
+	}
+}
+
+// selects tells whether pods are spread by the selector of owners of a kind.
+func selects(kind string) bool {
+	return slices.Contains([]objects.Kind{objects.KindReplicaSet, objects.KindStatefulSet, objects.KindReplicationController}, objects.Kind(kind))
+}
+
+// TestASimulationCreatesItsObjects holds that an input is completed as an API server and its
+// controllers would, and that what comes from a cluster is left as it is.
+func TestASimulationCreatesItsObjects(t *testing.T) {
+	const text = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: example.com/disks
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: shop, labels: {hash: h1}}
+spec:
+  containers: [{name: c}]
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [hash], labelSelector: {}}
+  volumes:
+  - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: b, namespace: shop, uid: given, labels: {hash: h2}}
+spec:
+  nodeName: n1
+  containers: [{name: c}]
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [hash], labelSelector: {}}
+  volumes:
+  - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: b-scratch, namespace: shop, uid: kept}
+spec: {accessModes: [ReadWriteOnce], storageClassName: slow, resources: {requests: {storage: 2Gi}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {team: x}}
+`
+	in, err := readInput(Streams{In: strings.NewReader(text), Err: io.Discard}, inputRequest{Paths: []string{"-"}, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, obj := range in.Cluster {
+		line := objects.RefOf(obj).String()
+		if c, ok := obj.(*v1.PersistentVolumeClaim); ok {
+			line += fmt.Sprintf(" of class %s, owned by %d", *c.Spec.StorageClassName, len(c.OwnerReferences))
+		}
+		if obj.GetUID() == "" {
+			line += " without a uid"
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"Namespace shop", "StorageClass fast",
+		"PersistentVolumeClaim shop/b-scratch of class slow, owned by 0", "PersistentVolumeClaim shop/a-scratch of class fast, owned by 1",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("objects of the cluster (-want +got):\n%s", d)
+	}
+	merged := func(i int) int {
+		return len(in.Pods[i].Spec.TopologySpreadConstraints[0].LabelSelector.MatchExpressions)
+	}
+	if merged(0) != 1 || merged(1) != 0 {
+		t.Errorf("requirements made of label keys: got %d of the new pod, %d of the one on a node, want 1 and 0", merged(0), merged(1))
 	}
 }
 
