@@ -17,10 +17,13 @@ import (
 type Config struct {
 	// PodInitialBackoff and PodMaxBackoff bound how long a pod waits for its next attempt.
 	PodInitialBackoff, PodMaxBackoff time.Duration
+	// LeaseDuration is the time to live of the leader's lease; 0: the file names none.
+	LeaseDuration time.Duration
 
 	completed    *configv1.KubeSchedulerConfiguration
 	profiles     []profile
 	notEvaluated []string
+	notCalled    []string
 	noEffect     []string
 }
 
@@ -106,9 +109,12 @@ func (c *Config) Profiles() (map[string]*compile.Profile, error) {
 	return out, nil
 }
 
-// NotEvaluated names the plugins (and extenders) that the configuration has in use
-// and this version does not evaluate: pods are scheduled as if they were not there.
+// NotEvaluated names the plugins that the configuration has in use and this version does
+// not evaluate: pods are scheduled as if they were not there.
 func (c *Config) NotEvaluated() []string { return slices.Clone(c.notEvaluated) }
+
+// NotCalled names the extenders, by address. This version calls none.
+func (c *Config) NotCalled() []string { return slices.Clone(c.notCalled) }
 
 // NoEffect names the fields that the file sets, or the like, and that change nothing, each
 // with the reason.

@@ -22,7 +22,8 @@ import (
 //	load [points=(filter,score)]  each profile's plugins at these points, with weights at score;
 //	                              an asterisk stands before what is not evaluated
 //	arguments                     what the tables are given
-//	notices                       NotEvaluated and NoEffect
+//	notices                       NotEvaluated, NotCalled and NoEffect
+//	write                         the configuration completed
 //	sample FILE                   all of these for a file of testdata, at all points
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -50,6 +51,12 @@ func TestScripts(t *testing.T) {
 				printArguments(&b, c)
 			case "notices":
 				printNotices(&b, c)
+			case "write":
+				text, err := c.YAML()
+				if err != nil {
+					t.Fatalf("%s: %v", d.Pos, err)
+				}
+				b.Write(text)
 			case "sample":
 				printPoints(&b, c, allPoints())
 				printArguments(&b, c)
@@ -72,6 +79,9 @@ func allPoints() []string {
 
 func printNotices(b *strings.Builder, c *Config) {
 	fmt.Fprintf(b, "not evaluated: %s\n", strings.Join(c.NotEvaluated(), " "))
+	for _, n := range c.NotCalled() {
+		fmt.Fprintf(b, "not called: %s\n", n)
+	}
 	for _, n := range c.NoEffect() {
 		fmt.Fprintf(b, "no effect: %s\n", n)
 	}
@@ -177,6 +187,26 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 		i := strings.Index(string(text), p.name)
 		if i < 0 {
 			t.Errorf("docs/configuration.md: want %s named, got no word of it", p.name)
+		}
+	}
+}
+
+// TestALeaseOfTheFile takes the leader's lease from a file that names one, and only then.
+func TestALeaseOfTheFile(t *testing.T) {
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	for text, want := range map[string]time.Duration{
+		"":                                     0,
+		"leaderElection: {renewDeadline: 5s}":  0,
+		"leaderElection: {leaseDuration: 30s}": 30 * time.Second,
+		"leaderElection: {leaseDuration: 15s, leaderElect: true}":             15 * time.Second,
+		"clientConnection: &x {}\nleaderElection:\n  leaseDuration: 1m0s\n\n": time.Minute,
+	} {
+		c, err := Parse("f", []byte(head+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.LeaseDuration != want {
+			t.Errorf("%q: lease: want %s, got %s", text, want, c.LeaseDuration)
 		}
 	}
 }

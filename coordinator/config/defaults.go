@@ -53,6 +53,7 @@ func completeProfile(p *configv1.KubeSchedulerProfile) {
 		if c.Args.Object != nil {
 			k, _ := argsOf(c.Name)
 			k.complete(c.Args.Object)
+			c.Args.Object.GetObjectKind().SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(c.Name + "Args"))
 		}
 	}
 	for _, name := range sets.List(named(p.Plugins)) {

@@ -180,15 +180,24 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// sets tells whether the document has a top-level field.
-func (d *document) sets(name string) bool {
+// sets tells whether the document has a field.
+func (d *document) sets(path string) bool {
 	n := d.tree
-	for n != nil && n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
-		n = n.Content[0]
+	for range maxDepth {
+		switch {
+		case n == nil:
+			return false
+		case path == "":
+			return true
+		case n.Kind == yaml.DocumentNode && len(n.Content) == 1:
+			n = n.Content[0]
+		case n.Kind == yaml.AliasNode:
+			n = n.Alias
+		case n.Kind == yaml.MappingNode:
+			_, n, path = child(n, path)
+		default:
+			return false
+		}
 	}
-	if n == nil || n.Kind != yaml.MappingNode {
-		return false
-	}
-	key, _, rest := child(n, name)
-	return key != nil && rest == ""
+	return false
 }

@@ -46,6 +46,9 @@ func FuzzLoad(f *testing.F) {
 		if c.PodInitialBackoff <= 0 || c.PodMaxBackoff < c.PodInitialBackoff {
 			t.Errorf("backoff: want a range above zero, got %s to %s", c.PodInitialBackoff, c.PodMaxBackoff)
 		}
+		if len(c.profiles) < 4 { // each is written with all that it has
+			comesBack(t, c)
+		}
 	})
 }
 

@@ -8,16 +8,13 @@ import (
 )
 
 // notEvaluated are the plugins that some point of some profile runs in upstream and that this
-// version does not evaluate, in the default list's order; then the extenders.
-func notEvaluated(profiles []profile, extenders []configv1.Extender) []string {
+// version does not evaluate, in the default list's order.
+func notEvaluated(profiles []profile) []string {
 	var names []string
 	for _, known := range inTree() {
 		if !known.evaluated() && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(known.name) }) {
 			names = append(names, known.name)
 		}
-	}
-	for _, e := range extenders {
-		names = append(names, "extender "+clip(e.URLPrefix))
 	}
 	return names
 }
@@ -28,11 +25,15 @@ func (l *lists) run(name string) bool {
 }
 
 // noEffect are the fields of a file that are set and change nothing.
-func noEffect(doc *document, profiles []profile, written []configv1.KubeSchedulerProfile) []string {
+func noEffect(doc *document, electing bool, profiles []profile, written []configv1.KubeSchedulerProfile) []string {
 	var notes []string
 	for _, f := range [][2]string{
 		{"parallelism", "a worker has as many cores as it is given"},
-		{"leaderElection", "the leader's lease is kept in etcd"},
+		{"leaderElection.renewDeadline", "a lease is renewed several times in its duration"},
+		{"leaderElection.retryPeriod", "a lease is renewed several times in its duration"},
+		{"leaderElection.resourceLock", "the leader's lease is kept in etcd"},
+		{"leaderElection.resourceName", "the leader's lease is kept in etcd, by the name of the cluster"},
+		{"leaderElection.resourceNamespace", "the leader's lease is kept in etcd, by the name of the cluster"},
 		{"clientConnection", "there is no API server to connect to"},
 		{"enableProfiling", "a flag turns profiling on"},
 		{"enableContentionProfiling", "a flag turns profiling on"},
@@ -42,6 +43,9 @@ func noEffect(doc *document, profiles []profile, written []configv1.KubeSchedule
 		if doc.sets(f[0]) {
 			notes = append(notes, f[0]+": "+f[1])
 		}
+	}
+	if !electing {
+		notes = append(notes, "leaderElection.leaderElect: a leader is always elected")
 	}
 	for i := range written {
 		path := fmt.Sprintf("profiles[%d]", i)

@@ -5,6 +5,7 @@ import (
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -74,14 +75,31 @@ type plugin struct {
 	weight int32
 	// optional: not in the default list, for its feature gate is off.
 	optional bool
-	// table is what evaluates it over tables; unspecified: nothing does.
+	// table is its name in queries; unspecified: it has none.
 	table pb.Plugin
 	// loop: the scheduling loop and the queue are what it stands for.
 	loop bool
 }
 
-// evaluated tells whether this version does what the plugin does.
-func (p plugin) evaluated() bool { return p.loop || p.table != pb.Plugin_PLUGIN_UNSPECIFIED }
+// evaluated tells whether this version does what the plugin does. Not every plugin that
+// upstream scores by need be one that tables score by: VolumeBinding's score is 0 on every node without a
+// feature gate that is off.
+func (p plugin) evaluated() bool {
+	able := tables()
+	return p.loop || able.filters(p.table) || able.scores(p.table)
+}
+
+// evaluators are the plugins that tables can evaluate.
+type evaluators struct{ compile.ProfileConfig }
+
+// tables are the evaluators that there are: the compiler's own default profile has all.
+func tables() evaluators { return evaluators{compile.DefaultConfig("")} }
+
+func (e evaluators) filters(p pb.Plugin) bool { return slices.Contains(e.Filters, p) }
+
+func (e evaluators) scores(p pb.Plugin) bool {
+	return slices.ContainsFunc(e.Scores, func(s compile.PluginWeight) bool { return s.Plugin == p })
+}
 
 // inTree are upstream's plugins in the order of its default list (default_plugins.go, with
 // the feature gates of 1.36; points as each plugin implements them).
@@ -95,18 +113,18 @@ func inTree() []plugin {
 		{name: "NodeAffinity", points: at(preFilter, filter, preScore, score), weight: 2, table: pb.Plugin_PLUGIN_NODE_AFFINITY},
 		{name: "NodePorts", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_NODE_PORTS},
 		{name: "NodeResourcesFit", points: at(preFilter, filter, preScore, score, placementScore), weight: 1, table: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT},
-		{name: "VolumeRestrictions", points: at(preFilter, filter)},
-		{name: "NodeVolumeLimits", points: at(preFilter, filter)},
-		{name: "VolumeBinding", points: at(preFilter, filter, preScore, score, reserve, preBind)},
-		{name: "VolumeZone", points: at(preFilter, filter)},
-		{name: "PodTopologySpread", points: at(preFilter, filter, preScore, score), weight: 2},
-		{name: "InterPodAffinity", points: at(preFilter, filter, preScore, score), weight: 2},
+		{name: "VolumeRestrictions", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS},
+		{name: "NodeVolumeLimits", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS},
+		{name: "VolumeBinding", points: at(preFilter, filter, preScore, score, reserve, preBind), table: pb.Plugin_PLUGIN_VOLUME_BINDING},
+		{name: "VolumeZone", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_VOLUME_ZONE},
+		{name: "PodTopologySpread", points: at(preFilter, filter, preScore, score), weight: 2, table: pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD},
+		{name: "InterPodAffinity", points: at(preFilter, filter, preScore, score), weight: 2, table: pb.Plugin_PLUGIN_INTER_POD_AFFINITY},
 		{name: "DynamicResources", points: at(preEnqueue, preFilter, filter, postFilter, score, reserve, preBind), weight: 2},
 		{name: "DefaultPreemption", points: at(preEnqueue, postFilter)},
 		{name: "NodeResourcesBalancedAllocation", points: at(preScore, score), weight: 1, table: pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION},
 		{name: "ImageLocality", points: at(score), weight: 1, table: pb.Plugin_PLUGIN_IMAGE_LOCALITY},
 		{name: "DefaultBinder", points: at(bind), loop: true},
-		{name: "NodeDeclaredFeatures", points: at(preFilter, filter)},
+		{name: "NodeDeclaredFeatures", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES},
 		{name: "GangScheduling", points: at(preEnqueue, permit), optional: true},
 		{name: "TopologyPlacementGenerator", points: at(placementGenerate), optional: true},
 		{name: "PodGroupPodsCount", points: at(placementScore), optional: true},

@@ -39,8 +39,14 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	made.notEvaluated = notEvaluated(made.profiles, c.Extenders)
-	made.noEffect = noEffect(doc, made.profiles, written)
+	if doc.sets("leaderElection.leaseDuration") {
+		made.LeaseDuration = c.LeaderElection.LeaseDuration.Duration
+	}
+	made.notEvaluated = notEvaluated(made.profiles)
+	for _, e := range c.Extenders {
+		made.notCalled = append(made.notCalled, clip(e.URLPrefix))
+	}
+	made.noEffect = noEffect(doc, *c.LeaderElection.LeaderElect, made.profiles, written)
 	return made, nil
 }
 
@@ -61,17 +67,17 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 		return nil
 	}
 	made := &profile{name: name, lists: all, table: compile.ProfileConfig{Name: name}}
+	able, weight := tables(), weights(score, c.Plugins)
 	for _, e := range all[filter] {
-		if known, _ := find(e); known.evaluated() {
+		if known, _ := find(e); able.filters(known.table) {
 			made.table.Filters = append(made.table.Filters, known.table)
 		}
 	}
 	if !p.weightsOf(path, all, c.Plugins, written) {
 		return nil
 	}
-	weight := weights(score, c.Plugins)
 	for _, e := range all[score] {
-		if known, _ := find(e); known.evaluated() {
+		if known, _ := find(e); able.scores(known.table) {
 			made.table.Scores = append(made.table.Scores, compile.PluginWeight{Plugin: known.table, Weight: weight[e]})
 		}
 	}
@@ -79,9 +85,12 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	return made
 }
 
-// setArguments takes the arguments that are evaluated.
+// setArguments takes the arguments that are evaluated, of plugins in use.
 func (p *profile) setArguments(list []configv1.PluginConfig) {
 	for _, c := range list {
+		if !p.lists.run(c.Name) {
+			continue
+		}
 		switch args := c.Args.Object.(type) {
 		case *configv1.NodeAffinityArgs:
 			p.table.NodeAffinity = *args
@@ -89,6 +98,12 @@ func (p *profile) setArguments(list []configv1.PluginConfig) {
 			p.table.Fit = *args
 		case *configv1.NodeResourcesBalancedAllocationArgs:
 			p.table.Balanced = *args
+		case *configv1.PodTopologySpreadArgs:
+			p.table.Spread = *args
+		case *configv1.InterPodAffinityArgs:
+			p.table.InterPodAffinity = *args
+		case *configv1.VolumeBindingArgs:
+			p.table.VolumeBinding = *args
 		}
 	}
 }

@@ -16,19 +16,24 @@ import (
 // Differs from upstream: the arguments of a NodeResourcesFit that is not in use are kept where
 // extenders ask for them; upstream's file does not load then.
 func (c *Config) YAML() ([]byte, error) {
-	whole := c.completed.DeepCopy()
-	for i := range whole.Profiles {
-		writable(&whole.Profiles[i], len(ignoredByExtenders(whole.Extenders)) > 0)
-	}
-	out, err := sigsyaml.Marshal(whole)
+	out, err := sigsyaml.Marshal(c.Completed())
 	if err != nil {
 		return nil, fmt.Errorf("write scheduler configuration: %w", err)
 	}
 	return out, nil
 }
 
-// writable makes a completed profile say all that it means: weights everywhere, arguments with their
-// kind, sorted, and none that nothing reads.
+// Completed is what YAML writes. The caller may change it.
+func (c *Config) Completed() *configv1.KubeSchedulerConfiguration {
+	whole := c.completed.DeepCopy()
+	for i := range whole.Profiles {
+		writable(&whole.Profiles[i], len(ignoredByExtenders(whole.Extenders)) > 0)
+	}
+	return whole
+}
+
+// writable makes a completed profile say all that it means: weights everywhere, and arguments
+// sorted, without those that nothing reads.
 func writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
 	inUse := named(p.Plugins)
 	if needsFit {
@@ -41,7 +46,6 @@ func writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
 	slices.SortFunc(p.PluginConfig, func(a, b configv1.PluginConfig) int { return strings.Compare(a.Name, b.Name) })
 	for i, c := range p.PluginConfig {
 		if c.Args.Object != nil {
-			c.Args.Object.GetObjectKind().SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(c.Name + "Args"))
 			p.PluginConfig[i].Args.Raw = nil
 		}
 	}
