@@ -99,11 +99,20 @@ func DefaultConfig(name string) ProfileConfig {
 			pb.Plugin_PLUGIN_NODE_AFFINITY,
 			pb.Plugin_PLUGIN_NODE_PORTS,
 			pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+			pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS,
+			pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS,
+			pb.Plugin_PLUGIN_VOLUME_BINDING,
+			pb.Plugin_PLUGIN_VOLUME_ZONE,
+			pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD,
+			pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
+			pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES,
 		},
 		Scores: []PluginWeight{
 			{pb.Plugin_PLUGIN_TAINT_TOLERATION, 3},
 			{pb.Plugin_PLUGIN_NODE_AFFINITY, 2},
 			{pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, 1},
+			{pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, 2},
+			{pb.Plugin_PLUGIN_INTER_POD_AFFINITY, 2},
 			{pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, 1},
 			{pb.Plugin_PLUGIN_IMAGE_LOCALITY, 1},
 		},
@@ -137,7 +146,11 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 // setPlugins takes the plugins, each of which must be able to do what it is
 // listed for.
 func (p *Profile) setPlugins(c *ProfileConfig) error {
-	filters, scores := filtering(), scoring()
+	able := DefaultConfig("")
+	filters, scores := sets.New(able.Filters...), sets.Set[pb.Plugin]{}
+	for _, s := range able.Scores {
+		scores.Insert(s.Plugin)
+	}
 	for _, f := range c.Filters {
 		if !filters.Has(f) {
 			return fmt.Errorf("filters: %v is listed twice or filters nothing", f)
@@ -161,26 +174,6 @@ func (p *Profile) setPlugins(c *ProfileConfig) error {
 		p.scores = append(p.scores, &pb.ScoreWeight{Plugin: s.Plugin, Weight: s.Weight})
 	}
 	return nil
-}
-
-// filtering are the plugins that filter.
-func filtering() sets.Set[pb.Plugin] {
-	return sets.New(
-		pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE, pb.Plugin_PLUGIN_NODE_NAME, pb.Plugin_PLUGIN_TAINT_TOLERATION,
-		pb.Plugin_PLUGIN_NODE_AFFINITY, pb.Plugin_PLUGIN_NODE_PORTS, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
-		pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS, pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS, pb.Plugin_PLUGIN_VOLUME_BINDING,
-		pb.Plugin_PLUGIN_VOLUME_ZONE, pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
-		pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES,
-	)
-}
-
-// scoring are the plugins that score.
-func scoring() sets.Set[pb.Plugin] {
-	return sets.New(
-		pb.Plugin_PLUGIN_TAINT_TOLERATION, pb.Plugin_PLUGIN_NODE_AFFINITY, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
-		pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
-		pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, pb.Plugin_PLUGIN_IMAGE_LOCALITY,
-	)
 }
 
 // setAdded takes addedAffinity. Unlike a pod's, its malformed terms are an error.
