@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -32,7 +32,11 @@ const maxAsks = 2
 // attempt is one popped pod with its class.
 type attempt struct {
 	pod   *queue.Pod
+	prof  *compile.Profile
 	class *compile.Class
+	// storage is the version of the cluster's storage that the class was compiled from,
+	// where the pod has claims; else 0.
+	storage uint64
 	// failed ends the attempt before any node is looked at.
 	failed error
 }
@@ -49,29 +53,52 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 	now := s.cfg.Now()
 	s.tally.deciding.start(now)
 	s.tally.working.start(now)
-	attempts := make([]attempt, 0, len(pods))
-	for _, p := range pods {
-		if a, ok := s.prepare(p); ok {
-			attempts = append(attempts, a)
-		}
+	attempts, err := s.prepareAll(pods)
+	if err == nil {
+		err = s.ask(ctx, attempts)
 	}
-	if err := s.ask(ctx, attempts); err != nil {
+	if err != nil {
 		s.giveBack(ctx, attempts, err)
 		return
 	}
 	for i := range attempts {
-		if !s.decide(ctx, &attempts[i]) {
+		// A pod that an event has brought before this one is to be decided first: the rest
+		// of the batch waits for that.
+		if !s.queue.Turn(attempts[i].pod) || !s.decide(ctx, &attempts[i]) {
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
 	}
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
-	s.metrics.sizes(s.queue, s.cache, s.journal.lag())
+	s.metrics.sizes(s.queue, s.cache.Cache, s.journal.lag())
 }
 
-// prepare compiles a pod; false where there is nothing to decide for it.
-func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
+// sweepEvery is after how many batches counters are looked through that nobody uses.
+const sweepEvery = 256
+
+// prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
+// that is placed may repel another behind it.
+func (s *Scheduler) prepareAll(pods []*queue.Pod) ([]attempt, error) {
+	if s.batches++; s.batches%sweepEvery == 0 {
+		if err := s.cache.sweep(); err != nil {
+			return nil, err
+		}
+	}
+	attempts := make([]attempt, 0, len(pods))
+	for _, p := range pods {
+		if a, ok := s.admit(p); ok {
+			attempts = append(attempts, a)
+		}
+	}
+	for i := range attempts {
+		s.compile(&attempts[i])
+	}
+	return attempts, s.cache.settle()
+}
+
+// admit opens an attempt; false where there is nothing to decide for the pod.
+func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
 	_, node, _ := s.cache.Pod(p.Obj.UID)
 	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
@@ -79,8 +106,48 @@ func (s *Scheduler) prepare(p *queue.Pod) (attempt, bool) {
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	class, err := s.compiler.Class(p.Obj, prof, s.world)
-	return attempt{pod: p, class: class, failed: err}, true
+	s.cache.counters.Observe(p.Obj)
+	return attempt{pod: p, prof: prof}, true
+}
+
+// compile gives an attempt its class.
+func (s *Scheduler) compile(a *attempt) {
+	a.class, a.failed = s.compiler.Class(a.pod.Obj, a.prof, s.cache)
+	if hasClaims(a.pod.Obj) {
+		a.storage = s.cache.volumes.Version()
+	}
+}
+
+// hasClaims tells whether what a pod needs depends on claims and their volumes.
+func hasClaims(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+	})
+}
+
+// renew compiles a pod with claims anew where a placement before it has changed the
+// storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
+// another one then, is asked for by itself.
+func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
+	if a.storage == 0 || a.storage == s.cache.volumes.Version() {
+		return nil
+	}
+	s.compile(a)
+	if err := s.cache.settle(); err != nil {
+		return err
+	}
+	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks[a.class.ID()] != nil {
+		return nil
+	}
+	results, err := s.evaluate(ctx, []fanout.Request{{Class: a.class.Scorer, Candidates: spareCandidates}})
+	if err != nil {
+		return err
+	}
+	s.classes[a.class.ID()] = struct{}{}
+	p := newPick(a.class.Scorer)
+	p.start(results[0], len(s.touches.list), false)
+	s.picks[a.class.ID()] = p
+	return nil
 }
 
 // ask sends the classes of a batch to the workers, in one round.
@@ -143,6 +210,12 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		Profile: a.pod.Obj.Spec.SchedulerName,
 		Nodes:   uint32(s.cache.Nodes()),
 	}
+	if err := s.renew(ctx, a); err != nil {
+		if ctx.Err() == nil {
+			s.fail(err)
+		}
+		return false
+	}
 	var refusedBy []string
 	switch {
 	case a.failed != nil:
@@ -161,11 +234,11 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 			}
 			return false
 		}
-		d.Feasible = uint32(p.feasible)
+		d.Feasible = uint32(c.feasible)
 		switch {
 		case v == nowhere:
 			d.Message, refusedBy = p.message(int(d.Nodes))
-		case p.feasible > 1 && a.class.ScoreError != nil:
+		case c.feasible > 1 && a.class.ScoreError != nil:
 			// A single node is not scored, so nothing is wrong with it.
 			a.failed = a.class.ScoreError
 			d.Message = a.failed.Error()
@@ -181,11 +254,18 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 // choose repairs a class's answer and takes the best row, asking the workers again
 // where the answer is used up, or where the reasons are wanted.
 func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
-	t := tables{s.cache}
+	t := tables{s.cache.Cache}
+	nominees := s.nominees(a.pod)
 	for asks := 0; ; asks++ {
+		p.liftVetoes()
 		p.repair(&s.touches, t, s.eval)
+		p.veto(nominees, t, s.eval)
+		if c, ok := s.ownNode(p, a); ok {
+			return c, chosen, nil
+		}
 		c, v := p.best(t)
 		if v == chosen || v == nowhere && p.diagnosed {
+			c.feasible = p.feasible()
 			return c, v, nil
 		}
 		if asks == maxAsks {
@@ -205,22 +285,59 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 	}
 }
 
+// ownNode is the node that a pod is nominated to, which is tried first and then no other.
+func (s *Scheduler) ownNode(p *pick, a *attempt) (choice, bool) {
+	name := a.pod.Obj.Status.NominatedNodeName
+	if name == "" {
+		return choice{}, false
+	}
+	row, ok := s.cache.RowOf(name)
+	if !ok {
+		return choice{}, false
+	}
+	p.row(row, tables{s.cache.Cache}, s.eval)
+	score, ok := p.alone(p.index[row])
+	return choice{row: row, score: score, feasible: 1}, ok
+}
+
 // place promises the chosen row to a pod and queues its bind.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
 	table := s.cache.Table(int(c.row.Shard))
 	d.Node, d.Score = table.Name(c.row.Index), c.score
-	table.Totals(c.row.Index, s.touches.add(c.row))
 	pod := a.pod.Obj
-	if err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq); err != nil {
+	work, err := s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
+	if err != nil {
+		a.failed = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
+		d.Node, d.Score, d.Feasible, d.Message = "", 0, 0, a.failed.Error()
+		s.record(d, true)
+		s.refuse(ctx, a, d, nil)
+		return true
+	}
+	table.Totals(c.row.Index, s.touches.add(c.row))
+	moved, err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq)
+	if err != nil {
 		s.fail(err)
 		return false
 	}
+	s.touches.counted(moved)
 	s.record(d, false)
 	s.binding[pod.UID] = &promise{}
 	s.queue.Done(pod.UID)
-	s.ready = append(s.ready, bindJob{pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}})
+	job := bindJob{pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, work: work, patience: a.prof.BindTimeout()}
+	if s.cfg.Binder == nil || s.cfg.VolumeWriter == nil {
+		for _, obj := range s.cache.volumes.Complete(work) {
+			s.clusterSet(obj)
+		}
+		job.work = nil
+	}
 	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
-	return true
+	if s.cfg.Binder != nil {
+		s.ready = append(s.ready, job)
+		return true
+	}
+	// There is nowhere to write to: it is as good as there.
+	s.bound([]bindJob{job}, []error{nil})
+	return s.err == nil
 }
 
 // record numbers a decision, keeps and logs it.
@@ -253,10 +370,6 @@ func (s *Scheduler) dispatch() {
 	jobs := s.ready
 	s.ready = nil
 	if len(jobs) == 0 {
-		return
-	}
-	if s.cfg.Binder == nil {
-		s.bound(jobs, make([]error, len(jobs)))
 		return
 	}
 	s.bindings.put(jobs)
@@ -308,7 +421,8 @@ func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 	s.tally.bindFailures++
 	s.metrics.bindFailures.Inc()
 	uid := job.binding.Pod.UID
-	forgotten, ferr := s.cache.Forget(uid)
+	s.cache.volumes.Unreserve(job.work)
+	forgotten, ferr := s.cache.Forget(job.binding.Pod)
 	if ferr != nil {
 		s.fail(ferr)
 		return
@@ -335,4 +449,4 @@ func withNode(p *v1.Pod, nodeName string) *v1.Pod {
 	return &c
 }
 
-var _ fanout.Shards = (*cache.Cache)(nil)
+var _ fanout.Shards = (*picture)(nil)

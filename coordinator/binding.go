@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/volumes"
 )
 
 // Binder commits placements to where the pods are kept.
@@ -34,27 +36,45 @@ const (
 type bindJob struct {
 	pod     *queue.Pod
 	binding store.Binding
+	// work is what its claims need before it can be bound, and patience how long that may
+	// take; nil: nothing.
+	work     *volumes.Work
+	patience time.Duration
+}
+
+// PreBinder does what has to be done before a pod is bound.
+type PreBinder interface {
+	PreBind(ctx context.Context, w *volumes.Work, timeout time.Duration) error
 }
 
 // bindings takes placements from the loop, commits them in groups and reports each
 // outcome. The loop never waits for it.
 type bindings struct {
-	binder Binder
-	report func(jobs []bindJob, errs []error)
+	binder    Binder
+	preBinder PreBinder
+	report    func(jobs []bindJob, errs []error)
 
 	mu     sync.Mutex
 	queued []bindJob
-	ready  chan struct{}
+	// works are those queued that have work to do first.
+	works []bindJob
+	ready chan struct{}
 }
 
-func newBindings(b Binder, report func([]bindJob, []error)) *bindings {
-	return &bindings{binder: b, report: report, ready: make(chan struct{}, bindWorkers)}
+func newBindings(b Binder, p PreBinder, report func([]bindJob, []error)) *bindings {
+	return &bindings{binder: b, preBinder: p, report: report, ready: make(chan struct{}, bindWorkers)}
 }
 
 func (b *bindings) put(jobs []bindJob) {
 	b.mu.Lock()
-	b.queued = append(b.queued, jobs...)
-	wake := min((len(b.queued)+bindGroup-1)/bindGroup, bindWorkers)
+	for _, j := range jobs {
+		if j.work.PreBindNeeded() {
+			b.works = append(b.works, j)
+		} else {
+			b.queued = append(b.queued, j)
+		}
+	}
+	wake := min((len(b.queued)+bindGroup-1)/bindGroup+min(len(b.works), 1), bindWorkers)
 	b.mu.Unlock()
 	for range wake {
 		select {
@@ -73,22 +93,47 @@ func (b *bindings) take() []bindJob {
 	return jobs
 }
 
+// takeWorks takes the placements that have work to do first.
+func (b *bindings) takeWorks() []bindJob {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	jobs := b.works
+	b.works = nil
+	return jobs
+}
+
+// preBind does a placement's work, which may wait for others for minutes, and queues it.
+func (b *bindings) preBind(ctx context.Context, job bindJob) {
+	err := b.preBinder.PreBind(ctx, job.work, job.patience)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		b.report([]bindJob{job}, []error{fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)})
+	default:
+		job.work = nil
+		b.put([]bindJob{job})
+	}
+}
+
 // run commits until ctx ends. What is queued then is dropped: its pods are still
 // pending where they are kept, and the next leader decides them again.
 func (b *bindings) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range bindWorkers {
-		wg.Go(func() { b.work(ctx) })
+		wg.Go(func() { b.work(ctx, &wg) })
 	}
 	wg.Wait()
 }
 
-func (b *bindings) work(ctx context.Context) {
+func (b *bindings) work(ctx context.Context, wg *sync.WaitGroup) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.ready:
+		}
+		for _, job := range b.takeWorks() {
+			wg.Go(func() { b.preBind(ctx, job) })
 		}
 		for ctx.Err() == nil {
 			jobs := b.take()

@@ -51,7 +51,7 @@ func (r *reports) take(jobs []bindJob, errs []error) {
 // startBindings runs bindings until the test ends.
 func startBindings(ctx context.Context, t *testing.T, b Binder) (*bindings, *reports) {
 	r := &reports{errs: map[string][]error{}, at: map[string]time.Time{}}
-	x := newBindings(b, r.take)
+	x := newBindings(b, nil, r.take)
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
 	ended := make(chan struct{})
 	go func() { x.run(ctx); close(ended) }()
@@ -207,7 +207,7 @@ func TestEveryBindIsReportedOnce(t *testing.T) {
 	var mu sync.Mutex
 	b := newBindings(binderFunc(func(_ context.Context, bs []store.Binding) []error {
 		return make([]error, len(bs))
-	}), func(jobs []bindJob, _ []error) {
+	}), nil, func(jobs []bindJob, _ []error) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, j := range jobs {

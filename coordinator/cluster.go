@@ -1,6 +1,12 @@
 package coordinator
 
-import "github.com/shardsched/shardsched/coordinator/objects"
+import (
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
+)
 
 // clusterSet takes an object in, neither node nor pod, that is new or changed.
 func (s *Scheduler) clusterSet(now objects.Object) {
@@ -24,5 +30,67 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 // clusterObject is told of every change of an object that is neither node nor pod: old is
 // nil where it is new, now is nil where it is gone. Pods that wait may fit after it.
 func (s *Scheduler) clusterObject(old, now objects.Object) {
-	_, _ = old, now
+	s.cache.cluster.Set(old, now)
+	if now != nil {
+		s.cache.volumes.Set(now)
+	} else {
+		s.cache.volumes.Delete(old)
+	}
+	if err := s.cache.limit(old, now); err != nil {
+		s.fail(err)
+		return
+	}
+	for _, e := range clusterEvents(old, now) {
+		s.queue.Move(e)
+	}
+}
+
+// limit takes over how many volumes the drivers of a CSINode attach.
+func (w *picture) limit(old, now objects.Object) error {
+	either := now
+	if either == nil {
+		either = old
+	}
+	if _, ok := either.(*storagev1.CSINode); !ok {
+		return nil
+	}
+	return w.SetLimits(either.GetName(), w.volumes.Limits(either.GetName()))
+}
+
+// clusterEvents are the events of a change of an object that pods may wait for. Upstream has
+// none for namespaces, Services and workloads.
+func clusterEvents(old, now objects.Object) []queue.Event {
+	if now == nil {
+		if a, ok := old.(*storagev1.VolumeAttachment); ok {
+			return []queue.Event{queue.VolumeAttachmentDeleted(a)}
+		}
+		return nil
+	}
+	switch now := now.(type) {
+	case *v1.PersistentVolumeClaim:
+		return changed(old, now, queue.ClaimAdded, queue.ClaimUpdated)
+	case *v1.PersistentVolume:
+		return changed(old, now, queue.VolumeAdded, queue.VolumeUpdated)
+	case *storagev1.StorageClass:
+		return changed(old, now, queue.StorageClassAdded, queue.StorageClassUpdated)
+	case *storagev1.CSINode:
+		return changed(old, now, queue.CSINodeAdded, queue.CSINodeUpdated)
+	case *storagev1.CSIDriver:
+		return changed(old, now, nil, queue.CSIDriverUpdated)
+	case *storagev1.CSIStorageCapacity:
+		return changed(old, now, queue.CSIStorageCapacityAdded, queue.CSIStorageCapacityUpdated)
+	}
+	return nil
+}
+
+// changed makes the event of an object that is new, or has changed; where added is nil
+// nobody waits for a new one.
+func changed[T objects.Object](old objects.Object, now T, added func(T) queue.Event, updated func(old, now T) queue.Event) []queue.Event {
+	if was, ok := old.(T); ok {
+		return []queue.Event{updated(was, now)}
+	}
+	if added == nil {
+		return nil
+	}
+	return []queue.Event{added(now)}
 }

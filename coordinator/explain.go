@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -39,23 +40,42 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 		note(out, "schedulerName "+pod.Spec.SchedulerName+" is not one of this scheduler's profiles")
 		return out, nil
 	}
-	bare := *pod
-	bare.Spec.NodeName = ""
-	class, err := s.compiler.Class(&bare, prof, s.world)
+	// The pod is taken from its node for the while of the judgement, so that the node is
+	// judged as it was offered.
+	put, err := s.cache.Without(pod)
+	if err == nil {
+		err = s.explainFor(pod, prof, int(cmp.Or(req.Top, defaultTop)), out)
+		err = errors.Join(err, put())
+	}
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "compile pod %s/%s: %v", req.Namespace, req.Name, err)
-	}
-	if class.Rejected != nil {
-		note(out, class.Rejected.Message)
-		return out, nil
-	}
-	x := explainer{s: s, pod: pod, class: class, out: out, top: int(req.Top), at: out.Node}
-	x.top = cmp.Or(x.top, defaultTop)
-	if err := x.run(); err != nil {
 		s.fail(err)
 		return nil, status.Errorf(codes.Internal, "explain pod %s/%s: %v", req.Namespace, req.Name, err)
 	}
 	return out, nil
+}
+
+// explainFor explains a pod that is on no node.
+func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out *pb.ExplainResponse) error {
+	bare := *pod
+	bare.Spec.NodeName = ""
+	s.cache.counters.Observe(&bare)
+	class, err := s.compiler.Class(&bare, prof, s.cache)
+	if err != nil {
+		note(out, err.Error())
+		return nil
+	}
+	if err := s.cache.settle(); err != nil {
+		return err
+	}
+	if class.Rejected != nil {
+		note(out, class.Rejected.Message)
+		return nil
+	}
+	x := explainer{s: s, class: class, out: out, top: top, at: out.Node}
+	x.judgeAll()
+	x.rank()
+	x.report()
+	return nil
 }
 
 // find looks a pod up in the cache, then in the queue.
@@ -88,20 +108,22 @@ func note(out *pb.ExplainResponse, text string) {
 // explainer judges every row for one pod.
 type explainer struct {
 	s        *Scheduler
-	pod      *v1.Pod
 	class    *compile.Class
 	out      *pb.ExplainResponse
 	top      int
 	at       string
-	feasible []verdictAt
+	all      scorer.Result
+	standing scorer.Standing
+	grouped  []groupedAt
+	feasible []groupedAt
 	reasons  map[reason]uint32
 	closest  []refusalAt
-	extrema  []int64
 }
 
-type verdictAt struct {
+// groupedAt is a row of one of the groups.
+type groupedAt struct {
 	candidate scorer.Candidate
-	key       []int64
+	group     int
 }
 
 type refusalAt struct {
@@ -110,45 +132,36 @@ type refusalAt struct {
 	node    *pb.RefusedNode
 }
 
-// run takes the pod from its node for the while of the judgement, so that the node
-// is judged as it was offered.
-func (x *explainer) run() error {
-	put, err := x.s.cache.Without(x.pod.UID)
-	if err != nil {
-		return err
-	}
-	x.judgeAll()
-	x.rank()
-	x.report()
-	return put()
-}
-
 func (x *explainer) judgeAll() {
 	x.reasons = map[reason]uint32{}
-	x.extrema = make([]int64, x.class.Scorer.KeyLen())
+	x.all.Reset(x.class.ID(), 0)
+	var v scorer.Verdict
 	for i := range x.s.cache.NumShards() {
 		t := x.s.cache.Table(i)
-		for row := range uint32(t.Rows()) {
-			if t.HasNode(row) {
-				x.judge(t, row)
+		for row := range t.All() {
+			x.s.eval.Row(t, row, nil, x.class.Scorer, true, &v)
+			if group := x.all.Move(x.class.Scorer, &v, +1); group >= 0 {
+				x.grouped = append(x.grouped, groupedAt{t.Candidate(row, v.Local), group})
+				continue
 			}
+			plugin, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
+			x.refuse(t, row, plugin, reasons)
 		}
+	}
+	x.class.Scorer.Settle(&x.all, &x.standing)
+	for _, g := range x.grouped {
+		if x.standing.Groups[g.group].Feasible {
+			g.candidate.Score += x.standing.Groups[g.group].Score
+			x.feasible = append(x.feasible, g)
+			continue
+		}
+		plugin, reasons := x.class.Scorer.GroupReasons(&x.all, &x.standing, g.group)
+		x.refuse(x.s.cache.Table(int(g.candidate.Shard)), g.candidate.Row, plugin, reasons)
 	}
 }
 
-func (x *explainer) judge(t *scorer.Table, row uint32) {
-	var v scorer.Verdict
-	x.s.eval.Row(t, row, nil, x.class.Scorer, false, &v)
-	if v.Passed {
-		key := slices.Clone(v.Key.Raw[:x.class.Scorer.KeyLen()])
-		for i, k := range key {
-			x.extrema[i] = max(x.extrema[i], k)
-		}
-		c := t.Candidate(row, v.Local)
-		x.feasible = append(x.feasible, verdictAt{c, key})
-		return
-	}
-	plugin, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
+// refuse takes in why a row is refused.
+func (x *explainer) refuse(t *scorer.Table, row uint32, plugin pb.Plugin, reasons []scorer.Reason) {
 	refused := &pb.RefusedNode{Node: t.Name(row)}
 	for _, r := range reasons {
 		x.reasons[reason{r.Plugin, r.Text, r.Unresolvable}]++
@@ -180,11 +193,7 @@ func (x *explainer) trim() {
 }
 
 func (x *explainer) rank() {
-	for i := range x.feasible {
-		f := &x.feasible[i]
-		f.candidate.Score += x.class.Scorer.GroupScore(f.key, x.extrema)
-	}
-	slices.SortFunc(x.feasible, func(a, b verdictAt) int {
+	slices.SortFunc(x.feasible, func(a, b groupedAt) int {
 		switch {
 		case scorer.Before(a.candidate, b.candidate):
 			return -1
@@ -226,13 +235,20 @@ func (x *explainer) name(c scorer.Candidate) string {
 }
 
 // scored spells a node's score out, plugin by plugin.
-func (x *explainer) scored(f *verdictAt, node string) *pb.ScoredNode {
+func (x *explainer) scored(f *groupedAt, node string) *pb.ScoredNode {
 	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score, Chosen: node == x.at}
+	own := map[pb.Plugin]*pb.PluginScore{}
 	t := x.s.cache.Table(int(f.candidate.Shard))
 	for _, p := range x.s.eval.Scores(t, f.candidate.Row, nil, x.class.Scorer) {
-		out.Plugins = append(out.Plugins, &pb.PluginScore{
-			Plugin: p.Name(), Raw: p.Raw, Normalised: x.class.Scorer.Normalise(p, x.extrema), Weight: p.Weight,
-		})
+		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
+	}
+	for _, p := range x.class.Scorer.GroupScores(&x.all, &x.standing, f.group) {
+		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
+	}
+	for _, w := range x.class.Query.Scores {
+		if p := own[w.Plugin]; p != nil {
+			out.Plugins = append(out.Plugins, p)
+		}
 	}
 	return out
 }

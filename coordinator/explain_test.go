@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -234,10 +235,14 @@ func TestAnExplanationForeseesTheDecision(t *testing.T) {
 		x.Load(&store.Objects{Nodes: s.nodes, Pods: append(s.present, s.pending...)}, nil)
 		for _, p := range x.queue.PopBatch(len(s.pending), nil) {
 			out := x.explained(t, p.Obj.Name, 2)
-			a, _ := x.prepare(p)
-			if err := x.ask(quiet(), []attempt{a}); err != nil {
+			batch, err := x.prepareAll([]*queue.Pod{p})
+			if err == nil {
+				err = x.ask(quiet(), batch)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
+			a := batch[0]
 			if !x.decide(quiet(), &a) {
 				t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
 			}

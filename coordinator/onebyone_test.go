@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -18,7 +17,7 @@ import (
 // batches, groups, candidates, shards or repairs.
 type oneByOne struct {
 	t        rapid.TB
-	cache    *cache.Cache
+	cache    *picture
 	compiler *compile.Compiler
 	eval     *scorer.Evaluator
 	profile  *compile.Profile
@@ -27,7 +26,7 @@ type oneByOne struct {
 
 func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod) *oneByOne {
 	o := &oneByOne{
-		t: t, cache: cache.New(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
+		t: t, cache: newPicture(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
 		profile: compile.DefaultProfile(v1.DefaultSchedulerName),
 	}
 	for _, n := range nodes {
@@ -50,7 +49,10 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 		Seq: o.seq, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID),
 		Profile: p.Spec.SchedulerName, Nodes: uint32(o.cache.Nodes()),
 	}
-	class, err := o.compiler.Class(p, o.profile, compile.Alone(o.cache))
+	class, err := o.compiler.Class(p, o.profile, o.cache)
+	if err == nil {
+		err = o.cache.settle()
+	}
 	switch {
 	case err != nil:
 		o.t.Fatalf("compile %s: %v", p.Name, err)
@@ -70,7 +72,8 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 		return d
 	}
 	d.Node, d.Score = best.Name, best.Score
-	if err := o.cache.Assume(p, d.Node, class.Usage, d.Seq); err != nil {
+	o.cache.counters.Observe(p)
+	if _, err := o.cache.Assume(p, d.Node, class.Usage, d.Seq); err != nil {
 		o.t.Fatal(err)
 	}
 	return d
@@ -79,40 +82,51 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 // best looks at all rows and counts what it sees.
 func (o *oneByOne) best(class *compile.Class, d *decisionLine) (scorer.Candidate, bool) {
 	table := o.cache.Table(0)
-	extrema := make([]int64, class.Scorer.KeyLen())
-	verdicts := map[uint32]scorer.Verdict{}
+	var all scorer.Result
+	all.Reset(class.ID(), 0)
+	groups, locals := map[uint32]int{}, map[uint32]int64{}
 	reasons := map[string]int{}
 	for row := range table.All() {
 		var v scorer.Verdict
-		o.eval.Row(table, row, nil, class.Scorer, false, &v)
-		if !v.Passed {
-			_, why := o.eval.Reasons(table, row, nil, class.Scorer)
-			for _, r := range why {
-				reasons[r.Text]++
+		o.eval.Row(table, row, nil, class.Scorer, true, &v)
+		if groups[row] = all.Move(class.Scorer, &v, +1); groups[row] >= 0 {
+			locals[row] = v.Local
+			continue
+		}
+		_, why := o.eval.Reasons(table, row, nil, class.Scorer)
+		for _, r := range why {
+			reasons[r.Text]++
+		}
+	}
+	var s scorer.Standing
+	class.Scorer.Settle(&all, &s)
+	var best scorer.Candidate
+	found := false
+	for row, group := range groups {
+		switch {
+		case group < 0:
+			continue
+		case s.Groups[group].Feasible:
+			c := table.Candidate(row, locals[row]+s.Groups[group].Score)
+			if !found || scorer.Before(c, best) {
+				best, found = c, true
 			}
 			continue
 		}
-		verdicts[row] = v
-		for i := range extrema {
-			extrema[i] = max(extrema[i], v.Key.Raw[i])
+		_, why := class.Scorer.GroupReasons(&all, &s, group)
+		for _, r := range why {
+			reasons[r.Text]++
 		}
 	}
-	if d.Feasible = uint32(len(verdicts)); d.Feasible == 0 {
-		var parts []string
-		for text, n := range reasons {
-			parts = append(parts, fmt.Sprintf("%d %s", n, text))
-		}
-		slices.Sort(parts)
-		d.Message = fmt.Sprintf("0/%d nodes are available: %s.", d.Nodes, strings.Join(parts, ", "))
-		return scorer.Candidate{}, false
+	d.Feasible = uint32(s.Feasible)
+	if found {
+		return best, true
 	}
-	var best scorer.Candidate
-	found := false
-	for row, v := range verdicts {
-		c := table.Candidate(row, v.Local+class.Scorer.GroupScore(v.Key.Raw[:len(extrema)], extrema))
-		if !found || scorer.Before(c, best) {
-			best, found = c, true
-		}
+	var parts []string
+	for text, n := range reasons {
+		parts = append(parts, fmt.Sprintf("%d %s", n, text))
 	}
-	return best, true
+	slices.Sort(parts)
+	d.Message = fmt.Sprintf("0/%d nodes are available: %s.", d.Nodes, strings.Join(parts, ", "))
+	return scorer.Candidate{}, false
 }

@@ -1,19 +1,20 @@
 package coordinator
 
 import (
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
 // touch is one placement of the running batch: the row that got the pod, and what
 // its pods added up to just before.
 type touch struct {
-	row    cache.Row
+	row cache.Row
+	// before holds counters as differences from the table's own, which move on.
 	before scorer.RowTotals
 }
 
@@ -21,9 +22,13 @@ type touch struct {
 // again by the next batch.
 type touches struct {
 	list []touch
+	rows map[cache.Row][]int // places in list
 }
 
-func (t *touches) reset() { t.list = t.list[:0] }
+func (t *touches) reset() {
+	t.list = t.list[:0]
+	clear(t.rows)
+}
 
 // add opens an entry for a row and returns where to put its totals.
 func (t *touches) add(row cache.Row) *scorer.RowTotals {
@@ -32,9 +37,23 @@ func (t *touches) add(row cache.Row) *scorer.RowTotals {
 	} else {
 		t.list = append(t.list, touch{})
 	}
+	if t.rows == nil {
+		t.rows = map[cache.Row][]int{}
+	}
+	t.rows[row] = append(t.rows[row], len(t.list)-1)
 	e := &t.list[len(t.list)-1]
 	e.row = row
 	return &e.before
+}
+
+// counted tells by how much the newest placement moved the counters of its row.
+func (t *touches) counted(changes []*pb.CounterValue) {
+	if len(changes) == 0 {
+		return
+	}
+	for _, i := range t.rows[t.list[len(t.list)-1].row] {
+		t.list[i].before.AddCounters(changes, -1)
+	}
 }
 
 // verdict says what a pick came to.
@@ -50,29 +69,34 @@ const (
 type choice struct {
 	row   cache.Row
 	score int64
+	// feasible is how many rows there were to choose from.
+	feasible int
 }
 
 // pick chooses rows for the pods of one class, one after the other. It starts from
 // the workers' answer, of one moment, and repairs it with the rows that
 // were given a pod since.
 type pick struct {
-	class  *scorer.Class
-	result *scorer.Result
-	// feasible and groups[i].rows are the answer's counts, repaired.
-	feasible int
-	groups   []group
+	class *scorer.Class
+	// result is the answer, repaired but for the candidates.
+	result   *scorer.Result
+	standing scorer.Standing
+	settled  bool // standing is that of result
+	// lists say how far each group's candidates are used up.
+	lists []list
 	// synced is how many touches the repair has seen.
 	synced int
-	// repaired are the rows touched since the answer; index finds them.
+	// repaired are the rows looked at since the answer; index finds them.
 	repaired []repairedRow
 	index    map[cache.Row]int
 	// diagnosed says that result.Reasons was asked for; reasons are those counts, repaired.
 	diagnosed bool
 	reasons   map[reason]int
 	// stale says that a maximum may have left a whole answer: it must be asked again.
-	stale   bool
-	extrema []int64
-	verdict scorer.Verdict
+	stale bool
+	// vetoes are the repaired rows that are vetoed, until lifted.
+	vetoes []int
+	probe  probe
 }
 
 // reason is why a node was refused.
@@ -81,40 +105,41 @@ type reason struct {
 	unresolvable bool
 }
 
-type group struct {
-	rows   int // now
-	listed int // candidates that are passed over: repaired or given away
-	hidden bool
+// list is the candidates of a group of the answer.
+type list struct {
+	used   int  // that are passed over: repaired or given away
+	hidden bool // the group had rows that are not candidates
 }
 
-// repairedRow is a row that was touched since the answer.
+// repairedRow is a row that was looked at since the answer.
 type repairedRow struct {
-	row      cache.Row
-	feasible bool
-	group    int
-	local    int64 // the whole score where the answer is normalised
-	extreme  bool  // carries a maximum of a normalised answer
-	reasons  []scorer.Reason
+	row     cache.Row
+	verdict scorer.Verdict
+	group   int // -1: no group, the row is refused
+	// local is the whole score where the answer is normalised.
+	local   int64
+	extreme bool // carries a maximum of a normalised answer
+	reasons []scorer.Reason
+	// vetoed: pods that are nominated to the row's node keep it from the pod at hand.
+	vetoed      bool
+	vetoReasons []scorer.Reason
 }
 
 func newPick(class *scorer.Class) *pick {
-	return &pick{
-		class:   class,
-		index:   map[cache.Row]int{},
-		extrema: make([]int64, class.KeyLen()),
-	}
+	return &pick{class: class, index: map[cache.Row]int{}}
 }
 
 // start takes a fresh answer, of the state after the first n touches.
 func (p *pick) start(result *scorer.Result, n int, diagnosed bool) {
-	p.result, p.synced, p.diagnosed, p.stale = result, n, diagnosed, false
-	p.feasible = result.Feasible
-	p.groups = p.groups[:0]
+	p.result, p.synced, p.diagnosed = result, n, diagnosed
+	p.stale, p.settled = false, false
+	p.lists = p.lists[:0]
 	for i := range result.Groups {
 		g := &result.Groups[i]
-		p.groups = append(p.groups, group{rows: g.Rows, hidden: g.Rows > len(g.Candidates)})
+		p.lists = append(p.lists, list{hidden: g.Rows > len(g.Candidates)})
 	}
 	p.repaired = p.repaired[:0]
+	p.vetoes = p.vetoes[:0]
 	clear(p.index)
 	if !diagnosed {
 		return
@@ -130,42 +155,59 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 	from := p.synced
 	for i := from; i < len(t.list); i++ {
 		entry := &t.list[i]
-		if _, ok := p.index[entry.row]; ok {
-			continue
+		if _, ok := p.index[entry.row]; !ok {
+			p.look(entry.row, &entry.before, tables, e)
 		}
-		p.index[entry.row] = len(p.repaired)
-		p.repaired = append(p.repaired, p.judge(entry.row, &entry.before, tables, e))
 	}
 	for i := from; i < len(t.list); i++ {
-		at := p.index[t.list[i].row]
-		now := p.judge(t.list[i].row, nil, tables, e)
-		p.exchange(&p.repaired[at], now)
+		p.exchange(&p.repaired[p.index[t.list[i].row]], tables, e)
 	}
 	p.synced = len(t.list)
 }
 
-// judge evaluates one row as the workers do. nil totals are the current ones.
-func (p *pick) judge(row cache.Row, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) repairedRow {
-	table := tables.Table(int(row.Shard))
-	v := &p.verdict
-	e.Row(table, row.Index, totals, p.class, p.diagnosed, v)
-	out := repairedRow{row: row, feasible: v.Passed, group: -1}
-	if !v.Passed {
+// look takes a row out of the candidates, judged by the totals that the answer saw;
+// nil: those that it has.
+func (p *pick) look(row cache.Row, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) *repairedRow {
+	p.index[row] = len(p.repaired)
+	if len(p.repaired) < cap(p.repaired) {
+		p.repaired = p.repaired[:len(p.repaired)+1]
+	} else {
+		p.repaired = append(p.repaired, repairedRow{})
+	}
+	r := &p.repaired[len(p.repaired)-1]
+	r.row, r.vetoed = row, false
+	p.judge(r, totals, tables, e)
+	r.group = p.move(&r.verdict, +1)
+	p.move(&r.verdict, -1)
+	return r
+}
+
+// row is a row taken out of the candidates.
+func (p *pick) row(row cache.Row, tables tables, e *scorer.Evaluator) *repairedRow {
+	if i, ok := p.index[row]; ok {
+		return &p.repaired[i]
+	}
+	return p.look(row, nil, tables, e)
+}
+
+// judge evaluates a row as the workers do. nil totals are the current ones.
+func (p *pick) judge(r *repairedRow, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) {
+	table := tables.Table(int(r.row.Shard))
+	e.Row(table, r.row.Index, totals, p.class, p.diagnosed, &r.verdict)
+	r.reasons, r.extreme = r.reasons[:0], false
+	if !r.verdict.Passed {
 		if p.diagnosed {
-			_, out.reasons = e.Reasons(table, row.Index, totals, p.class)
-			out.reasons = slices.Clone(out.reasons)
+			_, reasons := e.Reasons(table, r.row.Index, totals, p.class)
+			r.reasons = append(r.reasons, reasons...)
 		}
-		return out
+		return
 	}
-	key := v.Key.Raw[:p.class.KeyLen()]
-	if !p.result.Normalised {
-		out.group, out.local = p.groupOf(&v.Key), v.Local
-		return out
+	r.local = r.verdict.Local
+	if p.result.Normalised {
+		key := r.verdict.Key.Raw[:p.class.KeyLen()]
+		r.local += p.class.GroupScore(key, p.result.Extrema)
+		r.extreme = p.extreme(key)
 	}
-	out.group = p.groupOf(&scorer.Key{})
-	out.local = v.Local + p.class.GroupScore(key, p.result.Extrema)
-	out.extreme = p.extreme(key)
-	return out
 }
 
 // extreme tells whether a row carries one of the maxima that a normalised answer
@@ -179,35 +221,48 @@ func (p *pick) extreme(key []int64) bool {
 	return false
 }
 
-// groupOf finds the group of a key, or opens one.
-func (p *pick) groupOf(key *scorer.Key) int {
-	for i := range p.result.Groups {
-		if p.result.Groups[i].Key.Equal(key) {
-			return i
-		}
-	}
-	p.result.Groups = append(p.result.Groups, scorer.Group{Key: *key})
-	p.groups = append(p.groups, group{})
-	return len(p.groups) - 1
-}
-
-// exchange puts a row's new verdict in the place of its old one.
-func (p *pick) exchange(old *repairedRow, now repairedRow) {
-	p.stale = p.stale || old.extreme && !now.feasible
-	p.count(old, -1)
-	p.count(&now, +1)
-	*old = now
+// exchange puts a row's verdict as it is now in the place of its old one.
+func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
+	extreme := r.extreme
+	p.count(r, -1)
+	p.judge(r, nil, tables, e)
+	p.count(r, +1)
+	p.stale = p.stale || extreme && !r.verdict.Passed
 }
 
 func (p *pick) count(r *repairedRow, by int) {
-	if r.feasible {
-		p.feasible += by
-		p.groups[r.group].rows += by
-		return
+	r.group = p.move(&r.verdict, by)
+	p.countReasons(r.reasons, by)
+}
+
+// move adds a row's share to the answer, or takes it.
+func (p *pick) move(v *scorer.Verdict, by int) (group int) {
+	p.settled = false
+	group = p.result.Move(p.class, v, by)
+	for len(p.lists) < len(p.result.Groups) {
+		p.lists = append(p.lists, list{})
 	}
-	for _, x := range r.reasons {
+	return group
+}
+
+func (p *pick) countReasons(list []scorer.Reason, by int) {
+	for _, x := range list {
 		p.reasons[reason{x.Plugin, x.Text, x.Unresolvable}] += by
 	}
+}
+
+// settle brings the standing up to date.
+func (p *pick) settle() {
+	if !p.settled {
+		p.class.Settle(p.result, &p.standing)
+		p.settled = true
+	}
+}
+
+// feasible is how many rows are, by the newest standing.
+func (p *pick) feasible() int {
+	p.settle()
+	return p.standing.Feasible
 }
 
 // best finds the row to give the next pod to.
@@ -215,10 +270,9 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	if p.stale {
 		return choice{}, askAgain
 	}
-	if p.feasible == 0 {
+	if p.feasible() == 0 {
 		return choice{}, nowhere
 	}
-	p.findExtrema()
 	var top scorer.Candidate
 	found := false
 	better := func(c scorer.Candidate) {
@@ -226,19 +280,18 @@ func (p *pick) best(tables tables) (choice, verdict) {
 			top, found = c, true
 		}
 	}
-	for i := range p.groups {
+	for i := range p.standing.Groups {
 		if c, ok := p.head(i); ok {
 			better(c)
 		}
 	}
 	for i := range p.repaired {
 		r := &p.repaired[i]
-		if !r.feasible {
-			continue
+		if !r.vetoed && r.group >= 0 && p.standing.Groups[r.group].Feasible {
+			better(tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score))
 		}
-		better(tables.Candidate(r.row, r.local+p.groupScore(r.group)))
 	}
-	for i := range p.groups {
+	for i := range p.standing.Groups {
 		if bound, ok := p.bound(i); ok && (!found || scorer.Before(bound, top)) {
 			return choice{}, askAgain
 		}
@@ -249,71 +302,65 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score}, chosen
 }
 
-// head is the best candidate of a group that was not touched since the answer.
+// head is the best candidate of a feasible group that was not touched since the answer.
 func (p *pick) head(i int) (scorer.Candidate, bool) {
-	list := p.result.Groups[i].Candidates
-	g := &p.groups[i]
-	for g.listed < len(list) {
-		c := list[g.listed]
+	g := &p.standing.Groups[i]
+	if !g.Feasible {
+		return scorer.Candidate{}, false
+	}
+	candidates, l := p.result.Groups[i].Candidates, &p.lists[i]
+	for l.used < len(candidates) {
+		c := candidates[l.used]
 		if _, ok := p.index[cache.Row{Shard: c.Shard, Index: c.Row}]; !ok {
-			c.Score += p.groupScore(i)
+			c.Score += g.Score
 			return c, true
 		}
-		g.listed++
+		l.used++
 	}
 	return scorer.Candidate{}, false
 }
 
-// bound is what the rows of a group that the workers did not name can reach at the
-// most: they stand behind the last that they named.
+// bound is what the rows of a feasible group that the workers did not name can reach at
+// the most: they stand behind the last that they named.
 func (p *pick) bound(i int) (scorer.Candidate, bool) {
-	g := &p.groups[i]
-	list := p.result.Groups[i].Candidates
-	if !g.hidden || g.listed < len(list) || g.rows == 0 || len(list) == 0 {
+	l, g := &p.lists[i], &p.result.Groups[i]
+	if !p.standing.Groups[i].Feasible || !l.hidden || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {
 		return scorer.Candidate{}, false
 	}
-	c := list[len(list)-1]
-	c.Score += p.groupScore(i)
+	c := g.Candidates[len(g.Candidates)-1]
+	c.Score += p.standing.Groups[i].Score
 	return c, true
-}
-
-func (p *pick) groupScore(i int) int64 {
-	if p.result.Normalised {
-		return 0
-	}
-	return p.class.GroupScore(p.result.Groups[i].Key.Raw[:len(p.extrema)], p.extrema)
-}
-
-// findExtrema takes the maximum of each raw score over the groups that still have a
-// row.
-func (p *pick) findExtrema() {
-	clear(p.extrema)
-	for i := range p.groups {
-		if p.groups[i].rows == 0 {
-			continue
-		}
-		for j, k := range p.result.Groups[i].Key.Raw[:len(p.extrema)] {
-			p.extrema[j] = max(p.extrema[j], k)
-		}
-	}
 }
 
 // message words the refusal as upstream's FitError does, and names the plugins that
 // refused.
 func (p *pick) message(nodes int) (string, []string) {
-	var parts []string
-	plugins := map[string]struct{}{}
+	p.settle()
 	counts := map[string]int{}
-	for r, n := range p.reasons {
+	plugins := map[string]struct{}{}
+	tell := func(plugin, text string, n int) {
 		if n <= 0 {
-			continue
+			return
 		}
-		counts[r.text] += n
+		counts[text] += n
 		// PreFilters that narrowed the nodes together share a reason.
-		for _, name := range strings.Fields(r.plugin) {
+		for _, name := range strings.Fields(plugin) {
 			plugins[name] = struct{}{}
 		}
 	}
+	for r, n := range p.reasons {
+		tell(r.plugin, r.text, n)
+	}
+	for i := range p.standing.Groups {
+		if p.standing.Groups[i].Feasible || p.result.Groups[i].Rows <= 0 {
+			continue
+		}
+		_, reasons := p.class.GroupReasons(p.result, &p.standing, i)
+		for _, r := range reasons {
+			tell(r.Plugin, r.Text, p.result.Groups[i].Rows)
+		}
+	}
+	parts := make([]string, 0, len(counts))
 	for text, n := range counts {
 		parts = append(parts, strconv.Itoa(n)+" "+text)
 	}

@@ -108,8 +108,8 @@ func TestBestOfAnAnswer(t *testing.T) {
 			if v == chosen {
 				node = b.cache.Table(0).Name(got.row.Index)
 			}
-			if v != x.want || node != x.wantNode || p.feasible != x.wantFeasible {
-				t.Errorf("got verdict %d, node %q, %d feasible; want %d, %q, %d", v, node, p.feasible, x.want, x.wantNode, x.wantFeasible)
+			if v != x.want || node != x.wantNode || p.feasible() != x.wantFeasible {
+				t.Errorf("got verdict %d, node %q, %d feasible; want %d, %q, %d", v, node, p.feasible(), x.want, x.wantNode, x.wantFeasible)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestAMaximumThatMayHaveLeft(t *testing.T) {
 }
 
 func TestMessageOfARefusal(t *testing.T) {
-	p := &pick{reasons: map[reason]int{
+	p := &pick{settled: true, reasons: map[reason]int{
 		{"NodeResourcesFit", "Insufficient cpu", false}:                            10,
 		{"NodeResourcesFit", "Insufficient memory", false}:                         2,
 		{"NodeUnschedulable", "node(s) were unschedulable", true}:                  1,

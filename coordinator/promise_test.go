@@ -14,7 +14,7 @@ import (
 )
 
 func TestAPodIsPlacedBoundAndConfirmed(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "1")
 		x.deliver(store.Added, p)
@@ -30,7 +30,7 @@ func TestAPodIsPlacedBoundAndConfirmed(t *testing.T) {
 }
 
 func TestARefusedBindIsTakenBackAndTriedAgainWithTheNewestObject(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(store.Added, p)
@@ -64,7 +64,7 @@ func TestARefusedBindIsTakenBackAndTriedAgainWithTheNewestObject(t *testing.T) {
 
 // A pod that asks for less while its bind is under way is judged by that from then on.
 func TestARefusedBindOfAPodThatHasShrunk(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n"), build.Pod("big").UID("big").CPU("2").Node("n").Obj()), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n"), build.Pod("big").UID("big").CPU("2").Node("n").Obj()), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "2")
 		x.deliver(store.Added, p)
@@ -92,7 +92,7 @@ func TestABindThatIsNotToBeRetried(t *testing.T) {
 		"run to its end":                          {store.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "3", end) }, []string{"q promised n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, cluster(nodesOf("4", "n")), nil, func(s *stage) {
+			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(s *stage) {
 				release := s.binder.hold()
 				p := cores("p", "4")
 				s.deliver(store.Added, p)
@@ -137,7 +137,7 @@ func (x *stage) wantNothingOf(uid types.UID) {
 func TestAPodIsDeletedWhileItsBindIsUnderWay(t *testing.T) {
 	for name, err := range map[string]error{"too late": nil, "in time": store.ErrNotFound} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 				release := x.binder.hold()
 				p := cores("p", "4")
 				x.deliver(store.Added, p)
@@ -161,7 +161,7 @@ func TestAPodIsDeletedWhileItsBindIsUnderWay(t *testing.T) {
 }
 
 func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		n := nodesOf("4", "n")[0]
 		release := x.binder.hold()
 		p, q := cores("p", "1"), cores("q", "1")
@@ -191,7 +191,7 @@ func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
 }
 
 func TestDecisionsDoNotWaitForBinds(t *testing.T) {
-	onStage(t, cluster(nodesOf("4000", "n", "m")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4000", "n", "m")), nil, func(x *stage) {
 		release := x.binder.hold()
 		var events []store.Event
 		for i := range 150 {
@@ -213,7 +213,7 @@ func TestDecisionsDoNotWaitForBinds(t *testing.T) {
 
 // A pod that had an error of its own, and then only a refused bind, is worth waiting for.
 func TestARefusedBindIsNotAPodsOwnError(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n", "m")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
 		x.deliver(store.Added, unreadable("p"))
 		x.wantMessage("p", "NodeAffinity")
 		x.binder.say(always(store.ErrConflict))

@@ -119,7 +119,7 @@ func onStage(t *testing.T, all *store.Objects, entries map[types.UID]*pb.QueueEn
 	})
 }
 
-func cluster(nodes []*v1.Node, pods ...*v1.Pod) *store.Objects {
+func clusterOf(nodes []*v1.Node, pods ...*v1.Pod) *store.Objects {
 	for i, p := range pods {
 		if p.ResourceVersion == "" {
 			p.ResourceVersion = fmt.Sprint(i + 1)

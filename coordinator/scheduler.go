@@ -13,12 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -40,6 +40,12 @@ type SchedulerConfig struct {
 	Profiles map[string]*compile.Profile
 	// Binder commits placements; nil: they count as committed at once.
 	Binder Binder
+	// VolumeWriter writes what placements make of volumes and claims before their pods are
+	// bound; nil: nowhere, they count as bound at once.
+	VolumeWriter volumes.Writer
+	// VolumeController says that somebody else binds a claim to the volume that was found for
+	// it, as Kubernetes' volume controller does.
+	VolumeController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal Journal
 	// Decisions receives every decision; nil: nowhere.
@@ -65,10 +71,9 @@ type SchedulerConfig struct {
 // while it runs.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	cache    *cache.Cache
+	cache    *picture
 	queue    *queue.Queue
 	compiler *compile.Compiler
-	world    compile.World
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
 	metrics  *metrics
@@ -84,6 +89,7 @@ type Scheduler struct {
 	touches   touches
 	picks     map[uint64]*pick
 	ready     []bindJob
+	batches   uint64
 	popped    []*queue.Pod
 	seq       uint64
 	binding   map[types.UID]*promise // assumed, the bind not yet reported
@@ -129,7 +135,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg:       cfg,
-		cache:     cache.New(cfg.Shards),
+		cache:     newPicture(cfg.Shards),
 		compiler:  compile.New(),
 		inbox:     newInbox(),
 		journal:   newJournalWriter(cfg.Journal),
@@ -145,13 +151,13 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cluster:   map[objects.Ref]objects.Object{},
 		tally:     tally{submitToBound: newLatency()},
 	}
-	s.world = compile.Alone(s.cache)
 	s.metrics = newMetrics(cfg.Registerer)
 	s.queue = queue.New(queue.Config{
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
 		Incoming: s.metrics.incoming,
 	})
-	s.bindings = newBindings(cfg.Binder, func(jobs []bindJob, errs []error) {
+	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
+	s.bindings = newBindings(cfg.Binder, preBinder, func(jobs []bindJob, errs []error) {
 		s.inbox.put(func() { s.bound(jobs, errs) })
 	})
 	f := cfg.Fanout
@@ -265,7 +271,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.sizes(s.queue, s.cache, s.journal.lag())
+	s.metrics.sizes(s.queue, s.cache.Cache, s.journal.lag())
 	s.tally.deciding.stop(now)
 	if len(s.binding) == 0 {
 		s.tally.working.stop(now)

@@ -24,7 +24,7 @@ func added(p *v1.Pod) store.Event {
 func TestPodsOfOtherSchedulers(t *testing.T) {
 	foreign := func(p *v1.Pod) { p.Spec.SchedulerName = "another" }
 	ours := func(p *v1.Pod) { p.Spec.SchedulerName = v1.DefaultSchedulerName }
-	onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		p := cores("p", "4")
 		foreign(p)
 		x.deliver(store.Added, p)
@@ -47,7 +47,7 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 
 // A preferred term that can not be parsed is an error only where nodes are scored.
 func TestAPodThatCanNotBeScored(t *testing.T) {
-	onStage(t, cluster(nodesOf("4", "n", "m")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
 		x.deliver(store.Added, unreadable("p"))
 		x.wantPods("two nodes", "p backoff")
 		x.wantMessage("p", "NodeAffinity")
@@ -64,7 +64,7 @@ func TestAPodThatCanNotBeScored(t *testing.T) {
 }
 
 func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
-	onStage(t, cluster(nodesOf("2", "small")), nil, func(x *stage) {
+	onStage(t, clusterOf(nodesOf("2", "small")), nil, func(x *stage) {
 		for i := range 3 {
 			x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "4"))
 		}
@@ -83,7 +83,7 @@ func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
 }
 
 func TestWithoutAnyNode(t *testing.T) {
-	onStage(t, cluster(nil), nil, func(x *stage) {
+	onStage(t, clusterOf(nil), nil, func(x *stage) {
 		x.deliver(store.Added, cores("p", "1"))
 		x.wantPods("no node", "p backoff")
 		x.wantMessage("p", noNodes)
@@ -122,7 +122,7 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 			ports := func(name, node string) *v1.Pod {
 				return build.Pod(name).UID(name).HostPort("", "", 80).Node(node).Obj()
 			}
-			onStage(t, cluster(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *stage) {
+			onStage(t, clusterOf(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *stage) {
 				p := cores("p", "1")
 				x.wrong(p)
 				s.deliver(store.Added, p)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -139,6 +142,7 @@ func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	st := store.New(cfg.Etcd, sc.Cluster, store.WithRegisterer(sc.Registerer))
 	sc.Binder = fencedBinder{st, leadership}
 	sc.Journal = fencedJournal{st, leadership}
+	sc.VolumeWriter = fencedVolumes{st, leadership}
 	objects, err := st.Load(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("load objects: %w", err)
@@ -194,4 +198,19 @@ type fencedJournal struct {
 
 func (j fencedJournal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	return j.store.SaveEntries(ctx, j.fence, put, del)
+}
+
+// fencedVolumes writes volumes and claims under a term.
+type fencedVolumes struct {
+	store *store.Store
+	fence store.Fence
+}
+
+// Write is part of volumes.Writer: one transaction, so all objects have one version.
+func (v fencedVolumes) Write(ctx context.Context, objs []objects.Object) ([]string, error) {
+	revision, err := v.store.Update(ctx, v.fence, objs)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]string{strconv.FormatInt(revision, 10)}, len(objs)), nil
 }

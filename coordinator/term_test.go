@@ -26,7 +26,7 @@ import (
 
 func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 	t.Run("the store says so", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("400", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("400", "n")), nil, func(x *stage) {
 			release := x.binder.hold()
 			for i := range bindWorkers {
 				x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "1"))
@@ -46,7 +46,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 		})
 	})
 	t.Run("a worker says so in mid-batch", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			if err := x.call(x.ctx, func() { x.deposeAfter(1) }); err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 		})
 	})
 	t.Run("a worker says so of a batch", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			if err := x.call(x.ctx, func() { x.deposeAfter(0) }); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestATermStartsFromObjectsAndJournal(t *testing.T) {
 		"done":     {Attempts: 9},
 		"gone":     {Attempts: 9},
 	}
-	all := cluster(nodesOf("4", "n"), bound, running, done, fresh, rejected, failing)
+	all := clusterOf(nodesOf("4", "n"), bound, running, done, fresh, rejected, failing)
 	onStage(t, all, entries, func(x *stage) {
 		// There is room for two: for the pod that no leader has tried, and for the one that was
 		// rejected, which is popped from its backoff. The one with an error waits.
@@ -108,7 +108,7 @@ func TestATermStartsFromObjectsAndJournal(t *testing.T) {
 
 func TestTheEndOfATerm(t *testing.T) {
 	t.Run("at rest", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			x.cancel()
 			x.wantEnd(nil)
 			if _, err := x.Summary(x.ctx); !errors.Is(err, ErrStopped) {
@@ -120,7 +120,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("in the middle of a round", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			if err := x.call(x.ctx, func() {
 				through := x.evaluate
 				x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
@@ -142,7 +142,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("what was noted last is written", func(t *testing.T) {
-		onStage(t, cluster(nodesOf("4", "n")), nil, func(x *stage) {
+		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			x.deliver(store.Added, cores("p", "5"))
 			x.journal.want(t, "before", map[types.UID]uint32{})
 			x.cancel()

@@ -382,7 +382,7 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 	if all != len(running) || assumed != 0 || s.cache.Nodes() != len(nodes) {
 		wrong("cache: got %d pods, %d assumed, %d nodes; want %d, 0, %d", all, assumed, s.cache.Nodes(), len(running), len(nodes))
 	}
-	if d := cmp.Diff(rowsOf(truth.cache), rowsOf(s.cache)); d != "" {
+	if d := cmp.Diff(rowsOf(truth.cache.Cache), rowsOf(s.cache.Cache)); d != "" {
 		wrong("rows (-as it is +as believed):\n%s", d)
 	}
 	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.hopeless), keysOf(l.kept)} {
@@ -404,7 +404,7 @@ func keysOf[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Ke
 func (w *world) judgePending(s *Scheduler, truth *oneByOne, uid types.UID) (problems []string) {
 	want := truth.decide(w.pods[uid])
 	if want.Node != "" {
-		if _, err := truth.cache.Forget(uid); err != nil {
+		if _, err := truth.cache.Forget(w.pods[uid]); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}

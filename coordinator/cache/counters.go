@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -41,40 +42,59 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 	}
 }
 
-// FillCounter brings a counter into use: every pod of the namespaces (nil: all) is
-// asked once what it adds.
-func (c *Cache) FillCounter(id uint32, namespaces []string, value func(*v1.Pod) int64) error {
-	columns := make([]map[uint32]int64, len(c.shards))
-	visit := func(pods map[types.UID]*pod) {
-		for _, p := range pods {
-			v := value(p.object)
-			p.counters = replaceCounter(p.counters, id, v)
-			n := c.nodes[p.node]
-			if n.object == nil {
-				continue
+// FillCounters brings counters into use: the pods of the namespaces are asked anew what
+// they add, all of them where all is true.
+func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error {
+	f := filling{columns: make(map[uint32][]map[uint32]int64, len(ids))}
+	for _, id := range ids {
+		f.columns[id] = make([]map[uint32]int64, len(c.shards))
+	}
+	if all {
+		f.take(c, c.pods)
+	} else {
+		for _, ns := range namespaces {
+			f.take(c, c.byNamespace[ns])
+		}
+	}
+	for _, id := range ids {
+		for i, column := range f.columns[id] {
+			if err := c.setCounter(i, id, column); err != nil {
+				return fmt.Errorf("fill counter %d: %w", id, err)
 			}
-			p.counted = withCounters(p.counted, p.counters)
-			if v == 0 {
+		}
+	}
+	return nil
+}
+
+// filling is counters that come into use: by counter and shard, the rows' values.
+type filling struct {
+	columns map[uint32][]map[uint32]int64
+}
+
+// take asks pods what they add.
+func (f *filling) take(c *Cache, pods map[types.UID]*pod) {
+	for _, p := range pods {
+		n := c.nodes[p.node]
+		if now := c.contributions(p.object); !equalCounters(p.counters, now) {
+			p.counters = now
+			if n.object != nil {
+				p.counted = withCounters(p.counted, now)
+			}
+		}
+		if n.object == nil {
+			continue
+		}
+		for _, v := range p.counters {
+			columns, ok := f.columns[v.GetCounter()]
+			if !ok {
 				continue
 			}
 			if columns[n.row.Shard] == nil {
 				columns[n.row.Shard] = map[uint32]int64{}
 			}
-			columns[n.row.Shard][n.row.Index] += v
+			columns[n.row.Shard][n.row.Index] += v.GetValue()
 		}
 	}
-	if namespaces == nil {
-		visit(c.pods)
-	}
-	for _, ns := range namespaces {
-		visit(c.byNamespace[ns])
-	}
-	for i, column := range columns {
-		if err := c.setCounter(i, id, column); err != nil {
-			return fmt.Errorf("fill counter %d: %w", id, err)
-		}
-	}
-	return nil
 }
 
 // setCounter replaces a counter in one shard, unless there is nothing in it and was
@@ -96,37 +116,33 @@ func (c *Cache) setCounter(shard int, id uint32, values map[uint32]int64) error 
 	return c.shards[shard].apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: column}})
 }
 
-// replaceCounter is a list with a counter's value exchanged; the list itself stays
-// as it is.
-func replaceCounter(list []*pb.CounterValue, id uint32, value int64) []*pb.CounterValue {
-	i, found := slices.BinarySearchFunc(list, id, func(v *pb.CounterValue, id uint32) int { return int(v.GetCounter()) - int(id) })
-	switch {
-	case found && list[i].GetValue() == value, !found && value == 0:
-		return list
-	case found && value == 0:
-		return slices.Concat(list[:i], list[i+1:])
-	case found:
-		return slices.Concat(list[:i], []*pb.CounterValue{{Counter: id, Value: value}}, list[i+1:])
-	}
-	return slices.Concat(list[:i], []*pb.CounterValue{{Counter: id, Value: value}}, list[i:])
-}
-
-// DropCounter takes a counter out of use.
-func (c *Cache) DropCounter(id uint32) error {
+// DropCounters takes counters out of use: no pod adds to them any more.
+func (c *Cache) DropCounters(ids []uint32) error {
 	for _, p := range c.pods {
-		if now := replaceCounter(p.counters, id, 0); len(now) != len(p.counters) {
+		if now := c.contributions(p.object); !equalCounters(p.counters, now) {
 			p.counters = now
 			if p.counted != nil {
 				p.counted = withCounters(p.counted, now)
 			}
 		}
 	}
-	for i := range c.shards {
-		if err := c.setCounter(i, id, nil); err != nil {
-			return fmt.Errorf("drop counter %d: %w", id, err)
+	for _, id := range ids {
+		for i := range c.shards {
+			if err := c.setCounter(i, id, nil); err != nil {
+				return fmt.Errorf("drop counter %d: %w", id, err)
+			}
 		}
 	}
 	return nil
+}
+
+// HeldCounters yields what each pod adds to counters.
+func (c *Cache) HeldCounters(yield func([]*pb.CounterValue) bool) {
+	for _, p := range c.pods {
+		if len(p.counters) > 0 && !yield(p.counters) {
+			return
+		}
+	}
 }
 
 // ChangeCounters adds to a node's counters what no pod of its own accounts for. It is kept
@@ -172,32 +188,15 @@ func (c *Cache) restoreOwn(n *node) error {
 	return c.changeRow(n, changes)
 }
 
+// UsageOf is what a pod would be counted with on any node.
+func (c *Cache) UsageOf(p *v1.Pod) *pb.PodUsage {
+	return withCounters(compile.Usage(p), c.contributions(p))
+}
+
 // Counted is what a pod was counted with on its node's row, nil where there is none.
 func (c *Cache) Counted(uid types.UID) *pb.PodUsage {
 	if p := c.pods[uid]; p != nil {
 		return p.counted
-	}
-	return nil
-}
-
-// Recount takes in that pods of these UIDs add something else to counters than before.
-func (c *Cache) Recount(uids []types.UID) error {
-	for _, uid := range uids {
-		p := c.pods[uid]
-		if p == nil {
-			continue
-		}
-		now := c.contributions(p.object)
-		if equalCounters(p.counters, now) {
-			continue
-		}
-		if err := c.remove(p); err != nil {
-			return err
-		}
-		p.counters = now
-		if err := c.put(p, 0); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -28,6 +28,13 @@ func (f *flights) takeOff(p *Pod) {
 	f.live++
 }
 
+// turn has a pod know all events so far. Pods have their turns in the order of their
+// take-offs, or none.
+func (f *flights) turn(p *Pod) {
+	fl := f.pods.at(p.flight)
+	fl.since, fl.moved = f.events.end(), f.moved
+}
+
 // land closes a pod's flight and forgets the events that no other flight needs.
 func (f *flights) land(p *Pod) {
 	f.pods.at(p.flight).pod = nil

@@ -84,6 +84,7 @@ type Pod struct {
 	bucket    *bucket
 	slot      int    // in its bucket
 	flight    uint64 // its number among the flights
+	early     bool   // popped from its backoff
 	activated bool   // Activate was called while in flight
 	deleted   bool   // deleted while in flight
 	usage     *pb.PodUsage

@@ -212,19 +212,41 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	q.Flush()
 	for range n {
 		p := q.active.head()
-		if p == nil {
+		early := p == nil
+		if early {
 			if p = q.backoff.head(); p == nil {
 				break
 			}
 			q.tell(Active, eventPoppedEarly)
 		}
 		q.take(p)
+		p.early = early
 		p.Attempts++
 		p.activated = false
 		q.put(p, InFlight)
 		into = append(into, p)
 	}
 	return into
+}
+
+// Turn begins the attempt of a pod that was popped with others: it is false where the
+// queue would give another first by now, for events since have brought one. Then the pod is
+// to be given back. What happened before its turn is not held against its attempt.
+func (q *Queue) Turn(p *Pod) bool {
+	if p.place != InFlight {
+		return true
+	}
+	head := q.active.head()
+	if p.early {
+		other := q.backoff.head()
+		if head != nil || other != nil && endsBefore(other, p) {
+			return false
+		}
+	} else if head != nil && before(head, p) {
+		return false
+	}
+	q.flights.turn(p)
+	return true
 }
 
 // Done ends the attempt of a pod that has a node, or is not to be tried again: it leaves
@@ -311,7 +333,11 @@ func (q *Queue) GiveBack(p *Pod) {
 		q.drop(p)
 	default:
 		p.Attempts--
-		q.move(p, Active, eventGivenBack)
+		to := Active
+		if p.early {
+			to = Backoff
+		}
+		q.move(p, to, eventGivenBack)
 	}
 }
 

@@ -1,0 +1,151 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/cluster"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// picture is all that the loop knows of the cluster: nodes and pods, what makes pods belong
+// together, storage, and the counters that tell the tables of it. It keeps the parts in step:
+// what a pod on a node counts for is counted wherever it counts.
+type picture struct {
+	*cache.Cache
+	counters *count.Registry
+	cluster  *cluster.Cluster
+	volumes  *volumes.Cache
+}
+
+func newPicture(shards int) *picture {
+	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New()}
+	w.volumes = volumes.New(w.counters)
+	w.UseCounters(w.counters)
+	return w
+}
+
+// Counters, Cluster and Volumes are parts of compile.World.
+func (w *picture) Counters() *count.Registry { return w.counters }
+func (w *picture) Cluster() *cluster.Cluster { return w.cluster }
+func (w *picture) Volumes() compile.Volumes  { return w.volumes }
+
+// Assume is Cache.Assume; it returns by how much the node's counters have moved.
+func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) ([]*pb.CounterValue, error) {
+	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
+		return nil, err
+	}
+	moved := w.volumes.PodAdded(nodeName, p)
+	if err := w.ChangeCounters(nodeName, moved); err != nil {
+		return nil, err
+	}
+	return slices.Concat(w.Counted(p.UID).GetCounters(), moved), nil
+}
+
+// SetPod is Cache.SetPod.
+func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
+	before, was, _ := w.Pod(p.UID)
+	old, err := w.Cache.SetPod(p)
+	if err != nil {
+		return old, err
+	}
+	switch {
+	case before == nil:
+		err = w.mount(p.Spec.NodeName, p)
+	case was != p.Spec.NodeName || !equality.Semantic.DeepEqual(before.Spec.Volumes, p.Spec.Volumes):
+		if err = w.unmount(was, before); err == nil {
+			err = w.mount(p.Spec.NodeName, p)
+		}
+	}
+	return old, err
+}
+
+// mount counts the volumes of a pod that is on a node.
+func (w *picture) mount(nodeName string, p *v1.Pod) error {
+	return w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p))
+}
+
+func (w *picture) unmount(nodeName string, p *v1.Pod) error {
+	return w.ChangeCounters(nodeName, w.volumes.PodRemoved(nodeName, p))
+}
+
+// Forget is Cache.Forget for a pod that is promised a node.
+func (w *picture) Forget(p *v1.Pod) (bool, error) {
+	object, nodeName, _ := w.Pod(p.UID)
+	forgotten, err := w.Cache.Forget(p.UID)
+	if err != nil || !forgotten {
+		return forgotten, err
+	}
+	return true, w.unmount(nodeName, object)
+}
+
+// RemovePod is Cache.RemovePod.
+func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
+	old, nodeName, err := w.Cache.RemovePod(p.UID)
+	if err != nil || old == nil {
+		return old, nodeName, err
+	}
+	return old, nodeName, w.unmount(nodeName, old)
+}
+
+// Without takes a pod off its node until put is called.
+func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
+	object, nodeName, _ := w.Pod(p.UID)
+	back, err := w.Cache.Without(p.UID)
+	if err != nil || object == nil {
+		return back, err
+	}
+	if err := w.unmount(nodeName, object); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := back(); err != nil {
+			return err
+		}
+		return w.mount(nodeName, object)
+	}, nil
+}
+
+// settle brings the counters that came into use, or have changed, to the tables. It is
+// called before anything that was compiled is evaluated.
+func (w *picture) settle() error {
+	var ids []uint32
+	var namespaces []string
+	all := false
+	for _, c := range w.counters.TakeNew() {
+		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
+			continue // all that count for it have come since, with it
+		}
+		ids = append(ids, c.ID())
+		all = all || c.Namespaces() == nil
+		namespaces = append(namespaces, c.Namespaces()...)
+	}
+	if len(ids) > 0 {
+		slices.Sort(namespaces)
+		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
+			return err
+		}
+	}
+	for _, x := range w.volumes.TakeChanges() {
+		if err := w.ChangeCounters(x.Node, x.Counters); err != nil {
+			return fmt.Errorf("count volumes: %w", err)
+		}
+	}
+	return nil
+}
+
+// sweep drops counters that nobody has asked for in a long time.
+func (w *picture) sweep() error {
+	w.counters.Sweep(w.HeldCounters)
+	if dropped := w.counters.TakeDropped(); len(dropped) > 0 {
+		return w.DropCounters(dropped)
+	}
+	return nil
+}
