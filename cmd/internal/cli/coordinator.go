@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/config"
 )
 
 // NewCoordinatorCommand is `shardsched coordinator`.
@@ -23,6 +24,10 @@ others stand by, and send clients to it.`,
   shardsched coordinator --standalone --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:7550 --http-listen 127.0.0.1:7551`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.WriteConfigTo != "" {
+				return o.Configuration.write(c.OutOrStdout())
+			}
+			o.LeaseGiven = c.Flags().Changed(leaseFlag)
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -40,11 +45,22 @@ others stand by, and send clients to it.`,
 	fs.BoolVar(&o.Standalone, "standalone", false, "without Kubernetes: objects come from clients and are kept in etcd")
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
 	fs.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients are sent to; empty: --listen")
-	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	o.Configuration.addFlags(fs)
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time after which a leader that is not heard of is replaced")
+	fs.DurationVar(&o.LeaseDuration, leaseFlag, 15*time.Second, "time after which a leader that is not heard of is replaced")
 	fs.DurationVar(&o.MaxInUnschedulable, "pod-max-in-unschedulable-pods-duration", 5*time.Minute, "time after which a pod that fits nowhere is tried again without an event")
 	return c
+}
+
+// leaseFlag is how long the leader's lease lives.
+const leaseFlag = "leader-elect-lease-duration"
+
+// lease is the flag's, where it was given; or else the file's, where it has one.
+func (o *CoordinatorOptions) lease(c *config.Config) time.Duration {
+	if !o.LeaseGiven && c.LeaseDuration != 0 {
+		return c.LeaseDuration
+	}
+	return o.LeaseDuration
 }
 
 func (o *CoordinatorOptions) validate() error {
@@ -61,7 +77,7 @@ func (o *CoordinatorOptions) validate() error {
 		return err
 	}
 	if o.LeaseDuration < time.Second {
-		return usagef("--leader-elect-lease-duration: %s is shorter than a second", o.LeaseDuration)
+		return usagef("--%s: %s is shorter than a second", leaseFlag, o.LeaseDuration)
 	}
 	if o.MaxInUnschedulable <= 0 {
 		return usagef("--pod-max-in-unschedulable-pods-duration: %s is not positive", o.MaxInUnschedulable)

@@ -15,6 +15,15 @@ type Process struct {
 	Profiling bool
 }
 
+// Configuration is where the scheduler's configuration comes from.
+type Configuration struct {
+	// Config is a KubeSchedulerConfiguration file; empty: the defaults.
+	Config string
+	// WriteConfigTo is where the configuration is written, whole, instead of running
+	// anything; "-": standard output. Empty: nowhere.
+	WriteConfigTo string
+}
+
 // Etcd is how an etcd outside the process is reached.
 type Etcd struct {
 	Endpoints                 []string
@@ -50,8 +59,7 @@ type UpOptions struct {
 	TLS serving.TLS
 	// Listen is host:port of the client API.
 	Listen string
-	// Config is a KubeSchedulerConfiguration file; empty: the defaults.
-	Config string
+	Configuration
 	// Files are applied once the scheduler leads.
 	Files       []string
 	SkipInvalid bool
@@ -79,10 +87,12 @@ type CoordinatorOptions struct {
 	// Listen is host:port of the client API, Advertise what clients are sent to;
 	// empty: Listen.
 	Listen, Advertise string
-	Config            string
-	DecisionLog       string
-	// LeaseDuration is the time to live of the leader's lease.
+	Configuration
+	DecisionLog string
+	// LeaseDuration is the time to live of the leader's lease. LeaseGiven: the flag
+	// was, so that the file's does not count.
 	LeaseDuration time.Duration
+	LeaseGiven    bool
 	// MaxInUnschedulable is how long a pod rests at the most before it is tried
 	// again without an event.
 	MaxInUnschedulable time.Duration
@@ -117,7 +127,7 @@ type SimulateOptions struct {
 	Files       []string
 	SkipInvalid bool
 	Namespace   string
-	Config      string
+	Configuration
 	// Decisions is where decisions are written, one JSON line each; "-": standard
 	// output, and the summary goes to standard error. Empty: nowhere.
 	Decisions string

@@ -1,25 +1,86 @@
 package cli
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 )
 
-// configure reads a KubeSchedulerConfiguration file into a scheduler's settings; without
-// a file they are the defaults. What of it has no effect is logged once.
-func configure(path string, into *coordinator.SchedulerConfig) error {
-	c := config.Default()
-	if path != "" {
-		var err error
-		if c, err = config.Load(path); err != nil {
-			return err
+func (o *Configuration) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	fs.StringVar(&o.WriteConfigTo, "write-config-to", "", "write the configuration with all defaults to `FILE` and exit; -: standard output")
+}
+
+// read reads the file; without one the defaults hold.
+func (o *Configuration) read() (*config.Config, error) {
+	if o.Config == "" {
+		return config.Default(), nil
+	}
+	return config.Load(o.Config)
+}
+
+// load reads the file for a run. What of it is not done is logged once.
+func (o *Configuration) load() (*config.Config, error) {
+	c, err := o.read()
+	if err != nil {
+		return nil, err
+	}
+	log := klog.Background().WithValues("file", o.Config)
+	if log := log.V(2); log.Enabled() {
+		text, err := c.YAML()
+		if err != nil {
+			return nil, err
 		}
-		tell("The configuration names plugins that are not evaluated yet", "plugins", path, c.NotEvaluated())
-		tell("Fields of the configuration have no effect", "fields", path, c.NoEffect())
+		log.Info("Using component config", "config", string(text))
+	}
+	if o.Config == "" {
+		return c, nil
+	}
+	tell(log, "The configuration names plugins that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
+	tell(log, "The configuration names extenders, which are not called yet: pods are scheduled as if there were none", "extenders", c.NotCalled())
+	tell(log, "Fields of the configuration have no effect", "fields", c.NoEffect())
+	return c, nil
+}
+
+func tell(log klog.Logger, what, key string, list []string) {
+	if len(list) > 0 {
+		log.Info(what, key, strings.Join(list, ", "))
+	}
+}
+
+// write writes the configuration whole, instead of running anything.
+func (o *Configuration) write(out io.Writer) error {
+	c, err := o.read()
+	if err != nil {
+		return err
+	}
+	text, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	if o.WriteConfigTo == "-" {
+		_, err = out.Write(text)
+	} else {
+		// Extenders may have keys in it.
+		err = os.WriteFile(o.WriteConfigTo, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
+}
+
+// configure puts a configuration into a scheduler's settings; nil stands for the defaults.
+func configure(c *config.Config, into *coordinator.SchedulerConfig) error {
+	if c == nil {
+		c = config.Default()
 	}
 	profiles, err := c.Profiles()
 	if err != nil {
@@ -28,10 +89,4 @@ func configure(path string, into *coordinator.SchedulerConfig) error {
 	into.Profiles = profiles
 	into.InitialBackoff, into.MaxBackoff = c.PodInitialBackoff, c.PodMaxBackoff
 	return nil
-}
-
-func tell(what, key, path string, list []string) {
-	if len(list) > 0 {
-		klog.Background().Info(what, "file", path, key, strings.Join(list, ", "))
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -37,7 +38,7 @@ type service struct {
 	tls       serving.TLS
 	listen    string
 	advertise string
-	config    string
+	config    *config.Config
 	decisions string
 	leaseTTL  time.Duration
 	flush     time.Duration
@@ -191,6 +192,10 @@ func openDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, erro
 
 // runCoordinator is `shardsched coordinator`.
 func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error {
+	configuration, err := o.Configuration.load()
+	if err != nil {
+		return err
+	}
 	etcd, stop, err := o.etcd(ctx, s)
 	if err != nil {
 		return err
@@ -202,7 +207,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	}
 	return service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
-		config: o.Config, decisions: o.DecisionLog, leaseTTL: o.LeaseDuration, flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
+		config: configuration, decisions: o.DecisionLog, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -18,14 +19,18 @@ import (
 // simulation is a scheduler without etcd, API or clock: pods in, decisions out.
 type simulation struct {
 	sharding  Sharding
-	config    string
-	batch     int // 0: the default
+	config    *config.Config // nil: the defaults
+	batch     int            // 0: the default
 	decisions *coordinator.DecisionLog
 	process   Process
 }
 
 // runSimulate is `shardsched simulate`.
 func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
+	configuration, err := o.Configuration.load()
+	if err != nil {
+		return err
+	}
 	in, err := readInput(s, o.input())
 	if err != nil {
 		return err
@@ -38,7 +43,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	sim := simulation{sharding: o.Sharding, config: o.Config, decisions: log, process: o.Process}
+	sim := simulation{sharding: o.Sharding, config: configuration, decisions: log, process: o.Process}
 	report := newProgress(s, len(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()

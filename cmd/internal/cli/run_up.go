@@ -19,6 +19,10 @@ const summaryPatience = 5 * time.Second
 // runUp is `shardsched up`: an etcd, a coordinator and workers, each a server on
 // loopback, and the objects that the flags name, sent as any client would.
 func runUp(ctx context.Context, s Streams, o UpOptions) error {
+	configuration, err := o.Configuration.load()
+	if err != nil {
+		return err
+	}
 	in, err := readInput(s, o.input())
 	if err != nil {
 		return err
@@ -35,7 +39,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	defer end()
 	g, gctx := errgroup.WithContext(alive)
 	v := service{
-		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: o.Config,
+		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: configuration, leaseTTL: configuration.LeaseDuration,
 		decisions: o.DecisionLog, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
 			if s == nil {

@@ -29,6 +29,9 @@ can't be read.`,
   shardsched simulate --demo --decisions out.jsonl -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.WriteConfigTo != "" {
+				return o.Configuration.write(c.OutOrStdout())
+			}
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -41,7 +44,7 @@ can't be read.`,
 	o.Sharding.Cluster, o.Sharding.Replicas = "simulate", 1
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
-	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	o.Configuration.addFlags(fs)
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	fs.BoolVar(&o.Demo, "demo", false, "simulate a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
 	addSeedFlag(fs, &o.Seed)

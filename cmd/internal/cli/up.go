@@ -28,6 +28,9 @@ Objects come from -f, from --demo, and from 'shardsched apply' in another window
   shardsched up -f cluster.json -f chart/ --workers 8 --data-dir ./state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.WriteConfigTo != "" {
+				return o.Configuration.write(c.OutOrStdout())
+			}
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -41,7 +44,7 @@ Objects come from -f, from --demo, and from 'shardsched apply' in another window
 	o.EmbeddedEtcd.addFlags(fs, "127.0.0.1:0")
 	o.TLS.AddFlags(fs)
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
-	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
+	o.Configuration.addFlags(fs)
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "objects to apply once the scheduler leads")
 	fs.BoolVar(&o.Demo, "demo", false, "submit a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
 	addSeedFlag(fs, &o.Seed)
