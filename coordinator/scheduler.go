@@ -155,6 +155,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.queue = queue.New(queue.Config{
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
 		Incoming: s.metrics.incoming,
+		Profiles: hintProfiles{cfg.Profiles, s.cache},
 	})
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
 	s.bindings = newBindings(cfg.Binder, preBinder, func(jobs []bindJob, errs []error) {

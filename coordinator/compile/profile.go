@@ -61,7 +61,9 @@ type Profile struct {
 	// ignorePreferred leaves out the scores of pods without preferred terms.
 	ignorePreferred bool
 
-	bindTimeout time.Duration
+	bindTimeout   time.Duration
+	addedSelector *nodeaffinity.NodeSelector
+	defaultHard   []v1.TopologySpreadConstraint
 }
 
 // defaultBindTimeout is upstream's.
@@ -84,6 +86,13 @@ func (p *Profile) scoresBy(plugin pb.Plugin) bool {
 
 // BindTimeout is how long VolumeBinding waits for a pod's claims to be bound.
 func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
+
+// AddedAffinity is the required part of addedAffinity; nil: there is none.
+func (p *Profile) AddedAffinity() *nodeaffinity.NodeSelector { return p.addedSelector }
+
+// DefaultHardConstraints are the constraints with DoNotSchedule of pods that have no
+// constraints, without selectors. The caller must not change them.
+func (p *Profile) DefaultHardConstraints() []v1.TopologySpreadConstraint { return p.defaultHard }
 
 // uses tells whether a plugin is among the filters or the scores.
 func (p *Profile) uses(plugin pb.Plugin) bool { return p.filtersBy(plugin) || p.scoresBy(plugin) }
@@ -183,9 +192,11 @@ func (p *Profile) setAdded(c *ProfileConfig) error {
 		return nil
 	}
 	if s := a.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
-		if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+		parsed, err := nodeaffinity.NewNodeSelector(s)
+		if err != nil {
 			return fmt.Errorf("addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: %w", err)
 		}
+		p.addedSelector = parsed
 		p.added = nodeSelector(s)
 	}
 	var err error
@@ -243,6 +254,11 @@ func (p *Profile) setSpread(c *ProfileConfig) error {
 		p.defaults, p.systemDefaults = systemDefaults(), true
 	case kind == configv1.ListDefaulting:
 		p.defaults = c.Spread.DefaultConstraints
+		for _, d := range p.defaults {
+			if d.WhenUnsatisfiable == v1.DoNotSchedule {
+				p.defaultHard = append(p.defaultHard, d)
+			}
+		}
 	default:
 		return fmt.Errorf("defaultingType: expected %s or %s, got %q", configv1.SystemDefaulting, configv1.ListDefaulting, kind)
 	}

@@ -1,0 +1,49 @@
+package coordinator
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/queue"
+)
+
+// hintProfiles tells the queue's hints what they need of profiles and cluster.
+type hintProfiles struct {
+	profiles map[string]*compile.Profile
+	known    *picture
+}
+
+// AddedAffinity is part of queue.Profiles.
+func (h hintProfiles) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
+	if prof := h.profiles[p.Spec.SchedulerName]; prof != nil {
+		return prof.AddedAffinity()
+	}
+	return nil
+}
+
+// DefaultConstraints is part of queue.Profiles.
+func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
+	prof := h.profiles[p.Spec.SchedulerName]
+	if prof == nil || len(prof.DefaultHardConstraints()) == 0 {
+		return nil
+	}
+	found := h.known.cluster.DefaultSelector(p)
+	if found == nil || found.Empty() {
+		return nil
+	}
+	selector, err := labels.Parse(found.String())
+	if err != nil {
+		selector = labels.Nothing() // a Service may ask for what no label can be
+	}
+	var out []queue.Constraint
+	for _, c := range prof.DefaultHardConstraints() {
+		out = append(out, queue.Constraint{
+			TopologyKey: c.TopologyKey,
+			Selector:    selector,
+			HonorTaints: c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
+		})
+	}
+	return out
+}
