@@ -36,6 +36,7 @@
 //	+-----+------------- Backoff
 //
 // Delete takes a pod out of every place; one in flight leaves with Done or its failure.
+// GiveBack puts a pod that was popped early back to Backoff.
 // Activate takes one from every waiting place to Active. Gates (PreEnqueue) are asked
 // whenever a pod comes into Active or Backoff from elsewhere, but not from Backoff to
 // Active.
@@ -60,22 +61,49 @@
 //
 // # Events
 //
-// An event is a change of one property of a node or a pod. A Plugin registers for the events
-// that may make a pod fit that it rejected, with a function that looks closer. A pod is tried
-// again when one of the plugins that rejected it says so.
+// An event is a change of one property of an object of the cluster. A Plugin registers for the
+// events that may make a pod fit that it rejected, with hints that look closer: If at the
+// event alone, Helps at the pod too. A pod is tried again when one of the plugins that rejected
+// it says so. A file holds the hints of a plugin; plugins.go lists them all.
 //
-//	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class}
+//	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class, likeness}
+//	          claim  -> buckets
 //	flights   pods in flight, in order of take-off, each with the number of the
 //	          first event that it has not seen
 //	events    e17 e18 e19 …                   since the first of them took off
 //
-// An event is held against one pod of each bucket of the plugins that registered for it. With
-// pods of a few hundred classes waiting, an event that helps none of 500,000 pods costs a few
-// hundred calls; the pods are not walked. Pods whose class is not known are judged one by
-// one.
+// An event is held against one pod of each bucket of the plugins that registered for it and
+// whose If lets it pass; one about a PersistentVolumeClaim only of those that use the claim.
+// With pods of a few hundred classes waiting, an event that helps none of 500,000 pods costs
+// a few hundred calls; the pods are not walked. Pods whose class is not known are judged one
+// by one.
 //
-// What the queue does not know (plugins that give Pending, nominated pods, pod groups) it
-// does not hold yet.
+// Pods of one class may differ in what hints read: their claims, their terms as written, what
+// default constraints find them by. The likeness is a fingerprint of that. Their own labels are
+// not in it, for each pod of a StatefulSet has one of its own: a bucket notes the keys in which
+// its pods differ, and where a hint reads one of those, each pod is asked.
+//
+// A pod's selectors are read once, not once per event.
+//
+// What the queue does not know (plugins that give Pending, pod groups) it does not hold
+// yet.
+//
+// # Nominations
+//
+// A pod may be nominated to a node: by its status, or by Nominate. Nominated lists the pods of
+// a node in the order in which they were.
+//
+//	comes, to Active       what its status says; a gated pod is not nominated yet
+//	updated                what its new status says; where neither that nor the old one names
+//	                       a node, a nomination of ours stays. It goes to the end of the list
+//	updated in flight      nothing, until the attempt is over
+//	Unschedulable          what its status says, then Nominate
+//	Error                  none, then Nominate
+//	Done, Delete           none
+//	Restore                what its status says, or else the journal
+//
+// Where a pod is decided one at a time, those behind it are still waiting; so pods in flight
+// stay nominated until the caller ends their attempts.
 //
 // # Use
 //
@@ -86,7 +114,8 @@
 //		take in changes: Add, Update, Delete, Move
 //		pods = q.PopBatch(n, pods[:0])
 //		if len(pods) == 0 { wait for a change, or until q.NextWake() }
-//		for each: q.Done, q.Unschedulable (after ClassID is set), q.Error or q.GiveBack
+//		for each: q.Turn, or else q.GiveBack from here on;
+//			q.Done, q.Unschedulable (after ClassID is set) or q.Error; q.Nominate
 //	}
 //
 // # Journal

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -12,6 +14,9 @@ type bucket struct {
 	bucketKey
 	pods  []*Pod
 	slots []int // its index in each list of index.lists, for its plugins in order
+	// differs holds the keys of labels in which its pods differ, or once did, where it has a
+	// likeness.
+	differs map[string]bool
 	// claims are those of its pods, where a plugin waits for claims; claimSlots the
 	// bucket's index in the list of each.
 	claims     []types.NamespacedName
@@ -38,6 +43,10 @@ func (x *index) add(p *Pod, likeness uint64, waitForClaims set) {
 	b := x.bucketOf(bucketKey{p.rejectors, p.ClassID, likeness})
 	if len(b.pods) == 0 && p.rejectors&waitForClaims != 0 {
 		x.addClaims(b, p)
+	}
+	if len(b.pods) > 0 && likeness != 0 {
+		b.compare(b.pods[0].Obj.Labels, p.Obj.Labels)
+		b.compare(p.Obj.Labels, b.pods[0].Obj.Labels)
 	}
 	p.bucket, p.slot = b, len(b.pods)
 	b.pods = append(b.pods, p)
@@ -134,11 +143,12 @@ func (b *bucket) nth(plugin set) int { return (b.rejectors & (plugin - 1)).len()
 // helped appends the pods that an event helps, judging one pod of each bucket where that is
 // enough.
 func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
-	interested, apart := r.interested(e), r.apart(e)
+	interested := r.interested(e)
+	readers, keys := r.reads(e)
 	if c, ok := e.obj.(*v1.PersistentVolumeClaim); ok {
 		for _, b := range x.claims[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] {
 			if b.rejectors&unknown == 0 {
-				into = b.helped(r, e, apart, into)
+				into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
 			}
 		}
 		interested = unknown
@@ -147,16 +157,16 @@ func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
 		for _, b := range x.lists[s.index()] {
 			// A bucket stands under each of its plugins: it is judged under the first.
 			if first := b.rejectors & interested; first&-first == s&-s {
-				into = b.helped(r, e, apart, into)
+				into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
 			}
 		}
 	}
 	return into
 }
 
-// helped appends the bucket's pods that an event helps.
-func (b *bucket) helped(r *rules, e *Event, apart set, into []*Pod) []*Pod {
-	each := b.rejectors&apart != 0
+// helped appends the bucket's pods that an event helps; each has to be asked where they
+// differ in what is read of them.
+func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	if !each && !r.helps(b.rejectors, b.pods[0], e) {
 		return into
 	}
@@ -166,4 +176,22 @@ func (b *bucket) helped(r *rules, e *Event, apart set, into []*Pod) []*Pod {
 		}
 	}
 	return into
+}
+
+// compare notes the labels of one pod that another has not.
+func (b *bucket) compare(one, other map[string]string) {
+	for k, v := range one {
+		if w, ok := other[k]; ok && v == w || b.differs[k] {
+			continue
+		}
+		if b.differs == nil {
+			b.differs = map[string]bool{}
+		}
+		b.differs[k] = true
+	}
+}
+
+// differIn tells whether the bucket's pods may differ in one of these labels.
+func (b *bucket) differIn(keys []string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return b.differs[k] })
 }

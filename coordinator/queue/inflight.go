@@ -16,20 +16,21 @@ type flights struct {
 }
 
 type flight struct {
-	pod   *Pod   // nil: landed
-	since uint64 // the first event that it has not seen
-	moved uint64 // flights.moved at take-off
+	pod     *Pod   // nil: landed
+	tookOff uint64 // the first event since
+	since   uint64 // the first event that its attempt has not seen
+	moved   uint64 // flights.moved then
 }
 
 // takeOff opens a flight.
 func (f *flights) takeOff(p *Pod) {
 	p.flight = f.pods.end()
-	f.pods.push(flight{pod: p, since: f.events.end(), moved: f.moved})
+	f.pods.push(flight{pod: p, tookOff: f.events.end(), since: f.events.end(), moved: f.moved})
 	f.live++
 }
 
-// turn has a pod know all events so far. Pods have their turns in the order of their
-// take-offs, or none.
+// turn has a pod's attempt know all events so far. They are kept as long as those behind it,
+// which have not had their turn, may need them.
 func (f *flights) turn(p *Pod) {
 	fl := f.pods.at(p.flight)
 	fl.since, fl.moved = f.events.end(), f.moved
@@ -46,7 +47,7 @@ func (f *flights) land(p *Pod) {
 		f.events.trim(f.events.end())
 		return
 	}
-	f.events.trim(max(f.events.first, f.pods.at(f.pods.first).since))
+	f.events.trim(max(f.events.first, f.pods.at(f.pods.first).tookOff))
 }
 
 // record keeps an event for the pods in flight, if there are any.

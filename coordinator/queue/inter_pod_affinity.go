@@ -17,14 +17,14 @@ func interPodAffinity() Plugin {
 		Name:  "InterPodAffinity",
 		Alike: affinityLikeness,
 		Events: []Registration{
-			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Apart: goneWithAntiAffinity},
+			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway},
 			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: affinityNodeChanged},
 		},
 	}
 }
 
 // affinityLikeness covers the terms, and the namespace that they may stand in for. The
-// pod's own labels are read only where goneWithAntiAffinity says so.
+// pod's own labels are those that labelsKeptAway names.
 func affinityLikeness(p *v1.Pod) uint64 {
 	var d digest
 	d.text(p.Namespace)
@@ -39,9 +39,20 @@ func affinityLikeness(p *v1.Pod) uint64 {
 	return d.sum()
 }
 
-// goneWithAntiAffinity: the pod that is gone kept others away by their labels, in which pods
-// of one class may differ.
-func goneWithAntiAffinity(e *Event) bool { return e.pod == nil && len(e.oldPodAntiTerms().terms) > 0 }
+// labelsKeptAway are the labels by which the pod that is gone kept others away.
+func labelsKeptAway(e *Event) []string {
+	if e.pod != nil {
+		return nil
+	}
+	var keys []string
+	for _, t := range e.oldPodAntiTerms().terms {
+		requirements, _ := t.labelSelector.Requirements()
+		for _, r := range requirements {
+			keys = append(keys, r.Key())
+		}
+	}
+	return keys
+}
 
 // affinityPodChanged: the pod's own labels changed; or a pod on a node, or nominated to one,
 // comes to match all affinity terms, ceases to match all anti-affinity terms, or goes and

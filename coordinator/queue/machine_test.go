@@ -162,8 +162,8 @@ func (x *machine) Pop(t *rapid.T) {
 	}
 }
 
-// End ends the attempt of a pod in flight in one of the five ways.
-func (x *machine) End(t *rapid.T) {
+// drawFlying draws a pod in flight, false where there is none.
+func (x *machine) drawFlying(t *rapid.T) (types.UID, bool) {
 	var flying []types.UID
 	for _, p := range x.m.pods {
 		if p.place == InFlight {
@@ -171,9 +171,28 @@ func (x *machine) End(t *rapid.T) {
 		}
 	}
 	if len(flying) == 0 {
+		return "", false
+	}
+	return rapid.SampledFrom(flying).Draw(t, "pod"), true
+}
+
+// Turn begins the attempt of a pod in flight, which nobody holds to the order of take-offs.
+func (x *machine) Turn(t *rapid.T) {
+	uid, ok := x.drawFlying(t)
+	if !ok {
 		return
 	}
-	uid := rapid.SampledFrom(flying).Draw(t, "pod")
+	if got, want := x.q.Turn(x.popped[uid]), x.m.turn(x.m.find(uid)); got != want {
+		t.Fatalf("turn of pod %s: got %t, want %t", uid, got, want)
+	}
+}
+
+// End ends the attempt of a pod in flight in one of the five ways.
+func (x *machine) End(t *rapid.T) {
+	uid, ok := x.drawFlying(t)
+	if !ok {
+		return
+	}
 	p, m := x.popped[uid], x.m.find(uid)
 	switch rapid.IntRange(0, 4).Draw(t, "end") {
 	case 0:
@@ -193,6 +212,9 @@ func (x *machine) End(t *rapid.T) {
 		}
 		m.attempts--
 		m.place = Active
+		if m.early {
+			m.place = Backoff
+		}
 	default:
 		by := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"ghost", "kind", "own", "room"}), 1, 4, rapid.ID).Draw(t, "by")
 		if rapid.Bool().Draw(t, "class") { // of a class is who has the same spec

@@ -37,6 +37,7 @@ type modelPod struct {
 	errors    int
 	by        []string
 	since     []Event // in flight: what happened
+	early     bool    // in flight: popped from its backoff
 	activated bool
 	deleted   bool
 }
@@ -222,11 +223,28 @@ func (m *model) pop(n int) []types.UID {
 		if best == nil {
 			break
 		}
+		best.early = best.place == Backoff
 		best.place, best.since, best.activated = InFlight, nil, false
 		best.attempts++
 		out = append(out, best.obj.UID)
 	}
 	return out
+}
+
+// turn tells whether nobody waits who would be popped before a pod in flight, if that were
+// back where it was popped from.
+func (m *model) turn(p *modelPod) bool {
+	p.place = Active
+	if p.early {
+		p.place = Backoff
+	}
+	first := !slices.ContainsFunc(m.pods, func(x *modelPod) bool {
+		return x != p && (x.place == Active || x.place == Backoff) && m.goesBefore(x, p)
+	})
+	if p.place = InFlight; first {
+		p.since = nil
+	}
+	return first
 }
 
 func (m *model) goesBefore(a, b *modelPod) bool {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -30,9 +31,9 @@ type Registration struct {
 	If func(*Event) bool
 	// Helps tells whether one of these events helps a pod; nil: always.
 	Helps func(*Pod, *Event) bool
-	// Apart tells whether one of these events is to be held against each pod by itself, for
-	// Helps reads more of it than Alike; nil: no.
-	Apart func(*Event) bool
+	// Labels names the pod's own labels, by their keys, that Helps reads for one of these
+	// events though Alike does not cover them; nil: none. It needs an Alike.
+	Labels func(*Event) []string
 }
 
 // set is a set of plugins, a bit for each.
@@ -92,6 +93,9 @@ func newRules(plugins []Plugin) (*rules, error) {
 }
 
 func (r *rules) register(plugin set, reg *Registration) error {
+	if reg.Labels != nil && r.alike&plugin == 0 {
+		return errors.New("reads labels, and has no Alike")
+	}
 	kinds := []Resource{reg.Resource}
 	if reg.Resource == AnyPod {
 		kinds = []Resource{AssignedPod, PendingPod}
@@ -180,15 +184,17 @@ func (r *rules) helps(rejectors set, p *Pod, e *Event) bool {
 	return false
 }
 
-// apart are the plugins that want an event held against each pod by itself.
-func (r *rules) apart(e *Event) set {
-	var out set
+// reads are the labels of pods that the plugins' hints read for an event.
+func (r *rules) reads(e *Event) (readers set, keys []string) {
 	for _, h := range r.hooks[e.resource][e.action.index()] {
-		if h.Apart != nil && e.concerns&h.plugin != 0 && h.Apart(e) {
-			out |= h.plugin
+		if h.Labels == nil || e.concerns&h.plugin == 0 {
+			continue
+		}
+		if k := h.Labels(e); len(k) > 0 {
+			readers, keys = readers|h.plugin, append(keys, k...)
 		}
 	}
-	return out
+	return readers, keys
 }
 
 // likeness is a fingerprint of what the hints of these plugins read of a pod beyond its

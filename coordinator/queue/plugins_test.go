@@ -158,13 +158,15 @@ func TestProfilesHaveTheirOwnHints(t *testing.T) {
 	}
 }
 
-// TestPluginThatRegistersTwice holds that there is one answer to an event.
-func TestPluginThatRegistersTwice(t *testing.T) {
-	_, err := newRules([]Plugin{{Name: "a", Events: []Registration{
-		{Resource: AssignedPod, Actions: Add | Delete}, {Resource: AnyPod, Actions: Delete},
-	}}})
-	const want = "queue: plugin a: AssignedPodDelete is registered twice"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+// TestRegistrationsThatCanNotBe holds that there is one answer to an event, and that pods
+// whose labels are read are told apart.
+func TestRegistrationsThatCanNotBe(t *testing.T) {
+	for want, events := range map[string][]Registration{
+		"queue: plugin a: AssignedPodDelete is registered twice": {{Resource: AssignedPod, Actions: Add | Delete}, {Resource: AnyPod, Actions: Delete}},
+		"queue: plugin a: reads labels, and has no Alike":        {{Resource: Node, Actions: Add, Labels: labelsKeptAway}},
+	} {
+		if _, err := newRules([]Plugin{{Name: "a", Events: events}}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
