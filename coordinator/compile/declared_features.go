@@ -25,3 +25,19 @@ func requiredFeatures(p *v1.Pod) []string {
 	}
 	return out
 }
+
+// mayRequireFeatures is false for pods that use none of the fields which features are
+// inferred from.
+func mayRequireFeatures(p *v1.Pod) bool {
+	if p.Spec.HostNetwork {
+		return true
+	}
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if len(list[i].RestartPolicyRules) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -25,8 +25,9 @@ type plan struct {
 	images      podImages
 	features    []string
 	spread      spreading
-	// near is the pod's own affinity to other pods; nil: it has none. nearKeys are its
-	// topology keys.
+	// nearby: pod affinity matters. near is the pod's own; nil: it has none. nearKeys are
+	// its topology keys.
+	nearby          bool
 	near            *count.Affinity
 	nearKeys        []string
 	readsNamespaces bool
@@ -60,7 +61,8 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 		pl.features = requiredFeatures(p)
 	}
 	pl.spread = compileSpread(p, prof)
-	if prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && count.HasAffinity(p) {
+	pl.nearby = prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	if pl.nearby && count.HasAffinity(p) {
 		pl.near = count.ReadAffinity(p)
 		pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near), readsNamespaces(pl.near)
 	}

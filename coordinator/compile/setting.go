@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // setting is all that a class depends on beside its plan: what the cluster says, and
@@ -86,11 +85,11 @@ func (s *setting) selector(c *constraint) *selector.Selector {
 // takeAffinity finds out what InterPodAffinity's terms are about.
 func (s *setting) takeAffinity(pl *plan) {
 	s.match = nil
-	if !pl.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+	if !pl.nearby {
 		return
 	}
 	cluster := s.world.Cluster()
-	s.match = s.world.Counters().Matching(s.pod, cluster.NamespaceLabels(s.pod.Namespace), cluster.NamespacesVersion())
+	s.match = s.world.Counters().Matching(s.pod, cluster)
 	if s.match != nil {
 		s.bytes = binary.AppendUvarint(s.bytes, s.match.ID)
 		for _, t := range s.match.Terms {

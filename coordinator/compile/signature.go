@@ -318,8 +318,10 @@ func (s *signature) policy(p *v1.NodeInclusionPolicy) {
 
 // features writes the node features that a pod needs.
 func (s *signature) features(p *v1.Pod) {
-	for _, name := range requiredFeatures(p) {
-		s.text(name)
+	if mayRequireFeatures(p) {
+		for _, name := range requiredFeatures(p) {
+			s.text(name)
+		}
 	}
 	s.text("")
 }

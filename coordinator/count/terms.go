@@ -213,11 +213,20 @@ func (x *termIndex) leave(namespace string, t *Term) {
 	}
 }
 
-// Matching gives the terms of observed pods that match a pod; nil: none does. labels are
-// those of the pod's namespace, nil where that does not exist, and version moves when the
-// labels of any namespace do.
-func (r *Registry) Matching(p *v1.Pod, labels map[string]string, version uint64) *Match {
+// Labels tells the labels of namespaces.
+type Labels interface {
+	// NamespaceLabels are those of one namespace, nil where it does not exist.
+	NamespaceLabels(name string) map[string]string
+	// NamespacesVersion moves when the labels of any namespace do.
+	NamespacesVersion() uint64
+}
+
+// Matching gives the terms of observed pods that match a pod; nil: none does.
+func (r *Registry) Matching(p *v1.Pod, of Labels) *Match {
 	x := &r.terms
+	if len(x.spaces)+len(x.selecting) == 0 {
+		return nil
+	}
 	s := x.spaces[p.Namespace]
 	if s == nil {
 		if len(x.selecting) == 0 {
@@ -225,8 +234,8 @@ func (r *Registry) Matching(p *v1.Pod, labels map[string]string, version uint64)
 		}
 		s = x.space(p.Namespace)
 	}
-	if s.version != version || s.mark < len(x.selecting) {
-		x.join(s, p.Namespace, labels, version)
+	if version := of.NamespacesVersion(); s.version != version || s.mark < len(x.selecting) {
+		x.join(s, p.Namespace, of.NamespaceLabels(p.Namespace), version)
 	}
 	if s.index.Len() == 0 {
 		return nil
