@@ -132,6 +132,7 @@ func (c *Cache) deleteVolume(name string) {
 	}
 	delete(c.volumes, name)
 	c.unfile(v)
+	v.assumed = nil // a placement may still hold it
 	c.board.deleteVolume(name)
 	c.recountVolume(name)
 }

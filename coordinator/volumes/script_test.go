@@ -36,7 +36,7 @@ type script struct {
 }
 
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
 		r := &registry{}
 		s := &script{
 			t: t, c: New(r), registry: r,
