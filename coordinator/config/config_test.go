@@ -122,6 +122,17 @@ func printArguments(b *strings.Builder, c *Config) {
 			fmt.Fprintf(b, " shape %v", r.Shape)
 		}
 		fmt.Fprintf(b, " ignored %v groups %v\n  balanced: %v\n", fit.IgnoredResources, fit.IgnoredResourceGroups, p.table.Balanced.Resources)
+		fmt.Fprintf(b, "  spread: %s", p.table.Spread.DefaultingType)
+		for _, c := range p.table.Spread.DefaultConstraints {
+			fmt.Fprintf(b, " {%s %d %s}", c.TopologyKey, c.MaxSkew, c.WhenUnsatisfiable)
+		}
+		b.WriteByte('\n')
+		if w := p.table.InterPodAffinity.HardPodAffinityWeight; w != nil {
+			fmt.Fprintf(b, "  affinity: hard weight %d, preferred of others ignored %v\n", *w, p.table.InterPodAffinity.IgnorePreferredTermsOfExistingPods)
+		}
+		if n := p.table.VolumeBinding.BindTimeoutSeconds; n != nil {
+			fmt.Fprintf(b, "  volumes: %d s\n", *n)
+		}
 		if a := p.table.NodeAffinity.AddedAffinity; a != nil {
 			fmt.Fprintf(b, "  added: %v\n", a)
 		}
@@ -154,8 +165,7 @@ func TestDefaultIsTheEmptyFile(t *testing.T) {
 	if diff := cmp.Diff(want.Scores, got.Scores); diff != "" {
 		t.Errorf("scores: want -, got +\n%s", diff)
 	}
-	wantNames := []string{"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
-		"InterPodAffinity", "DynamicResources", "DefaultPreemption", "NodeDeclaredFeatures"}
+	wantNames := []string{"DynamicResources", "DefaultPreemption"}
 	if diff := cmp.Diff(wantNames, c.NotEvaluated()); diff != "" {
 		t.Errorf("not evaluated: want -, got +\n%s", diff)
 	}
@@ -183,12 +193,38 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 	if notes := c.NoEffect(); len(c.profiles) != 2 || len(notes) != 0 {
 		t.Errorf("example: want 2 profiles and nothing without effect, got %d and %q", len(c.profiles), notes)
 	}
+	rows := tableOf(string(text))
 	for _, p := range inTree() {
-		i := strings.Index(string(text), p.name)
-		if i < 0 {
-			t.Errorf("docs/configuration.md: want %s named, got no word of it", p.name)
+		if p.optional {
+			if !strings.Contains(string(text), p.name) {
+				t.Errorf("docs/configuration.md: want %s named, got no word of it", p.name)
+			}
+			continue
+		}
+		want := "no"
+		if p.evaluated() {
+			want = "yes"
+		}
+		if got := rows[p.name]; got != want {
+			t.Errorf("docs/configuration.md: %s is evaluated: want %q, got %q", p.name, want, got)
 		}
 	}
+}
+
+// tableOf is the table of plugins: whether each is evaluated, by name.
+func tableOf(text string) map[string]string {
+	rows := map[string]string{}
+	_, text, _ = strings.Cut(text, "| plugin | weight |")
+	for _, line := range strings.Split(text, "\n")[2:] {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 {
+			break
+		}
+		for _, name := range strings.Split(cells[1], ",") {
+			rows[strings.TrimSpace(name)] = strings.TrimSpace(cells[3])
+		}
+	}
+	return rows
 }
 
 // TestALeaseOfTheFile takes the leader's lease from a file that names one, and only then.

@@ -19,6 +19,9 @@
 //	             (2) the rest of the list that implements the point, but for set.disabled
 //	             (3) what only its own set enables
 //
+// A configuration is written as it was completed (YAML), in upstream's own text; what is written loads to the
+// same thing. bench/oracle/configs holds texts, plugins and errors against kube-scheduler's loader.
+//
 // Every error names the file, the line where one can be told, and the field, and is worded
 // as upstream words it. A file gives all its errors of one step at once.
 //
@@ -29,6 +32,8 @@
 // Differs from upstream:
 //   - a negative weight is refused as such (upstream lets it subtract, or takes it for an
 //     overflow, as the order has it);
+//   - so are a weight below 0 or above 100 in NodeAffinity's addedAffinity, a resource without a
+//     name to score by, and an unknown plugin that no point looks at (upstream crashes);
 //   - a filter or score always has its preparation (preFilter, preScore), whatever
 //     the file says of those points: upstream fails every pod without it;
 //   - NodeResourcesFit's arguments are checked also where no point runs the plugin;

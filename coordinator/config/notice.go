@@ -79,8 +79,8 @@ func unknownDisabled(path string, s *configv1.Plugins) []string {
 }
 
 // halves are the places where upstream would run one half of a plugin, and it would
-// matter: a filter or score without its preparation (which fails every pod there), or
-// NodeAffinity's, which narrows by itself. Here the two come together.
+// matter: a filter or score without its preparation (which fails every pod there), a preparation that
+// refuses or narrows by itself, or volumes that are filtered by and not bound. Here they come together.
 func halves(path string, l *lists) []string {
 	var notes []string
 	for _, pair := range [][2]point{{preFilter, filter}, {preScore, score}} {
@@ -92,17 +92,33 @@ func halves(path string, l *lists) []string {
 			at := fmt.Sprintf("%s.%s: %s", path, before.field(), known.name)
 			prepared, runs := slices.Contains(l[before], known.name), slices.Contains(l[main], known.name)
 			switch {
-			case runs && !prepared:
+			case runs && !prepared && !known.scoresNothing(main):
 				notes = append(notes, fmt.Sprintf("%s is prepared all the same, for it is at %s", at, main.field()))
-			case prepared && !runs && known.name == "NodeAffinity":
+			case prepared && !runs && main == filter && known.refusesEarly():
 				notes = append(notes, fmt.Sprintf("%s narrows nothing, for it is not at %s", at, main.field()))
 			}
+		}
+	}
+	for _, p := range []point{reserve, preBind} {
+		if binds := slices.Contains(l[p], volumeBinding); binds != slices.Contains(l[filter], volumeBinding) {
+			notes = append(notes, fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.field(), volumeBinding, filter.field()))
 		}
 	}
 	if !slices.Contains(l[preEnqueue], "SchedulingGates") {
 		notes = append(notes, path+".preEnqueue: SchedulingGates is always on")
 	}
 	return notes
+}
+
+const volumeBinding = "VolumeBinding"
+
+// scoresNothing tells whether a plugin is at a point without an effect on any pod.
+func (p plugin) scoresNothing(at point) bool { return at == score && !tables().scores(p.table) }
+
+// refusesEarly tells whether a plugin's PreFilter refuses pods or narrows the nodes; those of the others
+// only prepare.
+func (p plugin) refusesEarly() bool {
+	return slices.Contains([]string{"NodeAffinity", "VolumeRestrictions", volumeBinding, "VolumeZone"}, p.name)
 }
 
 // idleArguments are arguments that nothing reads.
