@@ -23,7 +23,9 @@ func TestRandom(t *testing.T) {
 		}
 		if err == nil {
 			good++
-			reload(t, ours)
+			if reload(t, ours); t.Failed() {
+				t.Fatalf("-seed %d, file %d:\n%s", *seed, n, text)
+			}
 		}
 	}
 	t.Logf("%d files, %d of them good", *files, good)
