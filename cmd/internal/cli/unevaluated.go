@@ -16,18 +16,6 @@ type demand struct {
 // unevaluated are the demands that no rule looks at yet.
 func unevaluated() []demand {
 	return []demand{
-		{"topology spread constraints", func(s *v1.PodSpec) bool { return len(s.TopologySpreadConstraints) > 0 }},
-		{"pod affinity or anti-affinity", func(s *v1.PodSpec) bool {
-			return s.Affinity != nil && (s.Affinity.PodAffinity != nil || s.Affinity.PodAntiAffinity != nil)
-		}},
-		{"persistent volume claims", func(s *v1.PodSpec) bool {
-			for i := range s.Volumes {
-				if s.Volumes[i].PersistentVolumeClaim != nil || s.Volumes[i].Ephemeral != nil {
-					return true
-				}
-			}
-			return false
-		}},
 		{"resource claims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	}
 }

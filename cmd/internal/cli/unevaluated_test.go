@@ -10,14 +10,12 @@ import (
 )
 
 func TestPodsAreToldOfWhatIsNotEvaluated(t *testing.T) {
-	plain, spread, bound := build.Pod("plain").Obj(), build.Pod("spread").Obj(), build.Pod("bound").Node("n").Obj()
-	spread.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{TopologyKey: "zone"}}
-	spread.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
-	bound.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{}}
+	plain, claiming, bound := build.Pod("plain").Obj(), build.Pod("claiming").Obj(), build.Pod("bound").Node("n").Obj()
+	claiming.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}}
+	bound.Spec.ResourceClaims = claiming.Spec.ResourceClaims
 	var out strings.Builder
-	warnUnevaluated(&out, []*v1.Pod{plain, spread, bound})
-	want := "warning: 1 pods have topology spread constraints (such as default/spread), which this version does not evaluate: they are placed as if they had none\n" +
-		"warning: 1 pods have persistent volume claims (such as default/spread), which this version does not evaluate: they are placed as if they had none\n"
+	warnUnevaluated(&out, []*v1.Pod{plain, claiming, bound})
+	want := "warning: 1 pods have resource claims (such as default/claiming), which this version does not evaluate: they are placed as if they had none\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
