@@ -212,7 +212,11 @@ func (b *board) checkPair(p *pair, node *v1.Node) (bool, error) {
 	case older(pv.ResourceVersion, p.version):
 		return false, nil // what was written is not back yet
 	}
-	if err := b.reachable(pv, node); err != nil {
+	pv, err := asServed(pv, b.csiNodes[node.Name])
+	if err != nil {
+		return false, fmt.Errorf("failed to translate pv to csi: %w", err)
+	}
+	if err := reachable(pv, node); err != nil {
 		return false, err
 	}
 	if ref := pv.Spec.ClaimRef; ref == nil || ref.UID == "" {
@@ -240,7 +244,11 @@ func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
 		if pv == nil {
 			return false, nil // the API may tell of it later
 		}
-		if err := b.reachable(pv, node); err != nil {
+		pv, err := asServed(pv, b.csiNodes[node.Name])
+		if err != nil {
+			return false, err
+		}
+		if err := reachable(pv, node); err != nil {
 			return false, err
 		}
 	}
@@ -248,12 +256,8 @@ func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
 }
 
 // reachable tells why a volume can not be used on a node.
-func (b *board) reachable(pv *v1.PersistentVolume, node *v1.Node) error {
-	served, err := asServed(pv, b.csiNodes[node.Name])
-	if err != nil {
-		return fmt.Errorf("failed to translate pv to csi: %w", err)
-	}
-	if err := unreachable(served, node); err != nil {
+func reachable(pv *v1.PersistentVolume, node *v1.Node) error {
+	if err := unreachable(pv, node); err != nil {
 		return fmt.Errorf("pv %q node affinity doesn't match node %q: %w", pv.Name, node.Name, err)
 	}
 	return nil

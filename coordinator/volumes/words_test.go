@@ -58,7 +58,7 @@ func sizeOf(text string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
 }
 
-// claimed: class= size= modes= volume= complete selected= owner= selector=
+// claim: class= old=class size= modes= volume= complete selected= owner= tier=
 func (w words) claim(name string) *v1.PersistentVolumeClaim {
 	c := &v1.PersistentVolumeClaim{ObjectMeta: w.meta(name, true)}
 	class := w["class"]
@@ -74,6 +74,9 @@ func (w words) claim(name string) *v1.PersistentVolumeClaim {
 	if w.has("selected") {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annSelectedNode, w["selected"])
 	}
+	if w.has("old") {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.BetaStorageClassAnnotation, w["old"])
+	}
 	if w.has("owner") {
 		yes := true
 		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: types.UID(w["owner"]), Controller: &yes}}
@@ -84,10 +87,13 @@ func (w words) claim(name string) *v1.PersistentVolumeClaim {
 	return c
 }
 
-// volume: class= size= modes= node= zone= csi=driver/handle ebs=id phase= ref=claim[:uid] tier=
+// volume: class= old=class size= modes= node= zone= csi=driver/handle ebs=id phase= ref=claim[:uid] tier=
 func (w words) volume(name string) *v1.PersistentVolume {
 	pv := &v1.PersistentVolume{ObjectMeta: w.meta(name, false)}
 	pv.Spec.StorageClassName = w["class"]
+	if w.has("old") {
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, v1.BetaStorageClassAnnotation, w["old"])
+	}
 	pv.Spec.Capacity = sizeOf(w["size"])
 	pv.Status.Phase = v1.VolumeAvailable
 	if w.has("phase") {
@@ -125,13 +131,16 @@ func (w words) volume(name string) *v1.PersistentVolume {
 	return pv
 }
 
-// class: provisioner= wait topology=zone,zone
+// class: provisioner= wait modeless topology=zone,zone
 func (w words) class(name string) *storagev1.StorageClass {
 	mode := storagev1.VolumeBindingImmediate
 	if w.has("wait") {
 		mode = storagev1.VolumeBindingWaitForFirstConsumer
 	}
 	c := &storagev1.StorageClass{ObjectMeta: w.meta(name, false), Provisioner: w["provisioner"], VolumeBindingMode: &mode}
+	if w.has("modeless") {
+		c.VolumeBindingMode = nil
+	}
 	if w.has("topology") {
 		c.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: zone, Values: w.list("topology")}}}}
 	}
