@@ -40,9 +40,7 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 		s.fail(err)
 		return
 	}
-	for _, e := range clusterEvents(old, now) {
-		s.queue.Move(e)
-	}
+	s.moveAll(clusterEvents(old, now))
 }
 
 // limit takes over how many volumes the drivers of a CSINode attach.

@@ -52,9 +52,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 		s.queue.Move(queue.NodeAdded(n))
 		return
 	}
-	for _, e := range queue.NodeUpdated(old, n) {
-		s.queue.Move(e)
-	}
+	s.moveAll(queue.NodeUpdated(old, n))
 }
 
 func (s *Scheduler) nodeGone(n *v1.Node) {
@@ -93,6 +91,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		old := q.Obj
 		delete(s.hopeless, p.UID)
 		s.queue.Update(p)
+		s.moveAll(queue.NominationEnded(old, p))
 		if respecified(old, p) {
 			s.queue.Activate(p.UID)
 		}
@@ -129,9 +128,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(before, was)))
 	}
 	if old != nil {
-		for _, e := range queue.AssignedPodUpdated(old, p) {
-			s.queue.Move(e)
-		}
+		s.moveAll(queue.AssignedPodUpdated(old, p))
 		return
 	}
 	if !assumed {
@@ -142,6 +139,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 
 // podGone takes in that a pod is deleted or has ended.
 func (s *Scheduler) podGone(p *v1.Pod) {
+	pending := s.queue.Get(p.UID)
 	old, node, err := s.cache.RemovePod(p)
 	if err != nil {
 		s.fail(err)
@@ -149,6 +147,9 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	}
 	s.disown(p.UID)
 	delete(s.decisions, p.UID)
+	if pending != nil {
+		s.moveAll(queue.NominationEnded(pending.Obj, nil))
+	}
 	if old != nil {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(old, node)))
 	}
@@ -168,5 +169,12 @@ func (s *Scheduler) unqueue(uid types.UID) {
 	if s.queue.Has(uid) {
 		s.queue.Delete(uid)
 		s.journal.put(uid, nil)
+	}
+}
+
+// moveAll tries the pods again that events may help.
+func (s *Scheduler) moveAll(events []queue.Event) {
+	for _, e := range events {
+		s.queue.Move(e)
 	}
 }
