@@ -28,7 +28,21 @@ type selectorIndex struct {
 // indexKey is one label with the selectors that ask for one of its values.
 type indexKey struct {
 	key     string
-	byValue map[string][]uint32
+	byValue map[string]positions
+}
+
+// positions are those of one value: mostly one.
+type positions struct {
+	first uint32
+	more  []uint32
+}
+
+// last is the highest.
+func (p *positions) last() uint32 {
+	if n := len(p.more); n > 0 {
+		return p.more[n-1]
+	}
+	return p.first
 }
 
 // newSelectorIndex makes room for n selectors. The columns that the index reads begin at
@@ -41,11 +55,16 @@ func newSelectorIndex(n, at int) *selectorIndex {
 // Positions are added in order.
 func (x *selectorIndex) addValue(position uint32, key, value string) {
 	k := x.open(key)
-	list := k.byValue[value]
-	if last := len(list) - 1; last >= 0 && list[last] == position {
+	list, ok := k.byValue[value]
+	switch {
+	case !ok:
+		list.first = position
+	case list.last() == position:
 		return
+	default:
+		list.more = append(list.more, position)
 	}
-	k.byValue[value] = append(list, position)
+	k.byValue[value] = list
 }
 
 // add adds a selector at a position; nil matches every row.
@@ -99,7 +118,7 @@ func (x *selectorIndex) open(key string) *indexKey {
 			return &x.keys[i]
 		}
 	}
-	x.keys = append(x.keys, indexKey{key, map[string][]uint32{}})
+	x.keys = append(x.keys, indexKey{key, make(map[string]positions, x.n)})
 	return &x.keys[len(x.keys)-1]
 }
 
@@ -108,27 +127,37 @@ func (x *selectorIndex) open(key string) *indexKey {
 // the index reads, from place at on.
 func (x *selectorIndex) first(v view, columns []*labelColumn, from uint32, skip func(position uint32) bool) (uint32, bool) {
 	best, found := uint32(0), false
-	try := func(list []uint32) {
-		for _, p := range list {
-			if found && p >= best {
-				return
-			}
-			if p >= from && (skip == nil || !skip(p)) && (x.check == nil || x.check[p].matches(v)) {
-				best, found = p, true
-				return
-			}
+	// try tells whether a position behind may still be better.
+	try := func(p uint32) bool {
+		switch {
+		case found && p >= best:
+			return false
+		case p < from, skip != nil && skip(p), x.check != nil && !x.check[p].matches(v):
+			return true
 		}
+		best, found = p, true
+		return false
 	}
 	for i := range x.keys {
 		c := columns[x.at+i]
 		if c == nil {
 			continue
 		}
-		if id := c.rows.at(v.row); id != 0 {
-			try(x.keys[i].byValue[c.values[id]])
+		list, ok := x.keys[i].byValue[c.values[c.rows.at(v.row)]]
+		if !ok || c.rows.at(v.row) == 0 || !try(list.first) {
+			continue
+		}
+		for _, p := range list.more {
+			if !try(p) {
+				break
+			}
 		}
 	}
-	try(x.rest)
+	for _, p := range x.rest {
+		if !try(p) {
+			break
+		}
+	}
 	return best, found
 }
 

@@ -27,7 +27,7 @@ type Compiler struct {
 	signature signature
 	setting   setting
 	// volumes are the node affinities of the cluster's volumes.
-	volumes affinities
+	volumes *affinities
 }
 
 // planKey finds a plan: the hash of a signature under a profile.
@@ -67,7 +67,7 @@ func New() *Compiler {
 	return &Compiler{
 		plans:   newLRU[planKey, *keptPlan](keptPlans),
 		classes: newLRU[classKey, *keptClass](keptClasses),
-		volumes: affinities{},
+		volumes: newAffinities(),
 	}
 }
 

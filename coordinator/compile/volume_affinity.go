@@ -2,7 +2,6 @@ package compile
 
 import (
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
@@ -129,43 +128,71 @@ const keptAffinities = 1 << 17
 
 // affinities keeps volumes' node affinities translated: a storage class may have tens of
 // thousands of volumes, and each pod that waits for one looks at them all.
-type affinities map[*v1.PersistentVolume]*volumeAffinity
+type affinities struct {
+	ofVolume map[*v1.PersistentVolume]*volumeAffinity
+	byText   map[string]*volumeAffinity
+	// round numbers the claims whose volumes are counted.
+	round uint64
+}
 
-// volumeAffinity is a volume as a candidate.
+// volumeAffinity is the node affinity of volumes that can be reached from the same nodes.
 type volumeAffinity struct {
 	candidate *pb.CandidateVolume
-	// text is equal for equal affinities.
-	text string
+	// listed counts the volumes that are candidates in a round.
+	listed int
+	round  uint64
+}
+
+func newAffinities() *affinities {
+	return &affinities{ofVolume: map[*v1.PersistentVolume]*volumeAffinity{}, byText: map[string]*volumeAffinity{}}
 }
 
 // of is the affinity of a volume, which keeps its pointer until it changes.
-func (k affinities) of(pv *v1.PersistentVolume) *volumeAffinity {
-	a := k[pv]
+func (k *affinities) of(pv *v1.PersistentVolume) *volumeAffinity {
+	a := k.ofVolume[pv]
 	if a == nil {
-		if len(k) >= keptAffinities {
-			clear(k)
+		if len(k.ofVolume) >= keptAffinities {
+			clear(k.ofVolume)
+			clear(k.byText)
 		}
-		a = newVolumeAffinity(pv)
-		k[pv] = a
+		a = k.intern(pv)
+		k.ofVolume[pv] = a
 	}
 	return a
 }
 
-func newVolumeAffinity(pv *v1.PersistentVolume) *volumeAffinity {
-	s := volumeSelector(pv.Spec.NodeAffinity)
-	if s == nil {
-		return &volumeAffinity{&pb.CandidateVolume{}, ""}
-	}
-	if len(s.Terms) == 1 && len(s.Terms[0].Labels) == 1 {
-		r := s.Terms[0].Labels[0]
-		if r.Operator == pb.SelectorOperator_SELECTOR_OPERATOR_IN && len(r.Values) == 1 {
-			return &volumeAffinity{&pb.CandidateVolume{Key: r.Key, Value: r.Values[0]}, r.Key + "=" + r.Values[0]}
-		}
-	}
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+func (k *affinities) intern(pv *v1.PersistentVolume) *volumeAffinity {
+	c := candidate(pv)
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {
 		panic(err) // its texts are labels, which labels.NewRequirement has checked
 	}
-	// No label's key begins with a space, so this is none of those above.
-	return &volumeAffinity{&pb.CandidateVolume{NodeAffinity: s}, strings.Join([]string{" ", string(text)}, "")}
+	a := k.byText[string(text)]
+	if a == nil {
+		a = &volumeAffinity{candidate: c}
+		k.byText[string(text)] = a
+	}
+	return a
+}
+
+// candidate translates a volume's affinity, in the short form where there is one.
+func candidate(pv *v1.PersistentVolume) *pb.CandidateVolume {
+	s := volumeSelector(pv.Spec.NodeAffinity)
+	if s != nil && len(s.Terms) == 1 && len(s.Terms[0].Labels) == 1 {
+		r := s.Terms[0].Labels[0]
+		if r.Operator == pb.SelectorOperator_SELECTOR_OPERATOR_IN && len(r.Values) == 1 {
+			return &pb.CandidateVolume{Key: r.Key, Value: r.Values[0]}
+		}
+	}
+	return &pb.CandidateVolume{NodeAffinity: s}
+}
+
+// list counts a volume of the affinity in the present round, and tells how many there
+// were before.
+func (k *affinities) list(a *volumeAffinity) int {
+	if a.round != k.round {
+		a.round, a.listed = k.round, 0
+	}
+	a.listed++
+	return a.listed - 1
 }

@@ -15,13 +15,16 @@ import (
 
 // bindingQuery is what VolumeBinding asks for claims. The error is one of upstream's
 // Filter.
-func bindingQuery(bound, unbound []*v1.PersistentVolumeClaim, s Storage, kept affinities) (*pb.VolumeBindingQuery, error) {
-	b := &binding{query: &pb.VolumeBindingQuery{}, storage: s, kept: kept, places: map[*v1.PersistentVolume]uint32{}}
+func bindingQuery(bound, unbound []*v1.PersistentVolumeClaim, s Storage, kept *affinities) (*pb.VolumeBindingQuery, error) {
+	b := &binding{query: &pb.VolumeBindingQuery{}, storage: s, kept: kept}
 	if err := b.addBound(bound); err != nil {
 		return nil, err
 	}
 	selected, waiting := serving(unbound)
 	b.waiting = len(waiting)
+	if b.waiting > 1 {
+		b.places = map[*v1.PersistentVolume]uint32{}
+	}
 	for _, c := range selected {
 		b.addSelected(c)
 	}
@@ -37,10 +40,11 @@ func bindingQuery(bound, unbound []*v1.PersistentVolumeClaim, s Storage, kept af
 type binding struct {
 	query   *pb.VolumeBindingQuery
 	storage Storage
-	kept    affinities
+	kept    *affinities
 	// waiting is how many claims look for a volume.
 	waiting int
-	// places are the indexes of volumes in query.Volumes.
+	// places are the indexes of volumes in query.Volumes, where several claims look for
+	// one.
 	places map[*v1.PersistentVolume]uint32
 }
 
@@ -130,7 +134,7 @@ func (b *binding) candidates(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) er
 		return err
 	}
 	var others []uint32
-	alike := map[string]int{}
+	b.kept.round++
 	for pv := range b.storage.VolumesOf(classOf(c)) {
 		if !m.suits(pv) {
 			continue
@@ -142,8 +146,7 @@ func (b *binding) candidates(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) er
 		if !m.isFree(pv) {
 			continue
 		}
-		if a := b.kept.of(pv); alike[a.text] < b.waiting {
-			alike[a.text]++
+		if b.kept.list(b.kept.of(pv)) < b.waiting {
 			others = append(others, b.place(pv))
 		}
 	}
@@ -155,10 +158,13 @@ func (b *binding) candidates(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) er
 // place is the index of a volume in the query.
 func (b *binding) place(pv *v1.PersistentVolume) uint32 {
 	i, ok := b.places[pv]
-	if !ok {
-		i = uint32(len(b.query.Volumes))
+	if ok {
+		return i
+	}
+	i = uint32(len(b.query.Volumes))
+	b.query.Volumes = append(b.query.Volumes, b.kept.of(pv).candidate)
+	if b.places != nil {
 		b.places[pv] = i
-		b.query.Volumes = append(b.query.Volumes, b.kept.of(pv).candidate)
 	}
 	return i
 }

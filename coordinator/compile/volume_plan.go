@@ -54,7 +54,7 @@ func mountsStorage(v *v1.Volume) bool {
 }
 
 // newMounts runs the PreFilters of a profile's volume plugins, in order.
-func newMounts(p *v1.Pod, prof *Profile, w World, kept affinities) *mounts {
+func newMounts(p *v1.Pod, prof *Profile, w World, kept *affinities) *mounts {
 	if !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return mountsStorage(&v) }) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (m *mounts) limit(p *v1.Pod, s Volumes) {
 }
 
 // bind runs VolumeBinding's PreFilter.
-func (m *mounts) bind(p *v1.Pod, claims []podClaim, s Storage, kept affinities) *unfit {
+func (m *mounts) bind(p *v1.Pod, claims []podClaim, s Storage, kept *affinities) *unfit {
 	if no := checkClaims(p, claims); no != nil || len(claims) == 0 {
 		return no
 	}
