@@ -342,8 +342,13 @@ func (c *Cache) Without(uid types.UID) (put func() error, err error) {
 	if p == nil {
 		return func() error { return nil }, nil
 	}
+	delete(c.pods, uid)
 	if err := c.remove(p); err != nil {
 		return nil, err
 	}
-	return func() error { return c.put(p, 0) }, nil
+	return func() error {
+		// Counters may have come into use since.
+		p.counters = c.contributions(p.object)
+		return c.put(p, 0)
+	}, nil
 }
