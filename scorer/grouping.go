@@ -53,8 +53,9 @@ func (k *keyCodes) addRanks(column []uint32, size int) {
 	k.addDigits(uint64(size))
 }
 
-// addNumbers appends a column of numbers, of which NoLabel is the smallest.
-func (k *keyCodes) addNumbers(column []int64) {
+// addNumbers appends a column of numbers, of which NoLabel is the smallest, and returns
+// the largest.
+func (k *keyCodes) addNumbers(column []int64) (most int64) {
 	least, most, lacking := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
 	for _, row := range k.rows {
 		n := column[row]
@@ -65,9 +66,17 @@ func (k *keyCodes) addNumbers(column []int64) {
 		least, most = min(least, n), max(most, n)
 	}
 	if least > most || least == most && lacking == 0 {
-		return // all the same
+		return most // all the same
 	}
 	base := uint64(least) - lacking
+	size := uint64(most) - base + 1
+	if hi, _ := bits.Mul64(k.size, size); hi == 0 && size != 0 && lacking == 0 {
+		k.size *= size
+		for i, row := range k.rows {
+			k.codes[i] = k.codes[i]*size + uint64(column[row]) - base
+		}
+		return most
+	}
 	k.digits = scratch(k.digits, len(k.rows))
 	for i, row := range k.rows {
 		if n := column[row]; n != NoLabel {
@@ -76,7 +85,8 @@ func (k *keyCodes) addNumbers(column []int64) {
 			k.digits[i] = 0
 		}
 	}
-	k.addDigits(uint64(most) - base + 1)
+	k.addDigits(size)
+	return most
 }
 
 // addDigits appends k.digits, which are below size; 0 stands for 2⁶⁴.
@@ -118,10 +128,7 @@ func (e *Evaluator) groupByKey(t *Table, c *Class, o Options) {
 	k := &e.codes
 	k.begin(e.rows)
 	for i := range c.keyLen {
-		k.addNumbers(e.keys[i])
-		for _, row := range k.rows {
-			e.part.Extrema[i] = max(e.part.Extrema[i], e.keys[i][row])
-		}
+		e.part.Extrema[i] = max(0, k.addNumbers(e.keys[i]))
 	}
 	for i := range c.group.domains {
 		l := e.label(t, c, i)
@@ -158,7 +165,7 @@ func (e *Evaluator) deal(t *Table, c *Class, limit int) {
 		}
 		into.rows++
 		if score := e.local[row]; score >= into.floor {
-			into.offer(t, scoredRow{score, row}, g.limit)
+			into.offer(t, score, row, g.limit)
 		}
 	}
 }

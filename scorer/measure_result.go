@@ -28,7 +28,7 @@ type MeasureCell struct {
 	Sum int64
 }
 
-func (c *MeasureCell) compare(o *MeasureCell) int {
+func (c MeasureCell) compare(o MeasureCell) int {
 	if c.Value != o.Value {
 		return cmp.Compare(c.Value, o.Value)
 	}
@@ -44,11 +44,12 @@ func (c *MeasureCell) add(rows int, sum int64) {
 // reset empties the measure and keeps its memory.
 func (m *MeasureResult) reset(by pb.Breakdown) { *m = MeasureResult{By: by, Cells: m.Cells[:0]} }
 
-// cell finds or opens the cell with the domain and value of like.
-func (m *MeasureResult) cell(like *MeasureCell) *MeasureCell {
-	i, found := slices.BinarySearchFunc(m.Cells, like, func(c MeasureCell, like *MeasureCell) int { return c.compare(like) })
+// cell finds or opens the cell of a domain or value.
+func (m *MeasureResult) cell(domain string, value int64) *MeasureCell {
+	like := MeasureCell{Domain: domain, Value: value}
+	i, found := slices.BinarySearchFunc(m.Cells, like, MeasureCell.compare)
 	if !found {
-		m.Cells = slices.Insert(m.Cells, i, MeasureCell{Domain: like.Domain, Value: like.Value})
+		m.Cells = slices.Insert(m.Cells, i, like)
 	}
 	return &m.Cells[i]
 }
@@ -60,12 +61,12 @@ func (m *MeasureResult) merge(o *MeasureResult) {
 	i, missing := 0, 0
 	for k := range o.Cells {
 		c := &o.Cells[k]
-		for i < len(m.Cells) && m.Cells[i].compare(c) < 0 {
+		for i < len(m.Cells) && m.Cells[i].compare(*c) < 0 {
 			i++
 		}
 		switch {
 		case c.Rows == 0:
-		case i < len(m.Cells) && m.Cells[i].compare(c) == 0:
+		case i < len(m.Cells) && m.Cells[i].compare(*c) == 0:
 			m.Cells[i].add(c.Rows, c.Sum)
 		default:
 			missing++
@@ -87,10 +88,10 @@ func (m *MeasureResult) insert(list []MeasureCell, n int) {
 		case c.Rows == 0:
 			k--
 			continue
-		case i < 0 || m.Cells[i].compare(c) < 0:
+		case i < 0 || m.Cells[i].compare(*c) < 0:
 			m.Cells[at] = *c
 			k--
-		case m.Cells[i].compare(c) == 0:
+		case m.Cells[i].compare(*c) == 0:
 			k-- // added already
 			continue
 		default:
@@ -109,11 +110,11 @@ func (m *MeasureResult) move(by pb.Breakdown, x *Measured, sign int) {
 	}
 	switch {
 	case by == pb.Breakdown_BREAKDOWN_VALUE:
-		m.cell(&MeasureCell{Value: x.Value}).add(sign, 0)
+		m.cell("", x.Value).add(sign, 0)
 	case x.Missing:
 		m.Missing.add(sign, int64(sign)*x.Value)
 	default:
-		m.cell(&MeasureCell{Domain: x.Domain}).add(sign, int64(sign)*x.Value)
+		m.cell(x.Domain, 0).add(sign, int64(sign)*x.Value)
 	}
 }
 
@@ -180,16 +181,16 @@ func (m *MeasureResult) setProto(p *pb.MeasureResult) {
 func (m *MeasureResult) sort() {
 	strictly := true
 	for i := 1; i < len(m.Cells) && strictly; i++ {
-		strictly = m.Cells[i-1].compare(&m.Cells[i]) < 0
+		strictly = m.Cells[i-1].compare(m.Cells[i]) < 0
 	}
 	if strictly {
 		return
 	}
 	list := slices.Clone(m.Cells)
 	m.Cells = m.Cells[:0]
-	slices.SortStableFunc(list, func(a, b MeasureCell) int { return a.compare(&b) })
+	slices.SortStableFunc(list, MeasureCell.compare)
 	for i := range list {
-		if n := len(m.Cells); n > 0 && m.Cells[n-1].compare(&list[i]) == 0 {
+		if n := len(m.Cells); n > 0 && m.Cells[n-1].compare(list[i]) == 0 {
 			m.Cells[n-1].add(list[i].Rows, list[i].Sum)
 		} else {
 			m.Cells = append(m.Cells, list[i])

@@ -1,11 +1,9 @@
 package scorer
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // grouping collects the feasible rows of one table by key.
@@ -29,11 +27,12 @@ type groupRows struct {
 	floor int64
 }
 
-// scoredRow is a candidate while the heap holds it; the tie rule's columns stay in the
-// table.
+// scoredRow is a candidate while the heap holds it, with what mostly decides; the rest of
+// the tie rule's columns stay in the table.
 type scoredRow struct {
-	score int64
-	row   uint32
+	score    int64
+	decision uint64
+	row      uint32
 }
 
 // group puts the rows in e.rows, with their keys and local scores, into e.part.
@@ -59,7 +58,7 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 			}
 			into.rows++
 			if score := e.local[row]; score >= into.floor {
-				into.offer(t, scoredRow{score, uint32(row)}, g.limit)
+				into.offer(t, score, uint32(row), g.limit)
 			}
 		}
 		if into == nil {
@@ -167,70 +166,91 @@ func (g *grouping) addTo(r *Result, keyLen int) {
 
 // best appends the best rows, in order.
 func (x *groupRows) best(t *Table, into []Candidate) []Candidate {
-	slices.SortFunc(x.heap, t.compareRows)
-	for _, s := range x.heap {
-		into = append(into, t.Candidate(s.row, s.score))
+	if len(x.heap) == 0 {
+		return into
+	}
+	x.order(t)
+	into = slices.Grow(into, len(x.heap))
+	for i := range x.heap {
+		into = append(into, t.Candidate(x.heap[i].row, x.heap[i].score))
 	}
 	return into
 }
 
-// compareRows is compareCandidates for rows of one table.
-func (t *Table) compareRows(a, b scoredRow) int {
+// chosenBefore is compareCandidates for rows of one table.
+func (t *Table) chosenBefore(a, b *scoredRow) bool {
 	if a.score != b.score {
-		return cmp.Compare(b.score, a.score)
+		return a.score > b.score
 	}
-	if x, y := t.lastDecision[a.row], t.lastDecision[b.row]; x != y {
-		return cmp.Compare(x, y)
+	if a.decision != b.decision {
+		return a.decision < b.decision
 	}
-	if x, y := t.hashes[a.row], t.hashes[b.row]; x != y {
-		return cmp.Compare(x, y)
-	}
-	return strings.Compare(t.names[a.row], t.names[b.row])
+	return t.hashedBefore(a.row, b.row)
 }
 
-// offer keeps a row if it is among the best.
-func (x *groupRows) offer(t *Table, s scoredRow, limit int) {
+func (t *Table) hashedBefore(a, b uint32) bool {
+	if x, y := t.hashes[a], t.hashes[b]; x != y {
+		return x < y
+	}
+	return t.names[a] < t.names[b]
+}
+
+// offer keeps a row if it is among the best. Below the limit the heap is only a list.
+func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
+	s := scoredRow{score, t.lastDecision[row], row}
 	switch {
 	case limit == 0:
 		return
 	case len(x.heap) < limit:
 		x.heap = append(x.heap, s)
-		x.up(t, len(x.heap)-1)
-	case t.compareRows(s, x.heap[0]) < 0:
+		if len(x.heap) < limit {
+			return
+		}
+		x.pile(t)
+	case t.chosenBefore(&s, &x.heap[0]):
 		x.heap[0] = s
-		x.down(t)
+		x.down(t, 0, limit)
 	}
-	if len(x.heap) == limit {
-		x.floor = x.heap[0].score
+	x.floor = x.heap[0].score
+}
+
+// pile makes a heap of the list.
+func (x *groupRows) pile(t *Table) {
+	for i := len(x.heap)/2 - 1; i >= 0; i-- {
+		x.down(t, i, len(x.heap))
 	}
 }
 
-// up moves the last element of the heap to its place.
-func (x *groupRows) up(t *Table, i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if t.compareRows(x.heap[i], x.heap[parent]) < 0 {
-			return
+// order sorts the heap, or the list, best first.
+func (x *groupRows) order(t *Table) {
+	slices.SortFunc(x.heap, func(a, b scoredRow) int {
+		switch {
+		case t.chosenBefore(&a, &b):
+			return -1
+		case a.row == b.row:
+			return 0
 		}
-		x.heap[i], x.heap[parent] = x.heap[parent], x.heap[i]
-		i = parent
-	}
+		return 1
+	})
 }
 
-// down moves the root of the heap to its place.
-func (x *groupRows) down(t *Table) {
-	for i := 0; ; {
+// down moves element i of the first n to its place.
+func (x *groupRows) down(t *Table, i, n int) {
+	heap := x.heap[:n]
+	s := heap[i]
+	for {
 		child := 2*i + 1
-		if child >= len(x.heap) {
-			return
+		if child >= len(heap) {
+			break
 		}
-		if r := child + 1; r < len(x.heap) && t.compareRows(x.heap[r], x.heap[child]) > 0 {
+		if r := child + 1; r < len(heap) && t.chosenBefore(&heap[child], &heap[r]) {
 			child = r
 		}
-		if t.compareRows(x.heap[i], x.heap[child]) > 0 {
-			return
+		if t.chosenBefore(&heap[child], &s) {
+			break
 		}
-		x.heap[i], x.heap[child] = x.heap[child], x.heap[i]
+		heap[i] = heap[child]
 		i = child
 	}
+	heap[i] = s
 }
