@@ -34,8 +34,8 @@ type attempt struct {
 	pod   *queue.Pod
 	prof  *compile.Profile
 	class *compile.Class
-	// storage is the version of the cluster's storage that the class was compiled from,
-	// where the pod has claims; else 0.
+	// claims tells that the class was compiled from the cluster's storage, as of that version.
+	claims  bool
 	storage uint64
 	// failed ends the attempt before any node is looked at.
 	failed error
@@ -113,9 +113,7 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 // compile gives an attempt its class.
 func (s *Scheduler) compile(a *attempt) {
 	a.class, a.failed = s.compiler.Class(a.pod.Obj, a.prof, s.cache)
-	if hasClaims(a.pod.Obj) {
-		a.storage = s.cache.volumes.Version()
-	}
+	a.claims, a.storage = hasClaims(a.pod.Obj), s.cache.volumes.Version()
 }
 
 // hasClaims tells whether what a pod needs depends on claims and their volumes.
@@ -129,7 +127,7 @@ func hasClaims(p *v1.Pod) bool {
 // storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
 // another one then, is asked for by itself.
 func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
-	if a.storage == 0 || a.storage == s.cache.volumes.Version() {
+	if !a.claims || a.storage == s.cache.volumes.Version() {
 		return nil
 	}
 	s.compile(a)

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
@@ -52,7 +53,8 @@ func (w *picture) limit(old, now objects.Object) error {
 	if _, ok := either.(*storagev1.CSINode); !ok {
 		return nil
 	}
-	return w.SetLimits(either.GetName(), w.volumes.Limits(either.GetName()))
+	name := either.GetName()
+	return w.SetLimits(name, cache.Limits{Volumes: w.volumes.Limits(name), Migrated: w.volumes.MigratedPlugins(name)})
 }
 
 // clusterEvents are the events of a change of an object that pods may wait for. Upstream has

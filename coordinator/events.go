@@ -56,7 +56,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 }
 
 func (s *Scheduler) nodeGone(n *v1.Node) {
-	old, err := s.cache.RemoveNode(n.Name)
+	old, err := s.cache.RemoveNode(n)
 	if err != nil {
 		s.fail(err)
 		return

@@ -49,6 +49,18 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 	return slices.Concat(w.Counted(p.UID).GetCounters(), moved), nil
 }
 
+// SetNode is Cache.SetNode.
+func (w *picture) SetNode(n *v1.Node) (*v1.Node, error) {
+	w.volumes.Set(n)
+	return w.Cache.SetNode(n)
+}
+
+// RemoveNode is Cache.RemoveNode.
+func (w *picture) RemoveNode(n *v1.Node) (*v1.Node, error) {
+	w.volumes.Delete(n)
+	return w.Cache.RemoveNode(n.Name)
+}
+
 // SetPod is Cache.SetPod.
 func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	before, was, _ := w.Pod(p.UID)
@@ -86,8 +98,9 @@ func (w *picture) Forget(p *v1.Pod) (bool, error) {
 	return true, w.unmount(nodeName, object)
 }
 
-// RemovePod is Cache.RemovePod.
+// RemovePod is Cache.RemovePod. The pod may be pending.
 func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
+	w.volumes.Delete(p)
 	old, nodeName, err := w.Cache.RemovePod(p.UID)
 	if err != nil || old == nil {
 		return old, nodeName, err

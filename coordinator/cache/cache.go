@@ -43,7 +43,15 @@ type node struct {
 	pods   map[types.UID]*pod
 	// own are the counters that ChangeCounters gave it; limits those of its CSINode.
 	own    map[uint32]int64
-	limits []*pb.VolumeLimit
+	limits Limits
+}
+
+// Limits is what a node's CSINode says.
+type Limits struct {
+	// Volumes are how many volumes its drivers can attach: sorted by driver.
+	Volumes []*pb.VolumeLimit
+	// Migrated are the in-tree plugins that CSI drivers stand in for: sorted.
+	Migrated []string
 }
 
 type pod struct {
@@ -85,7 +93,7 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	n := c.node(object.Name)
 	old := n.object
 	wire := compile.Node(object)
-	wire.VolumeLimits = n.limits
+	wire.VolumeLimits, wire.MigratedPlugins = n.limits.Volumes, n.limits.Migrated
 	c.countImages(old, object)
 	c.countTopologies(old, object)
 	n.object = object
@@ -112,9 +120,9 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	return nil, c.restoreOwn(n)
 }
 
-// SetLimits says how many volumes the drivers of a node can attach: sorted by driver. It
-// is kept for a node that is not known yet.
-func (c *Cache) SetLimits(nodeName string, limits []*pb.VolumeLimit) error {
+// SetLimits takes over what a node's CSINode says. It is kept for a node that is not known
+// yet.
+func (c *Cache) SetLimits(nodeName string, limits Limits) error {
 	n := c.node(nodeName)
 	n.limits = limits
 	defer c.dropIfEmpty(n)
@@ -319,7 +327,7 @@ func (c *Cache) remove(p *pod) error {
 }
 
 func (c *Cache) dropIfEmpty(n *node) {
-	if n.object == nil && len(n.pods) == 0 && len(n.own) == 0 && len(n.limits) == 0 {
+	if n.object == nil && len(n.pods) == 0 && len(n.own) == 0 && len(n.limits.Volumes) == 0 && len(n.limits.Migrated) == 0 {
 		delete(c.nodes, n.name)
 	}
 }
