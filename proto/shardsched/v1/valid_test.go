@@ -25,6 +25,10 @@ func validNode() *Node {
 		},
 		AllowedPods: 110,
 		Images:      []string{"docker.io/a:latest", "docker.io/b:latest"},
+
+		DeclaredFeatures: []string{"A", "B"},
+		VolumeLimits:     []*VolumeLimit{{Driver: "csi.a", Volumes: 25}, {Driver: "csi.b"}},
+		MigratedPlugins:  []string{"kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"},
 	}
 }
 
@@ -145,7 +149,7 @@ func validEntry() *QueueEntry {
 func validMessages() []message {
 	return []message{
 		validNode(), validTotals(), addPod(), setNode(), &SnapshotRow{Row: 1, Node: validNode(), Totals: validTotals()},
-		validQuery(), validEvaluate(), validSnapshot(), validEntry(),
+		validQuery(), validVolumes(), validEvaluate(), validSnapshot(), validEntry(),
 		&EvaluateResponse{Results: []*ClassResult{validResult()}, BusyNanos: 1},
 		&EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}},
 		&ApplyRequest{Objects: []*Object{{Ref: &ObjectRef{Kind: "Pod", Namespace: "d", Name: "a"}, Raw: []byte("{}")}}},

@@ -58,7 +58,7 @@ func FuzzDelta(f *testing.F) {
 }
 
 func FuzzQuery(f *testing.F) {
-	fuzz(f, func() *Query { return new(Query) }, validQuery())
+	fuzz(f, func() *Query { return new(Query) }, validQuery(), validVolumes())
 }
 
 func FuzzApplyRequest(f *testing.F) {
