@@ -46,7 +46,7 @@ type selected struct {
 }
 
 // keptServices bounds the answers that are kept for a namespace.
-const keptServices = 4096
+const keptServices = 32768
 
 func (c *Cluster) setService(namespace, name string, now objects.Object) {
 	in := c.services[namespace]

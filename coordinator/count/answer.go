@@ -35,7 +35,7 @@ func union(a, b []*pb.CounterValue) []*pb.CounterValue {
 }
 
 // keptUnions bounds the unions that are kept.
-const keptUnions = 16384
+const keptUnions = 65536
 
 // merged is the union of two answers, kept for as long as both are.
 func merged(kept map[[2]*answer]*answer, a, b *answer) *answer {

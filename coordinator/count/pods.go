@@ -9,7 +9,7 @@ import (
 
 // keptAnswers bounds what is kept by sight, for each namespace: more than there are
 // workloads whose pods come and go at the same time.
-const keptAnswers = 4096
+const keptAnswers = 32768
 
 // podIndex finds the selector counters that a pod adds to.
 type podIndex struct {
