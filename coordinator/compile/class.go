@@ -8,14 +8,12 @@ import (
 // Class is what pods with the same scheduling-relevant spec have in common. It
 // is immutable.
 type Class struct {
-	// Query is nil where Rejected or Failure is set.
+	// Query is nil where Rejected is set.
 	Query *pb.Query
 	// Scorer is Query made ready for evaluation, nil where Query is.
 	Scorer *scorer.Class
 	// Rejected is set where the pod fits nowhere, whatever the nodes are.
 	Rejected *Rejection
-	// Failure is upstream's error of a PreFilter or Filter: the attempt ends with it.
-	Failure error
 	// Volatile tells that placing other pods may lead to another class for the same pod
 	// (they take volumes): it is to be compiled again at its turn, where
 	// Volumes.Version has moved since.
@@ -25,6 +23,9 @@ type Class struct {
 	ScoreError error
 	// Usage is what a pod of the class adds to its node.
 	Usage *pb.PodUsage
+
+	// failure is upstream's error of a PreFilter or Filter: there is no query then either.
+	failure error
 }
 
 // ID is the query's class id, 0 where there is no query.

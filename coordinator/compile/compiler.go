@@ -79,14 +79,14 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	return kept
 }
 
-// Class gives the class of a pod. What upstream has against the pod is in the class; the
-// error is a broken invariant of ours. The terms of the pods that may be placed before
-// this one must have been observed.
+// Class gives the class of a pod. Why the pod fits nowhere is in the class; the error is
+// upstream's of a PreFilter or Filter, worded as upstream's, or a broken invariant of
+// ours. The terms of the pods that may be placed before this one must have been observed.
 func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)
 	if k := e.recent; k != nil && bytes.Equal(k.setting, c.setting.bytes) && k.fresh(w.Counters()) {
-		return k.class, nil
+		return k.class, k.class.failure
 	}
 	key := classKey{plan: e.plan, hash: xxhash.Sum64(c.setting.bytes)}
 	k, ok := c.classes.Get(key)
@@ -99,7 +99,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 		c.classes.Add(key, k)
 	}
 	e.recent = k
-	return k.class, nil
+	return k.class, k.class.failure
 }
 
 // plan finds or makes a pod's plan.

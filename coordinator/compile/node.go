@@ -10,7 +10,8 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Node is a node as its row knows it, without what AddCSINode adds.
+// Node is a node as its row knows it, without what its CSINode says (VolumeLimits,
+// MigratedPlugins).
 func Node(n *v1.Node) *pb.Node {
 	pods := n.Status.Allocatable[v1.ResourcePods]
 	return &pb.Node{

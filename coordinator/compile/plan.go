@@ -73,11 +73,11 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 func (pl *plan) class(s *setting) (*Class, error) {
 	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), ScoreError: pl.scoreError()}
 	for _, f := range pl.prof.filters {
-		if c.Rejected, c.Failure = pl.refuses(f, s); c.Rejected != nil || c.Failure != nil {
+		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
 			return c, nil
 		}
 	}
-	if c.Failure = s.mounts.filterError(); c.Failure != nil {
+	if c.failure = s.mounts.filterError(); c.failure != nil {
 		return c, nil
 	}
 	q, err := pl.query(s)

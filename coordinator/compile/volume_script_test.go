@@ -261,8 +261,6 @@ func (s *volumeScript) schedule(d *datadriven.TestData) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case class.Failure != nil:
-		return fmt.Sprintf("failure: %v\n", class.Failure), nil
 	case class.Rejected != nil:
 		return fmt.Sprintf("rejected by %s: %s%s\n", strings.Join(class.Rejected.Plugins, " "), class.Rejected.Message, unresolvable(class.Rejected.Unresolvable)), nil
 	}
@@ -296,7 +294,7 @@ func (s *volumeScript) table() (*scorer.Table, error) {
 	t := scorer.NewTable(0)
 	for i, n := range s.nodes {
 		row := Node(n)
-		AddCSINode(row, s.world.store.nodes[n.Name])
+		row.VolumeLimits, row.MigratedPlugins = VolumeLimits(s.world.store.nodes[n.Name]), MigratedPlugins(s.world.store.nodes[n.Name])
 		deltas := []*pb.Delta{{Row: uint32(i), Change: &pb.Delta_SetNode{SetNode: row}}}
 		for _, p := range s.pods[n.Name] {
 			u := Usage(p)

@@ -1,10 +1,6 @@
 package volumes
 
 import (
-	"slices"
-	"strings"
-
-	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -59,42 +55,11 @@ func (c *Cache) recountAttachment(a *attachment) {
 	a.as = as
 }
 
-// Limits is how many volumes the drivers of a node can attach, by its CSINode: sorted by
-// driver, of those that say so.
-func (c *Cache) Limits(node string) []*pb.VolumeLimit {
-	csiNode := c.csiNodes[node]
-	if csiNode == nil {
-		return nil
-	}
-	var out []*pb.VolumeLimit
-	for i := range csiNode.Spec.Drivers {
-		d := &csiNode.Spec.Drivers[i]
-		if d.Allocatable == nil || d.Allocatable.Count == nil || d.Name == "" {
-			continue
-		}
-		limit := &pb.VolumeLimit{Driver: d.Name, Volumes: max(0, int64(*d.Allocatable.Count))}
-		at, found := slices.BinarySearchFunc(out, d.Name, func(x *pb.VolumeLimit, name string) int { return strings.Compare(x.Driver, name) })
-		if found {
-			out[at] = limit
-		} else {
-			out = slices.Insert(out, at, limit)
-		}
-	}
-	return out
-}
+// Limits is how many volumes the drivers of a node can attach, by its CSINode.
+func (c *Cache) Limits(node string) []*pb.VolumeLimit { return compile.VolumeLimits(c.csiNodes[node]) }
 
 // MigratedPlugins are the in-tree plugins whose volumes a CSI driver serves on a node, by
-// its CSINode: sorted, each once.
+// its CSINode.
 func (c *Cache) MigratedPlugins(node string) []string {
-	return migratedPlugins(c.csiNodes[node])
-}
-
-func migratedPlugins(csiNode *storagev1.CSINode) []string {
-	if csiNode == nil || csiNode.Annotations[v1.MigratedPluginsAnnotationKey] == "" {
-		return nil
-	}
-	list := strings.Split(csiNode.Annotations[v1.MigratedPluginsAnnotationKey], ",")
-	slices.Sort(list)
-	list = slices.Compact(list)
-	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+	return compile.MigratedPlugins(c.csiNodes[node])
 }

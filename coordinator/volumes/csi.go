@@ -9,6 +9,8 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 	csiplugins "k8s.io/csi-translation-lib/plugins"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
 // migrated tells whether an in-tree plugin's volumes are served by a CSI driver wherever
@@ -40,7 +42,7 @@ func asServed(pv *v1.PersistentVolume, csiNode *storagev1.CSINode) (*v1.Persiste
 	if err != nil {
 		return nil, fmt.Errorf("could not get plugin name from pv: %w", err)
 	}
-	if !migrated(plugin) || !slices.Contains(migratedPlugins(csiNode), plugin) {
+	if !migrated(plugin) || !slices.Contains(compile.MigratedPlugins(csiNode), plugin) {
 		return pv, nil
 	}
 	translated, err := translator.TranslateInTreePVToCSI(klog.Logger{}, pv)

@@ -56,7 +56,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 				t.Fatal(err)
 			}
 			for row, n := range w.nodes {
-				fits := class.Rejected == nil && class.Failure == nil
+				fits := class.Rejected == nil
 				if fits {
 					var v scorer.Verdict
 					e.Row(table, uint32(row), nil, class.Scorer, false, &v)
