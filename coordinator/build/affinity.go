@@ -45,11 +45,9 @@ func (b *PodBuilder) Preferred(weight int32, term Term) *PodBuilder {
 
 // nodeAffinity is the pod's node affinity, made where it is missing.
 func (b *PodBuilder) nodeAffinity() *v1.NodeAffinity {
-	if b.pod.Spec.Affinity == nil {
-		b.pod.Spec.Affinity = &v1.Affinity{}
+	a := b.affinity()
+	if a.NodeAffinity == nil {
+		a.NodeAffinity = &v1.NodeAffinity{}
 	}
-	if b.pod.Spec.Affinity.NodeAffinity == nil {
-		b.pod.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{}
-	}
-	return b.pod.Spec.Affinity.NodeAffinity
+	return a.NodeAffinity
 }

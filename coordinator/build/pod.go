@@ -1,6 +1,7 @@
 package build
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -59,6 +60,42 @@ func (b *PodBuilder) Priority(p int32) *PodBuilder {
 // Node puts the pod on a node.
 func (b *PodBuilder) Node(name string) *PodBuilder {
 	b.pod.Spec.NodeName = name
+	return b
+}
+
+// Nominated says that the pod is nominated to a node.
+func (b *PodBuilder) Nominated(node string) *PodBuilder {
+	b.pod.Status.NominatedNodeName = node
+	return b
+}
+
+// Terminating says that the pod is being deleted.
+func (b *PodBuilder) Terminating() *PodBuilder {
+	at := metav1.Unix(1, 0)
+	b.pod.DeletionTimestamp = &at
+	return b
+}
+
+// Owner says which controller made the pod.
+func (b *PodBuilder) Owner(apiVersion, kind, name string) *PodBuilder {
+	controller := true
+	b.pod.OwnerReferences = append(b.pod.OwnerReferences, metav1.OwnerReference{
+		APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(kind + "-" + name), Controller: &controller,
+	})
+	return b
+}
+
+// Claim mounts claims.
+func (b *PodBuilder) Claim(names ...string) *PodBuilder {
+	for _, name := range names {
+		b.Mount(v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
+	}
+	return b
+}
+
+// Mount adds a volume.
+func (b *PodBuilder) Mount(source v1.VolumeSource) *PodBuilder {
+	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, v1.Volume{Name: fmt.Sprintf("v%d", len(b.pod.Spec.Volumes)), VolumeSource: source})
 	return b
 }
 
