@@ -11,6 +11,7 @@ import (
 // MeasureResult is one of Query.measures over the rows of a result, or of a whole
 // cluster. Results over disjoint rows add up cell by cell.
 type MeasureResult struct {
+	// By is unspecified where only messages without a row came in.
 	By pb.Breakdown
 	// Cells are the included rows: one cell for each domain, or for each value, or for all
 	// of them; sorted by domain and value. A cell without rows counts as none.

@@ -144,8 +144,8 @@ func (f *Fanout) tie(shard, row uint32) (lastDecision, nameHash uint64, name str
 }
 
 // check holds an answer against the attempt: every candidate is a node of a shard
-// that was asked for, no class has more rows than those shards, and keys and
-// extrema are as long as the class has them.
+// that was asked for, no class has more rows than those shards, and keys, measures and
+// extrema are as the class has them.
 func (r *round) check(a *attempt) error {
 	nodes := 0
 	for _, s := range a.shards {
@@ -168,6 +168,8 @@ func (r *round) check(a *attempt) error {
 func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) error {
 	second, keyLen := ask.Options.Normalise, ask.Class.KeyLen()
 	switch n := len(result.GetExtrema()); {
+	case ask.Class.HasGroups() && (n > 0 || result.GetOverflow()):
+		return fmt.Errorf("%d extrema, overflow %t, of a class that has a group part", n, result.GetOverflow())
 	case second && result.GetOverflow():
 		return errors.New("an overflow in the second round")
 	case n > keyLen, n > 0 && !second && !result.GetOverflow():
@@ -176,9 +178,15 @@ func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) e
 	if second {
 		keyLen = 0 // its one group
 	}
+	if err := checkMeasures(ask.Class.Query().GetMeasures(), result); err != nil {
+		return err
+	}
 	for _, g := range result.GetGroups() {
 		if len(g.GetKey()) != keyLen {
 			return fmt.Errorf("a key of %d, not %d", len(g.GetKey()), keyLen)
+		}
+		if err := checkKey(ask, g); err != nil {
+			return err
 		}
 		rows := g.GetCandidateRows()
 		for i, shard := range g.GetCandidateShards() {
@@ -188,6 +196,52 @@ func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) e
 			if !r.f.cfg.Shards.Table(int(shard)).HasNode(rows[i]) {
 				return fmt.Errorf("candidate without a node: shard %d row %d", shard, rows[i])
 			}
+		}
+	}
+	return nil
+}
+
+// checkKey checks the part of a group's key that is not raw scores.
+func checkKey(ask *scan.Ask, g *pb.Group) error {
+	q := ask.Class.Query()
+	switch {
+	case len(g.GetDomains()) != len(q.GetDomainKeys()):
+		return fmt.Errorf("a key of %d domains, not %d", len(g.GetDomains()), len(q.GetDomainKeys()))
+	case len(g.GetRowValues()) != len(q.GetRowValues()):
+		return fmt.Errorf("a key of %d row values, not %d", len(g.GetRowValues()), len(q.GetRowValues()))
+	case g.GetLateFilter() > 0 && !ask.Options.Diagnose:
+		return fmt.Errorf("rows that filter %d refuses, without a diagnosis", g.GetLateFilter())
+	case int(g.GetLateFilter()) > len(q.GetFilters()):
+		return fmt.Errorf("rows that filter %d refuses, of %d", g.GetLateFilter(), len(q.GetFilters()))
+	}
+	return nil
+}
+
+// checkMeasures checks that each measure is broken down as the query says, and counts no
+// more rows than there are.
+func checkMeasures(want []*pb.Measure, result *pb.ClassResult) error {
+	if len(result.GetMeasures()) != len(want) {
+		return fmt.Errorf("%d measures, not %d", len(result.GetMeasures()), len(want))
+	}
+	for i, m := range result.GetMeasures() {
+		n, domains, values := len(m.GetRows()), 0, 0
+		switch want[i].GetBy() {
+		case pb.Breakdown_BREAKDOWN_DOMAIN:
+			domains = n
+		case pb.Breakdown_BREAKDOWN_VALUE:
+			values = n
+		default:
+			n = 1
+		}
+		if len(m.GetRows()) != n || len(m.GetDomains()) != domains || len(m.GetValues()) != values {
+			return fmt.Errorf("measure %d: %d rows, %d domains, %d values of %s", i, len(m.GetRows()), len(m.GetDomains()), len(m.GetValues()), want[i].GetBy())
+		}
+		rows := uint64(m.GetMissingRows())
+		for _, r := range m.GetRows() {
+			rows += uint64(r)
+		}
+		if rows > uint64(result.GetRows()) {
+			return fmt.Errorf("measure %d: %d rows of %d", i, rows, result.GetRows())
 		}
 	}
 	return nil

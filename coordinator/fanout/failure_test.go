@@ -38,7 +38,7 @@ func TestAWorkerKilledInMidCallChangesNothing(t *testing.T) {
 		c := newCluster(24)
 		c.addNodes(t, 0, 300)
 		f := fleet.fanout(t, c, 3, fanout.Config{Replicas: replicas})
-		reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
+		reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), spreadQuery(3))
 		owned(t, c, f, 3, reqs)
 		before := f.Stats()
 
@@ -138,7 +138,7 @@ func TestWorkersWithoutRoomAnswerForWhatTheyHave(t *testing.T) {
 	c.addNodes(t, 0, 300)
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	f := fleet.fanout(t, c, 2, fanout.Config{Clock: clock})
-	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), query(3, 700, false))
+	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), query(3, 700, false), spreadQuery(4))
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 4 {
 		c.churn(t, rng, 30)
@@ -295,6 +295,27 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 			g.Key, g.Rows, r.Results[0].Groups = nil, r.Results[0].Feasible, r.Results[0].Groups[:1]
 		},
 		"extrema in the first round": func(r *pb.EvaluateResponse) { r.Results[0].Extrema = []int64{1} },
+		"a domain too many": func(r *pb.EvaluateResponse) {
+			for _, g := range r.Results[2].Groups {
+				g.Domains = append(g.Domains, "z")
+			}
+		},
+		"no row values": func(r *pb.EvaluateResponse) {
+			g := r.Results[2].Groups[0]
+			g.RowValues, g.Rows, r.Results[2].Groups = nil, r.Results[2].Feasible, r.Results[2].Groups[:1]
+		},
+		"a filter that there is not": func(r *pb.EvaluateResponse) { last(r.Results[2].Groups).LateFilter = 9 },
+		"no measures":                func(r *pb.EvaluateResponse) { r.Results[2].Measures = nil },
+		"a measure too many": func(r *pb.EvaluateResponse) {
+			r.Results[2].Measures = append(r.Results[2].Measures, &pb.MeasureResult{})
+		},
+		"a measure by the wrong thing":   func(r *pb.EvaluateResponse) { r.Results[2].Measures[0] = r.Results[2].Measures[1] },
+		"a histogram for a total":        func(r *pb.EvaluateResponse) { r.Results[2].Measures[2] = r.Results[2].Measures[1] },
+		"a measure of rows that are not": func(r *pb.EvaluateResponse) { r.Results[2].Measures[0].MissingRows = 4000 },
+		"measures of a plain class":      func(r *pb.EvaluateResponse) { r.Results[0].Measures = r.Results[2].Measures },
+		"an overflow of a class with groups": func(r *pb.EvaluateResponse) {
+			r.Results[2].Overflow, r.Results[2].Groups, r.Results[2].Extrema = true, nil, []int64{1, 2}
+		},
 		"too many extrema": func(r *pb.EvaluateResponse) {
 			r.Results[0].Overflow, r.Results[0].Groups, r.Results[0].Extrema = true, nil, []int64{1, 2, 3}
 		},
@@ -310,11 +331,29 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 					lie(resp)
 				}
 			})
-			c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 200, false)))
+			c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 200, false), spreadQuery(3)))
 			if got := f.Stats().LocalShards; got == 0 {
 				t.Error("got no shard evaluated here, want those of the liar")
 			}
 		})
+	}
+}
+
+func last[T any](list []T) T { return list[len(list)-1] }
+
+func TestARefusalThatWasNotAskedForIsNotBelieved(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
+		for _, r := range resp.GetResults() {
+			last(r.Groups).LateFilter = 1
+		}
+	})
+	c.wantSame(t, f, requests(t, 5, false, spreadQuery(1)))
+	if got := f.Stats().LocalShards; got == 0 {
+		t.Error("got no shard evaluated here, want those of the liar")
 	}
 }
 

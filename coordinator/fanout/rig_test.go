@@ -109,11 +109,12 @@ func (c *cluster) addNodes(t testing.TB, from, to int) {
 	}
 }
 
-// usage is a pod of 100m.
+// usage is a pod of 100m that counter 1 counts.
 func usage() *pb.PodUsage {
 	return &pb.PodUsage{
 		Requests:        &pb.Resources{MilliCpu: 100, MemoryBytes: gib / 10},
 		NonZeroMilliCpu: 100, NonZeroMemoryBytes: gib / 10,
+		Counters: []*pb.CounterValue{{Counter: 1, Value: 1}},
 	}
 }
 
@@ -172,6 +173,26 @@ func query(id uint64, milliCPU int64, manyKeys bool) *pb.Query {
 	return q
 }
 
+// spreadQuery is a class with a group part: spread over zones, and over nodes as one by
+// one, ahead of the filter for resources.
+func spreadQuery(id uint64) *pb.Query {
+	q := query(id, 100, false)
+	count := []*pb.CounterTerm{{Counter: 1, Weight: 1}}
+	q.Filters = slices.Insert(q.Filters, 2, pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD)
+	q.DomainKeys = []string{"zone"}
+	q.RowValues = []*pb.RowValue{{TopologyKey: "tier", Counters: count}}
+	q.Measures = []*pb.Measure{
+		{By: pb.Breakdown_BREAKDOWN_DOMAIN, TopologyKey: "zone", Counters: count, Inclusion: &pb.Inclusion{HonourTaints: true}},
+		{By: pb.Breakdown_BREAKDOWN_VALUE, Counters: count},
+		{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: count},
+	}
+	q.Spread = &pb.SpreadQuery{Hard: []*pb.HardConstraint{
+		{Place: &pb.Place{In: &pb.Place_Domain{}}, MaxSkew: 1, MinDomains: 1, SelfMatch: true},
+		{Place: &pb.Place{In: &pb.Place_RowValue{}, Measure: 1}, MaxSkew: 2, MinDomains: 1, SelfMatch: true},
+	}}
+	return q
+}
+
 func prefer(weight int32, key, value string) *pb.PreferredTerm {
 	return &pb.PreferredTerm{Weight: weight, Term: &pb.SelectorTerm{Labels: []*pb.LabelRequirement{
 		{Key: key, Operator: pb.SelectorOperator_SELECTOR_OPERATOR_IN, Values: []string{value}},
@@ -198,19 +219,29 @@ type answer struct {
 	Rows, Feasible int
 	Normalised     bool
 	Groups         []answerGroup
+	Measures       []scorer.MeasureResult
 	Reasons        []scorer.ReasonCount
 }
 
 type answerGroup struct {
-	Key   []int64
+	Key   scorer.Key
 	Rows  int
 	Nodes []string // "name score", best first
 }
 
 func answerOf(r *scorer.Result, table func(shard uint32) *scorer.Table) answer {
-	a := answer{Rows: r.Rows, Feasible: r.Feasible, Normalised: r.Normalised, Reasons: append([]scorer.ReasonCount(nil), r.Reasons...)}
+	a := answer{
+		Rows: r.Rows, Feasible: r.Feasible, Normalised: r.Normalised,
+		Measures: append([]scorer.MeasureResult(nil), r.Measures...),
+		Reasons:  append([]scorer.ReasonCount(nil), r.Reasons...),
+	}
+	for i := range a.Measures {
+		if m := &a.Measures[i]; len(m.Cells) == 0 {
+			m.By = 0 // a message does not tell
+		}
+	}
 	for _, g := range r.Groups {
-		x := answerGroup{Key: append([]int64(nil), g.Key.Raw[:min(len(r.Extrema), scorer.MaxKey)]...), Rows: g.Rows}
+		x := answerGroup{Key: g.Key, Rows: g.Rows}
 		for _, c := range g.Candidates {
 			x.Nodes = append(x.Nodes, fmt.Sprintf("%s %d", table(c.Shard).Name(c.Row), c.Score))
 		}

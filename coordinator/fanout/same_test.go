@@ -32,7 +32,7 @@ func TestTheAnswerDoesNotDependOnShardsNorWorkers(t *testing.T) {
 			c.churn(t, rng, rapid.IntRange(0, 60).Draw(rt, "changes"))
 			candidates, diagnose := rapid.IntRange(1, 20).Draw(rt, "candidates"), rapid.Bool().Draw(rt, "diagnose")
 			c.wantSame(t, f, requests(t, candidates, diagnose,
-				query(1, 100, false), query(2, 3500, false), query(3, 500, true), query(4, 99000, false)))
+				query(1, 100, false), query(2, 3500, false), query(3, 500, true), query(4, 99000, false), spreadQuery(5)))
 			f.SetMembers(fleet.members(rapid.IntRange(0, 4).Draw(rt, "workers then")))
 		}
 		if got := f.Stats(); got.Rounds == 0 {
@@ -48,7 +48,7 @@ func TestTheSameAtTheSizesOfPages(t *testing.T) {
 			c := newCluster(shards)
 			c.addNodes(t, 0, nodes)
 			f := fleet.fanout(t, c, 3, fanout.Config{Cluster: fmt.Sprintf("p%d-%d", i, shards)})
-			reqs := requests(t, 40, true, query(1, 100, false), query(2, 500, true))
+			reqs := requests(t, 40, true, query(1, 100, false), query(2, 500, true), spreadQuery(3))
 			c.wantSame(t, f, reqs)
 			c.churn(t, rand.New(rand.NewPCG(1, 2)), 100)
 			c.wantSame(t, f, reqs)

@@ -56,7 +56,7 @@ func TestASlowWorkerIsHedgedAndItsLateAnswerIsHarmless(t *testing.T) {
 	c.addNodes(t, 0, 300)
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	f := fleet.fanout(t, c, 3, fanout.Config{Replicas: 2, Clock: clock, HedgeAfter: time.Second})
-	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
+	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), spreadQuery(3))
 	owned(t, c, f, 3, reqs)
 
 	slow := fleet.proxies["w2"]
