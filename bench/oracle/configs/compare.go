@@ -181,7 +181,7 @@ func compareBuilding(ours []message, up theirs) error {
 	want := ofProfile.ReplaceAllString(up.err.Error(), "")
 	if fit, ok := strings.CutPrefix(want, `initializing plugin "NodeResourcesFit": `); ok {
 		for i := range up.inUse {
-			if got := fitText(ours, i); got == fit {
+			if got := fitText(ours, i, up); got == fit {
 				return nil
 			}
 		}

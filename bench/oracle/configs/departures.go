@@ -88,11 +88,12 @@ var fitArguments = regexp.MustCompile(`^profiles\[(\d+)\]\.pluginConfig\[\d+\]\.
 // it makes the plugin, if it does.
 func (m message) ofFit() bool { return fitArguments.MatchString(m.field) }
 
-// fitText is what kube-scheduler would say of the arguments of a profile's NodeResourcesFit.
-func fitText(ours []message, profile int) string {
+// fitText is what kube-scheduler would say of the arguments of a profile's NodeResourcesFit, but for
+// those that extenders take the place of.
+func fitText(ours []message, profile int, up theirs) string {
 	var list []error
 	for _, m := range ours {
-		if at := fitArguments.FindStringSubmatch(m.field); at != nil && at[1] == fmt.Sprint(profile) {
+		if at := fitArguments.FindStringSubmatch(m.field); at != nil && at[1] == fmt.Sprint(profile) && !(up.ignored && replaced(at[2])) {
 			list = append(list, errors.New(at[2]+": "+m.text))
 		}
 	}
@@ -108,6 +109,9 @@ var negativeWeight = regexp.MustCompile(`\.weight: Invalid value: -\d+: must not
 
 // overflow is kube-scheduler's.
 var overflow = regexp.MustCompile(`^(placement )?score plugins: total score of Score plugins could overflow$`)
+
+// replaced tells of the argument that extenders take the place of.
+func replaced(argument string) bool { return strings.HasPrefix(argument, "ignoredResources[") }
 
 // stricter are the errors of files that kube-scheduler takes.
 var stricter = []*regexp.Regexp{
@@ -138,6 +142,9 @@ func (m message) stricter(up theirs) bool {
 	at := fitArguments.FindStringSubmatch(m.field)
 	if at == nil {
 		return false
+	}
+	if up.ignored && replaced(at[2]) {
+		return true
 	}
 	var profile int
 	_, err := fmt.Sscan(at[1], &profile)

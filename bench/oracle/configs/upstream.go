@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -36,6 +37,9 @@ type theirs struct {
 	err   error // of the stage; nil: running
 	// inUse are the plugins that each profile instantiates, from validating on.
 	inUse []map[string]bool
+	// ignored tells that extenders ignore resources, which take the place of
+	// NodeResourcesFit's before that is looked at.
+	ignored bool
 	// written is what --write-config-to writes; lists are the plugins of each profile by
 	// extension point.
 	written string
@@ -67,7 +71,7 @@ func (u *upstream) load(ctx context.Context, data []byte) theirs {
 		return theirs{stage: decoding, err: fmt.Errorf("couldn't decode as KubeSchedulerConfiguration, got %s: ", kind)}
 	}
 	c.APIVersion = kind.GroupVersion().String()
-	out := theirs{stage: validating, inUse: inUse(c.Profiles)}
+	out := theirs{stage: validating, inUse: inUse(c.Profiles), ignored: ignores(c.Extenders)}
 	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		out.err = err
 		return out
@@ -114,6 +118,12 @@ func (u *upstream) build(ctx context.Context, c *config.KubeSchedulerConfigurati
 type nobody struct{ events.EventBroadcaster }
 
 func (nobody) NewRecorder(*runtime.Scheme, string) events.EventRecorderLogger { return nil }
+
+func ignores(list []config.Extender) bool {
+	return slices.ContainsFunc(list, func(e config.Extender) bool {
+		return slices.ContainsFunc(e.ManagedResources, func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler })
+	})
+}
 
 func inUse(profiles []config.KubeSchedulerProfile) []map[string]bool {
 	var out []map[string]bool
