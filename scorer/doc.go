@@ -36,6 +36,7 @@
 //	  .values           id → text, .byValue: text → id, .refs: rows with the value
 //	labels.rowKeys      [set  set  set …] which keys the row has, interned
 //	taints.ofRow        [list list …]     list of taints, interned: 0 = none
+//	traits.ofRow        [set  set  set …] declared features and CSI drivers' limits, interned
 //	images.ofRow        [[id …] …]        and each image has its rows
 //	ports               [[ip proto port pods] …] sorted, with their holders
 //

@@ -95,9 +95,7 @@ func attachedElsewhere(t *Table, d *pb.DriverVolumes, into []int64) []int64 {
 	into = scratch(into, t.capacity)
 	clear(into)
 	if c := t.counterColumn(d.GetAttached()); c != nil {
-		for i, v := range c.dense {
-			into[i] = v
-		}
+		copy(into, c.dense)
 		for i, row := range c.rows {
 			into[row] = c.vals[i]
 		}
