@@ -35,7 +35,11 @@ type profile struct {
 }
 
 // New makes an oracle with an empty cluster. It works until ctx ends.
-func New(ctx context.Context, c *Config) (*Oracle, error) {
+func New(ctx context.Context, c *Config) (*Oracle, error) { return NewParallel(ctx, c, 1) }
+
+// NewParallel is New with as many goroutines for Filter and Score as a kube-scheduler of that
+// parallelism has.
+func NewParallel(ctx context.Context, c *Config, parallelism int) (*Oracle, error) {
 	metrics.Register()
 	ctx = klog.NewContext(ctx, quiet())
 	o := &Oracle{Cluster: newCluster(ctx), profiles: map[string]*profile{}}
@@ -50,7 +54,7 @@ func New(ctx context.Context, c *Config) (*Oracle, error) {
 			frameworkruntime.WithPodNominator(&o.nominated),
 			frameworkruntime.WithSharedDRAManager(noDevices{}),
 			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(o.objects.informers.Storage().V1().CSINodes().Lister())),
-			frameworkruntime.WithParallelism(1))
+			frameworkruntime.WithParallelism(parallelism))
 		if err != nil {
 			return nil, fmt.Errorf("make framework: %w", err)
 		}
@@ -79,14 +83,8 @@ func (p *profile) registry() frameworkruntime.Registry {
 	return noted
 }
 
-// profileOf is the profile that a pod asks for; nil: there is none. The API server
-// fills in the default one.
-func (o *Oracle) profileOf(pod *v1.Pod) *profile {
-	if pod.Spec.SchedulerName == "" {
-		return o.profiles[v1.DefaultSchedulerName]
-	}
-	return o.profiles[pod.Spec.SchedulerName]
-}
+// profileOf is the profile that a pod asks for; nil: there is none.
+func (o *Oracle) profileOf(pod *v1.Pod) *profile { return o.profiles[pod.Spec.SchedulerName] }
 
 // Responsible tells whether a pod asks for one of the profiles.
 func (o *Oracle) Responsible(pod *v1.Pod) bool { return o.profileOf(pod) != nil }
