@@ -85,15 +85,22 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)
+	if e.mounts.isVolatile() {
+		class, err := c.make(e, p)
+		if err != nil {
+			return nil, err
+		}
+		return class, class.failure
+	}
 	if k := e.recent; k != nil && bytes.Equal(k.setting, c.setting.bytes) && k.fresh(w.Counters()) {
 		return k.class, k.class.failure
 	}
 	key := classKey{plan: e.plan, hash: xxhash.Sum64(c.setting.bytes)}
 	k, ok := c.classes.Get(key)
 	if !ok || !bytes.Equal(k.setting, c.setting.bytes) || !k.fresh(w.Counters()) {
-		class, err := e.plan.class(&c.setting)
+		class, err := c.make(e, p)
 		if err != nil {
-			return nil, fmt.Errorf("compile pod %s/%s: %w", p.Namespace, p.Name, err)
+			return nil, err
 		}
 		k = &keptClass{slices.Clone(c.setting.bytes), class, counterIDs(class.Query), w.Counters(), w.Counters().Sweeps()}
 		c.classes.Add(key, k)
@@ -102,18 +109,32 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	return k.class, k.class.failure
 }
 
-// plan finds or makes a pod's plan.
+// make makes a class of a plan and the setting.
+func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
+	class, err := e.plan.class(&c.setting)
+	if err != nil {
+		return nil, fmt.Errorf("compile pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return class, nil
+}
+
+// plan finds or makes a pod's plan. One of volatile mounts is not kept: it is for one pod,
+// until the next one is placed, and may list thousands of volumes.
 func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 	sign := c.signature.pod(p)
 	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
 	e, ok := c.plans.Get(key)
 	if !ok || !bytes.Equal(e.signature, sign) {
-		e = &keptPlan{signature: slices.Clone(sign), plan: newPlan(p, prof)}
-		c.plans.Add(key, e)
-		e.mounts = newMounts(p, prof, w, c.volumes)
+		e = &keptPlan{signature: slices.Clone(sign), plan: newPlan(p, prof), mounts: newMounts(p, prof, w, c.volumes)}
+		if !e.mounts.isVolatile() {
+			c.plans.Add(key, e)
+		}
 	} else if !e.mounts.hold(w) {
 		e.mounts = newMounts(p, prof, w, c.volumes)
 		e.revision++
+		if e.mounts.isVolatile() {
+			c.plans.Remove(key)
+		}
 	}
 	return e
 }

@@ -133,7 +133,10 @@ func (pl *plan) scoreError() error {
 
 // nearScoreError is InterPodAffinity's, where its PreFilter did not run before.
 func (pl *plan) nearScoreError() error {
-	if pl.near == nil || pl.near.Err == nil || pl.prof.ignorePreferred && !pl.near.HasPreferred {
+	switch {
+	case pl.near == nil || pl.near.Err == nil, pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY):
+		return nil
+	case pl.prof.ignorePreferred && !pl.near.HasPreferred:
 		return nil
 	}
 	return fmt.Errorf("failed to parse pod: %w", pl.near.Err)

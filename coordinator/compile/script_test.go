@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,9 +10,10 @@ import (
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	configv1 "k8s.io/kube-scheduler/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -23,18 +25,21 @@ import (
 //	                   cpu=4, and label:k=v, taint:k=v:Effect, image:name=size,
 //	                   unschedulable. Without pods=N a node holds 110.
 //	remove NODE        takes a node away
-//	present NODE       a pod's spec (and its status, under "status") in YAML, which is
-//	                   on the node from now on; answers what it takes
-//	profile            arguments of plugins in YAML; the rest is upstream's default
-//	pod                a pending pod's spec (and status) in YAML; answers, for each
-//	                   node, its total and scores, or why it is refused
+//	objects            Namespaces, Services and workloads in YAML, one after the other
+//	present NODE       a pod's spec (and its status, under "status", and metadata, under
+//	                   "metadata") in YAML, which is on the node from now on; answers what
+//	                   it takes
+//	pods               a line for each kind of pod that is there: its node, then labels
+//	                   k=v, and ns:name, terminating, x3 for three of them
+//	profile            arguments of plugins in YAML, and the plugins under "only"; the rest
+//	                   is upstream's default
+//	pod                a pending pod's spec (and status and metadata) in YAML; answers,
+//	                   for each node, its total and scores, or why it is refused. With the
+//	                   word query: what it asks of the cluster, too
 //
 // A plugin's score is written raw, and raw→normalised where it is normalised.
 type script struct {
-	nodes   []string
-	rows    map[string]uint32
-	table   *scorer.Table
-	images  *spread
+	*town
 	profile *Profile
 	c       *Compiler
 	eval    *scorer.Evaluator
@@ -67,14 +72,7 @@ func (s *spread) add(n *v1.Node) {
 }
 
 func newScript() *script {
-	return &script{
-		rows:    map[string]uint32{},
-		table:   scorer.NewTable(0),
-		images:  &spread{sizes: map[string]int64{}, nodes: map[string]map[string]bool{}},
-		profile: DefaultProfile(v1.DefaultSchedulerName),
-		c:       New(),
-		eval:    scorer.NewEvaluator(nil),
-	}
+	return &script{town: newTown(), profile: DefaultProfile(v1.DefaultSchedulerName), c: New(), eval: scorer.NewEvaluator(nil)}
 }
 
 func TestScripts(t *testing.T) {
@@ -96,11 +94,15 @@ func TestScripts(t *testing.T) {
 func (s *script) run(d *datadriven.TestData) (string, error) {
 	switch d.Cmd {
 	case "nodes":
-		return s.addNodes(d.Input)
+		return "", s.eachLine(d.Input, s.addNode)
 	case "remove":
-		return s.remove(d.CmdArgs[0].Key)
+		return "", s.removeNode(d.CmdArgs[0].Key)
+	case "objects":
+		return "", s.setObjects(d.Input)
 	case "present":
 		return s.present(d.CmdArgs[0].Key, d.Input)
+	case "pods":
+		return "", s.eachLine(d.Input, s.addPods)
 	case "profile":
 		return s.setProfile(d.Input)
 	case "pod":
@@ -108,26 +110,90 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return s.evaluate(p)
+		return s.evaluate(p, d.HasArg("query"))
 	}
 	return "", fmt.Errorf("no command %q", d.Cmd)
 }
 
-// readPod reads a pod's spec, and its status under "status".
+func (s *script) eachLine(input string, f func(line string) error) error {
+	for line := range strings.Lines(input) {
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPod reads a pod's spec, its status under "status", and its metadata.
 func readPod(input string) (*v1.Pod, error) {
 	var body struct {
 		v1.PodSpec `json:",inline"`
-		Status     v1.PodStatus `json:"status"`
+		Status     v1.PodStatus      `json:"status"`
+		Metadata   metav1.ObjectMeta `json:"metadata"`
 	}
 	if err := yaml.UnmarshalStrict([]byte(input), &body); err != nil {
 		return nil, err
 	}
-	p := &v1.Pod{Spec: body.PodSpec, Status: body.Status}
-	p.Name, p.Namespace = "p", "default"
+	p := &v1.Pod{ObjectMeta: body.Metadata, Spec: body.PodSpec, Status: body.Status}
+	p.Name, p.Namespace = cmp.Or(p.Name, "p"), cmp.Or(p.Namespace, "default")
 	if len(p.Spec.Containers) == 0 {
 		p.Spec.Containers = []v1.Container{{Name: "main"}}
 	}
 	return p, nil
+}
+
+// setObjects takes objects in YAML.
+func (s *script) setObjects(input string) error {
+	for _, text := range strings.Split(input, "\n---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
+			return err
+		}
+		o := objects.New(objects.Kind(kind.Kind))
+		if o == nil {
+			return fmt.Errorf("no kind %q", kind.Kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
+			return err
+		}
+		if objects.Kind(kind.Kind).Namespaced() {
+			o.SetNamespace(cmp.Or(o.GetNamespace(), "default"))
+		}
+		s.cluster.Set(nil, o)
+	}
+	return nil
+}
+
+// addPods adds the pods of one line.
+func (s *script) addPods(line string) error {
+	words := strings.Fields(line)
+	p, err := readPod("{}")
+	if err != nil {
+		return err
+	}
+	p.Labels = map[string]string{}
+	n := 1
+	for _, w := range words[1:] {
+		key, value, isLabel := strings.Cut(w, "=")
+		switch {
+		case isLabel:
+			p.Labels[key] = value
+		case strings.HasPrefix(w, "ns:"):
+			p.Namespace = w[len("ns:"):]
+		case w == "terminating":
+			p.DeletionTimestamp = &metav1.Time{}
+		default:
+			if _, err := fmt.Sscanf(w, "x%d", &n); err != nil {
+				return fmt.Errorf("%s: %w", w, err)
+			}
+		}
+	}
+	for range n {
+		if _, err := s.place(words[0], p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readNode reads the line of a node.
@@ -162,32 +228,12 @@ func readNode(line string) (*v1.Node, error) {
 	return n, nil
 }
 
-func (s *script) addNodes(input string) (string, error) {
-	for line := range strings.Lines(input) {
-		n, err := readNode(line)
-		if err != nil {
-			return "", err
-		}
-		node := Node(n)
-		if err := node.Validate(); err != nil {
-			return "", err
-		}
-		row, ok := s.rows[n.Name]
-		if !ok {
-			row = uint32(len(s.nodes))
-			s.rows[n.Name] = row
-			s.nodes = append(s.nodes, n.Name)
-			s.images.add(n)
-		}
-		if err := s.table.Apply(&pb.Delta{Row: row, Change: &pb.Delta_SetNode{SetNode: node}}); err != nil {
-			return "", err
-		}
+func (s *script) addNode(line string) error {
+	n, err := readNode(line)
+	if err != nil {
+		return err
 	}
-	return "", nil
-}
-
-func (s *script) remove(name string) (string, error) {
-	return "", s.table.Apply(&pb.Delta{Row: s.rows[name], Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
+	return s.setNode(n)
 }
 
 func (s *script) present(node, input string) (string, error) {
@@ -195,15 +241,8 @@ func (s *script) present(node, input string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	row, ok := s.rows[node]
-	if !ok {
-		return "", fmt.Errorf("no node %q", node)
-	}
-	u := Usage(p)
-	if err := u.Validate(); err != nil {
-		return "", err
-	}
-	if err := s.table.Apply(&pb.Delta{Row: row, Change: &pb.Delta_AddPod{AddPod: u}}); err != nil {
+	u, err := s.place(node, p)
+	if err != nil {
 		return "", err
 	}
 	out := amounts(u.Requests)
@@ -246,137 +285,4 @@ func short(v int64) string {
 		}
 	}
 	return strconv.FormatInt(v, 10)
-}
-
-func (s *script) setProfile(input string) (string, error) {
-	var args struct {
-		NodeAffinity configv1.NodeAffinityArgs                    `json:"nodeAffinity"`
-		Fit          configv1.NodeResourcesFitArgs                `json:"fit"`
-		Balanced     configv1.NodeResourcesBalancedAllocationArgs `json:"balanced"`
-	}
-	if err := yaml.UnmarshalStrict([]byte(input), &args); err != nil {
-		return "", err
-	}
-	c := DefaultConfig("script")
-	c.NodeAffinity, c.Fit, c.Balanced = args.NodeAffinity, args.Fit, args.Balanced
-	p, err := NewProfile(c)
-	if err == nil {
-		s.profile = p
-	}
-	return "", err
-}
-
-// evaluate answers the command pod.
-func (s *script) evaluate(p *v1.Pod) (string, error) {
-	class, err := s.c.Class(p, s.profile, Alone(s.images))
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	if class.ScoreError != nil {
-		fmt.Fprintf(&b, "score error: %v\n", class.ScoreError)
-	}
-	if r := class.Rejected; r != nil {
-		fmt.Fprintf(&b, "rejected by %s: %s%s\n", strings.Join(r.Plugins, " "), r.Message, unresolvable(r.Unresolvable))
-		return b.String(), nil
-	}
-	if err := class.Query.Validate(); err != nil {
-		return "", err
-	}
-	extrema, feasible := s.extrema(class)
-	best := int64(-1)
-	for _, name := range s.nodes {
-		row := s.rows[name]
-		if !s.table.HasNode(row) {
-			continue
-		}
-		var v scorer.Verdict
-		s.eval.Row(s.table, row, nil, class.Scorer, false, &v)
-		if !v.Passed {
-			b.WriteString(s.refusal(name, row, class))
-			continue
-		}
-		total := v.Local + class.Scorer.GroupScore(v.Key.Raw[:class.Scorer.KeyLen()], extrema)
-		best = max(best, total)
-		b.WriteString(s.scores(name, row, total, class, extrema))
-	}
-	return b.String(), s.check(class, extrema, feasible, best)
-}
-
-// extrema is the highest key of the feasible rows, and their number.
-func (s *script) extrema(class *Class) (extrema []int64, feasible int) {
-	extrema = make([]int64, class.Scorer.KeyLen())
-	for _, row := range s.rows {
-		if !s.table.HasNode(row) {
-			continue
-		}
-		var v scorer.Verdict
-		if s.eval.Row(s.table, row, nil, class.Scorer, false, &v); v.Passed {
-			feasible++
-			for i := range extrema {
-				extrema[i] = max(extrema[i], v.Key.Raw[i])
-			}
-		}
-	}
-	return extrema, feasible
-}
-
-// refusal tells why a node is refused.
-func (s *script) refusal(name string, row uint32, class *Class) string {
-	_, reasons := s.eval.Reasons(s.table, row, nil, class.Scorer)
-	out := name + ":"
-	for i, r := range reasons {
-		if i > 0 {
-			out += ","
-		}
-		out += fmt.Sprintf(" %s: %s%s", r.Plugin, r.Text, unresolvable(r.Unresolvable))
-	}
-	return out + "\n"
-}
-
-func unresolvable(u bool) string {
-	if u {
-		return " (unresolvable)"
-	}
-	return ""
-}
-
-// scores tells what each plugin gives a node. The sum is worked out here once
-// more, from the normalised scores and their weights.
-func (s *script) scores(name string, row uint32, total int64, class *Class, extrema []int64) string {
-	sum := int64(0)
-	words := ""
-	for _, p := range s.eval.Scores(s.table, row, nil, class.Scorer) {
-		normalised := class.Scorer.Normalise(p, extrema)
-		sum += normalised * p.Weight
-		words += fmt.Sprintf(" %s=%d", p.Name(), p.Raw)
-		switch p.Plugin {
-		case pb.Plugin_PLUGIN_TAINT_TOLERATION, pb.Plugin_PLUGIN_NODE_AFFINITY:
-			words += fmt.Sprintf("→%d", normalised)
-		}
-	}
-	if sum != total {
-		words += fmt.Sprintf(" (but they sum up to %d)", sum)
-	}
-	return fmt.Sprintf("%s: %d%s\n", name, total, words)
-}
-
-// check holds the pass over the table against the rows one by one.
-func (s *script) check(class *Class, extrema []int64, feasible int, best int64) error {
-	var r scorer.Result
-	r.Reset(class.ID(), 1)
-	s.eval.Evaluate(s.table, class.Scorer, scorer.Options{Candidates: 1}, &r)
-	if r.Feasible != feasible {
-		return fmt.Errorf("the pass finds %d nodes feasible, the rows %d", r.Feasible, feasible)
-	}
-	top := int64(-1)
-	for _, g := range r.Groups {
-		for _, c := range g.Candidates {
-			top = max(top, c.Score+class.Scorer.GroupScore(g.Key.Raw[:len(extrema)], extrema))
-		}
-	}
-	if top != best {
-		return fmt.Errorf("the pass finds %d as the best score, the rows %d", top, best)
-	}
-	return nil
 }
