@@ -99,7 +99,14 @@ func FuzzQuery(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(marshal(newRandom(seed).query()))
 	}
-	rows := newRandom(99).rows(100)
+	r := newRandom(99)
+	nodes := r.groupNodes(100)
+	tables, at := groupTables(f, r, nodes, 1)
+	for seed := range uint64(40) {
+		spec, q := newRandom(seed).groupSpec()
+		compileGroups(spec, q, uniqueAmong(nodes))
+		f.Add(marshal(q))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var q pb.Query
 		if proto.Unmarshal(data, &q) != nil {
@@ -109,16 +116,23 @@ func FuzzQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e, table := NewEvaluator(nil), loadTable(t, 0, rows)
-		r := evaluate(e, table, c, Options{Candidates: 3, Diagnose: true})
-		feasible := 0
-		for _, x := range rows {
-			feasible += asInt(judge(e, table, x.Row, nil, c).Passed)
+		e, table, s := NewEvaluator(nil), tables[0], Standing{}
+		for _, diagnose := range []bool{true, false} {
+			r, moved, v := evaluate(e, table, c, Options{Candidates: 3, Diagnose: diagnose}), &Result{}, Verdict{}
+			for _, n := range nodes {
+				e.Row(table, at[n].Row, nil, c, diagnose, &v)
+				moved.Move(c, &v, 1)
+			}
+			if d := diff(tell(moved), tell(r)); d != "" && !r.Overflow {
+				t.Fatalf("rows against columns: %s", d)
+			}
+			c.Settle(r, &s)
+			for i := range r.Groups {
+				c.GroupReasons(r, &s, i)
+				c.GroupScores(r, &s, i)
+			}
+			evaluate(e, table, c, Options{Candidates: 3, Normalise: true, Extrema: r.Extrema})
 		}
-		if r.Feasible != feasible {
-			t.Fatalf("columns: %d feasible rows, rows: %d", r.Feasible, feasible)
-		}
-		evaluate(e, table, c, Options{Candidates: 3, Normalise: true, Extrema: r.Extrema})
 	})
 }
 
@@ -129,19 +143,43 @@ func FuzzAddProto(f *testing.F) {
 		c := newClass(f, r.query())
 		f.Add(marshal(evaluate(NewEvaluator(nil), loadTable(f, 0, r.rows(50)), c, Options{Candidates: 5, Diagnose: true}).Proto()))
 	}
+	for seed := range uint64(20) {
+		r := newRandom(seed)
+		nodes := r.groupNodes(50)
+		tables, _ := groupTables(f, r, nodes, 1)
+		spec, q := r.groupSpec()
+		compileGroups(spec, q, uniqueAmong(nodes))
+		f.Add(marshal(evaluate(NewEvaluator(nil), tables[0], newClass(f, q), Options{Candidates: 5, Diagnose: true}).Proto()))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var p pb.ClassResult
 		if proto.Unmarshal(data, &p) != nil {
 			return
 		}
+		tie := func(shard, row uint32) (uint64, uint64, string) { return uint64(row), uint64(shard), "" }
 		r := &Result{}
 		r.Reset(1, 3)
 		for range 2 {
-			r.AddProto(&p, func(shard, row uint32) (uint64, uint64, string) { return uint64(row), uint64(shard), "" })
+			r.AddProto(&p, tie)
 		}
-		sorted := slices.IsSortedFunc(r.Groups, func(a, b Group) int { return a.Key.Compare(&b.Key) })
-		if !sorted || len(r.Groups) > MaxGroups {
-			t.Fatalf("got groups %v", r.Groups)
+		for i := 1; i < len(r.Groups); i++ {
+			if r.Groups[i-1].Key.Compare(&r.Groups[i].Key) >= 0 {
+				t.Fatalf("got groups %v", r.Groups)
+			}
+		}
+		if !r.grouped && len(r.Groups) > MaxGroups {
+			t.Fatalf("got %d groups, want an overflow", len(r.Groups))
+		}
+		for i := range r.Measures {
+			if m := r.Measures[i]; !slices.IsSortedFunc(m.Cells, MeasureCell.compare) {
+				t.Fatalf("got measure %v", m)
+			}
+		}
+		again := &Result{}
+		again.Reset(1, 3)
+		again.AddProto(r.Proto(), tie)
+		if d := diff(tell(again), tell(r)); p.Validate() == nil && d != "" {
+			t.Fatalf("a message of a result differs: %s", d)
 		}
 	})
 }
