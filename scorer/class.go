@@ -78,6 +78,24 @@ func NewClass(q *pb.Query) (*Class, error) {
 // ID is the query's class_id.
 func (c *Class) ID() uint64 { return c.query.GetClassId() }
 
+// MemoryBytes estimates what the class and its query take. It is no more than a guess but
+// for the lists that may be long: volumes and capacities.
+func (c *Class) MemoryBytes() int64 {
+	const (
+		classBytes  = 8 << 10
+		volumeBytes = 200 // a candidate, and its entry in the index
+		placeBytes  = 8
+		// segmentBytes is a selector of one term, and its entry in the index.
+		segmentBytes = 700
+	)
+	b := c.query.GetVolumeBinding()
+	n := int64(classBytes) + volumeBytes*int64(len(b.GetVolumes()))
+	for _, x := range b.GetClaims() {
+		n += placeBytes*int64(len(x.GetVolumes())) + segmentBytes*int64(len(x.GetCapacities()))
+	}
+	return n
+}
+
 // Query is what the class was made of.
 func (c *Class) Query() *pb.Query { return c.query }
 

@@ -16,20 +16,28 @@ type classKey struct {
 	class   uint64
 }
 
+// classBytes bounds what the held classes take. Few are large: those of pods that may get
+// one of thousands of volumes.
+const classBytes = 256 << 20
+
 // classCache holds compiled classes by last use. It is safe for concurrent use.
 type classCache struct {
 	metrics *metrics
 
 	mu   sync.Mutex
 	held *simplelru.LRU[classKey, *scorer.Class]
+	// bytes is what the held classes take.
+	bytes int64
 }
 
 func newClassCache(size int, m *metrics) *classCache {
-	lru, err := simplelru.NewLRU[classKey, *scorer.Class](size, nil)
+	c := &classCache{metrics: m}
+	lru, err := simplelru.NewLRU(size, func(_ classKey, class *scorer.Class) { c.bytes -= class.MemoryBytes() })
 	if err != nil {
 		panic(err) // only a size below one is refused, and withDefaults sees to that
 	}
-	return &classCache{metrics: m, held: lru}
+	c.held = lru
+	return c
 }
 
 // resolve finds or compiles the classes that the request asks for, and names
@@ -99,10 +107,20 @@ func (c *classCache) peek(key classKey) *scorer.Class {
 
 // keep puts the given classes in the cache. The caller holds c.mu.
 func (c *classCache) keep(cluster string, given map[uint64]*scorer.Class) {
+	evictions := c.metrics.evictions.WithLabelValues("classes")
 	for id, class := range given {
-		if c.held.Add(classKey{cluster: cluster, class: id}, class) {
-			c.metrics.evictions.WithLabelValues("classes").Inc()
+		key := classKey{cluster: cluster, class: id}
+		if _, held := c.held.Get(key); held {
+			continue
 		}
+		c.bytes += class.MemoryBytes()
+		if c.held.Add(key, class) {
+			evictions.Inc()
+		}
+	}
+	for c.bytes > classBytes && c.held.Len() > 0 {
+		c.held.RemoveOldest()
+		evictions.Inc()
 	}
 	c.metrics.classes.Set(float64(c.held.Len()))
 }
