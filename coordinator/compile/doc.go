@@ -24,6 +24,20 @@
 // classes of recent signatures. Two signatures may lead to the same query (1Gi
 // and 1024Mi), never the other way round.
 //
+// # Volumes
+//
+// What becomes of a pod's claims is the cluster's storage to say (Volumes), not the pod's. It
+// is looked up when the pod is compiled, and again when Volumes.Version has moved:
+//
+//	a bound claim       its volume's node affinity, a predicate over labels; where an in-tree
+//	                    volume may be a CSI driver's, one for either kind of node
+//	an unbound claim    the volumes that it may take, in the order in which they are tried;
+//	                    where one can be provisioned; or the one node that was selected for it
+//	a CSI volume        one more of its driver's, unless a pod of the row uses it already
+//	a disk              the counters of those who do not share it with the pod
+//
+// A class that placing other pods may change (they take volumes) is Volatile and not kept.
+//
 // # Requests
 //
 // The same pod asks for four different amounts, as in upstream:
