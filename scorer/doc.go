@@ -11,10 +11,17 @@
 //	delta       one change of one row: set or remove its node, add or remove a pod
 //	class       a query made ready: the filters and scores of equal pods
 //	rule        one plugin's part of a class; each has a file of its own
-//	group       the feasible rows whose normalised plugins have the same raw scores
-//	key         those raw scores
+//	counter     a number that each row has, such as how many of its pods match a selector
+//	local part  what a row decides by itself: most filters, and the scores that add up to L
+//	group part  what depends on the rest of the cluster: PodTopologySpread, InterPodAffinity,
+//	            claims for one pod, and the normalising of scores
+//	key         all that the group part looks at of a row
+//	group       the rows that the local part lets through, by key
+//	domain      a value of a label (a zone), and the nodes that have it
+//	measure     a sum of counters over the cluster's rows, feasible or not
 //	candidate   a row that a group offers, with its local score
-//	result      the groups of a class over any set of tables
+//	result      the groups and measures of a class over any set of tables
+//	standing    what becomes of the groups of a result that holds the whole cluster
 //
 // # Columns
 //
@@ -60,10 +67,53 @@
 // with the same formulas, for the coordinator to repair what its own placements
 // changed since, and to explain.
 //
-// Only the groups' keys need the rest of the cluster: once all tables' groups are
-// merged, Class.GroupScore normalises them with the maxima over all groups. With more
-// than MaxGroups keys a result overflows, and a second round is asked with the maxima
-// (Options.Normalise): then the whole score is known row by row.
+// # Groups
+//
+// What other nodes have to say reaches a row only through its key:
+//
+//	Raw       the raw scores of TaintToleration and NodeAffinity
+//	Domains   the row's value of each of Query.domain_keys
+//	Values    each of Query.row_values: a weighted sum of the row's own counters, for labels
+//	          that no two nodes share (hostname), where the domain is the row
+//	Late…     in a diagnosis, which late filter refuses the row, and why
+//
+// Rows with equal keys share their verdict and the rest of their score, G. So a table
+// answers with its groups, each with its best rows by (L, tie rule), and with its share
+// of the measures; Merge adds the answers of all tables, in any order; and Settle decides
+// tens of groups where upstream decides thousands of nodes:
+//
+//	tables ──Evaluate──> results ──Merge──> one result ──Settle──> standing
+//	                                          ^  Move                 │
+//	a placement: Row as it was ──(-1)─────────┤                       v
+//	             Row as it is  ──(+1)─────────┘      best of G(group) + L(row)
+//
+// A measure adds up the included rows of the cluster (upstream's node inclusion
+// policies), whatever the filters say of them:
+//
+//	TOTAL   one sum: is any pod using the claim, does any pod match an affinity term
+//	DOMAIN  a sum for each domain: a constraint's counts, and of them the smallest
+//	VALUE   how many rows have each value: the counts of a constraint whose domains are
+//	        the rows, where a count for each row would be as long as the cluster
+//
+// A constraint finds its number at a place: domain keys and a measure by DOMAIN, or a row
+// value. Settle walks Query.filters for each group; then the groups that are feasible, and
+// have rows, give the extrema and the numbers of domains that scores are normalised with.
+//
+// A filter that the local part decides may stand behind one of the group part in
+// Query.filters: it is late. It narrows as all filters do; but the first filter that
+// refuses a node gives the reason, so a diagnosis keeps the rows that a late filter
+// refuses in groups of their own, until Settle knows whether one before it does. A row
+// value that forbids (anti-affinity by hostname) is alike: no candidate has one above 0,
+// and only a diagnosis counts such rows.
+//
+// Keys are told apart by codes: each column of the key is one digit more of a number, in
+// a base as small as the rows allow, so that codes stand in the order of keys and a group
+// is found in a small table, or by a hash once codes outgrow it.
+//
+// Without domains, row values and measures a class has no group part but the
+// normalising. Its groups are few; with more than MaxGroups keys a result overflows, and
+// a second round is asked with the maxima over all groups (Options.Normalise): then the
+// whole score is known row by row.
 //
 // # Errors
 //
