@@ -15,14 +15,11 @@ import (
 // groupSpec is what a pod asks of other pods. Counters stand for selectors: a row's value
 // is how many of its pods match.
 type groupSpec struct {
-	hard, soft                            []spreadSpec
-	systemDefault                         bool // the soft constraints are the system's own
-	required, anti, existing, preferred   []affinitySpec
-	self                                  bool
-	claims                                []uint32
-	spreads, affinity, restrictions       bool // the filters are in the profile
-	spreadScores, affinityScores          bool
-	spreadPlace, affinityPlace, claimsPut int // where in Query.filters
+	hard, soft                          []spreadSpec
+	systemDefault                       bool // the soft constraints are the system's own
+	required, anti, existing, preferred []affinitySpec
+	self                                bool // the pod matches its own affinity terms
+	claims                              []uint32
 }
 
 type spreadSpec struct {
