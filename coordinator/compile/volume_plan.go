@@ -14,10 +14,12 @@ import (
 // mounts is what the volume plugins make of a pod's volumes at one moment. For a pod
 // without volumes that they look at it is nil, and they all skip.
 type mounts struct {
-	// version is that of the storage, and keyed the counters of disks and claims: for as
-	// long as both hold, so does the rest.
-	version uint64
-	keyed   []uint32
+	// version is that of the storage, and keyed the registry's counters of disks and
+	// claims: for as long as both hold, so does the rest.
+	storage  Volumes
+	version  uint64
+	registry *count.Registry
+	keyed    []uint32
 	// volatile tells that placing other pods may change it.
 	volatile bool
 
@@ -39,11 +41,16 @@ func (m *mounts) hold(w World) bool {
 	if m == nil {
 		return true
 	}
-	version := uint64(0)
+	s := storageOf(w)
+	return m.storage == s && m.version == s.Version() && m.registry == w.Counters() && m.registry.Use(m.keyed)
+}
+
+// storageOf is the world's storage, or an empty one.
+func storageOf(w World) Volumes {
 	if s := w.Volumes(); s != nil {
-		version = s.Version()
+		return s
 	}
-	return m.version == version && w.Counters().Use(m.keyed)
+	return noVolumes{}
 }
 
 func (m *mounts) isVolatile() bool { return m != nil && m.volatile }
@@ -58,11 +65,8 @@ func newMounts(p *v1.Pod, prof *Profile, w World, kept *affinities) *mounts {
 	if !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return mountsStorage(&v) }) {
 		return nil
 	}
-	s := w.Volumes()
-	if s == nil {
-		s = noVolumes{}
-	}
-	m := &mounts{version: s.Version()}
+	s := storageOf(w)
+	m := &mounts{storage: s, version: s.Version(), registry: w.Counters()}
 	claims := podClaims(p, s)
 	for _, f := range prof.filters {
 		var no *unfit
