@@ -87,6 +87,10 @@ func (p *Profile) scoresBy(plugin pb.Plugin) bool {
 // BindTimeout is how long VolumeBinding waits for a pod's claims to be bound.
 func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
 
+// BindsVolumes tells whether VolumeBinding is in use: it chooses volumes for claims with the
+// node, and has them bound before the pod is.
+func (p *Profile) BindsVolumes() bool { return p.filtersBy(pb.Plugin_PLUGIN_VOLUME_BINDING) }
+
 // AddedAffinity is the required part of addedAffinity; nil: there is none.
 func (p *Profile) AddedAffinity() *nodeaffinity.NodeSelector { return p.addedSelector }
 
