@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -73,7 +74,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 			made.table.Filters = append(made.table.Filters, known.table)
 		}
 	}
-	if !p.weightsOf(path, all, c.Plugins, written) {
+	if !p.weightsOf(path, c.Plugins, written) {
 		return nil
 	}
 	for _, e := range all[score] {
@@ -119,16 +120,17 @@ func entry(written *configv1.Plugins, set, plugin string) string {
 	return path
 }
 
-// weightsOf tells whether all weights that count can be used.
+// weightsOf tells whether all weights that count can be used. Those of plugins that are off at a
+// point count too, as in upstream.
 //
 // Differs from upstream: none is below zero. Upstream subtracts such a score, or takes the weight for
 // an overflow, as the order of plugins has it.
-func (p *problems) weightsOf(path string, all *lists, completed, written *configv1.Plugins) bool {
+func (p *problems) weightsOf(path string, completed, written *configv1.Plugins) bool {
 	for _, at := range []point{score, placementScore} {
 		weight := weights(at, completed)
-		for _, e := range all[at] {
-			if weight[e] < 0 {
-				p.at(path+".plugins."+weightAt(written, at, e), fmt.Sprintf("Invalid value: %d: must not be negative", weight[e]))
+		for _, e := range slices.Concat(at.of(completed).Enabled, completed.MultiPoint.Enabled) {
+			if known, _ := find(e.Name); known.points.has(at) && weight[e.Name] < 0 {
+				p.at(path+".plugins."+weightAt(written, at, e.Name), fmt.Sprintf("Invalid value: %d: must not be negative", weight[e.Name]))
 				return false
 			}
 		}
