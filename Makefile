@@ -58,6 +58,7 @@ oracle:
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
 	cd bench && $(GO) run ./trace
+	cd bench/oracle && $(GO) run ./cmd/decide -out ../../bin/decide
 
 # Every fuzz target for a while: make fuzz FUZZTIME=1m
 FUZZTIME ?= 20s

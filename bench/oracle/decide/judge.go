@@ -1,0 +1,108 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/bench/oracle"
+)
+
+// judge replays our decisions beside upstream and holds a sample of them against it: as
+// many nodes are feasible, ours has the highest total, and the total is the one that we have
+// told. Several oracles share the sample.
+func judge(ctx context.Context, w *Workload, decisions []decision, sample int) (judged int, err error) {
+	if len(decisions) != len(w.Pods) {
+		return 0, fmt.Errorf("%d of %d pods are decided", len(decisions), len(w.Pods))
+	}
+	places := picked(len(decisions), sample)
+	var next, done atomic.Int64
+	g, failing := errgroup.WithContext(ctx)
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error {
+			j, err := newReplay(ctx, w, decisions)
+			if err != nil {
+				return err
+			}
+			for failing.Err() == nil {
+				n := int(next.Add(1) - 1)
+				if n >= len(places) {
+					return nil
+				}
+				if err := j.hold(ctx, places[n]); err != nil {
+					return err
+				}
+				done.Add(1)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	return int(done.Load()), err
+}
+
+// picked are the places of the sample, spread over all with the first and the last.
+func picked(n, sample int) (out []int) {
+	for i := range min(n, sample) {
+		out = append(out, i*(n-1)/max(min(n, sample)-1, 1))
+	}
+	return slices.Compact(out)
+}
+
+// replay is upstream on the way through our decisions.
+type replay struct {
+	oracle    *oracle.Oracle
+	pods      map[string]*v1.Pod
+	decisions []decision
+	placed    int
+}
+
+func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay, error) {
+	o, err := newOracle(ctx, w, 1)
+	if err != nil {
+		return nil, err
+	}
+	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions}
+	for _, p := range w.Pods {
+		r.pods[string(p.UID)] = p
+	}
+	return r, nil
+}
+
+// hold places the pods before a decision and judges it.
+func (r *replay) hold(ctx context.Context, i int) error {
+	for ; r.placed < i; r.placed++ {
+		d := r.decisions[r.placed]
+		p := r.pods[d.UID].DeepCopy()
+		p.Spec.NodeName = d.Node
+		if err := r.oracle.Set(p); err != nil {
+			return err
+		}
+	}
+	d := r.decisions[i]
+	v, err := r.oracle.Judge(ctx, r.pods[d.UID])
+	if err != nil {
+		return err
+	}
+	if v.Err != nil {
+		return fmt.Errorf("decision %d: upstream finds no node: %w", i, v.Err)
+	}
+	node, best := v.Feasible[d.Node], int64(0)
+	for _, s := range v.Feasible {
+		best = max(best, s.Total)
+	}
+	switch {
+	case node == nil:
+		return fmt.Errorf("decision %d: %s is not feasible: %+v", i, d.Node, v.Refused[d.Node])
+	case d.Feasible != len(v.Feasible):
+		return fmt.Errorf("decision %d: %d nodes are feasible for us, %d for upstream", i, d.Feasible, len(v.Feasible))
+	case d.Score != node.Total || node.Total != best:
+		return fmt.Errorf("decision %d: %s has %d for us, %d for upstream, whose best has %d", i, d.Node, d.Score, node.Total, best)
+	}
+	return nil
+}
