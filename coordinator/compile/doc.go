@@ -8,35 +8,43 @@
 //	v1.Pod ──Usage──> pb.PodUsage      what a pod adds to its row
 //	v1.Pod ┐
 //	Profile├──Class──> Class{Query}    filters and scores, in upstream's order
-//	Images ┘
+//	World  ┘
 //
 // # Class identity
 //
 // Pods with the same scheduling-relevant spec are one class. Query.class_id is a
-// hash of the query's own encoding, so it is the same whichever leader compiled
-// it, and a query that changed (an image spread to one more node) is another
-// class. What no rule reads plays no part: the pod's name, labels, annotations
-// and priority, a toleration's seconds, a container's limits, the order of
-// tolerations, host ports and label values.
+// hash of the query's own encoding, and a query that changed (an image spread to one more
+// node, a label that two nodes come to share) is another class. What no rule reads plays no
+// part: the pod's name, annotations and priority, a toleration's seconds, a container's
+// limits, the order of tolerations, host ports and label values.
 //
-// Compiling costs tens of microseconds, so a Compiler interns. It writes the
-// fields that rules read into a byte string, the pod's signature, and keeps the
-// classes of recent signatures. Two signatures may lead to the same query (1Gi
-// and 1024Mi), never the other way round.
+// Of a pod's labels only this counts: which Services select it, which terms of other
+// pods match it, whether its own selectors do, and the values of its matchLabelKeys. So
+// the pods of a StatefulSet, each with a label of its own, are one class.
 //
-// # Volumes
+// Compiling costs tens of microseconds, so a Compiler keeps what it made, in two steps:
 //
-// What becomes of a pod's claims is the cluster's storage to say (Volumes), not the pod's. It
-// is looked up when the pod is compiled, and again when Volumes.Version has moved:
+//	signature  what rules read of the spec, as bytes ──> plan   shared by all namespaces
+//	                                                     │
+//	setting    what the cluster says to the plan, and    ▼
+//	           what counts of the labels, as bytes   ──> class
 //
-//	a bound claim       its volume's node affinity, a predicate over labels; where an in-tree
-//	                    volume may be a CSI driver's, one for either kind of node
-//	an unbound claim    the volumes that it may take, in the order in which they are tried;
-//	                    where one can be provisioned; or the one node that was selected for it
-//	a CSI volume        one more of its driver's, unless a pod of the row uses it already
-//	a disk              the counters of those who do not share it with the pod
+// Two signatures or settings may lead to the same query (1Gi and 1024Mi), never the
+// other way round. A setting is found out anew for each pod: it takes a few look-ups, of
+// which each keeps its answers itself (packages count and cluster).
 //
-// A class that placing other pods may change (they take volumes) is Volatile and not kept.
+// # Groups
+//
+// PodTopologySpread and InterPodAffinity look at other pods. Their numbers are counters
+// (package count), and a query says where each constraint finds its own:
+//
+//	domain     the label's value is part of a group's key; a measure adds the counters up
+//	           over each value's nodes
+//	row value  no two nodes share the label's values: the row's own number is part of the key
+//
+// Which of the two a label is, the cluster decides at the time: with the first two nodes
+// that share a value the class is another. The verdict is the same either way. The soft
+// constraint on the hostname is always a row value, as upstream counts it.
 //
 // # Requests
 //
@@ -62,4 +70,8 @@
 //
 // Differs from upstream: a preferred term with a weight outside 1 to 100 is an error
 // of PreScore, and NodeResourcesFit's strategy may name a resource only once.
+//
+// Differs from upstream: a skew or a number of domains below 1 counts as 1, a preferred
+// term's weight as one from 0 to 100, and a pod that is subject to terms or constraints of
+// more than 64 topology keys is not scheduled.
 package compile

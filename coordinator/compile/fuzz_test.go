@@ -2,10 +2,12 @@ package compile
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 )
@@ -24,6 +26,7 @@ func FuzzPod(f *testing.F) {
 		build.Pod("p").NodeSelector("a", "b").Toleration("k=v:NoSchedule").
 			Required(build.Names("a"), build.Labels(build.Match("x", v1.NodeSelectorOpGt, "5"))).
 			Preferred(7, build.Labels(build.Match("x", "Is", "5"))).Obj(),
+		neighbourly(),
 		infeasible(resized(build.Pod("p").CPU("-4").Obj(), cpu("1e30"), cpu("8E"))),
 	} {
 		data, err := json.Marshal(p)
@@ -41,21 +44,40 @@ func FuzzPod(f *testing.F) {
 		if err := Usage(&p).Validate(); err != nil {
 			t.Errorf("usage of %s: want it to be valid, got %v", data, err)
 		}
-		class, err := c.Class(&p, prof, Alone(still{"app:latest": 1 << 62}))
-		if err != nil {
-			t.Fatalf("class of %s: want no error, got %v", data, err)
+		w := Alone(still{"app:latest": 1 << 62})
+		w.Counters().Observe(&p)
+		again, wantErr := New().Class(&p, prof, w)
+		class, err := c.Class(&p, prof, w)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Fatalf("class of %s: want error %v, got %v", data, wantErr, err)
 		}
-		if class.Rejected != nil {
+		if err != nil || class.Rejected != nil {
 			return
 		}
 		if err := class.Query.Validate(); err != nil {
 			t.Errorf("query of %s: want it to be valid, got %v", data, err)
 		}
-		again, err := New().Class(&p, prof, Alone(still{"app:latest": 1 << 62}))
-		if err != nil || again.ID() != class.ID() {
-			t.Errorf("class of %s, compiled anew: want %x, got %x and %v", data, class.ID(), again.ID(), err)
+		if again.ID() != class.ID() {
+			t.Errorf("class of %s, by a compiler that knows other pods: want %x, got %x", data, again.ID(), class.ID())
 		}
 	})
+}
+
+// neighbourly is a pod with a constraint and terms of all kinds.
+func neighbourly() *v1.Pod {
+	p := build.Pod("p").Label("app", "web").Obj()
+	s := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Exists"}}}
+	term := v1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: s, Namespaces: []string{"other"}, NamespaceSelector: s}
+	required, preferred := []v1.PodAffinityTerm{term}, []v1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}}
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+		{TopologyKey: "zone", MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: s, MatchLabelKeys: []string{"app"}},
+		{TopologyKey: v1.LabelHostname, MaxSkew: -1, WhenUnsatisfiable: v1.ScheduleAnyway},
+	}
+	p.Spec.Affinity = &v1.Affinity{
+		PodAffinity:     &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required, PreferredDuringSchedulingIgnoredDuringExecution: preferred},
+		PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required, PreferredDuringSchedulingIgnoredDuringExecution: preferred},
+	}
+	return p
 }
 
 // FuzzNode holds the same of nodes.

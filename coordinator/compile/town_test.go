@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/count"
@@ -116,6 +117,25 @@ func (w *town) settle() error {
 		}
 	}
 	return nil
+}
+
+// sweep drops every counter that no pod carries as a term.
+func (w *town) sweep(t rapid.TB) {
+	held := func(yield func([]*pb.CounterValue) bool) {
+		for _, r := range w.pods {
+			if !yield(w.counters.Contributions(r.pod)) {
+				return
+			}
+		}
+	}
+	for range 20 {
+		w.counters.Sweep(held)
+	}
+	for _, id := range w.counters.TakeDropped() {
+		if err := w.table.Apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: &pb.CounterColumn{Counter: id}}}); err != nil {
+			t.Fatalf("drop counter %d: %v", id, err)
+		}
+	}
 }
 
 // answer is what becomes of each node.
