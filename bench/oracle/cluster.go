@@ -66,6 +66,9 @@ func (c *Cluster) Placed(uid types.UID) *v1.Pod { return c.placed[uid] }
 // Node is a node; nil: there is none of that name.
 func (c *Cluster) Node(name string) *v1.Node { return c.nodes[name] }
 
+// KeepsRoom tells whether a node keeps room for pods other than one.
+func (c *Cluster) KeepsRoom(uid types.UID) bool { return c.nominated.others(uid) }
+
 func (c *Cluster) setNode(node *v1.Node) {
 	c.stale = true
 	old := c.nodes[node.Name]

@@ -30,6 +30,11 @@ func (n *nominations) withdraw(uid types.UID) {
 	n.pods = slices.DeleteFunc(n.pods, func(p *v1.Pod) bool { return p.UID == uid })
 }
 
+// others tells whether room is kept, on any node, for pods other than one.
+func (n *nominations) others(uid types.UID) bool {
+	return slices.ContainsFunc(n.pods, func(p *v1.Pod) bool { return p.UID != uid })
+}
+
 // NominatedPodsForNode are the pods that room is kept for on a node.
 func (n *nominations) NominatedPodsForNode(node string) (out []fwk.PodInfo) {
 	for _, p := range n.pods {

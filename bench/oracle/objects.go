@@ -63,6 +63,16 @@ func (o *objects) indexer(obj Object) (cache.Indexer, error) {
 	return nil, fmt.Errorf("no plugin looks at a %T", obj)
 }
 
+// Knows tells whether a plugin looks at objects of a kind.
+func Knows(obj Object) bool {
+	switch obj.(type) {
+	case *v1.Node, *v1.Pod:
+		return true
+	}
+	_, err := newObjects().indexer(obj)
+	return err == nil
+}
+
 // set puts an object in under a new version: what a scheduler assumes of an object lasts
 // until a newer one comes.
 func (o *objects) set(obj Object) error {

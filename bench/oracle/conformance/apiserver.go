@@ -14,16 +14,15 @@ import (
 
 // apiServer is what stands between a scenario and the two schedulers: it holds the objects
 // as they are now, takes in what schedulers write, and does what the controllers of
-// volumes do.
+// volumes do. A volume that a scheduler has chosen for a claim is bound to it at once, as
+// our scheduler does where it has nowhere to write to; one that is to be made is
+// made, or not, when the scenario has it so.
 type apiServer struct {
 	objects map[key]oracle.Object
 	nodes   map[types.UID]string // of placed pods
 	version int64
-	// written are the volumes and claims that a scheduler has written since the last round.
-	written []oracle.Object
-	// unsettled are the claims that the controllers have to do with, and of the volumes that
-	// a scheduler has chosen for one.
-	unsettled []oracle.Object
+	// unsettled are the claims whose volumes are to be made.
+	unsettled []*v1.PersistentVolumeClaim
 }
 
 type key struct{ kind, name string }
@@ -39,15 +38,8 @@ func keyOf(obj oracle.Object) key {
 	return key{fmt.Sprintf("%T", obj), obj.GetNamespace() + "/" + obj.GetName()}
 }
 
-// round is a round as schedulers hear of it: first of what they have written themselves.
+// round is a round as schedulers hear of it.
 func (a *apiServer) round(r Round) (out Round) {
-	for _, obj := range a.written {
-		if a.objects[keyOf(obj)] != nil { // not removed meanwhile
-			out = append(out, a.put(obj))
-			a.unsettled = append(a.unsettled, obj)
-		}
-	}
-	a.written = nil
 	for _, e := range r {
 		switch e.Type {
 		case Set:
@@ -76,34 +68,17 @@ func (a *apiServer) put(obj oracle.Object) Event {
 	return Event{Type: Set, Object: obj}
 }
 
-// place notes a pod's node, and what was written for it.
-func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) {
+// place notes a pod's node and takes in what was written for it. It returns what comes of
+// that.
+func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) (out Round) {
 	a.nodes[pod.UID] = node
-	a.written = append(a.written, written...)
-}
-
-// settle does the controllers' part for what schedulers have written. One in six claims
-// is left alone for now, and of one in six the volume can't be made.
-func (a *apiServer) settle(fate uint64) (out Round) {
-	left := a.unsettled
-	a.unsettled = nil
-	for _, obj := range left {
-		now := a.objects[keyOf(obj)]
-		if now == nil {
-			continue
-		}
-		h := fnv.New64a()
-		fmt.Fprint(h, fate, obj.GetName())
-		switch n := h.Sum64() % 6; {
-		case n == 0:
+	for _, obj := range written {
+		switch obj := obj.(type) {
+		case *v1.PersistentVolume:
+			out = append(out, a.bind(obj)...)
+		case *v1.PersistentVolumeClaim:
+			out = append(out, a.put(obj))
 			a.unsettled = append(a.unsettled, obj)
-		default:
-			switch now := now.(type) {
-			case *v1.PersistentVolume:
-				out = append(out, a.bind(now)...)
-			case *v1.PersistentVolumeClaim:
-				out = append(out, a.provision(now, n == 1)...)
-			}
 		}
 	}
 	return out
@@ -112,16 +87,31 @@ func (a *apiServer) settle(fate uint64) (out Round) {
 // bind binds a volume that a scheduler has chosen to its claim.
 func (a *apiServer) bind(pv *v1.PersistentVolume) Round {
 	ref := pv.Spec.ClaimRef
-	if ref == nil {
-		return nil
-	}
-	claim, ok := a.objects[key{"*v1.PersistentVolumeClaim", ref.Namespace + "/" + ref.Name}].(*v1.PersistentVolumeClaim)
-	if !ok || claim.UID != ref.UID || claim.Spec.VolumeName != "" {
-		return nil
-	}
-	pv = pv.DeepCopy()
+	claim := a.objects[key{"*v1.PersistentVolumeClaim", ref.Namespace + "/" + ref.Name}].(*v1.PersistentVolumeClaim)
 	pv.Status.Phase = v1.VolumeBound
 	return Round{a.put(pv), a.put(bound(claim, pv.Name))}
+}
+
+// settle makes the volumes of claims, or not. One in six is left alone for now, and one in
+// six can't be made.
+func (a *apiServer) settle(fate uint64) (out Round) {
+	left := a.unsettled
+	a.unsettled = nil
+	for _, claim := range left {
+		now, _ := a.objects[keyOf(claim)].(*v1.PersistentVolumeClaim)
+		if now == nil {
+			continue
+		}
+		h := fnv.New64a()
+		fmt.Fprint(h, fate, claim.Name)
+		switch n := h.Sum64() % 6; n {
+		case 0:
+			a.unsettled = append(a.unsettled, claim)
+		default:
+			out = append(out, a.provision(now, n == 1)...)
+		}
+	}
+	return out
 }
 
 func bound(claim *v1.PersistentVolumeClaim, volume string) *v1.PersistentVolumeClaim {

@@ -50,7 +50,9 @@ func (f *volumeFamily) ephemeral(p *v1.Pod, name string) Round {
 	}
 	claim, out := f.claim(p)
 	claim.Name = p.Name + "-" + name
-	if f.g.chance(90) {
+	// Upstream ends every pod's attempt with an error that comes to a node with a pod whose
+	// claim is another's.
+	if p.Spec.NodeName != "" || f.g.chance(90) {
 		claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}}
 	}
 	return out
@@ -138,9 +140,6 @@ func (f *volumeFamily) source(pv *v1.PersistentVolume) {
 		pv.Spec.GCEPersistentDisk = &v1.GCEPersistentDiskVolumeSource{PDName: pv.Name}
 	case 1:
 		pv.Spec.AWSElasticBlockStore = &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://" + f.g.zone() + "/vol-" + pv.Name}
-		if g.chance(4) {
-			pv.Spec.AWSElasticBlockStore.VolumeID = pv.Name // which upstream can't read
-		}
 	case 2:
 		pv.Spec.NFS = &v1.NFSVolumeSource{Server: "nfs", Path: "/"}
 	default:
@@ -149,6 +148,13 @@ func (f *volumeFamily) source(pv *v1.PersistentVolume) {
 			pv.Spec.CSI.VolumeHandle = "one-for-many"
 		}
 	}
+}
+
+// zones are some of one region, as a volume's label has them: upstream ends a pod's attempt
+// with an error where it comes to a volume of a moved plugin that is in two.
+func (f *volumeFamily) zones() string {
+	zone := f.g.zone()
+	return oneOf(f.g.strange, zone+"__"+regionOf(zone)+"-a", regionOf(zone)+"-a__"+regionOf(zone)+"-b")
 }
 
 // where says where a volume can be used: by affinity, by labels, or both.
@@ -162,7 +168,7 @@ func (f *volumeFamily) where(pv *v1.PersistentVolume) {
 	}
 	if g.chance(30) {
 		key := oneOf(g.strange, v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone)
-		pv.Labels[key] = oneOf(g.strange, f.g.zone(), f.g.zone()+"__"+f.g.zone(), f.g.zone()+"__"+f.g.zone()+"__"+f.g.zone(), "")
+		pv.Labels[key] = oneOf(g.strange, g.zone(), g.zone(), f.zones(), f.zones())
 	}
 	if g.chance(15) {
 		key := oneOf(g.strange, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaRegion)

@@ -50,5 +50,23 @@ func (c *comparison) decided() {
 		return
 	}
 	differs(c, d.Node, "score", d.Score, chosen.Total)
-	differs(c, d.Node, "best score", chosen.Total, best)
+	if chosen.Total == best {
+		return
+	}
+	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
+		if v.Feasible[node].Total == best {
+			differs(c, d.Node, "best score", scores(d.Node, chosen), scores(node, v.Feasible[node]))
+			return
+		}
+	}
+}
+
+// scores spells a node's score with what it is made of.
+func scores(node string, s *oracle.Scored) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d on %s:", s.Total, node)
+	for _, p := range s.Plugins {
+		fmt.Fprintf(&out, " %s %d (raw %d)", p.Plugin, p.Weighted, p.Raw)
+	}
+	return out.String()
 }

@@ -39,7 +39,9 @@ func AllFamilies() []Family {
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
-func Evaluated() []Family { return []Family{Gates, Profiles} }
+func Evaluated() []Family {
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Features}
+}
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
 // Evaluated, "none" for none, and one with a minus leaves that one out.

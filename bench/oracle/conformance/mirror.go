@@ -1,183 +1,182 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/bench/oracle"
-	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/coordinator"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// mirrorShards is how many tables a mirror has: more than one, so that none is special.
-const mirrorShards = 3
+const (
+	// mirrorShards is how many tables a mirror has: more than one, so that none is special.
+	mirrorShards = 3
+	// nowhere is a node that there never is.
+	nowhere = "no-such-node"
+)
 
-// mirror is our own picture of the cluster, to ask for every node's verdict.
+// mirror is a scheduler of ours that has no pods to schedule, to ask for every node's verdict
+// on one: what it explains. The pod is on a node that there isn't while it is asked for.
 type mirror struct {
-	cache    *cache.Cache
-	compiler *compile.Compiler
-	profiles map[string]*compile.Profile
-	eval     *scorer.Evaluator
+	scheduler *coordinator.Scheduler
+	stop      context.CancelFunc
+	ended     chan error
 }
 
-func newMirror(s *Scenario) (*mirror, error) {
-	c, err := s.ours()
+func newMirror(ctx context.Context, file []byte) (*mirror, error) {
+	c, err := ourConfig(file)
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.Profiles()
+	profiles, err := c.Profiles()
 	if err != nil {
 		return nil, err
 	}
-	return &mirror{cache: cache.New(mirrorShards), compiler: compile.New(), profiles: p, eval: scorer.NewEvaluator(nil)}, nil
-}
-
-func (m *mirror) set(obj oracle.Object) (err error) {
-	switch obj := obj.(type) {
-	case *v1.Node:
-		_, err = m.cache.SetNode(obj)
-	case *v1.Pod:
-		switch {
-		case compile.IsTerminal(obj):
-			return m.remove(obj)
-		case obj.Spec.NodeName != "":
-			_, err = m.cache.SetPod(obj)
-		}
+	m := &mirror{ended: make(chan error, 1)}
+	if m.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
+		Cluster: "mirror", Term: 1, Shards: mirrorShards, Profiles: profiles,
+	}); err != nil {
+		return nil, err
 	}
-	return err
+	ctx, m.stop = context.WithCancel(ctx)
+	go func() { m.ended <- m.scheduler.Run(ctx) }()
+	return m, nil
 }
 
-func (m *mirror) remove(obj oracle.Object) (err error) {
-	switch obj := obj.(type) {
-	case *v1.Node:
-		_, err = m.cache.RemoveNode(obj.Name)
-	case *v1.Pod:
-		_, _, err = m.cache.RemovePod(obj.UID)
+func (m *mirror) end() error {
+	m.stop()
+	if err := <-m.ended; err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("mirror: %w", err)
 	}
-	return err
+	return nil
 }
 
-// row is a node as our scorer sees it.
-type row struct {
-	name    string
-	verdict scorer.Verdict
-	reasons []scorer.Reason
-	scores  []scorer.PluginScore
+// apply lets an event happen. Pods that wait are left out.
+func (m *mirror) apply(e Event) error {
+	if pod, ok := e.Object.(*v1.Pod); ok && e.Type == Set && pod.Spec.NodeName == "" {
+		e.Type = Removed
+	}
+	events, err := storeEvents(Round{e})
+	if err != nil {
+		return err
+	}
+	m.scheduler.Deliver(events)
+	return nil
+}
+
+// explain asks for all that there is to say of a pod.
+func (m *mirror) explain(ctx context.Context, pod *v1.Pod) (*pb.ExplainResponse, error) {
+	asked := pod.DeepCopy()
+	asked.Spec.NodeName = nowhere
+	if err := m.apply(set(asked)); err != nil {
+		return nil, err
+	}
+	out, err := m.scheduler.Explain(ctx, &pb.ExplainRequest{Namespace: pod.Namespace, Name: pod.Name, Top: 1 << 20})
+	return out, errors.Join(err, m.apply(Event{Type: Removed, Object: asked}))
 }
 
 // compare compares every node's verdict and returns how many there were.
-func (m *mirror) compare(pod *v1.Pod, c *comparison) (int, error) {
-	class, err := m.compiler.Class(pod, m.profiles[c.decision.Profile], compile.Alone(m.cache))
+func (m *mirror) compare(ctx context.Context, pod *v1.Pod, c *comparison) (int, error) {
+	out, err := m.explain(ctx, pod)
 	if err != nil {
 		return 0, err
 	}
-	if class.Rejected != nil {
-		differs(c, "", "nodes looked at", 0, len(c.verdict.Feasible)+len(c.verdict.Refused))
+	n := len(out.Top) + len(out.Closest)
+	if n == 0 && len(c.verdict.Feasible)+len(c.verdict.Refused) > 0 {
+		differs(c, "", "refused as such", out.Note, fmt.Sprint(c.verdict.Err))
 		return 0, nil
 	}
-	differs(c, "", "error of scoring", text(class.ScoreError), c.scoreError(class.ScoreError))
-	rows, extrema := m.rows(class.Scorer)
-	for i := range rows {
-		c.node(class.Scorer, &rows[i], extrema)
+	for _, node := range out.Top {
+		c.feasible(node)
 	}
-	return len(rows), nil
+	for _, node := range out.Closest {
+		c.refused(node)
+	}
+	c.reasons(out.Reasons)
+	return n, nil
 }
 
-// scoreError is upstream's error of scoring. Where no node was feasible upstream did not
-// come to it, and ours stands unjudged.
-func (c *comparison) scoreError(ours error) string {
-	if len(c.verdict.Feasible) == 0 {
-		return text(ours)
+// feasible compares a node that is feasible for us.
+func (c *comparison) feasible(node *pb.ScoredNode) {
+	want := c.verdict.Feasible[node.Node]
+	if want == nil {
+		differs(c, node.Node, "reasons", "feasible", c.refusal(node.Node))
+		return
 	}
-	return text(c.verdict.ScoreErr)
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
+	if c.verdict.ScoreErr != nil {
+		return
 	}
-	return err.Error()
-}
-
-// rows judges every node, and finds the maxima over the feasible ones.
-func (m *mirror) rows(class *scorer.Class) (rows []row, extrema []int64) {
-	extrema = make([]int64, class.KeyLen())
-	for shard := range m.cache.NumShards() {
-		t := m.cache.Table(shard)
-		for i := range uint32(t.Rows()) {
-			if !t.HasNode(i) {
-				continue
-			}
-			r := row{name: t.Name(i)}
-			m.eval.Row(t, i, nil, class, false, &r.verdict)
-			_, reasons := m.eval.Reasons(t, i, nil, class)
-			r.reasons = slices.Clone(reasons)
-			r.scores = slices.Clone(m.eval.Scores(t, i, nil, class))
-			rows = append(rows, r)
-			for k := range extrema {
-				if r.verdict.Passed {
-					extrema[k] = max(extrema[k], r.verdict.Key.Raw[k])
-				}
-			}
+	told := map[string]bool{}
+	for _, p := range node.Plugins {
+		told[p.Plugin] = true
+		c.score(node.Node, oracle.PluginScore{Plugin: p.Plugin, Raw: p.Raw, Normalised: p.Normalised, Weighted: p.Normalised * p.Weight}, want.Plugin(p.Plugin))
+	}
+	for _, p := range want.Plugins {
+		if !told[p.Plugin] {
+			c.score(node.Node, oracle.PluginScore{Plugin: p.Plugin}, p)
 		}
 	}
-	return rows, extrema
+	differs(c, node.Node, "total", node.Score, want.Total)
 }
 
-// node compares one node.
-func (c *comparison) node(class *scorer.Class, r *row, extrema []int64) {
-	scored, feasible := c.verdict.Feasible[r.name]
-	refused, judged := c.verdict.Refused[r.name]
-	if !feasible && !judged {
-		differs(c, r.name, "known to upstream", "no", "yes")
-		return
-	}
-	differs(c, r.name, "reasons", spelt(r), upstreams(feasible, refused))
-	if !feasible || !r.verdict.Passed || c.verdict.ScoreErr != nil {
-		return
-	}
-	total := int64(0)
-	for _, p := range r.scores {
-		weighted := p.Weight * class.Normalise(p, extrema)
-		total += weighted
-		want := scored.Plugin(p.Name())
-		differs(c, r.name, p.Name()+" raw", p.Raw, want.Raw)
-		differs(c, r.name, p.Name()+" weighted", weighted, want.Weighted)
-	}
-	differs(c, r.name, "total", total, scored.Total)
-	differs(c, r.name, "total of the row", r.verdict.Local+class.GroupScore(r.verdict.Key.Raw[:class.KeyLen()], extrema), scored.Total)
+func (c *comparison) score(node string, got, want oracle.PluginScore) {
+	differs(c, node, want.Plugin+" raw", got.Raw, want.Raw)
+	differs(c, node, want.Plugin+" normalised", got.Normalised, want.Normalised)
+	differs(c, node, want.Plugin+" weighted", got.Weighted, want.Weighted)
 }
 
-// ours spells a verdict, so that two can be compared.
-func spelt(r *row) string {
-	if r.verdict.Passed {
+// refused compares a node that is not. Upstream names no plugin for one that PreFilter has
+// left out.
+func (c *comparison) refused(node *pb.RefusedNode) {
+	plugin := node.Plugin
+	if r, judged := c.verdict.Refused[node.Node]; judged && r.Plugin == "" {
+		plugin = ""
+	}
+	differs(c, node.Node, "reasons", together(plugin, node.Reasons), c.refusal(node.Node))
+}
+
+// refusal is why upstream refuses a node.
+func (c *comparison) refusal(node string) string {
+	if c.verdict.Feasible[node] != nil {
 		return "feasible"
 	}
-	out := []string{}
-	for _, x := range r.reasons {
-		out = append(out, fmt.Sprintf("%s (unresolvable %t)", x.Text, x.Unresolvable))
+	r, judged := c.verdict.Refused[node]
+	if !judged {
+		return "unknown"
 	}
-	return together(out)
+	return together(r.Plugin, r.Reasons)
 }
 
-func upstreams(feasible bool, refused oracle.Refusal) string {
-	if feasible {
-		return "feasible"
+// reasons compares for how many nodes each reason is given, and whether preemption may help
+// there.
+func (c *comparison) reasons(list []*pb.ReasonCount) {
+	got, want := map[string]int{}, map[string]int{}
+	for _, r := range list {
+		got[fmt.Sprintf("%s, for good: %t", r.Reason, r.Unresolvable)] += int(r.Nodes)
 	}
-	out := []string{}
-	for _, x := range refused.Reasons {
-		out = append(out, fmt.Sprintf("%s (unresolvable %t)", x, refused.Unresolvable))
+	for _, r := range c.verdict.Refused {
+		for _, text := range r.Reasons {
+			want[fmt.Sprintf("%s, for good: %t", text, r.Unresolvable)]++
+		}
 	}
-	return together(out)
+	for _, text := range slices.Sorted(maps.Keys(want)) {
+		differs(c, "", text, got[text], want[text])
+		delete(got, text)
+	}
+	for _, text := range slices.Sorted(maps.Keys(got)) {
+		differs(c, "", text, got[text], 0)
+	}
 }
 
 // together sorts reasons: upstream goes through a pod's scalar resources in the order of a
 // map, so theirs is any.
-func together(reasons []string) string {
-	slices.Sort(reasons)
-	return strings.Join(reasons, ", ")
+func together(plugin string, reasons []string) string {
+	return plugin + ": " + strings.Join(slices.Sorted(slices.Values(reasons)), ", ")
 }

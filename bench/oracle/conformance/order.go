@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// arrivals are the times at which pods came that have not been tried yet: rounds are
-// hours, events seconds.
+// arrivals are the times at which pods came: rounds are hours, events seconds. Zero stands
+// for a pod that has been tried since.
 type arrivals map[types.UID]time.Time
 
 func (a arrivals) note(pod *v1.Pod, round, event int) {
@@ -24,23 +24,23 @@ func (a arrivals) note(pod *v1.Pod, round, event int) {
 func (r *replay) order(ctx context.Context, round int, decisions []Decision) []*Difference {
 	c := comparison{round: round}
 	var last *v1.Pod
+	var lastCame time.Time
 	for _, d := range decisions {
 		pod := r.upstream.Pending(types.UID(d.UID))
 		if pod == nil {
-			continue // decided twice in this round, or not known: hold tells
+			continue // hold tells
 		}
 		c.decision = d
 		differs(&c, "", "waits for", r.upstream.Gated(ctx, pod), "")
-		if _, first := r.arrived[pod.UID]; !first {
+		came := r.arrived[pod.UID]
+		if came.IsZero() {
 			continue
 		}
-		if last != nil && r.upstream.Before(pod, r.arrived[pod.UID], last, r.arrived[last.UID]) {
+		r.arrived[pod.UID] = time.Time{}
+		if last != nil && r.upstream.Before(pod, came, last, lastCame) {
 			differs(&c, "", "order", name(last)+" before "+d.Pod, d.Pod+" before "+name(last))
 		}
-		last = pod
-	}
-	for _, d := range decisions {
-		delete(r.arrived, types.UID(d.UID))
+		last, lastCame = pod, came
 	}
 	return c.found
 }

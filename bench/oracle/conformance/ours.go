@@ -33,11 +33,6 @@ type Decision struct {
 	Message  string `json:"message"`
 }
 
-// Split is how our scheduler cuts the work up. It has no influence on decisions.
-type Split struct {
-	Shards, Batch int
-}
-
 // ours is our scheduler, without workers.
 type ours struct {
 	scheduler *coordinator.Scheduler
@@ -48,8 +43,8 @@ type ours struct {
 	ended     chan error
 }
 
-func startOurs(ctx context.Context, s *Scenario, split Split) (*ours, error) {
-	c, err := s.ours()
+func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
+	c, err := ourConfig(file)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +66,10 @@ func startOurs(ctx context.Context, s *Scenario, split Split) (*ours, error) {
 	return o, nil
 }
 
-// ours is the configuration as our scheduler reads it.
-func (s *Scenario) ours() (*config.Config, error) {
-	if s.Config == nil {
+// ourConfig is a configuration file as our scheduler has it.
+func ourConfig(text []byte) (*config.Config, error) {
+	if text == nil {
 		return config.Default(), nil
-	}
-	text, err := s.Config.file()
-	if err != nil {
-		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {

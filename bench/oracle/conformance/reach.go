@@ -33,7 +33,11 @@ func NewReach() *Reach {
 func (r *Reach) Add(ctx context.Context, s *Scenario) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := s.upstream()
+	file, err := s.Config.file()
+	if err != nil {
+		return err
+	}
+	c, err := upstreamConfig(file)
 	if err != nil {
 		return err
 	}
@@ -84,7 +88,9 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
 		if v.Feasible[node].Total == best {
 			written, err := up.Place(ctx, v, node)
-			api.place(pod, node, written)
+			for _, e := range api.place(pod, node, written) {
+				err = errors.Join(err, up.Set(e.Object))
+			}
 			return err
 		}
 	}

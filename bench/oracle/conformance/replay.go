@@ -38,27 +38,41 @@ type Result struct {
 	Differences  []*Difference
 }
 
+// Add adds the result of another scenario, of the differences the first only.
+func (r *Result) Add(other *Result) {
+	r.Decisions += other.Decisions
+	r.Refusals += other.Refusals
+	r.Errors += other.Errors
+	r.NodeVerdicts += other.NodeVerdicts
+	if len(other.Differences) > 0 {
+		r.Differences = append(r.Differences, other.Differences[0])
+	}
+}
+
+func (r *Result) String() string {
+	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d differences",
+		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, len(r.Differences))
+}
+
 // Run decides a scenario and holds every decision against upstream. It stops at the first
 // decision that differs: what follows rests on it.
 func Run(ctx context.Context, s *Scenario, split Split) (_ *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := s.upstream()
+	config, err := s.Config.file()
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{api: newAPIServer(), arrived: arrivals{}}
-	if r.upstream, err = oracle.New(ctx, c); err != nil {
+	r, err := newReplay(ctx, config)
+	if err != nil {
 		return nil, err
 	}
-	own, err := startOurs(ctx, s, split)
+	defer func() { err = errors.Join(err, r.own.end()) }()
+	own, err := startOurs(ctx, config, split)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, own.end()) }()
-	if r.own, err = newMirror(s); err != nil {
-		return nil, err
-	}
 	for i := range s.Rounds {
 		round := r.api.round(s.Rounds[i])
 		decisions, err := own.step(ctx, round)
@@ -73,6 +87,22 @@ func Run(ctx context.Context, s *Scenario, split Split) (_ *Result, err error) {
 		}
 	}
 	return &r.result, nil
+}
+
+// newReplay starts with an empty cluster and a configuration file's text, if there is one.
+func newReplay(ctx context.Context, config []byte) (*replay, error) {
+	c, err := upstreamConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	r := &replay{api: newAPIServer(), arrived: arrivals{}}
+	if r.upstream, err = oracle.New(ctx, c); err != nil {
+		return nil, err
+	}
+	if r.own, err = newMirror(ctx, config); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // replay is the cluster as upstream and our own scorer have it.
@@ -109,9 +139,9 @@ func (r *replay) round(ctx context.Context, i int, round Round, decisions []Deci
 // apply lets an event happen.
 func (r *replay) apply(e Event) error {
 	if e.Type == Removed {
-		return errors.Join(r.upstream.Remove(e.Object), r.own.remove(e.Object))
+		return errors.Join(r.upstream.Remove(e.Object), r.own.apply(e))
 	}
-	return errors.Join(r.upstream.Set(e.Object), r.own.set(e.Object))
+	return errors.Join(r.upstream.Set(e.Object), r.own.apply(e))
 }
 
 // hold holds a decision against upstream, and then follows it.
@@ -127,11 +157,14 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	r.result.Decisions++
 	c := comparison{round: round, decision: d, verdict: v}
 	c.decided()
-	n, err := r.own.compare(pod, &c)
-	if err != nil {
-		return err
+	// What is explained does not heed nominations.
+	if pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
+		n, err := r.own.compare(ctx, pod, &c)
+		if err != nil {
+			return err
+		}
+		r.result.NodeVerdicts += n
 	}
-	r.result.NodeVerdicts += n
 	r.result.Differences = append(r.result.Differences, c.found...)
 	if d.Node == "" {
 		r.result.Refusals++
@@ -140,7 +173,7 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 		}
 		return nil
 	}
-	if len(c.found) > 0 {
+	if v.Feasible[d.Node] == nil {
 		return nil
 	}
 	return r.follow(ctx, v, pod, d.Node)
@@ -152,6 +185,13 @@ func (r *replay) follow(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, nod
 	if err != nil {
 		return err
 	}
-	r.api.place(pod, node, written)
-	return r.own.set(r.upstream.Placed(pod.UID))
+	if err := r.own.apply(set(r.upstream.Placed(pod.UID))); err != nil {
+		return err
+	}
+	for _, e := range r.api.place(pod, node, written) {
+		if err := r.apply(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

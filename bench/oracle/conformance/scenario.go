@@ -16,7 +16,15 @@ import (
 type Scenario struct {
 	// Config is the configuration file; nil: there is none.
 	Config *Configuration `json:"config,omitempty"`
-	Rounds []Round        `json:"rounds"`
+	// Split is how our scheduler cuts the work up, where the scenario is written down.
+	Split  Split   `json:"split"`
+	Rounds []Round `json:"rounds"`
+}
+
+// Split is how our scheduler cuts work up. It has no influence on decisions.
+type Split struct {
+	Shards int `json:"shards"`
+	Batch  int `json:"batch"`
 }
 
 // Configuration is what of a KubeSchedulerConfiguration file counts for decisions.
@@ -30,8 +38,11 @@ func newConfiguration() *Configuration {
 	return &Configuration{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"}
 }
 
-// file is the configuration as a file holds it.
+// file is the configuration as a file holds it; nil where there is none.
 func (c *Configuration) file() ([]byte, error) {
+	if c == nil {
+		return nil, nil
+	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
@@ -39,16 +50,12 @@ func (c *Configuration) file() ([]byte, error) {
 	return text, nil
 }
 
-// upstream is the configuration as upstream has it.
-func (s *Scenario) upstream() (*oracle.Config, error) {
-	if s.Config == nil {
+// upstreamConfig is a configuration file as upstream has it.
+func upstreamConfig(file []byte) (*oracle.Config, error) {
+	if file == nil {
 		return oracle.DefaultConfig()
 	}
-	text, err := s.Config.file()
-	if err != nil {
-		return nil, err
-	}
-	return oracle.ParseConfig(text)
+	return oracle.ParseConfig(file)
 }
 
 // Round is a list of events in order.

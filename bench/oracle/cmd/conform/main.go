@@ -1,10 +1,19 @@
-// Conform runs random scenarios until one differs or there are no more.
+// Conform holds decisions of ours against upstream's plugins.
+//
+//	conform [-families LIST] [-first N] [-seeds N]     random scenarios, until one differs
+//	conform -survey …                                  what upstream finds in them
+//	conform -replay FILE                               a scenario that was written down
+//	conform -objects PATH -decisions LOG [-config FILE]  a decision log, beside the cluster
+//	                                                   that it was made for
+//
+// It exits with 1 where something differs, and with 2 on an error.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -13,76 +22,62 @@ import (
 	"github.com/shardsched/shardsched/bench/oracle/conformance"
 )
 
-// shown is how many differences of a decision are printed.
-const shown = 12
+// Exit codes.
+const (
+	same = iota
+	different
+	failed
+)
+
+type options struct {
+	scenarios
+	survey                             bool
+	replay, objects, decisions, config string
+	families                           string
+}
 
 func main() {
-	first := flag.Uint64("first", 1, "first seed")
-	seeds := flag.Uint64("seeds", 100, "number of seeds")
-	maxNodes := flag.Int("nodes", 60, "most nodes of a cluster")
-	keep := flag.Bool("keep-going", false, "go on after a difference")
-	out := flag.String("out", "", "folder for the reproducers; empty: none are made")
-	limit := flag.Duration("for", time.Hour, "stop after this long")
-	which := flag.String("families", "evaluated", "families of rules to make cases for")
+	var o options
+	flag.StringVar(&o.families, "families", "evaluated", "families of rules to make cases for, with commas: all, evaluated, none, or their names")
+	flag.Uint64Var(&o.first, "first", 1, "first seed; 0: one that the time gives")
+	flag.Uint64Var(&o.seeds, "seeds", 100, "number of seeds")
+	flag.DurationVar(&o.limit, "for", time.Hour, "stop after this long")
+	flag.IntVar(&o.maxNodes, "nodes", 40, "most nodes of a cluster")
+	flag.BoolVar(&o.keep, "keep-going", false, "go on after a difference")
+	flag.StringVar(&o.out, "out", "", "folder for the reproducers; empty: none are made")
+	flag.BoolVar(&o.survey, "survey", false, "tell what upstream finds in the scenarios, and do not run our scheduler")
+	flag.StringVar(&o.replay, "replay", "", "scenario to run")
+	flag.StringVar(&o.objects, "objects", "", "file or folder with the objects of a cluster")
+	flag.StringVar(&o.decisions, "decisions", "", "decision log")
+	flag.StringVar(&o.config, "config", "", "KubeSchedulerConfiguration file")
 	flag.Parse()
-	families, err := conformance.ParseFamilies(*which)
+	klog.LogToStderr(false) // upstream's log
+	klog.SetOutput(io.Discard)
+	code, err := o.run(klog.NewContext(context.Background(), klog.Logger{}))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
+		fmt.Fprintln(os.Stderr, "conform:", err)
+		code = failed
 	}
-	os.Exit(run(families, *first, *seeds, *maxNodes, *keep, *out, *limit))
+	os.Exit(code)
 }
 
-func run(families []conformance.Family, first, seeds uint64, maxNodes int, keep bool, out string, limit time.Duration) (code int) {
-	ctx := klog.NewContext(context.Background(), klog.Logger{}) // no log
-	var total conformance.Result
-	start := time.Now()
-	done := uint64(0)
-	defer func() {
-		fmt.Printf("%d seeds from %d: %d decisions (%d refusals, %d errors), %d verdicts on nodes, %d differing scenarios, %s\n",
-			done, first, total.Decisions, total.Refusals, total.Errors, total.NodeVerdicts, len(total.Differences), time.Since(start).Round(time.Millisecond))
-	}()
-	for seed := first; seed < first+seeds && time.Since(start) < limit; seed++ {
-		s := conformance.Random(seed, maxNodes, families)
-		split := conformance.SplitOf(seed)
-		r, err := conformance.Run(ctx, s, split)
-		done++
-		if err != nil {
-			fmt.Printf("seed %d: %v\n", seed, err)
-			return 2
-		}
-		total.Decisions += r.Decisions
-		total.Refusals += r.Refusals
-		total.Errors += r.Errors
-		total.NodeVerdicts += r.NodeVerdicts
-		if len(r.Differences) == 0 {
-			continue
-		}
-		code = 1
-		total.Differences = append(total.Differences, r.Differences[0])
-		fmt.Printf("seed %d (%+v):\n", seed, split)
-		for _, d := range r.Differences[:min(len(r.Differences), shown)] {
-			fmt.Println(d)
-		}
-		if out != "" {
-			if err := reproduce(ctx, s, split, r.Differences[0].What, fmt.Sprintf("%s/seed-%d.yaml", out, seed)); err != nil {
-				fmt.Println(err)
-			}
-		}
-		if !keep {
-			return code
-		}
+func (o *options) run(ctx context.Context) (int, error) {
+	switch {
+	case o.replay != "":
+		return replayScenario(ctx, o.replay)
+	case o.objects != "" || o.decisions != "":
+		return o.replayLog(ctx)
 	}
-	return code
-}
-
-// reproduce makes the scenario small and writes it down.
-func reproduce(ctx context.Context, s *conformance.Scenario, split conformance.Split, what, file string) error {
-	small, d := conformance.Shrink(ctx, s, split, what)
-	text, err := conformance.Format(small, d)
+	families, err := conformance.ParseFamilies(o.families)
 	if err != nil {
-		return err
+		return failed, err
 	}
-	fmt.Printf("%s:\n%s\n", file, text)
-	return os.WriteFile(file, text, 0o644)
+	o.scenarios.families = families
+	if o.first == 0 {
+		o.first = uint64(time.Now().UnixNano())
+	}
+	if o.survey {
+		return same, o.scenarios.survey(ctx)
+	}
+	return o.scenarios.run(ctx)
 }
