@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // Cluster is a random cluster, and pods for it.
@@ -14,6 +16,8 @@ type Cluster struct {
 	Present []*v1.Pod
 	// Pending are pods to schedule.
 	Pending []*v1.Pod
+	// Others are what is neither node nor pod.
+	Others []objects.Object
 }
 
 // Random makes a cluster that reaches every rule and operator: nodes without some
