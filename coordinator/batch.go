@@ -78,7 +78,7 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 const sweepEvery = 256
 
 // prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
-// that is placed may repel another behind it.
+// that is placed may repel another behind it, as may one that is nominated.
 func (s *Scheduler) prepareAll(pods []*queue.Pod) ([]attempt, error) {
 	if s.batches++; s.batches%sweepEvery == 0 {
 		if err := s.cache.sweep(); err != nil {
@@ -91,10 +91,21 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod) ([]attempt, error) {
 			attempts = append(attempts, a)
 		}
 	}
+	s.observeNominated()
 	for i := range attempts {
 		s.compile(&attempts[i])
 	}
-	return attempts, s.cache.settle()
+	_, err := s.cache.settle()
+	return attempts, err
+}
+
+// observeNominated makes known what the pods carry that others have to find room beside.
+func (s *Scheduler) observeNominated() {
+	for _, node := range s.queue.NominatedNodes() {
+		for _, p := range s.queue.Nominated(node) {
+			s.cache.observe(p.Obj)
+		}
+	}
 }
 
 // admit opens an attempt; false where there is nothing to decide for the pod.
@@ -106,7 +117,7 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	s.cache.counters.Observe(p.Obj)
+	s.cache.observe(p.Obj)
 	return attempt{pod: p, prof: prof}, true
 }
 
@@ -131,7 +142,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	s.compile(a)
-	if err := s.cache.settle(); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
 	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks[a.class.ID()] != nil {
@@ -146,6 +157,18 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	p.start(results[0], len(s.touches.list), false)
 	s.picks[a.class.ID()] = p
 	return nil
+}
+
+// settle is the cache's in the middle of a batch: the rows whose counters move are touched.
+func (s *Scheduler) settle() error {
+	changes, err := s.cache.settle()
+	for _, x := range changes {
+		if row, ok := s.cache.RowOf(x.Node); ok {
+			s.cache.Table(int(row.Shard)).Totals(row.Index, s.touches.add(row))
+			s.touches.counted(x.Counters)
+		}
+	}
+	return err
 }
 
 // ask sends the classes of a batch to the workers, in one round.
@@ -273,7 +296,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.metrics.requeries.Inc()
 		results, err := s.evaluate(ctx, []fanout.Request{{
 			Class:      p.class,
-			Candidates: min(s.cfg.BatchSize+1, 2*spareCandidates),
+			Candidates: min(s.cfg.BatchSize+1, 2*spareCandidates) + len(nominees),
 			Diagnose:   v == nowhere,
 		}})
 		if err != nil {
@@ -325,6 +348,10 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	if s.cfg.Binder == nil || s.cfg.VolumeWriter == nil {
 		for _, obj := range s.cache.volumes.Complete(work) {
 			s.clusterSet(obj)
+		}
+		if err := s.settle(); err != nil {
+			s.fail(err)
+			return false
 		}
 		job.work = nil
 	}

@@ -64,7 +64,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out 
 		note(out, err.Error())
 		return nil
 	}
-	if err := s.cache.settle(); err != nil {
+	if _, err := s.cache.settle(); err != nil {
 		return err
 	}
 	if class.Rejected != nil {

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -16,6 +18,8 @@ import (
 type nominee struct {
 	row    cache.Row
 	usages []*pb.PodUsage
+	// volumes is by how much the counters of the node's volumes would differ.
+	volumes []*pb.CounterValue
 }
 
 // nominees lists the nodes that a pod finds promised to others, sorted by name.
@@ -27,12 +31,15 @@ func (s *Scheduler) nominees(p *queue.Pod) []nominee {
 			continue
 		}
 		n := nominee{row: row}
+		var pods []*v1.Pod
 		for _, other := range s.queue.Nominated(node) {
 			if other.Obj.UID != p.Obj.UID && compile.Priority(other.Obj) >= compile.Priority(p.Obj) {
+				pods = append(pods, other.Obj)
 				n.usages = append(n.usages, s.cache.UsageOf(other.Obj))
 			}
 		}
-		if len(n.usages) > 0 {
+		if len(pods) > 0 {
+			n.volumes = s.cache.volumes.Joining(node, pods, p.Obj)
 			out = append(out, n)
 		}
 	}
@@ -50,13 +57,14 @@ type probe struct {
 
 // refusedWith tells whether a row refuses the class once more pods are on it, and why. The
 // reasons are told only in a diagnosis, and hold until the next call.
-func (p *pick) refusedWith(at int, usages []*pb.PodUsage, tables tables, e *scorer.Evaluator) (refused bool, reasons []scorer.Reason) {
+func (p *pick) refusedWith(at int, n *nominee, tables tables, e *scorer.Evaluator) (refused bool, reasons []scorer.Reason) {
 	r, x := &p.repaired[at], &p.probe
 	table := tables.Table(int(r.row.Shard))
 	table.Totals(r.row.Index, &x.totals)
-	for _, u := range usages {
+	for _, u := range n.usages {
 		x.totals.AddPod(table, u)
 	}
+	x.totals.AddCounters(n.volumes, 1)
 	e.Row(table, r.row.Index, &x.totals, p.class, p.diagnosed, &x.verdict)
 	x.reasons = x.reasons[:0]
 	if !x.verdict.Passed {
@@ -79,10 +87,11 @@ func (p *pick) refusedWith(at int, usages []*pb.PodUsage, tables tables, e *scor
 
 // veto takes the rows that nominees keep from a pod out of the answer, until liftVetoes.
 func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) {
-	for _, n := range list {
+	for i := range list {
+		n := &list[i]
 		p.row(n.row, tables, e)
 		at := p.index[n.row]
-		refused, reasons := p.refusedWith(at, n.usages, tables, e)
+		refused, reasons := p.refusedWith(at, n, tables, e)
 		if !refused {
 			continue
 		}

@@ -2,19 +2,23 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/scorer"
 )
 
 // oneByOne decides pods as upstream does: one at a time, each on every node as it is then.
-// It shares the judgement of a single row with the scheduler, and nothing else: no
-// batches, groups, candidates, shards or repairs.
+// It shares the judgement of a single row and the settling of groups with the scheduler, and
+// nothing else: no batches, candidates, shards or repairs. Pods that are nominated to a node
+// are put there while it is looked at for the first time.
 type oneByOne struct {
 	t        rapid.TB
 	cache    *picture
@@ -22,24 +26,53 @@ type oneByOne struct {
 	eval     *scorer.Evaluator
 	profile  *compile.Profile
 	seq      uint64
+	others   map[objects.Ref]objects.Object
+	// nominated are the pods that wait and are nominated to a node.
+	nominated map[types.UID]*v1.Pod
 }
 
-func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod) *oneByOne {
+func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...objects.Object) *oneByOne {
 	o := &oneByOne{
 		t: t, cache: newPicture(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
-		profile: compile.DefaultProfile(v1.DefaultSchedulerName),
+		profile:   compile.DefaultProfile(v1.DefaultSchedulerName),
+		others:    map[objects.Ref]objects.Object{},
+		nominated: map[types.UID]*v1.Pod{},
+	}
+	for _, obj := range others {
+		o.set(obj)
 	}
 	for _, n := range nodes {
-		if _, err := o.cache.SetNode(n); err != nil {
-			t.Fatal(err)
-		}
+		o.must(o.cache.SetNode(n))
 	}
 	for _, p := range present {
-		if _, err := o.cache.SetPod(p); err != nil {
-			t.Fatal(err)
-		}
+		o.must(o.cache.SetPod(p))
 	}
 	return o
+}
+
+func (o *oneByOne) must(_ any, err error) {
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// set takes in an object that is neither node nor pod.
+func (o *oneByOne) set(obj objects.Object) {
+	ref := objects.RefOf(obj)
+	old := o.others[ref]
+	o.others[ref] = obj
+	o.cache.cluster.Set(old, obj)
+	o.cache.volumes.Set(obj)
+	o.must(nil, o.cache.limit(old, obj))
+}
+
+// nominate takes in which of the pods that wait are nominated.
+func (o *oneByOne) nominate(pending []*v1.Pod) {
+	for _, p := range pending {
+		if p.Status.NominatedNodeName != "" {
+			o.nominated[p.UID] = p
+		}
+	}
 }
 
 // decide decides one pod and promises it its node.
@@ -49,84 +82,174 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 		Seq: o.seq, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID),
 		Profile: p.Spec.SchedulerName, Nodes: uint32(o.cache.Nodes()),
 	}
-	class, err := o.compiler.Class(p, o.profile, o.cache)
-	if err == nil {
-		err = o.cache.settle()
-	}
+	class, err := o.compile(p)
 	switch {
-	case err != nil:
-		o.t.Fatalf("compile %s: %v", p.Name, err)
 	case d.Nodes == 0:
 		d.Message = "no nodes available to schedule pods"
-		return d
+		delete(o.nominated, p.UID)
+	case err != nil:
+		o.fails(&d, p, err)
 	case class.Rejected != nil:
 		d.Message = fmt.Sprintf("0/%d nodes are available: %s.", d.Nodes, class.Rejected.Message)
-		return d
-	}
-	best, ok := o.best(class, &d)
-	if !ok {
-		return d
-	}
-	if d.Feasible > 1 && class.ScoreError != nil {
-		d.Message = class.ScoreError.Error()
-		return d
-	}
-	d.Node, d.Score = best.Name, best.Score
-	o.cache.counters.Observe(p)
-	if _, err := o.cache.Assume(p, d.Node, class.Usage, d.Seq); err != nil {
-		o.t.Fatal(err)
+	default:
+		o.choose(p, &d)
 	}
 	return d
 }
 
-// best looks at all rows and counts what it sees.
-func (o *oneByOne) best(class *compile.Class, d *decisionLine) (scorer.Candidate, bool) {
+// fails ends an attempt in an error.
+func (o *oneByOne) fails(d *decisionLine, p *v1.Pod, err error) {
+	delete(o.nominated, p.UID)
+	d.Node, d.Score, d.Message = "", 0, err.Error()
+}
+
+func (o *oneByOne) compile(p *v1.Pod) (*compile.Class, error) {
+	class, err := o.compiler.Class(p, o.profile, o.cache)
+	o.must(o.cache.settle())
+	return class, err
+}
+
+// choose looks at the node that the pod is nominated to, or at all.
+func (o *oneByOne) choose(p *v1.Pod, d *decisionLine) {
+	kept := o.keptFrom(p)
+	class, err := o.compile(p)
+	o.must(nil, err)
+	if row, ok := o.cache.RowOf(p.Status.NominatedNodeName); ok {
+		if s := o.look(class, kept, func(r uint32) bool { return r == row.Index }); s.feasible > 0 {
+			d.Feasible = 1
+			o.place(p, class, s.best, d)
+			return
+		}
+	}
+	s := o.look(class, kept, func(uint32) bool { return true })
+	d.Feasible = uint32(s.feasible)
+	switch {
+	case s.feasible == 0:
+		d.Message = s.message(d.Nodes)
+	case s.feasible > 1 && class.ScoreError != nil:
+		o.fails(d, p, class.ScoreError)
+	default:
+		o.place(p, class, s.best, d)
+	}
+}
+
+func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate, d *decisionLine) {
+	d.Node, d.Score = best.Name, best.Score
+	work, err := o.cache.volumes.Reserve(p, o.cache.Node(d.Node))
+	if err != nil {
+		d.Feasible = 0
+		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err))
+		return
+	}
+	o.must(o.cache.Assume(p, d.Node, class.Usage, d.Seq))
+	for _, obj := range o.cache.volumes.Complete(work) {
+		o.set(obj)
+	}
+	delete(o.nominated, p.UID)
+}
+
+// keptFrom are the rows that pods which come before this one keep from it, with the
+// reasons.
+func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
+	out := map[uint32][]string{}
+	byNode := map[string][]*v1.Pod{}
+	for _, uid := range slices.Sorted(maps.Keys(o.nominated)) {
+		n := o.nominated[uid]
+		if uid != p.UID && compile.Priority(n) >= compile.Priority(p) {
+			byNode[n.Status.NominatedNodeName] = append(byNode[n.Status.NominatedNodeName], n)
+		}
+	}
+	for node, pods := range byNode {
+		row, ok := o.cache.RowOf(node)
+		if !ok {
+			continue
+		}
+		for _, n := range pods {
+			o.must(o.cache.SetPod(withNode(n, node)))
+		}
+		class, err := o.compile(p)
+		o.must(nil, err)
+		if s := o.look(class, nil, func(r uint32) bool { return r == row.Index }); s.feasible == 0 {
+			out[row.Index] = s.why[row.Index]
+		}
+		for _, n := range pods {
+			_, _, err := o.cache.RemovePod(n)
+			o.must(nil, err)
+		}
+	}
+	return out
+}
+
+// sight is what looking at rows has shown.
+type sight struct {
+	feasible int
+	best     scorer.Candidate
+	why      map[uint32][]string // of the rows that are not feasible
+}
+
+// look looks at some of the rows that are not kept from the pod; what is measured over the
+// cluster is measured over all.
+func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(row uint32) bool) sight {
 	table := o.cache.Table(0)
+	out := sight{why: map[uint32][]string{}}
 	var all scorer.Result
 	all.Reset(class.ID(), 0)
 	groups, locals := map[uint32]int{}, map[uint32]int64{}
-	reasons := map[string]int{}
 	for row := range table.All() {
 		var v scorer.Verdict
 		o.eval.Row(table, row, nil, class.Scorer, true, &v)
-		if groups[row] = all.Move(class.Scorer, &v, +1); groups[row] >= 0 {
-			locals[row] = v.Local
-			continue
-		}
-		_, why := o.eval.Reasons(table, row, nil, class.Scorer)
-		for _, r := range why {
-			reasons[r.Text]++
+		_, isKept := kept[row]
+		passed := v.Passed
+		v.Passed = passed && !isKept && at(row)
+		group := all.Move(class.Scorer, &v, +1)
+		switch {
+		case !at(row):
+		case isKept:
+			out.why[row] = kept[row]
+		case passed:
+			groups[row], locals[row] = group, v.Local
+		default:
+			_, why := o.eval.Reasons(table, row, nil, class.Scorer)
+			out.why[row] = texts(why)
 		}
 	}
 	var s scorer.Standing
 	class.Scorer.Settle(&all, &s)
-	var best scorer.Candidate
 	found := false
 	for row, group := range groups {
-		switch {
-		case group < 0:
-			continue
-		case s.Groups[group].Feasible:
-			c := table.Candidate(row, locals[row]+s.Groups[group].Score)
-			if !found || scorer.Before(c, best) {
-				best, found = c, true
-			}
+		if !s.Groups[group].Feasible {
+			_, why := class.Scorer.GroupReasons(&all, &s, group)
+			out.why[row] = texts(why)
 			continue
 		}
-		_, why := class.Scorer.GroupReasons(&all, &s, group)
-		for _, r := range why {
-			reasons[r.Text]++
+		c := table.Candidate(row, locals[row]+s.Groups[group].Score)
+		if !found || scorer.Before(c, out.best) {
+			out.best, found = c, true
 		}
 	}
-	d.Feasible = uint32(s.Feasible)
-	if found {
-		return best, true
+	out.feasible = s.Feasible
+	return out
+}
+
+func texts(reasons []scorer.Reason) []string {
+	var out []string
+	for _, r := range reasons {
+		out = append(out, r.Text)
+	}
+	return out
+}
+
+func (s *sight) message(nodes uint32) string {
+	counts := map[string]int{}
+	for _, why := range s.why {
+		for _, text := range why {
+			counts[text]++
+		}
 	}
 	var parts []string
-	for text, n := range reasons {
+	for text, n := range counts {
 		parts = append(parts, fmt.Sprintf("%d %s", n, text))
 	}
 	slices.Sort(parts)
-	d.Message = fmt.Sprintf("0/%d nodes are available: %s.", d.Nodes, strings.Join(parts, ", "))
-	return scorer.Candidate{}, false
+	return fmt.Sprintf("0/%d nodes are available: %s.", nodes, strings.Join(parts, ", "))
 }

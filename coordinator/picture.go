@@ -127,8 +127,9 @@ func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 }
 
 // settle brings the counters that came into use, or have changed, to the tables. It is
-// called before anything that was compiled is evaluated.
-func (w *picture) settle() error {
+// called before anything that was compiled is evaluated. It returns what has changed of
+// counters that were in use.
+func (w *picture) settle() ([]volumes.NodeChange, error) {
 	var ids []uint32
 	var namespaces []string
 	all := false
@@ -143,15 +144,23 @@ func (w *picture) settle() error {
 	if len(ids) > 0 {
 		slices.Sort(namespaces)
 		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for _, x := range w.volumes.TakeChanges() {
+	changes := w.volumes.TakeChanges()
+	for _, x := range changes {
 		if err := w.ChangeCounters(x.Node, x.Counters); err != nil {
-			return fmt.Errorf("count volumes: %w", err)
+			return nil, fmt.Errorf("count volumes: %w", err)
 		}
 	}
-	return nil
+	return changes, nil
+}
+
+// observe makes known what a pod carries, before pods are compiled that it may come to
+// share a node with.
+func (w *picture) observe(p *v1.Pod) {
+	w.counters.Observe(p)
+	w.volumes.Observe(p)
 }
 
 // sweep drops counters that nobody has asked for in a long time.

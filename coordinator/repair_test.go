@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -24,7 +26,8 @@ import (
 // trial is a scheduler that the test drives by hand, with what it decided.
 type trial struct {
 	*Scheduler
-	log bytes.Buffer
+	log   bytes.Buffer
+	lines []decisionLine // of the log, as far as it was read
 	// rounds, asked and normalised count what the loop asked of the workers.
 	rounds, asked, normalised int
 }
@@ -50,7 +53,7 @@ func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 		for i := range requests {
 			x.asked++
 			if candidates > 0 {
-				requests[i].Candidates = min(requests[i].Candidates, candidates)
+				requests[i].Candidates = min(requests[i].Candidates, candidates+len(s.queue.NominatedNodes()))
 			}
 		}
 		results, err := s.fanout.Evaluate(ctx, requests)
@@ -68,7 +71,7 @@ func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 // turn runs the loop until it would rest.
 func (x *trial) turn(t rapid.TB) {
 	t.Helper()
-	for range 1000 {
+	for range 10000 {
 		x.inbox.drain()
 		x.popped = x.queue.PopBatch(x.cfg.BatchSize, x.popped[:0])
 		if len(x.popped) == 0 {
@@ -88,21 +91,26 @@ func (x *trial) decided(t rapid.TB) []decisionLine {
 	if err := x.cfg.Decisions.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	var out []decisionLine
 	for d := json.NewDecoder(&x.log); d.More(); {
 		var line decisionLine
 		if err := d.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, line)
+		x.lines = append(x.lines, line)
 	}
-	return out
+	return x.lines
 }
 
 // scene is a cluster and the pods that come to it.
 type scene struct {
 	nodes            []*v1.Node
 	present, pending []*v1.Pod
+	others           []objects.Object
+}
+
+// load is the scene as a leader finds it.
+func (s *scene) load() *store.Objects {
+	return &store.Objects{Nodes: s.nodes, Pods: append(slices.Clip(s.present), s.pending...), Cluster: s.others}
 }
 
 // drawScene makes few kinds of pods and many of each, for nodes that are full soon.
@@ -154,6 +162,20 @@ func copyOf(p *v1.Pod, i int) *v1.Pod {
 	return c
 }
 
+// drawCrowd makes pods that are about each other.
+func drawCrowd(t *rapid.T, nominated int, claims bool) scene {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
+	c := build.Crowd(r, build.CrowdSize{
+		Nodes:     rapid.IntRange(1, 10).Draw(t, "nodes"),
+		Present:   rapid.IntRange(0, 12).Draw(t, "present"),
+		Pending:   rapid.IntRange(1, 30).Draw(t, "pods"),
+		Kinds:     rapid.IntRange(1, 5).Draw(t, "kinds"),
+		Nominated: nominated,
+		Claims:    claims,
+	})
+	return scene{nodes: c.Nodes, present: c.Present, pending: c.Pending, others: c.Others}
+}
+
 // checkScene schedules in batches and holds every decision against deciding one by one.
 func checkScene(t *rapid.T, s scene) *trial {
 	x := newTrial(t, SchedulerConfig{
@@ -161,28 +183,42 @@ func checkScene(t *rapid.T, s scene) *trial {
 		BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
 	}, rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "candidates"))
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: s.nodes, Pods: append(s.present, s.pending...)}, nil)
+	x.Load(s.load(), nil)
 	x.turn(t)
-	o := newOneByOne(t, s.nodes, s.present)
-	byUID := map[string]*v1.Pod{}
+	o := newOneByOne(t, s.nodes, s.present, s.others...)
+	o.nominate(s.pending)
+	left := map[string]*v1.Pod{}
 	for _, p := range s.pending {
-		byUID[string(p.UID)] = p
+		left[string(p.UID)] = p
 	}
-	decided := x.decided(t)
-	for _, got := range decided {
-		p := byUID[got.UID]
-		delete(byUID, got.UID)
+	tried := map[string]bool{}
+	for _, got := range x.decided(t) {
+		p := left[got.UID]
 		if p == nil {
-			t.Fatalf("decision %d is of pod %s, which was decided before or is not there", got.Seq, got.Pod)
+			t.Fatalf("decision %d is of pod %s, which is on a node or not there", got.Seq, got.Pod)
 		}
 		if d := cmp.Diff(o.decide(p), got); d != "" {
 			t.Fatalf("decision %d (-one by one +in a batch):\n%s", got.Seq, d)
 		}
+		if tried[got.UID] = true; got.Node != "" {
+			delete(left, got.UID)
+		}
 	}
-	if len(byUID) > 0 {
-		t.Fatalf("got %d decisions, want %d more", len(decided), len(byUID))
+	if len(tried) != len(s.pending) {
+		t.Fatalf("got decisions of %d pods, want %d", len(tried), len(s.pending))
 	}
 	return x
+}
+
+// checkOrder holds that the pods were decided in the order in which they are one by one.
+func checkOrder(t *rapid.T, s scene, x *trial) {
+	one := newTrial(t, SchedulerConfig{Shards: 1, BatchSize: 1}, 0)
+	defer one.fanout.Close()
+	one.Load(s.load(), nil)
+	one.turn(t)
+	if d := cmp.Diff(one.decided(t), x.decided(t)); d != "" {
+		t.Fatalf("order (-in batches of 1 +in batches of %d):\n%s", x.cfg.BatchSize, d)
+	}
 }
 
 func TestABatchDecidesAsItsPodsWouldOneByOne(t *testing.T) {
@@ -201,5 +237,30 @@ func TestABatchOfClassesWithMoreKeysThanGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { normalised += checkScene(t, drawSpread(t)).normalised })
 	if normalised == 0 {
 		t.Error("got no class whose groups overflow, want some")
+	}
+}
+
+func TestABatchOfPodsThatAreAboutEachOther(t *testing.T) {
+	again := 0
+	for name, x := range map[string]struct {
+		nominated int
+		claims    bool
+	}{
+		"neighbours":                  {0, false},
+		"and nominated ones":          {25, false},
+		"with claims":                 {0, true},
+		"with claims, some nominated": {15, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := drawCrowd(t, x.nominated, x.claims)
+				trial := checkScene(t, s)
+				again += int(trial.seq) - len(s.pending)
+				checkOrder(t, s, trial)
+			})
+		})
+	}
+	if again == 0 {
+		t.Error("got no pod that was tried twice, want some")
 	}
 }
