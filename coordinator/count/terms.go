@@ -50,12 +50,10 @@ func (t *Term) value(p *v1.Pod) int64 {
 
 func (t *Term) within() []string { return []string{} }
 
-// has tells whether the term looks at pods of a namespace, given its labels.
-func (t *Term) has(namespace string, labels map[string]string) bool {
-	if _, named := slices.BinarySearch(t.names, namespace); named {
-		return true
-	}
-	return t.namespaces.Matches(labels)
+// isNamed tells whether the term names a namespace.
+func (t *Term) isNamed(namespace string) bool {
+	_, found := slices.BinarySearch(t.names, namespace)
+	return found
 }
 
 // eachTerm calls f for each term with what it counts for.
@@ -257,9 +255,8 @@ func (r *Registry) Matching(p *v1.Pod, of Labels) *Match {
 func (x *termIndex) join(s *termSpace, namespace string, labels map[string]string, version uint64) {
 	if s.version != version && !maps.Equal(s.labels, labels) {
 		for _, t := range x.selecting[:s.mark] {
-			s.index.Remove(t.selector, t)
-			if _, named := slices.BinarySearch(t.names, namespace); named {
-				s.index.Add(t.selector, t)
+			if !t.isNamed(namespace) {
+				s.index.Remove(t.selector, t)
 			}
 		}
 		s.mark = 0
@@ -267,7 +264,7 @@ func (x *termIndex) join(s *termSpace, namespace string, labels map[string]strin
 	}
 	s.version, s.labels = version, labels
 	for _, t := range x.selecting[s.mark:] {
-		if _, named := slices.BinarySearch(t.names, namespace); !named && t.namespaces.Matches(labels) {
+		if !t.isNamed(namespace) && t.namespaces.Matches(labels) {
 			s.index.Add(t.selector, t)
 			clear(s.kept)
 		}
