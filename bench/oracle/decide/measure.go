@@ -186,9 +186,12 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// profiled writes a CPU profile and one of allocations beside a run.
+// profiled writes a CPU profile of a run, and what had been allocated before it and after.
 func profiled(prefix string, run func() (Run, error)) (r Run, err error) {
 	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
+		return r, err
+	}
+	if err := allocations(prefix + ".before"); err != nil {
 		return r, err
 	}
 	cpu, err := os.Create(prefix + ".cpu")
@@ -201,12 +204,15 @@ func profiled(prefix string, run func() (Run, error)) (r Run, err error) {
 	}
 	r, err = run()
 	pprof.StopCPUProfile()
+	return r, errors.Join(err, allocations(prefix+".allocs"))
+}
+
+// allocations writes what has been allocated so far; pprof -base takes one from another.
+func allocations(name string) error {
+	f, err := os.Create(name)
 	if err != nil {
-		return r, err
+		return err
 	}
-	allocs, err := os.Create(prefix + ".allocs")
-	if err != nil {
-		return r, err
-	}
-	return r, errors.Join(pprof.Lookup("allocs").WriteTo(allocs, 0), allocs.Close())
+	runtime.GC() // the profile is as of the last one
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
