@@ -280,7 +280,10 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 	for asks := 0; ; asks++ {
 		p.liftVetoes()
 		p.repair(&s.touches, t, s.eval)
-		p.veto(nominees, t, s.eval)
+		if !p.veto(nominees, t, s.eval) {
+			p.startHere(len(s.touches.list), t, s.eval)
+			p.veto(nominees, t, s.eval)
+		}
 		if c, ok := s.ownNode(p, a); ok {
 			return c, chosen, nil
 		}

@@ -85,8 +85,11 @@ func (p *pick) refusedWith(at int, n *nominee, tables tables, e *scorer.Evaluato
 	return refused, x.reasons
 }
 
-// veto takes the rows that nominees keep from a pod out of the answer, until liftVetoes.
-func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) {
+// veto takes the rows that nominees keep from a pod out of the answer, until liftVetoes. It
+// is false where the answer does not serve then: the maxima that it rests on are those of
+// all rows.
+func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) bool {
+	serves := true
 	for i := range list {
 		n := &list[i]
 		p.row(n.row, tables, e)
@@ -97,6 +100,7 @@ func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) {
 		}
 		r := &p.repaired[at]
 		r.vetoed = true
+		serves = serves && !r.extreme
 		p.vetoes = append(p.vetoes, at)
 		p.countVeto(r, -1)
 		if p.diagnosed {
@@ -105,6 +109,7 @@ func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) {
 			p.countReasons(r.vetoReasons, +1)
 		}
 	}
+	return serves
 }
 
 // countVeto takes a row out of its group, or puts it back; what its pods add to measures

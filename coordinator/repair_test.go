@@ -149,8 +149,13 @@ func drawSpread(t *rapid.T) scene {
 		}
 		kinds = append(kinds, p.Obj())
 	}
+	nominated := rapid.SampledFrom([]int{0, 20}).Draw(t, "nominated")
 	for i := range rapid.IntRange(1, 60).Draw(t, "pods") {
-		s.pending = append(s.pending, copyOf(kinds[r.IntN(len(kinds))], i))
+		p := copyOf(kinds[r.IntN(len(kinds))], i)
+		if r.IntN(100) < nominated {
+			p.Status.NominatedNodeName = s.nodes[r.IntN(len(s.nodes))].Name
+		}
+		s.pending = append(s.pending, p)
 	}
 	return s
 }
