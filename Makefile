@@ -66,7 +66,7 @@ fuzz:
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
 	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
 	    echo "$$(dirname $$file) $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) || exit 1; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x ./$$(dirname $$file) || exit 1; \
 	  done; \
 	done
 
