@@ -103,7 +103,6 @@ func TestTableGivesMediansAndHowManyTimesLess(t *testing.T) {
   µs per pod      side  pods   CPU  from     to  times less  wall  times less    bytes  rounds  again  judged
        plain  upstream     5  9000  8000  10000              5000              1000000                       
        plain    tables    60  90.0  90.0   90.0         100  50.0         100     1000       4      1      16
-       plain   workers     0     0     0      0           0     0           0        0       4      1      16
 
 plain: nothing else
 `

@@ -32,6 +32,8 @@ type Options struct {
 	Batch int `json:"batch"`
 	// Workers of the third side.
 	Workers int `json:"workers"`
+	// Sides are those that are measured; nil: all.
+	Sides []string `json:"sides,omitempty"`
 	// Profiles is a folder for profiles of our sides; empty: none are made.
 	Profiles string `json:"-"`
 }
@@ -69,7 +71,10 @@ type Outcome struct {
 // have made.
 func Measure(ctx context.Context, shape Shape, o Options) (*Outcome, error) {
 	m := &measurement{Options: o, workload: NewWorkload(shape, o.Size), outcome: &Outcome{Shape: shape.Name, About: shape.About, Sides: map[string][]Run{}}}
-	sides := []string{Upstream, Tables, Workers}
+	sides := slices.Clone(o.Sides)
+	if sides == nil {
+		sides = []string{Upstream, Tables, Workers}
+	}
 	for i := range o.Repetitions {
 		for _, name := range sides {
 			if err := m.side(ctx, name, i); err != nil {
@@ -77,6 +82,9 @@ func Measure(ctx context.Context, shape Shape, o Options) (*Outcome, error) {
 			}
 		}
 		slices.Reverse(sides)
+	}
+	if m.decisions == nil {
+		return m.outcome, nil
 	}
 	var err error
 	if m.outcome.Judged, err = judge(ctx, m.workload, m.decisions, o.Sample); err != nil {
@@ -136,10 +144,11 @@ func (m *measurement) start(ctx context.Context, name string) (side, []*v1.Pod, 
 	case Workers:
 		s, err := newOurs(ctx, m.workload, m.Workers, m.Batch)
 		return s, m.workload.Pods, err
-	default:
+	case Tables:
 		s, err := newOurs(ctx, m.workload, 0, m.Batch)
 		return s, m.workload.Pods, err
 	}
+	return nil, nil, errors.New("there is no such side")
 }
 
 // check holds our decisions against those of the first run.

@@ -74,6 +74,9 @@ func (r *Report) Table(w io.Writer) error {
 	row("µs per pod", "side", "pods", "CPU", "from", "to", "times less", "wall", "times less", "bytes", "rounds", "again", "judged")
 	for _, s := range r.Shapes {
 		for _, side := range []string{Upstream, Tables, Workers} {
+			if len(s.Sides[side]) == 0 {
+				continue
+			}
 			row(s.cells(side)...)
 		}
 	}

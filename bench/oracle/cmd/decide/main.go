@@ -39,6 +39,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs := flag.NewFlagSet("decide", flag.ContinueOnError)
 	fs.SetOutput(progress)
 	names := fs.String("shapes", "all", "kinds of pods, with commas: all, or their names")
+	sides := fs.String("sides", "all", "sides that are measured, with commas: all, or of upstream, tables, workers")
 	prefix := fs.String("out", "", "`prefix` of the report's files, .json and .txt; empty: none are written")
 	fs.IntVar(&o.Nodes, "nodes", 5000, "nodes of the cluster")
 	fs.IntVar(&o.Placed, "placed", 5000, "pods that are on nodes already")
@@ -53,6 +54,9 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs.StringVar(&o.Profiles, "profiles", "", "`folder` for CPU and allocation profiles of our sides; empty: none are made")
 	if err := fs.Parse(args); err != nil {
 		return err
+	}
+	if *sides != "all" {
+		o.Sides = strings.Split(*sides, ",")
 	}
 	report := decide.NewReport(ctx, o)
 	for _, shape := range decide.Shapes() {
