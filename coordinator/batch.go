@@ -276,7 +276,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 // where the answer is used up, or where the reasons are wanted.
 func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
 	t := tables{s.cache.Cache}
-	nominees := s.nominees(a.pod)
+	nominees := s.nominees(a.pod.Obj)
 	for asks := 0; ; asks++ {
 		p.liftVetoes()
 		p.repair(&s.touches, t, s.eval)
@@ -284,7 +284,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 			p.startHere(len(s.touches.list), t, s.eval)
 			p.veto(nominees, t, s.eval)
 		}
-		if c, ok := s.ownNode(p, a); ok {
+		if c, ok := s.ownNode(p, a.pod.Obj); ok {
 			return c, chosen, nil
 		}
 		c, v := p.best(t)
@@ -310,8 +310,8 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 }
 
 // ownNode is the node that a pod is nominated to, which is tried first and then no other.
-func (s *Scheduler) ownNode(p *pick, a *attempt) (choice, bool) {
-	name := a.pod.Obj.Status.NominatedNodeName
+func (s *Scheduler) ownNode(p *pick, pod *v1.Pod) (choice, bool) {
+	name := pod.Status.NominatedNodeName
 	if name == "" {
 		return choice{}, false
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -58,7 +59,8 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out *pb.ExplainResponse) error {
 	bare := *pod
 	bare.Spec.NodeName = ""
-	s.cache.counters.Observe(&bare)
+	s.cache.observe(&bare)
+	s.observeNominated()
 	class, err := s.compiler.Class(&bare, prof, s.cache)
 	if err != nil {
 		note(out, err.Error())
@@ -72,7 +74,8 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out 
 		return nil
 	}
 	x := explainer{s: s, class: class, out: out, top: top, at: out.Node}
-	x.judgeAll()
+	x.judgeAll(s.nominees(&bare))
+	x.judgeOwn(&bare)
 	x.rank()
 	x.report()
 	return nil
@@ -107,13 +110,14 @@ func note(out *pb.ExplainResponse, text string) {
 
 // explainer judges every row for one pod.
 type explainer struct {
-	s        *Scheduler
-	class    *compile.Class
-	out      *pb.ExplainResponse
-	top      int
-	at       string
-	all      scorer.Result
-	standing scorer.Standing
+	s     *Scheduler
+	class *compile.Class
+	out   *pb.ExplainResponse
+	top   int
+	at    string
+	all   scorer.Result
+	// pick holds the rows that other pods are nominated to, and the standing of all.
+	pick     *pick
 	grouped  []groupedAt
 	feasible []groupedAt
 	reasons  map[reason]uint32
@@ -132,36 +136,81 @@ type refusalAt struct {
 	node    *pb.RefusedNode
 }
 
-func (x *explainer) judgeAll() {
+// judgeAll judges every row, those that wait for other pods both with these and without.
+func (x *explainer) judgeAll(list []nominee) {
 	x.reasons = map[reason]uint32{}
 	x.all.Reset(x.class.ID(), 0)
+	awaiting := map[cache.Row]bool{}
+	for i := range list {
+		awaiting[list[i].row] = true
+	}
+	x.judgeRows(awaiting)
+	x.pick = newPick(x.class.Scorer)
+	x.pick.start(&x.all, 0, true)
+	x.pick.veto(list, tables{x.s.cache.Cache}, x.s.eval)
+	x.pick.settle()
+	for i := range list {
+		x.judgeAwaiting(&x.pick.repaired[x.pick.index[list[i].row]])
+	}
+	for _, g := range x.grouped {
+		x.judgeGrouped(g)
+	}
+}
+
+// judgeRows sorts the rows into groups. What is refused at once is taken in, but for the
+// rows of which there is more to say.
+func (x *explainer) judgeRows(awaiting map[cache.Row]bool) {
 	var v scorer.Verdict
 	for i := range x.s.cache.NumShards() {
 		t := x.s.cache.Table(i)
 		for row := range t.All() {
 			x.s.eval.Row(t, row, nil, x.class.Scorer, true, &v)
-			if group := x.all.Move(x.class.Scorer, &v, +1); group >= 0 {
+			group := x.all.Move(x.class.Scorer, &v, +1)
+			switch {
+			case awaiting[cache.Row{Shard: uint32(i), Index: row}]:
+			case group >= 0:
 				x.grouped = append(x.grouped, groupedAt{t.Candidate(row, v.Local), group})
-				continue
+			default:
+				_, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
+				x.refuse(t, row, reasons)
 			}
-			plugin, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
-			x.refuse(t, row, plugin, reasons)
 		}
 	}
-	x.class.Scorer.Settle(&x.all, &x.standing)
-	for _, g := range x.grouped {
-		if x.standing.Groups[g.group].Feasible {
-			g.candidate.Score += x.standing.Groups[g.group].Score
-			x.feasible = append(x.feasible, g)
-			continue
-		}
-		plugin, reasons := x.class.Scorer.GroupReasons(&x.all, &x.standing, g.group)
-		x.refuse(x.s.cache.Table(int(g.candidate.Shard)), g.candidate.Row, plugin, reasons)
+}
+
+// judgeAwaiting judges a row that waits for other pods.
+func (x *explainer) judgeAwaiting(r *repairedRow) {
+	t := x.s.cache.Table(int(r.row.Shard))
+	switch {
+	case r.vetoed:
+		x.refuse(t, r.row.Index, r.vetoReasons)
+	case r.group < 0:
+		x.refuse(t, r.row.Index, r.reasons)
+	default:
+		x.judgeGrouped(groupedAt{t.Candidate(r.row.Index, r.local), r.group})
+	}
+}
+
+func (x *explainer) judgeGrouped(g groupedAt) {
+	standing := &x.pick.standing
+	if standing.Groups[g.group].Feasible {
+		g.candidate.Score += standing.Groups[g.group].Score
+		x.feasible = append(x.feasible, g)
+		return
+	}
+	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.group)
+	x.refuse(x.s.cache.Table(int(g.candidate.Shard)), g.candidate.Row, reasons)
+}
+
+// judgeOwn tells of the node that the pod is nominated to.
+func (x *explainer) judgeOwn(p *v1.Pod) {
+	if c, ok := x.s.ownNode(x.pick, p); ok && x.at == "" {
+		note(x.out, "nominated to node "+x.s.cache.Table(int(c.row.Shard)).Name(c.row.Index)+", which takes it: no other is tried")
 	}
 }
 
 // refuse takes in why a row is refused.
-func (x *explainer) refuse(t *scorer.Table, row uint32, plugin pb.Plugin, reasons []scorer.Reason) {
+func (x *explainer) refuse(t *scorer.Table, row uint32, reasons []scorer.Reason) {
 	refused := &pb.RefusedNode{Node: t.Name(row)}
 	for _, r := range reasons {
 		x.reasons[reason{r.Plugin, r.Text, r.Unresolvable}]++
@@ -174,7 +223,7 @@ func (x *explainer) refuse(t *scorer.Table, row uint32, plugin pb.Plugin, reason
 		missing += short.Share
 	}
 	x.closest = append(x.closest, refusalAt{
-		stage:   slices.Index(x.class.Query.Filters, plugin),
+		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
 		missing: missing,
 		node:    refused,
 	})
@@ -242,7 +291,7 @@ func (x *explainer) scored(f *groupedAt, node string) *pb.ScoredNode {
 	for _, p := range x.s.eval.Scores(t, f.candidate.Row, nil, x.class.Scorer) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
 	}
-	for _, p := range x.class.Scorer.GroupScores(&x.all, &x.standing, f.group) {
+	for _, p := range x.class.Scorer.GroupScores(&x.all, &x.pick.standing, f.group) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
 	}
 	for _, w := range x.class.Query.Scores {

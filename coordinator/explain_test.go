@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,18 +30,40 @@ func (x *trial) rows() []string {
 	return out
 }
 
-// explained explains a pod of the namespace default and holds that nothing has changed
-// by it.
+// counted is every counter that some row has, as text.
+func (x *trial) counted() map[uint32]string {
+	out := map[uint32]string{}
+	for i := range x.cache.NumShards() {
+		x.cache.Table(i).Counters(func(c *pb.CounterColumn) bool {
+			out[c.Counter] += fmt.Sprintf(" shard %d: %v", i, c)
+			return true
+		})
+	}
+	return out
+}
+
+// explained explains a pod of the namespace default.
 func (x *trial) explained(t rapid.TB, name string, top uint32) *pb.ExplainResponse {
 	t.Helper()
-	before := x.rows()
+	return x.explainedIn(t, "default", name, top)
+}
+
+// explainedIn explains a pod and holds that nothing has changed by it.
+func (x *trial) explainedIn(t rapid.TB, namespace, name string, top uint32) *pb.ExplainResponse {
+	t.Helper()
+	before, counted := x.rows(), x.counted()
 	all, assumed := x.cache.Pods()
-	out, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: name, Top: top})
+	out, err := x.explain(&pb.ExplainRequest{Namespace: namespace, Name: name, Top: top})
 	if err != nil {
 		t.Fatalf("explain %s: %v", name, err)
 	}
 	if d := cmp.Diff(before, x.rows()); d != "" {
 		t.Fatalf("tables after explaining %s (-before +after):\n%s", name, d)
+	}
+	for id, now := range x.counted() {
+		if was, inUse := counted[id]; inUse && was != now { // others have come into use
+			t.Fatalf("counter %d after explaining %s: got %s, want %s", id, name, now, was)
+		}
 	}
 	if a, b := x.cache.Pods(); a != all || b != assumed {
 		t.Fatalf("pods after explaining %s: got %d, %d assumed; want %d, %d", name, a, b, all, assumed)
@@ -228,41 +251,78 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 
 // What an explanation says of a pod is what the scheduler decides right after.
 func TestAnExplanationForeseesTheDecision(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawScene(t)
-		x := newTrial(t, SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: 1}, 0)
-		defer x.fanout.Close()
-		x.Load(&store.Objects{Nodes: s.nodes, Pods: append(s.present, s.pending...)}, nil)
-		for _, p := range x.queue.PopBatch(len(s.pending), nil) {
-			out := x.explained(t, p.Obj.Name, 2)
-			batch, err := x.prepareAll([]*queue.Pod{p})
-			if err == nil {
-				err = x.ask(quiet(), batch)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := batch[0]
-			if !x.decide(quiet(), &a) {
-				t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
-			}
-			x.dispatch()
-			d := x.decisions[p.Obj.UID]
-			if a.class.Rejected != nil {
-				continue
-			}
-			if out.Feasible != d.Feasible || out.Nodes != d.Nodes {
-				t.Fatalf("%s: foreseen %d of %d feasible, decided %d of %d", d.Pod, out.Feasible, out.Nodes, d.Feasible, d.Nodes)
-			}
-			if d.Node == "" {
-				continue
-			}
-			if top := out.Top[0]; top.Node != d.Node || top.Score != d.Score {
-				t.Fatalf("%s: foreseen %s with %d, decided %s with %d", d.Pod, top.Node, top.Score, d.Node, d.Score)
-			}
-			if again := x.explained(t, p.Obj.Name, 1); again.Top[0].Score != d.Score || again.Feasible != d.Feasible {
-				t.Fatalf("%s: decided score %d of %d feasible, explained afterwards as %d of %d", d.Pod, d.Score, d.Feasible, again.Top[0].Score, again.Feasible)
-			}
+	for name, draw := range map[string]func(*rapid.T) scene{
+		"few kinds":          drawScene,
+		"neighbours":         func(t *rapid.T) scene { return drawCrowd(t, 0, false) },
+		"nominated ones":     func(t *rapid.T) scene { return drawCrowd(t, 30, false) },
+		"claims":             func(t *rapid.T) scene { return drawCrowd(t, 10, true) },
+		"more keys than fit": drawSpread,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkForesight(t, draw(t)) })
+		})
+	}
+}
+
+// checkForesight explains each pod before it is decided, and after.
+func checkForesight(t *rapid.T, s scene) {
+	x := newTrial(t, SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: 1}, 0)
+	defer x.fanout.Close()
+	x.Load(s.load(), nil)
+	for _, p := range x.queue.PopBatch(len(s.pending), nil) {
+		out := x.explainedIn(t, p.Obj.Namespace, p.Obj.Name, 2)
+		batch, err := x.prepareAll([]*queue.Pod{p})
+		if err == nil {
+			err = x.ask(quiet(), batch)
 		}
-	})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := batch[0]
+		if !x.decide(quiet(), &a) {
+			t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
+		}
+		x.dispatch()
+		d := x.decisions[p.Obj.UID]
+		compareForesight(t, p.Obj, out, d)
+		if d.Node == "" || p.Obj.Status.NominatedNodeName != "" || len(p.Obj.Spec.Volumes) > 0 {
+			continue // there is no score to compare, or the claims are other ones now
+		}
+		if again := x.explainedIn(t, p.Obj.Namespace, p.Obj.Name, 1); again.Top[0].Score != d.Score || again.Feasible != d.Feasible {
+			t.Fatalf("%s: decided score %d of %d feasible, explained afterwards as %d of %d", d.Pod, d.Score, d.Feasible, again.Top[0].Score, again.Feasible)
+		}
+	}
+}
+
+// compareForesight compares what was foreseen with what was decided.
+func compareForesight(t *rapid.T, p *v1.Pod, out *pb.ExplainResponse, d *pb.Decision) {
+	if own := "nominated to node " + p.Status.NominatedNodeName + ", which takes it: no other is tried"; strings.Contains(out.Note, own) {
+		if d.Node != p.Status.NominatedNodeName || d.Feasible != 1 {
+			t.Fatalf("%s: foreseen on %s alone, decided %v", d.Pod, p.Status.NominatedNodeName, d)
+		}
+		return
+	}
+	if d.Node != "" {
+		if top := out.Top[0]; out.Feasible != d.Feasible || out.Nodes != d.Nodes || top.Node != d.Node || top.Score != d.Score {
+			t.Fatalf("%s: foreseen %v of %d, %d nodes; decided %v", d.Pod, scores(out), out.Feasible, out.Nodes, d)
+		}
+		return
+	}
+	if out.Note != "" {
+		if !strings.Contains(d.Message, out.Note) {
+			t.Fatalf("%s: foreseen %q, decided %q", d.Pod, out.Note, d.Message)
+		}
+		return
+	}
+	counts := map[string]uint32{}
+	for _, r := range out.Reasons {
+		counts[r.Reason] += r.Nodes
+	}
+	var parts []string
+	for text, n := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", n, text))
+	}
+	if want := fitError(int(d.Nodes), parts); d.Message != want || out.Feasible != 0 {
+		t.Fatalf("%s: foreseen %d feasible, %q; decided %q", d.Pod, out.Feasible, want, d.Message)
+	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -23,7 +22,7 @@ type nominee struct {
 }
 
 // nominees lists the nodes that a pod finds promised to others, sorted by name.
-func (s *Scheduler) nominees(p *queue.Pod) []nominee {
+func (s *Scheduler) nominees(p *v1.Pod) []nominee {
 	var out []nominee
 	for _, node := range s.queue.NominatedNodes() {
 		row, ok := s.cache.RowOf(node)
@@ -33,13 +32,13 @@ func (s *Scheduler) nominees(p *queue.Pod) []nominee {
 		n := nominee{row: row}
 		var pods []*v1.Pod
 		for _, other := range s.queue.Nominated(node) {
-			if other.Obj.UID != p.Obj.UID && compile.Priority(other.Obj) >= compile.Priority(p.Obj) {
+			if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) {
 				pods = append(pods, other.Obj)
 				n.usages = append(n.usages, s.cache.UsageOf(other.Obj))
 			}
 		}
 		if len(pods) > 0 {
-			n.volumes = s.cache.volumes.Joining(node, pods, p.Obj)
+			n.volumes = s.cache.volumes.Joining(node, pods, p)
 			out = append(out, n)
 		}
 	}
