@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // signature writes what rules read of a pod into bytes: equal bytes mean an equal
@@ -246,7 +247,7 @@ func (s *signature) volumes(p *v1.Pod) {
 			continue
 		}
 		s.flag(true)
-		name, generated, isClaim := claimName(p, v)
+		name, generated, isClaim := storage.ClaimName(p, v)
 		s.flag(isClaim)
 		if !isClaim {
 			s.disk(v)

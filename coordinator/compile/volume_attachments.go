@@ -8,22 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 	csitranslation "k8s.io/csi-translation-lib"
-	csiplugins "k8s.io/csi-translation-lib/plugins"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
-
-// migrates tells whether the volumes of an in-tree plugin are a CSI driver's in 1.36,
-// as far as the scheduler goes.
-func migrates(plugin string) bool {
-	switch plugin {
-	case csiplugins.AWSEBSInTreePluginName, csiplugins.GCEPDInTreePluginName, csiplugins.AzureDiskInTreePluginName,
-		csiplugins.CinderInTreePluginName, csiplugins.PortworxVolumePluginName:
-		return true
-	}
-	return false
-}
 
 // translate gives in-tree volumes their CSI form. It holds no state.
 func translate() csitranslation.CSITranslator { return csitranslation.New() }
@@ -53,7 +42,7 @@ func attachments(p *v1.Pod, s Storage) ([]Attachment, error) {
 
 // attachment is what a pod's volume attaches; nothing where it is no CSI driver's.
 func attachment(p *v1.Pod, v *v1.Volume, s Storage) (Attachment, error) {
-	name, generated, ok := claimName(p, v)
+	name, made, ok := storage.ClaimName(p, v)
 	if !ok {
 		return inlineAttachment(p, v)
 	}
@@ -64,7 +53,7 @@ func attachment(p *v1.Pod, v *v1.Volume, s Storage) (Attachment, error) {
 	if claim == nil {
 		return Attachment{}, &missingClaim{p.Namespace, name}
 	}
-	if generated {
+	if made {
 		if err := ephemeral.VolumeIsForPod(p, claim); err != nil {
 			return Attachment{}, err
 		}
@@ -75,14 +64,14 @@ func attachment(p *v1.Pod, v *v1.Volume, s Storage) (Attachment, error) {
 // inlineAttachment is what a volume of an in-tree plugin in the pod's own spec attaches.
 func inlineAttachment(p *v1.Pod, v *v1.Volume) (Attachment, error) {
 	t := translate()
-	if !isDiskOfPlugin(v) || !t.IsInlineMigratable(v) {
+	if !storage.IsMigratedInline(&v.VolumeSource) || !t.IsInlineMigratable(v) {
 		return Attachment{}, nil
 	}
 	plugin, err := t.GetInTreePluginNameFromSpec(nil, v)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("looking up provisioner name for volume %s: %w", v.Name, err)
 	}
-	if !migrates(plugin) {
+	if !storage.IsMigrated(plugin) {
 		return Attachment{}, nil
 	}
 	pv, err := t.TranslateInTreeInlineVolumeToCSI(klog.Logger{}, v, p.Namespace)
@@ -97,13 +86,6 @@ func inlineAttachment(p *v1.Pod, v *v1.Volume) (Attachment, error) {
 		return Attachment{}, nil
 	}
 	return Attachment{driver, pv.Spec.CSI.VolumeHandle}, nil
-}
-
-// isDiskOfPlugin tells whether a volume is of a plugin that may be migrated, without
-// asking each of them.
-func isDiskOfPlugin(v *v1.Volume) bool {
-	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.AzureDisk != nil || v.Cinder != nil ||
-		v.PortworxVolume != nil || v.AzureFile != nil || v.VsphereVolume != nil
 }
 
 // claimAttachment is what a claim attaches.
@@ -132,27 +114,17 @@ func claimAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 // migrated is a volume of an in-tree plugin in its CSI form, and the plugin; no plugin
 // where it is of none that is migrated.
 func migrated(pv *v1.PersistentVolume) (plugin string, out *v1.PersistentVolume, err error) {
-	t := translate()
-	if pv.Spec.CSI != nil || !t.IsPVMigratable(pv) {
-		return "", nil, nil
+	plugin, err = storage.MigratedPlugin(pv)
+	if plugin == "" || err != nil {
+		return "", nil, err
 	}
-	plugin, err = t.GetInTreePluginNameFromSpec(pv, nil)
-	if err != nil {
-		return "", nil, fmt.Errorf("could not get plugin name from pv: %w", err)
-	}
-	if !migrates(plugin) {
-		return "", nil, nil
-	}
-	out, err = t.TranslateInTreePVToCSI(klog.Logger{}, pv)
-	if err != nil {
-		return plugin, nil, fmt.Errorf("could not translate pv: %w", err)
-	}
-	return plugin, out, nil
+	out, err = storage.AsCSI(pv)
+	return plugin, out, err
 }
 
 // unboundAttachment stands for the volume that a claim will have.
 func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
-	name := classOf(c)
+	name := storage.ClassOf(c)
 	if name == "" {
 		return Attachment{}
 	}
@@ -162,7 +134,7 @@ func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 	}
 	driver := class.Provisioner
 	if t := translate(); t.IsMigratableIntreePluginByName(driver) {
-		if !migrates(driver) {
+		if !storage.IsMigrated(driver) {
 			return Attachment{}
 		}
 		var err error

@@ -1,15 +1,9 @@
 package compile
 
 import (
-	"fmt"
-	"slices"
-	"sort"
-
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -77,34 +71,22 @@ func (b *binding) addBound(claims []*v1.PersistentVolumeClaim) error {
 }
 
 // serving parts unbound claims in those that a node was selected for, in the pod's order,
-// and the others, the smallest first. The sort is not stable: it has to be the one that
-// upstream uses.
+// and the others, the smallest first.
 func serving(claims []*v1.PersistentVolumeClaim) (selected, waiting []*v1.PersistentVolumeClaim) {
 	for _, c := range claims {
-		if _, ok := c.Annotations[annSelectedNode]; ok {
+		if _, ok := c.Annotations[storage.AnnSelectedNode]; ok {
 			selected = append(selected, c)
 		} else {
 			waiting = append(waiting, c)
 		}
 	}
-	sort.Sort(bySize(waiting))
+	storage.SortBySize(waiting, func(c *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim { return c })
 	return selected, waiting
-}
-
-type bySize []*v1.PersistentVolumeClaim
-
-func (a bySize) Len() int           { return len(a) }
-func (a bySize) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a bySize) Less(i, j int) bool { x := requestOf(a[i]); return x.Cmp(requestOf(a[j])) < 0 }
-
-// requestOf is the size that a claim asks for, 0 without one.
-func requestOf(c *v1.PersistentVolumeClaim) resource.Quantity {
-	return c.Spec.Resources.Requests[v1.ResourceStorage]
 }
 
 // addSelected adds a claim that is being provisioned for one node.
 func (b *binding) addSelected(c *v1.PersistentVolumeClaim) {
-	q := &pb.UnboundClaim{SelectedNode: c.Annotations[annSelectedNode]}
+	q := &pb.UnboundClaim{SelectedNode: c.Annotations[storage.AnnSelectedNode]}
 	if q.SelectedNode == "" || !usable(q.SelectedNode) {
 		q.SelectedNode = noNode
 	}
@@ -129,24 +111,20 @@ func (b *binding) addWaiting(c *v1.PersistentVolumeClaim) error {
 // Of the volumes with one affinity only as many are listed as there are claims that look
 // for one: a claim never gets to the next.
 func (b *binding) candidates(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) error {
-	m, err := newMatcher(c)
+	m, err := storage.NewMatcher(c)
 	if err != nil {
 		return err
 	}
 	var others []uint32
 	b.kept.round++
-	for pv := range b.storage.VolumesOf(classOf(c)) {
-		if !m.suits(pv) {
+	for pv := range b.storage.VolumesOf(storage.ClassOf(c)) {
+		if pv.DeletionTimestamp != nil || !m.Fits(pv) {
 			continue
 		}
-		if namesClaim(pv, c) {
+		switch {
+		case storage.NamesClaim(pv, c):
 			q.Volumes = append(q.Volumes, b.place(pv))
-			continue
-		}
-		if !m.isFree(pv) {
-			continue
-		}
-		if b.kept.list(b.kept.of(pv)) < b.waiting {
+		case isFree(pv) && m.Selects(pv) && b.kept.list(b.kept.of(pv)) < b.waiting:
 			others = append(others, b.place(pv))
 		}
 	}
@@ -169,76 +147,26 @@ func (b *binding) place(pv *v1.PersistentVolume) uint32 {
 	return i
 }
 
-// matcher decides which volumes a claim can take, whatever the node.
-type matcher struct {
-	claim    *v1.PersistentVolumeClaim
-	size     resource.Quantity
-	mode     v1.PersistentVolumeMode
-	class    string // of volume attributes
-	selector labels.Selector
-}
-
-func newMatcher(c *v1.PersistentVolumeClaim) (*matcher, error) {
-	m := &matcher{claim: c, size: requestOf(c), mode: modeOf(c.Spec.VolumeMode), class: orEmpty(c.Spec.VolumeAttributesClassName)}
-	if c.Spec.Selector == nil {
-		return m, nil
-	}
-	var err error
-	if m.selector, err = metav1.LabelSelectorAsSelector(c.Spec.Selector); err != nil {
-		return nil, fmt.Errorf("error creating internal label selector for claim: %s/%s: %w", c.Namespace, c.Name, err)
-	}
-	return m, nil
-}
-
-func modeOf(m *v1.PersistentVolumeMode) v1.PersistentVolumeMode {
-	if m == nil {
-		return v1.PersistentVolumeFilesystem
-	}
-	return *m
-}
-
-// suits is what holds even for a volume that names the claim.
-func (m *matcher) suits(pv *v1.PersistentVolume) bool {
-	if pv.Spec.ClaimRef != nil && !namesClaim(pv, m.claim) || pv.DeletionTimestamp != nil {
-		return false
-	}
-	size := pv.Spec.Capacity[v1.ResourceStorage]
-	return size.Cmp(m.size) >= 0 && modeOf(pv.Spec.VolumeMode) == m.mode && orEmpty(pv.Spec.VolumeAttributesClassName) == m.class
-}
-
-// isFree is what holds for the others beside.
-func (m *matcher) isFree(pv *v1.PersistentVolume) bool {
-	if pv.Status.Phase != v1.VolumeAvailable || m.selector != nil && !m.selector.Matches(labels.Set(pv.Labels)) {
-		return false
-	}
-	for _, mode := range m.claim.Spec.AccessModes {
-		if !slices.Contains(pv.Spec.AccessModes, mode) {
-			return false
-		}
-	}
-	return true
+// isFree tells whether a volume is there for any claim to take.
+func isFree(pv *v1.PersistentVolume) bool {
+	return pv.Spec.ClaimRef == nil && pv.Status.Phase == v1.VolumeAvailable
 }
 
 // provision tells where a volume can be made for a claim.
 func (b *binding) provision(c *v1.PersistentVolumeClaim, q *pb.UnboundClaim) {
-	class := b.storage.StorageClass(classOf(c))
-	if class == nil || class.Provisioner == "" || class.Provisioner == noProvisioner {
+	class := b.storage.StorageClass(storage.ClassOf(c))
+	if !storage.Provisions(class) {
 		return
 	}
 	q.Provision = true
 	q.Topologies = topologySelector(class.AllowedTopologies)
 	size, sized := c.Spec.Resources.Requests[v1.ResourceStorage]
-	driver := b.storage.CSIDriver(class.Provisioner)
-	if !sized || driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+	if !sized || !storage.TellsCapacity(b.storage.CSIDriver(class.Provisioner)) {
 		return
 	}
 	q.CheckCapacity = true
 	for x := range b.storage.CapacitiesOf(class.Name) {
-		room := x.Capacity
-		if x.MaximumVolumeSize != nil {
-			room = x.MaximumVolumeSize
-		}
-		if room == nil || room.Value() < size.Value() {
+		if !storage.HasRoom(x, &size) {
 			continue
 		}
 		switch segment, is := segmentSelector(x.NodeTopology); is {

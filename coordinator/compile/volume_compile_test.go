@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -53,7 +54,7 @@ func drawStorage(t *rapid.T, s *store) {
 	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{rapid.SampledFrom([]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadWriteOncePod}).Draw(t, "mode")}
 	if rapid.Bool().Draw(t, "bound") {
 		c.Spec.VolumeName = rapid.SampledFrom([]string{"pv0", "pv1", "gone"}).Draw(t, "volume")
-		c.Annotations = map[string]string{annBindCompleted: "yes"}
+		c.Annotations = map[string]string{storage.AnnBindCompleted: "yes"}
 	}
 	if name == "p-v0" {
 		yes := true

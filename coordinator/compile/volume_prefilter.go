@@ -3,11 +3,10 @@ package compile
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -69,7 +68,7 @@ func boundAndUnbound(claims []podClaim, s Storage) (bound, unbound []*v1.Persist
 	immediate := false
 	for i := range claims {
 		c := &claims[i]
-		if c.isBound() {
+		if storage.IsBound(c.object) {
 			bound = append(bound, c.object)
 			continue
 		}
@@ -122,17 +121,18 @@ func zoneRequirements(claims []podClaim, s Storage) ([]*pb.ZoneRequirement, *unf
 // awaitsPod is what VolumeZone has against a claim without a volume; nil: it waits for
 // its first pod.
 func awaitsPod(c *v1.PersistentVolumeClaim, s Storage) *unfit {
-	name := classOf(c)
+	name := storage.ClassOf(c)
 	if name == "" {
 		return refused("PersistentVolumeClaim had no pv name and storageClass name")
 	}
 	class := s.StorageClass(name)
-	switch {
-	case class == nil:
+	if class == nil {
 		return refused(noSuchClass(name))
-	case class.VolumeBindingMode == nil:
-		return refused(noBindingMode(name).Error())
-	case *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
+	}
+	switch late, err := storage.BindsLate(class); {
+	case err != nil:
+		return refused(err.Error())
+	case !late:
 		return refused("PersistentVolume had no name")
 	}
 	return nil
@@ -152,21 +152,9 @@ func zonesOf(pv *v1.PersistentVolume) []*pb.ZoneRequirement {
 		if !ok || !usable(text) {
 			continue
 		}
-		if values := zoneSet(text); len(values) > 0 {
+		if values := storage.Zones(text); len(values) > 0 {
 			out = append(out, &pb.ZoneRequirement{Key: l.key, FallbackKey: l.fallback, Values: values})
 		}
 	}
 	return out
-}
-
-// zoneSet splits a label's value; nil where a part is empty.
-func zoneSet(text string) []string {
-	out := strings.Split(text, "__")
-	for i := range out {
-		if out[i] = strings.TrimSpace(out[i]); out[i] == "" {
-			return nil
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
