@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // api is a writer that keeps what is written for the scheduling goroutine, numbered from 101.
@@ -138,7 +139,7 @@ func (s *stage) claim(name, version string, f func(*v1.PersistentVolumeClaim)) {
 func bindClaim(to string) func(*v1.PersistentVolumeClaim) {
 	return func(pvc *v1.PersistentVolumeClaim) {
 		pvc.Spec.VolumeName = to
-		metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annBindCompleted, "yes")
+		metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, storage.AnnBindCompleted, "yes")
 	}
 }
 
@@ -150,8 +151,8 @@ func TestPreBindCompletesPairsItself(t *testing.T) {
 		}
 		pv, pvc := s.api.written[0].(*v1.PersistentVolume), s.api.written[1].(*v1.PersistentVolumeClaim)
 		got := []string{
-			pv.Spec.ClaimRef.Name, string(pv.Spec.ClaimRef.UID), pv.Spec.ClaimRef.Kind, string(pv.Status.Phase), pv.Annotations[annBoundByController],
-			pvc.Spec.VolumeName, string(pvc.Status.Phase), pvc.Annotations[annBindCompleted], pvc.Annotations[annBoundByController], pvc.Status.Capacity.Storage().String(),
+			pv.Spec.ClaimRef.Name, string(pv.Spec.ClaimRef.UID), pv.Spec.ClaimRef.Kind, string(pv.Status.Phase), pv.Annotations[storage.AnnBoundByController],
+			pvc.Spec.VolumeName, string(pvc.Status.Phase), pvc.Annotations[storage.AnnBindCompleted], pvc.Annotations[storage.AnnBoundByController], pvc.Status.Capacity.Storage().String(),
 		}
 		want := []string{"a", "uid-a", "PersistentVolumeClaim", "Bound", "yes", "v", "Bound", "yes", "yes", "9Gi"}
 		if !slices.Equal(got, want) {
@@ -182,7 +183,7 @@ func TestPreBindLeavesPairsToTheController(t *testing.T) {
 func TestPreBindWaitsForTheProvisioner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, true, "b")
-		if got := s.api.written[0].GetAnnotations()[annSelectedNode]; got != "n1" {
+		if got := s.api.written[0].GetAnnotations()[storage.AnnSelectedNode]; got != "n1" {
 			t.Fatalf("selected node %q is written, want n1", got)
 		}
 		s.feed()
@@ -303,7 +304,7 @@ func TestUnreserveAfterAFailedWrite(t *testing.T) {
 		if s.c.Volume("v").Spec.ClaimRef == nil {
 			t.Fatal("volume v is written and not assumed any more")
 		}
-		if at := s.c.Claim("default", "b").Annotations[annSelectedNode]; at != "" {
+		if at := s.c.Claim("default", "b").Annotations[storage.AnnSelectedNode]; at != "" {
 			t.Fatalf("claim b has selected node %q assumed, want it taken back", at)
 		}
 		s.feed()
@@ -401,7 +402,7 @@ func TestPreBindOnManyGoroutines(t *testing.T) {
 	}
 	for i := range pods {
 		for _, name := range []string{fmt.Sprint("x", i), fmt.Sprint("y", i)} {
-			if !fullyBound(c.Claim("default", name)) {
+			if !storage.IsBound(c.Claim("default", name)) {
 				t.Fatalf("claim %s is not bound", name)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // board is what binding goroutines may read: the API's objects, never what is assumed. The
@@ -222,7 +224,7 @@ func (b *board) checkPair(p *pair, node *v1.Node) (bool, error) {
 	if ref := pv.Spec.ClaimRef; ref == nil || ref.UID == "" {
 		return false, fmt.Errorf("ClaimRef got reset for pv %q", pv.Name)
 	}
-	return fullyBound(pvc), nil
+	return storage.IsBound(pvc), nil
 }
 
 func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
@@ -235,7 +237,7 @@ func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
 		return false, nil
 	case pvc.Annotations == nil:
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", pvc.Name)
-	case pvc.Annotations[annSelectedNode] != node.Name:
+	case pvc.Annotations[storage.AnnSelectedNode] != node.Name:
 		// So does a provisioner ask for another node.
 		return false, fmt.Errorf("provisioning failed for PVC %q", pvc.Name)
 	}
@@ -252,7 +254,7 @@ func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
 			return false, err
 		}
 	}
-	return fullyBound(pvc), nil
+	return storage.IsBound(pvc), nil
 }
 
 // reachable tells why a volume can not be used on a node.

@@ -5,15 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// Annotations through which claims, volumes and those who bind them talk; upstream's
-// k8s.io/component-helpers/storage/volume defines them.
-const (
-	annBindCompleted     = "pv.kubernetes.io/bind-completed"
-	annBoundByController = "pv.kubernetes.io/bound-by-controller"
-	annSelectedNode      = "volume.kubernetes.io/selected-node"
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // claimKey names a claim.
@@ -42,36 +35,6 @@ type volume struct {
 	pin     pin
 	ref     claimKey // of the claimRef; empty: none
 	offered bool     // it is on its class's shelf
-}
-
-// classOf is the storage class that a claim asks for, or "".
-func classOf(pvc *v1.PersistentVolumeClaim) string {
-	if name, ok := pvc.Annotations[v1.BetaStorageClassAnnotation]; ok {
-		return name
-	}
-	if pvc.Spec.StorageClassName != nil {
-		return *pvc.Spec.StorageClassName
-	}
-	return ""
-}
-
-// volumeClass is the storage class that a volume belongs to, or "".
-func volumeClass(pv *v1.PersistentVolume) string {
-	if name, ok := pv.Annotations[v1.BetaStorageClassAnnotation]; ok {
-		return name
-	}
-	return pv.Spec.StorageClassName
-}
-
-// fullyBound tells whether a claim has its volume and the binding is complete.
-func fullyBound(pvc *v1.PersistentVolumeClaim) bool {
-	return pvc.Spec.VolumeName != "" && metav1.HasAnnotation(pvc.ObjectMeta, annBindCompleted)
-}
-
-// names tells whether a volume's claimRef is a claim's: bound to it, or meant for it.
-func names(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) bool {
-	ref := pv.Spec.ClaimRef
-	return ref != nil && ref.Name == pvc.Name && ref.Namespace == pvc.Namespace && (ref.UID == "" || ref.UID == pvc.UID)
 }
 
 // claimOf finds a claim, or makes room for one that is only named so far.
@@ -141,7 +104,7 @@ func (c *Cache) deleteVolume(name string) {
 func (c *Cache) file(v *volume) {
 	c.unfile(v)
 	pv := v.latest()
-	v.class, v.size, v.pin = volumeClass(pv), pv.Spec.Capacity[v1.ResourceStorage], pinOf(pv)
+	v.class, v.size, v.pin = storage.ClassOfVolume(pv), pv.Spec.Capacity[v1.ResourceStorage], pinOf(pv)
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		v.ref = claimKey{ref.Namespace, ref.Name}
 		c.reserved[v.ref] = append(c.reserved[v.ref], v)
@@ -211,5 +174,5 @@ func (c *Cache) takeable(pv *v1.PersistentVolume) bool {
 	if x == nil || x.api == nil {
 		return false
 	}
-	return names(pv, x.api) && !fullyBound(x.api)
+	return storage.NamesClaim(pv, x.api) && !storage.IsBound(x.api)
 }

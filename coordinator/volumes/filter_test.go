@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -83,7 +84,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 // filter.
 func (w *world) isBound(claims []string) bool {
 	for _, name := range claims {
-		if pvc := w.c.Claim("default", name); pvc != nil && fullyBound(pvc) {
+		if pvc := w.c.Claim("default", name); pvc != nil && storage.IsBound(pvc) {
 			return true
 		}
 	}
@@ -98,7 +99,7 @@ func BenchmarkLocalVolumes(b *testing.B) {
 		b.Fatal(err)
 	}
 	c := New(&registry{})
-	c.Set(words{"provisioner": noProvisioner, "wait": ""}.class("local"))
+	c.Set(words{"provisioner": storage.NoProvisioner, "wait": ""}.class("local"))
 	for i := range 10_000 {
 		c.Set(words{"class": "local", "size": "10Gi", "node": fmt.Sprint("n", i/2)}.volume(fmt.Sprint("v", i)))
 	}

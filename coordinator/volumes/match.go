@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -10,32 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/component-helpers/scheduling/corev1"
-)
 
-// noProvisioner in a storage class says that its volumes are made by hand.
-const noProvisioner = "kubernetes.io/no-provisioner"
+	"github.com/shardsched/shardsched/coordinator/storage"
+)
 
 // delayed tells whether a claim is bound when its first pod is placed.
 func (c *Cache) delayed(pvc *v1.PersistentVolumeClaim) (bool, error) {
-	name := classOf(pvc)
+	name := storage.ClassOf(pvc)
 	class := c.classes[name]
 	if name == "" || class == nil {
 		return false, nil
 	}
-	if class.VolumeBindingMode == nil {
-		return false, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", name)
-	}
-	return *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer, nil
+	return storage.BindsLate(class)
 }
 
 // match finds the volume that a claim takes on a node: the one that is meant for it, else
 // the smallest that suits. nil: there is none.
 func (c *Cache) match(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken set[*volume]) (*volume, error) {
-	class := classOf(pvc)
+	class := storage.ClassOf(pvc)
+	m, err := storage.NewMatcher(pvc)
+	if err != nil {
+		return nil, err
+	}
 	var meant *volume
 	for _, v := range c.reserved[keyOf(pvc)] {
 		_, used := taken[v]
-		if v.offered && !used && v.class == class && fits(v.latest(), pvc) && (meant == nil || compareVolumes(v, meant) < 0) {
+		if v.offered && !used && v.class == class && m.Fits(v.latest()) && (meant == nil || compareVolumes(v, meant) < 0) {
 			meant = v
 		}
 	}
@@ -45,50 +44,16 @@ func (c *Cache) match(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken set[*v
 		}
 		return meant, nil
 	}
-	selector := labels.Everything()
-	if pvc.Spec.Selector != nil {
-		s, err := metav1.LabelSelectorAsSelector(pvc.Spec.Selector)
-		if err != nil {
-			return nil, fmt.Errorf("error creating internal label selector for claim: %v: %w", keyOf(pvc), err)
-		}
-		selector = s
-	}
 	shelf := c.shelves[class]
 	if shelf == nil {
 		return nil, nil
 	}
-	size := pvc.Spec.Resources.Requests[v1.ResourceStorage]
+	size := storage.RequestOf(pvc)
 	return shelf.smallest(node, &size, func(v *volume) bool {
 		pv := v.latest()
 		_, used := taken[v]
-		return !used && pv.Spec.ClaimRef == nil && fits(pv, pvc) && selector.Matches(labels.Set(pv.Labels)) &&
-			allows(pv, pvc) && reaches(pv, node)
+		return !used && pv.Spec.ClaimRef == nil && m.Fits(pv) && m.Selects(pv) && reaches(pv, node)
 	}), nil
-}
-
-// fits tells whether a volume is large enough and of the claim's kind.
-func fits(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) bool {
-	have, want := pv.Spec.Capacity[v1.ResourceStorage], pvc.Spec.Resources.Requests[v1.ResourceStorage]
-	return have.Cmp(want) >= 0 &&
-		or(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == or(pvc.Spec.VolumeMode, v1.PersistentVolumeFilesystem) &&
-		or(pv.Spec.VolumeAttributesClassName, "") == or(pvc.Spec.VolumeAttributesClassName, "")
-}
-
-func or[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
-// allows tells whether a volume has all access modes of a claim.
-func allows(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) bool {
-	for _, mode := range pvc.Spec.AccessModes {
-		if !slices.Contains(pv.Spec.AccessModes, mode) {
-			return false
-		}
-	}
-	return true
 }
 
 // reaches tells whether a volume's node affinity lets it be used on a node. As upstream,
@@ -115,14 +80,14 @@ func unreachable(pv *v1.PersistentVolume, node *v1.Node) error {
 // provisionable tells why no volume can be made for a claim on a node: the reason, as
 // upstream's filter words it, or an error.
 func (c *Cache) provisionable(pvc *v1.PersistentVolumeClaim, node *v1.Node) error {
-	name := classOf(pvc)
+	name := storage.ClassOf(pvc)
 	class := c.classes[name]
 	switch {
 	case name == "":
 		return fmt.Errorf("no class for claim %q", keyOf(pvc))
 	case class == nil:
 		return fmt.Errorf("failed to find storage class %q", name) // upstream's text
-	case class.Provisioner == "" || class.Provisioner == noProvisioner || !inTopology(class.AllowedTopologies, node):
+	case !storage.Provisions(class) || !inTopology(class.AllowedTopologies, node):
 		return errNoVolume
 	case !c.roomFor(pvc, class, node):
 		return errNoSpace
@@ -150,16 +115,11 @@ func inTopology(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
 // far as its driver tells.
 func (c *Cache) roomFor(pvc *v1.PersistentVolumeClaim, class *storagev1.StorageClass, node *v1.Node) bool {
 	size, ok := pvc.Spec.Resources.Requests[v1.ResourceStorage]
-	driver := c.csiDrivers[class.Provisioner]
-	if !ok || driver == nil || !or(driver.Spec.StorageCapacity, false) {
+	if !ok || !storage.TellsCapacity(c.csiDrivers[class.Provisioner]) {
 		return true
 	}
 	for _, capacity := range c.capacities[class.Name] {
-		limit := capacity.Capacity
-		if capacity.MaximumVolumeSize != nil {
-			limit = capacity.MaximumVolumeSize
-		}
-		if limit == nil || limit.Value() < size.Value() || capacity.NodeTopology == nil {
+		if !storage.HasRoom(capacity, &size) || capacity.NodeTopology == nil {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(capacity.NodeTopology)

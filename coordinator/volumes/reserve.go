@@ -3,13 +3,14 @@ package volumes
 import (
 	"errors"
 	"fmt"
-	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // Why a node that was chosen for a pod does not do for its claims after all. The filter
@@ -24,7 +25,7 @@ var (
 // for it, by the rules of the filter, and assumes that they have them. It returns nil
 // where every claim is bound already. An error leaves everything as it was.
 func (c *Cache) Reserve(pod *v1.Pod, node *v1.Node) (*Work, error) {
-	if !mountsClaims(pod) {
+	if !storage.HasClaims(pod) {
 		return nil, nil
 	}
 	w, err := c.plan(pod, node)
@@ -45,16 +46,6 @@ func (c *Cache) Reserve(pod *v1.Pod, node *v1.Node) (*Work, error) {
 	return w, nil
 }
 
-func mountsClaims(pod *v1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		src := &pod.Spec.Volumes[i].VolumeSource
-		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // plan finds what Reserve is to assume; nil: nothing.
 func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 	unbound, provisioning, err := c.unboundClaims(pod, node)
@@ -62,7 +53,7 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 		return nil, err
 	}
 	w := &Work{pod: pod, node: node.Name, wake: make(chan struct{}, 1)}
-	sort.Sort(bySize(unbound))
+	storage.SortBySize(unbound, (*claim).latest)
 	taken := set[*volume]{}
 	seen := set[*claim]{}
 	for _, x := range unbound {
@@ -94,43 +85,33 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 	return w, nil
 }
 
-// bySize sorts claims, the smallest first. The sort is not stable: it has to be the one
-// that upstream uses.
-type bySize []*claim
-
-func (a bySize) Len() int      { return len(a) }
-func (a bySize) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a bySize) Less(i, j int) bool {
-	x, y := a[i].latest().Spec.Resources.Requests[v1.ResourceStorage], a[j].latest().Spec.Resources.Requests[v1.ResourceStorage]
-	return x.Cmp(y) < 0
-}
-
 // unboundClaims are the claims of a pod that a placement has to serve: those that may
 // take a volume, and those whose volume is to be made, in the pod's order.
 func (c *Cache) unboundClaims(pod *v1.Pod, node *v1.Node) (unbound, provisioning []*claim, err error) {
 	for i := range pod.Spec.Volumes {
-		key, owned, ok := mountedClaim(pod, &pod.Spec.Volumes[i])
+		name, made, ok := storage.ClaimName(pod, &pod.Spec.Volumes[i])
 		if !ok {
 			continue
 		}
+		key := claimKey{pod.Namespace, name}
 		x := c.claims[key]
 		if x == nil || x.api == nil {
 			return nil, nil, fmt.Errorf("error getting PVC %q: %w", key, notFound("persistentvolumeclaims", key.String()))
 		}
 		pvc := x.latest()
-		if owned {
+		if made {
 			if err := ephemeral.VolumeIsForPod(pod, pvc); err != nil {
 				return nil, nil, err
 			}
 		}
-		if fullyBound(pvc) {
+		if storage.IsBound(pvc) {
 			continue
 		}
 		delayed, err := c.delayed(pvc)
 		if err != nil {
 			return nil, nil, err
 		}
-		selected, isSelected := pvc.Annotations[annSelectedNode]
+		selected, isSelected := pvc.Annotations[storage.AnnSelectedNode]
 		switch {
 		case !delayed || pvc.Spec.VolumeName != "":
 			return nil, nil, errImmediate
@@ -161,12 +142,12 @@ func (c *Cache) assumePair(p *pair) {
 }
 
 func (p *provision) assume(node string) {
-	if p.pvc.Annotations[annSelectedNode] == node {
+	if p.pvc.Annotations[storage.AnnSelectedNode] == node {
 		p.hold = p.claim.hold()
 		return
 	}
 	p.pvc = p.pvc.DeepCopy()
-	metav1.SetMetaDataAnnotation(&p.pvc.ObjectMeta, annSelectedNode, node)
+	metav1.SetMetaDataAnnotation(&p.pvc.ObjectMeta, storage.AnnSelectedNode, node)
 	p.hold = p.claim.assume(p.pvc)
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // world is a cluster whose volumes are looked at one by one.
@@ -27,7 +29,7 @@ func newWorld(t *rapid.T) *world {
 		n := words{"zone": fmt.Sprint("z", i%2)}.object("node", fmt.Sprint("n", i)).(*v1.Node)
 		w.nodes = append(w.nodes, n)
 	}
-	for i, provisioner := range []string{noProvisioner, "drv", "drv"} {
+	for i, provisioner := range []string{storage.NoProvisioner, "drv", "drv"} {
 		class := words{"provisioner": provisioner, "wait": ""}
 		if i == 2 {
 			class["topology"] = "z0"
@@ -43,7 +45,7 @@ func (w *world) version() string {
 }
 
 func (w *world) setVolume() {
-	s := storage{w.t}
+	s := drawn{w.t}
 	x := words{"class": s.word("s0", "s1", "s2")(), "size": s.size(), "version": w.version()}
 	s.maybe(x, "node", func() string { return s.word("n0", "n1", "n2", "n0,n3")() })
 	s.maybe(x, "zone", s.word("z0", "z1"))
@@ -57,7 +59,7 @@ func (w *world) setVolume() {
 }
 
 func (w *world) setClaim() {
-	s := storage{w.t}
+	s := drawn{w.t}
 	x := words{"class": s.word("s0", "s1", "s2")(), "size": s.size(), "version": w.version()}
 	switch rapid.IntRange(0, 5).Draw(w.t, "state") {
 	case 0:
@@ -80,10 +82,10 @@ func (w *world) naive(pod *v1.Pod, node *v1.Node) (text string, ok bool) {
 		if pvc == nil {
 			return "", false
 		}
-		if fullyBound(pvc) {
+		if storage.IsBound(pvc) {
 			continue
 		}
-		switch at, selected := pvc.Annotations[annSelectedNode]; {
+		switch at, selected := pvc.Annotations[storage.AnnSelectedNode]; {
 		case selected && at != node.Name:
 			return "", false
 		case selected:
@@ -122,20 +124,24 @@ func (w *world) naiveVolume(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken 
 		all = append(all, v)
 	}
 	slices.SortFunc(all, compareVolumes)
+	kind, err := storage.NewMatcher(pvc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	var best *v1.PersistentVolume
 	for _, v := range all {
 		pv := v.latest()
-		if taken[pv.Name] || pv.Spec.ClaimRef != nil && !names(pv, pvc) || pv.Spec.StorageClassName != *pvc.Spec.StorageClassName || !fits(pv, pvc) {
+		if taken[pv.Name] || pv.Spec.ClaimRef != nil && !storage.NamesClaim(pv, pvc) || pv.Spec.StorageClassName != *pvc.Spec.StorageClassName || !kind.Fits(pv) {
 			continue
 		}
-		if names(pv, pvc) {
+		if storage.NamesClaim(pv, pvc) {
 			if !reaches(pv, node) {
 				return nil
 			}
 			return pv
 		}
 		want := pvc.Spec.Selector
-		suits := pv.Status.Phase == v1.VolumeAvailable && reaches(pv, node) && allows(pv, pvc) &&
+		suits := pv.Status.Phase == v1.VolumeAvailable && reaches(pv, node) && kind.Selects(pv) &&
 			(want == nil || pv.Labels["tier"] == want.MatchLabels["tier"])
 		if suits && best == nil {
 			best = pv
@@ -145,7 +151,7 @@ func (w *world) naiveVolume(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken 
 }
 
 func (w *world) reserve() {
-	s := storage{w.t}
+	s := drawn{w.t}
 	// Claims each once: what a claim that is mounted twice does is a script's to show.
 	claims := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c0", "c1", "c2", "c3"}), 1, 3, rapid.ID).Draw(w.t, "claims")
 	pod, node := podOf(s.name("p")+w.version(), claims), rapid.SampledFrom(w.nodes).Draw(w.t, "node")
@@ -248,8 +254,8 @@ func TestReserveAndUnreserve(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"volume":      func(t *rapid.T) { w.t = t; w.setVolume() },
 			"claim":       func(t *rapid.T) { w.t = t; w.setClaim() },
-			"lose volume": func(t *rapid.T) { w.t = t; w.c.Delete(words{}.object("volume", storage{t}.name("v"))) },
-			"lose claim":  func(t *rapid.T) { w.t = t; w.c.Delete(words{}.object("claim", storage{t}.name("c"))) },
+			"lose volume": func(t *rapid.T) { w.t = t; w.c.Delete(words{}.object("volume", drawn{t}.name("v"))) },
+			"lose claim":  func(t *rapid.T) { w.t = t; w.c.Delete(words{}.object("claim", drawn{t}.name("c"))) },
 			"reserve":     func(t *rapid.T) { w.t = t; w.reserve() },
 			"again":       func(t *rapid.T) { w.t = t; w.reserve() },
 			"unreserve":   func(t *rapid.T) { w.t = t; w.c.Unreserve(w.take()) },
@@ -277,7 +283,7 @@ func TestReserveAndUnreserve(t *testing.T) {
 // A node's local volume is found among ten thousand without looking at the others.
 func BenchmarkReserveLocalVolume(b *testing.B) {
 	c := New(&registry{})
-	c.Set(words{"provisioner": noProvisioner, "wait": ""}.class("local"))
+	c.Set(words{"provisioner": storage.NoProvisioner, "wait": ""}.class("local"))
 	for i := range 10_000 {
 		c.Set(words{"class": "local", "size": "10Gi", "node": fmt.Sprint("n", i)}.volume(fmt.Sprint("v", i)))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -160,7 +161,7 @@ func (s *script) show(kind, name string) {
 			return
 		}
 		s.printf("%s: volume=%s phase=%s selected=%s completed=%v byUs=%v assumed=%v", name, pvc.Spec.VolumeName, pvc.Status.Phase,
-			pvc.Annotations[annSelectedNode], pvc.Annotations[annBindCompleted] != "", pvc.Annotations[annBoundByController] != "",
+			pvc.Annotations[storage.AnnSelectedNode], pvc.Annotations[storage.AnnBindCompleted] != "", pvc.Annotations[storage.AnnBoundByController] != "",
 			s.c.claims[keyOf(pvc)].assumed != nil)
 	case "volume":
 		pv := s.c.Volume(name)
@@ -172,7 +173,7 @@ func (s *script) show(kind, name string) {
 		if r := pv.Spec.ClaimRef; r != nil {
 			ref = fmt.Sprintf("%s/%s/%s", r.Namespace, r.Name, r.UID)
 		}
-		s.printf("%s: for %s phase=%s byUs=%v assumed=%v", name, ref, pv.Status.Phase, pv.Annotations[annBoundByController] != "",
+		s.printf("%s: for %s phase=%s byUs=%v assumed=%v", name, ref, pv.Status.Phase, pv.Annotations[storage.AnnBoundByController] != "",
 			s.c.volumes[name].assumed != nil)
 	}
 }

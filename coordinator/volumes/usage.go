@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -110,13 +110,9 @@ func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
 
 // storageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
 func storageMatters(pod *v1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		src := &pod.Spec.Volumes[i].VolumeSource
-		if src.PersistentVolumeClaim != nil || src.Ephemeral != nil || migratedInline(src) {
-			return true
-		}
-	}
-	return false
+	return storage.HasClaims(pod) || slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return storage.IsMigratedInline(&v.VolumeSource)
+	})
 }
 
 func (c *Cache) addPod(p *podUse) {
@@ -166,23 +162,11 @@ func (c *Cache) attach(p *podUse, now []compile.Attachment) {
 func mountedClaims(pod *v1.Pod) iter.Seq[claimKey] {
 	return func(yield func(claimKey) bool) {
 		for i := range pod.Spec.Volumes {
-			if key, _, ok := mountedClaim(pod, &pod.Spec.Volumes[i]); ok && !yield(key) {
+			if name, _, ok := storage.ClaimName(pod, &pod.Spec.Volumes[i]); ok && !yield(claimKey{pod.Namespace, name}) {
 				return
 			}
 		}
 	}
-}
-
-// mountedClaim names the claim that a pod's volume is, and whether it must have been made
-// for the pod.
-func mountedClaim(pod *v1.Pod, vol *v1.Volume) (key claimKey, owned, ok bool) {
-	switch {
-	case vol.PersistentVolumeClaim != nil:
-		return claimKey{pod.Namespace, vol.PersistentVolumeClaim.ClaimName}, false, true
-	case vol.Ephemeral != nil:
-		return claimKey{pod.Namespace, ephemeral.VolumeClaimName(pod, vol)}, true, true
-	}
-	return claimKey{}, false, false
 }
 
 // watch files a claim that pods use under what it takes its attachment from.
@@ -194,7 +178,7 @@ func (c *Cache) watch(x *claim) {
 	if x.api == nil || len(x.users) == 0 {
 		return
 	}
-	x.volume, x.class = x.api.Spec.VolumeName, classOf(x.api)
+	x.volume, x.class = x.api.Spec.VolumeName, storage.ClassOf(x.api)
 	link(u.claimsByVolume, x.volume, x)
 	link(u.claimsByClass, x.class, x)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -92,26 +93,26 @@ func cmpText(a, b string) int {
 	return 0
 }
 
-// storage draws objects of a small world, in which names are used again and again.
-type storage struct{ t *rapid.T }
+// drawn draws objects of a small world, in which names are used again and again.
+type drawn struct{ t *rapid.T }
 
-func (s storage) name(prefix string) string {
+func (s drawn) name(prefix string) string {
 	return prefix + rapid.SampledFrom([]string{"0", "1", "2", "3"}).Draw(s.t, prefix)
 }
 
-func (s storage) maybe(w words, key string, value func() string) {
+func (s drawn) maybe(w words, key string, value func() string) {
 	if rapid.Bool().Draw(s.t, key) {
 		w[key] = value()
 	}
 }
 
-func (s storage) word(options ...string) func() string {
+func (s drawn) word(options ...string) func() string {
 	return func() string { return rapid.SampledFrom(options).Draw(s.t, "word") }
 }
 
-func (s storage) size() string { return s.word("1Gi", "2Gi", "3Gi", "5Gi")() }
+func (s drawn) size() string { return s.word("1Gi", "2Gi", "3Gi", "5Gi")() }
 
-func (s storage) claim() words {
+func (s drawn) claim() words {
 	w := words{"class": s.name("s"), "size": s.size()}
 	s.maybe(w, "volume", func() string { return s.name("v") })
 	s.maybe(w, "complete", s.word(""))
@@ -119,7 +120,7 @@ func (s storage) claim() words {
 	return w
 }
 
-func (s storage) volume() words {
+func (s drawn) volume() words {
 	w := words{"class": s.name("s"), "size": s.size()}
 	if rapid.Bool().Draw(s.t, "in-tree") {
 		w["ebs"] = s.word("vol-1", "vol-2")()
@@ -131,13 +132,13 @@ func (s storage) volume() words {
 	return w
 }
 
-func (s storage) class() words {
-	w := words{"provisioner": s.word("drv", "other", "", "kubernetes.io/aws-ebs", "kubernetes.io/azure-file", noProvisioner)()}
+func (s drawn) class() words {
+	w := words{"provisioner": s.word("drv", "other", "", "kubernetes.io/aws-ebs", "kubernetes.io/azure-file", storage.NoProvisioner)()}
 	s.maybe(w, "wait", s.word(""))
 	return w
 }
 
-func (s storage) pod(name string) *v1.Pod {
+func (s drawn) pod(name string) *v1.Pod {
 	options := rapid.SampledFrom([]string{"c0", "c1", "c2", "c3", "own:x", "ebs:vol-1", "ebs:aws://bad", "empty"})
 	return podOf(name, rapid.SliceOfN(options, 0, 4).Draw(s.t, "volumes"))
 }
@@ -146,7 +147,7 @@ func (s storage) pod(name string) *v1.Pod {
 // comes to, and the version moves where an answer does.
 func TestCountersAreARecount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, s := New(&registry{}), storage{t}
+		c, s := New(&registry{}), drawn{t}
 		got := values{}
 		pods, attachments, asked := map[*v1.Pod]string{}, map[string]words{}, set[compile.Attachment]{}
 		names := 0
@@ -224,9 +225,9 @@ func TestCountersAreARecount(t *testing.T) {
 	})
 }
 
-func (s storage) claimName() string { return s.word("c0", "c1", "c2", "c3", "p0-x", "p1-x", "p2-x")() }
+func (s drawn) claimName() string { return s.word("c0", "c1", "c2", "c3", "p0-x", "p1-x", "p2-x")() }
 
-func (s storage) attachment() words {
+func (s drawn) attachment() words {
 	return words{"node": s.name("n"), "attacher": s.word("drv", "other")(), "volume": s.name("v")}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 const (
@@ -69,10 +70,10 @@ func (w words) claim(name string) *v1.PersistentVolumeClaim {
 		c.Spec.AccessModes = append(c.Spec.AccessModes, v1.PersistentVolumeAccessMode(m))
 	}
 	if w.has("complete") {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annBindCompleted, "yes")
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, storage.AnnBindCompleted, "yes")
 	}
 	if w.has("selected") {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annSelectedNode, w["selected"])
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, storage.AnnSelectedNode, w["selected"])
 	}
 	if w.has("old") {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.BetaStorageClassAnnotation, w["old"])
@@ -176,8 +177,8 @@ func (w words) object(kind, name string) objects.Object {
 	case "capacity":
 		return w.capacity(name)
 	case "driver":
-		storage := w.has("capacity")
-		return &storagev1.CSIDriver{ObjectMeta: w.meta(name, false), Spec: storagev1.CSIDriverSpec{StorageCapacity: &storage}}
+		told := w.has("capacity")
+		return &storagev1.CSIDriver{ObjectMeta: w.meta(name, false), Spec: storagev1.CSIDriverSpec{StorageCapacity: &told}}
 	case "attachment":
 		volume := w["volume"]
 		return &storagev1.VolumeAttachment{ObjectMeta: w.meta(name, false), Spec: storagev1.VolumeAttachmentSpec{

@@ -3,6 +3,8 @@ package volumes
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // Work is what a placement has to do about a pod's claims before the pod is bound. It is
@@ -50,17 +52,17 @@ func (w *Work) PreBindNeeded() bool { return w != nil }
 
 // bindTo is a volume as bound to a claim by us, and whether that is anything new.
 func bindTo(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) (*v1.PersistentVolume, bool) {
-	if names(pv, pvc) && pv.Spec.ClaimRef.UID == pvc.UID {
+	if storage.NamesClaim(pv, pvc) && pv.Spec.ClaimRef.UID == pvc.UID {
 		return pv, false
 	}
-	byUs := !names(pv, pvc)
+	byUs := !storage.NamesClaim(pv, pvc)
 	pv = pv.DeepCopy()
 	pv.Spec.ClaimRef = &v1.ObjectReference{
 		Kind: "PersistentVolumeClaim", APIVersion: "v1",
 		Namespace: pvc.Namespace, Name: pvc.Name, UID: pvc.UID, ResourceVersion: pvc.ResourceVersion,
 	}
 	if byUs {
-		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, annBoundByController, "yes")
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, storage.AnnBoundByController, "yes")
 	}
 	return pv, true
 }
@@ -71,8 +73,8 @@ func bound(p *pair) (*v1.PersistentVolume, *v1.PersistentVolumeClaim) {
 	pv, pvc := p.pv.DeepCopy(), p.pvc.DeepCopy()
 	pv.Status.Phase = v1.VolumeBound
 	pvc.Spec.VolumeName = pv.Name
-	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annBindCompleted, "yes")
-	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, annBoundByController, "yes")
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, storage.AnnBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, storage.AnnBoundByController, "yes")
 	pvc.Status.Phase = v1.ClaimBound
 	pvc.Status.AccessModes = pv.Spec.AccessModes
 	pvc.Status.Capacity = pv.Spec.Capacity
