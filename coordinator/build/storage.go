@@ -6,10 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// annBindCompleted is on claims whose binding is complete.
-const annBindCompleted = "pv.kubernetes.io/bind-completed"
+	"github.com/shardsched/shardsched/coordinator/storage"
+)
 
 // ClaimBuilder builds a PersistentVolumeClaim.
 type ClaimBuilder struct{ claim v1.PersistentVolumeClaim }
@@ -48,7 +47,7 @@ func (b *ClaimBuilder) Mode(mode v1.PersistentVolumeAccessMode) *ClaimBuilder {
 // Bound binds the claim to a volume.
 func (b *ClaimBuilder) Bound(volume string) *ClaimBuilder {
 	b.claim.Spec.VolumeName, b.claim.Status.Phase = volume, v1.ClaimBound
-	metav1.SetMetaDataAnnotation(&b.claim.ObjectMeta, annBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&b.claim.ObjectMeta, storage.AnnBindCompleted, "yes")
 	return b
 }
 
@@ -118,7 +117,7 @@ func StorageClass(name, provisioner string) *storagev1.StorageClass {
 // there are only the volumes that somebody has made.
 func WaitingClass(name, provisioner string) *storagev1.StorageClass {
 	if provisioner == "" {
-		provisioner = "kubernetes.io/no-provisioner"
+		provisioner = storage.NoProvisioner
 	}
 	c := StorageClass(name, provisioner)
 	*c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer

@@ -3,6 +3,8 @@ package queue
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // parsed is what the hints read of a pod's spec, made ready at first use: an event that is
@@ -66,11 +68,8 @@ type claim struct {
 func claimsOf(p *v1.Pod) []claim {
 	var out []claim
 	for i := range p.Spec.Volumes {
-		switch v := &p.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			out = append(out, claim{name: v.PersistentVolumeClaim.ClaimName})
-		case v.Ephemeral != nil:
-			out = append(out, claim{name: p.Name + "-" + v.Name, made: true})
+		if name, made, ok := storage.ClaimName(p, &p.Spec.Volumes[i]); ok {
+			out = append(out, claim{name, made})
 		}
 	}
 	return out

@@ -4,7 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // volumeBinding waits for all that a volume may come from: its claim, its class, volumes,
@@ -44,11 +45,7 @@ func changesMigration(e *Event) bool {
 
 // stopsTellingCapacity: what the driver has room for is not to be looked at any more.
 func stopsTellingCapacity(e *Event) bool {
-	return tellsCapacity(e.oldObj.(*storagev1.CSIDriver)) && !tellsCapacity(e.obj.(*storagev1.CSIDriver))
-}
-
-func tellsCapacity(d *storagev1.CSIDriver) bool {
-	return d.Spec.StorageCapacity != nil && *d.Spec.StorageCapacity
+	return storage.TellsCapacity(e.oldObj.(*storagev1.CSIDriver)) && !storage.TellsCapacity(e.obj.(*storagev1.CSIDriver))
 }
 
 // usesDriver: the pod has an inline volume of the driver. As upstream, the drivers of its
@@ -65,14 +62,6 @@ func usesDriver(p *Pod, e *Event) bool {
 
 // raisesCapacity: a larger volume can be made than before.
 func raisesCapacity(e *Event) bool {
-	old, now := largest(e.oldObj.(*storagev1.CSIStorageCapacity)), largest(e.obj.(*storagev1.CSIStorageCapacity))
+	old, now := storage.LargestVolume(e.oldObj.(*storagev1.CSIStorageCapacity)), storage.LargestVolume(e.obj.(*storagev1.CSIStorageCapacity))
 	return now != nil && (old == nil || now.Value() > old.Value())
-}
-
-// largest is the size of the largest volume that can be made; nil: not known.
-func largest(c *storagev1.CSIStorageCapacity) *resource.Quantity {
-	if c.MaximumVolumeSize != nil {
-		return c.MaximumVolumeSize
-	}
-	return c.Capacity
 }

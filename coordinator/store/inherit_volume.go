@@ -9,16 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // bindingAnnotations are those by which scheduler and controllers of volumes tell each
 // other how far a binding is. A manifest without one leaves it as it is.
 func bindingAnnotations() []string {
 	return []string{
-		"pv.kubernetes.io/bind-completed",
-		"pv.kubernetes.io/bound-by-controller",
+		storage.AnnBindCompleted,
+		storage.AnnBoundByController,
 		"pv.kubernetes.io/provisioned-by",
-		"volume.kubernetes.io/selected-node",
+		storage.AnnSelectedNode,
 		"volume.kubernetes.io/storage-provisioner",
 		"volume.beta.kubernetes.io/storage-provisioner",
 	}
