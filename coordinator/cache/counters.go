@@ -42,8 +42,8 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 	}
 }
 
-// FillCounters brings counters into use: the pods of the namespaces are asked anew what
-// they add, all of them where all is true.
+// FillCounters brings counters into use: the pods of the namespaces, each named once, are
+// asked anew what they add; all pods where all is true.
 func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error {
 	f := filling{columns: make(map[uint32][]map[uint32]int64, len(ids))}
 	for _, id := range ids {

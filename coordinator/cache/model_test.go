@@ -28,6 +28,11 @@ type machine struct {
 	decision uint64
 	names    int             // pods made so far
 	workers  []*scorer.Table // follow the deltas, as workers do
+
+	counters    modelCounters
+	lastCounter uint32
+	own         map[string]map[uint32]int64 // by node
+	limits      map[string]int64            // by node
 }
 
 type modelPod struct {
@@ -38,7 +43,11 @@ type modelPod struct {
 
 func newMachine(t *rapid.T) *machine {
 	shards := rapid.IntRange(1, 4).Draw(t, "shards")
-	m := &machine{c: New(shards), nodes: map[string]*v1.Node{}, pods: map[types.UID]modelPod{}, last: map[string]uint64{}}
+	m := &machine{
+		c: New(shards), nodes: map[string]*v1.Node{}, pods: map[types.UID]modelPod{}, last: map[string]uint64{},
+		counters: modelCounters{}, lastCounter: ownCounters, own: map[string]map[uint32]int64{}, limits: map[string]int64{},
+	}
+	m.c.UseCounters(m.counters)
 	for i := range shards {
 		m.workers = append(m.workers, scorer.NewTable(uint32(i)))
 	}
@@ -76,6 +85,7 @@ func (m *machine) newPod(t *rapid.T) *v1.Pod {
 	m.names++
 	p.Name = fmt.Sprintf("pod-%d", m.names)
 	p.UID = types.UID(p.Name)
+	drawLabels(t, p)
 	return p
 }
 
@@ -113,6 +123,9 @@ func (m *machine) See(t *rapid.T) {
 	if rapid.Bool().Draw(t, "changed") {
 		_, other := drawObjects(t)
 		p.Spec = other.Spec
+	}
+	if rapid.Bool().Draw(t, "relabelled") {
+		relabel(t, p)
 	}
 	p.Spec.NodeName = was.node
 	if rapid.IntRange(0, 3).Draw(t, "moved") == 0 {
@@ -196,10 +209,15 @@ func (m *machine) Without(t *rapid.T) {
 	}
 	delete(m.pods, uid)
 	m.checkRows(t)
+	m.checkCounters(t)
+	if rapid.Bool().Draw(t, "meanwhile") {
+		m.UseCounters(t)
+	}
 	m.pods[uid] = p
 	if err := put(); err != nil {
 		t.Fatalf("put %s back: %v", uid, err)
 	}
+	m.checkCounters(t)
 	if d := cmp.Diff(before, m.rows()); d != "" {
 		t.Fatalf("rows after Without and put (-before +after):\n%s", d)
 	}
@@ -224,7 +242,11 @@ func (m *machine) Check(t *rapid.T) {
 		t.Fatalf("nodes: got %d, want %d", got, len(m.nodes))
 	}
 	m.checkRows(t)
+	m.checkCounters(t)
+	m.checkHeld(t)
+	m.checkTopologies(t)
 	m.checkWorkers(t)
+	m.checkSnapshots(t)
 	m.checkNoLeak(t)
 }
 
@@ -293,6 +315,12 @@ func (m *machine) checkNoLeak(t *rapid.T) {
 	for _, p := range m.pods {
 		names[p.node] = struct{}{}
 	}
+	for name := range m.own {
+		names[name] = struct{}{}
+	}
+	for name := range m.limits {
+		names[name] = struct{}{}
+	}
 	if got, want := slices.Sorted(maps.Keys(m.c.nodes)), slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
 		t.Fatalf("names kept: got %v, want %v", got, want)
 	}
@@ -309,7 +337,7 @@ func snapshot(t *scorer.Table) []string {
 		out = append(out, row.String())
 		return true
 	})
-	return out
+	return append(out, columns(t)...)
 }
 
 // add leaves zeros out, so that sums compare whatever led to them.

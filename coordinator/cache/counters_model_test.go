@@ -1,0 +1,252 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// modelCounter counts pods of some namespaces, all where there are none, by a label.
+type modelCounter struct {
+	namespaces []string
+	app        string
+	weight     int64
+	staying    bool // not those that are being deleted
+}
+
+func (m *modelCounter) value(p *v1.Pod) int64 {
+	if m.namespaces != nil && !slices.Contains(m.namespaces, p.Namespace) || p.Labels["app"] != m.app || m.staying && p.DeletionTimestamp != nil {
+		return 0
+	}
+	return m.weight
+}
+
+// modelCounters are those in use, by id.
+type modelCounters map[uint32]*modelCounter
+
+// Contributions asks each.
+func (m modelCounters) Contributions(p *v1.Pod) []*pb.CounterValue {
+	var out []*pb.CounterValue
+	for _, id := range slices.Sorted(maps.Keys(m)) {
+		if v := m[id].value(p); v != 0 {
+			out = append(out, &pb.CounterValue{Counter: id, Value: v})
+		}
+	}
+	return out
+}
+
+// ownCounters is how many counters belong to the nodes themselves; the others begin
+// behind them.
+const ownCounters = 2
+
+// drawLabels gives a pod what counters look at.
+func drawLabels(t *rapid.T, p *v1.Pod) {
+	p.Namespace = rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "namespace")
+	relabel(t, p)
+}
+
+func relabel(t *rapid.T, p *v1.Pod) {
+	p.Labels = map[string]string{"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app")}
+	p.DeletionTimestamp = nil
+	if rapid.IntRange(0, 3).Draw(t, "terminating") == 0 {
+		at := metav1.Unix(1, 0)
+		p.DeletionTimestamp = &at
+	}
+}
+
+// UseCounters brings one or two counters into use.
+func (m *machine) UseCounters(t *rapid.T) {
+	var ids []uint32
+	var among []string
+	all := false
+	for range rapid.IntRange(1, 2).Draw(t, "counters") {
+		m.lastCounter++
+		x := &modelCounter{
+			app:     rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "app"),
+			weight:  rapid.Int64Range(-3, 3).Draw(t, "weight"),
+			staying: rapid.Bool().Draw(t, "staying"),
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "namespaces") {
+		case 0:
+			x.namespaces = []string{"x"}
+		case 1:
+			x.namespaces = []string{"x", "y"}
+		default:
+			all = true
+		}
+		m.counters[m.lastCounter] = x
+		ids, among = append(ids, m.lastCounter), append(among, x.namespaces...)
+	}
+	slices.Sort(among)
+	if err := m.c.FillCounters(ids, all, slices.Compact(among)); err != nil {
+		t.Fatalf("FillCounters: %v", err)
+	}
+}
+
+// DropCounter takes one out of use.
+func (m *machine) DropCounter(t *rapid.T) {
+	if len(m.counters) == 0 {
+		t.Skip("there is no counter")
+	}
+	id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.counters))).Draw(t, "counter")
+	delete(m.counters, id)
+	if err := m.c.DropCounters([]uint32{id}); err != nil {
+		t.Fatalf("DropCounters: %v", err)
+	}
+}
+
+// ChangeCounters moves a node's own, also where the node is not there.
+func (m *machine) ChangeCounters(t *rapid.T) {
+	name := drawNode(t)
+	id := rapid.Uint32Range(1, ownCounters).Draw(t, "counter")
+	by := rapid.Int64Range(-2, 2).Draw(t, "by")
+	if by == 0 {
+		by = -m.own[name][id] // back to nothing
+	}
+	if by == 0 {
+		return
+	}
+	if m.own[name] == nil {
+		m.own[name] = map[uint32]int64{}
+	}
+	if m.own[name][id] += by; m.own[name][id] == 0 {
+		delete(m.own[name], id)
+	}
+	if len(m.own[name]) == 0 {
+		delete(m.own, name)
+	}
+	if err := m.c.ChangeCounters(name, []*pb.CounterValue{{Counter: id, Value: by}}); err != nil {
+		t.Fatalf("ChangeCounters of %s: %v", name, err)
+	}
+}
+
+// SetLimits says what a node attaches, also where the node is not there.
+func (m *machine) SetLimits(t *rapid.T) {
+	name := drawNode(t)
+	var limits Limits
+	if n := rapid.Int64Range(0, 2).Draw(t, "limit"); n > 0 {
+		limits.Volumes = []*pb.VolumeLimit{{Driver: "d", Volumes: n}}
+	}
+	delete(m.limits, name)
+	if limits.Volumes != nil {
+		m.limits[name] = limits.Volumes[0].Volumes
+	}
+	if err := m.c.SetLimits(name, limits); err != nil {
+		t.Fatalf("SetLimits of %s: %v", name, err)
+	}
+}
+
+// checkCounters holds each counter against the sum over the pods.
+func (m *machine) checkCounters(t *rapid.T) {
+	want := map[string]map[uint32]int64{}
+	for name := range m.nodes {
+		want[name] = map[uint32]int64{}
+		maps.Copy(want[name], m.own[name])
+	}
+	for _, p := range m.pods {
+		for _, v := range m.counters.Contributions(p.object) {
+			if sum := want[p.node]; sum != nil {
+				if sum[v.Counter] += v.Value; sum[v.Counter] == 0 {
+					delete(sum, v.Counter)
+				}
+			}
+		}
+	}
+	got := map[string]map[uint32]int64{}
+	limits := map[string]int64{}
+	for i := range m.c.NumShards() {
+		table := m.c.Table(i)
+		table.Snapshot(func(row *pb.SnapshotRow) bool {
+			got[row.GetNode().GetName()] = map[uint32]int64{}
+			for _, l := range row.GetNode().GetVolumeLimits() {
+				limits[row.GetNode().GetName()] = l.Volumes
+			}
+			return true
+		})
+		table.Counters(func(c *pb.CounterColumn) bool {
+			for k, row := range c.Rows {
+				if c.Values[k] != 0 {
+					got[table.Name(row)][c.Counter] = c.Values[k]
+				}
+			}
+			return true
+		})
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatalf("counters (-sum over pods +table):\n%s", d)
+	}
+	for name := range m.nodes {
+		if limits[name] != m.limits[name] {
+			t.Fatalf("limit of %s: got %d, want %d", name, limits[name], m.limits[name])
+		}
+	}
+}
+
+// checkHeld holds that the counters that pods are said to add to are those in use.
+func (m *machine) checkHeld(t *rapid.T) {
+	want, got := map[uint32]int64{}, map[uint32]int64{}
+	for _, p := range m.pods {
+		for _, v := range m.counters.Contributions(p.object) {
+			want[v.Counter] += v.Value
+		}
+	}
+	m.c.HeldCounters(func(list []*pb.CounterValue) bool {
+		for _, v := range list {
+			got[v.Counter] += v.Value
+		}
+		return true
+	})
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatalf("held counters (-pods' +cache's):\n%s", d)
+	}
+}
+
+// checkTopologies counts values and nodes anew.
+func (m *machine) checkTopologies(t *rapid.T) {
+	for _, key := range []string{"zone", "tier", "disk", v1.LabelHostname, "nowhere"} {
+		values, nodes := map[string]bool{}, 0
+		for _, n := range m.nodes {
+			if value, ok := n.Labels[key]; ok {
+				values[value] = true
+				nodes++
+			}
+		}
+		if distinct, carrying := m.c.Topology(key); distinct != len(values) || carrying != nodes {
+			t.Fatalf("topology %s: got %d values on %d nodes, want %d on %d", key, distinct, carrying, len(values), nodes)
+		}
+	}
+}
+
+// checkSnapshots holds that a table made of a snapshot is the one that the deltas led to.
+func (m *machine) checkSnapshots(t *rapid.T) {
+	for i := range m.c.NumShards() {
+		own := m.c.Table(i)
+		var rows []*pb.SnapshotRow
+		own.Snapshot(func(r *pb.SnapshotRow) bool { rows = append(rows, r); return true })
+		loaded, err := scorer.LoadTable(uint32(i), own.Generation(), rows, slices.Collect(own.Counters))
+		if err != nil {
+			t.Fatalf("shard %d: load its own snapshot: %v", i, err)
+		}
+		if d := cmp.Diff(snapshot(own), snapshot(loaded)); d != "" {
+			t.Fatalf("shard %d (-own +of its snapshot):\n%s", i, d)
+		}
+	}
+}
+
+// columns is a table's counters as text.
+func columns(t *scorer.Table) []string {
+	var out []string
+	t.Counters(func(c *pb.CounterColumn) bool {
+		out = append(out, fmt.Sprintf("counter %d: rows %v, values %v", c.Counter, c.Rows, c.Values))
+		return true
+	})
+	return out
+}
