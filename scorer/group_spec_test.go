@@ -129,7 +129,7 @@ var (
 )
 
 // topologies are labels that nodes may share, and those that they mostly do not.
-var topologies = []string{"zone", "zone", "disk", "rare", "none", "kubernetes.io/hostname", "kubernetes.io/hostname", "~hostname"}
+var topologies = []string{"zone", "zone", "disk", "rare", "none", "kubernetes.io/hostname", "kubernetes.io/hostname", "~hostname", "~hostname"}
 
 func (r random) spread() spreadSpec {
 	return spreadSpec{
@@ -166,6 +166,10 @@ func (r random) groupSpec() (*groupSpec, *pb.Query) {
 	if r.chance(80) {
 		q.NodeName = ""
 	}
+	if r.chance(60) { // few filters that are not of the group part, so that many nodes are feasible
+		q.Filters = q.Filters[:min(len(q.Filters), r.IntN(2))]
+		q.Fit.BestEffort, q.NodeName = true, ""
+	}
 	few := func() int { return max(0, r.IntN(5)-2) }
 	s := &groupSpec{
 		hard: repeat(few(), r.spread), soft: repeat(few(), r.spread), systemDefault: r.chance(40), self: r.chance(50),
@@ -199,7 +203,7 @@ func (r random) groupSpec() (*groupSpec, *pb.Query) {
 // groupNodes are nodes with counters, most of them with a hostname.
 func (r random) groupNodes(n int) []*groupNode {
 	var out []*groupNode
-	empty, huge := r.chance(20), r.chance(10)
+	huge, share := r.chance(10), pick(r, 0, 20, 50, 97)
 	for _, x := range r.rows(n) {
 		if r.chance(90) {
 			name := x.Node.Name
@@ -214,7 +218,7 @@ func (r random) groupNodes(n int) []*groupNode {
 		}
 		node := &groupNode{x, map[uint32]int64{}}
 		for _, c := range podCounters[1:4] {
-			if r.chance(40) && !empty {
+			if r.chance(share) {
 				node.counters[c] = int64(1 + r.IntN(4))
 			}
 		}

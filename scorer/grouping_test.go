@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Codes stand in the order of the columns that they were made of, and are equal where those
@@ -100,6 +102,23 @@ func TestMeasureValues(t *testing.T) {
 		}
 		if !slices.Equal(m.Cells, want) {
 			t.Fatalf("got %v, want %v", m.Cells, want)
+		}
+	}
+}
+
+// What Move left behind without rows is no domain.
+func TestLeastSkipsWhatIsEmpty(t *testing.T) {
+	for _, x := range []struct {
+		name           string
+		measure        MeasureResult
+		least, domains int64
+	}{
+		{"nothing", MeasureResult{By: pb.Breakdown_BREAKDOWN_VALUE}, math.MaxInt64, 0},
+		{"values", MeasureResult{By: pb.Breakdown_BREAKDOWN_VALUE, Cells: []MeasureCell{{Value: 0}, {Value: 2, Rows: 3}, {Value: 5, Rows: 1}}}, 2, 4},
+		{"domains", MeasureResult{By: pb.Breakdown_BREAKDOWN_DOMAIN, Cells: []MeasureCell{{Domain: "a"}, {Domain: "b", Rows: 3, Sum: 9}, {Domain: "c", Rows: 1, Sum: 4}}}, 4, 2},
+	} {
+		if least, domains := x.measure.least(); least != x.least || domains != x.domains {
+			t.Errorf("%s: got %d of %d, want %d of %d", x.name, least, domains, x.least, x.domains)
 		}
 	}
 }
