@@ -14,7 +14,7 @@ import (
 // what of the pod's labels matters. Equal bytes, equal classes. It reuses its memory
 // from pod to pod.
 type setting struct {
-	bytes []byte
+	writing
 	pod   *v1.Pod
 	world World
 	// mounts is what the pod's volumes are.
@@ -122,16 +122,4 @@ func (s *setting) topology(key string) { s.flag(s.unique(key)) }
 func (s *setting) unique(key string) bool {
 	distinct, nodes := s.world.Topology(key)
 	return distinct == nodes && nodes > 0
-}
-
-func (s *setting) flag(f bool) {
-	b := byte(0)
-	if f {
-		b = 1
-	}
-	s.bytes = append(s.bytes, b)
-}
-
-func (s *setting) text(t string) {
-	s.bytes = append(binary.AppendUvarint(s.bytes, uint64(len(t))), t...)
 }

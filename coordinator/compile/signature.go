@@ -15,11 +15,8 @@ import (
 
 // signature writes what rules read of a pod into bytes: equal bytes mean an equal
 // query, under the same profile and images. It reuses its memory from pod to pod.
-//
-// Every list and text is preceded by its length, so two pods never run together
-// into the same bytes.
 type signature struct {
-	bytes []byte
+	writing
 	names []string // scratch for sorting
 }
 
@@ -28,7 +25,7 @@ func (s *signature) pod(p *v1.Pod) []byte {
 	s.bytes = s.bytes[:0]
 	s.text(p.Spec.NodeName)
 	s.tolerations(p.Spec.Tolerations)
-	s.selector(p.Spec.NodeSelector)
+	s.bytes = selector.AppendLabels(s.bytes, p.Spec.NodeSelector)
 	s.affinity(p)
 	s.count(len(p.Spec.InitContainers))
 	for i := range p.Spec.InitContainers {
@@ -58,21 +55,6 @@ func (s *signature) pod(p *v1.Pod) []byte {
 	return s.bytes
 }
 
-func (s *signature) count(n int) { s.bytes = binary.AppendUvarint(s.bytes, uint64(n)) }
-
-func (s *signature) text(t string) {
-	s.count(len(t))
-	s.bytes = append(s.bytes, t...)
-}
-
-func (s *signature) flag(f bool) {
-	b := byte(0)
-	if f {
-		b = 1
-	}
-	s.bytes = append(s.bytes, b)
-}
-
 func (s *signature) tolerations(list []v1.Toleration) {
 	s.count(len(list))
 	for i := range list {
@@ -80,22 +62,6 @@ func (s *signature) tolerations(list []v1.Toleration) {
 		s.text(string(list[i].Operator))
 		s.text(list[i].Value)
 		s.text(string(list[i].Effect))
-	}
-}
-
-func (s *signature) selector(m map[string]string) {
-	s.count(len(m))
-	if len(m) == 0 {
-		return
-	}
-	s.names = s.names[:0]
-	for k := range m {
-		s.names = append(s.names, k)
-	}
-	slices.Sort(s.names)
-	for _, k := range s.names {
-		s.text(k)
-		s.text(m[k])
 	}
 }
 
