@@ -31,6 +31,14 @@ type Class struct {
 // ID is the query's class id, 0 where there is no query.
 func (c *Class) ID() uint64 { return c.Query.GetClassId() }
 
+// counters are those that the query refers to.
+func (c *Class) counters() []uint32 {
+	if c.Scorer == nil {
+		return nil
+	}
+	return c.Scorer.Counters()
+}
+
 // Rejection is a PreFilter status that is not success.
 type Rejection struct {
 	// Plugins are the names of those that rejected, sorted.

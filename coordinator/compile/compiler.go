@@ -102,7 +102,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 		if err != nil {
 			return nil, err
 		}
-		k = &keptClass{slices.Clone(c.setting.bytes), class, counterIDs(class.Query), w.Counters(), w.Counters().Sweeps()}
+		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Sweeps()}
 		c.classes.Add(key, k)
 	}
 	e.recent = k

@@ -101,29 +101,3 @@ func (g *groups) check() error {
 	}
 	return nil
 }
-
-// counterIDs are the counters that a query refers to: sorted, each once.
-func counterIDs(q *pb.Query) []uint32 {
-	var out []uint32
-	add := func(list []*pb.CounterTerm) {
-		for _, t := range list {
-			out = append(out, t.Counter)
-		}
-	}
-	for _, v := range q.GetRowValues() {
-		add(v.Counters)
-	}
-	for _, m := range q.GetMeasures() {
-		add(m.Counters)
-	}
-	out = append(out, q.GetVolumeRestrictions().GetDisks()...)
-	for _, d := range q.GetVolumeLimits().GetDrivers() {
-		out = append(append(out, d.Shared...), d.Attached)
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	if len(out) > 0 && out[0] == 0 {
-		return out[1:]
-	}
-	return out
-}

@@ -37,7 +37,7 @@ type mounts struct {
 	failure error
 }
 
-// hold tells whether the plan is still what newMounts would find.
+// hold tells whether they are still what newMounts would find.
 func (m *mounts) hold(w World) bool {
 	if m == nil {
 		return true
@@ -189,21 +189,13 @@ func (m *mounts) fill(q *pb.Query) {
 	if !m.skips(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS) {
 		q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: m.disks}
 		if len(m.claims) > 0 {
+			// Pods that use one of the claims, all over the cluster.
 			q.VolumeRestrictions.Claims = []uint32{uint32(len(q.Measures))}
-			q.Measures = append(q.Measures, usersOf(m.claims))
+			q.Measures = append(q.Measures, &pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counters(m.claims...)})
 		}
 	}
 	q.VolumeLimits, q.VolumeZones = m.limits, m.zones
 	if !m.skips(pb.Plugin_PLUGIN_VOLUME_BINDING) {
 		q.VolumeBinding = m.binding
 	}
-}
-
-// usersOf counts, over the cluster, the pods that use one of some claims.
-func usersOf(claims []uint32) *pb.Measure {
-	out := &pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL}
-	for _, id := range claims {
-		out.Counters = append(out.Counters, &pb.CounterTerm{Counter: id, Weight: 1})
-	}
-	return out
 }
