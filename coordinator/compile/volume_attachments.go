@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,20 +25,30 @@ func (m *missingClaim) Error() string {
 	return fmt.Sprintf("looking up PVC %s/%s: %s", m.namespace, m.name, noSuchClaim(m.name))
 }
 
+// Attachments lists the volumes that a pod which has a node keeps attached to it, each
+// once, as NodeVolumeLimits counts them.
+//
+// Differs from upstream: a volume that can not be told, such as an ephemeral one whose
+// claim is another pod's, counts as none. Upstream ends every attempt that comes by such a
+// pod in an error.
+func Attachments(p *v1.Pod, s Storage) []Attachment {
+	list, _ := attachments(p, s)
+	return list
+}
+
 // attachments lists the volumes that a pod needs attached, in the spec's order and each
-// once.
-func attachments(p *v1.Pod, s Storage) ([]Attachment, error) {
-	var out []Attachment
+// once, and the first error of those that can not be told.
+func attachments(p *v1.Pod, s Storage) (out []Attachment, first error) {
 	for i := range p.Spec.Volumes {
 		a, err := attachment(p, &p.Spec.Volumes[i], s)
-		if err != nil {
-			return nil, err
-		}
-		if a != (Attachment{}) && !slices.Contains(out, a) {
+		switch {
+		case err != nil:
+			first = cmp.Or(first, err)
+		case a != (Attachment{}) && !slices.Contains(out, a):
 			out = append(out, a)
 		}
 	}
-	return out, nil
+	return out, first
 }
 
 // attachment is what a pod's volume attaches; nothing where it is no CSI driver's.
