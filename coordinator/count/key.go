@@ -40,6 +40,16 @@ func Disk(v *v1.VolumeSource) []Key {
 	return out
 }
 
+// Conflict tells whether two pods of one node can not both have two volumes: both are the
+// same disk, and one of them does not just read.
+func Conflict(a, b *v1.VolumeSource) bool {
+	found := false
+	eachDisk(a, func(x Key, xReads bool) {
+		eachDisk(b, func(y Key, yReads bool) { found = found || x == y && !(xReads && yReads) })
+	})
+	return found
+}
+
 // eachDisk calls f for each disk that a volume is: an RBD image is one for each of its
 // monitors, for two volumes are the same image where they share one.
 func eachDisk(v *v1.VolumeSource, f func(k Key, readOnly bool)) {

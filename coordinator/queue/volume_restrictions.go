@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/count"
 )
 
 // volumeRestrictions waits for pods that use the same claim or disk to go, and for the claim
@@ -48,26 +50,10 @@ func freesVolume(p *Pod, e *Event) bool {
 			continue
 		}
 		for j := range p.Obj.Spec.Volumes {
-			if disksConflict(&p.Obj.Spec.Volumes[j], theirs) {
+			if count.Conflict(&p.Obj.Spec.Volumes[j].VolumeSource, &theirs.VolumeSource) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// disksConflict tells whether two pods of one node can not both have their inline disks.
-func disksConflict(a, b *v1.Volume) bool {
-	if a, b := a.GCEPersistentDisk, b.GCEPersistentDisk; a != nil && b != nil && a.PDName == b.PDName && !(a.ReadOnly && b.ReadOnly) {
-		return true
-	}
-	if a, b := a.AWSElasticBlockStore, b.AWSElasticBlockStore; a != nil && b != nil && a.VolumeID == b.VolumeID {
-		return true
-	}
-	if a, b := a.ISCSI, b.ISCSI; a != nil && b != nil && a.IQN == b.IQN && !(a.ReadOnly && b.ReadOnly) {
-		return true
-	}
-	x, y := a.RBD, b.RBD
-	return x != nil && y != nil && x.RBDPool == y.RBDPool && x.RBDImage == y.RBDImage && !(x.ReadOnly && y.ReadOnly) &&
-		slices.ContainsFunc(x.CephMonitors, func(m string) bool { return slices.Contains(y.CephMonitors, m) })
 }
