@@ -8,11 +8,19 @@ type topology struct {
 	nodes  int
 }
 
+// followedTopologies bounds the keys that are followed: each costs a little with every node
+// that changes, and pods name what keys they like.
+const followedTopologies = 1024
+
 // Topology tells how many distinct values a label has, and how many nodes carry it. A key
-// is followed from the first time that it is asked for.
+// is followed from the first time that it is asked for; where that makes too many, the
+// others are counted anew when they are asked for again.
 func (c *Cache) Topology(key string) (distinct, nodes int) {
 	t := c.topologies[key]
 	if t == nil {
+		if len(c.topologies) >= followedTopologies {
+			clear(c.topologies)
+		}
 		t = &topology{values: map[string]int{}}
 		c.topologies[key] = t
 		for _, n := range c.nodes {
