@@ -20,6 +20,17 @@
 // A pod may be on a node that is not known yet, or no longer: it is kept, and
 // takes its room when the node comes.
 //
+// # What a row counts
+//
+//	usage      its pods' requests and host ports, as compile tells them
+//	counters   what its pods add to each, as Counters tells, and what ChangeCounters gave the
+//	           node beside (volumes that are attached to it)
+//	limits     what its CSINode says, whichever of the two comes first
+//
+// A counter that comes into use is filled once, by FillCounters, from the pods that are
+// known; from then on each pod brings its share. Counters and limits of a name that has no
+// node yet wait for it, as its pods do.
+//
 // # Rows
 //
 // shard = hash(node name) mod S. Within its shard a node takes the row that was
