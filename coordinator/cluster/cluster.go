@@ -49,6 +49,9 @@ func (c *Cluster) Set(old, now objects.Object) {
 	}
 }
 
+// keptNamespaceLists bounds the selectors whose namespaces are kept.
+const keptNamespaceLists = 4096
+
 // namespaces are the namespaces by name.
 type namespaces struct {
 	version uint64
@@ -93,6 +96,9 @@ func (c *Cluster) Namespaces(s *selector.Selector) []string {
 		if s.Matches(labels) {
 			list = append(list, name)
 		}
+	}
+	if len(n.matching) >= keptNamespaceLists {
+		clear(n.matching)
 	}
 	n.matching[s.Text()] = list
 	return list

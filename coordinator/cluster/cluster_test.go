@@ -252,3 +252,20 @@ func BenchmarkDefaultSelector(b *testing.B) {
 		}
 	}
 }
+
+func TestNamespaceListsAreBoundedAndStayRight(t *testing.T) {
+	c := New()
+	c.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: equal("team", "0")}})
+	for i := range keptNamespaceLists + 10 {
+		want := []string(nil)
+		if i == 0 {
+			want = []string{"red"}
+		}
+		if got := c.Namespaces(selector.Equal(equal("team", fmt.Sprint(i)))); !slices.Equal(got, want) {
+			t.Errorf("namespaces of team %d: got %q, want %q", i, got, want)
+		}
+	}
+	if n := len(c.namespaces.matching); n > keptNamespaceLists {
+		t.Errorf("lists that are kept: got %d, want %d at most", n, keptNamespaceLists)
+	}
+}
