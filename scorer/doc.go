@@ -8,7 +8,8 @@
 //	row         one node: its own columns, and what its pods add up to
 //	table       the columns of one shard's rows, at a generation
 //	generation  the number of the last delta applied
-//	delta       one change of one row: set or remove its node, add or remove a pod
+//	delta       one change of one row: set or remove its node, add or remove a pod, change
+//	            counters; or a counter's whole column
 //	class       a query made ready: the filters and scores of equal pods
 //	rule        one plugin's part of a class; each has a file of its own
 //	counter     a number that each row has, such as how many of its pods match a selector
@@ -43,9 +44,11 @@
 //	  .values           id → text, .byValue: text → id, .refs: rows with the value
 //	labels.rowKeys      [set  set  set …] which keys the row has, interned
 //	taints.ofRow        [list list …]     list of taints, interned: 0 = none
-//	traits.ofRow        [set  set  set …] declared features and CSI drivers' limits, interned
+//	traits.ofRow        [set  set  set …] declared features, and what the CSINode says of
+//	                                      drivers' limits and migrated plugins, interned
 //	images.ofRow        [[id …] …]        and each image has its rows
 //	ports               [[ip proto port pods] …] sorted, with their holders
+//	counters.columns[c] [int64 …]  or lists, as resources; one for each counter in use
 //
 // Dictionaries count references and give numbers of dead entries out again, so a
 // table under endless churn stays as large as its rows. What numbers an entry got
