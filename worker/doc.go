@@ -34,7 +34,8 @@
 //
 // Held shards are kept by last use within a budget of bytes; the one used last
 // stays even if it is larger than all of the budget. Compiled classes are kept
-// by last use up to a number of them.
+// by last use up to a number of them and, for a few list thousands of volumes, up
+// to so many bytes.
 //
 // # A life
 //
