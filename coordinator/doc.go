@@ -3,9 +3,9 @@
 //
 // # The loop
 //
-// One goroutine owns the queue, the cache (every node as a row of a shard table,
-// every promise) and the decisions. Everything else talks to it through its
-// inbox:
+// One goroutine owns the queue, the picture of the cluster (every node as a row of a shard
+// table, every promise, storage, and the counters that tell the tables which pods are
+// where) and the decisions. Everything else talks to it through its inbox:
 //
 //	store (etcd watch) ──Deliver──┐                        ┌──> binder ──> etcd
 //	binder (outcomes)  ───────────┼─> inbox ─> LOOP ───────┤
@@ -33,6 +33,18 @@
 // A group lists only its best candidates. When those are used up and rows that it
 // did not list might be better than all that is known, the class is asked again.
 // The same happens when no row is left and the reasons are wanted.
+//
+// # Volumes
+//
+// A placed pod's claims get their volumes with its node: what they get is assumed at once,
+// written before the pod is bound, and taken back with the placement. A pod behind it in the
+// batch, whose own volumes that may change, is compiled again when its turn comes.
+//
+// # Nominated pods
+//
+// A node that is promised to pods of no lower priority, whose victims are still leaving,
+// has to take a pod with them and without them. Such rows are judged twice, and vetoed for
+// this one pod where they refuse it with them. A pod's own node is tried before all others.
 //
 // # Terms
 //

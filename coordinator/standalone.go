@@ -33,8 +33,8 @@ type StandaloneConfig struct {
 	LeaseTTL time.Duration
 	// API is told who leads.
 	API *api.Server
-	// Scheduler is the template of each term's scheduler: Term, Binder and Journal
-	// are filled in.
+	// Scheduler is the template of each term's scheduler: Term, Binder, Journal and
+	// VolumeWriter are filled in.
 	Scheduler SchedulerConfig
 	// Registerer gives each term's scheduler a fresh place for its metrics, so that one
 	// term's do not stand beside the next's; nil: nowhere.
