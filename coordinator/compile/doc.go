@@ -46,6 +46,20 @@
 // that share a value the class is another. The verdict is the same either way. The soft
 // constraint on the hostname is always a row value, as upstream counts it.
 //
+// # Volumes
+//
+// What the volume plugins make of a pod's claims and disks is worked out from the storage
+// (Volumes), and kept for as long as that stays at its version:
+//
+//	disks, claims for one pod   counters of their keys (package count)
+//	limits of drivers           counters of what is attached, kept by the storage
+//	bound claims                their volumes' node affinities
+//	unbound claims              the volumes that they may take, in order; else where one can
+//	                            be made, and has room
+//
+// A class that rests on unbound claims, or on volumes that are not counted yet, is Volatile:
+// placing another pod may change it, so it is compiled for one pod and not kept.
+//
 // # Requests
 //
 // The same pod asks for four different amounts, as in upstream:
