@@ -21,9 +21,20 @@ import (
 // noNodes is upstream's message where the cluster has no node at all.
 const noNodes = "no nodes available to schedule pods"
 
-// spareCandidates is how many candidates a group offers beyond what the class's own pods
-// can use up: for the rows that other classes of the batch take.
-const spareCandidates = 64
+const (
+	// spareCandidates is how many candidates a group offers at the least beyond what the
+	// class's own pods can use up: for the rows that other classes of the batch take.
+	spareCandidates = 64
+	// sharedCandidates is how many the classes of a batch share beyond that. To name a
+	// candidate takes a fraction of what looking at all rows again does.
+	sharedCandidates = 8192
+)
+
+// candidates is how many a group offers for n pods of all in a batch of so many classes: with
+// one more than there are pods it can never run out.
+func candidates(n, all, classes int) int {
+	return min(n+max(spareCandidates, sharedCandidates/classes), all+1)
+}
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
 // so a third says that workers and coordinator disagree.
@@ -145,7 +156,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks[a.class.ID()] != nil {
+	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
 		return nil
 	}
 	results, err := s.evaluate(ctx, []fanout.Request{{Class: a.class.Scorer, Candidates: spareCandidates}})
@@ -153,9 +164,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 		return err
 	}
 	s.classes[a.class.ID()] = struct{}{}
-	p := newPick(a.class.Scorer)
-	p.start(results[0], len(s.touches.list), false)
-	s.picks[a.class.ID()] = p
+	s.picks.open(a.class.Scorer, results[0], len(s.touches.list))
 	return nil
 }
 
@@ -173,7 +182,7 @@ func (s *Scheduler) settle() error {
 
 // ask sends the classes of a batch to the workers, in one round.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
-	clear(s.picks)
+	s.picks.reset()
 	s.touches.reset()
 	if s.cache.Nodes() == 0 {
 		return nil
@@ -193,8 +202,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	requests := make([]fanout.Request, len(order))
 	for i, c := range order {
-		n := counts[c.Scorer.ID()]
-		requests[i] = fanout.Request{Class: c.Scorer, Candidates: min(n+spareCandidates, len(attempts)+1)}
+		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(counts[c.Scorer.ID()], len(attempts), len(order))}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
 	if len(requests) == 0 {
@@ -205,9 +213,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		return err
 	}
 	for i, c := range order {
-		p := newPick(c.Scorer)
-		p.start(results[i], 0, false)
-		s.picks[c.Scorer.ID()] = p
+		s.picks.open(c.Scorer, results[i], 0)
 	}
 	return nil
 }
@@ -247,7 +253,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
 		refusedBy = a.class.Rejected.Plugins
 	default:
-		p := s.picks[a.class.Scorer.ID()]
+		p := s.picks.of[a.class.Scorer.ID()]
 		c, v, err := s.choose(ctx, p, a)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -438,9 +444,7 @@ func (s *Scheduler) committed(job bindJob, now time.Time) {
 		return
 	}
 	// Nobody will tell of the pod on its node: it is there.
-	seen := job.binding.Pod.DeepCopy()
-	seen.Spec.NodeName = job.binding.Node
-	s.seen(seen)
+	s.seen(withNode(job.binding.Pod, job.binding.Node))
 }
 
 // takeBack forgets a placement that was not committed, and has the pod tried again

@@ -94,6 +94,8 @@ type pick struct {
 	reasons   map[reason]int
 	// stale says that a maximum may have left a whole answer: it must be asked again.
 	stale bool
+	// was is what a row was judged before.
+	was scorer.Verdict
 	// vetoes are the repaired rows that are vetoed, until lifted.
 	vetoes []int
 	probe  probe
@@ -127,6 +129,38 @@ type repairedRow struct {
 
 func newPick(class *scorer.Class) *pick {
 	return &pick{class: class, index: map[cache.Row]int{}}
+}
+
+// maxSparePicks bounds the memory that picks keep from batch to batch.
+const maxSparePicks = 64
+
+// picks are those of a batch, by class.
+type picks struct {
+	of map[uint64]*pick
+	// spare are some of earlier batches, for their memory: as much as all rows of a batch, for
+	// each class.
+	spare []*pick
+}
+
+// reset begins another batch. What the workers answered in the last one is not read any more.
+func (s *picks) reset() {
+	for _, p := range s.of {
+		if len(s.spare) < maxSparePicks {
+			s.spare = append(s.spare, p)
+		}
+	}
+	clear(s.of)
+}
+
+// open starts a class's pick with an answer, of the state after the first n touches.
+func (s *picks) open(class *scorer.Class, result *scorer.Result, n int) {
+	p := newPick(class)
+	if last := len(s.spare) - 1; last >= 0 {
+		p, s.spare = s.spare[last], s.spare[:last]
+		p.class = class
+	}
+	p.start(result, n, false)
+	s.of[class.ID()] = p
 }
 
 // start takes a fresh answer, of the state after the first n touches.
@@ -192,8 +226,8 @@ func (p *pick) look(row cache.Row, totals *scorer.RowTotals, tables tables, e *s
 	r := &p.repaired[len(p.repaired)-1]
 	r.row, r.vetoed = row, false
 	p.judge(r, totals, tables, e)
-	r.group = p.move(&r.verdict, +1)
-	p.move(&r.verdict, -1)
+	r.group = p.result.GroupOf(&r.verdict)
+	p.opened()
 	return r
 }
 
@@ -236,28 +270,35 @@ func (p *pick) extreme(key []int64) bool {
 	return false
 }
 
-// exchange puts a row's verdict as it is now in the place of its old one.
+// exchange puts a row's verdict as it is now in the place of its old one. Most pods are of
+// other classes and change nothing but the row's own score.
 func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
 	extreme := r.extreme
-	p.count(r, -1)
+	r.verdict, p.was = p.was, r.verdict
+	p.countReasons(r.reasons, -1)
 	p.judge(r, nil, tables, e)
-	p.count(r, +1)
+	p.countReasons(r.reasons, +1)
+	if !r.verdict.SharesAs(&p.was) {
+		p.move(&p.was, -1)
+		r.group = p.move(&r.verdict, +1)
+	}
 	p.stale = p.stale || extreme && !r.verdict.Passed
-}
-
-func (p *pick) count(r *repairedRow, by int) {
-	r.group = p.move(&r.verdict, by)
-	p.countReasons(r.reasons, by)
 }
 
 // move adds a row's share to the answer, or takes it.
 func (p *pick) move(v *scorer.Verdict, by int) (group int) {
 	p.settled = false
 	group = p.result.Move(p.class, v, by)
+	p.opened()
+	return group
+}
+
+// opened takes in groups that the answer did not have.
+func (p *pick) opened() {
 	for len(p.lists) < len(p.result.Groups) {
 		p.lists = append(p.lists, list{})
+		p.settled = false
 	}
-	return group
 }
 
 func (p *pick) countReasons(list []scorer.Reason, by int) {
@@ -302,8 +343,11 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	}
 	for i := range p.repaired {
 		r := &p.repaired[i]
-		if !r.vetoed && r.group >= 0 && p.standing.Groups[r.group].Feasible {
-			better(tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score))
+		if r.vetoed || r.group < 0 || !p.standing.Groups[r.group].Feasible {
+			continue
+		}
+		if score := r.local + p.standing.Groups[r.group].Score; !found || score >= top.Score {
+			better(tables.Candidate(r.row, score))
 		}
 	}
 	for i := range p.standing.Groups {

@@ -203,3 +203,15 @@ func BenchmarkRepair(b *testing.B) {
 		}
 	}
 }
+
+// A group that names one row more than there are pods has one left that no other pod of
+// the batch was given.
+func TestCandidatesOfABatch(t *testing.T) {
+	for _, x := range []struct{ n, all, classes, want int }{
+		{1, 1, 1, 2}, {512, 512, 1, 513}, {32, 512, 16, 513}, {8, 512, 64, 136}, {1, 512, 512, 65}, {3, 40, 10, 41},
+	} {
+		if got := candidates(x.n, x.all, x.classes); got != x.want {
+			t.Errorf("%d of %d pods, %d classes: got %d, want %d", x.n, x.all, x.classes, got, x.want)
+		}
+	}
+}

@@ -87,7 +87,7 @@ type Scheduler struct {
 
 	// The rest belongs to the loop.
 	touches   touches
-	picks     map[uint64]*pick
+	picks     picks
 	ready     []bindJob
 	batches   uint64
 	popped    []*queue.Pod
@@ -142,7 +142,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		eval:      scorer.NewEvaluator(nil),
 		plugins:   newPluginLatencies(),
 		ended:     make(chan struct{}),
-		picks:     map[uint64]*pick{},
+		picks:     picks{of: map[uint64]*pick{}},
 		binding:   map[types.UID]*promise{},
 		arrivals:  map[types.UID]time.Time{},
 		decisions: map[types.UID]*pb.Decision{},

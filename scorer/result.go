@@ -247,19 +247,26 @@ func (r *Result) Move(c *Class, v *Verdict, sign int) (group int) {
 	for i := range v.Measured {
 		r.Measures[i].move(c.group.measures[i].by, &v.Measured[i], sign)
 	}
+	if group = r.GroupOf(v); group >= 0 {
+		r.Feasible += sign
+		r.Groups[group].Rows += sign
+	}
+	return group
+}
+
+// GroupOf is the group of a row with that verdict, which it opens at the end, without
+// rows, where it is new; -1 where the verdict is in none.
+func (r *Result) GroupOf(v *Verdict) (group int) {
 	if !v.Passed {
 		return -1
 	}
-	r.Feasible += sign
 	key := &v.Key
 	if r.Normalised {
 		key = &Key{}
 	}
-	group = r.index.find(r.Groups, key)
-	if group < 0 {
+	if group = r.index.find(r.Groups, key); group < 0 {
 		group = len(r.Groups)
 		r.openGroup().Key.set(key)
 	}
-	r.Groups[group].Rows += sign
 	return group
 }

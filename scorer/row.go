@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"slices"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -106,6 +108,12 @@ func (v *Verdict) reset(measures int) {
 	v.Key.reset()
 	v.Measured = scratch(v.Measured, measures)
 	clear(v.Measured)
+}
+
+// SharesAs tells whether two verdicts have the same share in groups and measures: Move of
+// the one undoes Move of the other.
+func (v *Verdict) SharesAs(o *Verdict) bool {
+	return v.Passed == o.Passed && slices.Equal(v.Measured, o.Measured) && (!v.Passed || v.Key.Equal(&o.Key))
 }
 
 // passes tells whether the local filters let a row through. A late refusal goes into the

@@ -1,0 +1,44 @@
+package scorer
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Two rows share alike exactly if the one can take the other's place in a result.
+func TestSharesAsTellsThatNothingMoves(t *testing.T) {
+	e := NewEvaluator(nil)
+	rapid.Check(t, func(t *rapid.T) {
+		x := newGroupTrial(t, e, size(t))
+		spec, q := x.r.groupSpec()
+		x.ask(spec, q, x.r.chance(70))
+		r := x.evaluate()
+		before := tell(r)
+		for range 10 {
+			v, o := x.row(x.nodes[x.r.IntN(len(x.nodes))]), x.row(x.nodes[x.r.IntN(len(x.nodes))])
+			r.Move(x.class, v, 1)
+			if group := r.Move(x.class, o, -1); group != r.GroupOf(o) {
+				t.Fatalf("got group %d, moved in %d", r.GroupOf(o), group)
+			}
+			if got, want := v.SharesAs(o), tell(r) == before; got != want {
+				t.Fatalf("got %t, want %t\n%+v\n%+v", got, want, v, o)
+			}
+			r.Move(x.class, v, -1)
+			r.Move(x.class, o, 1)
+		}
+	})
+}
+
+func TestGroupOfOpensAGroupWithoutRows(t *testing.T) {
+	r := &Result{}
+	if got := r.GroupOf(&Verdict{}); got != -1 {
+		t.Errorf("a verdict in no group: got %d, want -1", got)
+	}
+	v := &Verdict{Passed: true, Key: Key{Values: []int64{7}}}
+	for range 2 {
+		if got := r.GroupOf(v); got != 0 || len(r.Groups) != 1 || r.Groups[0].Rows != 0 || !r.Groups[0].Key.Equal(&v.Key) {
+			t.Errorf("got group %d of %+v", got, r.Groups)
+		}
+	}
+}
