@@ -32,6 +32,8 @@ const (
 
 // journalWriter gathers changes of queue entries and writes them behind the
 // scheduling loop, which never waits for it. The last change of a pod wins.
+//
+// Differs from upstream: it writes a pod's status in the loop.
 type journalWriter struct {
 	journal Journal
 

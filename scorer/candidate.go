@@ -21,6 +21,9 @@ type Candidate struct {
 // tie rule, which is the row that was least recently given a pod, then the smaller hash
 // of the node's name, then the name. Names are unique in a cluster, so the order
 // is total and does not depend on how nodes are spread over shards and rows.
+//
+// Differs from upstream: there the first of the best wins, in an order that depends on the
+// timing of goroutines.
 func Before(a, b Candidate) bool { return compareCandidates(&a, &b) < 0 }
 
 // compareCandidates is negative where a is chosen before b.

@@ -70,6 +70,9 @@
 // with the same formulas, for the coordinator to repair what its own placements
 // changed since, and to explain.
 //
+// Differs from upstream: every row that passes is scored, none is sampled; and a row that is
+// the only one is scored as any other.
+//
 // # Groups
 //
 // What other nodes have to say reaches a row only through its key:
