@@ -3,6 +3,7 @@ package cmd
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,6 +17,24 @@ var forbidden = map[string][]string{
 	"worker/...":      {module + "coordinator", module + "cmd", "k8s.io/api/", "k8s.io/kubernetes/"},
 	"coordinator/...": {module + "worker", module + "cmd", "k8s.io/kubernetes/"},
 	"cmd/...":         {"k8s.io/kubernetes/"},
+}
+
+// layers are the coordinator's packages that hold no loop, lowest first: each depends on
+// those named, and on no other of the coordinator's.
+var layers = map[string][]string{
+	"selector": nil,
+	"storage":  nil,
+	"objects":  nil,
+	"count":    {"selector"},
+	"cluster":  {"objects", "selector"},
+	"compile":  {"cluster", "count", "objects", "selector", "storage"},
+	"volumes":  {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"queue":    {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"config":   {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"fanout":   nil,
+	"lease":    nil,
+	"store":    {"lease", "objects", "storage"},
 }
 
 // impure is what the scorer may not import itself: no clock, no I/O, no goroutine's tools,
@@ -36,13 +55,33 @@ func TestTheScorerIsPure(t *testing.T) {
 	}
 }
 
+func TestTheCoordinatorIsLayered(t *testing.T) {
+	const prefix = module + "coordinator/"
+	for name, allowed := range layers {
+		for _, p := range dependencies(t, "coordinator/"+name) {
+			if p == module+"coordinator" {
+				t.Errorf("coordinator/%s depends on %s", name, p)
+			}
+			if other, ok := strings.CutPrefix(p, prefix); ok && other != name && !slices.Contains(allowed, other) {
+				t.Errorf("coordinator/%s depends on coordinator/%s", name, other)
+			}
+		}
+	}
+}
+
+// dependencies are all packages that those of a folder depend on, and they themselves.
+func dependencies(t *testing.T, folder string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", "../"+folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list ../%s: %v\n%s", folder, err, out)
+	}
+	return strings.Fields(string(out))
+}
+
 func TestImportsFollowTheDesign(t *testing.T) {
 	for folder, banned := range forbidden {
-		out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", "../"+folder).CombinedOutput()
-		if err != nil {
-			t.Fatalf("go list ../%s: %v\n%s", folder, err, out)
-		}
-		for _, p := range strings.Fields(string(out)) {
+		for _, p := range dependencies(t, folder) {
 			for _, b := range banned {
 				if strings.HasPrefix(p, b) {
 					t.Errorf("%s depends on %s", folder, p)
