@@ -98,12 +98,20 @@ func (s *script) hold() (release func(answer func(store.Binding) error)) {
 // onStage runs a scenario.
 func onStage(t *testing.T, all *store.Objects, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
 	t.Helper()
+	onStageAs(t, func(*SchedulerConfig) {}, all, entries, play)
+}
+
+// onStageAs runs a scenario with a scheduler that is configured otherwise.
+func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *store.Objects, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x := &stage{t: t, ctx: t.Context(), binder: &script{}, journal: newLedger(), ended: make(chan error, 1)}
 		for uid, e := range entries {
 			x.journal.kept[uid] = e.GetAttempts()
 		}
-		s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal})
+		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal}
+		configure(&cfg)
+		s, err := NewScheduler(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

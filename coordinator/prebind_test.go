@@ -1,0 +1,289 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+)
+
+// preBinderFunc is a PreBinder made of a function.
+type preBinderFunc func(context.Context, *volumes.Work, time.Duration) error
+
+func (f preBinderFunc) PreBind(ctx context.Context, w *volumes.Work, timeout time.Duration) error {
+	return f(ctx, w, timeout)
+}
+
+// boundPods is a binder that remembers what it bound.
+type boundPods struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (b *boundPods) Bind(_ context.Context, bs []store.Binding) []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range bs {
+		b.names = append(b.names, x.Pod.Name)
+	}
+	return make([]error, len(bs))
+}
+
+func (b *boundPods) bound() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.names)
+}
+
+// working gives jobs work to do first.
+func working(jobs []bindJob) []bindJob {
+	for i := range jobs {
+		jobs[i].work, jobs[i].patience = &volumes.Work{}, time.Duration(i+1)*time.Minute
+	}
+	return jobs
+}
+
+func TestWorkIsDoneBeforeABind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		refused := errors.New("refused")
+		var mu sync.Mutex
+		atOnce, most := 0, 0
+		pre := preBinderFunc(func(_ context.Context, w *volumes.Work, timeout time.Duration) error {
+			mu.Lock()
+			atOnce++
+			most = max(most, atOnce)
+			mu.Unlock()
+			<-time.After(timeout)
+			mu.Lock()
+			atOnce--
+			mu.Unlock()
+			if timeout == 2*time.Minute {
+				return refused
+			}
+			return nil
+		})
+		binder := &boundPods{}
+		r := &reports{errs: map[string][]error{}, at: map[string]time.Time{}}
+		b := newBindings(binder, pre, r.take)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		ended := make(chan struct{})
+		go func() { b.run(ctx); close(ended) }()
+		b.put(append(working(jobs(0, 20)), jobs(20, 22)...))
+		synctest.Wait()
+		if most != 20 {
+			t.Errorf("works under way: got %d, want 20: none waits for another", most)
+		}
+		if got, want := binder.bound(), []string{"p0020", "p0021"}; !slices.Equal(got, want) {
+			t.Errorf("bound at once: got %v, want %v", got, want)
+		}
+		elapse(time.Hour)
+		for i := range 20 {
+			name := fmt.Sprintf("p%04d", i)
+			want, after := error(nil), time.Duration(i+1)*time.Minute
+			if i == 1 {
+				want = refused
+			}
+			if got := r.errs[name]; len(got) != 1 || !errors.Is(got[0], want) || r.at[name].Sub(begin) != after {
+				t.Errorf("%s: got %v after %v, want %v once after %v", name, got, r.at[name].Sub(begin), want, after)
+			}
+		}
+		if got, want := r.errs["p0001"][0].Error(), `running PreBind plugin "VolumeBinding": refused`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := binder.bound(); slices.Contains(got, "p0001") || len(got) != 21 {
+			t.Errorf("bound: got %v, want all but p0001", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestWorkEndsWithItsTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		binder := &boundPods{}
+		r := &reports{errs: map[string][]error{}, at: map[string]time.Time{}}
+		b := newBindings(binder, preBinderFunc(func(ctx context.Context, _ *volumes.Work, _ time.Duration) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}), r.take)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		ended := make(chan struct{})
+		go func() { b.run(ctx); close(ended) }()
+		b.put(working(jobs(0, 5)))
+		synctest.Wait()
+		cancel()
+		<-ended
+		if got := binder.bound(); len(r.errs) != 0 || len(got) != 0 {
+			t.Errorf("got reports %v and binds %v, want none of either", r.errs, got)
+		}
+	})
+}
+
+// claimStore is where claims and volumes are written: it numbers what it keeps from 101, and
+// tells the scheduler of it when the test lets it.
+type claimStore struct {
+	mu      sync.Mutex
+	err     error
+	version int
+	written []objects.Object
+}
+
+func (s *claimStore) Write(_ context.Context, objs []objects.Object) (versions []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	for _, obj := range objs {
+		s.version++
+		obj = obj.DeepCopyObject().(objects.Object)
+		obj.SetResourceVersion(fmt.Sprint(100 + s.version))
+		s.written = append(s.written, obj)
+		versions = append(versions, obj.GetResourceVersion())
+	}
+	return versions, nil
+}
+
+func (s *claimStore) say(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// names of what was written, in order.
+func (s *claimStore) names() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, obj := range s.written {
+		out = append(out, obj.GetName())
+	}
+	return strings.Join(out, " ")
+}
+
+// tell delivers what was written.
+func (s *claimStore) tell(x *stage) {
+	x.t.Helper()
+	s.mu.Lock()
+	var events []store.Event
+	for _, obj := range s.written {
+		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindOf(obj), Object: obj})
+	}
+	s.written = nil
+	s.mu.Unlock()
+	x.Deliver(events)
+	synctest.Wait()
+}
+
+// localClaims is node n with one local volume, and claims that may have it.
+func localClaims(claims ...string) *store.Objects {
+	all := clusterOf(nodesOf("4", "n"))
+	all.Cluster = []objects.Object{build.WaitingClass("local", ""), build.Volume("pv", "local").Obj()}
+	for _, name := range claims {
+		all.Cluster = append(all.Cluster, build.Claim(name, "local").Obj())
+	}
+	return all
+}
+
+// onStageWith is onStage with claims and volumes that are written somewhere.
+func onStageWith(t *testing.T, all *store.Objects, play func(*stage, *claimStore)) {
+	t.Helper()
+	writes := &claimStore{}
+	onStageAs(t, func(cfg *SchedulerConfig) { cfg.VolumeWriter = writes }, all, nil, func(x *stage) { play(x, writes) })
+}
+
+func TestAClaimIsBoundBeforeItsPod(t *testing.T) {
+	onStageWith(t, localClaims("a"), func(x *stage, writes *claimStore) {
+		p := build.Pod("p").UID("p").Claim("a").Obj()
+		x.deliver(store.Added, p)
+		x.wantPods("while its claim is bound", "p promised n")
+		x.wantBinds("not yet")
+		if got, want := writes.names(), "pv a"; got != want {
+			t.Errorf("written: got %q, want %q", got, want)
+		}
+		writes.tell(x)
+		x.wantBinds("once the claim is", "p@ n")
+		x.confirm(p, "n")
+		x.wantPods("at the end", "p on n")
+	})
+}
+
+func TestAClaimThatCanNotBeBound(t *testing.T) {
+	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
+		writes.say(store.ErrConflict)
+		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
+		x.deliver(store.Added, p)
+		x.wantPods("the write is refused", "p backoff")
+		x.wantMessage("p", `running PreBind plugin "VolumeBinding": changed meanwhile`)
+		x.wantBinds("so nothing is bound")
+
+		writes.say(nil)
+		x.deliver(store.Added, q)
+		x.wantPods("the volume is another's now", "p backoff", "q promised n")
+		writes.tell(x)
+		x.wantBinds("who is bound", "q@ n")
+		elapse(3 * time.Second)
+		x.wantPods("and there is none for the first", "p unschedulable", "q promised n")
+		x.wantMessage("p", "1 node(s) didn't find available persistent volumes to bind")
+		sum, err := x.Summary(x.ctx)
+		if err != nil || sum.BindFailures != 1 {
+			t.Errorf("summary: got %d failures, %v; want 1", sum.BindFailures, err)
+		}
+	})
+}
+
+func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
+	all := clusterOf(nodesOf("4", "n"))
+	all.Cluster = []objects.Object{build.WaitingClass("made", "csi.test"), build.Claim("a", "made").Obj()}
+	onStageWith(t, all, func(x *stage, writes *claimStore) {
+		p := build.Pod("p").UID("p").Claim("a").Obj()
+		x.deliver(store.Added, p)
+		writes.tell(x)
+		elapse(9 * time.Minute)
+		x.wantPods("nobody makes it", "p promised n")
+		elapse(time.Minute)
+		x.wantPods("until patience ends", "p backoff")
+		x.wantMessage("p", `running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`)
+		elapse(3 * time.Second)
+		x.wantPods("and it is tried again", "p promised n")
+		x.wantBinds("without a bind")
+	})
+}
+
+func TestAPodThatGoesWhileItsClaimIsBound(t *testing.T) {
+	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
+		p := build.Pod("p").UID("p").Claim("a").Obj()
+		x.deliver(store.Added, p)
+		x.deliver(store.Deleted, p)
+		elapse(3 * time.Second)
+		x.wantPods("it is gone")
+		x.wantBinds("and not bound")
+		x.wantNothingOf("p")
+		if err := x.Idle(x.ctx); err != nil {
+			t.Errorf("Idle: %v", err)
+		}
+	})
+}
+
+func TestATermThatEndsWhileAClaimIsBound(t *testing.T) {
+	onStageWith(t, localClaims("a"), func(x *stage, writes *claimStore) {
+		x.deliver(store.Added, build.Pod("p").UID("p").Claim("a").Obj())
+		x.wantPods("it waits", "p promised n")
+		x.cancel()
+		x.wantEnd(nil)
+		x.wantBinds("nothing is bound after the end")
+	})
+}
