@@ -10,13 +10,6 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// What a query may hold of each; the messages are validated against the same.
-const (
-	maxDomainKeys = 64
-	maxRowValues  = 256
-	maxMeasures   = 512
-)
-
 // groups collects what a query's groups are made of: domain keys, row values and
 // measures, each once.
 type groups struct {
@@ -96,7 +89,8 @@ func (g *groups) once(kind byte, m proto.Message, add func() int) uint32 {
 // Differs from upstream: a pod that is subject to terms or constraints of more than 64
 // topology keys is not scheduled.
 func (g *groups) check() error {
-	if len(g.query.DomainKeys) > maxDomainKeys || len(g.query.RowValues) > maxRowValues || len(g.query.Measures) > maxMeasures {
+	q := g.query
+	if len(q.DomainKeys) > pb.MaxDomainKeys || len(q.RowValues) > pb.MaxRowValues || len(q.Measures) > pb.MaxMeasures {
 		return errors.New("topology spread constraints and pod affinity terms: more than 64 topology keys")
 	}
 	return nil

@@ -9,9 +9,6 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// maxWeight bounds what a counter is weighed with, as in the messages.
-const maxWeight = 1 << 20
-
 // readsNamespaces tells whether a term has a namespaceSelector to resolve.
 func readsNamespaces(a *count.Affinity) bool {
 	return slices.ContainsFunc(slices.Concat(a.Required, a.Anti, a.Preferred), func(t count.AffinityTerm) bool {
@@ -156,7 +153,7 @@ func (w weights) add(key string, counter uint32, weight int64) {
 	if w[key] == nil {
 		w[key] = map[uint32]int64{}
 	}
-	w[key][counter] = min(max(w[key][counter]+weight, -maxWeight), maxWeight)
+	w[key][counter] = min(max(w[key][counter]+weight, -pb.MaxCounterWeight), pb.MaxCounterWeight)
 }
 
 // set gives a counter the weight 1, however often it is named.

@@ -189,7 +189,7 @@ func TestSettingMissesNothing(t *testing.T) {
 
 func TestMoreTopologiesThanAQueryHolds(t *testing.T) {
 	p := build.Pod("p").Obj()
-	for i := range maxDomainKeys + 1 {
+	for i := range pb.MaxDomainKeys + 1 {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, v1.TopologySpreadConstraint{
 			TopologyKey: fmt.Sprint("key", i), MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule})
 	}

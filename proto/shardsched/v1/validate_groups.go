@@ -2,14 +2,20 @@ package shardschedv1
 
 import "math/bits"
 
-// Bounds of what counters are made of. A row's value stays far below 62 bits, and so does
-// what is added up of it.
+// Bounds of what a query's group part is made of.
 const (
-	maxCounterValue  = 1 << 40
-	maxCounterWeight = 1 << 20
-	maxDomainKeys    = 64
-	maxRowValues     = 256
-	maxMeasures      = 512
+	// MaxDomainKeys is how many domain keys a query may have: Group.missing has a bit for
+	// each.
+	MaxDomainKeys = 64
+	// MaxRowValues is how many row values a query may have.
+	MaxRowValues = 256
+	// MaxMeasures is how many measures a query may have.
+	MaxMeasures = 512
+	// MaxCounterWeight is the most that a counter counts with, above or below zero. A row's
+	// value stays far below 62 bits with it, and so does what is added up of it.
+	MaxCounterWeight = 1 << 20
+
+	maxCounterValue = 1 << 40
 )
 
 // counter checks a counter's id.
@@ -84,7 +90,7 @@ func (x *CounterTerm) Validate() error {
 	if err := counter("counter", x.GetCounter()); err != nil {
 		return err
 	}
-	return signed("weight", x.GetWeight(), maxCounterWeight)
+	return signed("weight", x.GetWeight(), MaxCounterWeight)
 }
 
 // Validate checks the keys.
@@ -221,9 +227,9 @@ func (x *Query) validateKeys() error {
 		field    string
 		n, limit int
 	}{
-		{"domain_keys", len(x.GetDomainKeys()), maxDomainKeys},
-		{"row_values", len(x.GetRowValues()), maxRowValues},
-		{"measures", len(x.GetMeasures()), maxMeasures},
+		{"domain_keys", len(x.GetDomainKeys()), MaxDomainKeys},
+		{"row_values", len(x.GetRowValues()), MaxRowValues},
+		{"measures", len(x.GetMeasures()), MaxMeasures},
 	} {
 		if l.n > l.limit {
 			return wrong(l.field, "expected at most %d, got %d", l.limit, l.n)
@@ -311,8 +317,8 @@ func sortedTexts(field string, list []string) error {
 
 // validateKey checks a group's part of the key that is not raw scores.
 func (x *Group) validateKey() error {
-	if len(x.GetDomains()) > maxDomainKeys {
-		return wrong("domains", "expected at most %d, got %d", maxDomainKeys, len(x.GetDomains()))
+	if len(x.GetDomains()) > MaxDomainKeys {
+		return wrong("domains", "expected at most %d, got %d", MaxDomainKeys, len(x.GetDomains()))
 	}
 	if n := bits.Len64(x.GetMissing()); n > len(x.GetDomains()) {
 		return wrong("missing", "expected bits for %d domains, got bit %d", len(x.GetDomains()), n-1)
