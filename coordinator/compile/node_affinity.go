@@ -137,12 +137,17 @@ func namesOf(term *v1.NodeSelectorTerm) (sets.Set[string], bool) {
 	return names, names != nil
 }
 
-// nodeSelector translates required terms; nil where one of them matches every
-// node. Terms that match no node are left out.
+// nodeSelector translates required terms.
 func nodeSelector(s *v1.NodeSelector) *pb.NodeSelector {
+	return anyTerm(s.NodeSelectorTerms, selectorTerm)
+}
+
+// anyTerm translates terms of which one has to match; nil where one of them matches every
+// node. Terms that match no node are left out.
+func anyTerm(terms []v1.NodeSelectorTerm, translate func(*v1.NodeSelectorTerm) (*pb.SelectorTerm, matching)) *pb.NodeSelector {
 	out := &pb.NodeSelector{}
-	for i := range s.NodeSelectorTerms {
-		term, is := selectorTerm(&s.NodeSelectorTerms[i])
+	for i := range terms {
+		term, is := translate(&terms[i])
 		switch is {
 		case always:
 			return nil

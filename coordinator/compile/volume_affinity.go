@@ -20,17 +20,7 @@ func volumeSelector(a *v1.VolumeNodeAffinity) *pb.NodeSelector {
 	if a == nil || a.Required == nil {
 		return nil
 	}
-	out := &pb.NodeSelector{}
-	for i := range a.Required.NodeSelectorTerms {
-		term, is := volumeTerm(&a.Required.NodeSelectorTerms[i])
-		switch is {
-		case always:
-			return nil
-		case sometimes:
-			out.Terms = append(out.Terms, term)
-		}
-	}
-	return out
+	return anyTerm(a.Required.NodeSelectorTerms, volumeTerm)
 }
 
 // volumeTerm translates one term.
