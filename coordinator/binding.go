@@ -108,7 +108,9 @@ func (b *bindings) preBind(ctx context.Context, job bindJob) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		b.report([]bindJob{job}, []error{fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)})
+		err = fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)
+		klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
+		b.report([]bindJob{job}, []error{err})
 	default:
 		job.work = nil
 		b.put([]bindJob{job})

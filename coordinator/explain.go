@@ -20,6 +20,9 @@ import (
 // defaultTop is how many nodes an explanation shows where none are asked for.
 const defaultTop = 5
 
+// beingBound is what is told of a pod that has a node and no outcome of its bind.
+const beingBound = "placed but not bound yet: its bind, or that of its volumes, is under way"
+
 // Explain judges a pod against the cluster as it is now, without the pod itself, on
 // the coordinator's own tables.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
@@ -85,13 +88,17 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out 
 func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) {
 	if p := s.queue.Find(namespace, name); p != nil {
 		out := &pb.ExplainResponse{Queue: p.Place().String(), Attempts: uint32(p.Attempts)}
-		if p.Gated != "" {
+		// Where the last decision was a refusal, it tells the message itself.
+		if d := s.decisions[p.Obj.UID]; p.Gated != "" || d == nil || d.Node != "" {
 			out.Note = p.Message
 		}
 		return p.Obj, out
 	}
 	if pod, node := s.cache.Find(namespace, name); pod != nil {
 		out := &pb.ExplainResponse{Node: node}
+		if _, ok := s.binding[pod.UID]; ok {
+			note(out, beingBound)
+		}
 		if s.cache.Node(node) == nil {
 			note(out, "node "+node+" does not exist (any more)")
 		}

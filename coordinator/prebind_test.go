@@ -17,6 +17,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/volumes"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // preBinderFunc is a PreBinder made of a function.
@@ -245,6 +246,20 @@ func TestAClaimThatCanNotBeBound(t *testing.T) {
 	})
 }
 
+// wantTold checks what keeps a pod, the only one that waits, as its explanation's note and
+// the summary tell it.
+func (x *stage) wantTold(name, want string) {
+	x.t.Helper()
+	out, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: name})
+	if err != nil || out.Note != want {
+		x.t.Errorf("explanation of %s: got note %q, %v; want %q", name, out.GetNote(), err, want)
+	}
+	sum, err := x.Summary(x.ctx)
+	if err != nil || sum.PodsPending != 1 || len(sum.PendingReasons) != 1 || sum.PendingReasons[0].Reason != want || sum.PendingReasons[0].Example != "default/"+name {
+		x.t.Errorf("summary: got %d pending, %v, %v; want 1, %q", sum.GetPodsPending(), sum.GetPendingReasons(), err, want)
+	}
+}
+
 func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 	all := clusterOf(nodesOf("4", "n"))
 	all.Cluster = []objects.Object{build.WaitingClass("made", "csi.test"), build.Claim("a", "made").Obj()}
@@ -254,9 +269,11 @@ func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 		writes.tell(x)
 		elapse(9 * time.Minute)
 		x.wantPods("nobody makes it", "p promised n")
+		x.wantTold("p", beingBound)
 		elapse(time.Minute)
 		x.wantPods("until patience ends", "p backoff")
 		x.wantMessage("p", `running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`)
+		x.wantTold("p", `running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`)
 		elapse(3 * time.Second)
 		x.wantPods("and it is tried again", "p promised n")
 		x.wantBinds("without a bind")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -82,23 +83,29 @@ func (s *Scheduler) summarise() *pb.Summary {
 	return out
 }
 
-// pendingReasons groups the pods of the queue by what keeps them.
+// pendingReasons groups the pods of the queue, and those whose bind is under way, by what
+// keeps them.
 func (s *Scheduler) pendingReasons() ([]*pb.PendingReason, uint64) {
 	var all uint64
 	reasons := map[string]*pb.PendingReason{}
-	s.queue.Each(func(p *queue.Pod) {
+	add := func(pod *v1.Pod, text string) {
 		all++
-		text := pendingText(p)
 		r := reasons[text]
 		if r == nil {
 			r = &pb.PendingReason{Reason: text}
 			reasons[text] = r
 		}
-		name := p.Obj.Namespace + "/" + p.Obj.Name
+		name := pod.Namespace + "/" + pod.Name
 		if r.Pods++; r.Example == "" || name < r.Example {
 			r.Example = name
 		}
-	})
+	}
+	s.queue.Each(func(p *queue.Pod) { add(p.Obj, pendingText(p)) })
+	for uid := range s.binding {
+		if pod, _, assumed := s.cache.Pod(uid); assumed {
+			add(pod, beingBound)
+		}
+	}
 	return slices.SortedFunc(maps.Values(reasons), func(a, b *pb.PendingReason) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
 	}), all
