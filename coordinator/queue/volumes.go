@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	csiplugins "k8s.io/csi-translation-lib/plugins"
 )
 
 // volumeLikeness covers all that the hints of the volume plugins read: the claims that a pod
@@ -65,20 +66,20 @@ func namesGivenClaim(p *Pod, e *Event) bool { return names(p, e, false) }
 func migrated(v *v1.Volume) (driver string, odd bool) {
 	switch {
 	case v.GCEPersistentDisk != nil:
-		return "pd.csi.storage.gke.io", false
+		return csiplugins.GCEPDDriverName, false
 	case v.AWSElasticBlockStore != nil:
-		return "ebs.csi.aws.com", !isEBS(v.AWSElasticBlockStore.VolumeID)
+		return csiplugins.AWSEBSDriverName, !isEBS(v.AWSElasticBlockStore.VolumeID)
 	case v.Cinder != nil:
-		return "cinder.csi.openstack.org", false
+		return csiplugins.CinderDriverName, false
 	case v.AzureDisk != nil:
 		kind := v.AzureDisk.Kind
-		return "disk.csi.azure.com", kind != nil && !strings.EqualFold(string(*kind), string(v1.AzureManagedDisk))
+		return csiplugins.AzureDiskDriverName, kind != nil && !strings.EqualFold(string(*kind), string(v1.AzureManagedDisk))
 	case v.AzureFile != nil:
-		return "file.csi.azure.com", false
+		return csiplugins.AzureFileDriverName, false
 	case v.VsphereVolume != nil:
-		return "csi.vsphere.vmware.com", false
+		return csiplugins.VSphereDriverName, false
 	case v.PortworxVolume != nil:
-		return "pxd.portworx.com", false
+		return csiplugins.PortworxDriverName, false
 	}
 	return "", false
 }
