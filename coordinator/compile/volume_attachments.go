@@ -156,7 +156,7 @@ func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 	if driver == "" {
 		return Attachment{}
 	}
-	return Attachment{driver, ClaimHandle(c)}
+	return Attachment{driver, claimHandle(c)}
 }
 
 // limitsQuery is what NodeVolumeLimits asks for a pod; nil: nothing. Settled tells that

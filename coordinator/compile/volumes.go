@@ -53,9 +53,9 @@ type Attachment struct {
 	Handle string
 }
 
-// ClaimHandle is the handle that stands for the volume which a claim will have. No driver
+// claimHandle is the handle that stands for the volume which a claim will have. No driver
 // gives a volume such a one.
-func ClaimHandle(c *v1.PersistentVolumeClaim) string { return " " + c.Namespace + "/" + c.Name }
+func claimHandle(c *v1.PersistentVolumeClaim) string { return " " + c.Namespace + "/" + c.Name }
 
 // noVolumes is the storage of a cluster that has none.
 type noVolumes struct{}
