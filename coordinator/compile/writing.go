@@ -1,6 +1,10 @@
 package compile
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+)
 
 // writing is bytes that stand for what was written: every list and text is preceded by its
 // length, so that nothing else runs together into the same.
@@ -9,8 +13,7 @@ type writing struct{ bytes []byte }
 func (w *writing) count(n int) { w.bytes = binary.AppendUvarint(w.bytes, uint64(n)) }
 
 func (w *writing) text(t string) {
-	w.count(len(t))
-	w.bytes = append(w.bytes, t...)
+	w.bytes = selector.AppendText(w.bytes, t)
 }
 
 func (w *writing) flag(f bool) {

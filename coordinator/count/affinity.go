@@ -128,7 +128,7 @@ func AppendAffinity(into []byte, p *v1.Pod) []byte {
 	if !HasAffinity(p) {
 		return append(into, 0)
 	}
-	into = appendText(append(into, 1), p.Namespace)
+	into = selector.AppendText(append(into, 1), p.Namespace)
 	if a := p.Spec.Affinity.PodAffinity; a != nil {
 		into = appendTerms(into, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 	} else {
@@ -154,10 +154,10 @@ func appendTerms(into []byte, required []v1.PodAffinityTerm, preferred []v1.Weig
 }
 
 func appendTerm(into []byte, t *v1.PodAffinityTerm) []byte {
-	into = appendText(into, t.TopologyKey)
+	into = selector.AppendText(into, t.TopologyKey)
 	into = binary.AppendUvarint(into, uint64(len(t.Namespaces)))
 	for _, name := range t.Namespaces {
-		into = appendText(into, name)
+		into = selector.AppendText(into, name)
 	}
 	return selector.Append(selector.Append(into, t.NamespaceSelector), t.LabelSelector)
 }

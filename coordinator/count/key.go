@@ -3,6 +3,7 @@ package count
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -110,7 +111,7 @@ func (k Key) append(into []byte) []byte {
 	if k.writesOnly {
 		into[len(into)-1] = 'w'
 	}
-	return appendText(appendText(appendText(into, k.a), k.b), k.c)
+	return selector.AppendText(selector.AppendText(selector.AppendText(into, k.a), k.b), k.c)
 }
 
 // keysOf is what a pod adds to the counters of keys.

@@ -81,13 +81,9 @@ func appendNamespaces(into []byte, n Namespaces) []byte {
 	}
 	into = binary.AppendUvarint(append(into, '.'), uint64(len(n.Names)))
 	for _, name := range n.Names {
-		into = appendText(into, name)
+		into = selector.AppendText(into, name)
 	}
 	return into
-}
-
-func appendText(into []byte, s string) []byte {
-	return append(binary.AppendUvarint(into, uint64(len(s))), s...)
 }
 
 // Keyed is the counter of the pods that use what a key names.

@@ -71,9 +71,9 @@ func eachTerm(a *Affinity, f func(kind TermKind, t *AffinityTerm, weight int64))
 
 // appendSpec writes what a term says.
 func appendSpec(into []byte, kind TermKind, t *AffinityTerm) []byte {
-	into = appendText(append(into, specTerm, byte(kind)), t.TopologyKey)
+	into = selector.AppendText(append(into, specTerm, byte(kind)), t.TopologyKey)
 	into = appendNamespaces(into, Namespaces{Names: t.Names})
-	into = appendText(into, t.Namespaces.Text())
+	into = selector.AppendText(into, t.Namespaces.Text())
 	return append(into, t.Selector.Text()...)
 }
 

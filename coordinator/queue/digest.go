@@ -2,10 +2,10 @@ package queue
 
 import (
 	"encoding/binary"
-	"maps"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
 )
 
 // digest makes a fingerprint of texts. What is written is told apart by its length, so that
@@ -14,10 +14,7 @@ type digest struct {
 	buf []byte
 }
 
-func (d *digest) text(s string) {
-	d.buf = binary.AppendUvarint(d.buf, uint64(len(s)))
-	d.buf = append(d.buf, s...)
-}
+func (d *digest) text(s string) { d.buf = selector.AppendText(d.buf, s) }
 
 func (d *digest) flag(b bool) {
 	if b {
@@ -38,13 +35,7 @@ func (d *digest) list(texts []string) {
 }
 
 // labels writes a map by key.
-func (d *digest) labels(m map[string]string) {
-	d.number(uint64(len(m)))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		d.text(k)
-		d.text(m[k])
-	}
-}
+func (d *digest) labels(m map[string]string) { d.buf = selector.AppendLabels(d.buf, m) }
 
 // message writes an object of the Kubernetes API, whose encoding sorts its maps.
 func (d *digest) message(m interface{ Marshal() ([]byte, error) }) {

@@ -139,9 +139,9 @@ func podTerm(p *v1.Pod, k, v string) bool {
 	switch k {
 	case "near", "far":
 		pods, where, _ := strings.Cut(rest, "@")
-		t := v1.PodAffinityTerm{TopologyKey: key, LabelSelector: selector(pods)}
+		t := v1.PodAffinityTerm{TopologyKey: key, LabelSelector: readSelector(pods)}
 		if strings.ContainsAny(where, "=!{") {
-			t.NamespaceSelector = selector(where)
+			t.NamespaceSelector = readSelector(where)
 		} else if where != "" {
 			t.Namespaces = strings.Split(where, ",")
 		}
@@ -149,7 +149,7 @@ func podTerm(p *v1.Pod, k, v string) bool {
 	case "spread", "soft":
 		pods, honor := strings.CutSuffix(rest, ":honor-taints")
 		pods, matched, _ := strings.Cut(pods, "+")
-		c := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: selector(pods)}
+		c := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: readSelector(pods)}
 		if k == "soft" {
 			c.WhenUnsatisfiable = v1.ScheduleAnyway
 		}
@@ -178,9 +178,9 @@ func addTerm(p *v1.Pod, near bool, t v1.PodAffinityTerm) {
 	*terms = append(*terms, t)
 }
 
-// selector reads a label selector: KEY=VALUE, !KEY, {} for everything, "broken" for one
+// readSelector reads a label selector: KEY=VALUE, !KEY, {} for everything, "broken" for one
 // that can not be read, and nothing for none.
-func selector(s string) *metav1.LabelSelector {
+func readSelector(s string) *metav1.LabelSelector {
 	key, value, isPair := strings.Cut(s, "=")
 	absent, isAbsent := strings.CutPrefix(s, "!")
 	switch {

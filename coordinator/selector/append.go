@@ -17,10 +17,10 @@ func Append(into []byte, s *metav1.LabelSelector) []byte {
 	into = binary.AppendUvarint(into, uint64(len(s.MatchExpressions)))
 	for i := range s.MatchExpressions {
 		e := &s.MatchExpressions[i]
-		into = appendText(appendText(into, e.Key), string(e.Operator))
+		into = AppendText(AppendText(into, e.Key), string(e.Operator))
 		into = binary.AppendUvarint(into, uint64(len(e.Values)))
 		for _, v := range e.Values {
-			into = appendText(into, v)
+			into = AppendText(into, v)
 		}
 	}
 	return into
@@ -36,11 +36,12 @@ func AppendLabels(into []byte, m map[string]string) []byte {
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		into = appendText(appendText(into, k), m[k])
+		into = AppendText(AppendText(into, k), m[k])
 	}
 	return into
 }
 
-func appendText(into []byte, s string) []byte {
+// AppendText writes a text so that what follows can not be taken for a part of it.
+func AppendText(into []byte, s string) []byte {
 	return append(binary.AppendUvarint(into, uint64(len(s))), s...)
 }
