@@ -47,7 +47,9 @@ func BenchmarkContributions(b *testing.B) {
 		name string
 		pod  func(i int) *v1.Pod
 	}{
-		{"nothing counts it", func(int) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Labels: map[string]string{"app": "x"}}} }},
+		{"nothing counts it", func(int) *v1.Pod {
+			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Labels: map[string]string{"app": "x"}}}
+		}},
 		{"one of many workloads", func(int) *v1.Pod { return member(7, 0) }},
 		{"each with a label of its own", func(i int) *v1.Pod { return member(7, i) }},
 		{"with a term", func(int) *v1.Pod { return repelling(7) }},

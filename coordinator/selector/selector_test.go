@@ -229,4 +229,6 @@ func BenchmarkMatching(b *testing.B) {
 	})
 }
 
-func name(i int) string { return string([]byte{byte('a' + i%26), byte('a' + i/26%26), byte('a' + i/676%26)}) }
+func name(i int) string {
+	return string([]byte{byte('a' + i%26), byte('a' + i/26%26), byte('a' + i/676%26)})
+}
