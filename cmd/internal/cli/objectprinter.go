@@ -43,7 +43,7 @@ func (p *objectPrinter) list(objs []runtime.Object, single bool) error {
 		APIVersion string           `json:"apiVersion"`
 		Kind       string           `json:"kind"`
 		Items      []runtime.Object `json:"items"`
-	}{"v1", "List", slices.Concat([]runtime.Object{}, objs)})
+	}{"v1", "List", append([]runtime.Object{}, objs...)})
 }
 
 // each writes objects one after the other.
