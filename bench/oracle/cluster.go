@@ -66,6 +66,10 @@ func (c *Cluster) Placed(uid types.UID) *v1.Pod { return c.placed[uid] }
 // Node is a node; nil: there is none of that name.
 func (c *Cluster) Node(name string) *v1.Node { return c.nodes[name] }
 
+// Withdraw takes the nomination of a pod back, as upstream does where an attempt has
+// ended in an error. The pod's status still names the node, until it is set anew.
+func (c *Cluster) Withdraw(uid types.UID) { c.nominated.withdraw(uid) }
+
 // KeepsRoom tells whether a node keeps room for pods other than one.
 func (c *Cluster) KeepsRoom(uid types.UID) bool { return c.nominated.others(uid) }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // Verdict is what upstream says of one pod.
@@ -71,6 +72,12 @@ func (v *Verdict) Best() (int64, bool) {
 		best = max(best, s.Total)
 	}
 	return best, len(v.Feasible) > 0 && v.ScoreErr == nil
+}
+
+// Unfit tells whether no node can be chosen because none fits, as opposed to an error.
+func (v *Verdict) Unfit() bool {
+	var fit *framework.FitError
+	return errors.As(v.Err, &fit)
 }
 
 // errNoNodes has upstream's text for a cluster without a node.

@@ -21,6 +21,8 @@ type apiServer struct {
 	objects map[key]oracle.Object
 	nodes   map[types.UID]string // of placed pods
 	version int64
+	// withdrawn are pods whose status names no node any more.
+	withdrawn []*v1.Pod
 	// unsettled are the claims whose volumes are to be made.
 	unsettled []*v1.PersistentVolumeClaim
 }
@@ -40,6 +42,12 @@ func keyOf(obj oracle.Object) key {
 
 // round is a round as schedulers hear of it.
 func (a *apiServer) round(r Round) (out Round) {
+	for _, pod := range a.withdrawn {
+		if a.objects[keyOf(pod)] != nil {
+			out = append(out, a.put(pod))
+		}
+	}
+	a.withdrawn = nil
 	for _, e := range r {
 		switch e.Type {
 		case Set:
@@ -82,6 +90,16 @@ func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) (ou
 		}
 	}
 	return out
+}
+
+// withdraw takes a pod's nomination back.
+func (a *apiServer) withdraw(pod *v1.Pod) {
+	if pod.Status.NominatedNodeName == "" {
+		return
+	}
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = ""
+	a.withdrawn = append(a.withdrawn, pod)
 }
 
 // bind binds a volume that a scheduler has chosen to its claim.

@@ -123,7 +123,7 @@ func (c *clock) now() time.Time { return time.Unix(c.unix.Load(), 0) }
 func (c *clock) advance()       { c.unix.Add(60) }
 
 // patience is how long a round may take. Its pods are decided in well under a second.
-const patience = 10 * time.Second
+const patience = 3 * time.Second
 
 // idle waits until a round is over.
 func (o *ours) idle(ctx context.Context) error {

@@ -82,6 +82,10 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 	r.count(v)
 	best, scored := v.Best()
 	if v.Err != nil || !scored {
+		if !v.Unfit() {
+			up.Withdraw(pod.UID)
+			api.withdraw(pod)
+		}
 		return nil
 	}
 	r.Placed++

@@ -168,8 +168,10 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	r.result.Differences = append(r.result.Differences, c.found...)
 	if d.Node == "" {
 		r.result.Refusals++
-		if len(v.Feasible) > 0 {
+		if !v.Unfit() {
 			r.result.Errors++
+			r.upstream.Withdraw(pod.UID)
+			r.api.withdraw(pod)
 		}
 		return nil
 	}
