@@ -5,13 +5,18 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -19,20 +24,27 @@ import (
 // split is one way to cut the work up. No decision may depend on it.
 type split struct {
 	shards, workers, batch, replicas int
-	// killAt ends the first worker in the middle of that call; 0: never.
+	// killAt ends a worker in the middle of that call; 0: never.
 	killAt int64
+	// returns: it is followed by one that holds no table, and every killAt-th call from then
+	// on is again a worker's last.
+	returns bool
+	// pieces is how many times the scheduler is told of nodes and others, with a round to the
+	// workers after each; 0: it starts with them.
+	pieces int
 }
 
 func (s split) String() string {
-	return fmt.Sprintf("%d shards, %d workers, batches of %d, %d replicas, killed in call %d", s.shards, s.workers, s.batch, s.replicas, s.killAt)
+	return fmt.Sprintf("%d shards, %d workers, batches of %d, %d replicas, killed in call %d, back again %t, in %d pieces",
+		s.shards, s.workers, s.batch, s.replicas, s.killAt, s.returns, s.pieces)
 }
 
-// decide runs a cluster and returns its decision log.
+// decide runs a cluster and returns its decision log, without probes.
 func decide(t *testing.T, c build.Cluster, s split) string {
 	t.Helper()
 	var out bytes.Buffer
 	log := coordinator.NewDecisionLog(&out)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	defer cancel()
 	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log, QueueNow: standstill()}
 	cfg.Fanout.Replicas = s.replicas
@@ -41,11 +53,23 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 		t.Fatal(err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	scheduler.SetMembers(startWorkers(ctx, t, g, s.workers, s.killAt))
-	scheduler.Load(&store.Objects{Nodes: c.Nodes, Pods: append(append(c.Present[:0:0], c.Present...), c.Pending...)}, nil)
+	var tell func([]fanout.Member)
+	if s.returns {
+		tell = scheduler.SetMembers
+	}
+	workers := startWorkers(ctx, t, g, s.workers, s.killAt, tell)
+	scheduler.SetMembers(workers.alive())
+	if s.pieces == 0 {
+		scheduler.Load(&store.Objects{Nodes: c.Nodes, Pods: append(slices.Clip(c.Present), c.Pending...), Cluster: c.Others}, nil)
+	}
 	g.Go(func() error { return scheduler.Run(ctx) })
 	g.Go(func() error {
 		defer cancel()
+		if s.pieces > 0 {
+			if err := deliver(ctx, scheduler, c, s.pieces); err != nil {
+				return err
+			}
+		}
 		return scheduler.Idle(ctx)
 	})
 	if err := g.Wait(); err != nil {
@@ -54,7 +78,79 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if s.killAt > 0 && workers.killed == 0 {
+		t.Errorf("%s: got no worker killed", s)
+	}
+	return withoutProbes(out.String())
+}
+
+// deliver tells the scheduler of the cluster in pieces, and of the pending pods at the end.
+// After each piece a pod that fits nowhere takes the deltas to the workers.
+func deliver(ctx context.Context, scheduler *coordinator.Scheduler, c build.Cluster, pieces int) error {
+	var events []store.Event
+	for _, obj := range c.Others {
+		events = append(events, store.Event{Type: store.Added, Kind: objects.KindOf(obj), Object: obj})
+	}
+	for _, n := range c.Nodes {
+		events = append(events, store.Event{Type: store.Added, Kind: objects.KindNode, Node: n})
+	}
+	for _, p := range c.Present {
+		events = append(events, podEvent(store.Added, p))
+	}
+	for i := range pieces {
+		from, to := i*len(events)/pieces, (i+1)*len(events)/pieces
+		probe := build.Pod(fmt.Sprintf("%s%d", probes, i)).NodeSelector("is", "nowhere").Obj()
+		scheduler.Deliver(append(slices.Clone(events[from:to]), podEvent(store.Added, probe)))
+		if err := scheduler.Idle(ctx); err != nil {
+			return err
+		}
+		scheduler.Deliver([]store.Event{podEvent(store.Deleted, probe)})
+	}
+	var pending []store.Event
+	for _, p := range c.Pending {
+		pending = append(pending, podEvent(store.Added, p))
+	}
+	scheduler.Deliver(pending)
+	return nil
+}
+
+func podEvent(typ store.EventType, p *v1.Pod) store.Event {
+	return store.Event{Type: typ, Kind: objects.KindPod, Pod: p}
+}
+
+// probes is how the names begin of pods that no log is to tell of.
+const probes = "probe-"
+
+// withoutProbes drops the probes' lines from a log and counts the others anew.
+func withoutProbes(log string) string {
+	var out strings.Builder
+	n := 0
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, probes) {
+			continue
+		}
+		n++
+		_, rest, _ := strings.Cut(line, ",")
+		fmt.Fprintf(&out, `{"seq":%d,%s`, n, rest)
+	}
 	return out.String()
+}
+
+// splits are many ways to do the work of one batch on one table.
+var splits = []split{
+	{shards: 1, workers: 1, batch: 1},
+	{shards: 3, workers: 2, batch: 7},
+	{shards: 8, workers: 3, batch: 512},
+	{shards: 8, workers: 4, batch: 512, replicas: 2},
+	{shards: 64, workers: 4, batch: 100},
+	{shards: 64, workers: 0, batch: 33},
+	{shards: 8, workers: 3, batch: 20, killAt: 3},
+	{shards: 3, workers: 1, batch: 20, killAt: 2},
+	{shards: 8, workers: 3, batch: 20, killAt: 2, returns: true},
+	{shards: 3, workers: 1, batch: 7, killAt: 3, returns: true},
+	{shards: 4, workers: 2, batch: 512, pieces: 1},
+	{shards: 4, workers: 2, batch: 7, pieces: 9},
+	{shards: 2, workers: 2, batch: 512, pieces: 30, killAt: 5, returns: true},
 }
 
 func TestDecisionsDoNotDependOnHowTheWorkIsSplit(t *testing.T) {
@@ -65,28 +161,56 @@ func TestDecisionsDoNotDependOnHowTheWorkIsSplit(t *testing.T) {
 	for i, nodes := range sizes {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
 			seed := uint64(1000 + i)
-			pods := min(nodes*4, 900)
-			c := build.Random(rand.New(rand.NewPCG(seed, seed)), nodes, nodes/2, pods)
-			want := decide(t, c, split{shards: 1, workers: 0, batch: 512})
-			if n := strings.Count(want, "\n"); n != pods {
-				t.Fatalf("seed %d: %d decisions for %d pods", seed, n, pods)
-			}
-			for _, s := range []split{
-				{shards: 1, workers: 1, batch: 1},
-				{shards: 3, workers: 2, batch: 7},
-				{shards: 8, workers: 3, batch: 512},
-				{shards: 8, workers: 4, batch: 512, replicas: 2},
-				{shards: 64, workers: 4, batch: 100},
-				{shards: 64, workers: 0, batch: 33},
-				{shards: 8, workers: 3, batch: 20, killAt: 3},
-				{shards: 3, workers: 1, batch: 20, killAt: 2},
-			} {
-				got := decide(t, c, s)
-				if got != want {
-					t.Fatalf("seed %d, %s: %s", seed, s, firstDifference(got, want))
-				}
-			}
+			c := build.Random(rand.New(rand.NewPCG(seed, seed)), nodes, nodes/2, min(nodes*4, 900))
+			compareSplits(t, c, len(c.Pending))
 		})
+	}
+}
+
+func TestDecisionsAboutPodsThatAreAboutEachOtherDoNot(t *testing.T) {
+	sizes := []int{3, 12, 64, 150}
+	if !testing.Short() {
+		sizes = append(sizes, 1000)
+	}
+	for i, nodes := range sizes {
+		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
+			seed := uint64(2000 + i)
+			compareSplits(t, build.Crowd(rand.New(rand.NewPCG(seed, seed)), build.CrowdSize{
+				Nodes: nodes, Present: nodes, Pending: min(nodes*8, 700), Kinds: 8, Nominated: 5, Claims: true,
+			}), 0)
+		})
+	}
+}
+
+// compareSplits decides a cluster in many ways; 0 decisions: any number.
+func compareSplits(t *testing.T, c build.Cluster, decisions int) {
+	t.Helper()
+	want := decide(t, c, split{shards: 1, workers: 0, batch: 512})
+	if n := strings.Count(want, "\n"); n < len(c.Pending) || decisions > 0 && n != decisions {
+		t.Fatalf("%d decisions for %d pods", n, len(c.Pending))
+	}
+	for _, s := range splits {
+		if got := decide(t, c, s); got != want {
+			t.Fatalf("%s: %s", s, firstDifference(got, want))
+		}
+	}
+}
+
+// A simulation is one more way to do the work.
+func TestASimulationDecidesTheSame(t *testing.T) {
+	c := build.Crowd(rand.New(rand.NewPCG(3, 3)), build.CrowdSize{Nodes: 20, Present: 10, Pending: 150, Kinds: 6, Claims: true})
+	var out bytes.Buffer
+	log := coordinator.NewDecisionLog(&out)
+	in := &Input{Nodes: c.Nodes, Pods: append(slices.Clip(c.Present), c.Pending...), Cluster: c.Others}
+	m := simulation{sharding: Sharding{Cluster: "test", Workers: 2}, batch: 7, decisions: log}
+	if _, err := m.run(klog.NewContext(t.Context(), klog.Logger{}), in, func(*pb.Summary) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := decide(t, c, split{shards: 1, batch: 512}); out.String() != want {
+		t.Error(firstDifference(out.String(), want))
 	}
 }
 
