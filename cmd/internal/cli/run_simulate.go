@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -89,6 +90,9 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, gctx := errgroup.WithContext(alive)
+	if err := m.process.serve(gctx, g, serving.TLS{}, serving.Endpoint{Gatherer: registry}); err != nil {
+		return nil, err
+	}
 	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry}).start(gctx, g)
 	if err != nil {
 		return nil, err
