@@ -27,7 +27,7 @@ func (s *Scheduler) event(e *store.Event) {
 			s.nodeSet(e.Node)
 		}
 	case objects.KindPod:
-		if gone || compile.IsTerminal(e.Pod) {
+		if gone || objects.IsTerminal(e.Pod) {
 			s.podGone(e.Pod)
 		} else {
 			s.podSet(e.Pod)

@@ -201,7 +201,7 @@ func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntr
 		s.nodeSet(n)
 	}
 	for _, p := range all.Pods {
-		if !compile.IsTerminal(p) {
+		if !objects.IsTerminal(p) {
 			s.podSet(p)
 		}
 	}

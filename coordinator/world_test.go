@@ -123,7 +123,7 @@ func (w *world) audit(b store.Binding) {
 	}
 	cpu, ports := int64(0), map[uint32]int{}
 	for _, p := range w.pods {
-		if p.Spec.NodeName != b.Node || compile.IsTerminal(p) {
+		if p.Spec.NodeName != b.Node || objects.IsTerminal(p) {
 			continue
 		}
 		u := compile.Usage(p)
@@ -194,7 +194,7 @@ func (w *world) some(f func(*v1.Pod) bool) *v1.Pod {
 	return list[w.r.IntN(len(list))].DeepCopy()
 }
 
-func pending(p *v1.Pod) bool { return p.Spec.NodeName == "" && !compile.IsTerminal(p) }
+func pending(p *v1.Pod) bool { return p.Spec.NodeName == "" && !objects.IsTerminal(p) }
 
 func (w *world) change() {
 	p := w.some(pending)
@@ -227,7 +227,7 @@ func (w *world) remove() {
 
 // finish lets a pod run to its end.
 func (w *world) finish() {
-	if p := w.some(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && !compile.IsTerminal(p) }); p != nil {
+	if p := w.some(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && !objects.IsTerminal(p) }); p != nil {
 		p.Status.Phase = v1.PodSucceeded
 		w.write(store.Modified, p)
 	}
@@ -362,7 +362,7 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 	waiting := map[types.UID]bool{}
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		p := w.pods[uid]
-		if p.Spec.NodeName != "" && !compile.IsTerminal(p) {
+		if p.Spec.NodeName != "" && !objects.IsTerminal(p) {
 			running = append(running, p)
 		}
 		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName

@@ -18,11 +18,6 @@ func Priority(p *v1.Pod) int32 {
 	return 0
 }
 
-// IsTerminal tells whether a pod has run to its end and takes nothing any more.
-func IsTerminal(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
-}
-
 // Usage is what a pod takes of its node, as NodeInfo counts it.
 func Usage(p *v1.Pod) *pb.PodUsage {
 	return usage(tamed(p))

@@ -237,19 +237,11 @@ func TestHostPorts(t *testing.T) {
 	}
 }
 
-func TestPriorityAndPhase(t *testing.T) {
+func TestPriority(t *testing.T) {
 	if got := Priority(build.Pod("p").Obj()); got != 0 {
 		t.Errorf("priority of a pod without one: want 0, got %d", got)
 	}
 	if got := Priority(build.Pod("p").Priority(-7).Obj()); got != -7 {
 		t.Errorf("priority: want -7, got %d", got)
-	}
-	for phase, want := range map[v1.PodPhase]bool{
-		v1.PodPending: false, v1.PodRunning: false, v1.PodUnknown: false, "": false,
-		v1.PodSucceeded: true, v1.PodFailed: true,
-	} {
-		if got := IsTerminal(build.Pod("p").Phase(phase).Obj()); got != want {
-			t.Errorf("phase %q is terminal: want %v, got %v", phase, want, got)
-		}
 	}
 }

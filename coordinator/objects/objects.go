@@ -86,6 +86,11 @@ func KindOf(obj runtime.Object) Kind {
 	return ""
 }
 
+// IsTerminal tells whether a pod has run to its end and takes nothing any more.
+func IsTerminal(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
 // Sort puts objects in the order in which they should be loaded: by kind, and within a kind
 // as they were.
 func Sort[T Object](objs []T) {

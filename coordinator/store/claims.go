@@ -83,7 +83,7 @@ func (s *Store) makeClaims(ctx context.Context, f Fence, plans []plan) (int64, e
 	var claims []plan
 	for i := range plans {
 		pod, ok := plans[i].obj.(*v1.Pod)
-		if !ok || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if !ok || objects.IsTerminal(pod) {
 			continue
 		}
 		for _, c := range objects.EphemeralClaims(pod) {

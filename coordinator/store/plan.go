@@ -125,9 +125,9 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 // what its room was promised for, so it stays. That the pod has ended is the client's to
 // tell: it only gives room back.
 func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
-	phase := pod.Status.Phase
+	phase, ended := pod.Status.Phase, objects.IsTerminal(pod)
 	pod.Status = old.Status
-	if phase == v1.PodSucceeded || phase == v1.PodFailed {
+	if ended {
 		pod.Status.Phase = phase
 	}
 	labels := pod.Labels

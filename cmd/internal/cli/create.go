@@ -24,7 +24,7 @@ func create(in *Input) {
 	for _, p := range in.Pods {
 		assignUID(p)
 		objects.MergeLabelKeys(p, p.Labels)
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		if objects.IsTerminal(p) {
 			continue
 		}
 		for _, c := range objects.EphemeralClaims(p) {
