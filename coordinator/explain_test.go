@@ -252,10 +252,10 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 // What an explanation says of a pod is what the scheduler decides right after.
 func TestAnExplanationForeseesTheDecision(t *testing.T) {
 	for name, draw := range map[string]func(*rapid.T) scene{
-		"few kinds":          drawScene,
-		"neighbours":         func(t *rapid.T) scene { return drawCrowd(t, 0, false) },
-		"nominated ones":     func(t *rapid.T) scene { return drawCrowd(t, 30, false) },
-		"claims":             func(t *rapid.T) scene { return drawCrowd(t, 10, true) },
+		"few kinds":      drawScene,
+		"neighbours":     func(t *rapid.T) scene { return drawCrowd(t, 0, false) },
+		"nominated ones": func(t *rapid.T) scene { return drawCrowd(t, 30, false) },
+		"claims":         func(t *rapid.T) scene { return drawCrowd(t, 10, true) },
 		"more keys than fit": func(t *rapid.T) scene {
 			s := drawSpread(t)
 			s.pending = s.pending[:min(len(s.pending), 4)]
