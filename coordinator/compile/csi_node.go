@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -43,7 +42,7 @@ func MigratedPlugins(n *storagev1.CSINode) []string {
 	}
 	var out []string
 	for plugin := range strings.SplitSeq(n.Annotations[v1.MigratedPluginsAnnotationKey], ",") {
-		if storage.IsMigrated(plugin) {
+		if isMigrated(plugin) {
 			out = append(out, plugin)
 		}
 	}

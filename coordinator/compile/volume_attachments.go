@@ -75,14 +75,14 @@ func attachment(p *v1.Pod, v *v1.Volume, s Storage) (Attachment, error) {
 // inlineAttachment is what a volume of an in-tree plugin in the pod's own spec attaches.
 func inlineAttachment(p *v1.Pod, v *v1.Volume) (Attachment, error) {
 	t := translate()
-	if !storage.IsMigratedInline(&v.VolumeSource) || !t.IsInlineMigratable(v) {
+	if !IsMigratedInline(&v.VolumeSource) || !t.IsInlineMigratable(v) {
 		return Attachment{}, nil
 	}
 	plugin, err := t.GetInTreePluginNameFromSpec(nil, v)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("looking up provisioner name for volume %s: %w", v.Name, err)
 	}
-	if !storage.IsMigrated(plugin) {
+	if !isMigrated(plugin) {
 		return Attachment{}, nil
 	}
 	pv, err := t.TranslateInTreeInlineVolumeToCSI(klog.Logger{}, v, p.Namespace)
@@ -125,11 +125,11 @@ func claimAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 // migrated is a volume of an in-tree plugin in its CSI form, and the plugin; no plugin
 // where it is of none that is migrated.
 func migrated(pv *v1.PersistentVolume) (plugin string, out *v1.PersistentVolume, err error) {
-	plugin, err = storage.MigratedPlugin(pv)
+	plugin, err = InTreePlugin(pv)
 	if plugin == "" || err != nil {
 		return "", nil, err
 	}
-	out, err = storage.AsCSI(pv)
+	out, err = AsCSI(pv)
 	return plugin, out, err
 }
 
@@ -145,7 +145,7 @@ func unboundAttachment(c *v1.PersistentVolumeClaim, s Storage) Attachment {
 	}
 	driver := class.Provisioner
 	if t := translate(); t.IsMigratableIntreePluginByName(driver) {
-		if !storage.IsMigrated(driver) {
+		if !isMigrated(driver) {
 			return Attachment{}
 		}
 		var err error

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/count"
-	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -58,7 +57,7 @@ func (m *mounts) isVolatile() bool { return m != nil && m.volatile }
 
 // mountsStorage tells whether a volume plugin looks at a volume.
 func mountsStorage(v *v1.Volume) bool {
-	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.ISCSI != nil || v.RBD != nil || storage.IsMigratedInline(&v.VolumeSource)
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.ISCSI != nil || v.RBD != nil || IsMigratedInline(&v.VolumeSource)
 }
 
 // newMounts runs the PreFilters of a profile's volume plugins, in order.

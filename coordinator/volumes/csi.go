@@ -7,7 +7,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
 // asServed is a volume as a node serves it: of an in-tree plugin that the CSINode says is
@@ -16,9 +15,9 @@ func asServed(pv *v1.PersistentVolume, csiNode *storagev1.CSINode) (*v1.Persiste
 	if csiNode == nil {
 		return pv, nil
 	}
-	plugin, err := storage.MigratedPlugin(pv)
+	plugin, err := compile.InTreePlugin(pv)
 	if err != nil || plugin == "" || !slices.Contains(compile.MigratedPlugins(csiNode), plugin) {
 		return pv, err
 	}
-	return storage.AsCSI(pv)
+	return compile.AsCSI(pv)
 }

@@ -111,7 +111,7 @@ func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
 // storageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
 func storageMatters(pod *v1.Pod) bool {
 	return storage.HasClaims(pod) || slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return storage.IsMigratedInline(&v.VolumeSource)
+		return compile.IsMigratedInline(&v.VolumeSource)
 	})
 }
 

@@ -1,4 +1,4 @@
-package storage
+package compile
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// IsMigrated tells whether the volumes of an in-tree plugin are a CSI driver's in 1.36, as
+// isMigrated tells whether the volumes of an in-tree plugin are a CSI driver's in 1.36, as
 // far as the scheduler goes. Of the others that could be (Azure File, vSphere) upstream
 // counts none.
-func IsMigrated(plugin string) bool {
+func isMigrated(plugin string) bool {
 	switch plugin {
 	case csiplugins.AWSEBSInTreePluginName, csiplugins.GCEPDInTreePluginName, csiplugins.AzureDiskInTreePluginName,
 		csiplugins.CinderInTreePluginName, csiplugins.PortworxVolumePluginName:
@@ -26,8 +26,8 @@ func IsMigratedInline(v *v1.VolumeSource) bool {
 	return v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.Cinder != nil || v.PortworxVolume != nil
 }
 
-// MigratedPlugin is the in-tree plugin of a volume, "" where that is none that is migrated.
-func MigratedPlugin(pv *v1.PersistentVolume) (string, error) {
+// InTreePlugin is the in-tree plugin of a volume, "" where that is none that is migrated.
+func InTreePlugin(pv *v1.PersistentVolume) (string, error) {
 	t := csitranslation.New()
 	if pv.Spec.CSI != nil || !t.IsPVMigratable(pv) {
 		return "", nil
@@ -36,7 +36,7 @@ func MigratedPlugin(pv *v1.PersistentVolume) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("could not get plugin name from pv: %w", err)
 	}
-	if !IsMigrated(plugin) {
+	if !isMigrated(plugin) {
 		return "", nil
 	}
 	return plugin, nil
