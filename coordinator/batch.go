@@ -31,9 +31,14 @@ const (
 )
 
 // candidates is how many a group offers for n pods of all in a batch of so many classes: with
-// one more than there are pods it can never run out.
-func candidates(n, all, classes int) int {
-	return min(n+max(spareCandidates, sharedCandidates/classes), all+1)
+// one more than there are pods it can never run out. Where rows are grouped by domains, there
+// are many groups, and the pods of other classes take from all of them.
+func candidates(q *pb.Query, n, all, classes int) int {
+	shared := sharedCandidates / classes
+	if len(q.GetDomainKeys()) > 0 {
+		shared /= 2
+	}
+	return min(n+max(spareCandidates, shared), all+1)
 }
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
@@ -182,7 +187,7 @@ func (s *Scheduler) settle() error {
 
 // ask sends the classes of a batch to the workers, in one round.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
-	s.picks.reset()
+	s.picks.reset(s.fanout.Recycle)
 	s.touches.reset()
 	if s.cache.Nodes() == 0 {
 		return nil
@@ -202,7 +207,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	requests := make([]fanout.Request, len(order))
 	for i, c := range order {
-		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(counts[c.Scorer.ID()], len(attempts), len(order))}
+		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, counts[c.Scorer.ID()], len(attempts), len(order))}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
 	if len(requests) == 0 {
@@ -311,6 +316,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		if err != nil {
 			return choice{}, nowhere, err
 		}
+		s.fanout.Recycle(p.result)
 		p.start(results[0], len(s.touches.list), v == nowhere)
 	}
 }

@@ -142,9 +142,12 @@ type picks struct {
 	spare []*pick
 }
 
-// reset begins another batch. What the workers answered in the last one is not read any more.
-func (s *picks) reset() {
+// reset begins another batch. What the workers answered in the last one is not read any
+// more.
+func (s *picks) reset(recycle func(*scorer.Result)) {
 	for _, p := range s.of {
+		recycle(p.result)
+		p.result = nil
 		if len(s.spare) < maxSparePicks {
 			s.spare = append(s.spare, p)
 		}

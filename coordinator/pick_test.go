@@ -9,6 +9,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -207,11 +208,16 @@ func BenchmarkRepair(b *testing.B) {
 // A group that names one row more than there are pods has one left that no other pod of
 // the batch was given.
 func TestCandidatesOfABatch(t *testing.T) {
-	for _, x := range []struct{ n, all, classes, want int }{
-		{1, 1, 1, 2}, {512, 512, 1, 513}, {32, 512, 16, 513}, {8, 512, 64, 136}, {1, 512, 512, 65}, {3, 40, 10, 41},
+	for _, x := range []struct {
+		n, all, classes int
+		domains         []string
+		want            int
+	}{
+		{1, 1, 1, nil, 2}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 136}, {1, 512, 512, nil, 65}, {3, 40, 10, nil, 41},
+		{512, 512, 1, []string{"zone"}, 513}, {32, 512, 16, []string{"zone"}, 288}, {1, 512, 512, []string{"zone"}, 65},
 	} {
-		if got := candidates(x.n, x.all, x.classes); got != x.want {
-			t.Errorf("%d of %d pods, %d classes: got %d, want %d", x.n, x.all, x.classes, got, x.want)
+		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.n, x.all, x.classes); got != x.want {
+			t.Errorf("%d of %d pods, %d classes, domains %v: got %d, want %d", x.n, x.all, x.classes, x.domains, got, x.want)
 		}
 	}
 }

@@ -52,6 +52,8 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 		e, into, merged, o := NewEvaluator(nil), &Result{}, &Result{}, Options{Candidates: 20, Diagnose: true}
 		var s Standing
 		var v Verdict
+		message := evaluate(e, table, class, o).Proto()
+		tie := func(_, row uint32) (uint64, uint64, string) { return 0, uint64(row), "" }
 		for name, run := range map[string]func(){
 			"Evaluate": func() {
 				into.Reset(1, o.Candidates)
@@ -61,6 +63,11 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 				merged.Reset(1, o.Candidates)
 				merged.Merge(into)
 				merged.Merge(into)
+			},
+			"AddProto": func() {
+				merged.Reset(1, o.Candidates)
+				merged.AddProto(message, tie)
+				merged.AddProto(message, tie)
 			},
 			"Settle": func() { class.Settle(into, &s) },
 			"Row": func() {

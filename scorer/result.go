@@ -41,6 +41,7 @@ type Result struct {
 	epoch uint64
 	index keyIndex
 	spare []Candidate
+	part  *Result // AddProto's
 }
 
 // Group is the feasible rows with one key.
@@ -73,6 +74,7 @@ func (r *Result) Reset(classID uint64, candidates int) {
 		epoch:    r.epoch + 1,
 		index:    r.index,
 		spare:    r.spare[:0],
+		part:     r.part,
 	}
 }
 

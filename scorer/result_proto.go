@@ -61,12 +61,12 @@ func (g *Group) proto(keyLen int) *pb.Group {
 // Lists that do not fit together are cut to the shortest one; nothing in the message makes
 // it panic.
 func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
-	part := Result{
-		Rows:     int(p.GetRows()),
-		Feasible: int(p.GetFeasible()),
-		Overflow: p.GetOverflow(),
-		limit:    r.limit,
+	if r.part == nil {
+		r.part = &Result{}
 	}
+	part := r.part
+	part.Reset(r.ClassID, r.limit)
+	part.Rows, part.Feasible, part.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
 	part.raise(p.GetExtrema())
 	part.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
 	part.grouped = len(p.GetMeasures()) > 0
@@ -77,14 +77,14 @@ func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDe
 	for i, m := range p.GetMeasures() {
 		part.Measures[i].setProto(m)
 	}
-	part.Groups = make([]Group, len(p.GetGroups()))
+	part.growGroups(len(p.GetGroups()))
 	for i, g := range p.GetGroups() {
 		part.raise(g.GetKey())
 		part.Groups[i].setProto(g, tie)
 		part.grouped = part.grouped || len(g.GetDomains())+len(g.GetRowValues()) > 0
 	}
 	part.unite()
-	r.Merge(&part)
+	r.Merge(part)
 }
 
 // unite puts groups in order that came otherwise, and adds those with equal keys.
@@ -105,17 +105,14 @@ func (r *Result) unite() {
 	}
 }
 
-// setProto reads a message.
+// setProto reads a message into an empty group.
 func (g *Group) setProto(p *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) {
-	*g = Group{
-		Key: Key{
-			Domains: p.GetDomains(), Missing: p.GetMissing(), Values: p.GetRowValues(),
-			LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons(),
-		},
-		Rows:       int(p.GetRows()),
-		Candidates: appendCandidates(nil, p, tie),
-	}
+	g.Key.set(&Key{
+		Domains: p.GetDomains(), Missing: p.GetMissing(), Values: p.GetRowValues(),
+		LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons(),
+	})
 	copy(g.Key.Raw[:], p.GetKey())
+	g.Rows, g.Candidates = int(p.GetRows()), appendCandidates(g.Candidates, p, tie)
 }
 
 // appendCandidates appends a group's candidates, best first.

@@ -29,7 +29,8 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.Eva
 		s.metrics.needs.WithLabelValues("classes").Add(float64(len(needClasses)))
 		return &pb.EvaluateResponse{NeedSnapshots: locked.missing, NeedClasses: needClasses}, nil
 	}
-	answers := make([]scan.Answer, len(asks))
+	answers := s.answers.Take(len(asks))
+	defer s.answers.Put(answers)
 	if err := s.pool.Run(ctx, locked.tables(), asks, answers); err != nil {
 		return nil, err
 	}

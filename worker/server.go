@@ -66,6 +66,7 @@ type Server struct {
 	cfg     Config
 	clock   clock.PassiveClock
 	pool    *scan.Pool
+	answers scan.Answers
 	terms   *terms
 	shards  *shardCache
 	classes *classCache

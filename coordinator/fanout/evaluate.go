@@ -55,6 +55,27 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	return results, nil
 }
 
+// maxSpare bounds the memory of results that is kept.
+const maxSpare = 64
+
+// Recycle takes a result of Evaluate back that nobody reads any more, for its memory.
+func (f *Fanout) Recycle(r *scorer.Result) {
+	if r != nil && len(f.spare) < maxSpare {
+		f.spare = append(f.spare, r)
+	}
+}
+
+// result is a new one, or one that was handed back.
+func (f *Fanout) result() *scorer.Result {
+	last := len(f.spare) - 1
+	if last < 0 {
+		return &scorer.Result{}
+	}
+	r := f.spare[last]
+	f.spare = f.spare[:last]
+	return r
+}
+
 // note keeps in mind that the leader is deposed, and names the subject.
 func (f *Fanout) note(err error) error {
 	f.mu.Lock()
@@ -70,10 +91,9 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([
 		merged:   make([]merged, len(asks)),
 		outcomes: make(chan *attempt, 2*len(plan)),
 	}
-	store := make([]scorer.Result, len(asks))
 	for i := range asks {
-		r.merged[i].result = &store[i]
-		store[i].Reset(asks[i].Class.ID(), asks[i].Options.Candidates)
+		r.merged[i].result = f.result()
+		r.merged[i].result.Reset(asks[i].Class.ID(), asks[i].Options.Candidates)
 	}
 	err := r.run(plan)
 	f.count(&r.tally)
@@ -122,6 +142,10 @@ func (r *round) merge(a *attempt) {
 		for _, p := range a.local[i].Passes {
 			scan.AddPass(&m.passes, p)
 		}
+	}
+	if a.local != nil {
+		r.f.answers.Put(a.local)
+		a.local = nil
 	}
 	for _, p := range a.pieces {
 		for i, result := range p.results {

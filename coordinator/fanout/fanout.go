@@ -113,13 +113,16 @@ type Stats struct {
 	Snapshots uint64
 }
 
-// Fanout asks the workers on behalf of one leader's term. Evaluate and Close
+// Fanout asks the workers on behalf of one leader's term. Evaluate, Recycle and Close
 // belong to the goroutine that writes the tables; everything else may be called
 // by any.
 type Fanout struct {
 	cfg     Config
 	pool    *scan.Pool
 	metrics *metrics
+	answers scan.Answers
+	// spare are results that were handed back, for their memory.
+	spare []*scorer.Result
 
 	// ctx ends with Close, and with it all that Evaluate left under way; running
 	// counts that.

@@ -211,7 +211,7 @@ func (r *round) snapshot(shard uint32) (list []*pb.LoadSnapshotRequest, ok bool)
 // evaluateHere evaluates an attempt's shards on the coordinator's own tables.
 func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	asks := r.asks[a.part.from:a.part.to]
-	a.local = make([]scan.Answer, len(asks))
+	a.local = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
 		tables := make([]*scorer.Table, len(a.shards))
 		for i, s := range a.shards {
