@@ -47,14 +47,10 @@ func heldRequests(p *v1.Pod) v1.ResourceList {
 // pod with requests of its own, at the level of the pod, takes a default only for
 // what it asks nothing of at either level.
 func heldNonZero(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
-	missing := defaults()
-	if helper.IsPodLevelRequestsSet(p) {
-		for name := range missing {
-			if _, ok := held[name]; ok {
-				delete(missing, name)
-			}
-		}
+	if namesDefaults(p) {
+		return held
 	}
+	missing := missingDefaults(p, held)
 	if len(missing) == 0 {
 		return held
 	}
@@ -63,6 +59,34 @@ func heldNonZero(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 		NonMissingContainerRequests:                    missing,
 	})
+}
+
+// missingDefaults are the defaults that containers of a pod take, which holds so much.
+func missingDefaults(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
+	missing := defaults()
+	if helper.IsPodLevelRequestsSet(p) {
+		for name := range missing {
+			if _, ok := held[name]; ok {
+				delete(missing, name)
+			}
+		}
+	}
+	return missing
+}
+
+// namesDefaults tells whether no container takes a default: each of them asks for all that
+// there is one of. What a status tells of a container may ask for less.
+func namesDefaults(p *v1.Pod) bool {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			_, cpu := list[i].Resources.Requests[v1.ResourceCPU]
+			_, memory := list[i].Resources.Requests[v1.ResourceMemory]
+			if !cpu || !memory {
+				return false
+			}
+		}
+	}
+	return !hasStatusResources(p)
 }
 
 // tamed gives a pod whose quantities can be summed: the pod itself, or a copy
