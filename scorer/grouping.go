@@ -237,7 +237,7 @@ func (e *Evaluator) key(c *Class, row uint32, into *Key) {
 			into.Domains = append(into.Domains, l.values[rank-1])
 		} else {
 			into.Domains = append(into.Domains, "")
-			into.Missing |= 1 << i
+			into.Missing.add(i)
 		}
 	}
 	for i := range c.group.values {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // MaxKey is how many normalised plugins there are: the length of Key.Raw.
@@ -17,10 +19,10 @@ type Key struct {
 	// Raw are the raw scores of the normalised plugins (TaintToleration, NodeAffinity), in
 	// the order of Query.scores; Class.KeyLen of them count.
 	Raw [MaxKey]int64
-	// Domains are the values of Query.domain_keys. Bit i of Missing tells that the rows lack
-	// the label; Domains[i] is then empty.
+	// Domains are the values of Query.domain_keys. Missing tells which of the labels the
+	// rows lack; Domains[i] is then empty.
 	Domains []string
-	Missing uint64
+	Missing LabelSet
 	// Values are those of Query.row_values; NoLabel where the rows lack the label.
 	Values []int64
 	// LateFilter is the place in Query.filters, plus one, of the filter that refuses the
@@ -41,8 +43,11 @@ func (k *Key) Compare(o *Key) int {
 		return cmp.Compare(len(k.Domains), len(o.Domains))
 	}
 	for i := range k.Domains {
-		if x, y := k.Missing>>i&1, o.Missing>>i&1; x != y {
-			return cmp.Compare(y, x) // rows without the label stand first
+		if x := k.Missing.has(i); x != o.Missing.has(i) {
+			if x {
+				return -1 // rows without the label stand first
+			}
+			return 1
 		}
 		if k.Domains[i] != o.Domains[i] {
 			return strings.Compare(k.Domains[i], o.Domains[i])
@@ -54,7 +59,7 @@ func (k *Key) Compare(o *Key) int {
 	return cmp.Or(
 		cmp.Compare(k.LateFilter, o.LateFilter),
 		cmp.Compare(k.LateReasons, o.LateReasons),
-		cmp.Compare(k.Missing, o.Missing))
+		slices.Compare(k.Missing[:], o.Missing[:]))
 }
 
 // Equal tells whether two keys are the same group's.
@@ -75,7 +80,28 @@ func (k *Key) set(o *Key) {
 func (k *Key) reset() { *k = Key{Domains: k.Domains[:0], Values: k.Values[:0]} }
 
 // lacks tells whether the rows lack the label of domain key i.
-func (k *Key) lacks(i uint32) bool { return k.Missing>>i&1 != 0 }
+func (k *Key) lacks(i uint32) bool { return k.Missing.has(int(i)) }
+
+// LabelSet is a set of domain keys by their places: a bit for each.
+type LabelSet [pb.MaxDomainKeys / 64]uint64
+
+func (s *LabelSet) has(i int) bool { return i < pb.MaxDomainKeys && s[i/64]>>(i%64)&1 != 0 }
+func (s *LabelSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
+
+// words are the set's, without those at the end that are 0.
+func (s *LabelSet) words() []uint64 {
+	n := len(s)
+	for n > 0 && s[n-1] == 0 {
+		n--
+	}
+	return slices.Clone(s[:n])
+}
+
+// setWords makes it the set of so many words; more than there may be are cut.
+func (s *LabelSet) setWords(words []uint64) {
+	*s = LabelSet{}
+	copy(s[:], words)
+}
 
 // hash is equal for equal keys.
 func (k *Key) hash() uint64 {
@@ -90,7 +116,9 @@ func (k *Key) hash() uint64 {
 	for _, s := range k.Domains {
 		mix(xxhash.Sum64String(s))
 	}
-	mix(k.Missing)
+	for _, v := range k.Missing {
+		mix(v)
+	}
 	for _, v := range k.Values {
 		mix(uint64(v))
 	}

@@ -43,7 +43,7 @@ func (g *Group) proto(keyLen int) *pb.Group {
 		CandidateRows:   make([]uint32, n),
 		CandidateScores: make([]int64, n),
 		Domains:         slices.Clone(g.Key.Domains),
-		Missing:         g.Key.Missing,
+		Missing:         g.Key.Missing.words(),
 		RowValues:       slices.Clone(g.Key.Values),
 		LateFilter:      g.Key.LateFilter,
 		LateReasons:     g.Key.LateReasons,
@@ -107,10 +107,9 @@ func (r *Result) unite() {
 
 // setProto reads a message into an empty group.
 func (g *Group) setProto(p *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) {
-	g.Key.set(&Key{
-		Domains: p.GetDomains(), Missing: p.GetMissing(), Values: p.GetRowValues(),
-		LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons(),
-	})
+	key := Key{Domains: p.GetDomains(), Values: p.GetRowValues(), LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons()}
+	key.Missing.setWords(p.GetMissing())
+	g.Key.set(&key)
 	copy(g.Key.Raw[:], p.GetKey())
 	g.Rows, g.Candidates = int(p.GetRows()), appendCandidates(g.Candidates, p, tie)
 }

@@ -178,7 +178,7 @@ func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 		domain, has := v.t.labels.lookup(v.row, label)
 		key.Domains = append(key.Domains, domain)
 		if !has {
-			key.Missing |= 1 << i
+			key.Missing.add(i)
 		}
 	}
 	return true

@@ -87,5 +87,5 @@
 //
 // Differs from upstream: a skew or a number of domains below 1 counts as 1, a preferred
 // term's weight as one from 0 to 100, and a pod that is subject to terms or constraints of
-// more than 64 topology keys is not scheduled.
+// more than 256 topology keys is not scheduled.
 package compile

@@ -86,12 +86,12 @@ func (g *groups) once(kind byte, m proto.Message, add func() int) uint32 {
 
 // check tells whether the query holds more than it may.
 //
-// Differs from upstream: a pod that is subject to terms or constraints of more than 64
+// Differs from upstream: a pod that is subject to terms or constraints of more than 256
 // topology keys is not scheduled.
 func (g *groups) check() error {
 	q := g.query
 	if len(q.DomainKeys) > pb.MaxDomainKeys || len(q.RowValues) > pb.MaxRowValues || len(q.Measures) > pb.MaxMeasures {
-		return errors.New("topology spread constraints and pod affinity terms: more than 64 topology keys")
+		return errors.New("topology spread constraints and pod affinity terms: more than 256 topology keys")
 	}
 	return nil
 }

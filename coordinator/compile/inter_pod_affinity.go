@@ -104,6 +104,9 @@ func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityT
 func (g *groups) forbidden(w weights) []*pb.Place {
 	var out []*pb.Place
 	for key, counts := range w.sorted {
+		if g.setting.absent(key) {
+			continue // other people's terms may name any number of such keys
+		}
 		if !g.setting.unique(key) {
 			out = append(out, g.inDomain(key, counts, nil))
 			continue
@@ -134,6 +137,9 @@ func (g *groups) affinityScore(q *pb.InterPodAffinityQuery, near *count.Affinity
 		}
 	}
 	for key, counts := range sums.sorted {
+		if g.setting.absent(key) {
+			continue
+		}
 		if !g.setting.unique(key) {
 			q.Preferred = append(q.Preferred, g.inDomain(key, counts, nil))
 			continue

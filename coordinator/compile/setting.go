@@ -116,7 +116,16 @@ func (s *setting) topologies(keys []string) {
 	}
 }
 
-func (s *setting) topology(key string) { s.flag(s.unique(key)) }
+func (s *setting) topology(key string) {
+	s.flag(s.unique(key))
+	s.flag(s.absent(key))
+}
+
+// absent tells whether no node has a label.
+func (s *setting) absent(key string) bool {
+	_, nodes := s.world.Topology(key)
+	return nodes == 0
+}
 
 // unique tells whether no two nodes share a value of a label.
 func (s *setting) unique(key string) bool {

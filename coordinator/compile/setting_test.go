@@ -110,7 +110,9 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 			w.cluster.Set(nil, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.StatefulSetSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db", "v": "2"}}}})
 		}},
-		"another pod comes to repel it":           {pod: bare, change: repels("rack")},
+		"another pod comes to repel it":           {pod: bare, before: racks("r1", "r1"), change: repels("rack")},
+		"another repels it by a label of no node": {pod: bare, change: repels("rack"), same: true},
+		"nodes get the label that it repels by":   {pod: bare, before: repels("rack"), change: racks("r1", "r1")},
 		"another pod comes to repel others":       {pod: owned(0), change: repels("rack"), same: true},
 		"no two nodes share the label any more":   {pod: near, before: racks("r1", "r1", "r2"), change: racks("r1", "r3", "r2")},
 		"nodes change labels, and share some yet": {pod: near, before: racks("r1", "r1", "r2"), change: racks("r1", "r2", "r2"), same: true},
@@ -194,11 +196,11 @@ func TestMoreTopologiesThanAQueryHolds(t *testing.T) {
 			TopologyKey: fmt.Sprint("key", i), MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule})
 	}
 	if _, err := New().Class(p, DefaultProfile("x"), newTown()); err == nil {
-		t.Errorf("65 topology keys: want an error, got none")
+		t.Errorf("257 topology keys: want an error, got none")
 	}
 	p.Spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints[1:]
 	if _, err := New().Class(p, DefaultProfile("x"), newTown()); err != nil {
-		t.Errorf("64 topology keys: want no error, got %v", err)
+		t.Errorf("256 topology keys: want no error, got %v", err)
 	}
 }
 

@@ -2592,7 +2592,7 @@ type Query struct {
 	Fit       *FitQuery      `protobuf:"bytes,9,opt,name=fit,proto3" json:"fit,omitempty"`
 	Balanced  *BalancedQuery `protobuf:"bytes,10,opt,name=balanced,proto3" json:"balanced,omitempty"`
 	Images    *ImageQuery    `protobuf:"bytes,11,opt,name=images,proto3" json:"images,omitempty"`
-	// Labels whose values (domains) are part of the group's key: each once, at most 64.
+	// Labels whose values (domains) are part of the group's key: each once, at most 256.
 	DomainKeys []string `protobuf:"bytes,12,rep,name=domain_keys,json=domainKeys,proto3" json:"domain_keys,omitempty"`
 	// Numbers of the row itself that are part of the group's key.
 	RowValues []*RowValue `protobuf:"bytes,13,rep,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
@@ -2813,8 +2813,9 @@ type Group struct {
 	CandidateScores []int64 `protobuf:"zigzag64,5,rep,packed,name=candidate_scores,json=candidateScores,proto3" json:"candidate_scores,omitempty"`
 	// The value of each of Query.domain_keys.
 	Domains []string `protobuf:"bytes,6,rep,name=domains,proto3" json:"domains,omitempty"`
-	// Bit i: the rows lack domain_keys[i]; domains[i] is then empty.
-	Missing uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Bit i % 64 of word i / 64: the rows lack domain_keys[i]; domains[i] is then empty. Words
+	// that are 0 are left out at the end.
+	Missing []uint64 `protobuf:"varint,7,rep,packed,name=missing,proto3" json:"missing,omitempty"`
 	// Each of Query.row_values.
 	RowValues []int64 `protobuf:"zigzag64,8,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
 	// With diagnose: what refuses the rows among the filters that run after the first of
@@ -2898,11 +2899,11 @@ func (x *Group) GetDomains() []string {
 	return nil
 }
 
-func (x *Group) GetMissing() uint64 {
+func (x *Group) GetMissing() []uint64 {
 	if x != nil {
 		return x.Missing
 	}
-	return 0
+	return nil
 }
 
 func (x *Group) GetRowValues() []int64 {
@@ -3273,7 +3274,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0ecandidate_rows\x18\x04 \x03(\rR\rcandidateRows\x12)\n" +
 	"\x10candidate_scores\x18\x05 \x03(\x12R\x0fcandidateScores\x12\x18\n" +
 	"\adomains\x18\x06 \x03(\tR\adomains\x12\x18\n" +
-	"\amissing\x18\a \x01(\x04R\amissing\x12\x1d\n" +
+	"\amissing\x18\a \x03(\x04R\amissing\x12\x1d\n" +
 	"\n" +
 	"row_values\x18\b \x03(\x12R\trowValues\x12\x1f\n" +
 	"\vlate_filter\x18\t \x01(\rR\n" +

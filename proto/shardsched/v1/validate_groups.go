@@ -6,7 +6,7 @@ import "math/bits"
 const (
 	// MaxDomainKeys is how many domain keys a query may have: Group.missing has a bit for
 	// each.
-	MaxDomainKeys = 64
+	MaxDomainKeys = 256
 	// MaxRowValues is how many row values a query may have.
 	MaxRowValues = 256
 	// MaxMeasures is how many measures a query may have.
@@ -320,14 +320,14 @@ func (x *Group) validateKey() error {
 	if len(x.GetDomains()) > MaxDomainKeys {
 		return wrong("domains", "expected at most %d, got %d", MaxDomainKeys, len(x.GetDomains()))
 	}
-	if n := bits.Len64(x.GetMissing()); n > len(x.GetDomains()) {
+	if n := bitLen(x.GetMissing()); n > len(x.GetDomains()) {
 		return wrong("missing", "expected bits for %d domains, got bit %d", len(x.GetDomains()), n-1)
 	}
 	for i, d := range x.GetDomains() {
 		if err := text("", d, maxText); err != nil {
 			return at("domains", i, err)
 		}
-		if d != "" && x.GetMissing()>>i&1 != 0 {
+		if d != "" && hasBit(x.GetMissing(), i) {
 			return at("domains", i, wrong("", "expected none where it is missing, got %q", short(d)))
 		}
 	}
@@ -335,4 +335,17 @@ func (x *Group) validateKey() error {
 		return wrong("late_reasons", "expected none without late_filter, got %x", x.GetLateReasons())
 	}
 	return nil
+}
+
+// hasBit tells whether bit i of a list of words is set.
+func hasBit(words []uint64, i int) bool { return i/64 < len(words) && words[i/64]>>(i%64)&1 != 0 }
+
+// bitLen is the number of the last bit that is set, plus one.
+func bitLen(words []uint64) int {
+	for i := len(words) - 1; i >= 0; i-- {
+		if words[i] != 0 {
+			return 64*i + bits.Len64(words[i])
+		}
+	}
+	return 0
 }

@@ -175,9 +175,13 @@ func compareGroups(a, b *Group) int {
 		return c
 	}
 	for i := range min(len(a.GetDomains()), len(b.GetDomains())) {
-		if c := cmp.Or(
-			cmp.Compare(b.GetMissing()>>i&1, a.GetMissing()>>i&1),
-			strings.Compare(a.Domains[i], b.Domains[i])); c != 0 {
+		if x := hasBit(a.GetMissing(), i); x != hasBit(b.GetMissing(), i) {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		if c := strings.Compare(a.Domains[i], b.Domains[i]); c != 0 {
 			return c
 		}
 	}
