@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -50,9 +51,10 @@ type attempt struct {
 	pod   *queue.Pod
 	prof  *compile.Profile
 	class *compile.Class
-	// claims tells that the class was compiled from the cluster's storage, as of that version.
-	claims  bool
-	storage uint64
+	// volatile tells that other placements may change what the pod is compiled to, which was
+	// of that version of the cluster's storage.
+	volatile bool
+	storage  uint64
 	// failed ends the attempt before any node is looked at.
 	failed error
 }
@@ -140,7 +142,12 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 // compile gives an attempt its class.
 func (s *Scheduler) compile(a *attempt) {
 	a.class, a.failed = s.compiler.Class(a.pod.Obj, a.prof, s.cache)
-	a.claims, a.storage = hasClaims(a.pod.Obj), s.cache.volumes.Version()
+	a.storage = s.cache.volumes.Version()
+	if a.class != nil {
+		a.volatile = a.class.Volatile
+	} else {
+		a.volatile = hasClaims(a.pod.Obj)
+	}
 }
 
 // hasClaims tells whether what a pod needs depends on claims and their volumes.
@@ -154,7 +161,7 @@ func hasClaims(p *v1.Pod) bool {
 // storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
 // another one then, is asked for by itself.
 func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
-	if !a.claims || a.storage == s.cache.volumes.Version() {
+	if !a.volatile || a.storage == s.cache.volumes.Version() {
 		return nil
 	}
 	s.compile(a)
@@ -250,10 +257,10 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	}
 	var refusedBy []string
 	switch {
+	case d.Nodes == 0:
+		a.failed, d.Message = nil, noNodes
 	case a.failed != nil:
 		d.Message = a.failed.Error()
-	case d.Nodes == 0:
-		d.Message = noNodes
 	case a.class.Rejected != nil:
 		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
 		refusedBy = a.class.Rejected.Plugins
@@ -341,7 +348,11 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	table := s.cache.Table(int(c.row.Shard))
 	d.Node, d.Score = table.Name(c.row.Index), c.score
 	pod := a.pod.Obj
-	work, err := s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
+	var work *volumes.Work
+	var err error
+	if a.prof.BindsVolumes() {
+		work, err = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
+	}
 	if err != nil {
 		a.failed = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
 		d.Node, d.Score, d.Feasible, d.Message = "", 0, 0, a.failed.Error()
@@ -396,7 +407,9 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		s.queue.Error(a.pod, a.failed)
 	} else {
 		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
-		a.pod.ClassID = a.class.ID()
+		if a.class != nil {
+			a.pod.ClassID = a.class.ID()
+		}
 		s.queue.Unschedulable(a.pod, by, d.Message)
 	}
 	if len(by) == 0 {
