@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -147,6 +148,8 @@ func TestTheVolumesOfANominatedPod(t *testing.T) {
 		present, waits, first string // the claims of each; "": none
 		want                  string
 	}{
+		"it has too many itself, and they share":  {1, "", "b a", "a", "n of 1"},
+		"it has too many itself, and one more":    {1, "", "b a", "c", "0/1 nodes are available: 1 node(s) exceed max volume count."},
 		"there is room for one":                   {1, "", "a", "b", "0/1 nodes are available: 1 node(s) exceed max volume count."},
 		"there is room for both":                  {2, "", "a", "b", "n of 1"},
 		"both use the same":                       {1, "", "a", "a", "n of 1"},
@@ -161,7 +164,7 @@ func TestTheVolumesOfANominatedPod(t *testing.T) {
 			for _, c := range []string{"a", "b", "c"} {
 				others = append(others, bound(c)...)
 			}
-			pods := []*v1.Pod{build.Pod("first").Claim(x.first).Obj(), build.Pod("w").Claim(x.waits).Nominated("n").Obj()}
+			pods := []*v1.Pod{build.Pod("first").Claim(x.first).Obj(), build.Pod("w").Claim(strings.Fields(x.waits)...).Nominated("n").Obj()}
 			if x.present != "" {
 				pods = append(pods, build.Pod("present").Claim(x.present).Node("n").Obj())
 			}

@@ -43,20 +43,37 @@ func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod) []*pb.Count
 		for _, as := range joining {
 			c.usage.join(as, node, slices.Contains(own, as))
 		}
+		for _, as := range own {
+			if !slices.ContainsFunc(own, func(x compile.Attachment) bool {
+				return x.Driver == as.Driver && !slices.Contains(joining, x) && c.usage.at(x, node).pods == 0
+			}) {
+				c.usage.change(node, c.usage.drivers[as.Driver], -unlimited)
+			}
+		}
 	})
+}
+
+// unlimited volumes less, and no limit matters: that is so where a pod brings nothing new,
+// however many there are.
+const unlimited = 1 << 40
+
+// at is why a volume is attached to a node, if it is.
+func (u *usage) at(as compile.Attachment, node string) held {
+	if a := u.attached[as]; a != nil {
+		return a.on[node]
+	}
+	return held{}
 }
 
 // join notes what one volume more changes on a node. Where the query asks for it too, and
 // no pod uses it so far, the query does not know that it is shared: then it is left to the
 // query to count it.
 func (u *usage) join(as compile.Attachment, node string, shared bool) {
-	a, driver := u.attached[as], u.drivers[as.Driver]
-	var on held
-	counter := uint32(0)
-	if a != nil {
-		on, counter = a.on[node], a.counter
+	driver, counter := u.drivers[as.Driver], uint32(0)
+	if a := u.attached[as]; a != nil {
+		counter = a.counter
 	}
-	if !on.attached() {
+	if !u.at(as, node).attached() {
 		u.change(node, driver, 1)
 	}
 	switch {
