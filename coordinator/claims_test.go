@@ -52,31 +52,31 @@ func TestPodsOfABatchThatTakeVolumes(t *testing.T) {
 		"two want the only volume": {
 			inZones("4", "n", "m"), all(local, wait("a", "b"), []objects.Object{free("v", "1Gi", "n")}),
 			[]*v1.Pod{pod("p", "a"), pod("q", "b")},
-			[]string{"p n", "q: 2 " + none},
+			[]string{"p n of 1", "q: 2 " + none},
 		},
 		"each takes the smallest that is left": {
 			inZones("4", "n", "m"), all(local, wait("a", "b", "c"), []objects.Object{free("large", "5Gi", "n"), free("small", "1Gi", "m")}),
 			[]*v1.Pod{build.Pod("p").Claim("a").NodeSelector(v1.LabelHostname, "n").Obj(), pod("q", "b"), pod("r", "c")},
-			[]string{"p n", "q m", "r: 2 " + none},
+			[]string{"p n of 1", "q m of 1", "r: 2 " + none},
 		},
 		"they share a claim, which is bound with the first": {
 			inZones("4", "n", "m"), all(local, wait("a"), []objects.Object{free("v", "1Gi", "m")}),
 			[]*v1.Pod{pod("p", "a"), pod("q", "a"), build.Pod("r").Claim("a").NodeSelector(v1.LabelHostname, "n").Obj()},
-			[]string{"p m", "q m", "r: 1 " + away + ", 1 node(s) didn't match Pod's node affinity/selector"},
+			[]string{"p m of 1", "q m of 1", "r: 1 " + away + ", 1 node(s) didn't match Pod's node affinity/selector"},
 		},
 		"a claim for one pod": {
 			inZones("4", "n", "m"), claimed("a", v1.ReadWriteOncePod), []*v1.Pod{pod("p", "a"), pod("q", "a")},
-			[]string{"p n", "q: 2 " + inUse},
+			[]string{"p n of 2", "q: 2 " + inUse},
 		},
 		"two claims for one pod each, named the other way round": {
 			inZones("4", "n", "m"), all(claimed("a", v1.ReadWriteOncePod), claimed("b", v1.ReadWriteOncePod)),
 			[]*v1.Pod{pod("p", "a"), pod("q", "b", "a"), pod("r", "b")},
-			[]string{"p n", "q: 2 " + inUse, "r m"},
+			[]string{"p n of 2", "q: 2 " + inUse, "r m of 2"},
 		},
 		"a shared volume counts once": {
 			inZones("4", "n"), all([]objects.Object{build.CSINode("n", "d", 1)}, claimed("a", v1.ReadWriteMany), claimed("b", v1.ReadWriteOnce)),
 			[]*v1.Pod{pod("p", "a"), pod("q", "a"), pod("r", "b"), pod("s", "a")},
-			[]string{"p n", "q n", "r: 1 " + beyond, "s n"},
+			[]string{"p n of 1", "q n of 1", "r: 1 " + beyond, "s n of 1"},
 		},
 		"under two names, too": { // two claims of one volume of the driver's
 			inZones("4", "n"), func() []objects.Object {
@@ -89,26 +89,33 @@ func TestPodsOfABatchThatTakeVolumes(t *testing.T) {
 				return list
 			}(),
 			[]*v1.Pod{pod("p", "a"), pod("q", "b")},
-			[]string{"p n", "q n"},
+			[]string{"p n of 1", "q n of 1"},
 		},
 		"a claim that gets its volume counts as that": {
 			inZones("4", "n"), all(local, wait("a"), claimed("b", v1.ReadWriteOnce), []objects.Object{
 				build.CSINode("n", "d", 1), build.Volume("v", "local").CSI("d", "v").Obj(),
 			}),
 			[]*v1.Pod{pod("p", "a"), pod("q", "b")},
-			[]string{"p n", "q: 1 " + beyond},
+			[]string{"p n of 1", "q: 1 " + beyond},
+		},
+		"beside others of the driver's": {
+			inZones("4", "n", "m"), all(local, wait("a"), claimed("b", v1.ReadWriteOnce), claimed("c", v1.ReadWriteOnce), []objects.Object{
+				build.CSINode("n", "d", 2), build.Volume("v", "local").CSI("d", "v").On(v1.LabelHostname, "n").Obj(),
+			}),
+			[]*v1.Pod{build.Pod("present").Claim("c").Node("n").Obj(), pod("p", "a"), pod("q", "b")},
+			[]string{"p n of 1", "q m of 1"},
 		},
 		"a claim whose volume is made": {
 			inZones("4", "n"), []objects.Object{
 				build.WaitingClass("made", "d"), build.CSINode("n", "d", 1), build.Claim("a", "made").Obj(), build.Claim("b", "made").Obj(),
 			},
 			[]*v1.Pod{pod("p", "a"), pod("q", "b"), pod("r", "a")},
-			[]string{"p n", "q: 1 " + beyond, "r n"},
+			[]string{"p n of 1", "q: 1 " + beyond, "r n of 1"},
 		},
 		"disks that a driver stands in for": {
 			inZones("4", "n"), []objects.Object{build.CSINode("n", "pd.csi.storage.gke.io", 1)},
 			[]*v1.Pod{disk("p", "1"), disk("q", "1"), disk("r", "2")},
-			[]string{"p n", "q n", "r: 1 " + beyond},
+			[]string{"p n of 1", "q n of 1", "r: 1 " + beyond},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +128,7 @@ func TestPodsOfABatchThatTakeVolumes(t *testing.T) {
 				for _, d := range s.decided(t) {
 					line := d.Pod[len("default/"):]
 					if d.Node != "" {
-						line += " " + d.Node
+						line += fmt.Sprintf(" %s of %d", d.Node, d.Feasible)
 					} else {
 						line += fmt.Sprintf(": %s", d.Message[len("0/1 nodes are available: "):len(d.Message)-1])
 					}

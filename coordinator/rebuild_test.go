@@ -131,6 +131,10 @@ func (h *history) relabel(n *v1.Node) {
 }
 
 func (h *history) changePod(p *v1.Pod) {
+	if n := h.someNode(); n != nil && h.IntN(8) == 0 {
+		p.Spec.NodeName = n.Name // another has bound it there
+		return
+	}
 	if h.IntN(3) == 0 && p.Spec.NodeName != "" {
 		at := metav1.Unix(1, 0)
 		p.DeletionTimestamp = &at

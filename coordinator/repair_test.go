@@ -182,10 +182,11 @@ func drawCrowd(t *rapid.T, nominated int, claims bool) scene {
 }
 
 // checkScene schedules in batches and holds every decision against deciding one by one.
-func checkScene(t *rapid.T, s scene) *trial {
+func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 	x := newTrial(t, SchedulerConfig{
 		Shards:    rapid.IntRange(1, 5).Draw(t, "shards"),
 		BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
+		MaxBackoff: rapid.SampledFrom(append(backoffs, 0)).Draw(t, "backoff"),
 	}, rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "candidates"))
 	defer x.fanout.Close()
 	x.Load(s.load(), nil)
@@ -217,7 +218,7 @@ func checkScene(t *rapid.T, s scene) *trial {
 
 // checkOrder holds that the pods were decided in the order in which they are one by one.
 func checkOrder(t *rapid.T, s scene, x *trial) {
-	one := newTrial(t, SchedulerConfig{Shards: 1, BatchSize: 1}, 0)
+	one := newTrial(t, SchedulerConfig{Shards: 1, BatchSize: 1, MaxBackoff: x.cfg.MaxBackoff}, 0)
 	defer one.fanout.Close()
 	one.Load(s.load(), nil)
 	one.turn(t)
@@ -259,7 +260,7 @@ func TestABatchOfPodsThatAreAboutEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s := drawCrowd(t, x.nominated, x.claims)
-				trial := checkScene(t, s)
+				trial := checkScene(t, s, -1) // without backoff, what an event brings comes at once
 				again += int(trial.seq) - len(s.pending)
 				checkOrder(t, s, trial)
 			})
