@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -131,15 +132,16 @@ func newPick(class *scorer.Class) *pick {
 	return &pick{class: class, index: map[cache.Row]int{}}
 }
 
-// maxSparePicks bounds the memory that picks keep from batch to batch.
-const maxSparePicks = 64
+// maxSpareRows bounds the memory that picks keep from batch to batch: as many repaired rows,
+// of some 300 bytes.
+const maxSpareRows = 1 << 17
 
 // picks are those of a batch, by class.
 type picks struct {
 	of map[uint64]*pick
-	// spare are some of earlier batches, for their memory: as much as all rows of a batch, for
-	// each class.
+	// spare are some of earlier batches, for their memory, which is for that many rows.
 	spare []*pick
+	rows  int
 }
 
 // reset begins another batch. What the workers answered in the last one is not read any
@@ -148,8 +150,8 @@ func (s *picks) reset(recycle func(*scorer.Result)) {
 	for _, p := range s.of {
 		recycle(p.result)
 		p.result = nil
-		if len(s.spare) < maxSparePicks {
-			s.spare = append(s.spare, p)
+		if n := s.rows + cap(p.repaired); n <= maxSpareRows {
+			s.spare, s.rows = append(s.spare, p), n
 		}
 	}
 	clear(s.of)
@@ -161,6 +163,7 @@ func (s *picks) open(class *scorer.Class, result *scorer.Result, n int) {
 	if last := len(s.spare) - 1; last >= 0 {
 		p, s.spare = s.spare[last], s.spare[:last]
 		p.class = class
+		s.rows -= cap(p.repaired)
 	}
 	p.start(result, n, false)
 	s.of[class.ID()] = p
@@ -204,17 +207,31 @@ func (p *pick) startHere(n int, tables tables, e *scorer.Evaluator) {
 
 // repair takes in what was placed since the last call.
 func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
-	from := p.synced
-	for i := from; i < len(t.list); i++ {
+	p.repaired = slices.Grow(p.repaired, len(t.list)-p.synced)
+	for i := p.synced; i < len(t.list); i++ {
 		entry := &t.list[i]
-		if _, ok := p.index[entry.row]; !ok {
-			p.look(entry.row, &entry.before, tables, e)
+		if at, known := p.index[entry.row]; known {
+			p.exchange(&p.repaired[at], tables, e)
+		} else if !p.stays(entry, tables, e) {
+			p.exchange(p.look(entry.row, &entry.before, tables, e), tables, e)
 		}
 	}
-	for i := from; i < len(t.list); i++ {
-		p.exchange(&p.repaired[p.index[t.list[i].row]], tables, e)
-	}
 	p.synced = len(t.list)
+}
+
+// stays looks at a row as it is now, and tells whether it has the same share in the answer
+// as before it was touched. A pod more only ever makes a row refuse others, but for what
+// counters tell: one that passes without them having moved has passed before.
+func (p *pick) stays(entry *touch, tables tables, e *scorer.Evaluator) bool {
+	if p.diagnosed || entry.before.Moves(p.class) {
+		return false
+	}
+	if r := p.look(entry.row, nil, tables, e); r.verdict.Passed {
+		return true
+	}
+	p.repaired = p.repaired[:len(p.repaired)-1]
+	delete(p.index, entry.row)
+	return false
 }
 
 // look takes a row out of the candidates, judged by the totals that the answer saw;

@@ -221,3 +221,23 @@ func TestCandidatesOfABatch(t *testing.T) {
 		}
 	}
 }
+
+// What picks keep for the next batch is bounded by the rows that they have room for.
+func TestPicksKeepNoMoreMemoryThanAllowed(t *testing.T) {
+	s := picks{of: map[uint64]*pick{}}
+	var recycled []*scorer.Result
+	for i := range uint64(3) {
+		s.of[i] = newPick(nil)
+		s.of[i].result = &scorer.Result{}
+		s.of[i].repaired = make([]repairedRow, 0, maxSpareRows/2)
+	}
+	s.reset(func(r *scorer.Result) { recycled = append(recycled, r) })
+	if len(recycled) != 3 || len(s.of) != 0 || len(s.spare) != 2 || s.rows != maxSpareRows {
+		t.Errorf("got %d results handed back, %d picks, %d spare for %d rows; want 3, 0, 2, %d", len(recycled), len(s.of), len(s.spare), s.rows, maxSpareRows)
+	}
+	b := newBench(t)
+	s.open(b.class.Scorer, &scorer.Result{}, 0)
+	if len(s.spare) != 1 || s.rows != maxSpareRows/2 || cap(s.of[b.class.ID()].repaired) != maxSpareRows/2 {
+		t.Errorf("got %d spare for %d rows, want one for half as many", len(s.spare), s.rows)
+	}
+}

@@ -147,6 +147,19 @@ func (r *RowTotals) AddCounters(list []*pb.CounterValue, sign int64) {
 	}
 }
 
+// Moves tells whether a counter that a class reads differs from the table's.
+func (r *RowTotals) Moves(c *Class) bool {
+	for i := range r.counters {
+		if r.counters[i].change == 0 {
+			continue
+		}
+		if _, reads := slices.BinarySearch(c.group.counters, r.counters[i].id); reads {
+			return true
+		}
+	}
+	return false
+}
+
 // Counters yields every counter that a row has, ascending by id. What it yields
 // depends on the rows alone, and is the receiver's to keep.
 func (t *Table) Counters(yield func(*pb.CounterColumn) bool) {

@@ -66,8 +66,8 @@ type Measured struct {
 	// Included tells that the row counts.
 	Included bool
 	// Domain is its own with BREAKDOWN_DOMAIN, unless Missing.
-	Domain  string
 	Missing bool
+	Domain  string
 	// Value is the weighted sum of its counters.
 	Value int64
 }

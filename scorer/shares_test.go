@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Two rows share alike exactly if the one can take the other's place in a result.
@@ -39,6 +41,27 @@ func TestGroupOfOpensAGroupWithoutRows(t *testing.T) {
 	for range 2 {
 		if got := r.GroupOf(v); got != 0 || len(r.Groups) != 1 || r.Groups[0].Rows != 0 || !r.Groups[0].Key.Equal(&v.Key) {
 			t.Errorf("got group %d of %+v", got, r.Groups)
+		}
+	}
+}
+
+func TestTotalsTellWhichClassesTheirCountersMove(t *testing.T) {
+	c := newClass(t, &pb.Query{ClassId: 1, RowValues: []*pb.RowValue{{Counters: counting(7)}}})
+	for _, x := range []struct {
+		name string
+		list []*pb.CounterValue
+		sign int64
+		want bool
+	}{
+		{"none", nil, 1, false},
+		{"one that the class does not read", []*pb.CounterValue{{Counter: 6, Value: 1}, {Counter: 8, Value: 1}}, 1, false},
+		{"one that it reads", []*pb.CounterValue{{Counter: 6, Value: 1}, {Counter: 7, Value: 1}}, -1, true},
+		{"one that it reads, back and forth", []*pb.CounterValue{{Counter: 7, Value: 1}, {Counter: 7, Value: -1}}, 1, false},
+	} {
+		var totals RowTotals
+		totals.AddCounters(x.list, x.sign)
+		if got := totals.Moves(c); got != x.want {
+			t.Errorf("%s: got %t, want %t", x.name, got, x.want)
 		}
 	}
 }
