@@ -131,6 +131,8 @@ type SimulateOptions struct {
 	// Decisions is where decisions are written, one JSON line each; "-": standard
 	// output, and the summary goes to standard error. Empty: nowhere.
 	Decisions string
+	// Objects is where the input is written, workloads as their pods. Empty: nowhere.
+	Objects string
 	// Seed shuffles what has no order of its own. No decision depends on it.
 	Seed uint64
 	// Demo simulates the openb-shaped cluster instead of, or beside, files.

@@ -36,6 +36,9 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := writeObjects(o.Objects, in); err != nil {
+		return err
+	}
 	out := s.Out
 	if o.Decisions == "-" {
 		out = s.Err
