@@ -8,7 +8,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
 PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli
 
-.PHONY: build demo test lint breaking generate generated unit race bench-module oracle bench fuzz clean
+.PHONY: build demo test lint breaking generate generated unit race bench-module oracle soak bench fuzz clean
 
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
@@ -54,6 +54,13 @@ bench-module:
 oracle:
 	cd bench/oracle && $(GO) vet ./... && $(GO) test -timeout 20m ./...
 
+# The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
+# made smaller and written to soak/, and how to see it again is printed.
+SOAK     ?= 5m
+FAMILIES ?= evaluated
+soak:
+	cd bench/oracle && $(GO) run ./cmd/conform -first 0 -seeds 1000000000 -for $(SOAK) -families $(FAMILIES) -out $(CURDIR)/soak
+
 # Figures, not tests: on a machine that does nothing else.
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
@@ -71,4 +78,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin
+	rm -rf bin soak

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +31,11 @@ func (f *volumeFamily) pod(p *v1.Pod) (out Round) {
 			out = append(out, f.ephemeral(p, name)...)
 		case n < 6 && len(f.shared) > 0:
 			claim := oneOf(g.strange, f.shared...)
-			p.Namespace = claim.Namespace
-			use(claim.Name)
+			// Differs from upstream: of a claim that is mounted twice we take one volume.
+			if !mounts(p, claim.Name) {
+				p.Namespace = claim.Namespace
+				use(claim.Name)
+			}
 		default:
 			claim, objects := f.claim(p)
 			use(claim.Name)
@@ -40,6 +44,13 @@ func (f *volumeFamily) pod(p *v1.Pod) (out Round) {
 		}
 	}
 	return out
+}
+
+// mounts tells whether a pod has a claim.
+func mounts(p *v1.Pod, claim string) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
 }
 
 // ephemeral gives a pod a volume of which the claim is made for it, or isn't yet.

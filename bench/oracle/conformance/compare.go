@@ -31,7 +31,7 @@ func differs[T comparable](c *comparison, node, what string, got, want T) {
 func (c *comparison) decided() {
 	d, v := &c.decision, c.verdict
 	differs(c, "", "number of nodes", d.Nodes, v.Nodes)
-	differs(c, "", "number of feasible nodes", d.Feasible, len(v.Feasible))
+	differs(c, "", more("feasible nodes", d.Feasible, len(v.Feasible)), d.Feasible, len(v.Feasible))
 	if v.Err != nil {
 		differs(c, "", "chosen node", d.Node, "")
 		differs(c, "", "message", d.Message, v.Err.Error())
@@ -59,6 +59,15 @@ func (c *comparison) decided() {
 			return
 		}
 	}
+}
+
+// more says of a number whether it is too large or too small, so that a scenario that is made
+// simpler goes on to show the same.
+func more(of string, got, want int) string {
+	if got > want {
+		return "too many " + of
+	}
+	return "too few " + of
 }
 
 // scores spells a node's score with what it is made of.

@@ -35,9 +35,9 @@ func (g *generator) configuration(several bool, families []Family) *Configuratio
 		}
 		switch {
 		case g.chance(35):
-			p.Plugins = g.fewer()
+			p.Plugins = g.fewer(families)
 		case several && g.chance(60):
-			p.Plugins = g.points()
+			p.Plugins = g.points(families)
 		}
 		c.Profiles = append(c.Profiles, p)
 	}
@@ -116,11 +116,20 @@ func rules() []configv1.Plugin {
 	}
 }
 
+// kept tells whether a plugin must be in each profile, at each point.
+func kept(p configv1.Plugin, families []Family) bool {
+	return p.Name == names.VolumeBinding && slices.Contains(families, Volumes) && !slices.Contains(families, Partial)
+}
+
 // fewer leaves some out, in another order, with other weights.
-func (g *generator) fewer() *configv1.Plugins {
+func (g *generator) fewer(families []Family) *configv1.Plugins {
 	list := rules()
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	list = list[:len(list)-g.IntN(4)]
+	out := g.IntN(4)
+	list = slices.DeleteFunc(list, func(p configv1.Plugin) bool {
+		out--
+		return out >= 0 && !kept(p, families)
+	})
 	for i := range list {
 		if list[i].Weight != nil {
 			list[i].Weight = ptr.To(oneOf[int32](g.strange, 1, 1, 2, 3, 10, 1000))
@@ -131,13 +140,13 @@ func (g *generator) fewer() *configv1.Plugins {
 }
 
 // points changes the default list at some points.
-func (g *generator) points() *configv1.Plugins {
+func (g *generator) points(families []Family) *configv1.Plugins {
 	p := &configv1.Plugins{}
 	list := rules()
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, x := range list[:3] {
 		switch {
-		case x.Weight == nil && g.chance(50):
+		case x.Weight == nil && g.chance(50) && !kept(x, families):
 			p.Filter.Disabled = append(p.Filter.Disabled, configv1.Plugin{Name: x.Name})
 		case x.Weight != nil && g.chance(40):
 			p.Score.Disabled = append(p.Score.Disabled, configv1.Plugin{Name: x.Name})

@@ -27,6 +27,8 @@ const (
 	Disks Family = "disks"
 	// Volumes: claims, for VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
 	Volumes Family = "volumes"
+	// Partial: profiles that leave VolumeBinding out, at some points or at all.
+	Partial Family = "partial"
 	// Features: NodeDeclaredFeatures.
 	Features Family = "features"
 	// Nominated: pods that are nominated to a node.
@@ -35,12 +37,12 @@ const (
 
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Partial, Features, Nominated}
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
 func Evaluated() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Features}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features}
 }
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
@@ -106,5 +108,5 @@ func (f Family) make(g *generator) family {
 	case Nominated:
 		return &nominatedFamily{g: g}
 	}
-	return calm{} // Profiles are the configuration's
+	return calm{} // Profiles and Partial are the configuration's
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -73,6 +74,14 @@ func appendObjects(out []oracle.Object, document []byte) ([]oracle.Object, error
 		return out, nil
 	}
 	obj, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), document)
+	if mixed, ok := obj.(*v1.List); ok {
+		for i := range mixed.Items {
+			if out, err = appendObjects(out, mixed.Items[i].Raw); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
 	switch {
 	case runtime.IsNotRegisteredError(err):
 		return out, nil
@@ -84,14 +93,11 @@ func appendObjects(out []oracle.Object, document []byte) ([]oracle.Object, error
 		}
 		return out, nil
 	}
-	return out, meta.EachListItem(obj, func(item runtime.Object) (err error) {
-		switch item := item.(type) {
-		case *runtime.Unknown:
-			out, err = appendObjects(out, item.Raw)
-		case oracle.Object:
-			out = append(out, item)
+	return out, meta.EachListItem(obj, func(item runtime.Object) error {
+		if obj, ok := item.(oracle.Object); ok {
+			out = append(out, obj)
 		}
-		return err
+		return nil
 	})
 }
 

@@ -19,12 +19,14 @@ type Log struct {
 	// others are those that were decided. Objects that no plugin looks at are left out.
 	Objects   []oracle.Object
 	Decisions []Decision
+	// Every is after how many decisions one is compared node by node, beyond what it
+	// tells; 0: each.
+	Every int
 	// Most is the number of differences to stop at; 0: the first.
 	Most int
 }
 
-// Replay holds a log against upstream. Beyond what the decisions tell, every node is
-// compared with our own scorer, as in Run.
+// Replay holds a log against upstream.
 func (l *Log) Replay(ctx context.Context) (_ *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -36,6 +38,7 @@ func (l *Log) Replay(ctx context.Context) (_ *Result, err error) {
 	if err := l.load(r); err != nil {
 		return nil, err
 	}
+	r.every = max(l.Every, 1)
 	for _, d := range l.Decisions {
 		if err := r.hold(ctx, 0, d); err != nil {
 			return nil, fmt.Errorf("decision %d: %w", d.Seq, err)

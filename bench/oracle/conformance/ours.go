@@ -41,6 +41,8 @@ type ours struct {
 	clock     *clock
 	stop      context.CancelFunc
 	ended     chan error
+	// patience is how long a round may take.
+	patience time.Duration
 }
 
 func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
@@ -52,7 +54,7 @@ func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &ours{clock: newClock(), ended: make(chan error, 1)}
+	o := &ours{clock: newClock(), ended: make(chan error, 1), patience: patience}
 	o.log = coordinator.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
@@ -122,19 +124,23 @@ func newClock() *clock {
 func (c *clock) now() time.Time { return time.Unix(c.unix.Load(), 0) }
 func (c *clock) advance()       { c.unix.Add(60) }
 
-// patience is how long a round may take. Its pods are decided in well under a second.
-const patience = 3 * time.Second
+// A round's pods are decided in well under a second. A scenario that is made smaller is not
+// worth much waiting: there are hundreds of others.
+const (
+	patience = 3 * time.Second
+	haste    = 300 * time.Millisecond
+)
 
 // idle waits until a round is over.
 func (o *ours) idle(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, o.patience)
 	defer cancel()
 	err := o.scheduler.Idle(waiting)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	summary, serr := o.scheduler.Summary(ctx)
-	return fmt.Errorf("our scheduler does not come to rest within %v: %v (%v)", patience, summary, serr)
+	return fmt.Errorf("our scheduler does not come to rest within %v: %v (%v)", o.patience, summary, serr)
 }
 
 // parse reads the lines that were written since the last call.

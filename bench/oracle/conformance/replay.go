@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +57,11 @@ func (r *Result) String() string {
 
 // Run decides a scenario and holds every decision against upstream. It stops at the first
 // decision that differs: what follows rests on it.
-func Run(ctx context.Context, s *Scenario, split Split) (_ *Result, err error) {
+func Run(ctx context.Context, s *Scenario, split Split) (*Result, error) {
+	return run(ctx, s, split, patience)
+}
+
+func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) (_ *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config, err := s.Config.file()
@@ -72,6 +77,7 @@ func Run(ctx context.Context, s *Scenario, split Split) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	own.patience = patience
 	defer func() { err = errors.Join(err, own.end()) }()
 	for i := range s.Rounds {
 		round := r.api.round(s.Rounds[i])
@@ -95,7 +101,7 @@ func newReplay(ctx context.Context, config []byte) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{api: newAPIServer(), arrived: arrivals{}}
+	r := &replay{api: newAPIServer(), arrived: arrivals{}, every: 1}
 	if r.upstream, err = oracle.New(ctx, c); err != nil {
 		return nil, err
 	}
@@ -111,7 +117,9 @@ type replay struct {
 	upstream *oracle.Oracle
 	own      *mirror
 	arrived  arrivals
-	result   Result
+	// every is after how many decisions one is compared node by node.
+	every  int
+	result Result
 }
 
 // round lets a round happen, and holds the decisions that were made after it.
@@ -158,7 +166,7 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	c := comparison{round: round, decision: d, verdict: v}
 	c.decided()
 	// What is explained does not heed nominations.
-	if pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
+	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
 		n, err := r.own.compare(ctx, pod, &c)
 		if err != nil {
 			return err

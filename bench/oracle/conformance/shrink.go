@@ -43,7 +43,7 @@ func (k *shrinker) size() int {
 
 // try tells whether a scenario shows the difference.
 func (k *shrinker) try(s *Scenario) *Difference {
-	r, err := Run(k.ctx, s, k.split)
+	r, err := run(k.ctx, s, k.split, haste)
 	if err != nil {
 		return nil
 	}

@@ -1,12 +1,11 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 )
@@ -53,13 +52,13 @@ func (e *Event) without(n int) (fewer, ok bool) {
 	if fewer, ok = pruned(e.Object, small, n); fewer || !ok {
 		return fewer, false
 	}
-	// What tells objects apart stays.
+	// What tells objects apart stays, where the metadata is gone as a whole.
 	small.SetName(e.Object.GetName())
 	small.SetNamespace(e.Object.GetNamespace())
 	small.SetUID(e.Object.GetUID())
-	ok = !equality.Semantic.DeepEqual(small, e.Object)
+	before, err := json.Marshal(e.Object)
 	e.Object = small
-	return false, ok
+	return false, err == nil && !same(small, before)
 }
 
 // newOf is an empty object of the same kind.
@@ -83,13 +82,23 @@ func pruned(from, small any, n int) (fewer, ok bool) {
 		var next []any
 		for i := range level {
 			if n -= cut(level[i], n, &next); n < 0 {
-				text, err := json.Marshal(tree)
-				return false, err == nil && json.Unmarshal(text, small) == nil
+				return false, decode(tree, small) && !same(small, text)
 			}
 		}
 		level = next
 	}
 	return true, false
+}
+
+func decode(tree, into any) bool {
+	text, err := json.Marshal(tree)
+	return err == nil && json.Unmarshal(text, into) == nil
+}
+
+// same tells whether what was taken away comes back by itself.
+func same(small any, before []byte) bool {
+	after, err := json.Marshal(small)
+	return err == nil && bytes.Equal(after, before)
 }
 
 // cut takes the n-th part of a part away, if it has so many, and returns more than n then;
@@ -98,14 +107,15 @@ func cut(part any, n int, next *[]any) int {
 	switch part := part.(type) {
 	case map[string]any:
 		keys := slices.Sorted(maps.Keys(part))
-		if n < len(keys) {
-			delete(part, keys[n])
+		optional := slices.DeleteFunc(slices.Clone(keys), required)
+		if n < len(optional) {
+			delete(part, optional[n])
 			return n + 1
 		}
 		for _, key := range keys {
 			*next = append(*next, children(part, key)...)
 		}
-		return len(keys)
+		return len(optional)
 	case *list:
 		if n < len(part.items()) {
 			part.drop(n)
@@ -115,6 +125,15 @@ func cut(part any, n int, next *[]any) int {
 		return len(part.items())
 	}
 	return 0
+}
+
+// required tells of fields that no API server lets an object be without: what is simpler
+// than that shows something else.
+func required(key string) bool {
+	return slices.Contains([]string{
+		"accessModes", "action", "capacity", "claimName", "driver", "key", "kind", "maxSkew", "name", "namespace", "nodeID", "operator", "pdName", "provisioner", "schedulerName",
+		"storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID", "volumeBindingMode", "weight", "whenUnsatisfiable",
+	}, key)
 }
 
 // list is a list in a map, which must be told where an item is gone.

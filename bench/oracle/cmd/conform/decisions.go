@@ -13,7 +13,7 @@ func (o *options) replayLog(ctx context.Context) (int, error) {
 	if o.objects == "" || o.decisions == "" {
 		return failed, fmt.Errorf("-objects and -decisions belong together")
 	}
-	var l conformance.Log
+	l := conformance.Log{Every: o.every}
 	var err error
 	if l.Objects, err = conformance.ReadObjects(o.objects); err != nil {
 		return failed, err

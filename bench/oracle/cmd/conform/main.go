@@ -34,6 +34,7 @@ type options struct {
 	survey                             bool
 	replay, objects, decisions, config string
 	families                           string
+	every                              int
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&o.objects, "objects", "", "file or folder with the objects of a cluster")
 	flag.StringVar(&o.decisions, "decisions", "", "decision log")
 	flag.StringVar(&o.config, "config", "", "KubeSchedulerConfiguration file")
+	flag.IntVar(&o.every, "every", 1, "compare every N-th decision of a log node by node")
 	flag.Parse()
 	klog.LogToStderr(false) // upstream's log
 	klog.SetOutput(io.Discard)
