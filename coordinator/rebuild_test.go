@@ -224,6 +224,23 @@ func (h *history) rebuilt(t *rapid.T, cfg SchedulerConfig) *trial {
 	return y
 }
 
+// attachedTo is how many volumes of each driver are counted on each node.
+func (x *trial) attachedTo() map[string]int64 {
+	out := map[string]int64{}
+	for _, driver := range []string{"csi.test", "pd.csi.storage.gke.io", "ebs.csi.aws.com"} {
+		id := x.cache.volumes.AttachedCounter(driver)
+		for i := range x.cache.NumShards() {
+			t := x.cache.Table(i)
+			for row := range t.All() {
+				if n := t.Counter(id, row); n != 0 {
+					out[t.Name(row)+" "+driver] = n
+				}
+			}
+		}
+	}
+	return out
+}
+
 // What the deltas led to is what the objects give: a scheduler that is told of everything
 // as it happens decides what one does that starts from the objects, whatever they were.
 func TestARebuildFromTheObjectsDecidesTheSame(t *testing.T) {
@@ -246,6 +263,14 @@ func TestARebuildFromTheObjectsDecidesTheSame(t *testing.T) {
 		defer y.fanout.Close()
 		if d := gocmp.Diff(rowsOf(y.cache.Cache), rowsOf(x.cache.Cache)); d != "" {
 			t.Fatalf("rows (-from the objects +by deltas):\n%s", d)
+		}
+		for _, s := range []*trial{x, y} {
+			if err := s.settle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := gocmp.Diff(y.attachedTo(), x.attachedTo()); d != "" {
+			t.Fatalf("attached volumes (-from the objects +by deltas):\n%s", d)
 		}
 		x.decided(t)
 		x.lines = nil
