@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,20 +50,44 @@ func TestImageThatChangesItsSize(t *testing.T) {
 	}
 }
 
-// Random scenarios: of every kind that Random makes (see there), with batches and shards of
-// several sizes.
+// Random scenarios: of every family that our scheduler evaluates, with batches and shards
+// of several sizes.
 func TestRandomScenarios(t *testing.T) {
-	decisions := 0
-	for seed := uint64(1); seed <= 500 && !t.Failed(); seed++ {
-		s := Random(seed, 40, Evaluated())
-		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), s, SplitOf(seed))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	const parts, seeds = 2, 500
+	var decisions atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for part := range uint64(parts) {
+			t.Run(fmt.Sprintf("%d of %d", part+1, parts), func(t *testing.T) {
+				t.Parallel()
+				for seed := part + 1; seed <= seeds && !t.Failed(); seed += parts {
+					s := Random(seed, 40, Evaluated())
+					r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), s, SplitOf(seed))
+					if err != nil {
+						t.Fatalf("seed %d: %v", seed, err)
+					}
+					for _, d := range r.Differences {
+						t.Errorf("seed %d: %s", seed, d)
+					}
+					decisions.Add(int64(r.Decisions))
+				}
+			})
 		}
-		for _, d := range r.Differences {
-			t.Errorf("seed %d: %s", seed, d)
-		}
-		decisions += r.Decisions
+	})
+	const enough = 20_000
+	if n := decisions.Load(); n < enough && !t.Failed() {
+		t.Errorf("got %d decisions, want %d or more", n, enough)
 	}
-	t.Logf("%d decisions", decisions)
+	t.Logf("%d decisions", decisions.Load())
+}
+
+// The workloads of kube-scheduler's own benchmark, small.
+func TestShapes(t *testing.T) {
+	for _, shape := range Shapes() {
+		t.Run(shape.Name, func(t *testing.T) {
+			r := hold(t, shape.Scenario(24))
+			if placed := r.Decisions - r.Refusals; placed < 12 {
+				t.Errorf("%d of %d pods placed, want a dozen or more", placed, r.Decisions)
+			}
+		})
+	}
 }

@@ -18,6 +18,10 @@
 // Beyond what a decision shows, every node is compared: feasible or not, the
 // reasons, and each plugin's score, raw and weighted.
 //
+// Beside the random ones there are scenarios of kube-scheduler's own benchmark (Shapes), and
+// decision logs that the product writes for real clusters (Log): tests take them from
+// $SHARDSCHED_DATA, or ../shared/data beside the repository.
+//
 // Scenarios are made at random, by family of rules, so that rules can be learned one after
 // the other; Reach tells what upstream finds in them. One that shows a difference is made
 // smaller with Shrink, and written down as YAML.

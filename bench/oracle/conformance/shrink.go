@@ -8,8 +8,18 @@ import (
 // Shrink makes a scenario as small as it gets while its first difference stays of the
 // same kind. It returns that difference; nil where the scenario never showed it.
 func Shrink(ctx context.Context, s *Scenario, split Split, what string) (*Scenario, *Difference) {
-	k := &shrinker{ctx: ctx, split: split, what: what, best: s}
-	k.difference = k.try(s)
+	return shrink(s, func(s *Scenario) *Difference {
+		r, err := run(ctx, s, split, haste)
+		if err != nil || len(r.Differences) == 0 || r.Differences[0].What != what {
+			return nil
+		}
+		return r.Differences[0]
+	})
+}
+
+// shrink makes a scenario as small as it gets while show finds a difference in it.
+func shrink(s *Scenario, show func(*Scenario) *Difference) (*Scenario, *Difference) {
+	k := &shrinker{show: show, best: s, difference: show(s)}
 	if k.difference == nil {
 		return s, nil
 	}
@@ -24,9 +34,7 @@ func Shrink(ctx context.Context, s *Scenario, split Split, what string) (*Scenar
 }
 
 type shrinker struct {
-	ctx        context.Context
-	split      Split
-	what       string
+	show       func(*Scenario) *Difference
 	best       *Scenario
 	difference *Difference
 	steps      int // simplifications that held
@@ -41,23 +49,9 @@ func (k *shrinker) size() int {
 	return n
 }
 
-// try tells whether a scenario shows the difference.
-func (k *shrinker) try(s *Scenario) *Difference {
-	r, err := run(k.ctx, s, k.split, haste)
-	if err != nil {
-		return nil
-	}
-	for _, d := range r.Differences {
-		if d.What == k.what {
-			return d
-		}
-	}
-	return nil
-}
-
 // accept takes a scenario that shows the difference still.
 func (k *shrinker) accept(s *Scenario) bool {
-	d := k.try(s)
+	d := k.show(s)
 	if d != nil {
 		k.best, k.difference = s, d
 	}
