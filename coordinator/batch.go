@@ -25,21 +25,23 @@ const noNodes = "no nodes available to schedule pods"
 const (
 	// spareCandidates is how many candidates a group offers at the least beyond what the
 	// class's own pods can use up: for the rows that other classes of the batch take.
-	spareCandidates = 64
-	// sharedCandidates is how many the classes of a batch share beyond that. To name a
-	// candidate takes a fraction of what looking at all rows again does.
+	spareCandidates = 192
+	// sharedCandidates is how many the classes of a batch share beyond their own pods'. To
+	// name a candidate takes a fraction of what looking at all rows again does.
 	sharedCandidates = 8192
+	// groupedShare is the part of that for each group of a class whose rows are grouped by
+	// domains: they are many, and the other classes' pods take from all of them.
+	groupedShare = 3
 )
 
-// candidates is how many a group offers for n pods of all in a batch of so many classes: with
-// one more than there are pods it can never run out. Where rows are grouped by domains, there
-// are many groups, and the pods of other classes take from all of them.
+// candidates is how many a group offers for n pods of all in a batch of so many classes. With
+// one more than there are pods it can never run out.
 func candidates(q *pb.Query, n, all, classes int) int {
-	shared := sharedCandidates / classes
+	spare := max(spareCandidates, sharedCandidates/classes)
 	if len(q.GetDomainKeys()) > 0 {
-		shared /= 2
+		spare /= groupedShare
 	}
-	return min(n+max(spareCandidates, shared), all+1)
+	return min(n+spare, all+1)
 }
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
@@ -171,7 +173,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
 		return nil
 	}
-	results, err := s.evaluate(ctx, []fanout.Request{{Class: a.class.Scorer, Candidates: spareCandidates}})
+	results, err := s.evaluate(ctx, []fanout.Request{{Class: a.class.Scorer, Candidates: candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates)}})
 	if err != nil {
 		return err
 	}
@@ -317,7 +319,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.metrics.requeries.Inc()
 		results, err := s.evaluate(ctx, []fanout.Request{{
 			Class:      p.class,
-			Candidates: min(s.cfg.BatchSize+1, 2*spareCandidates) + len(nominees),
+			Candidates: min(s.cfg.BatchSize+1, spareCandidates) + len(nominees),
 			Diagnose:   v == nowhere,
 		}})
 		if err != nil {

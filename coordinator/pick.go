@@ -134,7 +134,7 @@ func newPick(class *scorer.Class) *pick {
 
 // maxSpareRows bounds the memory that picks keep from batch to batch: as many repaired rows,
 // of some 300 bytes.
-const maxSpareRows = 1 << 17
+const maxSpareRows = 1 << 18
 
 // picks are those of a batch, by class.
 type picks struct {

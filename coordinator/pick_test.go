@@ -213,8 +213,8 @@ func TestCandidatesOfABatch(t *testing.T) {
 		domains         []string
 		want            int
 	}{
-		{1, 1, 1, nil, 2}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 136}, {1, 512, 512, nil, 65}, {3, 40, 10, nil, 41},
-		{512, 512, 1, []string{"zone"}, 513}, {32, 512, 16, []string{"zone"}, 288}, {1, 512, 512, []string{"zone"}, 65},
+		{1, 1, 1, nil, 2}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 200}, {1, 512, 512, nil, 193}, {3, 40, 10, nil, 41},
+		{512, 512, 1, []string{"zone"}, 513}, {32, 512, 16, []string{"zone"}, 202}, {1, 512, 512, []string{"zone"}, 65},
 	} {
 		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.n, x.all, x.classes); got != x.want {
 			t.Errorf("%d of %d pods, %d classes, domains %v: got %d, want %d", x.n, x.all, x.classes, x.domains, got, x.want)

@@ -49,7 +49,7 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 	table := benchGroupTable(t, 1000)
 	for _, x := range benchGroups() {
 		class := benchGroupClass(t, x.spec)
-		e, into, merged, o := NewEvaluator(nil), &Result{}, &Result{}, Options{Candidates: 20, Diagnose: true}
+		e, into, part, merged, o := NewEvaluator(nil), &Result{}, &Result{}, &Result{}, Options{Candidates: 20, Diagnose: true}
 		var s Standing
 		var v Verdict
 		message := evaluate(e, table, class, o).Proto()
@@ -64,10 +64,10 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 				merged.Merge(into)
 				merged.Merge(into)
 			},
-			"AddProto": func() {
+			"AddProtoBy": func() {
 				merged.Reset(1, o.Candidates)
-				merged.AddProto(message, tie)
-				merged.AddProto(message, tie)
+				merged.AddProtoBy(part, message, tie)
+				merged.AddProtoBy(part, message, tie)
 			},
 			"Settle": func() { class.Settle(into, &s) },
 			"Row": func() {

@@ -41,7 +41,6 @@ type Result struct {
 	epoch uint64
 	index keyIndex
 	spare []Candidate
-	part  *Result // AddProto's
 }
 
 // Group is the feasible rows with one key.
@@ -74,7 +73,6 @@ func (r *Result) Reset(classID uint64, candidates int) {
 		epoch:    r.epoch + 1,
 		index:    r.index,
 		spare:    r.spare[:0],
-		part:     r.part,
 	}
 }
 

@@ -61,10 +61,11 @@ func (g *Group) proto(keyLen int) *pb.Group {
 // Lists that do not fit together are cut to the shortest one; nothing in the message makes
 // it panic.
 func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
-	if r.part == nil {
-		r.part = &Result{}
-	}
-	part := r.part
+	r.AddProtoBy(&Result{}, p, tie)
+}
+
+// AddProtoBy is AddProto with memory to read the message into, whatever that held.
+func (r *Result) AddProtoBy(part *Result, p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
 	part.Reset(r.ClassID, r.limit)
 	part.Rows, part.Feasible, part.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
 	part.raise(p.GetExtrema())

@@ -55,8 +55,8 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	return results, nil
 }
 
-// maxSpare bounds the memory of results that is kept.
-const maxSpare = 64
+// maxSpare is how many results are kept: what a batch of many classes needs.
+const maxSpare = 512
 
 // Recycle takes a result of Evaluate back that nobody reads any more, for its memory.
 func (f *Fanout) Recycle(r *scorer.Result) {
@@ -150,7 +150,7 @@ func (r *round) merge(a *attempt) {
 	for _, p := range a.pieces {
 		for i, result := range p.results {
 			m := &r.merged[p.from+i]
-			m.result.AddProto(result, r.f.tie)
+			m.result.AddProtoBy(&r.f.part, result, r.f.tie)
 			for _, t := range result.GetTimings() {
 				scan.AddPass(&m.passes, scan.Pass{
 					Plugin: t.GetPlugin(), Point: t.GetExtensionPoint(), Took: time.Duration(t.GetNanos()),
