@@ -474,7 +474,7 @@ func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 	s.tally.bindFailures++
 	s.metrics.bindFailures.Inc()
 	uid := job.binding.Pod.UID
-	s.cache.volumes.Unreserve(job.work)
+	free := s.cache.volumes.Unreserve(job.work)
 	forgotten, ferr := s.cache.Forget(job.binding.Pod)
 	if ferr != nil {
 		s.fail(ferr)
@@ -482,6 +482,9 @@ func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
 	}
 	if forgotten {
 		s.queue.Move(queue.AssignedPodDeleted(withNode(job.binding.Pod, job.binding.Node)))
+	}
+	for _, pv := range free {
+		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
 	_, node, _ := s.cache.Pod(uid)
 	if p != nil && node == "" && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrAlreadyBound) {

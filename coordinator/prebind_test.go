@@ -140,9 +140,14 @@ type claimStore struct {
 	err     error
 	version int
 	written []objects.Object
+	// held keeps writes under way until it is closed; nil: they are not held.
+	held chan struct{}
 }
 
 func (s *claimStore) Write(_ context.Context, objs []objects.Object) (versions []string, err error) {
+	if s.held != nil {
+		<-s.held
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -258,6 +263,21 @@ func (x *stage) wantTold(name, want string) {
 	if err != nil || sum.PodsPending != 1 || len(sum.PendingReasons) != 1 || sum.PendingReasons[0].Reason != want || sum.PendingReasons[0].Example != "default/"+name {
 		x.t.Errorf("summary: got %d pending, %v, %v; want 1, %q", sum.GetPodsPending(), sum.GetPendingReasons(), err, want)
 	}
+}
+
+// A volume that is given back is had by the next at once.
+func TestAVolumeThatIsGivenBack(t *testing.T) {
+	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
+		writes.held = make(chan struct{})
+		writes.say(store.ErrConflict)
+		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
+		x.deliver(store.Added, p)
+		x.deliver(store.Added, q)
+		x.wantPods("the first has it", "p promised n", "q unschedulable")
+		elapse(5 * time.Second)
+		close(writes.held)
+		x.wantPods("and gives it back", "p backoff", "q backoff")
+	})
 }
 
 func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {

@@ -153,9 +153,13 @@ func (p *provision) assume(node string) {
 
 // Unreserve takes back what Reserve assumed. What PreBind has written already stays
 // assumed until the API tells of it.
-func (c *Cache) Unreserve(w *Work) {
+//
+// Differs from upstream: it returns the volumes that others may have again, so that pods
+// which wait for one are tried at once. Upstream's wait until they are flushed, after five
+// minutes, unless something else happens to a volume.
+func (c *Cache) Unreserve(w *Work) (free []*v1.PersistentVolume) {
 	if w == nil {
-		return
+		return nil
 	}
 	c.board.close(w)
 	c.version++
@@ -163,6 +167,7 @@ func (c *Cache) Unreserve(w *Work) {
 		p := &w.pairs[i]
 		if p.version == "" && p.volume.release(p.hold) {
 			c.file(p.volume)
+			free = append(free, p.volume.latest())
 		}
 	}
 	for i := range w.provisions {
@@ -171,4 +176,5 @@ func (c *Cache) Unreserve(w *Work) {
 			p.claim.release(p.hold)
 		}
 	}
+	return free
 }
