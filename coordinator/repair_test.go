@@ -184,8 +184,8 @@ func drawCrowd(t *rapid.T, nominated int, claims bool) scene {
 // checkScene schedules in batches and holds every decision against deciding one by one.
 func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 	x := newTrial(t, SchedulerConfig{
-		Shards:    rapid.IntRange(1, 5).Draw(t, "shards"),
-		BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
+		Shards:     rapid.IntRange(1, 5).Draw(t, "shards"),
+		BatchSize:  rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
 		MaxBackoff: rapid.SampledFrom(append(backoffs, 0)).Draw(t, "backoff"),
 	}, rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "candidates"))
 	defer x.fanout.Close()

@@ -36,6 +36,7 @@ type world struct {
 	revision int
 	nodes    map[string]*v1.Node
 	pods     map[types.UID]*v1.Pod
+	others   map[objects.Ref]objects.Object // claims and volumes
 	names    int
 	binds    map[types.UID]int
 	foul     []string // what must never happen, and did
@@ -46,7 +47,7 @@ type world struct {
 func newWorld(seed uint64) *world {
 	return &world{
 		r: rand.New(rand.NewPCG(seed, 11)), nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{},
-		binds: map[types.UID]int{}, events: make(chan store.Event, 1<<16),
+		others: map[objects.Ref]objects.Object{}, binds: map[types.UID]int{}, events: make(chan store.Event, 1<<16),
 	}
 }
 
@@ -60,6 +61,8 @@ func (w *world) tell(typ store.EventType, obj any) {
 		e.Kind, e.Node = objects.KindNode, obj
 	case *v1.Pod:
 		e.Kind, e.Pod = objects.KindPod, obj
+	case objects.Object:
+		e.Kind, e.Object = objects.KindOf(obj), obj
 	}
 	w.events <- e
 }
@@ -147,8 +150,10 @@ func (w *world) happen(meddlers bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch n := w.r.IntN(100); {
-	case n < 45:
+	case n < 40:
 		w.create()
+	case n < 45:
+		w.volume()
 	case n < 55:
 		w.change()
 	case n < 70:
@@ -172,6 +177,9 @@ func (w *world) create() {
 	}
 	if w.chance(20) {
 		p.NodeSelector("zone", fmt.Sprint(w.r.IntN(2)))
+	}
+	if w.chance(30) {
+		p.Claim(w.claim())
 	}
 	obj := p.Obj()
 	if w.chance(5) {
@@ -254,7 +262,7 @@ func (w *world) setNode() {
 		cpu = 6 // what pods of its former life may have been bound
 	}
 	w.revision++
-	n := build.Node(name).CPU(fmt.Sprint(min(cpu, 6))).Label("zone", fmt.Sprint(i%2)).Obj()
+	n := build.Node(name).CPU(fmt.Sprint(min(cpu, 6))).Label("zone", fmt.Sprint(i%2)).Label(v1.LabelHostname, name).Obj()
 	w.nodes[name] = n
 	w.tell(typ, n)
 }
@@ -313,10 +321,11 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 // live lets that many things happen and tells what is wrong at the end.
 func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []string) {
 	l := newLedger()
-	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, Journal: l})
+	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, VolumeWriter: w, Journal: l})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.keep(store.Added, build.WaitingClass("local", ""))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	dice := rand.New(rand.NewPCG(w.r.Uint64(), 1)) // w's own belongs to who holds w.mu
 	var running sync.WaitGroup
@@ -330,6 +339,13 @@ func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []s
 		}
 	}
 	elapse(time.Minute) // no pod rests that long where something could help it
+	for range 6 {       // but one that is out of luck again and again may be on its way
+		busy := false
+		if err := s.call(ctx, func() { busy = len(s.binding) > 0 || s.queue.Len(queue.Backoff)+s.queue.Len(queue.ErrorBackoff) > 0 }); err != nil || !busy {
+			break
+		}
+		elapse(30 * time.Second)
+	}
 	if err := s.call(ctx, func() { problems = w.judge(t, s, l, meddlers) }); err != nil {
 		problems = append(problems, err.Error())
 	}
@@ -367,7 +383,10 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 		}
 		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName
 	}
-	truth := newOneByOne(t, nodes, running)
+	truth := newOneByOne(t, nodes, running, slices.Collect(maps.Values(w.others))...)
+	if !meddlers {
+		problems = append(problems, w.judgeClaims()...)
+	}
 	for uid, waits := range waiting {
 		if waits {
 			problems = append(problems, w.judgePending(s, truth, uid)...)
