@@ -124,10 +124,13 @@ func (w *world) audit(b store.Binding) {
 	if n == nil {
 		return // it went meanwhile
 	}
-	cpu, ports := int64(0), map[uint32]int{}
+	cpu, ports, alone := int64(0), map[uint32]int{}, 0
 	for _, p := range w.pods {
 		if p.Spec.NodeName != b.Node || objects.IsTerminal(p) {
 			continue
+		}
+		if p.Labels["alone"] == "yes" {
+			alone++
 		}
 		u := compile.Usage(p)
 		cpu += u.GetRequests().GetMilliCpu()
@@ -137,6 +140,9 @@ func (w *world) audit(b store.Binding) {
 	}
 	if has := n.Status.Allocatable.Cpu().MilliValue(); cpu > has {
 		w.foul = append(w.foul, fmt.Sprintf("node %s has %dm and is bound %dm, the last of it %s", n.Name, has, cpu, b.Pod.Name))
+	}
+	if alone > 1 {
+		w.foul = append(w.foul, fmt.Sprintf("node %s has %d pods that want to be alone, the last of them %s", n.Name, alone, b.Pod.Name))
 	}
 	for port, pods := range ports {
 		if pods > 1 {
@@ -180,6 +186,9 @@ func (w *world) create() {
 	}
 	if w.chance(30) {
 		p.Claim(w.claim())
+	}
+	if w.chance(15) {
+		p.Label("alone", "yes").Apart(build.Around(v1.LabelHostname, "alone=yes"))
 	}
 	obj := p.Obj()
 	if w.chance(5) {
