@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,9 +117,16 @@ func rules() []configv1.Plugin {
 	}
 }
 
-// kept tells whether a plugin must be in each profile, at each point.
+// kept tells whether a plugin must be in each profile.
 func kept(p configv1.Plugin, families []Family) bool {
-	return p.Name == names.VolumeBinding && slices.Contains(families, Volumes) && !slices.Contains(families, Partial)
+	return p.Name == names.VolumeBinding && whole(p, families)
+}
+
+// whole tells whether a plugin must be at all points or none: one of the volumes' that
+// filters no more refuses pods as such still.
+func whole(p configv1.Plugin, families []Family) bool {
+	about := strings.HasPrefix(p.Name, "Volume") || p.Name == names.NodeVolumeLimits
+	return about && slices.Contains(families, Volumes) && !slices.Contains(families, Partial)
 }
 
 // fewer leaves some out, in another order, with other weights.
@@ -146,7 +154,7 @@ func (g *generator) points(families []Family) *configv1.Plugins {
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, x := range list[:3] {
 		switch {
-		case x.Weight == nil && g.chance(50) && !kept(x, families):
+		case x.Weight == nil && g.chance(50) && !whole(x, families):
 			p.Filter.Disabled = append(p.Filter.Disabled, configv1.Plugin{Name: x.Name})
 		case x.Weight != nil && g.chance(40):
 			p.Score.Disabled = append(p.Score.Disabled, configv1.Plugin{Name: x.Name})

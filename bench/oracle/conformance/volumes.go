@@ -53,6 +53,7 @@ type volumeFamily struct {
 	made   int
 	shared []*v1.PersistentVolumeClaim // that further pods may use
 	pool   []*v1.PersistentVolume      // that claims may be bound to
+	rooms  []*storagev1.CSIStorageCapacity
 }
 
 func newVolumeFamily(g *generator) *volumeFamily { return &volumeFamily{g: g} }
@@ -64,7 +65,8 @@ func (f *volumeFamily) first() (out Round) {
 	out = append(out, set(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverPlain}}),
 		set(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverCapacity}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(f.g.chance(85))}}))
 	for i := range f.g.IntN(6) {
-		out = append(out, set(f.capacity(i)))
+		f.rooms = append(f.rooms, f.capacity(i))
+		out = append(out, set(f.rooms[i]))
 	}
 	for _, n := range f.g.cluster.Nodes {
 		out = append(out, f.storageOf(n)...)
@@ -122,13 +124,19 @@ func (f *volumeFamily) capacity(i int) *storagev1.CSIStorageCapacity {
 	case 2:
 		c.NodeTopology = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: rack, Operator: metav1.LabelSelectorOpExists}}}
 	}
-	if g.chance(85) {
+	f.fill(c)
+	return c
+}
+
+// fill says how large a capacity is; the rest of one can't be changed.
+func (f *volumeFamily) fill(c *storagev1.CSIStorageCapacity) {
+	c.Capacity, c.MaximumVolumeSize = nil, nil
+	if f.g.chance(85) {
 		c.Capacity = ptr.To(f.size())
 	}
-	if g.chance(30) {
+	if f.g.chance(30) {
 		c.MaximumVolumeSize = ptr.To(f.size())
 	}
-	return c
 }
 
 // storageOf is what a node can attach, and the volumes that are in it.
@@ -230,7 +238,12 @@ func (f *volumeFamily) change() Round {
 			return Round{set(f.csiNode(oneOf(g.strange, g.nodes...).Name))}
 		}
 	case 1:
-		return Round{set(f.capacity(g.IntN(6)))}
+		if len(f.rooms) > 0 {
+			i := g.IntN(len(f.rooms))
+			f.rooms[i] = f.rooms[i].DeepCopy()
+			f.fill(f.rooms[i])
+			return Round{set(f.rooms[i])}
+		}
 	case 2:
 		return Round{set(f.volume(oneOf(g.strange, classWait, classLocal)))}
 	case 3:
