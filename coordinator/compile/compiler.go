@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/count"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // keptPlans is how many plans a compiler keeps: more than a cluster has workloads that
@@ -17,13 +19,22 @@ import (
 const (
 	keptPlans   = 8192
 	keptClasses = 2 * keptPlans
+	// keptQueries is how many queries are kept for pods that have claims of their own, each of
+	// so many bytes at the most.
+	keptQueries  = 2048
+	maxKeptQuery = 8 << 10
 )
 
 // Compiler compiles pods to classes and keeps those of late. It is owned by one
 // goroutine.
 type Compiler struct {
-	plans     *simplelru.LRU[planKey, *keptPlan]
-	classes   *simplelru.LRU[classKey, *keptClass]
+	plans   *simplelru.LRU[planKey, *keptPlan]
+	classes *simplelru.LRU[classKey, *keptClass]
+	// specs are the plans of pods that have claims, each often of its own: what the pods of a
+	// workload have in common. queries are what such pods have led to.
+	specs   *simplelru.LRU[planKey, *keptSpec]
+	queries *simplelru.LRU[uint64, *keptQuery]
+
 	signature signature
 	setting   setting
 	// volumes are the node affinities of the cluster's volumes.
@@ -47,9 +58,21 @@ type keptPlan struct {
 	revision uint64
 }
 
+// keptSpec is a plan whatever the pod's volumes are.
+type keptSpec struct {
+	signature []byte
+	plan      *plan
+}
+
+// keptQuery is a query, encoded without its id, made ready.
+type keptQuery struct {
+	encoded []byte
+	class   *scorer.Class
+}
+
 // classKey finds a class of a plan: the hash of a setting.
 type classKey struct {
-	plan *plan
+	plan *keptPlan
 	hash uint64
 }
 
@@ -67,6 +90,8 @@ func New() *Compiler {
 	return &Compiler{
 		plans:   newLRU[planKey, *keptPlan](keptPlans),
 		classes: newLRU[classKey, *keptClass](keptClasses),
+		specs:   newLRU[planKey, *keptSpec](keptPlans),
+		queries: newLRU[uint64, *keptQuery](keptQueries),
 		volumes: newAffinities(),
 	}
 }
@@ -95,7 +120,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	if k := e.recent; k != nil && bytes.Equal(k.setting, c.setting.bytes) && k.fresh(w.Counters()) {
 		return k.class, k.class.failure
 	}
-	key := classKey{plan: e.plan, hash: xxhash.Sum64(c.setting.bytes)}
+	key := classKey{plan: e, hash: xxhash.Sum64(c.setting.bytes)}
 	k, ok := c.classes.Get(key)
 	if !ok || !bytes.Equal(k.setting, c.setting.bytes) || !k.fresh(w.Counters()) {
 		class, err := c.make(e, p)
@@ -111,22 +136,60 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 
 // make makes a class of a plan and the setting.
 func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
-	class, err := e.plan.class(&c.setting)
+	class, err := e.plan.class(&c.setting, c.ready)
 	if err != nil {
 		return nil, fmt.Errorf("compile pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return class, nil
 }
 
+// ready makes a query ready, or finds it where it was already. Only where the pod has claims
+// are there queries that several of its plans lead to.
+func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
+	id, encoded, err := identify(q)
+	if err != nil {
+		return nil, err
+	}
+	q.ClassId = id
+	if c.setting.mounts == nil || len(encoded) > maxKeptQuery {
+		return scorer.NewClass(q)
+	}
+	if k, ok := c.queries.Get(id); ok && bytes.Equal(k.encoded, encoded) {
+		return k.class, nil
+	}
+	class, err := scorer.NewClass(q)
+	if err == nil {
+		c.queries.Add(id, &keptQuery{encoded, class})
+	}
+	return class, err
+}
+
+// spec finds or makes the plan of a pod with claims.
+func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
+	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
+	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
+		return k.plan
+	}
+	k := &keptSpec{slices.Clone(sign), newPlan(p, prof)}
+	c.specs.Add(key, k)
+	return k.plan
+}
+
 // plan finds or makes a pod's plan. One of volatile mounts is not kept: it is for one pod,
 // until the next one is placed, and may list thousands of volumes.
 func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
-	sign := c.signature.pod(p)
+	sign, first := c.signature.pod(p)
 	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
 	e, ok := c.plans.Get(key)
 	if !ok || !bytes.Equal(e.signature, sign) {
-		e = &keptPlan{signature: slices.Clone(sign), plan: newPlan(p, prof), mounts: newMounts(p, prof, w, c.volumes)}
+		e = &keptPlan{mounts: newMounts(p, prof, w, c.volumes)}
+		if e.mounts == nil {
+			e.plan = newPlan(p, prof)
+		} else {
+			e.plan = c.spec(p, prof, sign[:first])
+		}
 		if !e.mounts.isVolatile() {
+			e.signature = slices.Clone(sign)
 			c.plans.Add(key, e)
 		}
 	} else if !e.mounts.hold(w) {

@@ -69,8 +69,8 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 	return pl
 }
 
-// class completes a plan with a setting.
-func (pl *plan) class(s *setting) (*Class, error) {
+// class completes a plan with a setting. ready makes the query ready, and gives it its id.
+func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) (*Class, error) {
 	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), ScoreError: pl.scoreError()}
 	for _, f := range pl.prof.filters {
 		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
@@ -84,12 +84,11 @@ func (pl *plan) class(s *setting) (*Class, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.ClassId, err = identify(q); err != nil {
+	if c.Scorer, err = ready(q); err != nil {
 		return nil, err
 	}
-	c.Query = q
-	c.Scorer, err = scorer.NewClass(q)
-	return c, err
+	c.Query = c.Scorer.Query()
+	return c, nil
 }
 
 // refuses is the answer of a plugin's PreFilter where that is not success: a rejection
@@ -238,11 +237,11 @@ func (pl *plan) skipsScore(p pb.Plugin, q *pb.Query) bool {
 	return false
 }
 
-// identify hashes a query without an id.
-func identify(q *pb.Query) (uint64, error) {
-	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(q)
+// identify encodes a query without an id, and hashes that.
+func identify(q *pb.Query) (id uint64, encoded []byte, err error) {
+	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(q)
 	if err != nil {
-		return 0, fmt.Errorf("encode query: %w", err)
+		return 0, nil, fmt.Errorf("encode query: %w", err)
 	}
-	return max(1, xxhash.Sum64(encoded)), nil // 0 stands for no id
+	return max(1, xxhash.Sum64(encoded)), encoded, nil // 0 stands for no id
 }

@@ -20,8 +20,9 @@ type signature struct {
 	names []string // scratch for sorting
 }
 
-// pod writes a pod's signature.
-func (s *signature) pod(p *v1.Pod) []byte {
+// pod writes a pod's signature. Its first part is what a plan is made of: all but the volumes
+// that volume plugins look at.
+func (s *signature) pod(p *v1.Pod) (whole []byte, first int) {
 	s.bytes = s.bytes[:0]
 	s.text(p.Spec.NodeName)
 	s.tolerations(p.Spec.Tolerations)
@@ -42,7 +43,6 @@ func (s *signature) pod(p *v1.Pod) []byte {
 			s.text(v.Reference)
 		}
 	}
-	s.volumes(p)
 	s.features(p)
 	s.spread(p)
 	s.bytes = count.AppendAffinity(s.bytes, p)
@@ -52,7 +52,9 @@ func (s *signature) pod(p *v1.Pod) []byte {
 		s.list(p.Spec.Resources.Requests)
 	}
 	s.status(p)
-	return s.bytes
+	first = len(s.bytes)
+	s.volumes(p)
+	return s.bytes, first
 }
 
 func (s *signature) tolerations(list []v1.Toleration) {
