@@ -12,6 +12,12 @@ import (
 // Pods that are nominated to a node, usually because victims are leaving it for them,
 // keep their room against pods of no higher priority: the node has to take a pod both with
 // them and without them (upstream's RunFilterPluginsWithNominatedPods).
+//
+// Differs from upstream: what nominated pods repel and claim for themselves alone counts
+// always, and a spread constraint that selects every pod counts no more of them than of
+// others. Upstream's plugins do not see them where they had nothing to do before, and such a
+// constraint sees only them. And a pod's own nominated node that its affinity leaves out is
+// refused as the other nodes are.
 
 // nominee is a node that waits for pods which come before the one at hand.
 type nominee struct {
