@@ -59,7 +59,8 @@ type replay struct {
 	oracle    *oracle.Oracle
 	pods      map[string]*v1.Pod
 	decisions []decision
-	placed    int
+	placed    func(p *v1.Pod, node string) []oracle.Object // the shape's
+	next      int
 }
 
 func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay, error) {
@@ -67,7 +68,7 @@ func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay,
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions}
+	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions, placed: w.Shape.placed}
 	for _, p := range w.Pods {
 		r.pods[string(p.UID)] = p
 	}
@@ -76,12 +77,20 @@ func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay,
 
 // hold places the pods before a decision and judges it.
 func (r *replay) hold(ctx context.Context, i int) error {
-	for ; r.placed < i; r.placed++ {
-		d := r.decisions[r.placed]
+	for ; r.next < i; r.next++ {
+		d := r.decisions[r.next]
 		p := r.pods[d.UID].DeepCopy()
 		p.Spec.NodeName = d.Node
 		if err := r.oracle.Set(p); err != nil {
 			return err
+		}
+		if r.placed == nil {
+			continue
+		}
+		for _, obj := range r.placed(p, d.Node) {
+			if err := r.oracle.Set(obj); err != nil {
+				return err
+			}
 		}
 	}
 	d := r.decisions[i]

@@ -15,6 +15,8 @@ type Shape struct {
 	Name string
 	// About says what its pods ask for.
 	About string
+	// Costly says that upstream takes minutes for a pod on a large cluster.
+	Costly bool
 	// shared makes objects of the cluster, app those of a workload, node those of a node; nil:
 	// there are none.
 	shared func() []oracle.Object
@@ -23,6 +25,9 @@ type Shape struct {
 	// pod has a pod ask for it; on is where it is, nil: nowhere yet. It returns the
 	// pod's own objects.
 	pod func(p *v1.Pod, app string, on *v1.Node) []oracle.Object
+	// placed is what a placement makes of other objects that other pods' verdicts rest on; nil:
+	// nothing.
+	placed func(p *v1.Pod, node string) []oracle.Object
 }
 
 // Shapes are all of them.
@@ -80,6 +85,10 @@ func Shapes() []Shape {
 		{
 			Name: "volumes", About: "a claim of its own each, WaitForFirstConsumer, provisioned in the pod's zone",
 			shared: storage, node: attaches, pod: claimed,
+		},
+		{
+			Name: "local-volumes", Costly: true, About: "a claim of its own each, WaitForFirstConsumer, for one of the free volumes: one on each node",
+			shared: localStorage, node: localVolume, pod: locallyClaimed, placed: takesLocal,
 		},
 	}
 }
