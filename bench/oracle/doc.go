@@ -16,7 +16,7 @@
 // What is upstream's is called, not copied; only the order of the calls stands here.
 // It differs from a kube-scheduler in what the judge needs:
 //
-//   - every node is looked at, in one goroutine; results of earlier pods are never
+//   - every node is looked at, in one goroutine (Decide, for benchmarks, takes more); results of earlier pods are never
 //     used again (the feature gate OpportunisticBatching);
 //   - a single feasible node is scored too, so that its score can be compared (kept
 //     apart: an error of scoring counts only where more than one node is feasible);
