@@ -43,7 +43,7 @@ func (o *Configuration) load() (*config.Config, error) {
 	if o.Config == "" {
 		return c, nil
 	}
-	tell(log, "The configuration names plugins that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
+	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
 	tell(log, "The configuration names extenders, which are not called yet: pods are scheduled as if there were none", "extenders", c.NotCalled())
 	tell(log, "Fields of the configuration have no effect", "fields", c.NoEffect())
 	return c, nil
