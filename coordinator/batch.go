@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -148,15 +148,8 @@ func (s *Scheduler) compile(a *attempt) {
 	if a.class != nil {
 		a.volatile = a.class.Volatile
 	} else {
-		a.volatile = hasClaims(a.pod.Obj)
+		a.volatile = storage.HasClaims(a.pod.Obj)
 	}
-}
-
-// hasClaims tells whether what a pod needs depends on claims and their volumes.
-func hasClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
-		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
-	})
 }
 
 // renew compiles a pod with claims anew where a placement before it has changed the

@@ -195,6 +195,7 @@ func TestPreBindWaitsForTheProvisioner(t *testing.T) {
 	})
 }
 
+// It runs in a synctest bubble, whose clock leaps: nothing here waits.
 func TestPreBindEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, claim, text string
