@@ -271,7 +271,16 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		d.Feasible = uint32(c.feasible)
 		switch {
 		case v == nowhere:
+			of, instead, err := s.ownReasons(p, a)
+			if err != nil {
+				s.fail(err)
+				return false
+			}
+			p.countReasons(of, -1)
+			p.countReasons(instead, +1)
 			d.Message, refusedBy = p.message(int(d.Nodes))
+			p.countReasons(instead, -1)
+			p.countReasons(of, +1)
 		case c.feasible > 1 && a.class.ScoreError != nil:
 			// A single node is not scored, so nothing is wrong with it.
 			a.failed = a.class.ScoreError
@@ -289,7 +298,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 // where the answer is used up, or where the reasons are wanted.
 func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
 	t := tables{s.cache.Cache}
-	nominees := s.nominees(a.pod.Obj)
+	nominees := s.nominees(a.pod.Obj, a.class)
 	for asks := 0; ; asks++ {
 		p.liftVetoes()
 		p.repair(&s.touches, t, s.eval)

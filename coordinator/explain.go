@@ -77,7 +77,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out 
 		return nil
 	}
 	x := explainer{s: s, class: class, out: out, top: top, at: out.Node}
-	x.judgeAll(s.nominees(&bare))
+	x.judgeAll(s.nominees(&bare, class))
 	x.judgeOwn(&bare)
 	x.rank()
 	x.report()

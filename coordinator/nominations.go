@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
@@ -13,11 +16,9 @@ import (
 // keep their room against pods of no higher priority: the node has to take a pod both with
 // them and without them (upstream's RunFilterPluginsWithNominatedPods).
 //
-// Differs from upstream: what nominated pods repel and claim for themselves alone counts
-// always, and a spread constraint that selects every pod counts no more of them than of
-// others. Upstream's plugins do not see them where they had nothing to do before, and such a
-// constraint sees only them. And a pod's own nominated node that its affinity leaves out is
-// refused as the other nodes are.
+// As upstream's, a plugin that has nothing to do for a pod as long as those are not there
+// does not see them either, and what it counts of them is not always what it counts of pods
+// that are there.
 
 // nominee is a node that waits for pods which come before the one at hand.
 type nominee struct {
@@ -25,11 +26,20 @@ type nominee struct {
 	usages []*pb.PodUsage
 	// volumes is by how much the counters of the node's volumes would differ.
 	volumes []*pb.CounterValue
+	// spread is how many of the pods each hard constraint counts beyond its counters.
+	spread []int64
+	// claims is how many claims the pods mount that are named as claims which the pod at
+	// hand wants for itself alone.
+	claims int64
 }
 
 // nominees lists the nodes that a pod finds promised to others, sorted by name.
-func (s *Scheduler) nominees(p *v1.Pod) []nominee {
+func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []nominee {
+	if class.Query == nil {
+		return nil
+	}
 	var out []nominee
+	var unseen []uint32
 	for _, node := range s.queue.NominatedNodes() {
 		row, ok := s.cache.RowOf(node)
 		if !ok {
@@ -37,18 +47,133 @@ func (s *Scheduler) nominees(p *v1.Pod) []nominee {
 		}
 		n := nominee{row: row}
 		var pods []*v1.Pod
+		if len(out) == 0 {
+			unseen = s.unseen(p, class)
+		}
 		for _, other := range s.queue.Nominated(node) {
 			if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) {
 				pods = append(pods, other.Obj)
-				n.usages = append(n.usages, s.cache.UsageOf(other.Obj))
+				n.usages = append(n.usages, withoutCounters(s.cache.UsageOf(other.Obj), unseen))
 			}
 		}
 		if len(pods) > 0 {
 			n.volumes = s.cache.volumes.Joining(node, pods, p)
+			n.spread = spreadBeyond(p, class, pods)
+			n.claims = s.claimsOf(p, class, pods)
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// unseen are the counters of what nominated pods do that the plugins for a pod do not look
+// at. InterPodAffinity's PreFilter skips where the pod has no required terms and no pod
+// that is there repels it. ReadWriteOncePod claims are claimsOf's.
+func (s *Scheduler) unseen(p *v1.Pod, class *compile.Class) []uint32 {
+	var out []uint32
+	q := class.Query
+	if repellers := class.Scorer.Repellers(); len(repellers) > 0 && !hasRequiredTerms(p) && !s.repelled(class.Scorer) {
+		out = repellers
+	}
+	for _, i := range q.GetVolumeRestrictions().GetClaims() {
+		for _, c := range q.Measures[i].GetCounters() {
+			out = append(out, c.GetCounter())
+		}
+	}
+	return out
+}
+
+func hasRequiredTerms(p *v1.Pod) bool {
+	a := p.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
+}
+
+// repelled tells whether a pod that is there repels the class.
+func (s *Scheduler) repelled(class *scorer.Class) bool {
+	for i := range s.cache.NumShards() {
+		if class.Repelled(s.cache.Table(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutCounters is a usage without some counters.
+func withoutCounters(u *pb.PodUsage, ids []uint32) *pb.PodUsage {
+	if !slices.ContainsFunc(u.GetCounters(), func(v *pb.CounterValue) bool { return slices.Contains(ids, v.GetCounter()) }) {
+		return u
+	}
+	return &pb.PodUsage{
+		Requests: u.GetRequests(), NonZeroMilliCpu: u.GetNonZeroMilliCpu(), NonZeroMemoryBytes: u.GetNonZeroMemoryBytes(),
+		HostPorts: u.GetHostPorts(),
+		Counters: slices.DeleteFunc(slices.Clone(u.GetCounters()), func(v *pb.CounterValue) bool {
+			return slices.Contains(ids, v.GetCounter())
+		}),
+	}
+}
+
+// spreadBeyond counts, for each hard constraint, the pods that its counters leave out: those
+// that are being deleted, and all where the constraint selects every pod.
+func spreadBeyond(p *v1.Pod, class *compile.Class, pods []*v1.Pod) []int64 {
+	out := make([]int64, len(class.HardSelectors))
+	for i, selects := range class.HardSelectors {
+		for _, other := range pods {
+			if other.Namespace == p.Namespace && (other.DeletionTimestamp != nil || selects.Empty()) && selects.Matches(other.Labels) {
+				out[i]++
+			}
+		}
+	}
+	return out
+}
+
+// claimsOf counts the claims that VolumeRestrictions counts of nominated pods: by name
+// alone, and only where the pod has a disk besides, for its PreFilter skips otherwise.
+func (s *Scheduler) claimsOf(p *v1.Pod, class *compile.Class, pods []*v1.Pod) int64 {
+	r := class.Query.GetVolumeRestrictions()
+	if len(r.GetDisks()) == 0 || len(r.GetClaims()) == 0 {
+		return 0
+	}
+	n := int64(0)
+	for _, own := range p.Spec.Volumes {
+		if own.PersistentVolumeClaim == nil || !s.alone(p.Namespace, own.PersistentVolumeClaim.ClaimName) {
+			continue
+		}
+		for _, other := range pods {
+			for _, v := range other.Spec.Volumes {
+				if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == own.PersistentVolumeClaim.ClaimName {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// alone tells whether a claim is for one pod alone.
+func (s *Scheduler) alone(namespace, name string) bool {
+	claim := s.cache.volumes.Claim(namespace, name)
+	return claim != nil && slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
+}
+
+// addTo adds to a row's verdict what counters do not tell of the nominated pods.
+func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query) {
+	hard := q.GetSpread().GetHard()
+	for i, more := range n.spread {
+		place := hard[i].GetPlace()
+		m := &v.Measured[place.GetMeasure()]
+		twice := slices.ContainsFunc(hard[:i], func(c *pb.HardConstraint) bool { return c.GetPlace().GetMeasure() == place.GetMeasure() })
+		if more == 0 || !m.Included || twice {
+			continue
+		}
+		m.Value += more
+		if in, ok := place.GetIn().(*pb.Place_RowValue); ok && v.Passed {
+			v.Key.Values[in.RowValue] += more
+		}
+	}
+	if n.claims > 0 {
+		v.Measured[q.GetVolumeRestrictions().GetClaims()[0]].Value += n.claims
+	}
 }
 
 // probe is what looking at one row alone needs; its memory is used again.
@@ -60,20 +185,19 @@ type probe struct {
 	reasons  []scorer.Reason
 }
 
-// refusedWith tells whether a row refuses the class once more pods are on it, and why. The
-// reasons are told only in a diagnosis, and hold until the next call.
-func (p *pick) refusedWith(at int, n *nominee, tables tables, e *scorer.Evaluator) (refused bool, reasons []scorer.Reason) {
+// refusedWith tells whether a row refuses a class once more pods are on it, and why. The
+// class is the pick's, or that without what narrows it. The reasons are told only in a
+// diagnosis, and hold until the next call.
+func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables tables, e *scorer.Evaluator) (refused bool, reasons []scorer.Reason) {
 	r, x := &p.repaired[at], &p.probe
 	table := tables.Table(int(r.row.Shard))
 	table.Totals(r.row.Index, &x.totals)
-	for _, u := range n.usages {
-		x.totals.AddPod(table, u)
-	}
-	x.totals.AddCounters(n.volumes, 1)
-	e.Row(table, r.row.Index, &x.totals, p.class, p.diagnosed, &x.verdict)
+	n.join(table, &x.totals)
+	e.Row(table, r.row.Index, &x.totals, class, p.diagnosed, &x.verdict)
+	n.addTo(&x.verdict, class.Query())
 	x.reasons = x.reasons[:0]
 	if !x.verdict.Passed {
-		_, why := e.Reasons(table, r.row.Index, &x.totals, p.class)
+		_, why := e.Reasons(table, r.row.Index, &x.totals, class)
 		x.reasons = append(x.reasons, why...)
 		return true, x.reasons
 	}
@@ -99,7 +223,7 @@ func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) bool {
 		n := &list[i]
 		p.row(n.row, tables, e)
 		at := p.index[n.row]
-		refused, reasons := p.refusedWith(at, n, tables, e)
+		refused, reasons := p.refusedWith(at, n, p.class, tables, e)
 		if !refused {
 			continue
 		}
@@ -158,4 +282,41 @@ func (p *pick) alone(at int) (score int64, ok bool) {
 	score = r.local + x.standing.Groups[0].Score
 	x.result.Measures = nil
 	return score, true
+}
+
+// ownReasons is why a pod's own nominated node refuses it, of and instead, where a PreFilter
+// has narrowed the nodes to others: that node was tried all the same, before them.
+func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason, err error) {
+	name, q := a.pod.Obj.Status.NominatedNodeName, a.class.Query
+	row, ok := s.cache.RowOf(name)
+	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
+		return nil, nil, nil
+	}
+	wide := proto.CloneOf(q)
+	wide.Narrowed = nil
+	class, err := scorer.NewClass(wide)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := tables{s.cache.Cache}
+	r := p.row(row, t, s.eval)
+	var with nominee
+	for _, n := range s.nominees(a.pod.Obj, a.class) {
+		if n.row == row {
+			with = n
+		}
+	}
+	if of = r.reasons; r.vetoed {
+		of = r.vetoReasons
+	}
+	_, instead = p.refusedWith(p.index[row], &with, class, t, s.eval)
+	return of, slices.Clone(instead), nil
+}
+
+// join adds the pods to what a row's pods add up to.
+func (n *nominee) join(t *scorer.Table, totals *scorer.RowTotals) {
+	for _, u := range n.usages {
+		totals.AddPod(t, u)
+	}
+	totals.AddCounters(n.volumes, 1)
 }

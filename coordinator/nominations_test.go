@@ -85,9 +85,15 @@ func TestANominatedPodKeepsItsRoom(t *testing.T) {
 			[]*v1.Pod{first().Apart(build.Around(zone, "app=db")).Obj(), waits("w").Label("app", "db").Obj()},
 			"o of 1",
 		},
-		"it refuses the pod itself": {
-			inZones("4", "n"), []*v1.Pod{first().Label("app", "web").Obj(), waits("w").Apart(build.Around(zone, "app=web")).Obj()},
+		"it refuses the pod itself, which looks at others": {
+			inZones("4", "n"), []*v1.Pod{
+				first().Label("app", "web").Apart(build.Around(zone, "app=none")).Obj(), waits("w").Apart(build.Around(zone, "app=web")).Obj(),
+			},
 			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+		},
+		"it would refuse the pod itself, which nobody there does": { // the plugin skips
+			inZones("4", "n"), []*v1.Pod{first().Label("app", "web").Obj(), waits("w").Apart(build.Around(zone, "app=web")).Obj()},
+			"n of 1",
 		},
 		"it is not there yet to be near to": {
 			inZones("4", "n"), []*v1.Pod{first().Near(build.Around(zone, "app=db")).Obj(), waits("w").Label("app", "db").Obj()},

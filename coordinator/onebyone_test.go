@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -29,6 +30,8 @@ type oneByOne struct {
 	others   map[objects.Ref]objects.Object
 	// nominated are the pods that wait and are nominated to a node.
 	nominated map[types.UID]*v1.Pod
+	// besides changes what look sees of a row; nil: nothing.
+	besides func(row uint32, v *scorer.Verdict)
 }
 
 func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...objects.Object) *oneByOne {
@@ -164,20 +167,61 @@ func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
 		if !ok {
 			continue
 		}
+		before, err := o.compile(p)
+		o.must(nil, err)
 		for _, n := range pods {
-			o.must(o.cache.SetPod(withNode(n, node)))
+			o.must(o.cache.SetPod(o.asSeen(withNode(n, node), p, before)))
 		}
 		class, err := o.compile(p)
 		o.must(nil, err)
+		o.besides = func(r uint32, v *scorer.Verdict) {
+			if r == row.Index {
+				o.correct(v, p, class, pods)
+			}
+		}
 		if s := o.look(class, nil, func(r uint32) bool { return r == row.Index }); s.feasible == 0 {
 			out[row.Index] = s.why[row.Index]
 		}
+		o.besides = nil
 		for _, n := range pods {
 			_, _, err := o.cache.RemovePod(n)
 			o.must(nil, err)
 		}
 	}
 	return out
+}
+
+// asSeen is a nominated pod as the plugins see it that look at it for another pod: not
+// being deleted, for PodTopologySpread counts it all the same, and repelling nobody where
+// InterPodAffinity had nothing to do without it.
+func (o *oneByOne) asSeen(n, p *v1.Pod, before *compile.Class) *v1.Pod {
+	n = n.DeepCopy()
+	n.DeletionTimestamp = nil
+	if hasRequiredTerms(p) || n.Spec.Affinity == nil || n.Spec.Affinity.PodAntiAffinity == nil || before.Scorer.Repelled(o.cache.Table(0)) {
+		return n
+	}
+	n.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	return n
+}
+
+// correct mends what a nominated pod on its node counts for beyond what the plugins count
+// of it: VolumeRestrictions skips without disks, and a selector of everything selects it.
+func (o *oneByOne) correct(v *scorer.Verdict, p *v1.Pod, class *compile.Class, pods []*v1.Pod) {
+	for _, i := range class.Query.GetVolumeRestrictions().GetClaims() {
+		v.Measured[i].Value = 0
+	}
+	for i, s := range class.HardSelectors {
+		place := class.Query.Spread.Hard[i].Place
+		for _, n := range pods {
+			if !s.Empty() || n.Namespace != p.Namespace || !v.Measured[place.Measure].Included {
+				continue
+			}
+			v.Measured[place.Measure].Value++
+			if in, ok := place.In.(*pb.Place_RowValue); ok && v.Passed {
+				v.Key.Values[in.RowValue]++
+			}
+		}
+	}
 }
 
 // sight is what looking at rows has shown.
@@ -198,6 +242,9 @@ func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(
 	for row := range table.All() {
 		var v scorer.Verdict
 		o.eval.Row(table, row, nil, class.Scorer, true, &v)
+		if o.besides != nil {
+			o.besides(row, &v)
+		}
 		_, isKept := kept[row]
 		passed := v.Passed
 		v.Passed = passed && !isKept && at(row)

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -21,6 +22,8 @@ type Class struct {
 	// ScoreError is upstream's error of PreScore. It counts only where more than
 	// one node is feasible: upstream does not score a single one.
 	ScoreError error
+	// HardSelectors are those of Query.spread.hard, in that order.
+	HardSelectors []*selector.Selector
 	// Usage is what a pod of the class adds to its node.
 	Usage *pb.PodUsage
 

@@ -87,7 +87,7 @@ func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) 
 	if c.Scorer, err = ready(q); err != nil {
 		return nil, err
 	}
-	c.Query = c.Scorer.Query()
+	c.Query, c.HardSelectors = c.Scorer.Query(), s.hard
 	return c, nil
 }
 
@@ -176,6 +176,7 @@ func (pl *plan) query(s *setting) (*pb.Query, error) {
 
 // fillGroups writes what PodTopologySpread and InterPodAffinity ask.
 func (pl *plan) fillGroups(q *pb.Query, s *setting) error {
+	s.hard = nil
 	if len(pl.spread.keys) == 0 && pl.near == nil && s.match == nil {
 		return nil
 	}

@@ -29,6 +29,8 @@ type setting struct {
 	// affinity terms select the pod's own labels.
 	selfSpread   []bool
 	selfAffinity bool
+	// hard are the selectors of the hard constraints, once there is a query.
+	hard []*selector.Selector
 }
 
 // take finds out a pod's setting.

@@ -116,6 +116,15 @@ func include(list []string, s string) []string {
 // counted is what a constraint counts on a row; nothing where its selector matches no
 // pod, or every pod: upstream counts none for an empty one.
 func (g *groups) counted(c *constraint) []*pb.CounterTerm {
+	s := g.selector(c)
+	if s.Empty() {
+		return nil
+	}
+	return counters(g.registry.Spread(g.setting.pod.Namespace, s))
+}
+
+// selector is a constraint's, with its matchLabelKeys.
+func (g *groups) selector(c *constraint) *selector.Selector {
 	s := g.setting.selector(c)
 	if len(c.matchKeys) > 0 {
 		own := map[string]string{}
@@ -126,10 +135,7 @@ func (g *groups) counted(c *constraint) []*pb.CounterTerm {
 		}
 		s = s.And(selector.Equal(own))
 	}
-	if s.Empty() {
-		return nil
-	}
-	return counters(g.registry.Spread(g.setting.pod.Namespace, s))
+	return s
 }
 
 // spread is what PodTopologySpread asks; nil where it skips.
@@ -140,6 +146,7 @@ func (g *groups) spread(x *spreading) *pb.SpreadQuery {
 	q := &pb.SpreadQuery{RequireAllTopologies: x.requireAll && len(x.soft) > 0}
 	for i := range x.hard {
 		c := &x.hard[i]
+		g.setting.hard = append(g.setting.hard, g.selector(c))
 		q.Hard = append(q.Hard, &pb.HardConstraint{
 			Place:      g.hardPlace(c, g.inclusion(c, keysOf(x.hard))),
 			MaxSkew:    c.maxSkew,
