@@ -1159,7 +1159,11 @@ type ExplainRequest struct {
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// How many nodes to show; 0: 5.
-	Top           uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`
+	Top uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`
+	// Nodes to tell the verdict of, by name.
+	NodeNames []string `protobuf:"bytes,4,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	// Tell the verdict of every node, as far as a message holds.
+	AllNodes      bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1213,6 +1217,20 @@ func (x *ExplainRequest) GetTop() uint32 {
 		return x.Top
 	}
 	return 0
+}
+
+func (x *ExplainRequest) GetNodeNames() []string {
+	if x != nil {
+		return x.NodeNames
+	}
+	return nil
+}
+
+func (x *ExplainRequest) GetAllNodes() bool {
+	if x != nil {
+		return x.AllNodes
+	}
+	return false
 }
 
 // PluginScore is what one plugin gave a node.
@@ -1449,9 +1467,17 @@ type ExplainResponse struct {
 	// The nodes that came closest: the latest filter, then the smallest shortfall.
 	Closest []*RefusedNode `protobuf:"bytes,9,rep,name=closest,proto3" json:"closest,omitempty"`
 	// For a pod that is not evaluated (gated, or bound by another scheduler): why.
-	Note          string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// The pod's decisions that are remembered, newest first.
+	History []*PastDecision `protobuf:"bytes,11,rep,name=history,proto3" json:"history,omitempty"`
+	// What a pending pod waits for; absent where it is bound or being tried.
+	Waits *Waits `protobuf:"bytes,12,opt,name=waits,proto3" json:"waits,omitempty"`
+	// The nodes that were asked for, sorted by name.
+	Verdicts []*NodeVerdict `protobuf:"bytes,13,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	// How many more verdicts did not fit the message.
+	VerdictsLeftOut uint32 `protobuf:"varint,14,opt,name=verdicts_left_out,json=verdictsLeftOut,proto3" json:"verdicts_left_out,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
@@ -1554,6 +1580,305 @@ func (x *ExplainResponse) GetNote() string {
 	return ""
 }
 
+func (x *ExplainResponse) GetHistory() []*PastDecision {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWaits() *Waits {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetVerdicts() []*NodeVerdict {
+	if x != nil {
+		return x.Verdicts
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetVerdictsLeftOut() uint32 {
+	if x != nil {
+		return x.VerdictsLeftOut
+	}
+	return 0
+}
+
+// PastDecision is a decision with what is remembered of its moment.
+type PastDecision struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Decision *Decision              `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	Time     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// Which of the pod's attempts it ended, from 1.
+	Attempt uint32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The best nodes as they were scored then, best first; empty where that was not
+	// written down.
+	Top []*ScoredNode `protobuf:"bytes,4,rep,name=top,proto3" json:"top,omitempty"`
+	// Hexadecimal id of its trace; empty: it has none.
+	TraceId       string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastDecision) Reset() {
+	*x = PastDecision{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastDecision) ProtoMessage() {}
+
+func (x *PastDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
+func (*PastDecision) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PastDecision) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *PastDecision) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PastDecision) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *PastDecision) GetTop() []*ScoredNode {
+	if x != nil {
+		return x.Top
+	}
+	return nil
+}
+
+func (x *PastDecision) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+// Waits is what brings a pending pod its next attempt: the first of these.
+type Waits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Events that the plugins which rejected it have asked for.
+	Plugins []*PluginWaits `protobuf:"bytes,1,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// It backs off until then; absent: it does not.
+	BackoffUntil *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=backoff_until,json=backoffUntil,proto3" json:"backoff_until,omitempty"`
+	// It is tried then also without any event; absent: it is not.
+	TriedAnyway   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=tried_anyway,json=triedAnyway,proto3" json:"tried_anyway,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waits) Reset() {
+	*x = Waits{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waits) ProtoMessage() {}
+
+func (x *Waits) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waits.ProtoReflect.Descriptor instead.
+func (*Waits) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Waits) GetPlugins() []*PluginWaits {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *Waits) GetBackoffUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BackoffUntil
+	}
+	return nil
+}
+
+func (x *Waits) GetTriedAnyway() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TriedAnyway
+	}
+	return nil
+}
+
+// PluginWaits are the events that a plugin asks for.
+type PluginWaits struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Plugin string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// By upstream's names of resources and actions, such as "Node Add".
+	Events        []string `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginWaits) Reset() {
+	*x = PluginWaits{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginWaits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginWaits) ProtoMessage() {}
+
+func (x *PluginWaits) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
+func (*PluginWaits) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PluginWaits) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *PluginWaits) GetEvents() []string {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// NodeVerdict is what becomes of a pod on one node.
+type NodeVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Set where the node is feasible.
+	Scored *ScoredNode `protobuf:"bytes,2,opt,name=scored,proto3" json:"scored,omitempty"`
+	// Set where it is not.
+	Refused *RefusedNode `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Set where it is neither, for there is no such node.
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVerdict) Reset() {
+	*x = NodeVerdict{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVerdict) ProtoMessage() {}
+
+func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
+func (*NodeVerdict) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *NodeVerdict) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetScored() *ScoredNode {
+	if x != nil {
+		return x.Scored
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetRefused() *RefusedNode {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // Decision is the outcome of one attempt for one pod.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1578,7 +1903,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1915,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1928,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -1678,7 +2003,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +2015,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +2028,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -1716,7 +2041,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +2053,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +2066,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -1764,7 +2089,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +2101,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2114,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -1833,7 +2158,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2170,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2183,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -1896,7 +2221,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2233,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2246,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -1962,7 +2287,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2299,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2312,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -2059,7 +2384,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2396,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2409,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -2243,7 +2568,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2580,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2593,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 // GetLeaderResponse names the leader.
@@ -2284,7 +2609,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2621,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2634,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -2339,7 +2664,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2676,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2689,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -2392,7 +2717,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2729,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2742,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -2455,7 +2780,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2792,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2805,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -2623,11 +2948,14 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"generation\x12\x18\n" +
 	"\aworkers\x18\x04 \x03(\tR\aworkers\"H\n" +
 	"\x12ListShardsResponse\x122\n" +
-	"\x06shards\x18\x01 \x03(\v2\x1a.shardsched.v1.ShardStatusR\x06shards\"T\n" +
+	"\x06shards\x18\x01 \x03(\v2\x1a.shardsched.v1.ShardStatusR\x06shards\"\x90\x01\n" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03top\x18\x03 \x01(\rR\x03top\"o\n" +
+	"\x03top\x18\x03 \x01(\rR\x03top\x12\x1d\n" +
+	"\n" +
+	"node_names\x18\x04 \x03(\tR\tnodeNames\x12\x1b\n" +
+	"\tall_nodes\x18\x05 \x01(\bR\ballNodes\"o\n" +
 	"\vPluginScore\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x10\n" +
 	"\x03raw\x18\x02 \x01(\x03R\x03raw\x12\x1e\n" +
@@ -2647,7 +2975,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\areasons\x18\x03 \x03(\tR\areasons\x12\x1e\n" +
 	"\n" +
 	"shortfalls\x18\x04 \x03(\tR\n" +
-	"shortfalls\"\xeb\x02\n" +
+	"shortfalls\"\xb2\x04\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -2659,7 +2987,29 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\areasons\x18\b \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x124\n" +
 	"\aclosest\x18\t \x03(\v2\x1a.shardsched.v1.RefusedNodeR\aclosest\x12\x12\n" +
 	"\x04note\x18\n" +
-	" \x01(\tR\x04note\"\xd0\x01\n" +
+	" \x01(\tR\x04note\x125\n" +
+	"\ahistory\x18\v \x03(\v2\x1b.shardsched.v1.PastDecisionR\ahistory\x12*\n" +
+	"\x05waits\x18\f \x01(\v2\x14.shardsched.v1.WaitsR\x05waits\x126\n" +
+	"\bverdicts\x18\r \x03(\v2\x1a.shardsched.v1.NodeVerdictR\bverdicts\x12*\n" +
+	"\x11verdicts_left_out\x18\x0e \x01(\rR\x0fverdictsLeftOut\"\xd5\x01\n" +
+	"\fPastDecision\x123\n" +
+	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\rR\aattempt\x12+\n" +
+	"\x03top\x18\x04 \x03(\v2\x19.shardsched.v1.ScoredNodeR\x03top\x12\x19\n" +
+	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xbd\x01\n" +
+	"\x05Waits\x124\n" +
+	"\aplugins\x18\x01 \x03(\v2\x1a.shardsched.v1.PluginWaitsR\aplugins\x12?\n" +
+	"\rbackoff_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fbackoffUntil\x12=\n" +
+	"\ftried_anyway\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vtriedAnyway\"=\n" +
+	"\vPluginWaits\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
+	"\x06events\x18\x02 \x03(\tR\x06events\"\x9e\x01\n" +
+	"\vNodeVerdict\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x121\n" +
+	"\x06scored\x18\x02 \x01(\v2\x19.shardsched.v1.ScoredNodeR\x06scored\x124\n" +
+	"\arefused\x18\x03 \x01(\v2\x1a.shardsched.v1.RefusedNodeR\arefused\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\xd0\x01\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -2775,7 +3125,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -2801,22 +3151,26 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*ScoredNode)(nil),            // 21: shardsched.v1.ScoredNode
 	(*RefusedNode)(nil),           // 22: shardsched.v1.RefusedNode
 	(*ExplainResponse)(nil),       // 23: shardsched.v1.ExplainResponse
-	(*Decision)(nil),              // 24: shardsched.v1.Decision
-	(*GetSummaryRequest)(nil),     // 25: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 26: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 27: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 28: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 29: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 30: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 31: shardsched.v1.Summary
-	(*GetLeaderRequest)(nil),      // 32: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 33: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 34: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 35: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 36: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*ReasonCount)(nil),           // 38: shardsched.v1.ReasonCount
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*PastDecision)(nil),          // 24: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 25: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 26: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 27: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 28: shardsched.v1.Decision
+	(*GetSummaryRequest)(nil),     // 29: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 30: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 31: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 32: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 33: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 34: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 35: shardsched.v1.Summary
+	(*GetLeaderRequest)(nil),      // 36: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 37: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 38: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 39: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 40: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*ReasonCount)(nil),           // 42: shardsched.v1.ReasonCount
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -2827,54 +3181,65 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	37, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	41, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
 	14, // 9: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 10: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 11: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	24, // 12: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	28, // 12: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	21, // 13: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	38, // 14: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	42, // 14: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	22, // 15: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	31, // 16: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	37, // 17: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	37, // 18: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	37, // 19: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	27, // 20: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	37, // 21: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	37, // 22: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	27, // 23: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	29, // 24: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	28, // 25: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 26: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	30, // 27: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	34, // 28: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	34, // 29: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	39, // 30: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	39, // 31: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	39, // 32: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 33: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 34: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 35: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 36: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 37: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 38: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 39: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	25, // 40: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	32, // 41: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 42: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 43: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 44: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 45: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 46: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 47: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	23, // 48: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	26, // 49: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	33, // 50: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	42, // [42:51] is the sub-list for method output_type
-	33, // [33:42] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	24, // 16: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	25, // 17: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	27, // 18: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	28, // 19: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	43, // 20: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	21, // 21: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	26, // 22: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	43, // 23: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	43, // 24: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	21, // 25: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	22, // 26: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	35, // 27: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	41, // 28: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	41, // 29: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	41, // 30: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	31, // 31: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	41, // 32: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	41, // 33: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	31, // 34: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	33, // 35: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	32, // 36: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 37: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	34, // 38: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	38, // 39: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	38, // 40: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	43, // 41: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	43, // 42: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	43, // 43: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 44: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 45: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 46: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 47: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 48: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 49: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 50: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	29, // 51: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	36, // 52: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 53: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 54: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 55: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 56: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 57: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 58: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	23, // 59: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	30, // 60: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	37, // 61: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	53, // [53:62] is the sub-list for method output_type
+	44, // [44:53] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -2889,7 +3254,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -156,9 +156,14 @@ func validMessages() []message {
 		&DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Name: "n1"}}},
 		&ListObjectsRequest{Kind: "Pod", Namespace: "d", Limit: 500},
 		&WatchRequest{Kind: "Node", AfterRevision: 4},
-		&ExplainRequest{Namespace: "d", Name: "a", Top: 5},
+		&ExplainRequest{Namespace: "d", Name: "a", Top: 5, NodeNames: []string{"n1"}, AllNodes: true},
 		&ListWorkersRequest{}, &ListShardsRequest{}, &GetSummaryRequest{}, &GetLeaderRequest{},
 		&WorkerRegistration{Id: "w1", Address: "127.0.0.1:7000", Cores: 2, Version: "v1"},
 		&LeaderRecord{Id: "l1", Address: "[::1]:7000"},
+		validDecisionRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1, Term: 7}}},
 	}
+}
+
+func validDecisionRecord() *Record {
+	return &Record{What: &Record_Decision{Decision: &RecordDecision{Decision: &Decision{Seq: 1, Pod: "d/a", Uid: "u", Node: "n1"}}}}
 }

@@ -93,3 +93,7 @@ func FuzzLeaderRecord(f *testing.F) {
 func FuzzQueueEntry(f *testing.F) {
 	fuzz(f, func() *QueueEntry { return new(QueueEntry) }, validEntry())
 }
+
+func FuzzRecord(f *testing.F) {
+	fuzz(f, func() *Record { return new(Record) }, validDecisionRecord(), &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 1}}})
+}

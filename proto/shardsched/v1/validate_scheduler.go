@@ -129,6 +129,14 @@ func (x *ExplainRequest) Validate() error {
 	if err := path("name", x.GetName()); err != nil {
 		return err
 	}
+	if n := len(x.GetNodeNames()); n > maxTop {
+		return wrong("node_names", "expected at most %d names, got %d", maxTop, n)
+	}
+	for i, n := range x.GetNodeNames() {
+		if err := path("", n); err != nil {
+			return at("node_names", i, err)
+		}
+	}
 	return within("top", int64(x.GetTop()), 0, maxTop)
 }
 

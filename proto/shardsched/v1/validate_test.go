@@ -172,6 +172,8 @@ func TestBrokenMessages(t *testing.T) {
 		{"a name that would leave its folder", &ExplainRequest{Namespace: "d", Name: "../x"}, `name: expected a name without "/", got "../x"`},
 		{"a page of everything", &ListObjectsRequest{Kind: "Pod", Limit: 10001}, "limit: expected 0 to 10000, got 10001"},
 		{"a watch from beyond etcd", &WatchRequest{Kind: "Pod", AfterRevision: 1 << 63}, "after_revision: expected a revision of etcd, got 9223372036854775808"},
+		{"a verdict of a node that would leave its folder", &ExplainRequest{Namespace: "d", Name: "a", NodeNames: []string{"n", "../x"}}, `node_names[1]: expected a name without "/", got "../x"`},
+		{"verdicts of too many nodes", &ExplainRequest{Namespace: "d", Name: "a", NodeNames: make([]string, 1001)}, "node_names: expected at most 1000 names, got 1001"},
 		{"an explanation of too many nodes", &ExplainRequest{Namespace: "d", Name: "a", Top: 1001}, "top: expected 0 to 1000, got 1001"},
 
 		{"a worker without cores", &WorkerRegistration{Id: "w", Address: "h:1"}, "cores: expected 1 to 65536, got 0"},
@@ -179,6 +181,11 @@ func TestBrokenMessages(t *testing.T) {
 		{"a leader without an id", &LeaderRecord{Address: "h:1"}, "id: expected a value, got none"},
 		{"an entry without its pod", &QueueEntry{Pod: "a"}, `pod: expected namespace/name, got "a"`},
 		{"an entry of a time that is none", &QueueEntry{Pod: "d/a", Queued: &timestamppb.Timestamp{Nanos: -1}}, "queued: expected a time from year 1 to 9999, got 0 s -1 ns"},
+		{"a record of nothing", &Record{}, "expected what happened, got nothing that is known"},
+		{"a record of a later format", &Record{What: &Record_Begin{Begin: &RecordBegin{Format: 2}}}, "begin.format: expected 1, got 2"},
+		{"a record of an unknown kind", &Record{What: &Record_Change{Change: &RecordChange{Ref: &ObjectRef{Kind: "Thing"}}}},
+			`change.ref.kind: expected a kind such as Node, Pod or Service, got "Thing"`},
+		{"a record of a bind to no node", &Record{What: &Record_Bound{Bound: &RecordBound{Uid: "u"}}}, "bound.node: expected a node's name, got none"},
 		{"rejectors out of order", &QueueEntry{Pod: "d/a", RejectedBy: []string{"b", "a"}}, `rejected_by[1]: expected a name after "b", got "a"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

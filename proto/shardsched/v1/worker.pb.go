@@ -107,7 +107,11 @@ type ClassRequest struct {
 	// the candidates' scores are whole.
 	Extrema []int64 `protobuf:"zigzag64,4,rep,packed,name=extrema,proto3" json:"extrema,omitempty"`
 	// True where extrema is given (it may be all zero).
-	Normalise     bool `protobuf:"varint,5,opt,name=normalise,proto3" json:"normalise,omitempty"`
+	Normalise bool `protobuf:"varint,5,opt,name=normalise,proto3" json:"normalise,omitempty"`
+	// The class that the request is traced for, where its metadata carry a sampled
+	// traceparent: the worker makes a span of each of its plugins. It has no
+	// influence on the answer.
+	Trace         bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +177,13 @@ func (x *ClassRequest) GetExtrema() []int64 {
 func (x *ClassRequest) GetNormalise() bool {
 	if x != nil {
 		return x.Normalise
+	}
+	return false
+}
+
+func (x *ClassRequest) GetTrace() bool {
+	if x != nil {
+		return x.Trace
 	}
 	return false
 }
@@ -715,7 +726,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12,\n" +
-	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\x9d\x01\n" +
+	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xb3\x01\n" +
 	"\fClassRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1e\n" +
 	"\n" +
@@ -723,7 +734,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"candidates\x12\x1a\n" +
 	"\bdiagnose\x18\x03 \x01(\bR\bdiagnose\x12\x18\n" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
-	"\tnormalise\x18\x05 \x01(\bR\tnormalise\"\xda\x01\n" +
+	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
+	"\x05trace\x18\x06 \x01(\bR\x05trace\"\xda\x01\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
