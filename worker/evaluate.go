@@ -8,7 +8,7 @@ import (
 )
 
 // evaluate answers one request; doc.go draws its way.
-func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.EvaluateResponse, error) {
+func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *traced) (*pb.EvaluateResponse, error) {
 	if err := req.Validate(); err != nil {
 		return nil, invalid(err, "evaluate request")
 	}
@@ -29,11 +29,13 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.Eva
 		s.metrics.needs.WithLabelValues("classes").Add(float64(len(needClasses)))
 		return &pb.EvaluateResponse{NeedSnapshots: locked.missing, NeedClasses: needClasses}, nil
 	}
+	spans.ready()
 	answers := s.answers.Take(len(asks))
 	defer s.answers.Put(answers)
 	if err := s.pool.Run(ctx, locked.tables(), asks, answers); err != nil {
 		return nil, err
 	}
+	spans.answered(answers)
 	// Nothing is told to a leader that was deposed while we evaluated for it.
 	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err

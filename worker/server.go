@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -40,6 +41,9 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Clock measures durations; nil: the real one.
 	Clock clock.PassiveClock
+	// TracerProvider makes spans of the requests whose sender samples them; nil: nobody
+	// does.
+	TracerProvider trace.TracerProvider
 }
 
 // withDefaults fills in what c leaves out.
@@ -72,6 +76,7 @@ type Server struct {
 	classes *classCache
 	metrics *metrics
 	health  *health.Server
+	tracer  trace.Tracer // nil: no spans
 }
 
 // New makes a worker that holds nothing yet.
@@ -87,6 +92,9 @@ func New(cfg Config) *Server {
 		classes: newClassCache(cfg.CacheClasses, m),
 		metrics: m,
 		health:  health.NewServer(),
+	}
+	if cfg.TracerProvider != nil {
+		s.tracer = cfg.TracerProvider.Tracer(instrumentation)
 	}
 	s.setServing(healthpb.HealthCheckResponse_SERVING)
 	return s
@@ -111,8 +119,10 @@ func (s *Server) Member() *pb.WorkerRegistration {
 // Evaluate implements pb.WorkerServiceServer.
 func (s *Server) Evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.EvaluateResponse, error) {
 	start := s.clock.Now()
-	resp, err := s.evaluate(ctx, req)
+	spans := s.trace(ctx, req, start)
+	resp, err := s.evaluate(ctx, req, spans)
 	err = toStatus(err)
+	spans.finish(err)
 	took := s.clock.Since(start)
 	s.metrics.request("Evaluate", err, took)
 	if err != nil {

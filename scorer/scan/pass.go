@@ -52,3 +52,22 @@ func (w *stopwatch) Pass(p pb.Plugin, x pb.ExtensionPoint, rowsIn, rowsOut int) 
 	AddPass(w.passes, Pass{Plugin: p, Point: x, Took: now.Sub(w.last), RowsIn: uint32(rowsIn), RowsOut: uint32(rowsOut)})
 	w.last = now
 }
+
+// Lay gives passes, which are sums over tables and cores, their places in the time that they
+// took together: one behind the other, drawn in where they are longer than that.
+func Lay(passes []Pass, from, to time.Time, each func(p *Pass, from, to time.Time)) {
+	var sum time.Duration
+	for i := range passes {
+		sum += passes[i].Took
+	}
+	scale := 1.0
+	if room := to.Sub(from); sum > room {
+		scale = float64(max(room, 0)) / float64(sum)
+	}
+	at := time.Duration(0)
+	for i := range passes {
+		end := at + passes[i].Took
+		each(&passes[i], from.Add(time.Duration(float64(at)*scale)), from.Add(time.Duration(float64(end)*scale)))
+		at = end
+	}
+}
