@@ -1,0 +1,83 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Kind is what a metric is.
+type Kind uint8
+
+// The kinds.
+const (
+	Counter Kind = iota
+	Gauge
+	HistogramKind
+)
+
+// Definition is one metric.
+type Definition struct {
+	Name, Help string
+	Kind       Kind
+	Labels     []string
+	Buckets    []float64 // of a histogram
+}
+
+func counter(name, help string, labels ...string) Definition {
+	return Definition{Name: name, Help: help, Kind: Counter, Labels: labels}
+}
+
+func gauge(name, help string, labels ...string) Definition {
+	return Definition{Name: name, Help: help, Kind: Gauge, Labels: labels}
+}
+
+func histogram(name, help string, start, factor float64, n int, labels ...string) Definition {
+	return Definition{Name: name, Help: help, Kind: HistogramKind, Labels: labels, Buckets: prometheus.ExponentialBuckets(start, factor, n)}
+}
+
+// Upstream are kube-scheduler's metrics that are served.
+//
+// Differs from upstream: those of opportunistic batching (batch_attempts_total,
+// batch_cache_flushed_total, get_node_hint_duration_seconds,
+// store_schedule_results_duration_seconds), of features behind gates that are off, and of
+// preemption's goroutines and dynamic resources are not: they would have no series.
+func Upstream() []Definition {
+	return []Definition{
+		counter("scheduler_schedule_attempts_total", "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.", "result", "profile"),
+		histogram("scheduler_scheduling_attempt_duration_seconds", "Scheduling attempt latency in seconds (scheduling algorithm + binding)", 0.001, 2, 15, "result", "profile"),
+		histogram("scheduler_scheduling_algorithm_duration_seconds", "Scheduling algorithm latency in seconds", 0.001, 2, 15),
+		histogram("scheduler_preemption_victims", "Number of selected preemption victims", 1, 2, 7),
+		counter("scheduler_preemption_attempts_total", "Total preemption attempts in the cluster till now"),
+		gauge("scheduler_pending_pods", "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because they are gated.", "queue"),
+		gauge("scheduler_inflight_events", "Number of events currently tracked in the scheduling queue.", "event"),
+		gauge("scheduler_goroutines", "Number of running goroutines split by the work they do such as binding.", "operation"),
+		histogram("scheduler_event_handling_duration_seconds", "Event handling latency in seconds.", 0.0001, 2, 12, "event"),
+		histogram("scheduler_pod_scheduling_sli_duration_seconds", "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve multiple scheduling attempts.", 0.01, 2, 20, "attempts"),
+		histogram("scheduler_pod_scheduling_attempts", "Number of attempts to successfully schedule a pod.", 1, 2, 5),
+		counter("scheduler_pod_scheduled_after_flush_total", "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues."),
+		histogram("scheduler_framework_extension_point_duration_seconds", "Latency for running all plugins of a specific extension point.", 0.0001, 2, 12, "extension_point", "status", "profile"),
+		histogram("scheduler_plugin_execution_duration_seconds", "Duration for running a plugin at a specific extension point.", 0.00001, 1.5, 20, "plugin", "extension_point", "status"),
+		counter("scheduler_plugin_evaluation_total", "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, Filter, PreScore, and Score).", "plugin", "extension_point", "profile"),
+		histogram("scheduler_queueing_hint_execution_duration_seconds", "Duration for running a queueing hint function of a plugin.", 0.00001, 1.5, 20, "plugin", "event", "hint"),
+		counter("scheduler_queue_incoming_pods_total", "Number of pods added to scheduling queues by event and queue type.", "queue", "event"),
+		histogram("scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", 0.001, 2, 15, "result"),
+		gauge("scheduler_cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", "type"),
+		gauge("scheduler_unschedulable_pods", "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.", "plugin", "profile"),
+		counter("scheduler_volume_binder_cache_requests_total", "Total number for request volume binding cache", "operation"),
+		counter("scheduler_volume_scheduling_stage_error_total", "Volume scheduling stage error count", "operation"),
+	}
+}
+
+// Own are the loop's metrics that kube-scheduler has not. The packages fanout and store have
+// more.
+func Own() []Definition {
+	return []Definition{
+		counter("shardsched_decided_pods_total", "Attempts that were decided: a node, none, or an error."),
+		counter("shardsched_bound_pods_total", "Pods whose bind was committed."),
+		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
+		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
+		counter("shardsched_repaired_rows_total", "Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),
+		counter("shardsched_rows_searched_total", "Rows that the first plugin of a class looked at. A class whose answer is cached looks only at rows that have changed."),
+		counter("shardsched_rows_total", "Rows that it would have looked at without a cache: the nodes, once for each class asked."),
+		histogram("shardsched_batch_pods", "Pods decided in one batch.", 1, 2, 12),
+		gauge("shardsched_journal_lag_entries", "Queue entries that are not written to etcd yet."),
+		gauge("shardsched_term", "The term of the leader."),
+	}
+}
