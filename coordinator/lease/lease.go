@@ -27,8 +27,8 @@ var errLapsed = errors.New("the lease lapsed before it was this contender's turn
 const (
 	// DefaultTTL is the leader lease's time to live.
 	DefaultTTL = 15 * time.Second
-	// minTTL is the shortest that etcd grants with its default heartbeat.
-	minTTL = 2 * time.Second
+	// MinTTL is the shortest that etcd grants with its default heartbeat.
+	MinTTL = 2 * time.Second
 	// campaignRetry is how long a contender waits after etcd refused or failed.
 	campaignRetry = time.Second
 	// revokeTimeout bounds the farewell of a contender that gives up.
@@ -68,8 +68,8 @@ func New(cfg Config) (*Elector, error) {
 		return nil, errors.New("leader election: no etcd client given")
 	case cfg.Cluster == "" || strings.Contains(cfg.Cluster, "/"):
 		return nil, fmt.Errorf("leader election: cluster name %q is empty or has a slash", cfg.Cluster)
-	case cfg.TTL < minTTL || cfg.TTL%time.Second != 0:
-		return nil, fmt.Errorf("leader election: lease of %v: want whole seconds, at least %v", cfg.TTL, minTTL)
+	case cfg.TTL < MinTTL || cfg.TTL%time.Second != 0:
+		return nil, fmt.Errorf("leader election: lease of %v: want whole seconds, at least %v", cfg.TTL, MinTTL)
 	}
 	value, err := proto.Marshal(cfg.Record)
 	if err != nil {

@@ -53,26 +53,37 @@ func isBackingOff(p *Pod, now time.Time) bool {
 // backoffOver is the first instant at which a pod does not back off any more.
 func backoffOver(p *Pod) time.Time { return p.BackoffUntil.Add(backoffWindow) }
 
-// timeout is when an unschedulable pod is tried again without an event, in whole seconds so
-// that pods come together.
+// tickEvery is how often unschedulable pods are looked through, from the queue's beginning on;
+// more often where they are to wait for less.
+const tickEvery = 30 * time.Second
+
+// timeout is when an unschedulable pod is tried again without an event: at the first tick at
+// which it has waited for longer than maxUnschedulable.
 func (q *Queue) timeout(p *Pod) time.Time {
-	return p.Timestamp.Add(q.maxUnschedulable + backoffWindow - 1).Truncate(backoffWindow)
+	tick := min(tickEvery, q.maxUnschedulable)
+	waited := p.Timestamp.Sub(q.born) + q.maxUnschedulable
+	return q.born.Add((waited/tick + 1) * tick)
 }
 
-// Flush moves the pods whose backoff is over to Active, and tries those again that have been
+// flushSlice bounds what one Flush does, so that pods which come together hold up the others
+// for a few milliseconds at the most. The rest follows with the next call.
+const flushSlice = 1000
+
+// Flush moves pods whose backoff is over to Active, and tries those again that have been
 // unschedulable for too long.
-//
-// Differs from upstream: a pod is flushed when its time has come, not at the next multiple
-// of 30 seconds.
 func (q *Queue) Flush() {
 	now := q.now()
+	left := flushSlice
 	for _, h := range [...]*heap{&q.backoff, &q.errors} {
-		for p := h.head(); p != nil && !isBackingOff(p, now); p = h.head() {
+		for p := h.head(); p != nil && left > 0 && !isBackingOff(p, now); p = h.head() {
 			q.move(p, Active, eventBackoffOver)
+			left--
 		}
 	}
-	for p := q.waiting.head(); p != nil && !now.Before(q.timeout(p)); p = q.waiting.head() {
+	for p := q.waiting.head(); p != nil && left > 0 && !now.Before(q.timeout(p)); p = q.waiting.head() {
+		p.Flushed = true
 		q.requeue(p, eventTimeout)
+		left--
 	}
 }
 

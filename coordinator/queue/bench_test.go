@@ -2,6 +2,8 @@ package queue
 
 import (
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -125,4 +127,127 @@ func BenchmarkPopBatch(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/pod")
+}
+
+// BenchmarkAdd is the arrival of a pod at a queue that has 500,000 already.
+func BenchmarkAdd(b *testing.B) {
+	now := start
+	objs := make([]*v1.Pod, manyPods)
+	for i := range objs {
+		objs[i] = benchPod(i)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	q := newQueue(&now)
+	for _, obj := range objs {
+		q.Add(obj)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportAllocs()
+	for b.Loop() {
+		q.Delete(objs[0].UID)
+		q.Add(objs[0])
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/manyPods, "B/pod")
+}
+
+// BenchmarkWaiting is what the memory of a pod comes to that plugins have rejected, beside its
+// object, with pods of a few classes, of many and of none that is known.
+func BenchmarkWaiting(b *testing.B) {
+	for _, classes := range []int{200, 10_000, 0} {
+		b.Run(fmt.Sprint(classes, " classes"), func(b *testing.B) {
+			now := start
+			objs := make([]*v1.Pod, manyPods)
+			for i := range objs {
+				objs[i] = benchPod(i)
+			}
+			by := []string{"NodeResourcesFit", "TaintToleration"}
+			for b.Loop() {
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				q := newQueue(&now)
+				for _, obj := range objs {
+					q.Add(obj)
+				}
+				for _, p := range q.PopBatch(manyPods, nil) {
+					if classes > 0 {
+						p.ClassID = p.Seq%uint64(classes) + 1
+					}
+					q.Unschedulable(p, by, "0/5000 nodes are available")
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/manyPods, "B/pod")
+				runtime.KeepAlive(q)
+			}
+		})
+	}
+}
+
+// BenchmarkFlush is one call after all of 500,000 pods have waited for too long: what holds up
+// the loop at once.
+func BenchmarkFlush(b *testing.B) {
+	var q *Queue
+	now := start
+	b.ReportAllocs()
+	for b.Loop() {
+		if q == nil || q.Len(Unschedulable) < flushSlice {
+			b.StopTimer()
+			q = fill(b, manyPods, 200)
+			q.now = func() time.Time { return now.Add(time.Hour) }
+			b.StartTimer()
+		}
+		q.Flush()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/flushSlice, "ns/pod")
+}
+
+// BenchmarkMoveAsksEach is the end of a pod whose anti-affinity selects a label in which all of
+// 500,000 pods differ, and none of them: each has to be asked.
+func BenchmarkMoveAsksEach(b *testing.B) {
+	now := start
+	q := newQueue(&now)
+	for i := range manyPods {
+		q.Add(build.Pod(fmt.Sprintf("pod-%07d", i)).Label("index", strconv.Itoa(i)).Obj())
+	}
+	for _, p := range q.PopBatch(manyPods, nil) {
+		p.ClassID = p.Seq%200 + 1
+		q.Unschedulable(p, []string{"InterPodAffinity"}, "no")
+	}
+	gone := pod("x", []string{"far=zone:index=none"})
+	gone.Spec.NodeName = "n"
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := q.Move(AssignedPodDeleted(gone)); n != 0 {
+			b.Fatalf("moved %d pods, want none", n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/manyPods, "ns/pod")
+}
+
+// BenchmarkPass is a whole pass over 500,000 pods that nothing helps: a tick flushes all, each is
+// popped and refused again.
+func BenchmarkPass(b *testing.B) {
+	now := start
+	q := fill(b, manyPods, 200)
+	q.now = func() time.Time { return now }
+	by := []string{"NodeResourcesFit"}
+	batch := make([]*Pod, 0, 512)
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Hour)
+		for {
+			if batch = q.PopBatch(512, batch[:0]); len(batch) == 0 {
+				break
+			}
+			for _, p := range batch {
+				p.ClassID = p.Seq%200 + 1
+				q.Unschedulable(p, by, "no")
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/manyPods, "ns/pod")
 }

@@ -29,7 +29,7 @@
 //	|     |                 |                v
 //	|     |                 |          Unschedulable
 //	|     |                 |                | an event that may help: Move, Update
-//	|     |                 v                | 5 minutes: Flush
+//	|     |                 v                | 5 minutes, every 30 s: Flush
 //	|     |          still backing off? <----+
 //	|     |            yes |     | no
 //	|     |                v     +-------> gates? --> Active
@@ -82,6 +82,9 @@
 // default constraints find them by. The likeness is a fingerprint of that. Their own labels are
 // not in it, for each pod of a StatefulSet has one of its own: a bucket notes the keys in which
 // its pods differ, and where a hint reads one of those, each pod is asked.
+//
+// A bucket's pods stand in the queue's order. An event that makes room on a node moves as many of
+// them as the node has room for (room.go).
 //
 // A pod's selectors are read once, not once per event.
 //

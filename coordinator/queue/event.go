@@ -71,9 +71,6 @@ const (
 	eventTimeout       = "UnschedulableTimeout"
 	eventPodAdded      = "UnschedulablePodAdd"
 	eventPodUpdated    = "UnschedulablePodUpdate"
-	// eventGivenBack and eventRestored are ours.
-	eventGivenBack = "GiveBack"
-	eventRestored  = "Restore"
 )
 
 // Event is a change in the cluster that may help a pod. Make one with the functions of
@@ -100,20 +97,26 @@ type Event struct {
 
 // String is upstream's label of the event, such as NodeAdd or
 // AssignedPodUpdatePodScaleDown.
-func (e *Event) String() string {
-	resource := [resources]string{
+func (e *Event) String() string { return e.resource.name() + actionName(e.action.index()) }
+
+// name is upstream's. AnyPod has none.
+func (r Resource) name() string {
+	return [resources]string{
 		"Node", "AssignedPod", "UnschedulablePod",
 		"PersistentVolumeClaim", "PersistentVolume", "storage.k8s.io/StorageClass",
 		"storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment",
-	}[e.resource]
-	return resource + [actions]string{
+	}[r]
+}
+
+func actionName(index int) string {
+	return [actions]string{
 		"Add", "Delete",
 		"UpdateNodeAllocatable", "UpdateNodeLabel", "UpdateNodeTaint", "UpdateNodeCondition", "UpdateNodeAnnotation",
 		"UpdateNodeDeclaredFeature",
 		"UpdatePodLabel", "UpdatePodScaleDown", "UpdatePodSchedulingGatesEliminated", "UpdatePodToleration",
 		"UpdatePodGeneratedResourceClaim",
 		"Update",
-	}[e.action.index()]
+	}[index]
 }
 
 func (a Action) index() int { return bits.TrailingZeros16(uint16(a)) }

@@ -1,10 +1,18 @@
 package queue
 
-// heap is a binary heap of pods, each of which knows its index: Pod.at. A pod is in
-// one heap at a time.
+// heap is a binary heap of pods, each of which knows its index: Pod.at, or Pod.slot in the heap of
+// a bucket. A pod is in one heap of either at a time.
 type heap struct {
 	before func(a, b *Pod) bool
 	pods   []*Pod
+	slots  bool // it is a bucket's
+}
+
+func (h *heap) at(p *Pod) *int {
+	if h.slots {
+		return &p.slot
+	}
+	return &p.at
 }
 
 func (h *heap) len() int { return len(h.pods) }
@@ -18,13 +26,13 @@ func (h *heap) head() *Pod {
 }
 
 func (h *heap) push(p *Pod) {
-	p.at = len(h.pods)
+	*h.at(p) = len(h.pods)
 	h.pods = append(h.pods, p)
-	h.up(p.at)
+	h.up(len(h.pods) - 1)
 }
 
 func (h *heap) remove(p *Pod) {
-	i, last := p.at, len(h.pods)-1
+	i, last := *h.at(p), len(h.pods)-1
 	h.swap(i, last)
 	h.pods[last] = nil
 	h.pods = h.pods[:last]
@@ -35,8 +43,8 @@ func (h *heap) remove(p *Pod) {
 
 // fix restores the order after a pod's fields have changed.
 func (h *heap) fix(p *Pod) {
-	if !h.down(p.at) {
-		h.up(p.at)
+	if i := *h.at(p); !h.down(i) {
+		h.up(i)
 	}
 }
 
@@ -73,5 +81,5 @@ func (h *heap) down(i int) bool {
 
 func (h *heap) swap(i, j int) {
 	h.pods[i], h.pods[j] = h.pods[j], h.pods[i]
-	h.pods[i].at, h.pods[j].at = i, j
+	*h.at(h.pods[i]), *h.at(h.pods[j]) = i, j
 }

@@ -9,6 +9,19 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
+// gatesOf is schedulingGates, but for profiles that do without.
+func gatesOf(profiles Profiles) func(*v1.Pod) string {
+	if profiles == nil {
+		return schedulingGates
+	}
+	return func(p *v1.Pod) string {
+		if len(p.Spec.SchedulingGates) == 0 || !profiles.HoldsBack(p, SchedulingGates) {
+			return ""
+		}
+		return schedulingGates(p)
+	}
+}
+
 // schedulingGates holds a pod back that has scheduling gates.
 func schedulingGates(p *v1.Pod) string {
 	if len(p.Spec.SchedulingGates) == 0 {

@@ -12,8 +12,10 @@ import (
 // has a bucket of its own.
 type bucket struct {
 	bucketKey
-	pods  []*Pod
+	heap        // its pods, in the queue's order
 	slots []int // its index in each list of index.lists, for its plugins in order
+	// limited says that the last event that helps could not help all.
+	limited bool
 	// differs holds the keys of labels in which its pods differ, or once did, where it has a
 	// likeness.
 	differs map[string]bool
@@ -48,15 +50,15 @@ func (x *index) add(p *Pod, likeness uint64, waitForClaims set) {
 		b.compare(b.pods[0].Obj.Labels, p.Obj.Labels)
 		b.compare(p.Obj.Labels, b.pods[0].Obj.Labels)
 	}
-	p.bucket, p.slot = b, len(b.pods)
-	b.pods = append(b.pods, p)
+	p.bucket = b
+	b.push(p)
 }
 
 func (x *index) bucketOf(key bucketKey) *bucket {
 	if b := x.shared[key]; b != nil {
 		return b
 	}
-	b := &bucket{bucketKey: key}
+	b := &bucket{bucketKey: key, heap: heap{before: before, slots: true}}
 	for s := key.rejectors; s != 0; s &= s - 1 {
 		list := &x.lists[s.index()]
 		b.slots = append(b.slots, len(*list))
@@ -89,13 +91,10 @@ func (x *index) addClaims(b *bucket, p *Pod) {
 
 // remove takes a pod out.
 func (x *index) remove(p *Pod) {
-	b, last := p.bucket, len(p.bucket.pods)-1
-	b.pods[p.slot] = b.pods[last]
-	b.pods[p.slot].slot = p.slot
-	b.pods[last] = nil
-	b.pods = b.pods[:last]
+	b := p.bucket
+	b.heap.remove(p)
 	p.bucket = nil
-	if last == 0 {
+	if b.len() == 0 {
 		x.drop(b)
 	}
 }
@@ -169,6 +168,13 @@ func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
 func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	if !each && !r.helps(b.rejectors, b.pods[0], e) {
 		return into
+	}
+	n := 0
+	if b.limited = false; !each {
+		n, b.limited = r.room(b.rejectors, b.pods[0], e)
+	}
+	if b.limited {
+		return b.first(n, e, into)
 	}
 	for _, p := range b.pods {
 		if e.moves(p) && (!each || r.helps(b.rejectors, p, e)) {

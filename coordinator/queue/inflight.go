@@ -13,6 +13,8 @@ type flights struct {
 	live   int
 	// moved counts all events, those too that no plugin is interested in.
 	moved uint64
+	// kinds counts events.
+	kinds [Kinds]int
 }
 
 type flight struct {
@@ -44,10 +46,10 @@ func (f *flights) land(p *Pod) {
 		f.pods.trim(f.pods.first + 1)
 	}
 	if f.pods.len() == 0 {
-		f.events.trim(f.events.end())
+		f.forget(f.events.end())
 		return
 	}
-	f.events.trim(max(f.events.first, f.pods.at(f.pods.first).tookOff))
+	f.forget(max(f.events.first, f.pods.at(f.pods.first).tookOff))
 }
 
 // record keeps an event for the pods in flight, if there are any.
@@ -56,9 +58,18 @@ func (f *flights) record(e *Event) {
 		return
 	}
 	f.events.push(e)
+	f.kinds[e.Kind()]++
 	if f.events.len() > maxEvents {
-		f.events.trim(f.events.first + maxEvents/2)
+		f.forget(f.events.first + maxEvents/2)
 	}
+}
+
+// forget drops the events before number i.
+func (f *flights) forget(i uint64) {
+	for at := f.events.first; at < i; at++ {
+		f.kinds[(*f.events.at(at)).Kind()]--
+	}
+	f.events.trim(i)
 }
 
 // helped tells whether an event since its take-off may help a pod.

@@ -74,7 +74,7 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	if len(p.RejectedBy) == 0 {
 		p.BackoffUntil = notAfter(e.GetBackoffUntil(), p.BackoffUntil)
 	}
-	q.requeue(p, eventRestored)
+	q.requeue(p, eventPodAdded)
 }
 
 // notAfter reads a time of another leader's clock, which may be ahead.

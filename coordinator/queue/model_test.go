@@ -196,16 +196,18 @@ func (m *model) flush() {
 				p.place = Active
 			}
 		case Unschedulable:
-			if !m.now.Before(ceil(p.timestamp.Add(5 * time.Minute))) {
+			if !m.now.Before(tick(p.timestamp.Add(5 * time.Minute))) {
 				m.requeue(p)
 			}
 		}
 	}
 }
 
-func ceil(t time.Time) time.Time {
-	if down := t.Truncate(time.Second); !down.Equal(t) {
-		return down.Add(time.Second)
+// tick is the first of every 30 seconds from the start that comes after a time.
+func tick(after time.Time) time.Time {
+	t := start
+	for !t.After(after) {
+		t = t.Add(30 * time.Second)
 	}
 	return t
 }

@@ -12,6 +12,9 @@ import (
 // rejected, and whether it holds pods back.
 type Plugin struct {
 	Name string
+	// Local says that what the plugin refuses a node for is the node's own: a change of one
+	// node makes no other node fit.
+	Local bool
 	// Events are what the plugin waits for, each kind of event once.
 	Events []Registration
 	// PreEnqueue holds a pod back as long as it returns a message; nil for most plugins.
@@ -66,6 +69,11 @@ type rules struct {
 	hooks   [resources][actions][]hook
 	// alike are the plugins with an Alike, claims those that wait for claims.
 	alike, claims set
+	// local are the plugins that are, and fit is NodeResourcesFit.
+	local, fit set
+	profiles   Profiles // nil: not known
+	// asked are the hints asked since forgetAsked.
+	asked asked
 }
 
 func newRules(plugins []Plugin) (*rules, error) {
@@ -79,6 +87,12 @@ func newRules(plugins []Plugin) (*rules, error) {
 			return nil, fmt.Errorf("queue: plugin %s is given twice", p.Name)
 		}
 		r.names[p.Name] = bit
+		if p.Local {
+			r.local |= bit
+		}
+		if p.Name == nodeResourcesFit {
+			r.fit = bit
+		}
 		if p.Alike != nil {
 			r.alike |= bit
 		}
@@ -177,7 +191,12 @@ func (r *rules) helps(rejectors set, p *Pod, e *Event) bool {
 		return false
 	}
 	for _, h := range r.hooks[e.resource][e.action.index()] {
-		if h.plugin&rejectors != 0 && (h.Helps == nil || h.Helps(p, e)) {
+		if h.plugin&rejectors == 0 {
+			continue
+		}
+		helps := h.Helps == nil || h.Helps(p, e)
+		r.asked.note(h.plugin, helps)
+		if helps {
 			return true
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // TestPluginsWaitForTheEventsOfUpstream is the table of upstream-1.36.md, 4.5: what each
@@ -106,6 +108,10 @@ func (p twoProfiles) AddedAffinity(pod *v1.Pod) *nodeaffinity.NodeSelector {
 	return nil
 }
 
+func (p twoProfiles) HoldsBack(pod *v1.Pod, _ string) bool { return pod.Spec.SchedulerName != "open" }
+
+func (twoProfiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }
+
 func (p twoProfiles) DefaultConstraints(pod *v1.Pod) []Constraint {
 	if pod.Spec.SchedulerName == "zoned" {
 		return nil
@@ -167,6 +173,20 @@ func TestRegistrationsThatCanNotBe(t *testing.T) {
 	} {
 		if _, err := newRules([]Plugin{{Name: "a", Events: events}}); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestGatesOfAProfile holds that gates hold back only where the profile has the plugin for them.
+func TestGatesOfAProfile(t *testing.T) {
+	now := start
+	q := New(Config{Now: func() time.Time { return now }, Profiles: twoProfiles{}})
+	for profile, want := range map[string]Place{"zoned": Gated, "open": Active} {
+		p := build.Pod(profile).Gate("later").Obj()
+		p.Spec.SchedulerName = profile
+		q.Add(p)
+		if got := q.Get(p.UID).Place(); got != want {
+			t.Errorf("profile %s: got %q, want %q", profile, got, want)
 		}
 	}
 }

@@ -73,6 +73,9 @@ type Pod struct {
 	Message string
 	// NominatedNode is the node that the pod is nominated to; empty: none.
 	NominatedNode string
+	// Flushed says that it was tried again for having been unschedulable for too long, and has
+	// not failed since.
+	Flushed bool
 	// ClassID is the pod's class, 0 where it is not known. The owner of the queue sets it
 	// before Unschedulable: rejected pods of one class are judged together when an event
 	// comes. It falls back to 0 when the pod's spec or labels change.
@@ -82,11 +85,13 @@ type Pod struct {
 	at        int // in the heap of its place
 	rejectors set
 	bucket    *bucket
-	slot      int    // in its bucket
-	flight    uint64 // its number among the flights
-	early     bool   // popped from its backoff
-	activated bool   // Activate was called while in flight
-	deleted   bool   // deleted while in flight
+	stands    *standIn
+	slot      int      // in its bucket
+	flight    uint64   // its number among the flights
+	early     bool     // popped from its backoff
+	activated bool     // Activate was called while in flight
+	deleted   bool     // deleted while in flight
+	blamed    []string // the plugins that the meter was told of
 	usage     *pb.PodUsage
 	parsed    parsed
 }
@@ -98,12 +103,14 @@ func (p *Pod) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Obj.Namespace, Name: p.Obj.Name}
 }
 
-// setObj takes in a pod's newest object.
-func (p *Pod) setObj(obj *v1.Pod) {
-	if (p.ClassID != 0 || p.parsed != parsed{}) && !sameSpec(p.Obj, obj) {
-		p.ClassID, p.parsed = 0, parsed{}
+// setObj takes in a pod's newest object, and tells whether it is known to be of another class
+// now.
+func (p *Pod) setObj(obj *v1.Pod) (another bool) {
+	if (p.ClassID != 0 || p.parsed != parsed{} || p.stands != nil) && !sameSpec(p.Obj, obj) {
+		p.ClassID, p.parsed, another = 0, parsed{}, true
 	}
 	p.Obj, p.Priority, p.usage = obj, compile.Priority(obj), nil
+	return another
 }
 
 // sameSpec tells whether two objects of one pod are of the same class. The generation, where

@@ -23,9 +23,10 @@ type Config struct {
 	Profiles Profiles
 	// Plugins replaces DefaultPlugins.
 	Plugins []Plugin
-	// Incoming is told of each pod that comes into a place, with upstream's name of the
-	// reason (queue_incoming_pods_total); nil: nobody is.
-	Incoming func(place Place, event string)
+	// Meter is told what the queue does; nil: nobody is. Timer is the clock that measures
+	// for it; nil: the real one.
+	Meter Meter
+	Timer func() time.Time
 }
 
 // Queue holds the pods that are on no node. It belongs to one goroutine.
@@ -33,8 +34,10 @@ type Queue struct {
 	now              func() time.Time
 	backoffs         backoffs
 	maxUnschedulable time.Duration
+	born             time.Time // the first tick
 	rules            *rules
-	incoming         func(Place, string)
+	meter            Meter
+	timer            func() time.Time
 
 	pods    map[types.UID]*Pod
 	names   map[types.NamespacedName]*Pod
@@ -62,12 +65,22 @@ func New(cfg Config) *Queue {
 	if err != nil {
 		panic(err)
 	}
+	if cfg.Meter == nil {
+		cfg.Meter = unmetered{}
+	}
+	if cfg.Timer == nil {
+		cfg.Timer = time.Now
+	}
+	rules.profiles = cfg.Profiles
+	now := wall(cfg.Now)
 	return &Queue{
-		now:              wall(cfg.Now),
+		now:              now,
+		born:             now(),
 		backoffs:         backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff), max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
 		rules:            rules,
-		incoming:         cfg.Incoming,
+		meter:            cfg.Meter,
+		timer:            cfg.Timer,
 		pods:             map[types.UID]*Pod{},
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: before},
@@ -132,7 +145,9 @@ func (q *Queue) Update(obj *v1.Pod) {
 		return
 	}
 	old := p.Obj
-	p.setObj(obj)
+	if p.setObj(obj) {
+		q.passOn(p)
+	}
 	if p.place != InFlight {
 		q.nominations.update(p, old.Status.NominatedNodeName, obj.Status.NominatedNodeName)
 	}
@@ -184,6 +199,7 @@ func (q *Queue) Delete(uid types.UID) {
 		delete(q.entries, uid)
 	case p.place == InFlight:
 		p.deleted = true
+		q.passOn(p)
 		q.nominations.drop(p)
 		q.forgetName(p)
 	default:
@@ -194,9 +210,11 @@ func (q *Queue) Delete(uid types.UID) {
 // drop makes a pod unknown.
 func (q *Queue) drop(p *Pod) {
 	q.take(p)
+	q.absolve(p)
 	q.nominations.drop(p)
 	delete(q.pods, p.Obj.UID)
 	q.forgetName(p)
+	q.passOn(p)
 }
 
 func (q *Queue) forgetName(p *Pod) {
@@ -220,6 +238,7 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 			q.tell(Active, eventPoppedEarly)
 		}
 		q.take(p)
+		q.absolve(p)
 		p.early = early
 		p.Attempts++
 		p.activated = false
@@ -253,91 +272,8 @@ func (q *Queue) Turn(p *Pod) bool {
 // the queue.
 func (q *Queue) Done(uid types.UID) {
 	if p := q.pods[uid]; p != nil && p.place == InFlight {
+		p.stands = nil
 		q.drop(p)
-	}
-}
-
-// Unschedulable ends an attempt that plugins rejected. The pod waits for an event that
-// may help it; one that came during the attempt counts. Without a plugin it is an error.
-func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
-	if len(rejectedBy) == 0 {
-		q.fail(p, message)
-		return
-	}
-	if !q.failed(p, message) {
-		return
-	}
-	q.nominations.set(p, p.Obj.Status.NominatedNodeName)
-	p.UnschedulableCount++
-	p.ErrorCount = 0
-	q.setRejectedBy(p, rejectedBy)
-	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
-	if p.activated || q.flights.helped(p, q.rules) {
-		q.requeue(p, eventAttemptFailed)
-		return
-	}
-	q.move(p, Unschedulable, eventAttemptFailed)
-}
-
-func (q *Queue) setRejectedBy(p *Pod, plugins []string) {
-	p.RejectedBy = slices.Clone(plugins)
-	slices.Sort(p.RejectedBy)
-	p.RejectedBy = slices.Compact(p.RejectedBy)
-	p.rejectors = q.rules.set(p.RejectedBy)
-}
-
-// Error ends an attempt that failed for a reason other than the nodes. The pod is tried
-// again after its backoff.
-func (q *Queue) Error(p *Pod, err error) { q.fail(p, err.Error()) }
-
-func (q *Queue) fail(p *Pod, message string) {
-	if !q.failed(p, message) {
-		return
-	}
-	q.nominations.set(p, "")
-	p.ErrorCount++
-	p.RejectedBy, p.rejectors = nil, 0
-	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)
-	q.requeue(p, eventAttemptFailed)
-}
-
-// failed is what both kinds of failure have in common; false where the pod does not come
-// back.
-func (q *Queue) failed(p *Pod, message string) bool {
-	if p.place != InFlight {
-		return false
-	}
-	if p.deleted {
-		q.drop(p)
-		return false
-	}
-	p.Timestamp, p.Message = q.now(), message
-	return true
-}
-
-// Retry takes a pod back that was Done, because what followed its decision failed. It is
-// tried again after its backoff. Where a newer pod has its name, it is gone.
-func (q *Queue) Retry(p *Pod, err error) {
-	if p.place == Gone && !p.deleted && q.pods[p.Obj.UID] == nil && q.names[p.name()] == nil {
-		q.enlist(p)
-		q.put(p, InFlight)
-	}
-	q.Error(p, err)
-}
-
-// GiveBack takes a pod back as if it had not been popped.
-func (q *Queue) GiveBack(p *Pod) {
-	switch {
-	case p.place != InFlight:
-	case p.deleted:
-		q.drop(p)
-	default:
-		p.Attempts--
-		to := Active
-		if p.early {
-			to = Backoff
-		}
-		q.move(p, to, eventGivenBack)
 	}
 }
 
@@ -352,7 +288,18 @@ func (q *Queue) Move(e Event) int {
 }
 
 func (q *Queue) moveFor(e Event) int {
-	q.moving = q.index.helped(q.rules, &e, q.moving[:0])
+	if q.counts[Unschedulable]+q.counts[Gated] > 0 {
+		q.forgetAsked()
+		begin := q.timer()
+		q.moving = q.index.helped(q.rules, &e, q.moving[:0])
+		q.moving = q.awaited(&e, q.moving)
+		if q.rules.asked.plugins != 0 {
+			q.hinted(&e, q.timer().Sub(begin))
+		}
+	} else {
+		q.rules.interested(&e)
+		q.moving = q.moving[:0]
+	}
 	if e.concerns != unknown {
 		q.flights.record(&e)
 	}
@@ -360,10 +307,17 @@ func (q *Queue) moveFor(e Event) int {
 		return 0
 	}
 	name := e.String()
+	n := 0
 	for _, p := range q.moving {
+		if p.bucket == nil {
+			continue // it is there twice
+		}
+		if p.bucket.limited {
+			p.stands = &standIn{p.bucket.bucketKey, name}
+		}
 		q.requeue(p, name)
+		n++
 	}
-	n := len(q.moving)
 	clear(q.moving)
 	return n
 }
@@ -426,10 +380,15 @@ func (q *Queue) admit(p *Pod, to Place, event string) {
 	if p.place == Gated && p.Gated == plugin {
 		return
 	}
+	waited := p.place == Unschedulable || p.place == Gated
 	q.take(p)
 	p.Gated, p.rejectors, p.ClassID = plugin, q.rules.names[plugin], 0
 	q.put(p, Gated)
-	q.tell(Gated, event)
+	q.blame(p, []string{plugin})
+	if !waited {
+		q.tell(Unschedulable, event) // upstream keeps both in one place
+	}
+	q.passOn(p)
 }
 
 // move takes a pod from its place to another.
@@ -495,8 +454,4 @@ func (q *Queue) take(p *Pod) {
 	p.place = Gone
 }
 
-func (q *Queue) tell(place Place, event string) {
-	if q.incoming != nil {
-		q.incoming(place, event)
-	}
-}
+func (q *Queue) tell(place Place, event string) { q.meter.Incoming(place, event) }

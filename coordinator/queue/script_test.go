@@ -33,7 +33,7 @@ type script struct {
 	nodes map[string]*v1.Node
 	bound map[string]*v1.Pod
 	store map[string]any // storage objects, by command and name
-	why   []string       // what Incoming was told since the last command
+	why   []string       // what the meter was told of incoming pods since the last command
 	out   strings.Builder
 }
 
@@ -67,8 +67,8 @@ func (s *script) reset() {
 
 func (s *script) queue() *Queue {
 	return New(Config{
-		Now:      func() time.Time { return s.now },
-		Incoming: func(_ Place, event string) { s.why = append(s.why, event) },
+		Now:   func() time.Time { return s.now },
+		Meter: incoming(func(_ Place, event string) { s.why = append(s.why, event) }),
 	})
 }
 
@@ -353,3 +353,10 @@ func (s *script) must(err error) {
 		s.t.Fatal(err)
 	}
 }
+
+// incoming is a Meter that hears of incoming pods only.
+type incoming func(Place, string)
+
+func (f incoming) Incoming(p Place, event string)              { f(p, event) }
+func (incoming) Rejected(string, string, int)                  {}
+func (incoming) Hinted(string, Kind, bool, int, time.Duration) {}

@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"slices"
+	"sort"
+)
+
+// An event that makes room on one node helps as many pods of a class as the node has room for:
+// were more to be tried, the others would be refused. Those first in the queue's order are
+// moved. Each of them stands in for the pods that stay: if it leaves without having been tried
+// to an end (it is deleted, changed, gated, or its attempt ends in an error), the next takes its
+// place. If it is refused, so would they be.
+//
+// Without this, 500,000 pods that wait for room would all be tried again whenever any pod ends.
+//
+// Differs from upstream: it tries all of them.
+
+// standIn is whom a pod that was moved stands in for.
+type standIn struct {
+	bucket bucketKey
+	event  string
+}
+
+// nodeName is the node that an event is about; empty: it is about none.
+func (e *Event) nodeName() string {
+	switch {
+	case e.node != nil:
+		return e.node.Name
+	case e.resource != AssignedPod:
+	case e.action == Delete && e.oldPod.Spec.NodeName == "":
+		return e.oldPod.Status.NominatedNodeName
+	case e.action == Delete:
+		return e.oldPod.Spec.NodeName
+	case e.action == UpdatePodScaleDown:
+		return e.pod.Spec.NodeName
+	}
+	return ""
+}
+
+// room is how many pods like this one an event can help; false: any number. All plugins that it
+// helps with have to be local, and NodeResourcesFit has to be in force for the pod.
+func (r *rules) room(rejectors set, p *Pod, e *Event) (n int, limited bool) {
+	node := e.nodeName()
+	if node == "" || r.profiles == nil || rejectors&r.fit == 0 {
+		return 0, false
+	}
+	for _, h := range r.hooks[e.resource][e.action.index()] {
+		if h.plugin&rejectors&^r.local&r.interested(e) != 0 && (h.Helps == nil || h.Helps(p, e)) {
+			return 0, false
+		}
+	}
+	room, known := r.profiles.Room(p.Obj, p.uses().GetRequests(), node)
+	return int(room), known
+}
+
+// first appends the first n pods that an event may move, in the queue's order.
+func (b *bucket) first(n int, e *Event, into []*Pod) []*Pod {
+	frontier := []int{0} // indices of the heap whose parents are taken, in order
+	for n > 0 && len(frontier) > 0 {
+		i := frontier[0]
+		frontier = frontier[1:]
+		if p := b.pods[i]; e.moves(p) {
+			into = append(into, p)
+			n--
+		}
+		for _, child := range [...]int{2*i + 1, 2*i + 2} {
+			if child < b.len() {
+				at := sort.Search(len(frontier), func(k int) bool { return b.before(b.pods[child], b.pods[frontier[k]]) })
+				frontier = slices.Insert(frontier, at, child)
+			}
+		}
+	}
+	return into
+}
+
+// awaited appends the pods that are nominated to the node which an event has made room on: the
+// room may be kept for them.
+func (q *Queue) awaited(e *Event, into []*Pod) []*Pod {
+	node := e.nodeName()
+	if node == "" {
+		return into
+	}
+	for _, p := range q.nominations.pods[node] {
+		if p.bucket != nil && e.moves(p) && q.rules.helps(p.rejectors, p, e) {
+			into = append(into, p)
+		}
+	}
+	return into
+}
+
+// passOn has the next pod of its class take the place of one that stood in for it.
+func (q *Queue) passOn(p *Pod) {
+	s := p.stands
+	if s == nil {
+		return
+	}
+	p.stands = nil
+	if b := q.index.shared[s.bucket]; b != nil {
+		next := b.head()
+		next.stands = s
+		q.requeue(next, s.event)
+	}
+}

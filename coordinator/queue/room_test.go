@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// roomy knows how much room a node has; -1: it does not.
+type roomy map[string]int64
+
+func (roomy) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return nil }
+func (roomy) DefaultConstraints(*v1.Pod) []Constraint          { return nil }
+func (roomy) HoldsBack(*v1.Pod, string) bool                   { return true }
+
+func (r roomy) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {
+	return r[node], r[node] >= 0
+}
+
+// crowd is a queue with ten pods of one class that these plugins rejected, two of which come first
+// by their priority, and whose backoff is over.
+func crowd(t *testing.T, room roomy, by ...string) (q *Queue, now *time.Time) {
+	t.Helper()
+	at := start
+	q = New(Config{Now: func() time.Time { return at }, Profiles: room})
+	for i := range 10 {
+		p := build.Pod(fmt.Sprint("p", i)).CPU("1")
+		if i >= 8 {
+			p.Priority(5)
+		}
+		q.Add(p.Obj())
+	}
+	for _, p := range q.PopBatch(10, nil) {
+		p.ClassID = 7
+		q.Unschedulable(p, by, "no")
+	}
+	at = at.Add(time.Minute)
+	return q, &at
+}
+
+func active(q *Queue) string {
+	var out []string
+	q.Each(func(p *Pod) {
+		if p.Place() == Active {
+			out = append(out, p.Obj.Name)
+		}
+	})
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func TestRoomOfANode(t *testing.T) {
+	gone := AssignedPodDeleted(build.Pod("x").Node("n").Obj())
+	node := NodeAdded(build.Node("n").CPU("8").Obj())
+	for _, c := range []struct {
+		name  string
+		room  int64
+		by    []string
+		event Event
+		want  string
+	}{
+		{"for three", 3, []string{"NodeResourcesFit"}, gone, "p0 p8 p9"},
+		{"for none", 0, []string{"NodeResourcesFit"}, gone, ""},
+		{"for more than there are", 30, []string{"NodeResourcesFit", "NodeName"}, gone, "p0 p1 p2 p3 p4 p5 p6 p7 p8 p9"},
+		{"that is not known", -1, []string{"NodeResourcesFit"}, gone, "p0 p1 p2 p3 p4 p5 p6 p7 p8 p9"},
+		{"of a new node", 1, []string{"NodeResourcesFit", "TaintToleration"}, node, "p8"},
+		{"where another plugin does not help", 1, []string{"NodeResourcesFit", "InterPodAffinity"}, node, "p8"},
+		{"where resources were not the matter", 1, []string{"TaintToleration"}, node, "p0 p1 p2 p3 p4 p5 p6 p7 p8 p9"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q, _ := crowd(t, roomy{"n": c.room}, c.by...)
+			e := c.event
+			q.Move(e)
+			check(t, q)
+			if got := active(q); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOtherPluginsHelpAll: pods that wait for others too are all tried where that plugin helps.
+func TestOtherPluginsHelpAll(t *testing.T) {
+	q, _ := crowd(t, roomy{"n": 1}, "NodeResourcesFit", "PodTopologySpread")
+	spread := NodeAdded(build.Node("n").Label("zone", "a").Obj())
+	// Without constraints PodTopologySpread's hint says no, with what can't be read it says yes.
+	q.Each(func(p *Pod) {
+		obj := p.Obj.DeepCopy()
+		obj.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule,
+		}}
+		p.Obj, p.parsed = obj, parsed{}
+	})
+	if n := q.Move(spread); n != 10 {
+		t.Errorf("moved %d pods, want all 10", n)
+	}
+}
+
+func TestPodsThatStandIn(t *testing.T) {
+	begin := func(t *testing.T) (*Queue, *Pod) {
+		q, _ := crowd(t, roomy{"n": 1}, "NodeResourcesFit")
+		q.Move(AssignedPodDeleted(build.Pod("x").Node("n").Obj()))
+		return q, popOne(t, q)
+	}
+	for _, c := range []struct {
+		name string
+		end  func(q *Queue, p *Pod)
+		want string
+	}{
+		{"it is placed", func(q *Queue, p *Pod) { q.Done(p.Obj.UID) }, ""},
+		{"it is refused", func(q *Queue, p *Pod) { q.Unschedulable(p, []string{"NodeName"}, "no") }, ""},
+		{"it is deleted meanwhile", func(q *Queue, p *Pod) { q.Delete(p.Obj.UID); q.Unschedulable(p, []string{"NodeName"}, "no") }, "p9"},
+		{"it is deleted, and placed", func(q *Queue, p *Pod) { q.Delete(p.Obj.UID); q.Done(p.Obj.UID) }, "p9"},
+		{"its attempt ends in an error", func(q *Queue, p *Pod) { q.Error(p, errors.New("boom")) }, "p9"},
+		{"it is given back and deleted", func(q *Queue, p *Pod) { q.GiveBack(p); q.Delete(p.Obj.UID) }, "p9"},
+		{"one after the other is deleted", func(q *Queue, p *Pod) {
+			q.Delete(p.Obj.UID)
+			for _, name := range []string{"p9", "p0", "p1"} {
+				q.Delete(q.Find("default", name).Obj.UID)
+			}
+		}, "p2"},
+		{"it changes", func(q *Queue, p *Pod) {
+			q.GiveBack(p)
+			obj := p.Obj.DeepCopy()
+			obj.Spec.Tolerations = []v1.Toleration{{Key: "a"}}
+			q.Update(obj)
+		}, "p8 p9"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q, p := begin(t)
+			c.end(q, p)
+			check(t, q)
+			if got := active(q); got != c.want {
+				t.Errorf("got %q active, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRoomThatIsKept: a pod that is nominated to the node is tried too, wherever it stands.
+func TestRoomThatIsKept(t *testing.T) {
+	q, _ := crowd(t, roomy{"n": 1}, "NodeResourcesFit")
+	q.Nominate(q.Find("default", "p4"), "n")
+	q.Nominate(q.Find("default", "p5"), "elsewhere")
+	if n := q.Move(AssignedPodDeleted(build.Pod("x").Node("n").Obj())); n != 2 {
+		t.Errorf("moved %d pods, want 2", n)
+	}
+	if got := active(q); got != "p4 p8" {
+		t.Errorf("got %q, want the first and the nominated one", got)
+	}
+}
