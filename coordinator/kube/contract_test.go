@@ -1,0 +1,11 @@
+package kube_test
+
+import (
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/kube"
+)
+
+var (
+	_ coordinator.Binder   = (*kube.Binder)(nil)
+	_ coordinator.Reporter = (*kube.Reporter)(nil)
+)

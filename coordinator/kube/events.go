@@ -1,0 +1,304 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// noteLimit is how many bytes of a note the API server takes.
+	noteLimit = 1024
+	// eventBacklog is how many events wait to be written at the most.
+	eventBacklog = 100_000
+	// eventTries is how often an event is tried, as client-go does it.
+	eventTries = 12
+	// patientBacklog and patientAge bound how long events let binds go first.
+	patientBacklog = eventBacklog / 4
+	patientAge     = 30 * time.Second
+	yieldStep      = 10 * time.Millisecond
+
+	eventsTemplate = "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+	eventTemplate  = eventsTemplate + "/{name}"
+)
+
+// occasion is a reason for an event, with what is written of its pod.
+type occasion struct {
+	namespace, pod  string
+	uid             types.UID
+	resourceVersion string
+	controller      string // the profile's name
+	at              time.Time
+	// node is where the pod is bound to; empty: it is not, and note says why.
+	node string
+	note string
+	// series counts the occasions like this one; nil: there will be no other.
+	series *series
+}
+
+// eventWriter writes events.k8s.io/v1 events as client-go's broadcaster does for
+// kube-scheduler, with the same reasons, notes and series.
+//
+//	Scheduled         one a pod: written and forgotten
+//	FailedScheduling  a series for each version of a pod: see series
+//
+// Binds go first: as long as some are under way and not too much is kept waiting, events
+// are held back.
+//
+// Differs from upstream: notes are no format strings, so a % in them stays; they are cut
+// between characters; events wait in a bounded queue, and those that find it full are
+// dropped and counted. client-go's broadcaster has a goroutine for each event, without
+// bound while the API server is slow, and remembers each for at least six minutes.
+type eventWriter struct {
+	sender   *sender
+	clock    clock.WithTicker
+	hostname string
+	busy     func() bool
+	metrics  *writeMetrics
+
+	mu     sync.Mutex
+	some   *sync.Cond
+	queue  ring[occasion]
+	ended  bool
+	series map[types.UID]*series
+}
+
+func newEventWriter(cfg *ReporterConfig) *eventWriter {
+	w := &eventWriter{
+		sender: cfg.Clients.events, clock: cfg.Clock, hostname: cfg.Hostname, busy: cfg.Busy, metrics: cfg.Clients.metrics,
+		series: map[types.UID]*series{},
+	}
+	w.some = sync.NewCond(&w.mu)
+	return w
+}
+
+func occasionOf(pod *v1.Pod, at time.Time) occasion {
+	return occasion{
+		namespace: pod.Namespace, pod: pod.Name, uid: pod.UID, resourceVersion: pod.ResourceVersion,
+		controller: pod.Spec.SchedulerName, at: at,
+	}
+}
+
+func (w *eventWriter) scheduled(pod *v1.Pod, node string) {
+	o := occasionOf(pod, w.clock.Now())
+	o.node = node
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(o)
+}
+
+func (w *eventWriter) failed(pod *v1.Pod, message string) {
+	o := occasionOf(pod, w.clock.Now())
+	o.note = cut(message, noteLimit)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count(o)
+}
+
+// put is called with the lock held. It reports whether there was room.
+func (w *eventWriter) put(o occasion) bool {
+	if w.queue.len() >= eventBacklog {
+		w.metrics.eventsDropped.Inc()
+		return false
+	}
+	w.queue.push(o)
+	w.metrics.eventsPending.Set(float64(w.queue.len()))
+	w.some.Signal()
+	return true
+}
+
+// cut shortens a text to so many bytes and says so.
+func cut(text string, limit int) string {
+	const more = " ..."
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
+
+func (w *eventWriter) run(ctx context.Context, workers int) {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for w.step(ctx) {
+			}
+		})
+	}
+	wg.Go(func() {
+		for pause(ctx, w.clock, sweepPeriod) {
+			w.sweep()
+		}
+	})
+	<-ctx.Done()
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.some.Broadcast()
+	wg.Wait()
+}
+
+// step writes one event. It reports false when the writer has ended.
+func (w *eventWriter) step(ctx context.Context) bool {
+	o, live := w.take()
+	if !live || !w.yield(ctx, o.at) {
+		return false
+	}
+	req, err := w.request(&o)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Event can not be encoded", "pod", klog.KRef(o.namespace, o.pod))
+		w.metrics.eventsDropped.Inc()
+		return true
+	}
+	w.write(ctx, &o, req)
+	if o.series != nil {
+		w.written(o)
+	}
+	return ctx.Err() == nil
+}
+
+func (w *eventWriter) take() (occasion, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.queue.len() == 0 && !w.ended {
+		w.some.Wait()
+	}
+	if w.ended {
+		return occasion{}, false
+	}
+	o := w.queue.pop()
+	w.metrics.eventsPending.Set(float64(w.queue.len()))
+	return o, true
+}
+
+// yield lets binds go first. It reports false when ctx ended.
+func (w *eventWriter) yield(ctx context.Context, since time.Time) bool {
+	for w.busy() && w.backlog() < patientBacklog && w.clock.Since(since) < patientAge {
+		if !pause(ctx, w.clock, yieldStep) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (w *eventWriter) backlog() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.len()
+}
+
+// write writes an occasion's event or gives it up.
+func (w *eventWriter) write(ctx context.Context, o *occasion, req request) {
+	err := w.sender.sendEvent(ctx, w.clock, req, func() (request, error) {
+		return w.create(o) // the series goes on in a new event
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Event is not written", "pod", klog.KRef(o.namespace, o.pod))
+		w.metrics.eventsDropped.Inc()
+	}
+}
+
+// sendEvent sends a request about an event until it has an answer, or ctx or the leadership
+// ends. Its outcome does not matter enough to look for it: an event that was written after all
+// answers "already exists". Where the event that it changes has expired, create's request
+// takes its place. The error says why the event is given up.
+func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, create func() (request, error)) error {
+	for n := 1; ; n++ {
+		a, err := s.send(ctx, req)
+		v := s.judge(a, err)
+		switch {
+		case v == ok || v == refused && a.code == http.StatusConflict:
+			return nil
+		case v == refused && req.method == http.MethodPatch && a.missing():
+			if again, err := create(); err == nil {
+				req = again
+				continue
+			}
+		}
+		if s.ended(ctx) != nil {
+			return nil
+		}
+		if v == refused || v == deposed || n == eventTries {
+			return fmt.Errorf("after %d tries: %w", n, cause(a, err))
+		}
+		if !pause(ctx, c, waitBefore(n, a)) {
+			return nil
+		}
+	}
+}
+
+// request is what an occasion asks for: a new event, or the count of one that is there.
+func (w *eventWriter) request(o *occasion) (request, error) {
+	if o.series != nil {
+		if patch := w.patch(o.series); patch != nil {
+			return request{
+				method: http.MethodPatch, path: eventsPath(o.namespace) + "/" + url.PathEscape(o.series.name), template: eventTemplate, kind: kindEvent,
+				contentType: strategicPatchType, accept: w.sender.partial(), body: patch,
+			}, nil
+		}
+	}
+	return w.create(o)
+}
+
+func eventsPath(namespace string) string {
+	return "/apis/events.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/events"
+}
+
+func (w *eventWriter) create(o *occasion) (request, error) {
+	body, err := w.sender.encode(w.event(o), eventsv1.SchemeGroupVersion)
+	if err != nil {
+		return request{}, err
+	}
+	return request{
+		method: http.MethodPost, path: eventsPath(o.namespace), template: eventsTemplate, kind: kindEvent,
+		contentType: w.sender.contentType, accept: w.sender.partial(), body: body,
+	}, nil
+}
+
+// event is an occasion as the API has it.
+func (w *eventWriter) event(o *occasion) *eventsv1.Event {
+	e := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: eventName(o.pod, o.at), Namespace: o.namespace},
+		EventTime:           metav1.NewMicroTime(o.at),
+		ReportingController: o.controller,
+		ReportingInstance:   o.controller + "-" + w.hostname,
+		Regarding: v1.ObjectReference{
+			Kind: "Pod", APIVersion: "v1", Namespace: o.namespace, Name: o.pod, UID: o.uid, ResourceVersion: o.resourceVersion,
+		},
+	}
+	if o.node != "" {
+		e.Type, e.Reason, e.Action = v1.EventTypeNormal, "Scheduled", "Binding"
+		e.Note = fmt.Sprintf("Successfully assigned %s/%s to %s", o.namespace, o.pod, o.node)
+		return e
+	}
+	e.Type, e.Reason, e.Action, e.Note = v1.EventTypeWarning, "FailedScheduling", "Scheduling", o.note
+	if o.series != nil {
+		w.describe(o.series, e)
+	}
+	return e
+}
+
+// eventName is unique as long as no pod has two events in a nanosecond.
+func eventName(pod string, at time.Time) string {
+	suffix := fmt.Sprintf(".%x", at.UnixNano())
+	const longest = 253
+	if len(pod)+len(suffix) > longest {
+		pod = strings.TrimRight(pod[:longest-len(suffix)], ".-")
+	}
+	return pod + suffix
+}

@@ -1,0 +1,105 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// statusWorkers is how many status patches are under way at once, unless said otherwise.
+	statusWorkers = 16
+	// eventWorkers is how many events are, unless said otherwise.
+	eventWorkers = 8
+)
+
+// ReporterConfig is what a Reporter is made of.
+type ReporterConfig struct {
+	Clients *Clients
+	// Pod is the newest version of a pod that the informers know, no older than the one that
+	// is reported; nil: it is gone. It is called on any goroutine.
+	Pod func(*v1.Pod) *v1.Pod
+	// Hostname stands in the events' reportingInstance, behind the profile's name.
+	Hostname string
+	// Busy tells whether binds are under way, which go first; nil: never.
+	Busy func() bool
+	// Clock; nil: the real one.
+	Clock clock.WithTicker
+	// StatusWorkers and EventWorkers bound the requests under way; 0: 16 and 8.
+	StatusWorkers, EventWorkers int
+}
+
+// Reporter tells the API server what became of pods: their PodScheduled condition,
+// status.nominatedNodeName, and events. It is a coordinator.Reporter. Its methods note what
+// is to be written and return; Run writes it, and what is not written when that ends is
+// dropped: the next leader reports anew.
+//
+// Differs from upstream: it patches in the scheduling loop.
+type Reporter struct {
+	cfg    ReporterConfig
+	status *statusWriter
+	events *eventWriter
+}
+
+// NewReporter makes one.
+func NewReporter(cfg ReporterConfig) *Reporter {
+	if cfg.Busy == nil {
+		cfg.Busy = func() bool { return false }
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.StatusWorkers <= 0 {
+		cfg.StatusWorkers = statusWorkers
+	}
+	if cfg.EventWorkers <= 0 {
+		cfg.EventWorkers = eventWorkers
+	}
+	return &Reporter{cfg: cfg, status: newStatusWriter(&cfg), events: newEventWriter(&cfg)}
+}
+
+// Run writes until ctx ends.
+func (r *Reporter) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { r.status.run(ctx, r.cfg.StatusWorkers); return nil })
+	g.Go(func() error { r.events.run(ctx, r.cfg.EventWorkers); return nil })
+	return g.Wait()
+}
+
+// Unscheduled notes that a pod found no node, or that its placement was taken back: the
+// condition with reason (v1.PodReasonUnschedulable or v1.PodReasonSchedulerError) and
+// message, and the event FailedScheduling. A nominated node is cleared after an error, and
+// where Expected named it.
+func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string) {
+	r.events.failed(pod, message)
+	r.status.unscheduled(pod, reason, message)
+}
+
+// Skipped notes that a pod is not tried, for it is being deleted: the event FailedScheduling.
+func (r *Reporter) Skipped(pod *v1.Pod) {
+	r.events.failed(pod, fmt.Sprintf("skip schedule deleting pod: %s/%s", pod.Namespace, pod.Name))
+}
+
+// Expected notes that a pod goes to a node once its volumes are there.
+func (r *Reporter) Expected(pod *v1.Pod, node string) { r.status.expected(pod, node) }
+
+// Scheduled notes that a pod is bound: the event Scheduled. What was noted about its status
+// before is not written any more.
+func (r *Reporter) Scheduled(pod *v1.Pod, node string) {
+	r.status.forget(pod.UID)
+	r.events.scheduled(pod, node)
+}
+
+// pause waits, and reports false when ctx ended meanwhile.
+func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.After(d):
+		return true
+	}
+}

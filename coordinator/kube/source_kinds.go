@@ -1,0 +1,103 @@
+package kube
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+)
+
+// runningPods selects the pods that take something, or will: as upstream, one that has run to
+// its end leaves the informer as if it were deleted.
+const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
+
+// selectorOf is the field selector by which a kind is listed and watched.
+func selectorOf(k objects.Kind) string {
+	if k == objects.KindPod {
+		return runningPods
+	}
+	return ""
+}
+
+// resourceOf is where the API server has a kind.
+func resourceOf(k objects.Kind) schema.GroupVersionResource {
+	return k.GroupVersion().WithResource(k.Plural())
+}
+
+// newInformer makes the informer of a kind.
+func newInformer(c kubernetes.Interface, k objects.Kind, t *troubles, after func(time.Duration) <-chan time.Time) cache.SharedIndexInformer {
+	const all = v1.NamespaceAll
+	core, apps, storage := c.CoreV1(), c.AppsV1(), c.StorageV1()
+	switch k {
+	case objects.KindNode:
+		return informer(c, k, t, after, &v1.Node{}, core.Nodes())
+	case objects.KindPod:
+		return informer(c, k, t, after, &v1.Pod{}, core.Pods(all))
+	case objects.KindNamespace:
+		return informer(c, k, t, after, &v1.Namespace{}, core.Namespaces())
+	case objects.KindService:
+		return informer(c, k, t, after, &v1.Service{}, core.Services(all))
+	case objects.KindReplicationController:
+		return informer(c, k, t, after, &v1.ReplicationController{}, core.ReplicationControllers(all))
+	case objects.KindReplicaSet:
+		return informer(c, k, t, after, &appsv1.ReplicaSet{}, apps.ReplicaSets(all))
+	case objects.KindStatefulSet:
+		return informer(c, k, t, after, &appsv1.StatefulSet{}, apps.StatefulSets(all))
+	case objects.KindPersistentVolume:
+		return informer(c, k, t, after, &v1.PersistentVolume{}, core.PersistentVolumes())
+	case objects.KindPersistentVolumeClaim:
+		return informer(c, k, t, after, &v1.PersistentVolumeClaim{}, core.PersistentVolumeClaims(all))
+	case objects.KindStorageClass:
+		return informer(c, k, t, after, &storagev1.StorageClass{}, storage.StorageClasses())
+	case objects.KindCSINode:
+		return informer(c, k, t, after, &storagev1.CSINode{}, storage.CSINodes())
+	case objects.KindCSIDriver:
+		return informer(c, k, t, after, &storagev1.CSIDriver{}, storage.CSIDrivers())
+	case objects.KindCSIStorageCapacity:
+		return informer(c, k, t, after, &storagev1.CSIStorageCapacity{}, storage.CSIStorageCapacities(all))
+	case objects.KindVolumeAttachment:
+		return informer(c, k, t, after, &storagev1.VolumeAttachment{}, storage.VolumeAttachments())
+	}
+	panic("no informer for " + string(k)) // a kind was added to objects.Kinds
+}
+
+// lister is a client of one kind; L is its list.
+type lister[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// informer makes one without indexes, for nothing is looked up but by name, and without
+// resync. Each request's outcome is noted: the informer itself passes over an API server that
+// refuses connections in silence.
+func informer[L runtime.Object](c kubernetes.Interface, k objects.Kind, t *troubles, after func(time.Duration) <-chan time.Time, example runtime.Object, of lister[L]) cache.SharedIndexInformer {
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selectorOf(k)
+			return reach(ctx, after, func() (L, error) {
+				list, err := of.List(ctx, o)
+				t.asked(ctx, k, err)
+				return list, err
+			})
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selectorOf(k)
+			return reach(ctx, after, func() (watch.Interface, error) {
+				w, err := of.Watch(ctx, o)
+				t.asked(ctx, k, err)
+				return w, err
+			})
+		},
+	}
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, c), example, 0, cache.Indexers{})
+}

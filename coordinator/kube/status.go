@@ -1,0 +1,199 @@
+package kube
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+	"unique"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+const statusTemplate = podTemplate + "/status"
+
+// report is what is to be written about a pod's status. The last one of a pod wins.
+type report struct {
+	pod *v1.Pod
+	// reason is empty where the condition is not to be touched.
+	reason  string
+	message unique.Handle[string]
+	// nominated is the node to be written where nominate is set, "" to clear it.
+	nominate  bool
+	nominated string
+	// tries counts those that came to nothing.
+	tries int
+}
+
+// statusWriter writes pods' conditions and nominated nodes.
+//
+//	unscheduled, expected --> pending, one report a pod --> queue of uids --> workers
+//	                             ^                             ^                | PATCH
+//	                             |                             +---- later <----+ 409, 429, 5xx
+//	                        scheduled: dropped                                  v 200, 404: dropped
+//
+// A report is compared with the newest version of its pod right before it is written, and
+// the patch carries that version: a pod that changed meanwhile is looked at anew, and one
+// that has a node by then is left alone.
+type statusWriter struct {
+	sender  *sender
+	newest  func(*v1.Pod) *v1.Pod
+	now     func() time.Time
+	metrics *writeMetrics
+	queue   workqueue.TypedDelayingInterface[types.UID]
+
+	mu      sync.Mutex
+	pending map[types.UID]*report
+	// nominations are the nodes that Expected named, of pods that are not bound yet.
+	nominations map[types.UID]nomination
+	swept       int // size of nominations after the last sweep
+}
+
+// nomination is a node that a pod is expected on.
+type nomination struct {
+	pod  *v1.Pod
+	node string
+}
+
+func newStatusWriter(cfg *ReporterConfig) *statusWriter {
+	return &statusWriter{
+		sender: cfg.Clients.status, newest: cfg.Pod, now: cfg.Clock.Now, metrics: cfg.Clients.metrics,
+		queue:       workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
+		pending:     map[types.UID]*report{},
+		nominations: map[types.UID]nomination{},
+	}
+}
+
+func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string) {
+	w.mu.Lock()
+	_, expected := w.nominations[pod.UID]
+	delete(w.nominations, pod.UID)
+	// Each path that ends in an error clears the nomination; without a node for the pod it
+	// is the preemption's to say, unless it was the binding that failed, of which the API
+	// server may not have heard yet.
+	before := w.pending[pod.UID]
+	clearing := expected || reason == v1.PodReasonSchedulerError || before != nil && before.nominate && before.nominated == ""
+	w.put(pod.UID, &report{pod: pod, reason: reason, message: unique.Make(message), nominate: clearing})
+	w.mu.Unlock()
+	w.queue.Add(pod.UID)
+}
+
+func (w *statusWriter) expected(pod *v1.Pod, node string) {
+	w.mu.Lock()
+	w.sweep()
+	w.nominations[pod.UID] = nomination{pod, node}
+	next := &report{pod: pod, nominate: true, nominated: node}
+	if r := w.pending[pod.UID]; r != nil {
+		next.reason, next.message = r.reason, r.message
+	}
+	w.put(pod.UID, next)
+	w.mu.Unlock()
+	w.queue.Add(pod.UID)
+}
+
+// forget drops what is noted about a pod.
+func (w *statusWriter) forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.nominations, uid)
+	w.drop(uid, w.pending[uid])
+}
+
+// put and drop are called with the lock held.
+func (w *statusWriter) put(uid types.UID, r *report) {
+	w.pending[uid] = r
+	w.metrics.statusPending.Set(float64(len(w.pending)))
+}
+
+// drop gives a report up unless a later one took its place.
+func (w *statusWriter) drop(uid types.UID, r *report) {
+	if w.pending[uid] == r {
+		delete(w.pending, uid)
+		w.metrics.statusPending.Set(float64(len(w.pending)))
+	}
+}
+
+// sweep forgets nominations of pods that were deleted before they were bound.
+func (w *statusWriter) sweep() {
+	if len(w.nominations) < 2*w.swept+1000 {
+		return
+	}
+	for uid, n := range w.nominations {
+		if w.newest(n.pod) == nil {
+			delete(w.nominations, uid)
+		}
+	}
+	w.swept = len(w.nominations)
+}
+
+func (w *statusWriter) run(ctx context.Context, workers int) {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for w.step(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+	wg.Wait()
+}
+
+// step writes one pod's report. It reports false when the queue has ended.
+func (w *statusWriter) step(ctx context.Context) bool {
+	uid, ended := w.queue.Get()
+	if ended {
+		return false
+	}
+	defer w.queue.Done(uid)
+	w.mu.Lock()
+	r := w.pending[uid]
+	w.mu.Unlock()
+	if r == nil || ctx.Err() != nil {
+		return ctx.Err() == nil
+	}
+	wait, again := w.write(ctx, r)
+	if !again {
+		w.mu.Lock()
+		w.drop(uid, r)
+		w.mu.Unlock()
+		return true
+	}
+	w.queue.AddAfter(uid, wait)
+	return true
+}
+
+// write sends a report's patch, if there is anything to change. It reports whether and when
+// the report is to be tried again.
+func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration, again bool) {
+	pod := w.newest(r.pod)
+	if pod == nil || pod.Spec.NodeName != "" {
+		return 0, false
+	}
+	patch := statusPatch(pod, r, w.now())
+	if patch == nil {
+		return 0, false
+	}
+	logger := klog.FromContext(ctx)
+	logger.V(3).Info("Updating pod condition and nominated node name", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
+	a, err := w.sender.send(ctx, request{
+		method: http.MethodPatch, path: podPath(pod, "/status"), template: statusTemplate, kind: kindStatus,
+		contentType: strategicPatchType, accept: w.sender.partial(), body: patch,
+	})
+	v := w.sender.judge(a, err)
+	if v == ok || v == deposed {
+		return 0, false
+	}
+	if v == refused && a.code != http.StatusConflict {
+		if !a.missing() {
+			logger.Error(a, "Pod status is not updated", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
+		}
+		return 0, false
+	}
+	r.tries++ // this worker's alone: a queued uid is handed to one at a time
+	logger.V(3).Info("Pod status is not updated yet, trying again", "pod", klog.KObj(pod), "try", r.tries, "err", cause(a, err))
+	return waitBefore(r.tries, a), true
+}

@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// trimmer cuts objects down to what is read of them, and lets them share what is equal. An
+// object is its own until it is trimmed, and shared from then on.
+type trimmer struct {
+	mu     sync.Mutex
+	shared *shared
+}
+
+func newTrimmer() *trimmer { return &trimmer{shared: newShared()} }
+
+// transform is a cache.TransformFunc.
+func (t *trimmer) transform(obj any) (any, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch obj := obj.(type) {
+	case *v1.Pod:
+		t.shared.pod(obj)
+	case *v1.Node:
+		t.shared.node(obj)
+	case *v1.Namespace:
+		meta := t.shared.labelled(&obj.ObjectMeta)
+		*obj = v1.Namespace{ObjectMeta: meta}
+	case *v1.Service:
+		*obj = v1.Service{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: v1.ServiceSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
+	case *v1.ReplicationController:
+		*obj = v1.ReplicationController{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
+	case *appsv1.ReplicaSet:
+		*obj = appsv1.ReplicaSet{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: obj.Spec.Selector}}
+	case *appsv1.StatefulSet:
+		*obj = appsv1.StatefulSet{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: obj.Spec.Selector}}
+	case *storagev1.VolumeAttachment:
+		*obj = storagev1.VolumeAttachment{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: obj.Spec}
+		obj.Spec.Source.InlineVolumeSpec = nil
+	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
+		trimStorage(obj.(metav1.Object))
+	}
+	return obj, nil
+}
+
+// trimStorage leaves an object of storage as it is, but for what writes of it left behind.
+// PersistentVolumes and claims are changed by patches, so that nothing is lost by it.
+func trimStorage(obj metav1.Object) {
+	obj.SetManagedFields(nil)
+	delete(obj.GetAnnotations(), v1.LastAppliedConfigAnnotation)
+}
+
+// nameOnly is the metadata of an object whose labels nobody reads.
+func (s *shared) nameOnly(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: s.text(m.Namespace), UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Generation: m.Generation, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}
+}
+
+// labelled is nameOnly with labels.
+func (s *shared) labelled(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	out := s.nameOnly(m)
+	out.Labels = s.labelMap(m.Labels)
+	return out
+}
+
+// node keeps what rows are made of, and the conditions' status.
+func (s *shared) node(n *v1.Node) {
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		t.Key, t.Value, t.Effect = s.text(t.Key), s.text(t.Value), v1.TaintEffect(s.text(string(t.Effect)))
+	}
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		*c = v1.NodeCondition{Type: v1.NodeConditionType(s.text(string(c.Type))), Status: v1.ConditionStatus(s.text(string(c.Status)))}
+	}
+	for i := range n.Status.Images {
+		n.Status.Images[i] = s.image(&n.Status.Images[i])
+	}
+	for i := range n.Status.DeclaredFeatures {
+		n.Status.DeclaredFeatures[i] = s.text(n.Status.DeclaredFeatures[i])
+	}
+	*n = v1.Node{
+		ObjectMeta: s.labelled(&n.ObjectMeta),
+		Spec:       v1.NodeSpec{Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints},
+		Status: v1.NodeStatus{
+			Allocatable: s.amounts(n.Status.Allocatable), Conditions: n.Status.Conditions,
+			Images: n.Status.Images, DeclaredFeatures: n.Status.DeclaredFeatures,
+		},
+	}
+}
