@@ -2,21 +2,22 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // noNodes is upstream's message where the cluster has no node at all.
@@ -32,16 +33,19 @@ const (
 	// groupedShare is the part of that for each group of a class whose rows are grouped by
 	// domains: they are many, and the other classes' pods take from all of them.
 	groupedShare = 3
+	// heldCandidates is how many a group may offer where fewer pods than that are asked for:
+	// more may come before anything else changes.
+	heldCandidates = 64
 )
 
 // candidates is how many a group offers for n pods of all in a batch of so many classes. With
-// one more than there are pods it can never run out.
+// one more than there are pods it can never run out, but for the batches that it is held for.
 func candidates(q *pb.Query, n, all, classes int) int {
 	spare := max(spareCandidates, sharedCandidates/classes)
 	if len(q.GetDomainKeys()) > 0 {
 		spare /= groupedShare
 	}
-	return min(n+spare, all+1)
+	return min(n+spare, max(all, heldCandidates)+1)
 }
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
@@ -59,20 +63,18 @@ type attempt struct {
 	storage  uint64
 	// failed ends the attempt before any node is looked at.
 	failed error
-}
-
-// promise is a placement whose bind is not yet reported.
-type promise struct {
-	// newest is the pod's object where that has changed since; the bind will find
-	// out. nil: it has not.
-	newest *v1.Pod
+	trace  *tracing.Attempt // nil: it has none
+	// top are the best nodes as the decision saw them, where that is spelled out.
+	top []*pb.ScoredNode
 }
 
 // schedule decides a batch, pod by pod in queue order.
 func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 	now := s.cfg.Now()
+	s.popTime = now
 	s.tally.deciding.start(now)
 	s.tally.working.start(now)
+	s.tracing = s.cfg.Tracer.Begin(len(pods))
 	attempts, err := s.prepareAll(pods)
 	if err == nil {
 		err = s.ask(ctx, attempts)
@@ -89,9 +91,10 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 			break
 		}
 	}
+	s.picks.keep(s.cache)
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
-	s.metrics.sizes(s.queue, s.cache.Cache, s.journal.lag())
+	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 }
 
 // sweepEvery is after how many batches counters are looked through that nobody uses.
@@ -112,9 +115,11 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod) ([]attempt, error) {
 		}
 	}
 	s.observeNominated()
+	begin := s.cfg.Now()
 	for i := range attempts {
 		s.compile(&attempts[i])
 	}
+	s.metrics.prepared(attempts, s.cfg.Now().Sub(begin))
 	_, err := s.cache.settle()
 	return attempts, err
 }
@@ -133,16 +138,21 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
 	_, node, _ := s.cache.Pod(p.Obj.UID)
 	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
+		if prof != nil && node == "" {
+			s.cfg.Reporter.Skipped(p.Obj)
+		}
 		s.queue.Done(p.Obj.UID)
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
 	s.cache.observe(p.Obj)
-	return attempt{pod: p, prof: prof}, true
+	return attempt{pod: p, prof: prof, trace: s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)}, true
 }
 
 // compile gives an attempt its class.
 func (s *Scheduler) compile(a *attempt) {
+	a.trace.Begin(tracing.Compile)
+	defer a.trace.End(tracing.Compile)
 	a.class, a.failed = s.compiler.Class(a.pod.Obj, a.prof, s.cache)
 	a.storage = s.cache.volumes.Version()
 	if a.class != nil {
@@ -166,7 +176,8 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
 		return nil
 	}
-	results, err := s.evaluate(ctx, []fanout.Request{{Class: a.class.Scorer, Candidates: candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates)}})
+	s.asks(a, 1)
+	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates)}})
 	if err != nil {
 		return err
 	}
@@ -187,42 +198,71 @@ func (s *Scheduler) settle() error {
 	return err
 }
 
-// ask sends the classes of a batch to the workers, in one round.
+// ask sends the classes of a batch to the workers, in one round, but for those whose
+// answer still holds.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
-	s.picks.reset(s.fanout.Recycle)
-	s.touches.reset()
+	if !s.picks.hold(s.cache, len(attempts), s.cfg.BatchSize) {
+		s.picks.reset(s.fanout.Recycle)
+		s.touches.reset()
+	}
+	s.picks.pods += len(attempts)
 	if s.cache.Nodes() == 0 {
 		return nil
 	}
 	counts := map[uint64]int{}
 	var order []*compile.Class
+	var profiles []string // of order
 	for i := range attempts {
 		c := attempts[i].class
 		if attempts[i].failed != nil || c.Rejected != nil {
 			continue
 		}
 		id := c.Scorer.ID()
+		if s.picks.of[id] != nil {
+			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
+			attempts[i].trace.Held(id)
+			continue
+		}
 		if counts[id] == 0 {
 			order = append(order, c)
+			profiles = append(profiles, attempts[i].pod.Obj.Spec.SchedulerName)
 		}
 		counts[id]++
+		attempts[i].trace.Asks(id)
 	}
 	requests := make([]fanout.Request, len(order))
+	s.asking = s.asking[:0]
 	for i, c := range order {
+		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
 		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, counts[c.Scorer.ID()], len(attempts), len(order))}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
 	if len(requests) == 0 {
 		return nil
 	}
-	results, err := s.evaluate(ctx, requests)
+	results, err := s.evaluate(s.tracing.FanOut(ctx), requests)
 	if err != nil {
 		return err
 	}
 	for i, c := range order {
-		s.picks.open(c.Scorer, results[i], 0)
+		s.picks.open(c.Scorer, results[i], len(s.touches.list))
 	}
 	return nil
+}
+
+// asks tells for whom the workers are about to be asked.
+func (s *Scheduler) asks(a *attempt, pods int) {
+	s.asking = append(s.asking[:0], asking{s.metrics.of(a.pod.Obj.Spec.SchedulerName), pods})
+}
+
+// passed takes in what the plugins did for a request.
+func (s *Scheduler) passed(request int, passes []scan.Pass) {
+	for i := range passes {
+		s.plugins.record(scorer.PluginName(passes[i].Plugin), scorer.ExtensionPointName(passes[i].Point), passes[i].Took)
+	}
+	if request < len(s.asking) {
+		s.metrics.passed(s.asking[request], passes, s.cache.Nodes())
+	}
 }
 
 // giveBack returns pods that were popped but not decided. They keep their place.
@@ -232,6 +272,7 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 	}
 	for i := range attempts {
 		s.queue.GiveBack(attempts[i].pod)
+		attempts[i].trace.Finish(tracing.GivenBack, err)
 	}
 }
 
@@ -286,10 +327,11 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 			a.failed = a.class.ScoreError
 			d.Message = a.failed.Error()
 		default:
+			a.top = s.spellOut(p, a, c)
 			return s.place(ctx, a, d, c)
 		}
 	}
-	s.record(d, a.failed != nil)
+	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, refusedBy)
 	return true
 }
@@ -297,11 +339,17 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 // choose repairs a class's answer and takes the best row, asking the workers again
 // where the answer is used up, or where the reasons are wanted.
 func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
+	a.trace.Begin(tracing.Merge)
+	defer a.trace.End(tracing.Merge)
 	t := tables{s.cache.Cache}
 	nominees := s.nominees(a.pod.Obj, a.class)
 	for asks := 0; ; asks++ {
 		p.liftVetoes()
+		judged := p.judged
 		p.repair(&s.touches, t, s.eval)
+		if p.judged != judged {
+			s.metrics.repaired.Add(float64(p.judged - judged))
+		}
 		if !p.veto(nominees, t, s.eval) {
 			p.startHere(len(s.touches.list), t, s.eval)
 			p.veto(nominees, t, s.eval)
@@ -317,9 +365,10 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		if asks == maxAsks {
 			return choice{}, nowhere, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
 		}
+		s.asks(a, 0)
 		s.tally.requeries++
 		s.metrics.requeries.Inc()
-		results, err := s.evaluate(ctx, []fanout.Request{{
+		results, err := s.evaluate(a.trace.Again(ctx, p.class.ID()), []fanout.Request{{
 			Class:      p.class,
 			Candidates: min(s.cfg.BatchSize+1, spareCandidates) + len(nominees),
 			Diagnose:   v == nowhere,
@@ -349,6 +398,7 @@ func (s *Scheduler) ownNode(p *pick, pod *v1.Pod) (choice, bool) {
 
 // place promises the chosen row to a pod and queues its bind.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+	a.trace.Begin(tracing.Assume)
 	table := s.cache.Table(int(c.row.Shard))
 	d.Node, d.Score = table.Name(c.row.Index), c.score
 	pod := a.pod.Obj
@@ -358,9 +408,10 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		work, err = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
 	}
 	if err != nil {
+		s.metrics.assumeErrors.Inc()
 		a.failed = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
 		d.Node, d.Score, d.Feasible, d.Message = "", 0, 0, a.failed.Error()
-		s.record(d, true)
+		s.record(a, d, true)
 		s.refuse(ctx, a, d, nil)
 		return true
 	}
@@ -371,12 +422,18 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		return false
 	}
 	s.touches.counted(moved)
-	s.record(d, false)
+	a.trace.End(tracing.Assume)
+	a.trace.Decided(d)
+	s.record(a, d, false, work.Assumed()...)
 	s.binding[pod.UID] = &promise{}
 	s.queue.Done(pod.UID)
-	job := bindJob{pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, work: work, patience: a.prof.BindTimeout()}
+	job := bindJob{
+		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
+		work: work, patience: a.prof.BindTimeout(), popped: s.popTime, trace: a.trace,
+	}
 	if s.cfg.Binder == nil || s.cfg.VolumeWriter == nil {
 		for _, obj := range s.cache.volumes.Complete(work) {
+			s.cfg.Recorder.Change(obj, false, true)
 			s.clusterSet(obj)
 		}
 		if err := s.settle(); err != nil {
@@ -387,6 +444,9 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	}
 	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
 	if s.cfg.Binder != nil {
+		if job.work.PreBindNeeded() {
+			s.cfg.Reporter.Expected(pod, d.Node)
+		}
 		s.ready = append(s.ready, job)
 		return true
 	}
@@ -396,115 +456,12 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 }
 
 // record numbers a decision, keeps and logs it.
-func (s *Scheduler) record(d *pb.Decision, failed bool) {
+func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...objects.Object) {
 	s.seq = d.Seq
-	s.decisions[types.UID(d.Uid)] = d
+	s.remember(a, d)
 	s.cfg.Decisions.write(d)
-	s.metrics.decision(d, failed)
-}
-
-// refuse puts a pod without a node back into the queue.
-func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string) {
-	log := klog.FromContext(ctx)
-	if a.failed != nil {
-		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
-		s.queue.Error(a.pod, a.failed)
-	} else {
-		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
-		if a.class != nil {
-			a.pod.ClassID = a.class.ID()
-		}
-		s.queue.Unschedulable(a.pod, by, d.Message)
-	}
-	if len(by) == 0 {
-		s.hopeless[a.pod.Obj.UID] = struct{}{}
-	}
-	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
-}
-
-// dispatch hands the batch's placements to the binder.
-func (s *Scheduler) dispatch() {
-	jobs := s.ready
-	s.ready = nil
-	if len(jobs) == 0 {
-		return
-	}
-	s.bindings.put(jobs)
-}
-
-// bound takes in the outcomes of binds.
-func (s *Scheduler) bound(jobs []bindJob, errs []error) {
-	now := s.cfg.Now()
-	for i, job := range jobs {
-		pod := job.binding.Pod
-		p := s.binding[pod.UID]
-		delete(s.binding, pod.UID)
-		err := errs[i]
-		switch {
-		case err == nil:
-			s.committed(job, now)
-		case errors.Is(err, store.ErrDeposed):
-			s.fail(err)
-		default:
-			s.takeBack(job, err, p)
-		}
-	}
-}
-
-func (s *Scheduler) committed(job bindJob, now time.Time) {
-	uid := job.binding.Pod.UID
-	s.tally.bound++
-	s.metrics.boundPods.Inc()
-	if at, ok := s.arrivals[uid]; ok {
-		s.tally.submitToBound.record(now.Sub(at))
-		delete(s.arrivals, uid)
-	}
-	if job.pod.Attempts > 1 {
-		// The bind took its entry away, but a write of an earlier attempt may come after.
-		s.journal.put(uid, nil)
-	}
-	if s.cfg.Binder != nil {
-		return
-	}
-	// Nobody will tell of the pod on its node: it is there.
-	s.seen(withNode(job.binding.Pod, job.binding.Node))
-}
-
-// takeBack forgets a placement that was not committed, and has the pod tried again
-// with its newest object, unless it is gone (p is nil then) or on a node already.
-func (s *Scheduler) takeBack(job bindJob, err error, p *promise) {
-	s.tally.bindFailures++
-	s.metrics.bindFailures.Inc()
-	uid := job.binding.Pod.UID
-	free := s.cache.volumes.Unreserve(job.work)
-	forgotten, ferr := s.cache.Forget(job.binding.Pod)
-	if ferr != nil {
-		s.fail(ferr)
-		return
-	}
-	if forgotten {
-		s.queue.Move(queue.AssignedPodDeleted(withNode(job.binding.Pod, job.binding.Node)))
-	}
-	for _, pv := range free {
-		s.queue.Move(queue.VolumeUpdated(pv, pv))
-	}
-	_, node, _ := s.cache.Pod(uid)
-	if p != nil && node == "" && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrAlreadyBound) {
-		s.queue.Retry(job.pod, err)
-		if p.newest != nil && s.queue.Get(uid) == job.pod {
-			s.queue.Update(p.newest)
-		}
-	} else {
-		delete(s.arrivals, uid)
-	}
-	s.journal.put(uid, s.queue.Entry(job.pod))
-}
-
-// withNode is a pod as it would be on a node.
-func withNode(p *v1.Pod, nodeName string) *v1.Pod {
-	c := *p
-	c.Spec.NodeName = nodeName
-	return &c
+	s.cfg.Recorder.Decision(d, failed, assumed)
+	s.metrics.decided.Inc()
 }
 
 var _ fanout.Shards = (*picture)(nil)

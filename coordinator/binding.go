@@ -11,35 +11,46 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Binder commits placements to where the pods are kept.
 type Binder interface {
-	// Bind commits each placement by itself and returns one error for each. nil says
-	// that it is committed, store.ErrUnknown leaves that open, and any other error
-	// says that it certainly is not.
-	Bind(ctx context.Context, bindings []store.Binding) []error
+	// Bind commits each placement by itself and calls done once for each as soon as its
+	// outcome is known, from any goroutine; it returns when all are. A nil error says that it
+	// is committed, store.ErrUnknown leaves that open, and any other says that it certainly is
+	// not.
+	Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error))
 }
 
 const (
-	// bindGroup is how many placements share a commit at the most.
+	// bindGroup is how many placements share a call of the binder, unless said otherwise, and
+	// bindCalls how many calls are under way at once.
 	bindGroup = 100
-	// bindWorkers is how many commits are under way at once at the most.
-	bindWorkers = 4
-	// bindRetry is how long to wait before asking again after an error that
-	// leaves the outcome open.
-	bindRetry = 250 * time.Millisecond
+	bindCalls = 4
+	// bindRetry is how long to wait before asking again after an error that leaves the
+	// outcome open; it doubles up to bindRetryMax.
+	bindRetry    = 250 * time.Millisecond
+	bindRetryMax = 4 * time.Second
 )
 
 // bindJob is one placement under way.
 type bindJob struct {
 	pod     *queue.Pod
 	binding store.Binding
+	// decision is what the placement comes from.
+	decision *pb.Decision
 	// work is what its claims need before it can be bound, and patience how long that may
 	// take; nil: nothing.
 	work     *volumes.Work
 	patience time.Duration
+	// popped is when its attempt began.
+	popped time.Time
+	// preBind and bind are how long these took; 0: not begun.
+	preBind, bind time.Duration
+	trace         *tracing.Attempt // nil: it has none
 }
 
 // PreBinder does what has to be done before a pod is bound.
@@ -47,22 +58,33 @@ type PreBinder interface {
 	PreBind(ctx context.Context, w *volumes.Work, timeout time.Duration) error
 }
 
-// bindings takes placements from the loop, commits them in groups and reports each
-// outcome. The loop never waits for it.
+// bindings takes placements from the loop, commits them in the order in which they come,
+// and reports each outcome as it comes. The loop never waits for it.
 type bindings struct {
 	binder    Binder
 	preBinder PreBinder
-	report    func(jobs []bindJob, errs []error)
+	report    func(job bindJob, err error)
+	now       func() time.Time
+	// group and calls are how many placements a call has, and how many calls there are at
+	// once, at the most.
+	group, calls int
 
 	mu     sync.Mutex
 	queued []bindJob
 	// works are those queued that have work to do first.
 	works []bindJob
+	// busy counts the calls under way, working the placements whose work is being done, and
+	// binding those that a call has.
+	busy, working, binding int
+	// ready holds a token while there may be something to begin.
 	ready chan struct{}
 }
 
-func newBindings(b Binder, p PreBinder, report func([]bindJob, []error)) *bindings {
-	return &bindings{binder: b, preBinder: p, report: report, ready: make(chan struct{}, bindWorkers)}
+func newBindings(b Binder, p PreBinder, report func(bindJob, error)) *bindings {
+	return &bindings{
+		binder: b, preBinder: p, report: report, now: time.Now,
+		group: bindGroup, calls: bindCalls, ready: make(chan struct{}, 1),
+	}
 }
 
 func (b *bindings) put(jobs []bindJob) {
@@ -74,23 +96,39 @@ func (b *bindings) put(jobs []bindJob) {
 			b.queued = append(b.queued, j)
 		}
 	}
-	wake := min((len(b.queued)+bindGroup-1)/bindGroup+min(len(b.works), 1), bindWorkers)
 	b.mu.Unlock()
-	for range wake {
-		select {
-		case b.ready <- struct{}{}:
-		default:
-		}
+	b.wake()
+}
+
+func (b *bindings) wake() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
 	}
 }
 
+// take takes the placements of one call, none where as many calls as may be are under way.
 func (b *bindings) take() []bindJob {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(len(b.queued), bindGroup)
+	if b.busy == b.calls || len(b.queued) == 0 {
+		return nil
+	}
+	n := min(len(b.queued), b.group)
 	jobs := b.queued[:n:n]
 	b.queued = b.queued[n:]
+	b.busy++
+	b.binding += n
 	return jobs
+}
+
+// over ends a call.
+func (b *bindings) over(n int) {
+	b.mu.Lock()
+	b.busy--
+	b.binding -= n
+	b.mu.Unlock()
+	b.wake()
 }
 
 // takeWorks takes the placements that have work to do first.
@@ -99,35 +137,23 @@ func (b *bindings) takeWorks() []bindJob {
 	defer b.mu.Unlock()
 	jobs := b.works
 	b.works = nil
+	b.working += len(jobs)
 	return jobs
 }
 
-// preBind does a placement's work, which may wait for others for minutes, and queues it.
-func (b *bindings) preBind(ctx context.Context, job bindJob) {
-	err := b.preBinder.PreBind(ctx, job.work, job.patience)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		err = fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)
-		klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
-		b.report([]bindJob{job}, []error{err})
-	default:
-		job.work = nil
-		b.put([]bindJob{job})
-	}
+// underWay is how many placements are being worked for or committed now.
+func (b *bindings) underWay() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.working + b.binding
 }
 
 // run commits until ctx ends. What is queued then is dropped: its pods are still
 // pending where they are kept, and the next leader decides them again.
 func (b *bindings) run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for range bindWorkers {
-		wg.Go(func() { b.work(ctx, &wg) })
-	}
-	wg.Wait()
-}
-
-func (b *bindings) work(ctx context.Context, wg *sync.WaitGroup) {
+	defer wg.Wait()
+	crew := crew{bindings: b, wg: &wg, idle: make(chan []bindJob)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -142,44 +168,141 @@ func (b *bindings) work(ctx context.Context, wg *sync.WaitGroup) {
 			if len(jobs) == 0 {
 				break
 			}
-			b.commit(ctx, jobs)
+			crew.give(ctx, jobs)
 		}
 	}
 }
 
-// commit binds a group, and asks again for those whose outcome an error left open:
-// a placement that may have been committed is never given up.
-func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
+// crew are the goroutines that commit, as many as there are calls at the most. They stay: what
+// has grown a stack to bind once binds again with it.
+type crew struct {
+	*bindings
+	wg    *sync.WaitGroup
+	count int
+	idle  chan []bindJob
+}
+
+// give has one of them commit a group, which take has seen that there is one for.
+func (c *crew) give(ctx context.Context, jobs []bindJob) {
+	if c.count < c.calls {
+		select {
+		case c.idle <- jobs:
+		default:
+			c.count++
+			c.wg.Go(func() { c.work(ctx, jobs) })
+		}
+		return
+	}
+	select {
+	case c.idle <- jobs:
+	case <-ctx.Done():
+	}
+}
+
+// work commits one group after the other.
+func (c *crew) work(ctx context.Context, jobs []bindJob) {
 	for {
-		list := make([]store.Binding, len(jobs))
-		for i := range jobs {
-			list[i] = jobs[i].binding
-		}
-		errs := b.binder.Bind(ctx, list)
-		if ctx.Err() != nil {
+		c.commit(ctx, jobs)
+		c.over(len(jobs))
+		select {
+		case jobs = <-c.idle:
+		case <-ctx.Done():
 			return
 		}
-		var done, open []bindJob
-		var outcomes []error
-		for i, err := range errs {
-			if errors.Is(err, store.ErrUnknown) {
-				klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(jobs[i].binding.Pod), "node", jobs[i].binding.Node)
-				open = append(open, jobs[i])
-				continue
-			}
-			done, outcomes = append(done, jobs[i]), append(outcomes, err)
-		}
-		if len(done) > 0 {
-			b.report(done, outcomes)
-		}
-		if len(open) == 0 {
+	}
+}
+
+// preBind does a placement's work, which may wait for others for minutes, and queues it.
+func (b *bindings) preBind(ctx context.Context, job bindJob) {
+	job.trace.Begin(tracing.PreBind)
+	begin := b.now()
+	err := b.preBinder.PreBind(ctx, job.work, job.patience)
+	job.preBind = max(b.now().Sub(begin), 1)
+	job.trace.End(tracing.PreBind)
+	b.mu.Lock()
+	b.working--
+	b.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		err = fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)
+		klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
+		b.report(job, err)
+	default:
+		job.work = nil
+		b.put([]bindJob{job})
+	}
+}
+
+// commit binds a group, and asks again for those whose outcome an error left open: a
+// placement that may have been committed is never given up. Every outcome is reported as it
+// comes; after the end of ctx none is.
+func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
+	begin := b.now()
+	for wait := bindRetry; ctx.Err() == nil; wait = min(2*wait, bindRetryMax) {
+		jobs = b.ask(ctx, jobs, begin)
+		if len(jobs) == 0 {
 			return
 		}
-		jobs = open
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(bindRetry):
+		case <-time.After(wait):
 		}
 	}
+}
+
+// ask calls the binder once and returns the placements whose outcome is open.
+func (b *bindings) ask(ctx context.Context, jobs []bindJob, begin time.Time) (open []bindJob) {
+	list := make([]store.Binding, len(jobs))
+	for i := range jobs {
+		list[i] = jobs[i].binding
+		jobs[i].trace.Begin(tracing.Bind)
+	}
+	var mu sync.Mutex
+	left := make([]bool, len(jobs))
+	b.binder.Bind(ctx, list, func(i int, err error) {
+		job := jobs[i]
+		job.trace.End(tracing.Bind)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, store.ErrUnknown):
+			klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
+			mu.Lock()
+			left[i] = true
+			mu.Unlock()
+		default:
+			job.bind = max(b.now().Sub(begin), 1)
+			b.report(job, err)
+		}
+	})
+	for i := range jobs {
+		if left[i] {
+			open = append(open, jobs[i])
+		}
+	}
+	return open
+}
+
+// outcomes gathers what becomes of binds until the loop takes it in.
+type outcomes struct {
+	mu   sync.Mutex
+	jobs []bindJob
+	errs []error
+}
+
+// add notes an outcome; it tells whether it is the first since take.
+func (o *outcomes) add(job bindJob, err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.jobs, o.errs = append(o.jobs, job), append(o.errs, err)
+	return len(o.jobs) == 1
+}
+
+func (o *outcomes) take() ([]bindJob, []error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	jobs, errs := o.jobs, o.errs
+	o.jobs, o.errs = nil, nil
+	return jobs, errs
 }

@@ -26,7 +26,11 @@ func elapse(d time.Duration) {
 // binderFunc is a Binder made of a function.
 type binderFunc func(context.Context, []store.Binding) []error
 
-func (f binderFunc) Bind(ctx context.Context, bs []store.Binding) []error { return f(ctx, bs) }
+func (f binderFunc) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
+	for i, err := range f(ctx, bs) {
+		done(i, err)
+	}
+}
 
 // reports takes in what bindings tell the loop.
 type reports struct {
@@ -35,17 +39,12 @@ type reports struct {
 	at   map[string]time.Time
 }
 
-func (r *reports) take(jobs []bindJob, errs []error) {
+func (r *reports) take(j bindJob, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(jobs) != len(errs) {
-		panic(fmt.Sprintf("a report of %d jobs with %d outcomes", len(jobs), len(errs)))
-	}
-	for i, j := range jobs {
-		name := j.binding.Pod.Name
-		r.errs[name] = append(r.errs[name], errs[i])
-		r.at[name] = time.Now()
-	}
+	name := j.binding.Pod.Name
+	r.errs[name] = append(r.errs[name], err)
+	r.at[name] = time.Now()
 }
 
 // startBindings runs bindings until the test ends.
@@ -87,8 +86,8 @@ func TestBindsGoInGroups(t *testing.T) {
 		}))
 		b.put(jobs(0, 950))
 		synctest.Wait()
-		if most != bindWorkers {
-			t.Errorf("commits under way: got %d, want %d", most, bindWorkers)
+		if most != bindCalls {
+			t.Errorf("commits under way: got %d, want %d", most, bindCalls)
 		}
 		close(gate)
 		synctest.Wait()
@@ -151,7 +150,7 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 		for name, want := range map[string]struct {
 			err   error
 			after time.Duration
-		}{"p0000": {nil, 0}, "p0001": {nil, 2 * bindRetry}, "p0002": {refused, 0}, "p0003": {nil, 3 * bindRetry}} {
+		}{"p0000": {nil, 0}, "p0001": {nil, 3 * bindRetry}, "p0002": {refused, 0}, "p0003": {nil, 7 * bindRetry}} {
 			got := r.errs[name]
 			if len(got) != 1 || !errors.Is(got[0], want.err) || r.at[name].Sub(begin) != want.after {
 				t.Errorf("%s: got %v after %v, want %v once after %v", name, got, r.at[name].Sub(begin), want.err, want.after)
@@ -207,13 +206,11 @@ func TestEveryBindIsReportedOnce(t *testing.T) {
 	var mu sync.Mutex
 	b := newBindings(binderFunc(func(_ context.Context, bs []store.Binding) []error {
 		return make([]error, len(bs))
-	}), nil, func(jobs []bindJob, _ []error) {
+	}), nil, func(j bindJob, _ error) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, j := range jobs {
-			counts[j.binding.Pod.Name]++
-		}
-		if left -= len(jobs); left == 0 {
+		counts[j.binding.Pod.Name]++
+		if left--; left == 0 {
 			close(all)
 		}
 	})

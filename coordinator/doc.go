@@ -49,5 +49,7 @@
 // # Terms
 //
 // A Scheduler lives for one term. When the lease is lost it is dropped whole, and the
-// next term starts from what etcd holds. See RunStandalone.
+// next term starts from what etcd holds. See RunStandalone. Where the objects are a Kubernetes API
+// server's, a process has one term, and holds the Lease of kube-schedulers beside etcd's. See
+// RunKubernetes.
 package coordinator

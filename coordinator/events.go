@@ -19,6 +19,20 @@ import (
 // event takes one change of an object in.
 func (s *Scheduler) event(e *store.Event) {
 	gone := e.Type == store.Deleted
+	s.cfg.Recorder.Change(e.Any(), gone, false)
+	begin := s.cfg.Now()
+	s.happened = s.happened[:0]
+	s.take(e, gone)
+	if len(s.happened) == 0 {
+		return
+	}
+	took := s.cfg.Now().Sub(begin)
+	for _, k := range s.happened {
+		s.metrics.event(k, took)
+	}
+}
+
+func (s *Scheduler) take(e *store.Event, gone bool) {
 	switch e.Kind {
 	case objects.KindNode:
 		if gone {
@@ -49,7 +63,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 	}
 	if old == nil {
 		clear(s.hopeless)
-		s.queue.Move(queue.NodeAdded(n))
+		s.move(queue.NodeAdded(n))
 		return
 	}
 	s.moveAll(queue.NodeUpdated(old, n))
@@ -62,7 +76,7 @@ func (s *Scheduler) nodeGone(n *v1.Node) {
 		return
 	}
 	if old != nil {
-		s.queue.Move(queue.NodeDeleted(old))
+		s.move(queue.NodeDeleted(old))
 	}
 }
 
@@ -76,20 +90,13 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.disown(p.UID) // it may have been ours before
 		return
 	}
-	if promised, ok := s.binding[p.UID]; ok {
-		promised.newest = p
-		return
-	}
-	if _, _, assumed := s.cache.Pod(p.UID); assumed {
-		// It was let go of with its bind under way, and is ours again: the bind will
-		// fail, for the pod has changed, and is then to bring it back.
-		s.arrivals[p.UID] = s.cfg.Now()
-		s.binding[p.UID] = &promise{newest: p}
+	if s.promised(p) {
 		return
 	}
 	if q := s.queue.Get(p.UID); q != nil {
 		old := q.Obj
 		delete(s.hopeless, p.UID)
+		s.happened = append(s.happened, queue.PendingPodUpdated)
 		s.queue.Update(p)
 		s.moveAll(queue.NominationEnded(old, p))
 		if respecified(old, p) {
@@ -98,7 +105,32 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		return
 	}
 	s.arrivals[p.UID] = s.cfg.Now()
+	s.happened = append(s.happened, queue.PendingPodAdded)
 	s.queue.Add(p)
+}
+
+// promised takes in the news of a pending pod that has a node already, in our eyes; false
+// where it has none. They may be from before its bind, of which the binder may have told
+// before.
+func (s *Scheduler) promised(p *v1.Pod) bool {
+	_, _, assumed := s.cache.Pod(p.UID)
+	promise := s.binding[p.UID]
+	if promise == nil && !assumed {
+		return false
+	}
+	if promise != nil {
+		if promise.letGo {
+			// It is ours again: if the bind fails, that brings it back.
+			promise.letGo = false
+			s.arrivals[p.UID] = s.cfg.Now()
+		}
+		promise.newest = p
+	}
+	if p.DeletionTimestamp != nil {
+		// No bind can reach it any more.
+		s.release(p.UID)
+	}
+	return true
 }
 
 // respecified tells whether a pending pod asks for other nodes than before. Kubernetes
@@ -125,7 +157,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	}
 	if was != "" && was != p.Spec.NodeName {
 		// Another has bound it: what it was promised is free again.
-		s.queue.Move(queue.AssignedPodDeleted(withNode(before, was)))
+		s.move(queue.AssignedPodDeleted(withNode(before, was)))
 	}
 	if old != nil {
 		s.moveAll(queue.AssignedPodUpdated(old, p))
@@ -134,7 +166,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	if !assumed {
 		s.tally.present++
 	}
-	s.queue.Move(queue.AssignedPodAdded(p))
+	s.move(queue.AssignedPodAdded(p))
 }
 
 // podGone takes in that a pod is deleted or has ended.
@@ -146,19 +178,22 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 		return
 	}
 	s.disown(p.UID)
-	delete(s.decisions, p.UID)
+	s.history.forget(p.UID)
 	if pending != nil {
+		s.happened = append(s.happened, queue.PendingPodDeleted)
 		s.moveAll(queue.NominationEnded(pending.Obj, nil))
 	}
 	if old != nil {
-		s.queue.Move(queue.AssignedPodDeleted(withNode(old, node)))
+		s.move(queue.AssignedPodDeleted(withNode(old, node)))
 	}
 }
 
 // disown drops a pending pod that is not to be decided any more. A bind under way is
 // taken back when it fails.
 func (s *Scheduler) disown(uid types.UID) {
-	delete(s.binding, uid)
+	if promise := s.binding[uid]; promise != nil {
+		promise.letGo = true
+	}
 	delete(s.arrivals, uid)
 	s.unqueue(uid)
 }
@@ -174,7 +209,12 @@ func (s *Scheduler) unqueue(uid types.UID) {
 
 // moveAll tries the pods again that events may help.
 func (s *Scheduler) moveAll(events []queue.Event) {
-	for _, e := range events {
-		s.queue.Move(e)
+	for i := range events {
+		s.move(events[i])
 	}
+}
+
+func (s *Scheduler) move(e queue.Event) {
+	s.happened = append(s.happened, e.Kind())
+	s.queue.Move(e)
 }

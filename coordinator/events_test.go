@@ -16,7 +16,7 @@ import (
 // stuck is a binder that the test answers for.
 type stuck struct{}
 
-func (stuck) Bind(context.Context, []store.Binding) []error { return nil }
+func (stuck) Bind(context.Context, []store.Binding, func(int, error)) {}
 
 // bindUnderWay is a scheduler that has promised node n to pod p and waits for the bind.
 func bindUnderWay(t *testing.T) (x *trial, p *v1.Pod, jobs []bindJob) {

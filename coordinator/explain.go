@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,20 +37,23 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	pod, out := s.find(req.Namespace, req.Name)
 	if pod == nil {
-		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known", req.Namespace, req.Name)
+		return s.explainStranger(req)
 	}
 	out.Nodes = uint32(s.cache.Nodes())
-	out.Decision = s.decisions[pod.UID]
+	out.History = s.history.past(pod.UID)
+	if len(out.History) > 0 {
+		out.Decision = out.History[0].Decision
+	}
 	prof := s.cfg.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
-		note(out, "schedulerName "+pod.Spec.SchedulerName+" is not one of this scheduler's profiles")
+		note(out, s.notOurs(pod))
 		return out, nil
 	}
 	// The pod is taken from its node for the while of the judgement, so that the node is
 	// judged as it was offered.
 	put, err := s.cache.Without(pod)
 	if err == nil {
-		err = s.explainFor(pod, prof, int(cmp.Or(req.Top, defaultTop)), out)
+		err = s.explainFor(pod, prof, req, out)
 		err = errors.Join(err, put())
 	}
 	if err != nil {
@@ -59,7 +64,7 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 }
 
 // explainFor explains a pod that is on no node.
-func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out *pb.ExplainResponse) error {
+func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.ExplainRequest, out *pb.ExplainResponse) error {
 	bare := *pod
 	bare.Spec.NodeName = ""
 	s.cache.observe(&bare)
@@ -76,11 +81,12 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, top int, out 
 		note(out, class.Rejected.Message)
 		return nil
 	}
-	x := explainer{s: s, class: class, out: out, top: top, at: out.Node}
+	x := explainer{s: s, class: class, out: out, top: int(cmp.Or(req.Top, defaultTop)), at: out.Node, verdicts: newVerdicts(req)}
 	x.judgeAll(s.nominees(&bare, class))
 	x.judgeOwn(&bare)
 	x.rank()
 	x.report()
+	x.tellVerdicts()
 	return nil
 }
 
@@ -89,7 +95,8 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 	if p := s.queue.Find(namespace, name); p != nil {
 		out := &pb.ExplainResponse{Queue: p.Place().String(), Attempts: uint32(p.Attempts)}
 		// Where the last decision was a refusal, it tells the message itself.
-		if d := s.decisions[p.Obj.UID]; p.Gated != "" || d == nil || d.Node != "" {
+		out.Waits = waits(s.queue.Waits(p))
+		if d := s.history.of(p.Obj.UID); p.Gated != "" || d == nil || d.Node != "" {
 			out.Note = p.Message
 		}
 		return p.Obj, out
@@ -105,6 +112,33 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		return pod, out
 	}
 	return nil, nil
+}
+
+// explainStranger tells why a pod is neither on a node that it takes room on nor in the queue.
+func (s *Scheduler) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	var pod *v1.Pod
+	if s.cfg.PodNamed != nil {
+		pod = s.cfg.PodNamed(req.Namespace, req.Name)
+	}
+	if pod == nil {
+		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
+	}
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(s.cache.Nodes()), History: s.history.past(pod.UID)}
+	if len(out.History) > 0 {
+		out.Decision = out.History[0].Decision
+	}
+	if s.cfg.Profiles[pod.Spec.SchedulerName] == nil {
+		note(out, s.notOurs(pod))
+	} else {
+		note(out, "news of it is on its way to the scheduler: ask again")
+	}
+	return out, nil
+}
+
+// notOurs says whose a pod is.
+func (s *Scheduler) notOurs(pod *v1.Pod) string {
+	ours := strings.Join(slices.Sorted(maps.Keys(s.cfg.Profiles)), ", ")
+	return fmt.Sprintf("its schedulerName is %s, and this scheduler's are %s: only that one can tell why it is where it is", pod.Spec.SchedulerName, ours)
 }
 
 // note adds a remark to an explanation.
@@ -129,6 +163,7 @@ type explainer struct {
 	feasible []groupedAt
 	reasons  map[reason]uint32
 	closest  []refusalAt
+	verdicts *verdicts
 }
 
 // groupedAt is a row of one of the groups.
@@ -224,6 +259,7 @@ func (x *explainer) refuse(t *scorer.Table, row uint32, reasons []scorer.Reason)
 		refused.Plugin = r.Plugin
 		refused.Reasons = append(refused.Reasons, r.Text)
 	}
+	x.verdicts.refuse(refused)
 	missing := 0.0
 	for _, short := range x.s.eval.Shortfalls(t, row, nil, x.class.Scorer) {
 		refused.Shortfalls = append(refused.Shortfalls, short.Text)
@@ -249,15 +285,7 @@ func (x *explainer) trim() {
 }
 
 func (x *explainer) rank() {
-	slices.SortFunc(x.feasible, func(a, b groupedAt) int {
-		switch {
-		case scorer.Before(a.candidate, b.candidate):
-			return -1
-		case scorer.Before(b.candidate, a.candidate):
-			return 1
-		}
-		return 0
-	})
+	sortGrouped(x.feasible)
 	x.trim()
 }
 
@@ -292,16 +320,23 @@ func (x *explainer) name(c scorer.Candidate) string {
 
 // scored spells a node's score out, plugin by plugin.
 func (x *explainer) scored(f *groupedAt, node string) *pb.ScoredNode {
-	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score, Chosen: node == x.at}
+	out := x.s.scored(x.class, x.pick, f, node)
+	out.Chosen = node == x.at
+	return out
+}
+
+// scored spells the score of a row of a pick's groups out, plugin by plugin.
+func (s *Scheduler) scored(class *compile.Class, p *pick, f *groupedAt, node string) *pb.ScoredNode {
+	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score}
 	own := map[pb.Plugin]*pb.PluginScore{}
-	t := x.s.cache.Table(int(f.candidate.Shard))
-	for _, p := range x.s.eval.Scores(t, f.candidate.Row, nil, x.class.Scorer) {
+	t := s.cache.Table(int(f.candidate.Shard))
+	for _, p := range s.eval.Scores(t, f.candidate.Row, nil, class.Scorer) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
 	}
-	for _, p := range x.class.Scorer.GroupScores(&x.all, &x.pick.standing, f.group) {
+	for _, p := range class.Scorer.GroupScores(p.result, &p.standing, f.group) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
 	}
-	for _, w := range x.class.Query.Scores {
+	for _, w := range class.Query.Scores {
 		if p := own[w.Plugin]; p != nil {
 			out.Plugins = append(out.Plugins, p)
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -139,7 +141,7 @@ func TestAPodOnAnAbsentNodeIsToldSo(t *testing.T) {
 	for name, want := range map[string]string{
 		"p":     "",
 		"stray": "node gone does not exist (any more)",
-		"other": "node gone does not exist (any more); schedulerName another is not one of this scheduler's profiles",
+		"other": "node gone does not exist (any more); its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is",
 	} {
 		if out := x.explained(t, name, 0); out.Note != want {
 			t.Errorf("%s: got note %q, want %q", name, out.Note, want)
@@ -233,10 +235,10 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 		note     string
 		feasible uint32
 	}{
-		"foreign":     {"schedulerName another is not one of this scheduler's profiles", 0},
+		"foreign":     {"its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is", 0},
 		"gated":       {"waiting for scheduling gates: [wait]", 2},
 		"contradicts": {"pod affinity terms conflict", 0},
-		"wrong":       {x.decisions["pod-wrong"].GetMessage(), 2},
+		"wrong":       {x.history.of("pod-wrong").GetMessage(), 2},
 	} {
 		out := x.explained(t, name, 0)
 		if out.Note != want.note || out.Feasible != want.feasible || out.Note == "" {
@@ -245,6 +247,27 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 	}
 	_, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: "nobody"})
 	if status.Code(err) != codes.NotFound {
+		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
+	}
+}
+
+// Pods that take no room and wait for nobody here are told apart from those that do not exist.
+func TestPodsOfOthersAreExplained(t *testing.T) {
+	foreign, early := build.Pod("foreign").Obj(), build.Pod("early").Node("a").Obj()
+	foreign.Spec.SchedulerName = "another"
+	known := map[string]*v1.Pod{"default/foreign": foreign, "default/early": early}
+	x := newTrial(t, SchedulerConfig{Shards: 1, PodNamed: func(namespace, name string) *v1.Pod { return known[namespace+"/"+name] }}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{Nodes: []*v1.Node{build.Node("a").Obj()}}, nil)
+	for name, want := range map[string]struct{ note, node string }{
+		"foreign": {"its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is", ""},
+		"early":   {"news of it is on its way to the scheduler: ask again", "a"},
+	} {
+		if out := x.explained(t, name, 0); out.Note != want.note || out.Node != want.node {
+			t.Errorf("%s: got note %q, node %q; want %q, %q", name, out.Note, out.Node, want.note, want.node)
+		}
+	}
+	if _, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: "nobody"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
 	}
 }
@@ -288,13 +311,33 @@ func checkForesight(t *rapid.T, s scene) {
 			t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
 		}
 		x.dispatch()
-		d := x.decisions[p.Obj.UID]
+		past := x.history.past(p.Obj.UID)
+		d := past[0].Decision
 		compareForesight(t, p.Obj, out, d)
+		compareTop(t, p.Obj, out.Top, past[0].Top)
 		if d.Node == "" || p.Obj.Status.NominatedNodeName != "" || len(p.Obj.Spec.Volumes) > 0 {
 			continue // there is no score to compare, or the claims are other ones now
 		}
 		if again := x.explainedIn(t, p.Obj.Namespace, p.Obj.Name, 1); again.Top[0].Score != d.Score || again.Feasible != d.Feasible {
 			t.Fatalf("%s: decided score %d of %d feasible, explained afterwards as %d of %d", d.Pod, d.Score, d.Feasible, again.Top[0].Score, again.Feasible)
+		}
+	}
+}
+
+// compareTop compares the nodes that were foreseen as the best with those that the decision
+// remembers.
+func compareTop(t *rapid.T, p *v1.Pod, foreseen, remembered []*pb.ScoredNode) {
+	if len(remembered) == 0 || p.Status.NominatedNodeName != "" {
+		return // it is not spelled out, or another node was taken
+	}
+	if !remembered[0].Chosen {
+		t.Fatalf("%s: the best node of the decision is %v, which was not chosen", p.Name, remembered[0])
+	}
+	for i := range min(len(foreseen), len(remembered)) {
+		got := proto.CloneOf(remembered[i])
+		got.Chosen = false
+		if d := cmp.Diff(foreseen[i], got, protocmp.Transform()); d != "" {
+			t.Fatalf("%s: node %d (-foreseen +remembered):\n%s", p.Name, i, d)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // hintProfiles tells the queue's hints what they need of profiles and cluster.
@@ -21,6 +22,22 @@ func (h hintProfiles) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
 		return prof.AddedAffinity()
 	}
 	return nil
+}
+
+// HoldsBack is part of queue.Profiles.
+func (h hintProfiles) HoldsBack(p *v1.Pod, plugin string) bool {
+	prof := h.profiles[p.Spec.SchedulerName]
+	return prof == nil || plugin != queue.SchedulingGates || !prof.IgnoresGates()
+}
+
+// Room is part of queue.Profiles.
+func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool) {
+	prof := h.profiles[p.Spec.SchedulerName]
+	row, ok := h.known.RowOf(node)
+	if prof == nil || !ok {
+		return 0, false
+	}
+	return h.known.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource), true
 }
 
 // DefaultConstraints is part of queue.Profiles.

@@ -6,126 +6,152 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/metrics"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// metrics are upstream's, with their names, labels and buckets, and ours.
-type metrics struct {
-	scheduleAttempts *prometheus.CounterVec
-	algorithm        prometheus.Histogram
-	pluginDuration   *prometheus.HistogramVec
-	pendingPods      *prometheus.GaugeVec
-	incomingPods     *prometheus.CounterVec
-	cacheSize        *prometheus.GaugeVec
-	boundPods        prometheus.Counter
-	bindFailures     prometheus.Counter
-	requeries        prometheus.Counter
-	batchPods        prometheus.Histogram
-	journalLag       prometheus.Gauge
+// meters are the series that the loop writes to, each looked up once. They belong to the
+// loop; profile_meters.go has those of a profile, queue_meter.go those of the queue.
+type meters struct {
+	set      *metrics.Set
+	profiles map[string]*profileMeters
+	last     *profileMeters // the profile asked for last
+	queue    *queueMeter
+
+	algorithm, attempts, batchPods   *metrics.Histogram
+	sli                              [maxAttemptsLabel + 1]*metrics.Histogram
+	events                           [queue.Kinds]*metrics.Histogram
+	plugins                          map[pluginAt]*metrics.Histogram
+	nodes, pods, assumed, journalLag prometheus.Gauge
+	goroutines                       prometheus.Gauge
+	afterFlush, decided, boundPods   prometheus.Counter
+	bindFailures, requeries          prometheus.Counter
+	repaired, searched, rows         prometheus.Counter
+	assumeErrors, bindErrors         prometheus.Counter
 }
 
-// newMetrics registers them; nil: nowhere.
-func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{
-		scheduleAttempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "scheduler_schedule_attempts_total",
-			Help: "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.",
-		}, []string{"result", "profile"}),
-		algorithm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "scheduler_scheduling_algorithm_duration_seconds",
-			Help:    "Scheduling algorithm latency in seconds: a batch's time divided by its pods.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-		}),
-		pluginDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "scheduler_plugin_execution_duration_seconds",
-			Help:    "Duration for running a plugin at a specific extension point, a pass over the rows of one worker for one class.",
-			Buckets: prometheus.ExponentialBuckets(0.00001, 1.5, 20),
-		}, []string{"plugin", "extension_point", "status"}),
-		pendingPods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "scheduler_pending_pods",
-			Help: "Number of pending pods, by the queue type.",
-		}, []string{"queue"}),
-		incomingPods: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "scheduler_queue_incoming_pods_total",
-			Help: "Number of pods added to scheduling queues by event and queue type.",
-		}, []string{"queue", "event"}),
-		cacheSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "scheduler_cache_size",
-			Help: "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-		}, []string{"type"}),
-		boundPods: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "shardsched_bound_pods_total",
-			Help: "Pods whose bind was committed.",
-		}),
-		bindFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "shardsched_bind_failures_total",
-			Help: "Binds that were refused and taken back.",
-		}),
-		requeries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "shardsched_requeries_total",
-			Help: "Classes asked again within a batch: their candidates ran out, or the reasons were wanted.",
-		}),
-		batchPods: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "shardsched_batch_pods",
-			Help:    "Pods decided in one batch.",
-			Buckets: prometheus.ExponentialBuckets(1, 2, 12),
-		}),
-		journalLag: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "shardsched_journal_lag_entries",
-			Help: "Queue entries that are not written to etcd yet.",
-		}),
-	}
-	if r != nil {
-		r.MustRegister(m.scheduleAttempts, m.algorithm, m.pluginDuration, m.pendingPods, m.incomingPods, m.cacheSize,
-			m.boundPods, m.bindFailures, m.requeries, m.batchPods, m.journalLag)
-	}
-	return m
+// pluginAt is a plugin at an extension point.
+type pluginAt struct {
+	plugin pb.Plugin
+	point  pb.ExtensionPoint
 }
 
-// plugin counts one call of a plugin.
+// newMeters registers everything; r may be nil.
+func newMeters(r prometheus.Registerer) *meters {
+	set := metrics.NewSet(r)
+	return &meters{
+		set:       set,
+		profiles:  map[string]*profileMeters{},
+		queue:     newQueueMeter(set),
+		plugins:   map[pluginAt]*metrics.Histogram{},
+		algorithm: set.Histogram("scheduler_scheduling_algorithm_duration_seconds"),
+		attempts:  set.Histogram("scheduler_pod_scheduling_attempts"),
+		batchPods: set.Histogram("shardsched_batch_pods"),
+
+		nodes:      set.Gauge("scheduler_cache_size", "nodes"),
+		pods:       set.Gauge("scheduler_cache_size", "pods"),
+		assumed:    set.Gauge("scheduler_cache_size", "assumed_pods"),
+		journalLag: set.Gauge("shardsched_journal_lag_entries"),
+		goroutines: set.Gauge("scheduler_goroutines", "binding"),
+
+		afterFlush:   set.Counter("scheduler_pod_scheduled_after_flush_total"),
+		decided:      set.Counter("shardsched_decided_pods_total"),
+		boundPods:    set.Counter("shardsched_bound_pods_total"),
+		bindFailures: set.Counter("shardsched_bind_failures_total"),
+		requeries:    set.Counter("shardsched_requeries_total"),
+		repaired:     set.Counter("shardsched_repaired_rows_total"),
+		searched:     set.Counter("shardsched_rows_searched_total"),
+		rows:         set.Counter("shardsched_rows_total"),
+		assumeErrors: set.Counter("scheduler_volume_scheduling_stage_error_total", "assume"),
+		bindErrors:   set.Counter("scheduler_volume_scheduling_stage_error_total", "bind"),
+	}
+}
+
+// batch counts a batch and what it took.
 //
-// Differs from upstream: a call is a pass over all rows of a worker, and each is timed;
-// upstream times the calls of one attempt in ten, node by node.
-func (m *metrics) plugin(plugin, point string, d time.Duration) {
-	m.pluginDuration.WithLabelValues(plugin, point, "Success").Observe(d.Seconds())
-}
-
-func (m *metrics) incoming(place queue.Place, event string) {
-	m.incomingPods.WithLabelValues(place.String(), event).Inc()
-}
-
-func (m *metrics) batch(pods int, d time.Duration) {
+// Differs from upstream: an attempt's share is the same for all pods of the batch.
+func (m *meters) batch(pods int, d time.Duration) {
 	if pods == 0 {
 		return
 	}
 	m.batchPods.Observe(float64(pods))
-	each := d.Seconds() / float64(pods)
-	for range pods {
-		m.algorithm.Observe(each)
+	m.algorithm.ObserveN(d.Seconds()/float64(pods), pods)
+}
+
+// asking is whom a request to the workers is for.
+type asking struct {
+	profile *profileMeters
+	// pods is how many attempts wait for the answer; 0: it does not count as their filtering
+	// and scoring.
+	pods int
+}
+
+// passed counts what the plugins did for one request.
+//
+// Differs from upstream: a call of a plugin is a pass over the rows of a class that have
+// changed, and each is timed; upstream times the calls of one attempt in ten, node by node.
+func (m *meters) passed(a asking, passes []scan.Pass, nodes int) {
+	var filter, score time.Duration
+	for i := range passes {
+		p := &passes[i]
+		m.plugin(pluginAt{p.Plugin, p.Point}).Seconds(p.Took)
+		a.profile.evaluated(pluginAt{p.Plugin, p.Point}, int(p.RowsIn))
+		if p.Point == pb.ExtensionPoint_EXTENSION_POINT_FILTER {
+			filter += p.Took
+		} else {
+			score += p.Took
+		}
+	}
+	if len(passes) > 0 {
+		m.searched.Add(float64(passes[0].RowsIn))
+	}
+	m.rows.Add(float64(nodes))
+	if a.pods > 0 {
+		a.profile.filter.ObserveN(filter.Seconds()/float64(a.pods), a.pods)
+	}
+	// Where nothing fits nothing is scored.
+	if a.pods > 0 && (score > 0 || len(passes) == 0) {
+		a.profile.score.ObserveN(score.Seconds()/float64(a.pods), a.pods)
 	}
 }
 
-// decision counts an attempt under upstream's results.
-func (m *metrics) decision(d *pb.Decision, failed bool) {
-	result := "scheduled"
-	switch {
-	case failed:
-		result = "error"
-	case d.Node == "":
-		result = "unschedulable"
-	}
-	m.scheduleAttempts.WithLabelValues(result, d.Profile).Inc()
+// held counts an attempt that an earlier attempt's answer serves.
+func (m *meters) held(profile string) {
+	p := m.of(profile)
+	p.filter.Observe(0)
+	p.score.Observe(0)
 }
 
-// sizes reads the queue and the cache.
-func (m *metrics) sizes(q *queue.Queue, c *cache.Cache, journalLag int) {
-	for place, n := range q.Lens() {
-		m.pendingPods.WithLabelValues(place).Set(float64(n))
+func (m *meters) plugin(at pluginAt) *metrics.Histogram {
+	h := m.plugins[at]
+	if h == nil {
+		h = m.set.Histogram("scheduler_plugin_execution_duration_seconds",
+			scorer.PluginName(at.plugin), scorer.ExtensionPointName(at.point), statusSuccess)
+		m.plugins[at] = h
 	}
+	return h
+}
+
+// event counts the handling of an event.
+func (m *meters) event(k queue.Kind, d time.Duration) {
+	h := m.events[k]
+	if h == nil {
+		h = m.set.Histogram("scheduler_event_handling_duration_seconds", k.String())
+		m.events[k] = h
+	}
+	h.Seconds(d)
+}
+
+// sizes reads what only the loop may read.
+func (m *meters) sizes(q *queue.Queue, c *cache.Cache, binding, journalLag int) {
+	m.queue.sizes(q)
 	pods, assumed := c.Pods()
-	m.cacheSize.WithLabelValues("nodes").Set(float64(c.Nodes()))
-	m.cacheSize.WithLabelValues("pods").Set(float64(pods))
-	m.cacheSize.WithLabelValues("assumed_pods").Set(float64(assumed))
+	m.nodes.Set(float64(c.Nodes()))
+	m.pods.Set(float64(pods))
+	m.assumed.Set(float64(assumed))
+	m.goroutines.Set(float64(binding))
 	m.journalLag.Set(float64(journalLag))
 }

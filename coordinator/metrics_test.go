@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,11 +76,63 @@ func TestMetricsOfAScheduler(t *testing.T) {
 		"scheduler_scheduling_algorithm_duration_seconds 4",
 		"shardsched_batch_pods 1",
 		"shardsched_bound_pods_total 2",
+		"shardsched_decided_pods_total 4",
 		"shardsched_requeries_total 1",
 	}
 	got := gathered(t, r, "scheduler_cache_size", "scheduler_pending_pods", "scheduler_schedule_attempts_total",
 		"scheduler_scheduling_algorithm_duration_seconds", "shardsched_batch_pods", "shardsched_bound_pods_total",
-		"shardsched_bind_failures_total", "shardsched_requeries_total", "shardsched_journal_lag_entries")
+		"shardsched_bind_failures_total", "shardsched_decided_pods_total", "shardsched_requeries_total", "shardsched_journal_lag_entries")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("metrics (-want +got):\n%s", d)
+	}
+}
+
+// What an attempt adds to the metrics that dashboards are made of, from its pod's arrival to
+// its end.
+func TestMetricsOfAttempts(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Registerer = r }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		release := x.binder.hold()
+		p := cores("p", "3")
+		x.deliver(store.Added, p)
+		elapse(2 * time.Second)
+		release(always(store.ErrConflict))
+		elapse(3 * time.Second)
+		x.confirm(p, "n")
+		x.deliver(store.Added, cores("q", "2"))
+		elapse(10 * time.Minute) // flushed once, and again
+		x.deliver(store.Deleted, p)
+		elapse(time.Minute)
+		// The one that is unschedulable is counted until it is tried again.
+		x.deliver(store.Added, cores("huge", "5"))
+		if got := gathered(t, r, "scheduler_unschedulable_pods"); len(got) != 1 || got[0] != "scheduler_unschedulable_pods{plugin=NodeResourcesFit,profile=default-scheduler} 1" {
+			t.Errorf("got %q, want one pod for NodeResourcesFit", got)
+		}
+		x.deliver(store.Deleted, cores("huge", "5"))
+	})
+	got := gathered(t, r, "scheduler_schedule_attempts_total", "scheduler_scheduling_attempt_duration_seconds",
+		"scheduler_pod_scheduling_sli_duration_seconds", "scheduler_pod_scheduling_attempts", "scheduler_event_handling_duration_seconds",
+		"scheduler_unschedulable_pods", "scheduler_queueing_hint_execution_duration_seconds", "scheduler_pod_scheduled_after_flush_total",
+		"shardsched_decided_pods_total", "shardsched_bound_pods_total", "shardsched_bind_failures_total")
+	want := []string{
+		"scheduler_event_handling_duration_seconds{event=AssignedPodAdd} 1",
+		"scheduler_event_handling_duration_seconds{event=AssignedPodDelete} 1",
+		"scheduler_event_handling_duration_seconds{event=UnschedulablePodAdd} 3",
+		"scheduler_event_handling_duration_seconds{event=UnschedulablePodDelete} 1",
+		"scheduler_pod_scheduling_attempts 2",
+		"scheduler_pod_scheduling_sli_duration_seconds{attempts=2} 1",
+		"scheduler_pod_scheduling_sli_duration_seconds{attempts=3} 1",
+		"scheduler_queueing_hint_execution_duration_seconds{event=AssignedPodDelete,hint=Queue,plugin=NodeResourcesFit} 1",
+		"scheduler_schedule_attempts_total{profile=default-scheduler,result=error} 1",
+		"scheduler_schedule_attempts_total{profile=default-scheduler,result=scheduled} 2",
+		"scheduler_schedule_attempts_total{profile=default-scheduler,result=unschedulable} 3",
+		"scheduler_scheduling_attempt_duration_seconds{profile=default-scheduler,result=error} 1",
+		"scheduler_scheduling_attempt_duration_seconds{profile=default-scheduler,result=scheduled} 2",
+		"scheduler_scheduling_attempt_duration_seconds{profile=default-scheduler,result=unschedulable} 3",
+		"shardsched_bind_failures_total 1",
+		"shardsched_bound_pods_total 2",
+		"shardsched_decided_pods_total 6",
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("metrics (-want +got):\n%s", d)
 	}

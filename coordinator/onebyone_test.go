@@ -169,13 +169,19 @@ func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
 		}
 		before, err := o.compile(p)
 		o.must(nil, err)
+		var now scorer.Verdict
+		o.eval.Row(o.cache.Table(0), row.Index, nil, before.Scorer, true, &now)
 		for _, n := range pods {
 			o.must(o.cache.SetPod(o.asSeen(withNode(n, node), p, before)))
 		}
 		class, err := o.compile(p)
 		o.must(nil, err)
+		// VolumeRestrictions, which skips without disks, does not see their claims.
 		o.besides = func(r uint32, v *scorer.Verdict) {
 			if r == row.Index {
+				for i, m := range class.Query.GetVolumeRestrictions().GetClaims() {
+					v.Measured[m].Value = now.Measured[before.Query.GetVolumeRestrictions().GetClaims()[i]].Value
+				}
 				o.correct(v, p, class, pods)
 			}
 		}
@@ -204,12 +210,9 @@ func (o *oneByOne) asSeen(n, p *v1.Pod, before *compile.Class) *v1.Pod {
 	return n
 }
 
-// correct mends what a nominated pod on its node counts for beyond what the plugins count
-// of it: VolumeRestrictions skips without disks, and a selector of everything selects it.
+// correct adds what a nominated pod counts for beyond what it counts for once it is on its
+// node: a selector of everything selects it.
 func (o *oneByOne) correct(v *scorer.Verdict, p *v1.Pod, class *compile.Class, pods []*v1.Pod) {
-	for _, i := range class.Query.GetVolumeRestrictions().GetClaims() {
-		v.Measured[i].Value = 0
-	}
 	for i, s := range class.HardSelectors {
 		place := class.Query.Spread.Hard[i].Place
 		for _, n := range pods {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -100,6 +101,8 @@ type pick struct {
 	// vetoes are the repaired rows that are vetoed, until lifted.
 	vetoes []int
 	probe  probe
+	// judged counts the rows that were judged here.
+	judged int
 }
 
 // reason is why a node was refused.
@@ -136,16 +139,21 @@ func newPick(class *scorer.Class) *pick {
 // of some 300 bytes.
 const maxSpareRows = 1 << 18
 
-// picks are those of a batch, by class.
+// picks are those of a batch, by class. They hold for the next batches too, as long as
+// nothing but their own placements changes the tables, and no more pods come than in one
+// large batch: where pods come one by one, few of them have all rows looked at.
 type picks struct {
 	of map[uint64]*pick
 	// spare are some of earlier batches, for their memory, which is for that many rows.
 	spare []*pick
 	rows  int
+	// generations are those of the tables after the last batch, and pods how many have
+	// come since all were reset.
+	generations []uint64
+	pods        int
 }
 
-// reset begins another batch. What the workers answered in the last one is not read any
-// more.
+// reset begins anew. What the workers have answered is not read any more.
 func (s *picks) reset(recycle func(*scorer.Result)) {
 	for _, p := range s.of {
 		recycle(p.result)
@@ -155,6 +163,29 @@ func (s *picks) reset(recycle func(*scorer.Result)) {
 		}
 	}
 	clear(s.of)
+	s.pods = 0
+}
+
+// keep notes what the picks know of the tables, at the end of a batch.
+func (s *picks) keep(shards fanout.Shards) {
+	s.generations = s.generations[:0]
+	for i := range shards.NumShards() {
+		s.generations = append(s.generations, shards.Table(i).Generation())
+	}
+}
+
+// hold tells whether the picks are still those of the tables, and can serve a batch of n
+// pods more.
+func (s *picks) hold(shards fanout.Shards, n, limit int) bool {
+	if s.pods+n > limit || len(s.generations) != shards.NumShards() {
+		return false
+	}
+	for i, g := range s.generations {
+		if shards.Table(i).Generation() != g {
+			return false
+		}
+	}
+	return true
 }
 
 // open starts a class's pick with an answer, of the state after the first n touches.
@@ -262,6 +293,7 @@ func (p *pick) row(row cache.Row, tables tables, e *scorer.Evaluator) *repairedR
 // judge evaluates a row as the workers do. nil totals are the current ones.
 func (p *pick) judge(r *repairedRow, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) {
 	table := tables.Table(int(r.row.Shard))
+	p.judged++
 	e.Row(table, r.row.Index, totals, p.class, p.diagnosed, &r.verdict)
 	r.reasons, r.extreme = r.reasons[:0], false
 	if !r.verdict.Passed {

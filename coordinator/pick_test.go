@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -213,13 +216,38 @@ func TestCandidatesOfABatch(t *testing.T) {
 		domains         []string
 		want            int
 	}{
-		{1, 1, 1, nil, 2}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 200}, {1, 512, 512, nil, 193}, {3, 40, 10, nil, 41},
+		{1, 1, 1, nil, 65}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 200}, {1, 512, 512, nil, 193}, {3, 40, 10, nil, 65}, {3, 80, 10, nil, 81},
 		{512, 512, 1, []string{"zone"}, 513}, {32, 512, 16, []string{"zone"}, 202}, {1, 512, 512, []string{"zone"}, 65},
 	} {
 		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.n, x.all, x.classes); got != x.want {
 			t.Errorf("%d of %d pods, %d classes, domains %v: got %d, want %d", x.n, x.all, x.classes, x.domains, got, x.want)
 		}
 	}
+}
+
+// Answers hold while only what was placed by them has changed the tables, and for no more
+// pods than in one large batch.
+func TestAnswersHoldUntilSomethingElseChanges(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
+	defer x.fanout.Close()
+	x.Load(clusterOf(nodesOf("64", "a", "b", "c")), nil)
+	come := func(name string, rounds int) {
+		t.Helper()
+		x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: cores(name, "1")}})
+		x.rounds = 0
+		x.turn(t)
+		if x.rounds != rounds {
+			t.Errorf("pod %s: got %d rounds, want %d", name, x.rounds, rounds)
+		}
+	}
+	come("first", 1)
+	come("like the first", 0)
+	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("64", "d")[0]}})
+	come("after a node", 1)
+	for i := range 4 {
+		come(fmt.Sprintf("until they are as many as in a batch, %d", i), 0)
+	}
+	come("one more", 1)
 }
 
 // What picks keep for the next batch is bounded by the rows that they have room for.

@@ -33,13 +33,13 @@ type boundPods struct {
 	names []string
 }
 
-func (b *boundPods) Bind(_ context.Context, bs []store.Binding) []error {
+func (b *boundPods) Bind(_ context.Context, bs []store.Binding, done func(int, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, x := range bs {
+	for i, x := range bs {
 		b.names = append(b.names, x.Pod.Name)
+		done(i, nil)
 	}
-	return make([]error, len(bs))
 }
 
 func (b *boundPods) bound() []string {

@@ -30,6 +30,8 @@ type trial struct {
 	lines []decisionLine // of the log, as far as it was read
 	// rounds, asked and normalised count what the loop asked of the workers.
 	rounds, asked, normalised int
+	// few is how many pods come at once at the most; 0: a batch of them.
+	few int
 }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -73,7 +75,11 @@ func (x *trial) turn(t rapid.TB) {
 	t.Helper()
 	for range 10000 {
 		x.inbox.drain()
-		x.popped = x.queue.PopBatch(x.cfg.BatchSize, x.popped[:0])
+		n := x.cfg.BatchSize
+		if x.few > 0 {
+			n = min(n, x.few)
+		}
+		x.popped = x.queue.PopBatch(n, x.popped[:0])
 		if len(x.popped) == 0 {
 			return
 		}
@@ -189,6 +195,7 @@ func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 		MaxBackoff: rapid.SampledFrom(append(backoffs, 0)).Draw(t, "backoff"),
 	}, rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "candidates"))
 	defer x.fanout.Close()
+	x.few = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "few")
 	x.Load(s.load(), nil)
 	x.turn(t)
 	o := newOneByOne(t, s.nodes, s.present, s.others...)

@@ -45,7 +45,7 @@ type script struct {
 	seen []string // "pod@resourceVersion node" in the order of the calls
 }
 
-func (s *script) Bind(ctx context.Context, bs []store.Binding) []error {
+func (s *script) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
 	s.mu.Lock()
 	held, answer := s.held, s.answer
 	for _, b := range bs {
@@ -58,13 +58,13 @@ func (s *script) Bind(ctx context.Context, bs []store.Binding) []error {
 		case <-ctx.Done():
 		}
 	}
-	errs := make([]error, len(bs))
 	for i, b := range bs {
+		var err error
 		if answer != nil {
-			errs[i] = answer(b)
+			err = answer(b)
 		}
+		done(i, err)
 	}
-	return errs
 }
 
 // say sets what is answered from now on.
@@ -212,7 +212,7 @@ func (s *Scheduler) places() []string {
 // known lists every pod that anything remembers.
 func (s *Scheduler) known() []types.UID {
 	all := map[types.UID]struct{}{}
-	for uid := range s.decisions {
+	for uid := range s.history.newest {
 		all[uid] = struct{}{}
 	}
 	for uid := range s.binding {

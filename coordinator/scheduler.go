@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -40,6 +43,10 @@ type SchedulerConfig struct {
 	Profiles map[string]*compile.Profile
 	// Binder commits placements; nil: they count as committed at once.
 	Binder Binder
+	// BindGroup is how many placements one call of the Binder gets at the most, and BindCalls
+	// how many calls are under way at once; 0: 100 and 4, for a binder whose placements share
+	// commits. One that commits each by itself wants groups of 1, so that none waits for another.
+	BindGroup, BindCalls int
 	// VolumeWriter writes what placements make of volumes and claims before their pods are
 	// bound; nil: nowhere, they count as bound at once.
 	VolumeWriter volumes.Writer
@@ -48,8 +55,16 @@ type SchedulerConfig struct {
 	VolumeController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal Journal
+	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
+	Reporter Reporter
 	// Decisions receives every decision; nil: nowhere.
 	Decisions *DecisionLog
+	// Recorder writes down what the loop takes in, decides and takes back; nil: nobody does.
+	Recorder *record.Writer
+	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
+	PodNamed func(namespace, name string) *v1.Pod
+	// Tracer makes spans of attempts; nil: none.
+	Tracer *tracing.Tracer
 	// Fanout is passed on to the workers' side; Shards, Cluster and Term are filled
 	// in.
 	Fanout fanout.Config
@@ -76,32 +91,41 @@ type Scheduler struct {
 	compiler *compile.Compiler
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
-	metrics  *metrics
+	metrics  *meters
 	inbox    *inbox
 	bindings *bindings
+	outcomes outcomes
 	journal  *journalWriter
 	eval     *scorer.Evaluator
 	plugins  *pluginLatencies
+	life     context.Context // ends the loop
+	stop     context.CancelFunc
 	ended    chan struct{} // closed when Run returns
 	cause    error         // why, set before
 
 	// The rest belongs to the loop.
-	touches   touches
-	picks     picks
-	ready     []bindJob
-	batches   uint64
-	popped    []*queue.Pod
-	seq       uint64
-	binding   map[types.UID]*promise // assumed, the bind not yet reported
-	arrivals  map[types.UID]time.Time
-	decisions map[types.UID]*pb.Decision
-	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
-	classes   map[uint64]struct{}
-	cluster   map[objects.Ref]objects.Object // all but nodes and pods
-	tally     tally
-	err       error
-	stop      context.CancelFunc
-	watchers  []chan<- struct{} // told when the loop is idle
+	touches  touches
+	picks    picks
+	ready    []bindJob
+	failures bindFailures // what the log was told of binds
+	batches  uint64
+	tracing  *tracing.Batch // the running batch's; nil: none
+	popped   []*queue.Pod
+	happened []queue.Kind // what the event at hand has come to
+	popTime  time.Time    // when the running batch was popped
+	asking   []asking     // whom the requests are for that the workers are asked
+	seq      uint64
+	binding  map[types.UID]*promise // assumed, the bind not yet reported
+	arrivals map[types.UID]time.Time
+	history  *decisionHistory
+	hopeless map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
+	classes  map[uint64]struct{}
+	cluster  map[objects.Ref]objects.Object // all but nodes and pods
+	tally    tally
+	err      error
+	watchers []chan<- struct{} // told when the loop is idle
+	// draining says that nothing is decided any more, and what is under way comes to its end.
+	draining bool
 	// newMembers says that SetMembers was called.
 	newMembers bool
 }
@@ -133,41 +157,47 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if cfg.Profiles == nil {
 		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: compile.DefaultProfile(v1.DefaultSchedulerName)}
 	}
-	s := &Scheduler{
-		cfg:       cfg,
-		cache:     newPicture(cfg.Shards),
-		compiler:  compile.New(),
-		inbox:     newInbox(),
-		journal:   newJournalWriter(cfg.Journal),
-		eval:      scorer.NewEvaluator(nil),
-		plugins:   newPluginLatencies(),
-		ended:     make(chan struct{}),
-		picks:     picks{of: map[uint64]*pick{}},
-		binding:   map[types.UID]*promise{},
-		arrivals:  map[types.UID]time.Time{},
-		decisions: map[types.UID]*pb.Decision{},
-		hopeless:  map[types.UID]struct{}{},
-		classes:   map[uint64]struct{}{},
-		cluster:   map[objects.Ref]objects.Object{},
-		tally:     tally{submitToBound: newLatency()},
+	if cfg.Reporter == nil {
+		cfg.Reporter = silent{}
 	}
-	s.metrics = newMetrics(cfg.Registerer)
+	s := &Scheduler{
+		cfg:      cfg,
+		cache:    newPicture(cfg.Shards),
+		compiler: compile.New(),
+		inbox:    newInbox(),
+		journal:  newJournalWriter(cfg.Journal),
+		eval:     scorer.NewEvaluator(nil),
+		plugins:  newPluginLatencies(),
+		ended:    make(chan struct{}),
+		picks:    picks{of: map[uint64]*pick{}},
+		binding:  map[types.UID]*promise{},
+		arrivals: map[types.UID]time.Time{},
+		history:  newDecisionHistory(),
+		hopeless: map[types.UID]struct{}{},
+		classes:  map[uint64]struct{}{},
+		cluster:  map[objects.Ref]objects.Object{},
+		tally:    tally{submitToBound: newLatency()},
+	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.metrics = newMeters(cfg.Registerer)
+	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
 	s.queue = queue.New(queue.Config{
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
-		Incoming: s.metrics.incoming,
+		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache},
 	})
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
-	s.bindings = newBindings(cfg.Binder, preBinder, func(jobs []bindJob, errs []error) {
-		s.inbox.put(func() { s.bound(jobs, errs) })
-	})
+	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
+	if cfg.BindGroup > 0 {
+		s.bindings.group = cfg.BindGroup
+	}
+	if cfg.BindCalls > 0 {
+		s.bindings.calls = cfg.BindCalls
+	}
 	f := cfg.Fanout
 	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
 	f.Registerer = cfg.Registerer
-	f.OnTiming = func(plugin, point string, d time.Duration) {
-		s.plugins.record(plugin, point, d)
-		s.metrics.plugin(plugin, point, d)
-	}
+	f.OnPasses = s.passed
 	s.fanout = fanout.New(f)
 	s.evaluate = s.fanout.Evaluate
 	return s, nil
@@ -193,6 +223,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 
 // Load puts objects and journal entries in before Run.
 func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
+	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
 	for _, obj := range all.Cluster {
 		s.clusterSet(obj)
@@ -229,16 +260,34 @@ var ErrStopped = status.Error(codes.Unavailable, "this term's scheduler has stop
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer close(s.ended)
 	defer s.fanout.Close()
-	ctx, s.stop = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
 	defer s.stop()
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
 	s.cause = s.loop(ctx)
-	s.stop()
+	cancel()
 	behind.Wait()
 	s.journal.farewell(ctx)
 	return s.cause
+}
+
+// Drain ends Run in good order: no pod is decided any more, the binds under way come to
+// their end, and the journal is written. When ctx ends before that, so does Run, and the binds
+// that are left have no outcome: the next leader will see it. Drain returns after Run, which
+// has to be under way.
+func (s *Scheduler) Drain(ctx context.Context) error {
+	s.inbox.put(func() { s.draining = true })
+	select {
+	case <-s.ended:
+		return s.cause
+	case <-ctx.Done():
+	}
+	s.stop()
+	<-s.ended
+	return cmp.Or(s.cause, ctx.Err())
 }
 
 func (s *Scheduler) loop(ctx context.Context) error {
@@ -254,10 +303,15 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		s.popped = s.queue.PopBatch(s.cfg.BatchSize, s.popped[:0])
-		if len(s.popped) > 0 {
-			s.schedule(ctx, s.popped)
-			continue
+		if s.draining && len(s.binding) == 0 {
+			return nil
+		}
+		if !s.draining {
+			s.popped = s.queue.PopBatch(s.cfg.BatchSize, s.popped[:0])
+			if len(s.popped) > 0 {
+				s.schedule(ctx, s.popped)
+				continue
+			}
 		}
 		s.rest()
 		timer.Reset(s.untilWake())
@@ -272,12 +326,12 @@ func (s *Scheduler) loop(ctx context.Context) error {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.sizes(s.queue, s.cache.Cache, s.journal.lag())
+	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 	s.tally.deciding.stop(now)
 	if len(s.binding) == 0 {
 		s.tally.working.stop(now)
 	}
-	if !s.idle() {
+	if len(s.watchers) == 0 || !s.idle() {
 		return
 	}
 	for _, w := range s.watchers {
@@ -351,7 +405,5 @@ func (s *Scheduler) stopped(ctx context.Context) error {
 // term ends with the error, and the next leader starts from what is committed.
 func (s *Scheduler) fail(err error) {
 	s.err = errors.Join(s.err, err)
-	if s.stop != nil {
-		s.stop()
-	}
+	s.stop()
 }

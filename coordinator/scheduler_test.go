@@ -74,7 +74,7 @@ func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
 		x.wantPods("a node that does not help", "p0 unschedulable", "p1 unschedulable", "p2 unschedulable")
 		x.deliver(store.Added, nodesOf("8", "large")[0])
 		x.wantPods("a node for two of them", "p0 promised large", "p1 promised large", "p2 unschedulable")
-		x.wantMessage("p2", "0/3 nodes are available: 3 Insufficient cpu.")
+		x.wantMessage("p2", "0/1 nodes are available: 1 Insufficient cpu.") // it was not tried again: there is no room for a third
 		grown := nodesOf("4", "small")[0]
 		elapse(20 * time.Second)
 		x.deliver(store.Modified, grown)

@@ -89,15 +89,20 @@ func term(ctx context.Context, cfg StandaloneConfig, elector *lease.Elector, f *
 		// leader need not wait for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		if err := leadership.Resign(ctx); err != nil && !errors.Is(err, lease.ErrDeposed) {
-			klog.FromContext(ctx).Error(err, "Resign")
-		}
+		resign(ctx, leadership)
 	}()
 	log := klog.FromContext(ctx).WithValues("term", leadership.Term())
 	log.Info("Became leader", "id", cfg.Record.GetId())
 	err = lead(klog.NewContext(ctx, log), cfg, leadership, f)
 	log.Info("Stopped leading", "id", cfg.Record.GetId())
 	return err
+}
+
+// resign lets another lead at once.
+func resign(ctx context.Context, leadership *lease.Leadership) {
+	if err := leadership.Resign(ctx); err != nil && !errors.Is(err, lease.ErrDeposed) {
+		klog.FromContext(ctx).Error(err, "Resign")
+	}
 }
 
 // lead runs one term's scheduler.
@@ -161,10 +166,10 @@ func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 }
 
 // ended turns the end of the lease into an error, which ends everything of the term.
-func ended(ctx context.Context, l *lease.Leadership) error {
+func ended(ctx context.Context, l Lease) error {
 	select {
 	case <-l.Done():
-		return lease.ErrDeposed
+		return cmp.Or(l.Check(), lease.ErrDeposed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -186,8 +191,11 @@ type fencedBinder struct {
 	fence store.Fence
 }
 
-func (b fencedBinder) Bind(ctx context.Context, bindings []store.Binding) []error {
-	return b.store.Bind(ctx, b.fence, bindings)
+// Bind is part of Binder. Its bindings share transactions, so their outcomes come together.
+func (b fencedBinder) Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error)) {
+	for i, err := range b.store.Bind(ctx, b.fence, bindings) {
+		done(i, err)
+	}
 }
 
 // fencedJournal writes queue entries under a term.

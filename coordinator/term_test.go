@@ -28,7 +28,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 	t.Run("the store says so", func(t *testing.T) {
 		onStage(t, clusterOf(nodesOf("400", "n")), nil, func(x *stage) {
 			release := x.binder.hold()
-			for i := range bindWorkers {
+			for i := range bindCalls {
 				x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "1"))
 			}
 			x.deliver(store.Added, cores("queued", "1"))
@@ -38,7 +38,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 			x.Deliver([]store.Event{{Type: store.Added, Pod: cores("later", "1")}})
 			synctest.Wait()
 			calls := x.binder.seen
-			if len(calls) > bindWorkers+1 {
+			if len(calls) > bindCalls+1 {
 				t.Errorf("got binds %q, want no more than what was under way", calls)
 			}
 			elapse(time.Hour)

@@ -76,7 +76,7 @@ func (w *world) write(typ store.EventType, p *v1.Pod) {
 }
 
 // Bind is what the store's does, one binding after the other.
-func (w *world) Bind(ctx context.Context, bs []store.Binding) []error {
+func (w *world) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
 	w.mu.Lock()
 	late := time.Duration(w.r.IntN(3000)) * time.Millisecond
 	w.mu.Unlock()
@@ -86,14 +86,13 @@ func (w *world) Bind(ctx context.Context, bs []store.Binding) []error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	errs := make([]error, len(bs))
 	for i, b := range bs {
-		errs[i] = w.bind(b)
+		err := w.bind(b)
 		if w.chance(5) {
-			errs[i] = store.ErrUnknown // whether it was committed or not
+			err = store.ErrUnknown // whether it was committed or not
 		}
+		done(i, err)
 	}
-	return errs
 }
 
 func (w *world) bind(b store.Binding) error {

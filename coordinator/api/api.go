@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -64,7 +65,8 @@ func New(cfg Config) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServiceServer(r, s) }
 
-// SetLeading makes the server answer from now on.
+// SetLeading makes the server answer from now on. Without a store (nil) the objects are the
+// Kubernetes API server's: they are refused here, and the rest is answered.
 func (s *Server) SetLeading(st *store.Store, f store.Fence, sched Scheduler) {
 	ctx, end := context.WithCancel(context.Background())
 	s.become(&role{leader: s.self, term: &term{store: st, fence: f, sched: sched, ctx: ctx, end: end}})
@@ -108,6 +110,15 @@ func (s *Server) begin(req any) (*term, error) {
 		}
 	}
 	return r.term, nil
+}
+
+// beginStored is begin for what is about objects.
+func (s *Server) beginStored(req any) (*term, error) {
+	t, err := s.begin(req)
+	if err == nil && t.store == nil {
+		return nil, newStatus(codes.FailedPrecondition, "objects are the API server's: use kubectl")
+	}
+	return t, err
 }
 
 // GetLeader names the leader. Any coordinator answers it.

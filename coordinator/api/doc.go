@@ -14,6 +14,9 @@
 // it ceases to lead, its watches end the same way, and the client goes on with the next leader
 // from the revision that it has.
 //
+// Where the objects are a Kubernetes API server's there is no store, and what is about objects is
+// refused with FAILED_PRECONDITION without a NotLeader detail; the scheduler answers all the same.
+//
 // # Promises to clients
 //
 // Apply and Delete are acknowledged when etcd has committed. Apply validates all objects before it

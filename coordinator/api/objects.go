@@ -15,7 +15,7 @@ import (
 // Apply creates or updates objects. All are validated before any is written; the answer comes
 // after etcd has committed.
 func (s *Server) Apply(ctx context.Context, req *pb.ApplyRequest) (*pb.ApplyResponse, error) {
-	t, err := s.begin(req)
+	t, err := s.beginStored(req)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func refOf(r *pb.ObjectRef) objects.Ref {
 
 // Delete removes objects; the answer comes after etcd has committed.
 func (s *Server) Delete(ctx context.Context, req *pb.DeleteRequest) (*pb.DeleteResponse, error) {
-	t, err := s.begin(req)
+	t, err := s.beginStored(req)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Server) Delete(ctx context.Context, req *pb.DeleteRequest) (*pb.DeleteR
 
 // ListObjects pages through the objects of a kind, in the order of their keys.
 func (s *Server) ListObjects(ctx context.Context, req *pb.ListObjectsRequest) (*pb.ListObjectsResponse, error) {
-	t, err := s.begin(req)
+	t, err := s.beginStored(req)
 	if err != nil {
 		return nil, err
 	}

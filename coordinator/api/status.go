@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"unicode/utf8"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -104,8 +105,16 @@ func notLeader(leader *pb.LeaderRecord) error {
 	message := "this coordinator does not lead, and no leader is known"
 	if leader != nil {
 		message = fmt.Sprintf("this coordinator does not lead; %s at %s does", leader.GetId(), leader.GetAddress())
+		if isLoopback(leader.GetAddress()) {
+			message += " (an address of its own host: from any other, ask there, or have it --advertise one)"
+		}
 	}
 	return newStatus(codes.FailedPrecondition, message, &pb.NotLeader{Leader: leader})
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 func invalidArgument(message string) error { return newStatus(codes.InvalidArgument, message) }

@@ -74,3 +74,13 @@ func TestANotLeaderWithoutLeaderHasADetailToo(t *testing.T) {
 		t.Errorf("got %v, want a NotLeader without leader", details[0])
 	}
 }
+
+// Coordinators on several hosts may all listen on loopback: the same address is another one there.
+func TestALeaderOnLoopbackIsToldSo(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:7450": true, "localhost:7450": true, "[::1]:7450": true, "10.0.0.1:7450": false, "m1.example.com:7450": false} {
+		got := status.Convert(notLeader(&pb.LeaderRecord{Id: "m1_x", Address: address})).Message()
+		if strings.Contains(got, "an address of its own host") != want || !strings.Contains(got, "m1_x at "+address) {
+			t.Errorf("%s: got %q, want told that it is of its own host: %v", address, got, want)
+		}
+	}
+}

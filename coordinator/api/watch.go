@@ -27,7 +27,7 @@ var errSlow = errors.New("the watcher reads too slowly")
 // Watch streams the changes of a kind from a revision on. A watch "from now on" begins
 // with a message that tells the revision; others have one when there is something to tell.
 func (s *Server) Watch(req *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.WatchResponse]) error {
-	t, err := s.begin(req)
+	t, err := s.beginStored(req)
 	if err != nil {
 		return err
 	}

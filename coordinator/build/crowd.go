@@ -3,6 +3,7 @@ package build
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -229,7 +230,7 @@ func (c *crowd) rule(app string) func(*PodBuilder) {
 	x, t, weight := c.constraint(app), c.term(app), int32(1+c.IntN(100))
 	switch c.IntN(20) {
 	case 0, 1, 2, 13, 14:
-		return func(b *PodBuilder) { b.Spread(x) }
+		return func(b *PodBuilder) { spreadOnce(b, x) }
 	case 3:
 		t = Around(t.TopologyKey, "app="+app) // the first may go anywhere, the others follow
 		return func(b *PodBuilder) { b.Near(t) }
@@ -255,6 +256,16 @@ func (c *crowd) rule(app string) func(*PodBuilder) {
 		return func(b *PodBuilder) { b.HostPort("", "", 80) }
 	}
 	return restartsAll
+}
+
+// spreadOnce adds a constraint unless the pod has one of its topology key and action: an API
+// server lets no pod have two.
+func spreadOnce(b *PodBuilder, x Constraint) {
+	if !slices.ContainsFunc(b.pod.Spec.TopologySpreadConstraints, func(c Constraint) bool {
+		return c.TopologyKey == x.TopologyKey && c.WhenUnsatisfiable == x.WhenUnsatisfiable
+	}) {
+		b.Spread(x)
+	}
 }
 
 // restartsAll makes a pod need a feature that nodes must declare.

@@ -194,6 +194,7 @@ func (pl *plan) fillGroups(q *pb.Query, s *setting) error {
 	}
 	if g.honours && q.NodeAffinity.GetNodeSelector() == nil && q.NodeAffinity.GetRequired() == nil {
 		q.NodeAffinity = &pb.NodeAffinityQuery{
+			Added:        q.NodeAffinity.GetAdded(),
 			NodeSelector: pl.affinity.honoured.NodeSelector,
 			Required:     pl.affinity.honoured.Required,
 			Preferred:    q.NodeAffinity.GetPreferred(),

@@ -29,6 +29,8 @@ type ProfileConfig struct {
 	Spread           configv1.PodTopologySpreadArgs
 	InterPodAffinity configv1.InterPodAffinityArgs
 	VolumeBinding    configv1.VolumeBindingArgs
+	// IgnoresGates says that scheduling gates hold no pod back.
+	IgnoresGates bool
 }
 
 // PluginWeight is a score plugin with what its score counts.
@@ -61,6 +63,7 @@ type Profile struct {
 	// ignorePreferred leaves out the scores of pods without preferred terms.
 	ignorePreferred bool
 
+	ignoresGates  bool
 	bindTimeout   time.Duration
 	addedSelector *nodeaffinity.NodeSelector
 	defaultHard   []v1.TopologySpreadConstraint
@@ -90,6 +93,9 @@ func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
 // BindsVolumes tells whether VolumeBinding is in use: it chooses volumes for claims with the
 // node, and has them bound before the pod is.
 func (p *Profile) BindsVolumes() bool { return p.filtersBy(pb.Plugin_PLUGIN_VOLUME_BINDING) }
+
+// IgnoresGates tells whether pods are tried whatever their scheduling gates.
+func (p *Profile) IgnoresGates() bool { return p.ignoresGates }
 
 // AddedAffinity is the required part of addedAffinity; nil: there is none.
 func (p *Profile) AddedAffinity() *nodeaffinity.NodeSelector { return p.addedSelector }
@@ -143,7 +149,7 @@ func DefaultProfile(name string) *Profile {
 
 // NewProfile checks a configuration and makes a profile of it.
 func NewProfile(c ProfileConfig) (*Profile, error) {
-	p := &Profile{name: c.Name, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
+	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.bindTimeout = defaultBindTimeout
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second

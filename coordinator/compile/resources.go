@@ -51,6 +51,9 @@ func scored(resources []*pb.ScoredResource, requests v1.ResourceList) []*pb.Scor
 	return out
 }
 
+// IgnoresResource is ignores for those who look for room themselves.
+func (p *Profile) IgnoresResource(name string) bool { return p.ignores(v1.ResourceName(name)) }
+
 // ignores tells whether the profile has NodeResourcesFit's filter pass over a
 // resource. Only extended resources can be passed over.
 func (p *Profile) ignores(name v1.ResourceName) bool {

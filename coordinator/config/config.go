@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	componentv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -19,13 +20,24 @@ type Config struct {
 	PodInitialBackoff, PodMaxBackoff time.Duration
 	// LeaseDuration is the time to live of the leader's lease; 0: the file names none.
 	LeaseDuration time.Duration
+	// LeaderElection and ClientConnection are complete. They count where objects come from an
+	// API server, and so do the three below.
+	LeaderElection   componentv1alpha1.LeaderElectionConfiguration
+	ClientConnection componentv1alpha1.ClientConnectionConfiguration
+	// Profiling serves profiles beside the metrics; ContentionProfiling those of blocking too.
+	Profiling, ContentionProfiling bool
+	// DelayCacheUntilActive keeps a standby's caches empty until it leads.
+	DelayCacheUntilActive bool
 
 	completed    *configv1.KubeSchedulerConfiguration
 	profiles     []profile
 	notEvaluated []string
 	notCalled    []string
-	noEffect     []string
+	noEffect     []notice
 }
+
+// Change alters a configuration that is complete and not checked yet: flags do.
+type Change func(*configv1.KubeSchedulerConfiguration)
 
 // profile is one profile, resolved.
 type profile struct {
@@ -39,7 +51,7 @@ const maxBytes = 4 << 20
 
 // Load reads a KubeSchedulerConfiguration file, YAML or JSON. What is wrong with the file
 // comes as *Error, several of them joined.
-func Load(path string) (*Config, error) {
+func Load(path string, changes ...Change) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
@@ -49,22 +61,27 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
-	return Parse(path, data)
+	return Parse(path, data, changes...)
 }
 
 // Default is what holds without a file: upstream's default profile.
 func Default() *Config {
-	c := &configv1.KubeSchedulerConfiguration{}
-	complete(c)
-	made, err := build(&document{}, c, nil)
+	made, err := FromDefault()
 	if err != nil {
 		panic(err) // the default is ours and a test holds it
 	}
 	return made
 }
 
+// FromDefault is what holds without a file, changed.
+func FromDefault(changes ...Change) (*Config, error) {
+	c := &configv1.KubeSchedulerConfiguration{}
+	complete(c)
+	return finish(&document{}, c, nil, changes)
+}
+
 // Parse is Load for the bytes of a file, which errors name as file.
-func Parse(file string, data []byte) (*Config, error) {
+func Parse(file string, data []byte, changes ...Change) (*Config, error) {
 	if len(data) > maxBytes {
 		return nil, &Error{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxBytes>>20)}
 	}
@@ -83,11 +100,20 @@ func Parse(file string, data []byte) (*Config, error) {
 	}
 	written := c.DeepCopy()
 	complete(c)
+	return finish(doc, c, written.Profiles, changes)
+}
+
+// finish changes a completed configuration, checks and resolves it.
+func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change) (*Config, error) {
+	for _, change := range changes {
+		change(c)
+	}
+	found := problems{doc: doc}
 	found.fields(validate(c))
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	return build(doc, c, written.Profiles)
+	return build(doc, c, written)
 }
 
 // seconds is a number of seconds, as long as a Duration can be.
@@ -117,5 +143,8 @@ func (c *Config) NotEvaluated() []string { return slices.Clone(c.notEvaluated) }
 func (c *Config) NotCalled() []string { return slices.Clone(c.notCalled) }
 
 // NoEffect names the fields that the file sets, or the like, and that change nothing, each
-// with the reason.
-func (c *Config) NoEffect() []string { return slices.Clone(c.noEffect) }
+// with the reason, where there is no API server.
+func (c *Config) NoEffect() []string { return texts(c.noEffect, false) }
+
+// NoEffectInKubernetes is NoEffect where objects come from an API server.
+func (c *Config) NoEffectInKubernetes() []string { return texts(c.noEffect, true) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 )
@@ -342,5 +343,44 @@ func TestEveryPluginWithArgumentsIsKnown(t *testing.T) {
 	}
 	if with != 8 {
 		t.Errorf("plugins with arguments: want 8, got %d", with)
+	}
+}
+
+// TestChangesGoBeforeTheCheck changes a file's fields as flags do: what is then right is
+// accepted, and what is then wrong refused.
+func TestChangesGoBeforeTheCheck(t *testing.T) {
+	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaseDuration: 5s}\n"
+	lease := func(d time.Duration) Change {
+		return func(c *configv1.KubeSchedulerConfiguration) { c.LeaderElection.LeaseDuration.Duration = d }
+	}
+	if _, err := Parse("f", []byte(text)); err == nil {
+		t.Error("a lease shorter than its renewal: want an error, got none")
+	}
+	c, err := Parse("f", []byte(text), lease(20*time.Second))
+	if err != nil || c.LeaderElection.LeaseDuration.Duration != 20*time.Second {
+		t.Errorf("want a lease of 20s, got %v, %v", c, err)
+	}
+	want := "leaderElection.leaseDuration: Invalid value"
+	if _, err := FromDefault(lease(time.Second)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("without a file: want %s, got %v", want, err)
+	}
+}
+
+// TestWhatTheAPIServerNeeds reads the fields that only count beside one.
+func TestWhatTheAPIServerNeeds(t *testing.T) {
+	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 4\n" +
+		"clientConnection: {qps: 70}\nenableProfiling: false\ndelayCacheUntilActive: true\nleaderElection: {leaderElect: false}\n"
+	c, err := Parse("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ClientConnection.QPS != 70 || c.ClientConnection.Burst != 100 || c.Profiling || c.ContentionProfiling || !c.DelayCacheUntilActive || *c.LeaderElection.LeaderElect {
+		t.Errorf("got %+v", c)
+	}
+	if got, want := c.NoEffectInKubernetes(), []string{"parallelism: a worker has as many cores as it is given"}; !slices.Equal(got, want) {
+		t.Errorf("no effect: want %q, got %q", want, got)
+	}
+	if got := c.NoEffect(); len(got) != 5 {
+		t.Errorf("no effect without an API server: want 5 fields, got %q", got)
 	}
 }

@@ -24,29 +24,57 @@ func (l *lists) run(name string) bool {
 	return slices.ContainsFunc(l[:], func(list []string) bool { return slices.Contains(list, name) })
 }
 
+// notice is a field that is set and changes nothing, with the reason.
+type notice struct {
+	text       string
+	standalone bool // it has an effect where there is an API server
+}
+
+func texts(list []notice, kubernetes bool) []string {
+	var out []string
+	for _, n := range list {
+		if !kubernetes || !n.standalone {
+			out = append(out, n.text)
+		}
+	}
+	return out
+}
+
 // noEffect are the fields of a file that are set and change nothing.
-func noEffect(doc *document, electing bool, profiles []profile, written []configv1.KubeSchedulerProfile) []string {
-	var notes []string
-	for _, f := range [][2]string{
-		{"parallelism", "a worker has as many cores as it is given"},
-		{"leaderElection.renewDeadline", "a lease is renewed several times in its duration"},
-		{"leaderElection.retryPeriod", "a lease is renewed several times in its duration"},
-		{"leaderElection.resourceLock", "the leader's lease is kept in etcd"},
-		{"leaderElection.resourceName", "the leader's lease is kept in etcd, by the name of the cluster"},
-		{"leaderElection.resourceNamespace", "the leader's lease is kept in etcd, by the name of the cluster"},
-		{"clientConnection", "there is no API server to connect to"},
-		{"enableProfiling", "a flag turns profiling on"},
-		{"enableContentionProfiling", "a flag turns profiling on"},
-		{"percentageOfNodesToScore", "every node is scored"},
-		{"delayCacheUntilActive", "only the leader keeps a cache"},
+func noEffect(doc *document, electing bool, profiles []profile, written []configv1.KubeSchedulerProfile) []notice {
+	var list []notice
+	for _, f := range []struct {
+		field, reason string
+		standalone    bool
+	}{
+		{"parallelism", "a worker has as many cores as it is given", false},
+		{"leaderElection.renewDeadline", "a lease is renewed several times in its duration", true},
+		{"leaderElection.retryPeriod", "a lease is renewed several times in its duration", true},
+		{"leaderElection.resourceLock", "the leader's lease is kept in etcd", true},
+		{"leaderElection.resourceName", "the leader's lease is kept in etcd, by the name of the cluster", true},
+		{"leaderElection.resourceNamespace", "the leader's lease is kept in etcd, by the name of the cluster", true},
+		{"clientConnection", "there is no API server to connect to", true},
+		{"enableProfiling", "a flag turns profiling on", true},
+		{"enableContentionProfiling", "a flag turns profiling on", true},
+		{"percentageOfNodesToScore", "every node is scored", false},
+		{"delayCacheUntilActive", "only the leader keeps a cache", true},
 	} {
-		if doc.sets(f[0]) {
-			notes = append(notes, f[0]+": "+f[1])
+		if doc.sets(f.field) {
+			list = append(list, notice{f.field + ": " + f.reason, f.standalone})
 		}
 	}
 	if !electing {
-		notes = append(notes, "leaderElection.leaderElect: a leader is always elected")
+		list = append(list, notice{"leaderElection.leaderElect: a leader is always elected", true})
 	}
+	for _, text := range noEffectInProfiles(profiles, written) {
+		list = append(list, notice{text: text})
+	}
+	return list
+}
+
+// noEffectInProfiles is noEffect for what the profiles set.
+func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProfile) []string {
+	var notes []string
 	for i := range written {
 		path := fmt.Sprintf("profiles[%d]", i)
 		if written[i].PercentageOfNodesToScore != nil {
@@ -103,9 +131,6 @@ func halves(path string, l *lists) []string {
 		if binds := slices.Contains(l[p], volumeBinding); binds != slices.Contains(l[filter], volumeBinding) {
 			notes = append(notes, fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.field(), volumeBinding, filter.field()))
 		}
-	}
-	if !slices.Contains(l[preEnqueue], "SchedulingGates") {
-		notes = append(notes, path+".preEnqueue: SchedulingGates is always on")
 	}
 	return notes
 }

@@ -11,8 +11,8 @@ import (
 
 // Error is one thing that is wrong with a file.
 type Error struct {
-	File string
-	Line int // 1 is the first; 0: not known
+	File string // empty: what is wrong is in no file, but a flag's
+	Line int    // 1 is the first; 0: not known
 	// Field is a path such as profiles[0].plugins.score; empty: the file as a whole, or
 	// Problem names it.
 	Field   string
@@ -21,11 +21,13 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(e.File)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d", e.Line)
+	if e.File != "" {
+		b.WriteString(e.File)
+		if e.Line > 0 {
+			fmt.Fprintf(&b, ":%d", e.Line)
+		}
+		b.WriteString(": ")
 	}
-	b.WriteString(": ")
 	if e.Field != "" {
 		b.WriteString(e.Field + ": ")
 	}

@@ -16,7 +16,11 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 	made := &Config{
 		PodInitialBackoff: seconds(*c.PodInitialBackoffSeconds),
 		PodMaxBackoff:     seconds(*c.PodMaxBackoffSeconds),
-		completed:         c,
+		LeaderElection:    *c.LeaderElection.DeepCopy(),
+		ClientConnection:  c.ClientConnection,
+		Profiling:         *c.EnableProfiling, ContentionProfiling: *c.EnableContentionProfiling,
+		DelayCacheUntilActive: c.DelayCacheUntilActive,
+		completed:             c,
 	}
 	found := problems{doc: doc}
 	found.extenders(c)
@@ -68,6 +72,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 		return nil
 	}
 	made := &profile{name: name, lists: all, table: compile.ProfileConfig{Name: name}}
+	made.table.IgnoresGates = !slices.Contains(all[preEnqueue], "SchedulingGates")
 	able, weight := tables(), weights(score, c.Plugins)
 	for _, e := range all[filter] {
 		if known, _ := find(e); able.filters(known.table) {

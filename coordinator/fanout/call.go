@@ -37,6 +37,8 @@ type call struct {
 	session *session
 	job     *job
 	snap    snapshotter
+	record  *Record // nil: nothing is written
+	backup  bool
 
 	// sent are the shards that got their snapshot in this call, defined the classes
 	// that got their definition.
@@ -83,7 +85,10 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 	for len(shards) > 0 {
 		req := c.request(shards, from, to)
 		start := c.fanout.cfg.Clock.Now()
-		resp, err := c.session.client.Evaluate(ctx, req)
+		callCtx, written := c.record.open(ctx, c.session, shards, c.backup, start)
+		resp, err := c.session.client.Evaluate(callCtx, req)
+		end := c.fanout.cfg.Clock.Now()
+		written.answered(resp, err, end)
 		if status.Code(err) == codes.ResourceExhausted {
 			return c.halve(ctx, shards, from, to)
 		}
@@ -93,7 +98,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 		if err := resp.Validate(); err != nil {
 			return fmt.Errorf("answer of worker %s: %w", c.session.member.ID, err)
 		}
-		c.session.answered(resp, c.fanout.cfg.Clock.Since(start))
+		c.session.answered(resp, end.Sub(start))
 		c.note(req, shards, resp)
 		if len(resp.GetNeedSnapshots())+len(resp.GetNeedClasses()) == 0 {
 			return c.take(resp, from, to)
@@ -225,7 +230,11 @@ func (c *call) halve(ctx context.Context, shards []*shardJob, from, to int) erro
 }
 
 // load sends a shard's snapshot.
-func (c *call) load(ctx context.Context, s *shardJob) error {
+func (c *call) load(ctx context.Context, s *shardJob) (err error) {
+	if c.record != nil {
+		start := c.fanout.cfg.Clock.Now()
+		defer func() { c.record.loads(c, s.shard, start, err) }()
+	}
 	chunks, ok := c.snap(s.shard)
 	if !ok {
 		return errRoundOver

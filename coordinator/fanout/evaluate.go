@@ -28,6 +28,8 @@ type assignment struct {
 // It errs only if ctx ends, or with ErrDeposed.
 func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
 	start := f.cfg.Clock.Now()
+	record := RecordOf(ctx)
+	record.Begin(start)
 	plan, standby, err := f.plan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)
@@ -47,11 +49,11 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	results := make([]*scorer.Result, len(all))
 	for i := range all {
 		results[i] = all[i].result
-		for _, p := range all[i].passes {
-			f.cfg.OnTiming(scorer.PluginName(p.Plugin), scorer.ExtensionPointName(p.Point), p.Took)
-		}
+		f.cfg.OnPasses(i, all[i].passes)
 	}
-	f.metrics.duration.Observe(f.cfg.Clock.Since(start).Seconds())
+	end := f.cfg.Clock.Now()
+	record.Finish(end)
+	f.metrics.duration.Observe(end.Sub(start).Seconds())
 	return results, nil
 }
 
@@ -87,10 +89,11 @@ func (f *Fanout) note(err error) error {
 // ask runs one round.
 func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([]merged, error) {
 	r := &round{
-		f: f, ctx: ctx, asks: asks, question: newQuestion(asks),
+		f: f, ctx: ctx, asks: asks, record: RecordOf(ctx),
 		merged:   make([]merged, len(asks)),
 		outcomes: make(chan *attempt, 2*len(plan)),
 	}
+	r.question = newQuestion(asks, r.record)
 	for i := range asks {
 		r.merged[i].result = f.result()
 		r.merged[i].result.Reset(asks[i].Class.ID(), asks[i].Options.Candidates)
@@ -152,10 +155,7 @@ func (r *round) merge(a *attempt) {
 			m := &r.merged[p.from+i]
 			m.result.AddProtoBy(&r.f.part, result, r.f.tie)
 			for _, t := range result.GetTimings() {
-				scan.AddPass(&m.passes, scan.Pass{
-					Plugin: t.GetPlugin(), Point: t.GetExtensionPoint(), Took: time.Duration(t.GetNanos()),
-					RowsIn: t.GetRowsIn(), RowsOut: t.GetRowsOut(),
-				})
+				scan.AddPass(&m.passes, pass(t))
 			}
 		}
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -378,8 +380,10 @@ func TestTimingsAreToldOnceAClassAndPlugin(t *testing.T) {
 	c := newCluster(8)
 	c.addNodes(t, 0, 300)
 	calls := map[string]int{}
-	f := fleet.fanout(t, c, 2, fanout.Config{OnTiming: func(plugin, point string, _ time.Duration) {
-		calls[plugin+"/"+point]++
+	f := fleet.fanout(t, c, 2, fanout.Config{OnPasses: func(_ int, passes []scan.Pass) {
+		for _, p := range passes {
+			calls[scorer.PluginName(p.Plugin)+"/"+scorer.ExtensionPointName(p.Point)]++
+		}
 	}})
 	c.wantSame(t, f, requests(t, 5, false, query(1, 100, false), query(2, 500, true)))
 	for _, x := range []string{"NodeResourcesFit/Filter", "NodeResourcesFit/Score", "TaintToleration/Score"} {

@@ -59,10 +59,10 @@ type Config struct {
 	HedgeAfter time.Duration
 	// LocalCores is on how many cores the coordinator evaluates by itself; 0: all.
 	LocalCores int
-	// OnTiming is told, once for each class, plugin and extension point of an
-	// Evaluate, what the plugin took over all shards; nil: nobody. It is called on
-	// the goroutine of Evaluate.
-	OnTiming func(plugin, point string, d time.Duration)
+	// OnPasses is told, once for each request of an Evaluate, what the plugins did for its
+	// class over all shards; nil: nobody. It is called on the goroutine of Evaluate and must
+	// not keep the passes.
+	OnPasses func(request int, passes []scan.Pass)
 	// Clock runs deadlines and measures; nil: the real one.
 	Clock clock.Clock
 	// Registerer takes the metrics; nil: they are kept nowhere.
@@ -81,8 +81,8 @@ func (c Config) withDefaults() Config {
 	if c.HedgeAfter <= 0 {
 		c.HedgeAfter = DefaultHedgeAfter
 	}
-	if c.OnTiming == nil {
-		c.OnTiming = func(string, string, time.Duration) {}
+	if c.OnPasses == nil {
+		c.OnPasses = func(int, []scan.Pass) {}
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

@@ -59,7 +59,7 @@ type question struct {
 }
 
 // newQuestion makes the question of a round.
-func newQuestion(asks []scan.Ask) *question {
+func newQuestion(asks []scan.Ask, record *Record) *question {
 	q := &question{classes: make([]*pb.ClassRequest, len(asks)), queries: make([]*pb.Query, len(asks))}
 	store := make([]pb.ClassRequest, len(asks))
 	for i := range asks {
@@ -69,6 +69,7 @@ func newQuestion(asks []scan.Ask) *question {
 		c.Diagnose = asks[i].Options.Diagnose
 		c.Normalise = asks[i].Options.Normalise
 		c.Extrema = asks[i].Options.Extrema
+		c.Trace = record.traces(c.ClassId)
 		q.classes[i], q.queries[i] = c, asks[i].Class.Query()
 	}
 	return q
@@ -77,9 +78,14 @@ func newQuestion(asks []scan.Ask) *question {
 // newJob prepares a job for shards, in ascending order.
 func (f *Fanout) newJob(s *session, shards []uint32, q *question) *job {
 	j := &job{cluster: f.cfg.Cluster, term: f.cfg.Term, ask: q, shards: make([]shardJob, len(shards))}
+	behind := uint64(0)
 	for i, shard := range shards {
 		j.shards[i] = f.newShardJob(s, shard)
+		if x := &j.shards[i]; x.known {
+			behind = max(behind, x.target-x.base)
+		}
 	}
+	s.metrics.behind(behind)
 	return j
 }
 

@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -14,6 +16,37 @@ type metrics struct {
 	hedges      prometheus.Counter
 	snapshots   prometheus.Counter
 	workers     prometheus.Gauge
+	latency     *prometheus.HistogramVec
+	lag         *prometheus.GaugeVec
+}
+
+// workerMetrics are those of one worker; nil: none.
+type workerMetrics struct {
+	latency prometheus.Observer
+	lag     prometheus.Gauge
+}
+
+// of are a worker's, from now on.
+func (m *metrics) of(worker string) *workerMetrics {
+	return &workerMetrics{latency: m.latency.WithLabelValues(worker), lag: m.lag.WithLabelValues(worker)}
+}
+
+// drop forgets a worker that has left.
+func (m *metrics) drop(worker string) {
+	m.latency.DeleteLabelValues(worker)
+	m.lag.DeleteLabelValues(worker)
+}
+
+func (w *workerMetrics) answered(took time.Duration) {
+	if w != nil {
+		w.latency.Observe(took.Seconds())
+	}
+}
+
+func (w *workerMetrics) behind(generations uint64) {
+	if w != nil {
+		w.lag.Set(float64(generations))
+	}
 }
 
 // newMetrics makes the metrics and registers them with r unless it is nil.
@@ -42,5 +75,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		workers: f.NewGauge(prometheus.GaugeOpts{
 			Name: "shardsched_fanout_workers", Help: "Workers that are registered.",
 		}),
+		latency: f.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "shardsched_fanout_request_duration_seconds", Help: "Time from a request to a worker to its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
+		}, []string{"worker"}),
+		lag: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "shardsched_fanout_generation_lag", Help: "By how many generations the worker's shards were behind when it was asked last, the one that was most; without those that got a snapshot.",
+		}, []string{"worker"}),
 	}
 }

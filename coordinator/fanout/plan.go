@@ -75,6 +75,7 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 			continue
 		}
 		logger.V(1).Info("Worker left", "worker", s.member.ID)
+		f.metrics.drop(s.member.ID)
 		if err := s.close(); err != nil {
 			logger.Error(err, "Close connection", "worker", s.member.ID)
 		}
@@ -88,6 +89,7 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 			logger.Error(err, "A worker can not be used", "worker", m.ID)
 			continue
 		}
+		s.metrics = f.metrics.of(m.ID)
 		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores)
 		kept = append(kept, s)
 	}

@@ -24,6 +24,7 @@ type round struct {
 	ctx      context.Context
 	asks     []scan.Ask
 	question *question
+	record   *Record  // nil: nothing is written
 	merged   []merged // one an ask
 	tally    roundTally
 
@@ -192,7 +193,7 @@ func (r *round) start(a *attempt, j *job) {
 
 // askSession carries an attempt's job out.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
-	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot}
+	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
 	a.err = c.run(ctx)
 	a.pieces, a.gaps = c.pieces, c.gaps
 	if a.err == nil {
@@ -211,6 +212,7 @@ func (r *round) snapshot(shard uint32) (list []*pb.LoadSnapshotRequest, ok bool)
 // evaluateHere evaluates an attempt's shards on the coordinator's own tables.
 func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	asks := r.asks[a.part.from:a.part.to]
+	start := r.f.cfg.Clock.Now()
 	a.local = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
 		tables := make([]*scorer.Table, len(a.shards))
@@ -222,6 +224,7 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	if !open {
 		a.err = errRoundOver
 	}
+	r.record.evaluatedHere(a, asks, start, r.f.cfg.Clock.Now())
 }
 
 // wait takes in the next thing that happens.

@@ -31,6 +31,7 @@ type session struct {
 	warming atomic.Bool
 	// mappedOut belongs to the Fanout: the shards were given out without it.
 	mappedOut bool
+	metrics   *workerMetrics // nil: none
 
 	mu      sync.Mutex
 	held    map[uint32]uint64    // shard: generation that the worker has shown to have
@@ -164,6 +165,7 @@ func (s *session) undefined(classes []uint64) {
 
 // answered notes an answer and what the worker did for it.
 func (s *session) answered(resp *pb.EvaluateResponse, took time.Duration) {
+	s.metrics.answered(took)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := 0

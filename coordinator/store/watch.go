@@ -49,6 +49,17 @@ type Event struct {
 	old      *mvccpb.KeyValue
 }
 
+// Any is the object that the event is about, of whatever kind.
+func (e *Event) Any() objects.Object {
+	switch {
+	case e.Node != nil:
+		return e.Node
+	case e.Pod != nil:
+		return e.Pod
+	}
+	return e.Object
+}
+
 // OldPod is the pod before a Modified event, decoded on demand; nil where etcd no
 // longer has it.
 func (e *Event) OldPod() (*v1.Pod, error) { return oldOf[*v1.Pod](e) }

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
@@ -49,6 +50,38 @@ type provision struct {
 
 // PreBindNeeded tells whether there is something to write or to wait for.
 func (w *Work) PreBindNeeded() bool { return w != nil }
+
+// Assumed are the volumes and claims that the placement rests on, as they are assumed to be.
+func (w *Work) Assumed() (out []objects.Object) {
+	if w == nil {
+		return nil
+	}
+	for i := range w.pairs {
+		out = append(out, w.pairs[i].pv)
+	}
+	for i := range w.provisions {
+		out = append(out, w.provisions[i].pvc)
+	}
+	return out
+}
+
+// Latest are the same volumes and claims as they count now, as far as they are there.
+func (w *Work) Latest() (out []objects.Object) {
+	if w == nil {
+		return nil
+	}
+	for i := range w.pairs {
+		if pv := w.pairs[i].volume.latest(); pv != nil {
+			out = append(out, pv)
+		}
+	}
+	for i := range w.provisions {
+		if pvc := w.provisions[i].claim.latest(); pvc != nil {
+			out = append(out, pvc)
+		}
+	}
+	return out
+}
 
 // bindTo is a volume as bound to a claim by us, and whether that is anything new.
 func bindTo(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) (*v1.PersistentVolume, bool) {

@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+)
+
+// promise is a placement whose bind is not yet reported.
+//
+//	                 news: newest
+//	                  +------+
+//	                  v      |
+//	place ---------> promised ---gone, not ours------------> let go --+
+//	                  |   ^                                    |      |
+//	                  |   +-----------ours again---------------+      |
+//	   outcome: nil   |   outcome: an error                           | any outcome
+//	       +----------+---------+                                     |
+//	       v                    v                                     v
+//	  assumed until      room free, and tried again              room free, unless
+//	  it is seen         with the newest object                  it was bound
+type promise struct {
+	// newest is the pod's object where that has changed since; the bind will find
+	// out. nil: it has not.
+	newest *v1.Pod
+	// letGo says that the pod is not to be tried again if its bind fails.
+	letGo bool
+}
+
+// dispatch hands the batch's placements to the binder.
+func (s *Scheduler) dispatch() {
+	jobs := s.ready
+	s.ready = nil
+	if len(jobs) == 0 {
+		return
+	}
+	s.bindings.put(jobs)
+}
+
+// outcome takes the news of a bind, from any goroutine, to the loop.
+func (s *Scheduler) outcome(job bindJob, err error) {
+	if s.outcomes.add(job, err) {
+		s.inbox.put(func() { s.bound(s.outcomes.take()) })
+	}
+}
+
+// bound takes in the outcomes of binds.
+func (s *Scheduler) bound(jobs []bindJob, errs []error) {
+	now := s.cfg.Now()
+	for i := range jobs {
+		job, err := &jobs[i], errs[i]
+		uid := job.binding.Pod.UID
+		p := s.binding[uid]
+		delete(s.binding, uid)
+		s.metrics.binds(job, err)
+		switch {
+		case err == nil:
+			s.committed(job, now)
+		case errors.Is(err, store.ErrDeposed):
+			s.fail(err)
+		default:
+			s.takeBack(job, err, p, now)
+		}
+	}
+}
+
+// committed takes in that a pod is bound. It stays assumed until it is seen on its node.
+func (s *Scheduler) committed(job *bindJob, now time.Time) {
+	uid := job.binding.Pod.UID
+	s.finish(job.trace, job.decision, tracing.Scheduled, nil)
+	s.cfg.Recorder.Bound(job.decision)
+	s.tally.bound++
+	s.metrics.bound(job, now, s.cfg.QueueNow())
+	if at, ok := s.arrivals[uid]; ok {
+		s.tally.submitToBound.record(now.Sub(at))
+		delete(s.arrivals, uid)
+	}
+	s.cfg.Reporter.Scheduled(job.binding.Pod, job.binding.Node)
+	if job.pod.Attempts > 1 {
+		// The bind took its entry away, but a write of an earlier attempt may come after.
+		s.journal.put(uid, nil)
+	}
+	if s.cfg.Binder != nil {
+		return
+	}
+	// Nobody will tell of the pod on its node: it is there.
+	s.seen(withNode(job.binding.Pod, job.binding.Node))
+}
+
+// takeBack forgets a placement that was not committed, and has the pod tried again with its
+// newest object, unless it is gone, or on a node by now.
+func (s *Scheduler) takeBack(job *bindJob, err error, p *promise, now time.Time) {
+	s.finish(job.trace, job.decision, tracing.Error, err)
+	s.tally.bindFailures++
+	s.metrics.notBound(job, now)
+	free := s.cache.volumes.Unreserve(job.work)
+	s.release(job.binding.Pod.UID)
+	for _, pv := range free {
+		s.queue.Move(queue.VolumeUpdated(pv, pv))
+	}
+	s.again(job, err, p)
+	s.cfg.Recorder.TakenBack(job.decision, err, s.queue.Has(job.binding.Pod.UID), job.work.Latest())
+	s.journal.put(job.binding.Pod.UID, s.queue.Entry(job.pod))
+}
+
+// again has a pod tried again whose bind has failed, where there is sense in that.
+//
+// Differs from upstream: one that is being deleted is dropped now, not when its turn comes.
+func (s *Scheduler) again(job *bindJob, err error, p *promise) {
+	uid := job.binding.Pod.UID
+	newest := job.binding.Pod
+	if p != nil && p.newest != nil {
+		newest = p.newest
+	}
+	_, node, _ := s.cache.Pod(uid)
+	switch {
+	case p == nil || p.letGo || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound):
+		delete(s.arrivals, uid)
+	case newest.DeletionTimestamp != nil:
+		delete(s.arrivals, uid)
+		s.cfg.Reporter.Skipped(newest)
+	default:
+		text := told(err)
+		s.queue.Retry(job.pod, errors.New(text))
+		if s.queue.Get(uid) != job.pod {
+			return
+		}
+		s.failures.note(klog.FromContext(s.life), job, err, s.cfg.Now())
+		if newest != job.binding.Pod {
+			s.queue.Update(newest)
+			s.queue.Nominate(job.pod, "") // as after any error
+		}
+		s.cfg.Reporter.Unscheduled(newest, ReasonSchedulerError, text)
+	}
+}
+
+// told is what users are told of a bind that failed, worded as upstream's framework does
+// where the API server has refused it.
+func told(err error) string {
+	var refused interface{ Told() string }
+	if errors.As(err, &refused) {
+		return fmt.Sprintf("running Bind plugin %q: %s", "DefaultBinder", refused.Told())
+	}
+	return err.Error()
+}
+
+// release takes back what a pod is promised, where it is promised anything, and gives the
+// room to others.
+func (s *Scheduler) release(uid types.UID) {
+	pod, node, assumed := s.cache.Pod(uid)
+	if !assumed {
+		return
+	}
+	if _, err := s.cache.Forget(pod); err != nil {
+		s.fail(err)
+		return
+	}
+	s.cfg.Recorder.Released(uid, node)
+	s.queue.Move(queue.AssignedPodDeleted(withNode(pod, node)))
+}
+
+// withNode is a pod as it would be on a node.
+func withNode(p *v1.Pod, nodeName string) *v1.Pod {
+	c := *p
+	c.Spec.NodeName = nodeName
+	return &c
+}

@@ -1,0 +1,254 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+const (
+	// maxRemembered is how many decisions are remembered, and maxRememberedBytes how many
+	// bytes they take at the most, about.
+	maxRemembered      = 1 << 16
+	maxRememberedBytes = 64 << 20
+	// shownHistory is how many of a pod's decisions an explanation tells.
+	shownHistory = 5
+	// scoresPerSecond bounds how many decisions a second are remembered with the scores of
+	// the best nodes, and scoresBurst how many at once: to spell them out takes as long as
+	// some decisions do.
+	scoresPerSecond = 100
+	scoresBurst     = 100
+	// scoredNodes is how many nodes' scores are remembered of a decision.
+	scoredNodes = 3
+)
+
+// remembered is a decision with what is known of its moment.
+type remembered struct {
+	decision *pb.Decision
+	at       time.Time
+	attempt  uint32
+	trace    string // hexadecimal id; empty: none
+	top      []*pb.ScoredNode
+	bytes    int
+	// The same pod's decisions before and after it.
+	older, newer *remembered
+}
+
+// decisionHistory remembers the newest decisions, in a ring: the oldest makes room. A pod that is
+// gone is forgotten.
+//
+//	ring    d1  d2  d3  d4  d5  …        by age, up to a number and to a sum of bytes
+//	             └─older─┘   │
+//	newest[uid] ─────────────┘           the pod's last, from which the others are reached
+type decisionHistory struct {
+	newest map[types.UID]*remembered
+	// ring holds the decisions from head on, oldest first; nil: forgotten.
+	ring  []*remembered
+	head  int
+	bytes int
+
+	tokens  float64 // of scoresPerSecond
+	counted time.Time
+}
+
+func newDecisionHistory() *decisionHistory {
+	return &decisionHistory{newest: map[types.UID]*remembered{}, tokens: scoresBurst}
+}
+
+// add remembers a decision.
+func (h *decisionHistory) add(r *remembered) {
+	uid := types.UID(r.decision.Uid)
+	r.bytes = rememberedBytes(r)
+	if r.older = h.newest[uid]; r.older != nil {
+		r.older.newer = r
+	}
+	h.newest[uid] = r
+	h.ring, h.bytes = append(h.ring, r), h.bytes+r.bytes
+	for len(h.ring)-h.head > maxRemembered || h.bytes > maxRememberedBytes && len(h.ring)-h.head > 1 {
+		h.evict()
+	}
+}
+
+// evict drops the oldest decision.
+func (h *decisionHistory) evict() {
+	r := h.ring[h.head]
+	h.ring[h.head] = nil
+	if h.head++; h.head > len(h.ring)/2 {
+		h.ring, h.head = append(h.ring[:0:0], h.ring[h.head:]...), 0
+	}
+	if r.decision == nil {
+		return
+	}
+	h.bytes -= r.bytes
+	if r.newer != nil {
+		r.newer.older = nil
+	} else {
+		delete(h.newest, types.UID(r.decision.Uid))
+	}
+}
+
+// forget drops a pod's decisions; their places in the ring go when their time comes.
+func (h *decisionHistory) forget(uid types.UID) {
+	for r := h.newest[uid]; r != nil; r = r.older {
+		h.bytes -= r.bytes
+		r.decision, r.top, r.newer = nil, nil, nil
+	}
+	delete(h.newest, uid)
+}
+
+// of is a pod's last decision; nil: none is remembered.
+func (h *decisionHistory) of(uid types.UID) *pb.Decision {
+	if r := h.newest[uid]; r != nil {
+		return r.decision
+	}
+	return nil
+}
+
+// traced tells that a decision's trace was kept.
+func (h *decisionHistory) traced(uid types.UID, seq uint64, trace string) {
+	for r := h.newest[uid]; r != nil; r = r.older {
+		if r.decision.Seq == seq {
+			r.trace = trace
+			return
+		}
+	}
+}
+
+// affordScores takes a token for the scores of one decision more.
+func (h *decisionHistory) affordScores(now time.Time) bool {
+	h.tokens = min(h.tokens+scoresPerSecond*max(now.Sub(h.counted), 0).Seconds(), scoresBurst)
+	h.counted = now
+	if h.tokens < 1 {
+		return false
+	}
+	h.tokens--
+	return true
+}
+
+// past lists a pod's last decisions, newest first.
+func (h *decisionHistory) past(uid types.UID) []*pb.PastDecision {
+	var out []*pb.PastDecision
+	for r := h.newest[uid]; r != nil && len(out) < shownHistory; r = r.older {
+		out = append(out, &pb.PastDecision{
+			Decision: r.decision, Time: timestamppb.New(r.at), Attempt: r.attempt, Top: r.top, TraceId: r.trace,
+		})
+	}
+	return out
+}
+
+// rememberedBytes is about what a decision takes.
+func rememberedBytes(r *remembered) int {
+	const fixed, node, plugin = 400, 120, 100
+	d := r.decision
+	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(r.trace)
+	for _, t := range r.top {
+		n += node + len(t.Node) + plugin*len(t.Plugins)
+	}
+	return n
+}
+
+// remember keeps a decision.
+func (s *Scheduler) remember(a *attempt, d *pb.Decision) {
+	r := &remembered{decision: d, at: s.cfg.Now(), attempt: uint32(a.pod.Attempts)}
+	if d.Node != "" {
+		r.top = a.top
+	}
+	if a.trace.Sampled() {
+		r.trace = a.trace.TraceID()
+	}
+	s.history.add(r)
+}
+
+// finish ends an attempt's trace, and keeps in mind where there is one.
+func (s *Scheduler) finish(trace *tracing.Attempt, d *pb.Decision, r tracing.Result, err error) {
+	if !trace.Finish(r, err) {
+		return
+	}
+	s.history.traced(types.UID(d.Uid), d.Seq, trace.TraceID())
+}
+
+// spellOut scores the best nodes of a decision plugin by plugin, where that is afforded: the
+// chosen one, and those that came next. A normalised answer is not taken apart.
+func (s *Scheduler) spellOut(p *pick, a *attempt, c choice) []*pb.ScoredNode {
+	if p.result.Normalised || !s.history.affordScores(s.popTime) {
+		return nil
+	}
+	list := p.top(scoredNodes, tables{s.cache.Cache})
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]*pb.ScoredNode, 0, len(list))
+	for i := range list {
+		at := &list[i].candidate
+		node := s.cache.Table(int(at.Shard)).Name(at.Row)
+		x := s.scored(a.class, p, &list[i], node)
+		x.Chosen = cache.Row{Shard: at.Shard, Index: at.Row} == c.row
+		out = append(out, x)
+	}
+	return out
+}
+
+// top are the best n rows of a pick, best first; fewer where rows that the workers did not
+// name may stand among them.
+func (p *pick) top(n int, tables tables) []groupedAt {
+	p.settle()
+	var list []groupedAt
+	for i := range p.standing.Groups {
+		g := &p.standing.Groups[i]
+		if !g.Feasible {
+			continue
+		}
+		taken := 0
+		for _, c := range p.result.Groups[i].Candidates[p.lists[i].used:] {
+			if _, known := p.index[cache.Row{Shard: c.Shard, Index: c.Row}]; known {
+				continue
+			}
+			c.Score += g.Score
+			if list = append(list, groupedAt{c, i}); taken == n-1 {
+				break
+			}
+			taken++
+		}
+	}
+	for i := range p.repaired {
+		r := &p.repaired[i]
+		if r.vetoed || r.group < 0 || !p.standing.Groups[r.group].Feasible {
+			continue
+		}
+		list = append(list, groupedAt{tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score), r.group})
+	}
+	sortGrouped(list)
+	list = list[:min(n, len(list))]
+	for i := range p.standing.Groups {
+		candidates := p.result.Groups[i].Candidates
+		if !p.standing.Groups[i].Feasible || !p.lists[i].hidden || len(candidates) == 0 {
+			continue
+		}
+		last := candidates[len(candidates)-1]
+		last.Score += p.standing.Groups[i].Score
+		for len(list) > 0 && scorer.Before(last, list[len(list)-1].candidate) {
+			list = list[:len(list)-1]
+		}
+	}
+	return list
+}
+
+// sortGrouped puts the best rows first.
+func sortGrouped(list []groupedAt) {
+	slices.SortFunc(list, func(a, b groupedAt) int {
+		switch {
+		case scorer.Before(a.candidate, b.candidate):
+			return -1
+		case scorer.Before(b.candidate, a.candidate):
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// The ring against a list of everything.
+func TestHistoryRemembersTheNewest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newDecisionHistory()
+		var all []*remembered
+		gone := map[uint64]bool{} // decisions of pods that were forgotten
+		for seq := uint64(1); seq <= uint64(rapid.IntRange(1, 60).Draw(t, "decisions")); seq++ {
+			uid := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "pod"))
+			if rapid.IntRange(0, 9).Draw(t, "forget") == 0 {
+				h.forget(types.UID(uid))
+				for _, r := range all {
+					if r.decision == nil {
+						gone[r.number()] = true
+					}
+				}
+				continue
+			}
+			r := &remembered{decision: &pb.Decision{Seq: seq, Uid: uid}, at: time.Unix(int64(seq), 0)}
+			h.add(r)
+			all = append(all, r)
+			if rapid.Bool().Draw(t, "trace") {
+				h.traced(types.UID(uid), seq, fmt.Sprint("t", seq))
+			}
+			for len(h.ring)-h.head > 20 {
+				h.evict()
+			}
+		}
+		kept := all[max(0, len(all)-(len(h.ring)-h.head)):]
+		want := map[string][]uint64{}
+		bytes := 0
+		for i := len(kept) - 1; i >= 0; i-- {
+			if r := kept[i]; !gone[r.number()] {
+				want[r.decision.Uid] = append(want[r.decision.Uid], r.decision.Seq)
+				bytes += r.bytes
+			}
+		}
+		if h.bytes != bytes || len(h.newest) != len(want) {
+			t.Fatalf("got %d bytes of %d pods, want %d of %d", h.bytes, len(h.newest), bytes, len(want))
+		}
+		for uid, seqs := range want {
+			past := h.past(types.UID(uid))
+			if len(past) != min(len(seqs), shownHistory) {
+				t.Fatalf("pod %s: got %d decisions, want %v", uid, len(past), seqs)
+			}
+			for i, p := range past {
+				if p.Decision.Seq != seqs[i] || p.TraceId != "" && p.TraceId != fmt.Sprint("t", seqs[i]) {
+					t.Errorf("pod %s: got %v, want decision %d", uid, p, seqs[i])
+				}
+			}
+			if got := h.of(types.UID(uid)); got.Seq != seqs[0] {
+				t.Errorf("pod %s: got last decision %d, want %d", uid, got.Seq, seqs[0])
+			}
+		}
+	})
+}
+
+// number is the decision's number, which its time stands for.
+func (r *remembered) number() uint64 { return uint64(r.at.Unix()) }
+
+func TestHistoryIsBounded(t *testing.T) {
+	h := newDecisionHistory()
+	for seq := range uint64(2*maxRemembered + 7) {
+		h.add(&remembered{decision: &pb.Decision{Seq: seq, Uid: fmt.Sprint(seq % 1000)}})
+	}
+	if got := len(h.ring) - h.head; got != maxRemembered || cap(h.ring) > 4*maxRemembered {
+		t.Errorf("got %d decisions remembered, room for %d; want %d", got, cap(h.ring), maxRemembered)
+	}
+	long := string(make([]byte, 1<<20))
+	for seq := range uint64(200) {
+		h.add(&remembered{decision: &pb.Decision{Seq: seq, Uid: "long", Message: long}})
+	}
+	if h.bytes > maxRememberedBytes {
+		t.Errorf("got %d bytes, want at most %d", h.bytes, maxRememberedBytes)
+	}
+}
+
+func TestScoresAreSpelledOutForSome(t *testing.T) {
+	h, now, got := newDecisionHistory(), time.Unix(1, 0), 0
+	for range 3 * scoresBurst {
+		if h.affordScores(now) {
+			got++
+		}
+	}
+	if got != scoresBurst {
+		t.Errorf("got %d at once, want %d", got, scoresBurst)
+	}
+	if !h.affordScores(now.Add(time.Second)) {
+		t.Error("got none a second later, want one")
+	}
+}

@@ -1,0 +1,46 @@
+package coordinator
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// refuse puts a pod without a node back into the queue.
+func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string) {
+	log := klog.FromContext(ctx)
+	if a.failed != nil {
+		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
+		s.queue.Error(a.pod, a.failed)
+	} else {
+		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
+		if a.class != nil {
+			a.pod.ClassID = a.class.ID()
+		}
+		s.queue.Unschedulable(a.pod, by, d.Message)
+	}
+	if len(by) == 0 {
+		s.hopeless[a.pod.Obj.UID] = struct{}{}
+	}
+	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
+	s.metrics.refusedAttempt(d.Profile, a.failed != nil, s.cfg.Now().Sub(s.popTime))
+	reason := v1.PodReasonUnschedulable
+	if a.failed != nil {
+		reason = ReasonSchedulerError
+	}
+	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message)
+	a.trace.Decided(d)
+	s.finish(a.trace, d, outcome(a.failed), a.failed)
+}
+
+// outcome is a trace's result of an attempt that has found no node.
+func outcome(failed error) tracing.Result {
+	if failed != nil {
+		return tracing.Error
+	}
+	return tracing.Unschedulable
+}

@@ -1,0 +1,32 @@
+package coordinator
+
+import v1 "k8s.io/api/core/v1"
+
+// ReasonSchedulerError is the reason of an attempt that ended in an error, and not for want
+// of a node that fits; that is v1.PodReasonUnschedulable.
+const ReasonSchedulerError = v1.PodReasonSchedulerError
+
+// Reporter tells the world what the loop decides. It is called on the loop's goroutine and
+// must not block: what it writes it writes behind the loop, and the last report of a pod
+// wins. Every pod is passed as the loop knows it; it is not to be changed.
+type Reporter interface {
+	// Unscheduled says that an attempt ended without a node: v1.PodReasonUnschedulable
+	// where none fits, ReasonSchedulerError where something failed, be it the bind: that also
+	// ends what Expected said. message is the FitError or the error. It is not called for a pod
+	// that is known to be gone, or on a node.
+	Unscheduled(pod *v1.Pod, reason, message string)
+	// Skipped says that a pod was not tried, for it is being deleted.
+	Skipped(pod *v1.Pod)
+	// Expected says that a node is chosen whose PreBind has work, which may take long.
+	Expected(pod *v1.Pod, node string)
+	// Scheduled says that a pod is bound.
+	Scheduled(pod *v1.Pod, node string)
+}
+
+// silent reports nowhere.
+type silent struct{}
+
+func (silent) Unscheduled(*v1.Pod, string, string) {}
+func (silent) Skipped(*v1.Pod)                     {}
+func (silent) Expected(*v1.Pod, string)            {}
+func (silent) Scheduled(*v1.Pod, string)           {}
