@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"config":   {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"fanout":   nil,
+	"tracing":  {"fanout"},
 	"lease":    nil,
 	"store":    {"lease", "objects", "storage"},
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -119,6 +120,14 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 				{Node: "n2", Score: 623, Chosen: true, Plugins: plugins(100, 73)},
 			},
 			Reasons: []*pb.ReasonCount{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1}},
+			History: []*pb.PastDecision{
+				{
+					Decision: &pb.Decision{Seq: 7, Node: "n2", Score: 623, Feasible: 2, Nodes: 3}, Time: at(90), Attempt: 2, TraceId: "0af7651916cd43dd8448eb211c80319c",
+					Top: []*pb.ScoredNode{{Node: "n2", Score: 623, Chosen: true, Plugins: plugins(100, 73)}, {Node: "n3", Score: 620, Plugins: plugins(100, 70)}},
+				},
+				{Decision: &pb.Decision{Seq: 3, Nodes: 3, Message: "0/3 nodes are available: 3 Insufficient cpu."}, Time: at(60), Attempt: 1},
+			},
+			Verdicts: verdicts(q),
 		}, nil
 	case "pending":
 		return &pb.ExplainResponse{
@@ -127,6 +136,13 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 			Reasons: []*pb.ReasonCount{
 				{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 2, Unresolvable: true},
 				{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1},
+			},
+			Waits: &pb.Waits{
+				Plugins: []*pb.PluginWaits{
+					{Plugin: "NodeResourcesFit", Events: []string{"Node Add", "Node UpdateNodeAllocatable", "AssignedPod Delete"}},
+					{Plugin: "TaintToleration", Events: []string{"Node Add", "Node UpdateNodeTaint"}},
+				},
+				BackoffUntil: at(10), TriedAnyway: at(330),
 			},
 			Closest: []*pb.RefusedNode{{Node: "n1", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}, Shortfalls: []string{"cpu: short by 500m"}}},
 		}, nil
@@ -138,6 +154,21 @@ func (m *memory) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRe
 		return &pb.ExplainResponse{Queue: "gated", Note: "waiting for scheduling gates: [a b]"}, nil
 	}
 	return nil, status.Errorf(codes.NotFound, "no pod %s/%s", q.GetNamespace(), q.GetName())
+}
+
+// at is a time that many seconds after the start of a year.
+func at(seconds int) *timestamppb.Timestamp {
+	return timestamppb.New(time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC))
+}
+
+// verdicts are of the nodes that are asked for.
+func verdicts(q *pb.ExplainRequest) []*pb.NodeVerdict {
+	all := []*pb.NodeVerdict{
+		{Node: "n1", Refused: &pb.RefusedNode{Node: "n1", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}, Shortfalls: []string{"cpu: short by 500m"}}},
+		{Node: "n2", Scored: &pb.ScoredNode{Node: "n2", Score: 623, Plugins: plugins(100, 73)}},
+		{Node: "n9", Note: "there is no such node"},
+	}
+	return slices.DeleteFunc(all, func(v *pb.NodeVerdict) bool { return !q.GetAllNodes() && !slices.Contains(q.GetNodeNames(), v.Node) })
 }
 
 func plugins(taints, fit int64) []*pb.PluginScore {

@@ -2,58 +2,139 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/config"
 )
 
 // NewCoordinatorCommand is `shardsched coordinator`.
 func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error) *cobra.Command {
-	var o CoordinatorOptions
+	kube, err := kubeflags.New()
+	if err != nil {
+		panic(err) // the lists of flags and gates are ours and a test holds them
+	}
+	o := CoordinatorOptions{Kube: kube}
+	version := &versionFlag{}
 	c := &cobra.Command{
 		Use:     "coordinator",
 		GroupID: groupRun,
 		Short:   "Run a coordinator: one of several leads, the others stand by",
-		Long: `Run a coordinator. Those that share an etcd and a --cluster elect a leader; it
-holds the queue, asks the workers that have registered there, and binds. The
-others stand by, and send clients to it.`,
-		Example: `  shardsched coordinator --standalone --embedded-etcd --data-dir ./state
+		Long: `Run a coordinator in kube-scheduler's place: with its configuration file, its flags
+and its permissions. Those that share an etcd and a --cluster elect a leader; it
+holds kube-scheduler's Lease too, asks the workers that have registered in etcd,
+and binds. The others stand by.
+
+With --standalone there is no Kubernetes: objects come from clients and are kept
+in etcd.`,
+		Example: `  shardsched coordinator --kubeconfig scheduler.conf --etcd-endpoints https://127.0.0.1:2379 --local-workers 4
+  shardsched coordinator --standalone --embedded-etcd --data-dir ./state
   shardsched coordinator --standalone --etcd-endpoints http://127.0.0.1:2379 --listen 127.0.0.1:7550 --http-listen 127.0.0.1:7551`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if version.asked() {
+				return version.print(c.OutOrStdout())
+			}
+			if err := o.complete(c.Flags()); err != nil {
+				return err
+			}
 			if o.WriteConfigTo != "" {
 				return o.Configuration.write(c.OutOrStdout())
 			}
-			o.LeaseGiven = c.Flags().Changed(leaseFlag)
 			if err := o.validate(); err != nil {
 				return err
 			}
 			return run(c.Context(), o)
 		},
 	}
-	fs := c.Flags()
-	o.Process.addFlags(fs, defaultCoordinatorHTTP)
+	o.addFlags(c, version)
+	return c
+}
+
+// addFlags adds ours first and then kube-scheduler's, by section.
+func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
+	fs := o.sets.FlagSet("scheduler")
+	o.Configuration.addFlags(fs)
+	fs.BoolVar(&o.Standalone, "standalone", false, "without Kubernetes: objects come from clients and are kept in etcd")
 	o.Sharding.addFlags(fs, "local-workers", "workers to run in this process beside those that register", 0)
 	o.Sharding.addServiceFlags(fs)
+	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
+	o.Recording.addFlags(fs)
+
+	fs = o.sets.FlagSet("etcd")
 	o.Etcd.addFlags(fs)
 	fs.BoolVar(&o.EmbeddedEtcd.Enabled, "embedded-etcd", false, "run an etcd in this process")
 	o.EmbeddedEtcd.addFlags(fs, defaultEtcdListen)
-	o.TLS.AddFlags(fs)
-	fs.BoolVar(&o.Standalone, "standalone", false, "without Kubernetes: objects come from clients and are kept in etcd")
+
+	fs = o.sets.FlagSet("clients and workers")
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
 	fs.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients are sent to; empty: --listen")
-	o.Configuration.addFlags(fs)
-	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
-	fs.DurationVar(&o.LeaseDuration, leaseFlag, 15*time.Second, "time after which a leader that is not heard of is replaced")
-	fs.DurationVar(&o.MaxInUnschedulable, "pod-max-in-unschedulable-pods-duration", 5*time.Minute, "time after which a pod that fits nowhere is tried again without an event")
-	return c
+	fs.StringVar(&o.TLS.CAFile, "tls-ca-file", "", "certificates (PEM) of the authority that the certificates of clients and workers must be signed by. "+
+		"With it, --tls-cert-file and --tls-private-key-file are what this process shows to them, too")
+	fs.StringVar(&o.HTTPListen, "http-listen", "", "`HOST:PORT` of /metrics, /healthz and /readyz without Kubernetes' authentication; empty: none, but "+
+		defaultCoordinatorHTTP+" with --standalone")
+
+	o.Tracing.AddFlags(o.sets.FlagSet("tracing"))
+	theirs := o.Kube.Sets()
+	for _, section := range theirs.Order {
+		o.sets.FlagSet(section).AddFlagSet(theirs.FlagSets[section])
+	}
+	fs = o.sets.FlagSet("global")
+	fs.AddFlag(version.flag())
+	fs.BoolP("help", "h", false, "help for "+c.Name())
+	for _, section := range o.sets.Order {
+		c.Flags().AddFlagSet(o.sets.FlagSets[section])
+	}
+	setSectionedHelp(c, &o.sets)
 }
 
 // leaseFlag is how long the leader's lease lives.
 const leaseFlag = "leader-elect-lease-duration"
+
+// complete makes of kube-scheduler's flags what they mean in the mode that is asked for.
+func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
+	if err := o.Kube.Check(); err != nil {
+		return usageError{err}
+	}
+	o.flags = fs
+	o.LeaseGiven, o.LeaseDuration = fs.Changed(leaseFlag), o.Kube.LeaderElection.LeaseDuration.Duration
+	o.MaxInUnschedulable = o.Kube.MaxInUnschedulable
+	o.Profiling = fs.Changed("profiling") && o.Kube.Deprecated.Profiling
+	pair := o.Kube.Serving.ServerCert.CertKey
+	if o.Standalone || o.TLS.CAFile != "" {
+		o.TLS.CertFile, o.TLS.KeyFile = pair.CertFile, pair.KeyFile
+	}
+	if !o.Standalone {
+		o.Configuration.changes = o.Kube.Changes(o.Config != "")
+		return nil
+	}
+	if !fs.Changed("http-listen") {
+		o.HTTPListen = defaultCoordinatorHTTP
+	}
+	return o.refuseUseless()
+}
+
+// refuseUseless refuses flags that mean nothing without Kubernetes.
+func (o *CoordinatorOptions) refuseUseless() error {
+	useful := map[string]bool{
+		leaseFlag: true, "pod-max-in-unschedulable-pods-duration": true, "profiling": true,
+		"tls-cert-file": true, "tls-private-key-file": true, "feature-gates": true,
+	}
+	sets := o.Kube.Sets()
+	sets.FlagSets["logs"].VisitAll(func(f *pflag.Flag) { useful[f.Name] = true })
+	for _, name := range o.Kube.AllGiven() {
+		if !useful[name] {
+			return usagef("--%s: it means nothing with --standalone", name)
+		}
+	}
+	return nil
+}
 
 // lease is the flag's, where it was given; or else the file's, where it has one.
 func (o *CoordinatorOptions) lease(c *config.Config) time.Duration {
@@ -64,9 +145,6 @@ func (o *CoordinatorOptions) lease(c *config.Config) time.Duration {
 }
 
 func (o *CoordinatorOptions) validate() error {
-	if !o.Standalone {
-		return usagef("--standalone is required: this version takes its objects from clients, not from an API server")
-	}
 	if o.EmbeddedEtcd.Enabled == (len(o.Etcd.Endpoints) > 0) {
 		return usagef("give either --etcd-endpoints or --embedded-etcd")
 	}
@@ -78,9 +156,6 @@ func (o *CoordinatorOptions) validate() error {
 	}
 	if o.LeaseDuration < time.Second {
 		return usagef("--%s: %s is shorter than a second", leaseFlag, o.LeaseDuration)
-	}
-	if o.MaxInUnschedulable <= 0 {
-		return usagef("--pod-max-in-unschedulable-pods-duration: %s is not positive", o.MaxInUnschedulable)
 	}
 	listeners := []listener{{"listen", o.Listen}}
 	if o.EmbeddedEtcd.Enabled {
@@ -110,3 +185,19 @@ func checkListeners(t serving.TLS, p Process, listeners ...listener) error {
 	}
 	return nil
 }
+
+// setSectionedHelp shows a command's flags by section.
+func setSectionedHelp(c *cobra.Command, sets *cliflag.NamedFlagSets) {
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n", c.UseLine())
+		cliflag.PrintSections(c.OutOrStderr(), *sets, helpColumns)
+		return nil
+	})
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n", c.Long, c.UseLine(), c.Example)
+		cliflag.PrintSections(c.OutOrStdout(), *sets, helpColumns)
+	})
+}
+
+// helpColumns is how wide help with sections is.
+const helpColumns = 110

@@ -17,6 +17,8 @@ type explainOptions struct {
 	namespace string
 	output    string
 	top       uint32
+	allNodes  bool
+	nodes     []string
 }
 
 func newExplainCommand(s Streams) *cobra.Command {
@@ -27,10 +29,13 @@ func newExplainCommand(s Streams) *cobra.Command {
 		Short:   "Tell why a pod is where it is, or why it is nowhere",
 		Long: `Tell why a pod is where it is, or why it is nowhere: of a placed pod the score that
 each plugin gives the best nodes, of a pending one how many nodes each reason
-takes, and which nodes come closest. The pod is held against the cluster as it is
-now, without the pod itself.`,
+takes, which nodes come closest, and what it waits for. The pod is held against the
+cluster as it is now, without the pod itself; what was decided before, and by which
+scores, is told from the leader's memory. Any coordinator may be asked, also where
+the API server keeps the pods: a standby sends the question on to the leader.`,
 		Example: `  shardsched explain pod shop/web-1
-  shardsched explain pod web-1 -n shop --top 10`,
+  shardsched explain pod web-1 -n shop --top 10
+  shardsched explain pod web-1 -n shop --node n17 --node n18`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			namespace, name, err := o.pod(args)
@@ -46,6 +51,8 @@ now, without the pod itself.`,
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pod, where its name has none")
 	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: json, yaml; empty: text")
 	fs.Uint32Var(&o.top, "top", 5, "nodes to show")
+	fs.StringArrayVar(&o.nodes, "node", nil, "tell what becomes of the pod on the node of that `NAME`; repeatable")
+	fs.BoolVar(&o.allNodes, "nodes", false, "tell what becomes of the pod on every node")
 	o.connection.addFlags(fs)
 	return c
 }
@@ -77,7 +84,7 @@ func (o *explainOptions) pod(args []string) (namespace, name string, err error) 
 func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, namespace, name string) error {
 	var answer *pb.ExplainResponse
 	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		answer, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: o.top})
+		answer, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: o.top, NodeNames: o.nodes, AllNodes: o.allNodes})
 		return err
 	})
 	if err != nil {
@@ -99,12 +106,15 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	if e.GetNote() != "" {
 		fmt.Fprintf(b, "Note: %s\n", e.GetNote())
 	}
+	explainWaits(b, e.GetWaits())
+	explainHistory(b, e.GetHistory())
 	if e.GetNodes() > 0 {
 		fmt.Fprintf(b, "Now %d of %d nodes pass every filter.\n", e.GetFeasible(), e.GetNodes())
 	}
-	explainTop(b, e.GetTop())
+	explainTop(b, "Best nodes now", e.GetTop())
 	explainReasons(b, e.GetReasons(), e.GetFeasible() > 0)
 	explainClosest(b, e.GetClosest())
+	explainVerdicts(b, e)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -115,7 +125,7 @@ func standing(e *pb.ExplainResponse) string {
 	case e.GetNode() != "" && d.GetNode() == e.GetNode():
 		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(), d.GetFeasible(), d.GetNodes())
 	case e.GetNode() != "":
-		return fmt.Sprintf("is on %s (not a decision of the present leader)", e.GetNode())
+		return fmt.Sprintf("is on %s: not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)", e.GetNode())
 	case e.GetQueue() != "":
 		attempts := fmt.Sprintf("%d attempts", e.GetAttempts())
 		if e.GetAttempts() == 1 {
@@ -126,11 +136,11 @@ func standing(e *pb.ExplainResponse) string {
 	return "is pending"
 }
 
-func explainTop(b *strings.Builder, top []*pb.ScoredNode) {
+func explainTop(b *strings.Builder, title string, top []*pb.ScoredNode) {
 	if len(top) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nBest nodes (a plugin's score is 0 to 100, times its weight):\n")
+	fmt.Fprintf(b, "\n%s (a plugin's score is 0 to 100, times its weight):\n", title)
 	headers := []string{"  NODE", "SCORE"}
 	for _, p := range top[0].GetPlugins() {
 		headers = append(headers, fmt.Sprintf("%s x%d", p.GetPlugin(), p.GetWeight()))

@@ -3,11 +3,17 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -39,7 +45,15 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		{"up --tls-cert-file a", "go together"},
 		{"up --cluster a/b", `--cluster: "a/b" is not a name`},
 		{"up --shard-replicas 3", "--shard-replicas: 3 is not 1 or 2"},
-		{"coordinator --embedded-etcd", "--standalone is required"},
+		{"coordinator", "give either --etcd-endpoints or --embedded-etcd"},
+		{"coordinator --embedded-etcd --feature-gates NoSuchGate=true", "unrecognized feature gate: NoSuchGate"},
+		{"coordinator --embedded-etcd --secure-port 70000", "--secure-port 70000 must be between"},
+		{"coordinator --embedded-etcd --tls-ca-file a", "go together"},
+		{"coordinator --embedded-etcd --listen 0.0.0.0:7450 --tls-cert-file a --tls-private-key-file b", "can be reached from other machines"},
+		{"coordinator --embedded-etcd --http-listen :80", "can be reached from other machines"},
+		{"coordinator --embedded-etcd --version=v1.35.1", "must match major/minor"},
+		{"coordinator --standalone --embedded-etcd --kubeconfig a", "--kubeconfig: it means nothing with --standalone"},
+		{"coordinator --standalone --embedded-etcd --tls-cert-file a", "go together"},
 		{"coordinator --standalone", "give either --etcd-endpoints or --embedded-etcd"},
 		{"coordinator --standalone --embedded-etcd --etcd-endpoints http://x", "give either --etcd-endpoints or --embedded-etcd"},
 		{"coordinator --standalone --etcd-endpoints http://x --etcd-certfile a", "--etcd-certfile and --etcd-keyfile go together"},
@@ -81,6 +95,93 @@ func TestFlagsReachTheOptions(t *testing.T) {
 	}
 	if got, code, errs = capture(t, "up", "--demo"); code != 0 || !got.(UpOptions).EmbeddedEtcd.Enabled || !got.(UpOptions).Demo {
 		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
+	}
+}
+
+// TestTheCoordinatorTakesKubeSchedulersFlags holds the whole command line to upstream's, which stands
+// with the flags' package.
+func TestTheCoordinatorTakesKubeSchedulersFlags(t *testing.T) {
+	text, err := os.ReadFile("../kubeflags/testdata/flags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := NewCoordinatorCommand(nil).Flags()
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, " ")
+		f := flags.Lookup(name)
+		if f == nil {
+			t.Errorf("--%s: want a flag, got none", name)
+			continue
+		}
+		if got := fmt.Sprintf("%s %q %s %q %q", f.Name, f.Shorthand, f.Value.Type(), f.DefValue, f.NoOptDefVal); got != strings.TrimSpace(line) {
+			t.Errorf("--%s: want %s, got %s", name, strings.TrimSpace(line), got)
+		}
+	}
+}
+
+// TestOneFlagTwoMeanings: without --standalone the certificate is that of HTTPS, and that of
+// gRPC only beside an authority; profiles and plain HTTP are served where they are asked for.
+func TestOneFlagTwoMeanings(t *testing.T) {
+	const pair = "--embedded-etcd --tls-cert-file a --tls-private-key-file b "
+	for line, check := range map[string]func(CoordinatorOptions) bool{
+		pair: func(o CoordinatorOptions) bool {
+			return !o.TLS.Enabled() && o.Kube.Serving.ServerCert.CertKey.CertFile == "a"
+		},
+		pair + "--tls-ca-file c": func(o CoordinatorOptions) bool {
+			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
+		},
+		pair + "--tls-ca-file c --standalone": func(o CoordinatorOptions) bool {
+			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
+		},
+		"--embedded-etcd":                                func(o CoordinatorOptions) bool { return o.HTTPListen == "" && !o.Profiling },
+		"--embedded-etcd --standalone":                   func(o CoordinatorOptions) bool { return o.HTTPListen == defaultCoordinatorHTTP && !o.Profiling },
+		"--embedded-etcd --standalone --http-listen=":    func(o CoordinatorOptions) bool { return o.HTTPListen == "" },
+		"--embedded-etcd --standalone --profiling":       func(o CoordinatorOptions) bool { return o.Profiling },
+		"--embedded-etcd --standalone -v3 --vmodule=a=2": func(o CoordinatorOptions) bool { return o.Kube.Logs.Verbosity == 3 },
+		"--embedded-etcd --logging-format=json --v=1":    func(o CoordinatorOptions) bool { return o.Kube.Logs.Format == "json" },
+		"--embedded-etcd --leader-elect-lease-duration=9s --leader-elect-renew-deadline=6s": func(o CoordinatorOptions) bool {
+			c, err := o.Configuration.read()
+			return err == nil && c.LeaderElection.LeaseDuration.Duration == 9*time.Second
+		},
+		"--embedded-etcd --version=v1.36.3-vendor": func(o CoordinatorOptions) bool { return true },
+	} {
+		got, code, errs := capture(t, append([]string{"coordinator"}, strings.Fields(line)...)...)
+		if o, ok := got.(CoordinatorOptions); !ok || code != 0 || !check(o) {
+			t.Errorf("%q: got exit code %d, %+v: %s", line, code, got, errs)
+		}
+	}
+}
+
+func TestVersionOfTheCoordinator(t *testing.T) {
+	same, _, _ := command(t, "version")
+	for _, line := range []string{"coordinator --version", "coordinator --version=true", "coordinator --version=raw", "version"} {
+		if out, errs, code := command(t, strings.Fields(line)...); code != 0 || !strings.Contains(out, "shardsched") || !strings.HasSuffix(line, "raw") && out != same {
+			t.Errorf("%s: got exit code %d, %q, %s", line, code, out, errs)
+		}
+	}
+}
+
+func TestVersionInKubernetesTerms(t *testing.T) {
+	vcs := func(modified string) []debug.BuildSetting {
+		return []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: modified}}
+	}
+	for _, test := range []struct {
+		name, module         string
+		settings             []debug.BuildSetting
+		version, tree, built string
+	}{
+		{"a release", "v0.4.1", vcs("false"), "v1.36.3+shardsched.v0.4.1", "clean", "2026-01-02T03:04:05Z"},
+		{"a tree that was changed", "v0.4.2-0.20260102030405-0123456789ab+dirty", vcs("true"), "v1.36.3+shardsched.v0.4.2-0.20260102030405-0123456789ab.dirty", "dirty", "2026-01-02T03:04:05Z"},
+		{"a commit", "(devel)", vcs("false"), "v1.36.3+shardsched.devel-0123456789ab", "clean", "2026-01-02T03:04:05Z"},
+		{"nothing known", "", nil, "v1.36.3+shardsched.devel", "", "1970-01-01T00:00:00Z"},
+	} {
+		got := kubernetesVersion(&debug.BuildInfo{Main: debug.Module{Version: test.module}, Settings: test.settings})
+		if got.GitVersion != test.version || got.GitTreeState != test.tree || got.BuildDate != test.built || got.Major != "1" || got.Minor != "36" {
+			t.Errorf("%s: got %+v, want version %s, tree %q, built %s", test.name, got, test.version, test.tree, test.built)
+		}
+		if v, err := version.ParseSemantic(got.GitVersion); err != nil || v.Patch() != 3 {
+			t.Errorf("%s: got %s, %v, want a semantic version", test.name, v, err)
+		}
 	}
 }
 

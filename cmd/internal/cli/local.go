@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -26,6 +27,7 @@ type localWorkers struct {
 	tls        serving.TLS
 	etcd       *clientv3.Client // nil: they do not register
 	registerer prometheus.Registerer
+	tracer     trace.TracerProvider // nil: they make no spans
 }
 
 // start serves them in g until its context ends, and returns who they are.
@@ -43,11 +45,12 @@ func (w localWorkers) start(ctx context.Context, g *errgroup.Group) ([]fanout.Me
 			return nil, fmt.Errorf("worker %d: %w", i, err)
 		}
 		s := worker.New(worker.Config{
-			ID:         "local-" + strconv.Itoa(i) + "-" + uuid.NewString()[:8],
-			Address:    l.Addr().String(),
-			Cores:      cores,
-			Version:    Version(),
-			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"worker": strconv.Itoa(i)}, w.registerer),
+			ID:             "local-" + strconv.Itoa(i) + "-" + uuid.NewString()[:8],
+			Address:        l.Addr().String(),
+			Cores:          cores,
+			Version:        Version(),
+			Registerer:     prometheus.WrapRegistererWith(prometheus.Labels{"worker": strconv.Itoa(i)}, w.registerer),
+			TracerProvider: w.tracer,
 		})
 		run := worker.RunConfig{Listener: l, Options: []grpc.ServerOption{grpc.Creds(credentials)}}
 		if w.etcd != nil {

@@ -3,7 +3,13 @@ package cli
 import (
 	"time"
 
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
+	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/config"
 )
 
 // Process is what every long-running command takes.
@@ -22,6 +28,8 @@ type Configuration struct {
 	// WriteConfigTo is where the configuration is written, whole, instead of running
 	// anything; "-": standard output. Empty: nowhere.
 	WriteConfigTo string
+	// changes are what flags say of it.
+	changes []config.Change
 }
 
 // Etcd is how an etcd outside the process is reached.
@@ -71,6 +79,8 @@ type UpOptions struct {
 	ExitWhenIdle bool
 	// DecisionLog is where decisions are written, one JSON line each; empty: nowhere.
 	DecisionLog string
+	Recording
+	Tracing otlp.Options
 	// Output is the summary's form: text or json.
 	Output string
 }
@@ -89,6 +99,8 @@ type CoordinatorOptions struct {
 	Listen, Advertise string
 	Configuration
 	DecisionLog string
+	Recording
+	Tracing otlp.Options
 	// LeaseDuration is the time to live of the leader's lease. LeaseGiven: the flag
 	// was, so that the file's does not count.
 	LeaseDuration time.Duration
@@ -96,6 +108,11 @@ type CoordinatorOptions struct {
 	// MaxInUnschedulable is how long a pod rests at the most before it is tried
 	// again without an event.
 	MaxInUnschedulable time.Duration
+	// Kube are kube-scheduler's flags. What of them counts without Kubernetes is above.
+	Kube *kubeflags.Flags
+
+	sets  cliflag.NamedFlagSets // all flags, by section
+	flags *pflag.FlagSet        // as they were given
 }
 
 // WorkerOptions are the flags of `shardsched worker`.
@@ -115,6 +132,7 @@ type WorkerOptions struct {
 	CacheBytes int64
 	// LeaseDuration is the time to live of the registration.
 	LeaseDuration time.Duration
+	Tracing       otlp.Options
 	// DrainTimeout is how long answers under way may take after SIGTERM.
 	DrainTimeout time.Duration
 }
@@ -131,10 +149,12 @@ type SimulateOptions struct {
 	// Decisions is where decisions are written, one JSON line each; "-": standard
 	// output, and the summary goes to standard error. Empty: nowhere.
 	Decisions string
+	Recording
 	// Objects is where the input is written, workloads as their pods. Empty: nowhere.
 	Objects string
 	// Seed shuffles what has no order of its own. No decision depends on it.
-	Seed uint64
+	Seed    uint64
+	Tracing otlp.Options
 	// Demo simulates the openb-shaped cluster instead of, or beside, files.
 	Demo bool
 	// Output is the summary's form: text or json.

@@ -21,32 +21,37 @@ func (o *Configuration) addFlags(fs *pflag.FlagSet) {
 // read reads the file; without one the defaults hold.
 func (o *Configuration) read() (*config.Config, error) {
 	if o.Config == "" {
-		return config.Default(), nil
+		return config.FromDefault(o.changes...)
 	}
-	return config.Load(o.Config)
+	return config.Load(o.Config, o.changes...)
 }
 
-// load reads the file for a run. What of it is not done is logged once.
+// load reads the file for a run without Kubernetes. What of it is not done is logged once.
 func (o *Configuration) load() (*config.Config, error) {
 	c, err := o.read()
 	if err != nil {
 		return nil, err
 	}
+	return c, o.tellOf(c, c.NoEffect())
+}
+
+// tellOf logs what a configuration comes to; idle are its fields without effect.
+func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 	log := klog.Background().WithValues("file", o.Config)
 	if log := log.V(2); log.Enabled() {
 		text, err := c.YAML()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		log.Info("Using component config", "config", string(text))
 	}
 	if o.Config == "" {
-		return c, nil
+		return nil
 	}
 	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
 	tell(log, "The configuration names extenders, which are not called yet: pods are scheduled as if there were none", "extenders", c.NotCalled())
-	tell(log, "Fields of the configuration have no effect", "fields", c.NoEffect())
-	return c, nil
+	tell(log, "Fields of the configuration have no effect", "fields", idle)
+	return nil
 }
 
 func tell(log klog.Logger, what, key string, list []string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,7 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/api"
@@ -40,6 +43,8 @@ type service struct {
 	advertise string
 	config    *config.Config
 	decisions string
+	recording Recording
+	tracing   otlp.Options
 	leaseTTL  time.Duration
 	flush     time.Duration
 	etcd      *clientv3.Client
@@ -49,7 +54,7 @@ type service struct {
 }
 
 // run serves until ctx ends.
-func (v service) run(ctx context.Context) error {
+func (v service) run(ctx context.Context) (err error) {
 	l, err := v.tls.Listen("listen", v.listen)
 	if err != nil {
 		return err
@@ -66,13 +71,24 @@ func (v service) run(ctx context.Context) error {
 	}
 	server := api.New(api.Config{Self: record})
 	registry := newTermRegistry()
-	scheduler, err := v.scheduler(log)
+	spans, err := startSpans(ctx, v.tracing, record.Id, registry.process)
 	if err != nil {
 		return err
 	}
+	defer spans.stop()
+	scheduler, err := v.scheduler(log, spans)
+	if err != nil {
+		return err
+	}
+	recorder, endRecord, err := v.recording.start(ctx, registry.process)
+	if err != nil {
+		return err
+	}
+	scheduler.Recorder = recorder
+	defer func() { err = errors.Join(err, endRecord()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	if _, err := (localWorkers{
-		count: v.sharding.Workers, cluster: v.sharding.Cluster, tls: v.tls, etcd: v.etcd, registerer: registry.process,
+		count: v.sharding.Workers, cluster: v.sharding.Cluster, tls: v.tls, etcd: v.etcd, registerer: registry.process, tracer: spans.workers,
 	}).start(ctx, g); err != nil {
 		return endGroup(g, err)
 	}
@@ -103,7 +119,7 @@ func endGroup(g *errgroup.Group, err error) error {
 }
 
 // scheduler is the template of each term's scheduler.
-func (v service) scheduler(log *coordinator.DecisionLog) (coordinator.SchedulerConfig, error) {
+func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordinator.SchedulerConfig, error) {
 	credentials, err := v.tls.ClientCredentials()
 	if err != nil {
 		return coordinator.SchedulerConfig{}, err
@@ -119,8 +135,9 @@ func (v service) scheduler(log *coordinator.DecisionLog) (coordinator.SchedulerC
 		MaxUnschedulable: v.flush,
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
-			Dial:     fanout.Dialer(grpc.WithTransportCredentials(credentials)),
+			Dial:     fanout.Dialer(append(spans.dialOptions(), grpc.WithTransportCredentials(credentials))...),
 		},
+		Tracer: spans.tracer,
 	}
 	if err := configure(v.config, &cfg); err != nil {
 		return coordinator.SchedulerConfig{}, err
@@ -158,8 +175,9 @@ func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Serve
 	return nil
 }
 
-// flushEvery keeps the decision log no more than a second behind.
-func flushEvery(ctx context.Context, log *coordinator.DecisionLog) error {
+// flushEvery keeps the decision log no more than a second behind. A log that can't be written ends,
+// with a line that says so, and not the scheduler: a full disk must not stop a cluster. Close tells of it again.
+func flushEvery(ctx context.Context, log interface{ Flush() error }) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -168,7 +186,8 @@ func flushEvery(ctx context.Context, log *coordinator.DecisionLog) error {
 			return nil
 		case <-tick.C:
 			if err := log.Flush(); err != nil {
-				return fmt.Errorf("write decision log: %w", err)
+				klog.FromContext(ctx).Error(err, "The decision log has ended, scheduling goes on")
+				return nil
 			}
 		}
 	}
@@ -192,6 +211,12 @@ func openDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, erro
 
 // runCoordinator is `shardsched coordinator`.
 func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error {
+	if err := o.Kube.Apply(); err != nil {
+		return usageError{err}
+	}
+	if !o.Standalone {
+		return runKubernetes(ctx, s, o)
+	}
 	configuration, err := o.Configuration.load()
 	if err != nil {
 		return err
@@ -207,7 +232,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	}
 	return service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, decisions: o.DecisionLog, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
+		config: configuration, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

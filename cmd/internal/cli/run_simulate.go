@@ -10,9 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -23,7 +25,9 @@ type simulation struct {
 	config    *config.Config // nil: the defaults
 	batch     int            // 0: the default
 	decisions *coordinator.DecisionLog
+	recording Recording
 	process   Process
+	tracing   otlp.Options
 }
 
 // runSimulate is `shardsched simulate`.
@@ -47,7 +51,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	sim := simulation{sharding: o.Sharding, config: configuration, decisions: log, process: o.Process}
+	sim := simulation{sharding: o.Sharding, config: configuration, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, len(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -72,7 +76,7 @@ func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, er
 
 // run schedules the input until nothing is left to do. Where ctx ends before, there is a
 // summary as well as the error.
-func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (*pb.Summary, error) {
+func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (sum *pb.Summary, err error) {
 	shards := m.sharding.Shards
 	if shards == 0 {
 		shards = simulatedShards(len(in.Nodes), m.sharding.Workers)
@@ -85,6 +89,18 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err := configure(m.config, &cfg); err != nil {
 		return nil, err
 	}
+	recorder, endRecord, err := m.recording.start(ctx, registry)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Recorder = recorder
+	defer func() { err = errors.Join(err, endRecord()) }()
+	spans, err := startSpans(ctx, m.tracing, "simulate", registry)
+	if err != nil {
+		return nil, err
+	}
+	defer spans.stop()
+	cfg.Tracer, cfg.Fanout.Dial = spans.tracer, fanout.Dialer(spans.dialOptions()...)
 	s, err := coordinator.NewScheduler(cfg)
 	if err != nil {
 		return nil, err
@@ -96,13 +112,12 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err := m.process.serve(gctx, g, serving.TLS{}, serving.Endpoint{Gatherer: registry}); err != nil {
 		return nil, err
 	}
-	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry}).start(gctx, g)
+	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry, tracer: spans.workers}).start(gctx, g)
 	if err != nil {
 		return nil, err
 	}
 	s.SetMembers(members)
 	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
-	var sum *pb.Summary
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })
 	g.Go(func() error {

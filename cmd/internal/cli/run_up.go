@@ -40,7 +40,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	g, gctx := errgroup.WithContext(alive)
 	v := service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: configuration, leaseTTL: configuration.LeaseDuration,
-		decisions: o.DecisionLog, etcd: etcd,
+		decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
 			if s == nil {
 				return

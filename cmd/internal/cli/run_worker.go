@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/worker"
 )
@@ -43,8 +44,18 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		address = l.Addr().String()
 	}
 	registry := newRegistry()
+	traces, err := o.Tracing.Load()
+	if err != nil {
+		return usageError{err}
+	}
+	tracer, stopTracer, err := traces.Worker(ctx, otlp.Service{Name: workerService, Instance: id, Version: Version()}, registry)
+	if err != nil {
+		return err
+	}
+	defer stopTracer()
 	w := worker.New(worker.Config{
-		ID: id, Address: address, Cores: o.Cores, Version: Version(), CacheBytes: o.CacheBytes, Registerer: registry,
+		TracerProvider: tracer,
+		ID:             id, Address: address, Cores: o.Cores, Version: Version(), CacheBytes: o.CacheBytes, Registerer: registry,
 	})
 	registration := worker.NewRegistration(worker.RegistrationConfig{
 		Client: etcd, Cluster: o.Cluster, Member: w.Member(), TTL: o.LeaseDuration,

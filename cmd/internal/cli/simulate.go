@@ -46,9 +46,11 @@ can't be read.`,
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
+	o.Recording.addFlags(fs)
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")
 	fs.BoolVar(&o.Demo, "demo", false, "simulate a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
 	addSeedFlag(fs, &o.Seed)
+	o.Tracing.AddFlags(fs)
 	addOutputFlag(fs, &o.Output, "text", "json")
 	return c
 }

@@ -50,6 +50,8 @@ Objects come from -f, from --demo, and from 'shardsched apply' in another window
 	addSeedFlag(fs, &o.Seed)
 	fs.BoolVar(&o.ExitWhenIdle, "exit-when-idle", false, "end with the summary once every pod is bound or found to fit nowhere")
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
+	o.Recording.addFlags(fs)
+	o.Tracing.AddFlags(fs)
 	addOutputFlag(fs, &o.Output, "text", "json")
 	return c
 }

@@ -37,6 +37,7 @@ it takes its registration back and finishes what it was asked.`,
 	fs.StringVar(&o.ID, "id", "", "name of this worker; empty: the host's name and a random part")
 	fs.IntVar(&o.Cores, "cores", 0, "shards evaluated at once, and the worker's weight when shards are given out; 0: all cores")
 	fs.Int64Var(&o.CacheBytes, "cache-bytes", defaultCacheBytes, "memory for shards; the one not used for longest goes first")
+	o.Tracing.AddExporterFlags(fs)
 	fs.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second, "time after which a worker that is not heard of loses its shards")
 	fs.DurationVar(&o.DrainTimeout, "drain-timeout", 10*time.Second, "time that answers under way may take after SIGTERM")
 	return c

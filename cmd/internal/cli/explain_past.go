@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// explainWaits tells what brings a pending pod its next attempt.
+func explainWaits(b *strings.Builder, w *pb.Waits) {
+	if w == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nIt waits for:\n")
+	for _, p := range w.GetPlugins() {
+		fmt.Fprintf(b, "  %s: %s\n", p.GetPlugin(), strings.Join(p.GetEvents(), ", "))
+	}
+	if t := w.GetBackoffUntil(); t != nil {
+		fmt.Fprintf(b, "  the end of its backoff, at %s\n", clockTime(t))
+	}
+	if t := w.GetTriedAnyway(); t != nil {
+		fmt.Fprintf(b, "  %s, when it is tried without any event\n", clockTime(t))
+	}
+	b.WriteString("\n")
+}
+
+// explainHistory tells the decisions that are remembered, and the scores of the last.
+func explainHistory(b *strings.Builder, past []*pb.PastDecision) {
+	if len(past) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "Decided, the last first:\n")
+	var rows [][]string
+	for _, p := range past {
+		d := p.GetDecision()
+		outcome := "on " + d.GetNode() + fmt.Sprintf(", score %d", d.GetScore())
+		if d.GetNode() == "" {
+			outcome = "nowhere"
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("  %d", d.GetSeq()), clockTime(p.GetTime()), fmt.Sprint(p.GetAttempt()), outcome,
+			fmt.Sprintf("%d of %d", d.GetFeasible(), d.GetNodes()), p.GetTraceId(),
+		})
+	}
+	newTable(b, "  DECISION", "TIME", "ATTEMPT", "OUTCOME", "FEASIBLE", "TRACE").print(rows...)
+	explainTop(b, fmt.Sprintf("Best nodes when decision %d was made", past[0].GetDecision().GetSeq()), past[0].GetTop())
+	b.WriteString("\n")
+}
+
+// explainVerdicts tells what becomes of the pod on the nodes that were asked for.
+func explainVerdicts(b *strings.Builder, e *pb.ExplainResponse) {
+	if len(e.GetVerdicts()) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nNode by node, now:\n")
+	var rows [][]string
+	for _, v := range e.GetVerdicts() {
+		row := []string{"  " + v.GetNode(), "", "", ""}
+		switch {
+		case v.GetScored() != nil:
+			row[1], row[3] = fmt.Sprint(v.GetScored().GetScore()), pluginScores(v.GetScored())
+		case v.GetRefused() != nil:
+			r := v.GetRefused()
+			row[1], row[2] = "-", r.GetPlugin()
+			row[3] = strings.Join(append(r.GetReasons(), r.GetShortfalls()...), ", ")
+		default:
+			row[1], row[3] = "-", v.GetNote()
+		}
+		rows = append(rows, row)
+	}
+	newTable(b, "  NODE", "SCORE", "REFUSED BY", "WHY").print(rows...)
+	if n := e.GetVerdictsLeftOut(); n > 0 {
+		fmt.Fprintf(b, "  … and %d more\n", n)
+	}
+}
+
+// pluginScores sums a score up as its plugins' scores times their weights.
+func pluginScores(n *pb.ScoredNode) string {
+	parts := make([]string, 0, len(n.GetPlugins()))
+	for _, p := range n.GetPlugins() {
+		parts = append(parts, fmt.Sprintf("%s %dx%d", p.GetPlugin(), p.GetNormalised(), p.GetWeight()))
+	}
+	return strings.Join(parts, " + ")
+}
+
+func clockTime(t *timestamppb.Timestamp) string {
+	return t.AsTime().UTC().Format(time.RFC3339)
+}

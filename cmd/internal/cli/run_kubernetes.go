@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/server/healthz"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/cmd/internal/kubeserving"
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/kube"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// runKubernetes is `shardsched coordinator` in kube-scheduler's place. It ends with an error when
+// a lease is lost, and without one when ctx ends and what was begun is done.
+//
+// Differs from upstream: also where there is no leader election.
+func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
+	defer klog.Flush()
+	defer exitOnSecond()()
+	log := klog.FromContext(ctx)
+	log.Info("Starting shardsched", "version", Version())
+	log.Info("Golang settings", "GOGC", os.Getenv("GOGC"), "GOMAXPROCS", os.Getenv("GOMAXPROCS"), "GOTRACEBACK", os.Getenv("GOTRACEBACK"))
+	cliflag.PrintFlags(o.flags)
+	c, err := o.Configuration.read()
+	if err != nil {
+		return err
+	}
+	if err := o.Configuration.tellOf(c, c.NoEffectInKubernetes()); err != nil {
+		return err
+	}
+	tell(log, "Flags have no effect", "flags", o.Kube.Idle(o.Config != ""))
+	etcd, stop, err := o.etcd(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	etcdTLS, err := o.Etcd.tlsConfig()
+	if err != nil {
+		return err
+	}
+	k, err := newKubernetes(ctx, o, c, etcd, etcdTLS)
+	if err != nil {
+		return err
+	}
+	err = k.run(ctx, s)
+	if errors.Is(err, coordinator.ErrLeaseLost) {
+		log.Error(err, "Leaderelection lost")
+	}
+	return err
+}
+
+// exitOnSecond ends the process at once, with an error, when it is told to end for the second
+// time. The function that it returns takes that back.
+func exitOnSecond() func() {
+	asked, over := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range 2 {
+			select {
+			case <-asked:
+			case <-over:
+				return
+			}
+		}
+		klog.FlushAndExit(klog.ExitFlushTimeout, exitFailed)
+	}()
+	return func() { signal.Stop(asked); close(over) }
+}
+
+// kubernetes is a coordinator in kube-scheduler's place and what stands around it.
+type kubernetes struct {
+	o        CoordinatorOptions
+	config   *config.Config
+	etcd     *clientv3.Client
+	health   *etcdHealth
+	registry *prometheus.Registry // the libraries' metrics are gathered beside it
+	filter   *kubeserving.MetricsFilter
+	standing *coordinator.Standing
+	clients  *kube.Clients
+	source   *kube.Source
+}
+
+func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client, etcdTLS *tls.Config) (*kubernetes, error) {
+	election := c.LeaderElection
+	k := &kubernetes{
+		o: o, config: c, etcd: etcd, registry: prometheus.NewRegistry(),
+		health:   newEtcdHealth(etcd, etcdTLS, o.Cluster, election.LeaseDuration.Duration),
+		standing: coordinator.NewStanding(election.ResourceNamespace+"/"+election.ResourceName, nil),
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		k.registry.MustRegister(kubeserving.NewBuildInfo(kubernetesVersion(info)))
+	}
+	var err error
+	if k.filter, err = o.Kube.MetricsFilter(); err != nil {
+		return nil, err
+	}
+	connection, err := o.Kube.REST(c.ClientConnection)
+	if err != nil {
+		return nil, err
+	}
+	k.clients, err = kube.NewClients(ctx, kube.ClientConfig{
+		REST: connection, QPS: c.ClientConnection.QPS, Burst: int(c.ClientConnection.Burst),
+		ContentType: c.ClientConnection.ContentType, AcceptContentTypes: c.ClientConnection.AcceptContentTypes,
+		UserAgent: fmt.Sprintf("shardsched/%s (%s/%s)", Version(), runtime.GOOS, runtime.GOARCH),
+		Fence:     k.standing.Check, Registerer: k.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata})
+	return k, err
+}
+
+// run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
+// workers and its endpoints, outlives ctx.
+func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
+	l, err := k.o.TLS.Listen("listen", k.o.Listen)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	record, err := k.record(cmp.Or(k.o.Advertise, l.Addr().String()))
+	if err != nil {
+		return err
+	}
+	log, err := openDecisionLog(k.o.DecisionLog, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	spans, err := startSpans(ctx, k.o.Tracing, record.Id, k.registry)
+	if err != nil {
+		return err
+	}
+	defer spans.stop()
+	recorder, endRecord, err := k.o.Recording.start(ctx, k.registry)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endRecord()) }()
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, base := errgroup.WithContext(base)
+	if err := k.serve(base, g, ctx.Done()); err != nil {
+		return endGroup(g, err)
+	}
+	server := api.New(api.Config{Self: record})
+	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, flush: k.o.MaxInUnschedulable, etcd: k.etcd}
+	g.Go(func() error { return v.serveAPI(base, l, server) })
+	if _, err := (localWorkers{
+		count: k.o.Workers, cluster: k.o.Cluster, tls: k.o.TLS, etcd: k.etcd, registerer: k.registry, tracer: spans.workers,
+	}).start(base, g); err != nil {
+		return endGroup(g, err)
+	}
+	g.Go(func() error { return flushEvery(base, log) })
+	g.Go(func() error { return k.health.run(base) })
+	debugger := &cacheDebugger{objects: k.source}
+	g.Go(func() error { return debugger.watch(base) })
+	template, err := v.scheduler(log, spans)
+	if err != nil {
+		return endGroup(g, err)
+	}
+	template.Recorder = recorder
+	cfg := k.coordinator(record, server, template)
+	cfg.Leading = debugger.leading.Store
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	context.AfterFunc(base, stop)
+	g.Go(func() error {
+		defer end()
+		return coordinator.RunKubernetes(running, cfg)
+	})
+	fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", record.Address)
+	return g.Wait()
+}
+
+// record tells others who this process is, by upstream's identity of a scheduler.
+func (k *kubernetes) record(address string) (*pb.LeaderRecord, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name of this host: %w", err)
+	}
+	return &pb.LeaderRecord{Id: host + "_" + uuid.NewString(), Address: address}, nil
+}
+
+// coordinator is what leads: the scheduler with all that reads from the API server and writes to it.
+func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, template coordinator.SchedulerConfig) coordinator.KubernetesConfig {
+	election := k.config.LeaderElection
+	host := record.Id[:strings.LastIndex(record.Id, "_")]
+	binder := kube.NewBinder(kube.BinderConfig{Clients: k.clients})
+	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, Hostname: host, Busy: binder.Busy})
+	template.Binder, template.Reporter = binder, reporter
+	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
+	template.Registerer, template.PodNamed = k.registry, k.source.PodNamed
+	cfg := coordinator.KubernetesConfig{
+		Etcd: k.etcd, Record: record, LeaseTTL: election.LeaseDuration.Duration, Standing: k.standing, API: server,
+		Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive,
+		Scheduler: template, Sinks: []func(context.Context) error{reporter.Run},
+	}
+	if *election.LeaderElect {
+		events := kube.NewLeaseEvents(k.clients, *k.config.Completed().Profiles[0].SchedulerName, nil)
+		cfg.Sinks = append(cfg.Sinks, events.Run)
+		cfg.Lease = &kube.LeaseConfig{
+			Recorder: events,
+			Client:   k.clients.Leases.CoordinationV1(), Namespace: election.ResourceNamespace, Name: election.ResourceName,
+			Duration: election.LeaseDuration.Duration, RenewDeadline: election.RenewDeadline.Duration, RetryPeriod: election.RetryPeriod.Duration,
+		}
+	}
+	return cfg
+}
+
+// serve opens the HTTPS endpoint, and the plain one where that is asked for.
+func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, ending <-chan struct{}) error {
+	https, err := k.o.Kube.HTTPS()
+	if err != nil {
+		return err
+	}
+	if https.Serving != nil {
+		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
+		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
+	}
+	return k.o.Process.serve(ctx, g, k.o.TLS, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready})
+}
+
+// endpoints are upstream's, with a check of etcd beside.
+func (k *kubernetes) endpoints(ending <-chan struct{}) kubeserving.Config {
+	c := kubeserving.Config{
+		Ready: []healthz.HealthChecker{
+			healthz.NewShutdownHealthz(ending),
+			healthz.NamedCheck("sched-handler-sync", func(*http.Request) error { return k.source.Ready() }),
+			healthz.NamedCheck("etcd", func(*http.Request) error { return k.health.ready() }),
+		},
+		Gatherer: k.registry, Filter: k.filter,
+		Pods: k.source.Pods, Leading: k.standing.Leading,
+		Configuration: k.config.Completed(),
+		Profiling:     k.config.Profiling,
+	}
+	if *k.config.LeaderElection.LeaderElect {
+		watchdog := k.standing.Watchdog()
+		c.Healthy = append(c.Healthy, watchdog)
+		c.Ready = append([]healthz.HealthChecker{watchdog}, c.Ready...)
+	}
+	if c.Profiling && k.config.ContentionProfiling {
+		runtime.SetBlockProfileRate(1)
+	}
+	if k.o.Kube.Enabled("ComponentFlagz") {
+		c.Flags = &k.o.sets
+	}
+	if k.o.Kube.Enabled("ComponentStatusz") {
+		c.Version = k.o.Kube.Version()
+	}
+	return c
+}
