@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,8 @@ type Cluster struct {
 	placed    map[types.UID]*v1.Pod // on a node, as the cache has them
 	pending   map[types.UID]*v1.Pod
 	nominated nominations
+	// responsible tells whether a pod asks for one of the profiles.
+	responsible func(*v1.Pod) bool
 }
 
 func newCluster(ctx context.Context) *Cluster {
@@ -60,6 +64,9 @@ func (c *Cluster) Remove(obj Object) error {
 // Pending is a pod that waits; nil: there is none of that UID.
 func (c *Cluster) Pending(uid types.UID) *v1.Pod { return c.pending[uid] }
 
+// AllPending are the pods that wait, in no order.
+func (c *Cluster) AllPending() iter.Seq[*v1.Pod] { return maps.Values(c.pending) }
+
 // Placed is a pod that is on a node; nil: there is none of that UID.
 func (c *Cluster) Placed(uid types.UID) *v1.Pod { return c.placed[uid] }
 
@@ -68,7 +75,11 @@ func (c *Cluster) Node(name string) *v1.Node { return c.nodes[name] }
 
 // Withdraw takes the nomination of a pod back, as upstream does where an attempt has
 // ended in an error. The pod's status still names the node, until it is set anew.
-func (c *Cluster) Withdraw(uid types.UID) { c.nominated.withdraw(uid) }
+func (c *Cluster) Withdraw(uid types.UID) {
+	if pod := c.pending[uid]; pod != nil {
+		c.nominated.withdraw(pod)
+	}
+}
 
 // KeepsRoom tells whether a node keeps room for pods other than one.
 func (c *Cluster) KeepsRoom(uid types.UID) bool { return c.nominated.others(uid) }
@@ -95,33 +106,45 @@ func (c *Cluster) removeNode(name string) error {
 }
 
 func (c *Cluster) setPod(pod *v1.Pod) error {
-	if err := c.removePod(pod.UID); err != nil {
+	gone := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	old := c.pending[pod.UID]
+	if !gone && pod.Spec.NodeName == "" && old != nil {
+		c.pending[pod.UID] = pod
+		return c.waits(old, pod)
+	}
+	if err := c.removePod(pod.UID); err != nil || gone {
 		return err
 	}
-	switch {
-	case pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
-		return nil
-	case pod.Spec.NodeName == "":
+	if pod.Spec.NodeName == "" {
 		c.pending[pod.UID] = pod
-		c.nominated.add(pod)
-		return nil
+		return c.waits(nil, pod)
 	}
 	c.placed[pod.UID] = pod
-	return c.cache.AddPod(quiet(), pod)
+	return errors.Join(c.nominated.placed(pod), c.cache.AddPod(quiet(), pod))
+}
+
+// waits tells the queue of a pending pod, if it is one of ours.
+func (c *Cluster) waits(old, now *v1.Pod) error {
+	if !c.responsible(now) {
+		return c.nominated.remove(now)
+	}
+	return c.nominated.set(old, now)
 }
 
 // removePod drops a pod. Upstream notes which host ports are taken, not by how many, and so
 // with one of two pods that have the same port, as they can be without a scheduler, takes
 // it for free, until it is restarted. Therefore the pods that stay are put in anew.
 func (c *Cluster) removePod(uid types.UID) error {
-	delete(c.pending, uid)
-	c.nominated.withdraw(uid)
+	if pod := c.pending[uid]; pod != nil {
+		delete(c.pending, uid)
+		return c.nominated.remove(pod)
+	}
 	pod := c.placed[uid]
 	if pod == nil {
 		return nil
 	}
 	delete(c.placed, uid)
-	if err := c.cache.RemovePod(quiet(), pod); err != nil {
+	if err := errors.Join(c.nominated.remove(pod), c.cache.RemovePod(quiet(), pod)); err != nil {
 		return err
 	}
 	info := c.cache.Dump().Nodes[pod.Spec.NodeName]
@@ -158,9 +181,8 @@ func (c *Cluster) assume(pod *v1.Pod, node string) (*v1.Pod, error) {
 		return nil, fmt.Errorf("assume pod %s/%s on %s: %w", pod.Namespace, pod.Name, node, err)
 	}
 	delete(c.pending, pod.UID)
-	c.nominated.withdraw(pod.UID)
 	c.placed[pod.UID] = placed
-	return placed, c.cache.AddPod(quiet(), placed)
+	return placed, errors.Join(c.nominated.placed(placed), c.cache.AddPod(quiet(), placed))
 }
 
 // refresh brings the snapshot up to date. After a change of a node every node is

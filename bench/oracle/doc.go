@@ -4,7 +4,7 @@
 //
 //	Set, Remove -+-> nodes, pods --> upstream's cache --> a snapshot ---+
 //	             +-> all other objects --> upstream's listers ----------+
-//	             +-> waiting pods --> nominations ----------------------+
+//	             +-> waiting pods --> upstream's queue: nominations ----+
 //	                                                                    v
 //	           Judge: PreFilter --> Filter on every node (the nominated one first)
 //	                            --> PreScore, Score on every feasible node --> Verdict

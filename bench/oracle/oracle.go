@@ -43,7 +43,7 @@ func NewParallel(ctx context.Context, c *Config, parallelism int) (*Oracle, erro
 	metrics.Register()
 	ctx = klog.NewContext(ctx, quiet())
 	o := &Oracle{Cluster: newCluster(ctx), profiles: map[string]*profile{}}
-	o.nominated.queued = func(pod *v1.Pod) bool { return o.Responsible(pod) && o.Gated(ctx, pod) == "" }
+	o.responsible = o.Responsible
 	for i := range c.internal.Profiles {
 		p := &profile{plugins: map[string]fwk.Plugin{}, weights: map[string]int64{}}
 		var err error
@@ -66,6 +66,7 @@ func NewParallel(ctx context.Context, c *Config, parallelism int) (*Oracle, erro
 			o.first = p
 		}
 	}
+	o.nominated.open(o)
 	return o, nil
 }
 

@@ -141,7 +141,11 @@ func TestNominated(t *testing.T) {
 			a fits
 			b fits
 		`},
-		{name: "nor for one that waits at a gate", objects: append(nodes, gated(full("other", 5, "a"))), pod: full("p", 5, ""), want: `
+		{name: "for one that waits at a gate once it was updated", objects: append(nodes, gated(full("other", 5, "")), gated(full("other", 5, "a"))), pod: full("p", 5, ""), want: `
+			a NodeResourcesFit: Insufficient cpu
+			b fits
+		`},
+		{name: "nor for one that came to a gate", objects: append(nodes, gated(full("other", 5, "a"))), pod: full("p", 5, ""), want: `
 			a fits
 			b fits
 		`},

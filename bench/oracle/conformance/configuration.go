@@ -143,7 +143,7 @@ func (g *generator) fewer(families []Family) *configv1.Plugins {
 			list[i].Weight = ptr.To(oneOf[int32](g.strange, 1, 1, 2, 3, 10, 1000))
 		}
 	}
-	needed := []configv1.Plugin{{Name: names.PrioritySort}, {Name: names.SchedulingGates}, {Name: names.DefaultBinder}}
+	needed := []configv1.Plugin{{Name: names.PrioritySort}, {Name: names.DefaultBinder}}
 	return &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: append(needed, list...), Disabled: []configv1.Plugin{{Name: "*"}}}}
 }
 

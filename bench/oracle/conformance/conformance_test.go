@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator/build"
@@ -44,6 +47,27 @@ func TestImageThatChangesItsSize(t *testing.T) {
 		round(node("a", 500<<20), node("b", 0)),
 		round(node("a", 1000<<20)),
 		round(build.Pod("p").Image("x").Obj()),
+	}})
+	if r.Decisions != 1 {
+		t.Errorf("got %d decisions, want 1", r.Decisions)
+	}
+}
+
+// A profile's added affinity, for a pod whose own affinity matches every node and whose
+// constraint honours it.
+func TestAddedAffinityBesideSpread(t *testing.T) {
+	config := newConfiguration()
+	config.Profiles = []configv1.KubeSchedulerProfile{{
+		SchedulerName: ptr.To(v1.DefaultSchedulerName),
+		PluginConfig: []configv1.PluginConfig{{Name: "NodeAffinity", Args: runtime.RawExtension{Raw: []byte(
+			`{"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "ours", "operator": "Exists"}]}]}}}`)}}},
+	}}
+	pod := build.Pod("p").Required(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
+		{Key: "metadata.name", Operator: v1.NodeSelectorOpNotIn, Values: []string{""}},
+	}}).Obj()
+	pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.ScheduleAnyway}}
+	r := hold(t, &Scenario{Config: config, Rounds: []Round{
+		round(build.Node("a").CPU("4").Obj(), build.Node("b").CPU("4").Label("ours", "").Obj(), pod),
 	}})
 	if r.Decisions != 1 {
 		t.Errorf("got %d decisions, want 1", r.Decisions)

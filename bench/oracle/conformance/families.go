@@ -42,7 +42,7 @@ func AllFamilies() []Family {
 
 // Evaluated are the families whose rules our scheduler evaluates.
 func Evaluated() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated}
 }
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of

@@ -68,7 +68,11 @@ type generator struct {
 func (g *generator) choose(families []Family) {
 	families = slices.Clone(families)
 	g.Shuffle(len(families), func(i, j int) { families[i], families[j] = families[j], families[i] })
-	for _, f := range families[:min(oneOf(g.strange, 0, 1, 1, 1, 2, 2, 3, 9), len(families))] {
+	families = families[:min(oneOf(g.strange, 0, 1, 1, 1, 2, 2, 3, 9), len(families))]
+	if i := slices.Index(families, Nominated); i >= 0 { // it looks at what the others gave a pod
+		families = append(slices.Delete(families, i, i+1), Nominated)
+	}
+	for _, f := range families {
 		g.families = append(g.families, f.make(g))
 	}
 	g.ample = len(g.families) > 0 && g.chance(75)

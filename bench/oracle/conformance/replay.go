@@ -41,13 +41,17 @@ type Result struct {
 
 // Add adds the result of another scenario, of the differences the first only.
 func (r *Result) Add(other *Result) {
+	r.count(other)
+	if len(other.Differences) > 0 {
+		r.Differences = append(r.Differences, other.Differences[0])
+	}
+}
+
+func (r *Result) count(other *Result) {
 	r.Decisions += other.Decisions
 	r.Refusals += other.Refusals
 	r.Errors += other.Errors
 	r.NodeVerdicts += other.NodeVerdicts
-	if len(other.Differences) > 0 {
-		r.Differences = append(r.Differences, other.Differences[0])
-	}
 }
 
 func (r *Result) String() string {
@@ -158,9 +162,24 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	if pod == nil {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
 	}
+	v, err := r.judge(ctx, round, pod, d)
+	switch {
+	case err != nil:
+		return err
+	case d.Node != "" && v.Feasible[d.Node] != nil:
+		return r.follow(ctx, v, pod, d.Node)
+	case d.Node == "" && !v.Unfit():
+		r.upstream.Withdraw(pod.UID)
+		r.api.withdraw(pod)
+	}
+	return nil
+}
+
+// judge holds a decision against upstream.
+func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) (*oracle.Verdict, error) {
 	v, err := r.upstream.Judge(ctx, pod)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.result.Decisions++
 	c := comparison{round: round, decision: d, verdict: v}
@@ -169,7 +188,7 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
 		n, err := r.own.compare(ctx, pod, &c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.result.NodeVerdicts += n
 	}
@@ -178,15 +197,9 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 		r.result.Refusals++
 		if !v.Unfit() {
 			r.result.Errors++
-			r.upstream.Withdraw(pod.UID)
-			r.api.withdraw(pod)
 		}
-		return nil
 	}
-	if v.Feasible[d.Node] == nil {
-		return nil
-	}
-	return r.follow(ctx, v, pod, d.Node)
+	return v, nil
 }
 
 // follow puts a pod where it was decided to be.

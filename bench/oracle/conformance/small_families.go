@@ -97,6 +97,9 @@ func (f *nominatedFamily) pod(p *v1.Pod) Round {
 }
 
 func (f *nominatedFamily) nominate(p *v1.Pod) {
+	if slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil }) {
+		return // where its claim is another pod's, upstream fails every pod that looks at the node
+	}
 	p.Status.NominatedNodeName = oneOf(f.g.strange, f.g.cluster.Nodes...).Name
 	if f.g.chance(5) {
 		p.Status.NominatedNodeName = "unknown"

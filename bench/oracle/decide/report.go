@@ -2,17 +2,17 @@ package decide
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/shardsched/shardsched/bench/machine"
 )
 
 // Report is all that was measured, and where.
@@ -41,21 +41,7 @@ func NewReport(ctx context.Context, o Options) *Report {
 
 // Write writes the report as prefix.json and prefix.txt.
 func (r *Report) Write(prefix string) error {
-	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
-		return err
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(prefix+".json", append(raw, '\n'), 0o644); err != nil {
-		return err
-	}
-	var text strings.Builder
-	if err := r.Table(&text); err != nil {
-		return err
-	}
-	return os.WriteFile(prefix+".txt", []byte(text.String()), 0o644)
+	return machine.WriteReport(prefix, r, r.Table)
 }
 
 // Table writes the report for people: medians, with the smallest and the largest run.

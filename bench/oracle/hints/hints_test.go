@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 var (
@@ -42,6 +43,10 @@ type profiles struct {
 }
 
 func (p *profiles) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return p.added }
+
+func (p *profiles) HoldsBack(*v1.Pod, string) bool { return true }
+
+func (p *profiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }
 
 func (p *profiles) DefaultConstraints(pod *v1.Pod) []queue.Constraint {
 	core, apps := p.upstream.informers.Core().V1(), p.upstream.informers.Apps().V1()

@@ -5,6 +5,7 @@
 //	conform -replay FILE                               a scenario that was written down
 //	conform -objects PATH -decisions LOG [-config FILE]  a decision log, beside the cluster
 //	                                                   that it was made for
+//	conform -record FILE [-config FILE]                what a flight recorder wrote
 //
 // It exits with 1 where something differs, and with 2 on an error.
 package main
@@ -33,6 +34,7 @@ type options struct {
 	scenarios
 	survey                             bool
 	replay, objects, decisions, config string
+	record                             string
 	families                           string
 	every                              int
 }
@@ -50,6 +52,7 @@ func main() {
 	flag.StringVar(&o.replay, "replay", "", "scenario to run")
 	flag.StringVar(&o.objects, "objects", "", "file or folder with the objects of a cluster")
 	flag.StringVar(&o.decisions, "decisions", "", "decision log")
+	flag.StringVar(&o.record, "record", "", "what a flight recorder wrote (shardsched --record)")
 	flag.StringVar(&o.config, "config", "", "KubeSchedulerConfiguration file")
 	flag.IntVar(&o.every, "every", 1, "compare every N-th decision of a log node by node")
 	flag.Parse()
@@ -67,6 +70,8 @@ func (o *options) run(ctx context.Context) (int, error) {
 	switch {
 	case o.replay != "":
 		return replayScenario(ctx, o.replay)
+	case o.record != "":
+		return o.replayRecord(ctx)
 	case o.objects != "" || o.decisions != "":
 		return o.replayLog(ctx)
 	}

@@ -89,7 +89,7 @@ func (s *scenarios) reproduce(ctx context.Context, seed uint64, scenario *confor
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\nTo see it again: cd bench/oracle && go run ./cmd/conform -replay %s\n", text, file)
+	fmt.Printf("\n%s\nTo see it again: cd bench && go run ./oracle/cmd/conform -replay %s\n", text, file)
 	return os.WriteFile(file, text, 0o644)
 }
 
@@ -134,13 +134,13 @@ func replayScenario(ctx context.Context, file string) (int, error) {
 	if err != nil {
 		return failed, err
 	}
-	return tell(r), nil
+	return tell(r, r), nil
 }
 
 // tell prints a result.
-func tell(r *conformance.Result) int {
+func tell(r *conformance.Result, all fmt.Stringer) int {
 	show(r)
-	fmt.Println(r)
+	fmt.Println(all)
 	if len(r.Differences) > 0 {
 		return different
 	}
