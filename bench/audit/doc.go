@@ -1,6 +1,7 @@
-// Package audit judges a standalone scheduler by what it left in etcd, and by nothing
-// else: it shares no code with the scheduler but the API types and the journal's
-// message.
+// Package audit judges a scheduler by what it left in etcd, and by nothing else: it
+// shares no code with the scheduler but the API types and the journal's message.
+// What follows is of a standalone one; Registry judges what schedulers did to an API
+// server's pods, in the same way.
 //
 // It takes three kinds of evidence:
 //

@@ -18,6 +18,8 @@ type Change struct {
 	Key string
 	// Value is nil where the key was deleted.
 	Value []byte
+	// At is when a Follower saw it; not known to other readers.
+	At time.Time
 }
 
 // History is every write to a cluster's keys up to Revision, in order.
@@ -88,13 +90,17 @@ func (h *History) take(prefix string, resp clientv3.WatchResponse) bool {
 		if e.Kv.ModRevision > h.Revision {
 			return true
 		}
-		c := Change{Revision: e.Kv.ModRevision, Key: strings.TrimPrefix(string(e.Kv.Key), prefix)}
-		if e.Type == mvccpb.PUT {
-			c.Value = append([]byte{}, e.Kv.Value...)
-		}
-		h.Changes = append(h.Changes, c)
+		h.Changes = append(h.Changes, changeOf(prefix, e))
 	}
 	return false
+}
+
+func changeOf(prefix string, e *clientv3.Event) Change {
+	c := Change{Revision: e.Kv.ModRevision, Key: strings.TrimPrefix(string(e.Kv.Key), prefix)}
+	if e.Type == mvccpb.PUT {
+		c.Value = append([]byte{}, e.Kv.Value...)
+	}
+	return c
 }
 
 // matches holds the sum of all changes against what a plain read found.

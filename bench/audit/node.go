@@ -22,7 +22,16 @@ func newNode() *node { return &node{used: amounts{}, ports: map[string][]port{}}
 
 // put counts a pod on the node and returns what is wrong from then on.
 func (n *node) put(name string, p *pod) []string {
-	var wrong []string
+	wrong := n.conflicts(p)
+	n.used.add(p.demand, 1)
+	if len(p.ports) > 0 {
+		n.ports[name] = p.ports
+	}
+	return append(wrong, n.over(p.demand)...)
+}
+
+// conflicts lists the pod's host ports that others have.
+func (n *node) conflicts(p *pod) (wrong []string) {
 	for other, taken := range n.ports {
 		for _, a := range taken {
 			if i := slices.IndexFunc(p.ports, a.conflicts); i >= 0 {
@@ -30,11 +39,7 @@ func (n *node) put(name string, p *pod) []string {
 			}
 		}
 	}
-	n.used.add(p.demand, 1)
-	if len(p.ports) > 0 {
-		n.ports[name] = p.ports
-	}
-	return append(wrong, n.over(p.demand)...)
+	return wrong
 }
 
 func (n *node) remove(name string, p *pod) {
@@ -61,14 +66,7 @@ func (n *node) room(p *pod) bool {
 			return false
 		}
 	}
-	for _, taken := range n.ports {
-		for _, a := range taken {
-			if slices.ContainsFunc(p.ports, a.conflicts) {
-				return false
-			}
-		}
-	}
-	return true
+	return len(n.conflicts(p)) == 0
 }
 
 // admits tells why the node may not have the pod whatever room it has; empty: it may.

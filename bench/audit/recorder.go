@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	etcdpb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,7 +15,7 @@ import (
 
 // Txn is one request to write, as etcd was asked, and what it answered.
 type Txn struct {
-	// ID is unique in one life of one etcd process.
+	// ID is unique in one life of one etcd process, and in one file.
 	ID int64 `json:"id"`
 	// Fences are the keys whose create revision the request compares, with that revision.
 	Fences map[string]int64 `json:"fences,omitempty"`
@@ -37,6 +38,16 @@ type Recorder struct {
 
 // NewRecorder writes JSON lines to out.
 func NewRecorder(out io.Writer) *Recorder { return &Recorder{out: out} }
+
+// ContinueRecorder adds to a file that earlier lives of the process wrote to. An ID is
+// never used twice: a line has more bytes than one, so there are fewer of them than bytes.
+func ContinueRecorder(file *os.File) (*Recorder, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return &Recorder{out: file, next: info.Size()}, nil
+}
 
 // Unary is the etcd server's interceptor. What can't be written down is not answered.
 func (r *Recorder) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -117,7 +128,7 @@ func (t *Txn) answer(resp any) {
 	}
 }
 
-// ReadTxns reads what a Recorder wrote in one life of its process. A last line that a
+// ReadTxns reads what Recorders wrote to a file. A last line that a
 // kill cut short is passed over.
 func ReadTxns(r io.Reader) ([]Txn, error) {
 	var out []Txn

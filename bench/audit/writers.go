@@ -110,9 +110,10 @@ func (w *writers) reignOf(t *Txn) *Reign {
 	return nil
 }
 
-// led tells whether the leader led when a revision was written.
+// led tells whether the leader led at a revision. That of its beginning is another's, but
+// also what a transaction is told that changes nothing, such as to delete what is not there.
 func (r *Reign) led(revision int64) bool {
-	return revision > r.Began && (r.Ended == 0 || revision < r.Ended)
+	return revision >= r.Began && (r.Ended == 0 || revision < r.Ended)
 }
 
 // asked demands a transaction for each guarded change in the history: one that

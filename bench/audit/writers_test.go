@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,6 +45,7 @@ func TestWritersOutsideTheirReignAreFound(t *testing.T) {
 		want []string
 	}{
 		{"each wrote in its reign", []Txn{by("leader/1", 1, 3, x), by("leader/2", 2, 5, y)}, nil},
+		{"a leader deletes what is not there as the first thing that it does", []Txn{by("leader/1", 1, 3, x), by("leader/2", 2, 4, queueAt+"gone"), by("leader/2", 2, 5, y)}, nil},
 		{"the deposed leader wrote", []Txn{by("leader/1", 1, 3, x), by("leader/1", 1, 5, y)}, []string{"term 1 wrote it, which led from revision 1 to 4"}},
 		{"one that waits for its turn wrote", []Txn{by("leader/2", 2, 3, x), by("leader/2", 2, 5, y)}, []string{"term 2 wrote it, which led from revision 4 to 0"}},
 		{"a write without a term", []Txn{by("", 0, 3, x), by("leader/2", 2, 5, y)}, []string{"names no term"}},
@@ -118,5 +121,41 @@ func TestRecorderTakesDownEveryWrite(t *testing.T) {
 func TestReadTxnsRefusesWhatIsNotItsOwn(t *testing.T) {
 	if got, err := ReadTxns(strings.NewReader("hello\n")); err == nil {
 		t.Errorf("got %v, want an error", got)
+	}
+}
+
+func TestRecorderOfALaterLifeContinuesTheFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "txns")
+	for range 3 {
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ContinueRecorder(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := &etcdpb.PutRequest{Key: []byte("k")}
+		_, _ = r.Unary(t.Context(), put, nil, func(context.Context, any) (any, error) { return &etcdpb.PutResponse{}, nil })
+		_, _ = r.Unary(t.Context(), put, nil, func(context.Context, any) (any, error) { return nil, errors.New("killed") })
+		file.Close()
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	got, err := ReadTxns(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := 0
+	for _, txn := range got {
+		if txn.Answered {
+			answered++
+		}
+	}
+	if len(got) != 6 || answered != 3 {
+		t.Errorf("got %d transactions, %d answered; want 6 of which 3 are", len(got), answered)
 	}
 }

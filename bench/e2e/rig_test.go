@@ -45,6 +45,7 @@ type rig struct {
 	client  *submit.Client
 	ledger  *submit.Ledger
 	binds   atomic.Int64 // writes of pods after their first
+	flags   []string     // of every coordinator and worker, beside its own
 }
 
 // member is a coordinator process.
@@ -138,9 +139,10 @@ func (r *rig) countBinds() {
 // startCoordinator starts one, or a killed one again, and returns when it serves.
 func (r *rig) startCoordinator(name string) *member {
 	r.t.Helper()
-	p, err := r.group.Start(name, r.binary, "coordinator", "--standalone", "--cluster", clusterName,
+	flags := append([]string{"coordinator", "--standalone", "--cluster", clusterName,
 		"--etcd-endpoints", r.etcd.endpoint(), "--listen", "127.0.0.1:0", "--http-listen", "",
-		"--leader-elect-lease-duration", leaseTime.String(), "--decision-log", filepath.Join(r.dir, name+".decisions"))
+		"--leader-elect-lease-duration", leaseTime.String(), "--decision-log", filepath.Join(r.dir, name+".decisions")}, r.flags...)
+	p, err := r.group.Start(name, r.binary, flags...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -163,9 +165,10 @@ func (r *rig) startCoordinator(name string) *member {
 // startWorker starts one, or a killed one again.
 func (r *rig) startWorker(name string) *process.Process {
 	r.t.Helper()
-	p, err := r.group.Start(name, r.binary, "worker", "--cluster", clusterName, "--id", name, "--cores", "1",
+	flags := append([]string{"worker", "--cluster", clusterName, "--id", name, "--cores", "1",
 		"--etcd-endpoints", r.etcd.endpoint(), "--listen", "127.0.0.1:0", "--http-listen", "",
-		"--lease-duration", leaseTime.String())
+		"--lease-duration", leaseTime.String()}, r.flags...)
+	p, err := r.group.Start(name, r.binary, flags...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -26,6 +26,9 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
+// PID is its process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Done is closed when the process is gone and its output complete.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
@@ -50,6 +53,9 @@ func (p *Process) Kill() {
 
 // Terminate asks it to end.
 func (p *Process) Terminate() { p.signal(syscall.SIGTERM) }
+
+// Interrupt asks it to end as a person at its terminal would.
+func (p *Process) Interrupt() { p.signal(os.Interrupt) }
 
 // Pause stops it in its tracks.
 func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }

@@ -1,27 +1,25 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/shardsched/shardsched/bench/machine"
 )
 
 // report is all that was measured, and where.
 type report struct {
-	Time    time.Time `json:"time"`
-	Commit  string    `json:"commit"`
-	Machine machine   `json:"machine"`
-	Seed    uint64    `json:"seed"`
-	Source  string    `json:"source"`
-	Nodes   int       `json:"nodes"`
-	Pods    int       `json:"pods"`
+	Time    time.Time       `json:"time"`
+	Commit  string          `json:"commit"`
+	Machine machine.Machine `json:"machine"`
+	Seed    uint64          `json:"seed"`
+	Source  string          `json:"source"`
+	Nodes   int             `json:"nodes"`
+	Pods    int             `json:"pods"`
 	// Workers of each part.
 	SimulateWorkers int          `json:"simulateWorkers"`
 	UpWorkers       int          `json:"upWorkers"`
@@ -31,11 +29,11 @@ type report struct {
 }
 
 func newReport(ctx context.Context, o options, dir string) (*report, error) {
-	m, err := thisMachine(dir)
+	m, err := machine.This(dir)
 	if err != nil {
 		return nil, err
 	}
-	commit, err := commit(ctx)
+	commit, err := machine.Commit(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,21 +45,7 @@ func newReport(ctx context.Context, o options, dir string) (*report, error) {
 
 // write writes the report's two files.
 func (r *report) write(prefix string) error {
-	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
-		return err
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(prefix+".json", append(raw, '\n'), 0o644); err != nil {
-		return err
-	}
-	var text bytes.Buffer
-	if err := r.table(&text); err != nil {
-		return err
-	}
-	return os.WriteFile(prefix+".txt", text.Bytes(), 0o644)
+	return machine.WriteReport(prefix, r, r.table)
 }
 
 // table writes the report for people.

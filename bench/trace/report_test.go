@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardsched/shardsched/bench/machine"
 )
 
 func TestTableGivesEachRunAndTheMedian(t *testing.T) {
 	r := &report{
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Commit: "abc", Seed: 7, Source: "openb default", Nodes: 2, Pods: 10,
-		Machine:  machine{CPU: "X", Cores: 2, MemoryGiB: 24, OS: "linux/amd64", Go: "go1", Load: 0.5, FsyncP50Seconds: 0.001, FsyncP99Seconds: 0.002},
+		Machine:  machine.Machine{CPU: "X", Cores: 2, MemoryGiB: 24, OS: "linux/amd64", Go: "go1", Load: 0.5, FsyncP50Seconds: 0.001, FsyncP99Seconds: 0.002},
 		Simulate: []simulation{{Seconds: 3, CPUSeconds: 4, PeakMiB: 100, DecidedPerSecond: 50, Bound: 9, Pending: 1}, {Seconds: 1}, {Seconds: 2}},
 		Up:       []upRun{{BoundPerSecond: 2000, Seconds: 4.5, P50Seconds: 1.25, Bound: 9, Pending: 1}},
 	}

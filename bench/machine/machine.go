@@ -1,4 +1,4 @@
-package main
+package machine
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// machine is what the figures depend on beside the code.
-type machine struct {
+// Machine is what the figures depend on beside the code.
+type Machine struct {
 	CPU       string  `json:"cpu"`
 	Cores     int     `json:"cores"`
 	MemoryGiB float64 `json:"memoryGiB"`
@@ -31,14 +31,14 @@ type machine struct {
 	FsyncP99Seconds float64 `json:"fsyncP99Seconds"`
 }
 
-func (m machine) String() string {
+func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %.0f GiB, %s, %s; load %.1f; fsync p50 %.2f ms, p99 %.2f ms",
 		m.Cores, m.CPU, m.MemoryGiB, m.OS, m.Go, m.Load, m.FsyncP50Seconds*1e3, m.FsyncP99Seconds*1e3)
 }
 
-// thisMachine describes the machine and the disk of dir.
-func thisMachine(dir string) (machine, error) {
-	m := machine{CPU: "unknown CPU", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+// This describes the machine and the disk of dir.
+func This(dir string) (Machine, error) {
+	m := Machine{CPU: "unknown CPU", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	if name, ok := procField("/proc/cpuinfo", "model name"); ok {
 		m.CPU = name
 	}
@@ -51,9 +51,9 @@ func thisMachine(dir string) (machine, error) {
 	}
 	syncs, err := fsyncs(dir)
 	if err != nil {
-		return machine{}, err
+		return Machine{}, err
 	}
-	m.FsyncP50Seconds, m.FsyncP99Seconds = quantile(syncs, 0.5).Seconds(), quantile(syncs, 0.99).Seconds()
+	m.FsyncP50Seconds, m.FsyncP99Seconds = syncs[len(syncs)/2].Seconds(), syncs[len(syncs)*99/100].Seconds()
 	return m, nil
 }
 
@@ -95,8 +95,8 @@ func fsyncs(dir string) ([]time.Duration, error) {
 	return all, nil
 }
 
-// commit names the code: the commit, and whether the tree holds more than that.
-func commit(ctx context.Context) (string, error) {
+// Commit names the code: the commit, and whether the tree holds more than that.
+func Commit(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return "unknown", nil

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	memory "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
+)
+
+// Sizes as in kube-controller-manager, but for the periods: people and tests wait.
+const (
+	syncs        = 5
+	resync       = time.Second
+	garbageSyncs = 20
+	garbageEvery = 10 * time.Second
+)
+
+func deployments(ctx context.Context, c cluster) (func(context.Context), error) {
+	apps := c.objects.Apps().V1()
+	d, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), c.objects.Core().V1().Pods(), c.client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { d.Run(ctx, syncs) }, nil
+}
+
+func replicaSets(ctx context.Context, c cluster) (func(context.Context), error) {
+	r := replicaset.NewReplicaSetController(ctx, c.objects.Apps().V1().ReplicaSets(), c.objects.Core().V1().Pods(), c.client, replicaset.BurstReplicas)
+	return func(ctx context.Context) { r.Run(ctx, syncs) }, nil
+}
+
+func statefulSets(ctx context.Context, c cluster) (func(context.Context), error) {
+	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
+	s := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(), apps.ControllerRevisions(), c.client)
+	return func(ctx context.Context) { s.Run(ctx, syncs) }, nil
+}
+
+func namespaces(ctx context.Context, c cluster) (func(context.Context), error) {
+	m, err := metadata.NewForConfig(c.config)
+	if err != nil {
+		return nil, err
+	}
+	n := namespace.NewNamespaceController(ctx, c.client, m, c.client.Discovery().ServerPreferredNamespacedResources,
+		c.objects.Core().V1().Namespaces(), resync, v1.FinalizerKubernetes)
+	return func(ctx context.Context) { n.Run(ctx, syncs) }, nil
+}
+
+func volumes(ctx context.Context, c cluster) (func(context.Context), error) {
+	core := c.objects.Core().V1()
+	p, err := persistentvolume.NewController(ctx, persistentvolume.ControllerParameters{
+		KubeClient: c.client, SyncPeriod: resync, EnableDynamicProvisioning: true,
+		VolumeInformer: core.PersistentVolumes(), ClaimInformer: core.PersistentVolumeClaims(),
+		ClassInformer: c.objects.Storage().V1().StorageClasses(), PodInformer: core.Pods(), NodeInformer: core.Nodes(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Run, nil
+}
+
+func garbage(ctx context.Context, c cluster) (func(context.Context), error) {
+	m, err := metadata.NewForConfig(c.config)
+	if err != nil {
+		return nil, err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
+	informers := informerfactory.NewInformerFactory(c.objects, metadatainformer.NewSharedInformerFactory(m, 0))
+	g, err := garbagecollector.NewGarbageCollector(ctx, c.client, m, mapper, garbagecollector.DefaultIgnoredResources(), informers, c.started)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		var both sync.WaitGroup
+		both.Go(func() { g.Sync(ctx, c.client.Discovery(), garbageEvery) })
+		g.Run(ctx, garbageSyncs, garbageEvery)
+		both.Wait()
+	}, nil
+}
