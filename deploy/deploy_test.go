@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
@@ -120,16 +121,30 @@ func TestServicesAndBudgetsMeetTheirPods(t *testing.T) {
 // that they name in the mounts.
 func TestArgumentsAreFlags(t *testing.T) {
 	known := quoted(t, `"([a-z][a-z-]+)"`, "../cmd/internal")
-	for _, set := range readBase(t).sets {
+	theirs, err := os.ReadFile("../cmd/internal/kubeflags/testdata/flags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(theirs)) {
+		name, _, _ := strings.Cut(line, " ")
+		known[name] = true
+	}
+	sets := append(readBase(t).sets, inKubeSchedulersPlace(t)...)
+	for _, set := range sets {
 		c := set.Spec.Template.Spec.Containers[0]
 		for _, arg := range c.Args[1:] {
 			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 			if !known[name] {
 				t.Errorf("%s: want a flag, got %s", set.Name, arg)
 			}
-			mounted := slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return strings.HasPrefix(value, m.MountPath+"/") })
+			mounted := slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
+				return value == m.MountPath || strings.HasPrefix(value, m.MountPath+"/")
+			})
 			if strings.HasPrefix(value, "/") && !mounted {
 				t.Errorf("%s: %s: want a mounted file, got none of that folder", set.Name, arg)
+			}
+			if name == "etcd-endpoints" {
+				continue // somebody else's ports
 			}
 			for _, m := range regexp.MustCompile(`:(\d{4})$`).FindAllStringSubmatch(value, -1) {
 				if !slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return strings.Contains(m[1], portText(p)) }) {
@@ -137,6 +152,68 @@ func TestArgumentsAreFlags(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// inKubeSchedulersPlace are the base's coordinator as it is patched, and the static pod.
+func inKubeSchedulersPlace(t *testing.T) []*appsv1.StatefulSet {
+	t.Helper()
+	patch, pod := &appsv1.StatefulSet{}, &v1.Pod{}
+	for file, into := range map[string]any{"kustomize/kubernetes/coordinator.yaml": patch, "static-pod/kube-scheduler.yaml": pod} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	c := &patch.Spec.Template.Spec.Containers[0]
+	for _, set := range readBase(t).sets {
+		if of := set.Spec.Template.Spec.Containers[0]; set.Name == patch.Name && of.Name == c.Name {
+			c.VolumeMounts = of.VolumeMounts
+		}
+	}
+	if c.VolumeMounts == nil {
+		t.Errorf("%s: want a set of the base with a container %s, got none", patch.Name, c.Name)
+	}
+	static := &appsv1.StatefulSet{}
+	static.Name, static.Spec.Template.Spec = "static "+pod.Name, pod.Spec
+	return []*appsv1.StatefulSet{patch, static}
+}
+
+// TestTheAccountHasKubeSchedulersRoles holds the bindings to the roles that every API server makes for
+// kube-scheduler, and to one account.
+func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
+	text, err := os.ReadFile("kustomize/kubernetes/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roles []string
+	for _, doc := range bytes.Split(text, []byte("\n---\n")) {
+		var b rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
+		if err := yaml.Unmarshal(doc, &b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Kind == "ServiceAccount" {
+			continue
+		}
+		if err := yaml.UnmarshalStrict(doc, &b); err != nil {
+			t.Errorf("%s: %v", b.Name, err)
+		}
+		if len(b.Subjects) != 1 || b.Subjects[0].Name != "shardsched" || b.Subjects[0].Namespace != "shardsched" {
+			t.Errorf("%s: want the account shardsched/shardsched, got %v", b.Name, b.Subjects)
+		}
+		roles = append(roles, b.Kind+" of "+b.RoleRef.Kind+" "+b.RoleRef.Name)
+	}
+	want := []string{
+		"ClusterRoleBinding of ClusterRole system:kube-scheduler",
+		"ClusterRoleBinding of ClusterRole system:volume-scheduler",
+		"RoleBinding of Role extension-apiserver-authentication-reader",
+		"RoleBinding of Role system::leader-locking-kube-scheduler",
+	}
+	if !slices.Equal(roles, want) {
+		t.Errorf("roles: want %q, got %q", want, roles)
 	}
 }
 
@@ -175,7 +252,7 @@ func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 	if err := json.Unmarshal(text, &board); err != nil {
 		t.Fatal(err)
 	}
-	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker")
+	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/otlp")
 	words := quoted(t, `"([a-z_]+)"`, "../coordinator", "../worker")
 	shown, ids := map[string]bool{}, map[int]bool{}
 	metric := regexp.MustCompile(`(?:scheduler|shardsched)_[a-z_]+`)
