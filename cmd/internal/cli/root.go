@@ -31,10 +31,28 @@ func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format
 // Main runs one command line and returns the exit code. SIGINT and SIGTERM end
 // ctx; a second one ends the process.
 func Main(ctx context.Context, args []string, s Streams, r Runs) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	return Execute(ctx, Root(s, r), args, s)
+}
+
+// signalled marks a context that signals end.
+type signalled struct{}
+
+// WithSignals is ctx until SIGINT or SIGTERM; a second one ends the process. A context that is
+// so already is returned as it is.
+func WithSignals(ctx context.Context) context.Context {
+	if ctx.Value(signalled{}) != nil {
+		return ctx
+	}
+	ctx, stop := signal.NotifyContext(context.WithValue(ctx, signalled{}, true), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	root := Root(s, r)
+	return ctx
+}
+
+// Execute is Main for a tree that is made.
+func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	ctx = WithSignals(ctx)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {

@@ -1,6 +1,11 @@
 package cli
 
-import "context"
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
 
 // Runs are the bodies of the commands that run a scheduler. A command whose
 // function is nil is left out of the tree.
@@ -9,6 +14,8 @@ type Runs struct {
 	Coordinator func(context.Context, Streams, CoordinatorOptions) error
 	Worker      func(context.Context, Streams, WorkerOptions) error
 	Simulate    func(context.Context, Streams, SimulateOptions) error
+	// Guests are the plugins that are compiled in beside upstream's, by name.
+	Guests map[string]func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
 }
 
 // Standard is what the shardsched binary runs.

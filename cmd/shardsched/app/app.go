@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/cmd/internal/cli"
+)
+
+// PluginFactory makes a plugin for one profile. args are those of the profile's pluginConfig, a
+// *runtime.Unknown with JSON in it; nil: it has none.
+type PluginFactory = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error)
+
+// Registry is factories by the plugins' names.
+type Registry map[string]PluginFactory
+
+// Option adds to a Registry.
+type Option func(Registry) error
+
+// WithPlugin registers a plugin under a name that no other has.
+func WithPlugin(name string, factory PluginFactory) Option {
+	return func(r Registry) error {
+		if _, taken := r[name]; taken {
+			return fmt.Errorf("a plugin named %v already exists", name)
+		}
+		r[name] = factory
+		return nil
+	}
+}
+
+// NewSchedulerCommand is the whole command tree with these plugins. What is wrong with an option is
+// the error of every command.
+func NewSchedulerCommand(options ...Option) *cobra.Command {
+	registry := Registry{}
+	var wrong error
+	for _, add := range options {
+		if err := add(registry); err != nil && wrong == nil {
+			wrong = err
+		}
+	}
+	runs := cli.Standard()
+	runs.Guests = registry
+	root := cli.Root(cli.SystemStreams(), runs)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if wrong != nil {
+			return wrong
+		}
+		c.SetContext(cli.WithSignals(c.Context()))
+		return nil
+	}
+	return root
+}
+
+// Run runs the process's command line, and returns its exit code: 0, 1 where it went wrong, 2 for
+// a command line that can't be run, 130 where it was interrupted.
+func Run(root *cobra.Command) int {
+	// A library of kube-apiserver's turns gRPC's own log on, warnings and all: back to errors.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
+	return cli.Execute(context.Background(), root, os.Args[1:], cli.SystemStreams())
+}
