@@ -138,7 +138,7 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 			s.queue.Update(newest)
 			s.queue.Nominate(job.pod, "") // as after any error
 		}
-		s.cfg.Reporter.Unscheduled(newest, ReasonSchedulerError, text)
+		s.cfg.Reporter.Unscheduled(newest, ReasonSchedulerError, text, nil)
 	}
 }
 

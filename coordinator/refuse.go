@@ -32,7 +32,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	if a.failed != nil {
 		reason = ReasonSchedulerError
 	}
-	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message)
+	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nil)
 	a.trace.Decided(d)
 	s.finish(a.trace, d, outcome(a.failed), a.failed)
 }

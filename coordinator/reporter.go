@@ -1,6 +1,10 @@
 package coordinator
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/preempt"
+)
 
 // ReasonSchedulerError is the reason of an attempt that ended in an error, and not for want
 // of a node that fits; that is v1.PodReasonUnschedulable.
@@ -13,8 +17,12 @@ type Reporter interface {
 	// Unscheduled says that an attempt ended without a node: v1.PodReasonUnschedulable
 	// where none fits, ReasonSchedulerError where something failed, be it the bind: that also
 	// ends what Expected said. message is the FitError or the error. It is not called for a pod
-	// that is known to be gone, or on a node.
-	Unscheduled(pod *v1.Pod, reason, message string)
+	// that is known to be gone, or on a node. nominating is what becomes of its
+	// status.nominatedNodeName; nil: nothing, but for an error, which clears it.
+	Unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating)
+	// Preempted says that a pod which was only promised to a node has lost it to another: there
+	// is nothing to be deleted, and it is tried again.
+	Preempted(victim, preemptor *v1.Pod, node string)
 	// Skipped says that a pod was not tried, for it is being deleted.
 	Skipped(pod *v1.Pod)
 	// Expected says that a node is chosen whose PreBind has work, which may take long.
@@ -26,7 +34,8 @@ type Reporter interface {
 // silent reports nowhere.
 type silent struct{}
 
-func (silent) Unscheduled(*v1.Pod, string, string) {}
-func (silent) Skipped(*v1.Pod)                     {}
-func (silent) Expected(*v1.Pod, string)            {}
-func (silent) Scheduled(*v1.Pod, string)           {}
+func (silent) Unscheduled(*v1.Pod, string, string, *preempt.Nominating) {}
+func (silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
+func (silent) Skipped(*v1.Pod)                                          {}
+func (silent) Expected(*v1.Pod, string)                                 {}
+func (silent) Scheduled(*v1.Pod, string)                                {}

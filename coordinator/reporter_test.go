@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/store"
 )
 
@@ -28,9 +29,13 @@ func (g *gossip) tell(format string, args ...any) {
 	g.told = append(g.told, fmt.Sprintf(format, args...))
 }
 
-func (g *gossip) Unscheduled(p *v1.Pod, reason, message string) {
+func (g *gossip) Unscheduled(p *v1.Pod, reason, message string, nominating *preempt.Nominating) {
+	if nominating != nil && nominating.Node != "" {
+		message += " -> " + nominating.Node
+	}
 	g.tell("%s@%s %s: %s", p.Name, p.ResourceVersion, reason, message)
 }
+func (g *gossip) Preempted(v, by *v1.Pod, n string) { g.tell("%s preempted by %s on %s", v.Name, by.Name, n) }
 func (g *gossip) Skipped(p *v1.Pod)              { g.tell("%s skipped", p.Name) }
 func (g *gossip) Expected(p *v1.Pod, n string)   { g.tell("%s expected on %s", p.Name, n) }
 func (g *gossip) Scheduled(p *v1.Pod, n string)  { g.tell("%s scheduled on %s", p.Name, n) }

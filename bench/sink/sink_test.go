@@ -196,20 +196,20 @@ func testStatus(c *testbed.Cluster, clients *kube.Clients) {
 		c.T.Fatal(err)
 	}
 	lag[p.UID] = p // the first try is of an old version
-	r.Unscheduled(p, v1.PodReasonUnschedulable, "0/1 nodes are available: 50% of them")
+	r.Unscheduled(p, v1.PodReasonUnschedulable, "0/1 nodes are available: 50% of them", nil)
 	got := c.Until("the condition", condition(v1.PodReasonUnschedulable, "0/1 nodes are available: 50% of them"), "default/a")[0]
 	first := testbed.ScheduledCondition(got)
 	if len(got.Status.Conditions) != 2 || first.ObservedGeneration != got.Generation || first.LastTransitionTime.IsZero() {
 		c.T.Errorf("conditions: got %+v, want ours of generation %d beside the other", got.Status.Conditions, got.Generation)
 	}
-	r.Unscheduled(got, v1.PodReasonSchedulerError, "oops")
+	r.Unscheduled(got, v1.PodReasonSchedulerError, "oops", nil)
 	got = c.Until("the error", condition(v1.PodReasonSchedulerError, "oops"), "default/a")[0]
 	if second := testbed.ScheduledCondition(got); !second.LastTransitionTime.Equal(&first.LastTransitionTime) {
 		c.T.Errorf("transition: got %v, want %v: the status stayed", second.LastTransitionTime, first.LastTransitionTime)
 	}
 	r.Expected(got, "n1")
 	c.Until("the nominated node", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" }, "default/a")
-	r.Unscheduled(got, v1.PodReasonSchedulerError, "oops")
+	r.Unscheduled(got, v1.PodReasonSchedulerError, "oops", nil)
 	c.Until("the nomination to be cleared", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "" }, "default/a")
 
 	// Another scheduler binds a pod first, and the cache does not know yet.
@@ -225,9 +225,9 @@ func testStatus(c *testbed.Cluster, clients *kube.Clients) {
 	}
 	c.Until("the watch to know", testbed.IsBound, "default/b")
 	lag[b.UID] = b
-	r.Unscheduled(b, v1.PodReasonSchedulerError, "already bound")
+	r.Unscheduled(b, v1.PodReasonSchedulerError, "already bound", nil)
 	pods := pod(c, "c")
-	r.Unscheduled(pods, v1.PodReasonUnschedulable, "x")
+	r.Unscheduled(pods, v1.PodReasonUnschedulable, "x", nil)
 	c.Until("a later pod's condition", condition(v1.PodReasonUnschedulable, "x"), "default/c")
 	if now := get(c, "b"); now.ResourceVersion != bound.ResourceVersion {
 		c.T.Errorf("a bound pod: got version %s, want %s: %+v", now.ResourceVersion, bound.ResourceVersion, now.Status)
@@ -263,7 +263,7 @@ func testEvents(c *testbed.Cluster, clients *kube.Clients) {
 	}
 	p = pod(c, "refused")
 	for n := range 2 {
-		r.Unscheduled(p, v1.PodReasonUnschedulable, "100% "+strings.Repeat("x", 2000))
+		r.Unscheduled(p, v1.PodReasonUnschedulable, "100% "+strings.Repeat("x", 2000), nil)
 		until("the event FailedScheduling", func() bool {
 			l := list("refused")
 			return len(l) == 1 && (n == 0 || l[0].Series != nil)

@@ -44,6 +44,8 @@ type occasion struct {
 	// node is where the pod is bound to; empty: it is not, and note says why.
 	node string
 	note string
+	// by is the pod that has preempted it; nil: none has.
+	by *v1.ObjectReference
 	// series counts the occasions like this one; nil: there will be no other.
 	series *series
 }
@@ -105,6 +107,24 @@ func (w *eventWriter) failed(pod *v1.Pod, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count(o)
+}
+
+// preempted is about a victim, and related to the pod that it makes room for, whose profile
+// says so.
+func (w *eventWriter) preempted(victim, preemptor *v1.Pod, note string) {
+	o := occasionOf(victim, w.clock.Now())
+	o.controller, o.note = preemptor.Spec.SchedulerName, cut(note, noteLimit)
+	by := referenceTo(preemptor)
+	o.by = &by
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(o)
+}
+
+func referenceTo(pod *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
 }
 
 // put is called with the lock held. It reports whether there was room.
@@ -284,6 +304,10 @@ func (w *eventWriter) event(o *occasion) *eventsv1.Event {
 	if o.node != "" {
 		e.Type, e.Reason, e.Action = v1.EventTypeNormal, "Scheduled", "Binding"
 		e.Note = fmt.Sprintf("Successfully assigned %s/%s to %s", o.namespace, o.pod, o.node)
+		return e
+	}
+	if o.by != nil {
+		e.Type, e.Reason, e.Action, e.Note, e.Related = v1.EventTypeNormal, "Preempted", "Preempting", o.note, o.by
 		return e
 	}
 	e.Type, e.Reason, e.Action, e.Note = v1.EventTypeWarning, "FailedScheduling", "Scheduling", o.note

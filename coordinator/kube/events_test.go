@@ -58,7 +58,7 @@ func TestEventsAreUpstreams(t *testing.T) {
 	for n := range 3 {
 		switch n {
 		case 0, 1:
-			r.Unscheduled(pod("a"), "Unschedulable", note)
+			r.Unscheduled(pod("a"), "Unschedulable", note, nil)
 		case 2:
 			r.Scheduled(pod("b"), "n1")
 		}
@@ -110,7 +110,7 @@ func TestASeriesFromItsFirstToItsLastAttempt(t *testing.T) {
 	r := newReporting(t, script(reply{code: 200}))
 	r.start()
 	attempt := func(version string) {
-		r.Unscheduled(pod("a", at(version)), "Unschedulable", "100% full")
+		r.Unscheduled(pod("a", at(version)), "Unschedulable", "100% full", nil)
 		r.settled(t)
 	}
 	var log []string
@@ -163,7 +163,7 @@ func TestASeriesFromItsFirstToItsLastAttempt(t *testing.T) {
 func TestAttemptsBeforeTheEventIsWrittenAreCountedInIt(t *testing.T) {
 	r := newReporting(t, script(reply{code: 200}))
 	for range 5 {
-		r.Unscheduled(pod("a"), "Unschedulable", "x")
+		r.Unscheduled(pod("a"), "Unschedulable", "x", nil)
 	}
 	r.start()
 	r.settled(t)
@@ -184,7 +184,7 @@ func TestNotesFitTheAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReporting(t, script(reply{code: 200}))
-			r.Unscheduled(pod(strings.Repeat("p", 253)), "Unschedulable", c.message)
+			r.Unscheduled(pod(strings.Repeat("p", 253)), "Unschedulable", c.message, nil)
 			r.start()
 			eventually(t, "the event", func() bool { return len(r.written("/events")) == 1 })
 			e := decode[eventsv1.Event](t, r.written("/events")[0].body)
@@ -240,7 +240,7 @@ func TestASeriesWhoseEventExpiredGoesOnInANewOne(t *testing.T) {
 	})
 	r.start()
 	for n := range 2 {
-		r.Unscheduled(pod("a"), "Unschedulable", "x")
+		r.Unscheduled(pod("a"), "Unschedulable", "x", nil)
 		eventually(t, "the event", func() bool { return len(r.written("/events")) == 1+2*n })
 		r.settled(t)
 	}

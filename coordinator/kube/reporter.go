@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/coordinator/preempt"
 )
 
 const (
@@ -72,11 +74,16 @@ func (r *Reporter) Run(ctx context.Context) error {
 
 // Unscheduled notes that a pod found no node, or that its placement was taken back: the
 // condition with reason (v1.PodReasonUnschedulable or v1.PodReasonSchedulerError) and
-// message, and the event FailedScheduling. A nominated node is cleared after an error, and
-// where Expected named it.
-func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string) {
+// message, and the event FailedScheduling. nominating says what becomes of the nominated node;
+// where it is nil, that is cleared after an error, and where Expected named it.
+func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating) {
 	r.events.failed(pod, message)
-	r.status.unscheduled(pod, reason, message)
+	r.status.unscheduled(pod, reason, message, nominating)
+}
+
+// Preempted notes that a pod has lost the node that it was promised: the event Preempted.
+func (r *Reporter) Preempted(victim, preemptor *v1.Pod, node string) {
+	r.events.preempted(victim, preemptor, preempt.EventNote(preemptor, node, true))
 }
 
 // Skipped notes that a pod is not tried, for it is being deleted: the event FailedScheduling.

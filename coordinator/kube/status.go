@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/preempt"
 )
 
 const statusTemplate = podTemplate + "/status"
@@ -67,7 +69,7 @@ func newStatusWriter(cfg *ReporterConfig) *statusWriter {
 	}
 }
 
-func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string) {
+func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating) {
 	w.mu.Lock()
 	_, expected := w.nominations[pod.UID]
 	delete(w.nominations, pod.UID)
@@ -76,7 +78,14 @@ func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string) {
 	// server may not have heard yet.
 	before := w.pending[pod.UID]
 	clearing := expected || reason == v1.PodReasonSchedulerError || before != nil && before.nominate && before.nominated == ""
-	w.put(pod.UID, &report{pod: pod, reason: reason, message: unique.Make(message), nominate: clearing})
+	next := &report{pod: pod, reason: reason, message: unique.Make(message), nominate: clearing}
+	if nominating != nil {
+		next.nominate, next.nominated = true, nominating.Node
+	} else if before != nil && before.nominate && !clearing && !expected {
+		// What an attempt before said of it is not written yet, and holds.
+		next.nominate, next.nominated = true, before.nominated
+	}
+	w.put(pod.UID, next)
 	w.mu.Unlock()
 	w.queue.Add(pod.UID)
 }

@@ -123,7 +123,7 @@ func TestStatusPatches(t *testing.T) {
 	}
 	before := noon.Add(-time.Hour)
 	fails := func(reason, message string) func(*reporting, *v1.Pod) {
-		return func(r *reporting, p *v1.Pod) { r.Unscheduled(p, reason, message) }
+		return func(r *reporting, p *v1.Pod) { r.Unscheduled(p, reason, message, nil) }
 	}
 	for name, c := range map[string]struct {
 		newest *v1.Pod
@@ -141,19 +141,19 @@ func TestStatusPatches(t *testing.T) {
 		"a node is expected":         {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
 		"that node is known":         {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, ""},
 		"another node is known":      {pod("a", nominated("n2")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1") }, `{"nominatedNodeName":"n1"}`},
-		"what was expected fails":    {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Unscheduled(p, "Unschedulable", "x") }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
-		"it fails, then is expected": {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x"); r.Expected(p, "n1") }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":"n1"}`},
-		"it fails and is bound":      {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x"); r.Scheduled(p, "n1") }, ""},
+		"what was expected fails":    {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Unscheduled(p, "Unschedulable", "x", nil) }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
+		"it fails, then is expected": {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Expected(p, "n1") }, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":"n1"}`},
+		"it fails and is bound":      {pod("a"), func(r *reporting, p *v1.Pod) { r.Unscheduled(p, "Unschedulable", "x", nil); r.Scheduled(p, "n1") }, ""},
 		"it is expected and bound":   {pod("a"), func(r *reporting, p *v1.Pod) { r.Expected(p, "n1"); r.Scheduled(p, "n1") }, ""},
 		"another bound it":           {pod("a", on("n9")), fails("SchedulerError", "already bound"), ""},
 		"it is gone":                 {pod("other"), fails("Unschedulable", "x"), ""},
 		"two refusals, the last one wins": {pod("a"), func(r *reporting, p *v1.Pod) {
-			r.Unscheduled(p, "Unschedulable", "x")
-			r.Unscheduled(p, "Unschedulable", "y")
+			r.Unscheduled(p, "Unschedulable", "x", nil)
+			r.Unscheduled(p, "Unschedulable", "y", nil)
 		}, "{" + condition("Unschedulable", "y", "2026-01-02T12:00:00Z") + "}"},
 		"an error clears it, also where a refusal comes before that is written": {pod("a", nominated("n1")), func(r *reporting, p *v1.Pod) {
-			r.Unscheduled(p, "SchedulerError", "oops")
-			r.Unscheduled(p, "Unschedulable", "x")
+			r.Unscheduled(p, "SchedulerError", "oops", nil)
+			r.Unscheduled(p, "Unschedulable", "x", nil)
 		}, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
 		"it is being deleted": {pod("a"), func(r *reporting, p *v1.Pod) { r.Skipped(p) }, ""},
 	} {
@@ -201,7 +201,7 @@ func TestAPatchOfAnOldVersionIsMadeAnew(t *testing.T) {
 				return reply{code: 200}
 			})
 			r.cache.set(pod("a"))
-			r.Unscheduled(pod("a"), "Unschedulable", "x")
+			r.Unscheduled(pod("a"), "Unschedulable", "x", nil)
 			r.start()
 			eventually(t, "the conflict", func() bool { return len(r.written("/pods/")) > 0 })
 			eventually(t, "the end", func() bool {
@@ -232,7 +232,7 @@ func TestWhichStatusPatchesAreTriedAgain(t *testing.T) {
 				return created()
 			})
 			r.cache.set(pod("a"))
-			r.Unscheduled(pod("a"), "Unschedulable", "x")
+			r.Unscheduled(pod("a"), "Unschedulable", "x", nil)
 			r.start()
 			eventually(t, "the end", func() bool {
 				r.clock.Step(5 * time.Second)
@@ -252,7 +252,7 @@ func TestManyPendingPodsAreOneReportEach(t *testing.T) {
 		for i := range pods {
 			p := pod(fmt.Sprint("p", i))
 			r.cache.set(p)
-			r.Unscheduled(p, "Unschedulable", fmt.Sprint("round ", round))
+			r.Unscheduled(p, "Unschedulable", fmt.Sprint("round ", round), nil)
 		}
 	}
 	if got := r.value(t, "shardsched_status_pending"); got != pods {
