@@ -2,13 +2,11 @@ package oracle
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Config is a KubeSchedulerConfiguration as kube-scheduler holds it: defaulted, converted
@@ -23,7 +21,7 @@ func DefaultConfig() (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("default configuration: %w", err)
 	}
-	return judged(c), nil
+	return &Config{internal: c}, nil
 }
 
 // ParseConfig reads a configuration file, YAML or JSON.
@@ -40,27 +38,7 @@ func ParseConfig(data []byte) (*Config, error) {
 	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		return nil, fmt.Errorf("validate configuration: %w", err)
 	}
-	return judged(c), nil
-}
-
-// judged takes away what no verdict tells of: devices, and what is done for a pod that
-// no node fits.
-func judged(c *config.KubeSchedulerConfiguration) *Config {
-	for i := range c.Profiles {
-		p := c.Profiles[i].Plugins
-		if p == nil {
-			continue
-		}
-		for _, set := range []*config.PluginSet{
-			&p.MultiPoint, &p.PreEnqueue, &p.QueueSort, &p.PreFilter, &p.Filter, &p.PostFilter, &p.PreScore,
-			&p.Score, &p.Reserve, &p.Permit, &p.PreBind, &p.Bind, &p.PostBind,
-		} {
-			set.Enabled = slices.DeleteFunc(set.Enabled, func(p config.Plugin) bool {
-				return p.Name == names.DynamicResources || p.Name == names.DefaultPreemption
-			})
-		}
-	}
-	return &Config{internal: c}
+	return &Config{internal: c}, nil
 }
 
 // Profiles are the names of the profiles, which pods ask for with spec.schedulerName.

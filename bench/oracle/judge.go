@@ -59,6 +59,7 @@ func (c *cycle) filter(ctx context.Context, o *Oracle, all []fwk.NodeInfo) []fwk
 		c.verdict.Err = status.AsError()
 		if status.IsRejected() {
 			c.fit.Diagnosis.PreFilterMsg = status.Message()
+			c.fit.Diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
 			c.verdict.Err = c.fit
 		}
 		return nil

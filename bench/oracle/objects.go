@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +60,8 @@ func (o *objects) indexer(obj Object) (cache.Indexer, error) {
 		return storage.CSIStorageCapacities().Informer().GetIndexer(), nil
 	case *storagev1.VolumeAttachment:
 		return storage.VolumeAttachments().Informer().GetIndexer(), nil
+	case *policyv1.PodDisruptionBudget:
+		return o.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), nil
 	}
 	return nil, fmt.Errorf("no plugin looks at a %T", obj)
 }

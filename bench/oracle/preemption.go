@@ -1,0 +1,176 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// Preemption is what upstream's PostFilter plugins make of a pod that fits nowhere.
+type Preemption struct {
+	// Message is what they add to the FitError; empty where there are candidates.
+	Message string
+	// Clears tells that the pod loses its nomination.
+	Clears bool
+	// Candidates are the nodes that the pod would fit on without some pods, by name.
+	Candidates map[string]*Candidate
+	best       *Candidate
+}
+
+// Candidate is a node that a pod would fit on without its victims.
+type Candidate struct {
+	Node string
+	// Victims are namespace/name, the most important first.
+	Victims []string
+	// Violations counts the victims that disruption budgets protect.
+	Violations int
+
+	pods []*v1.Pod
+}
+
+// Rank spells the criteria that candidates are compared by: equal texts are equal ranks.
+func (c *Candidate) Rank() string {
+	sum, earliest := int64(0), int64(0)
+	for _, p := range c.pods {
+		sum += int64(priority(p)) + 1<<31
+		if start := util.GetPodStartTime(p).UnixNano(); priority(p) == priority(c.pods[0]) && (earliest == 0 || start < earliest) {
+			earliest = start
+		}
+	}
+	if slices.ContainsFunc(c.pods, func(p *v1.Pod) bool { return p.Status.StartTime == nil }) {
+		earliest = 0 // now, which passes
+	}
+	return fmt.Sprintf("%d violations, highest priority %d, sum %d, %d victims, started %d", c.Violations, priority(c.pods[0]), sum, len(c.pods), earliest)
+}
+
+func (c *Candidate) String() string {
+	return fmt.Sprintf("%s without [%s]: %s", c.Node, strings.Join(c.Victims, " "), c.Rank())
+}
+
+func priority(p *v1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+// Best is a candidate that upstream would have chosen; nil: there is none. There may be
+// others of its rank.
+func (p *Preemption) Best() *Candidate { return p.best }
+
+// Nodes are the candidates' names, sorted.
+func (p *Preemption) Nodes() []string { return slices.Sorted(maps.Keys(p.Candidates)) }
+
+// Preempt runs the PostFilter plugins for a pod that was judged to fit nowhere, on the state that
+// it was judged in. Of DefaultPreemption every potential node is tried, and nobody is
+// evicted.
+func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
+	ctx = klog.NewContext(ctx, quiet())
+	out, c := &Preemption{Candidates: map[string]*Candidate{}}, v.cycle
+	if c.fit == nil || !v.Unfit() {
+		return out, nil
+	}
+	var reasons []string
+	for _, e := range c.profile.ListPlugins().PostFilter.Enabled {
+		plugin := c.profile.plugins[e.Name].(fwk.PostFilterPlugin)
+		if d, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
+			if err := o.dryRun(ctx, d, c, out); err != nil {
+				return nil, err
+			}
+			if len(out.Candidates) > 0 {
+				return out, nil
+			}
+		}
+		result, status := plugin.PostFilter(ctx, c.state, c.pod, c.fit.Diagnosis.NodeToStatus)
+		if result != nil && result.Mode() == fwk.ModeOverride {
+			out.Clears = result.NominatedNodeName == ""
+		}
+		if status.IsSuccess() {
+			return nil, fmt.Errorf("PostFilter of %s succeeded where there is no candidate", e.Name)
+		}
+		if !status.IsRejected() || status.Code() == fwk.UnschedulableAndUnresolvable {
+			out.Message = status.Message()
+			return out, nil
+		}
+		reasons = append(reasons, status.Reasons()...)
+	}
+	out.Message = strings.Join(reasons, ", ")
+	return out, nil
+}
+
+// dryRun finds the candidates, unless the pod may preempt nobody.
+func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreemption, c *cycle, out *Preemption) error {
+	statuses := c.fit.Diagnosis.NodeToStatus
+	if ok, _ := d.PodEligibleToPreemptOthers(ctx, c.pod, statuses.Get(c.pod.Status.NominatedNodeName)); !ok {
+		return nil
+	}
+	potential, err := statuses.NodesForStatusCode(o.NodeInfos(), fwk.Unschedulable)
+	if err != nil || len(potential) == 0 {
+		return err
+	}
+	budgets, err := o.objects.informers.Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	// One more than there are, so that the last is looked at too.
+	found, _, err := d.Evaluator.DryRunPreemption(ctx, c.state, c.pod, potential, budgets, 0, int32(len(potential))+1)
+	if len(found) == 0 {
+		return err
+	}
+	for _, x := range found {
+		out.Candidates[x.Name()] = newCandidate(x)
+	}
+	out.best = out.Candidates[d.Evaluator.SelectCandidate(ctx, found).Name()]
+	return nil
+}
+
+func newCandidate(c preemption.Candidate) *Candidate {
+	out := &Candidate{Node: c.Name(), Violations: int(c.Victims().NumPDBViolations), pods: c.Victims().Pods}
+	for _, p := range out.pods {
+		out.Victims = append(out.Victims, p.Namespace+"/"+p.Name)
+	}
+	return out
+}
+
+// Nominate keeps room for a pod that waits on a node, or with no node takes that back, as a
+// scheduler does once PostFilter has told it. Others of lower priority that were nominated to the
+// node are not any more.
+func (c *Cluster) Nominate(uid types.UID, node string) {
+	pod := c.pending[uid]
+	if pod == nil {
+		return
+	}
+	if node != "" {
+		for _, other := range c.nominated.NominatedPodsForNode(node) {
+			if p := c.pending[other.GetPod().UID]; p != nil && p.UID != uid && priority(p) < priority(pod) {
+				c.Nominate(p.UID, "")
+			}
+		}
+	}
+	changed := pod.DeepCopy()
+	changed.Status.NominatedNodeName = node
+	c.pending[uid] = changed
+	c.nominated.nominate(changed, node)
+}
+
+// nominate takes in what a scheduler has made of a pod's nomination.
+func (n *nominations) nominate(pod *v1.Pod, node string) {
+	if n.pods.Update(pod) != nil {
+		return
+	}
+	n.nodes[node] = true
+	info, _ := framework.NewPodInfo(pod) // terms that can't be read count as none
+	n.queue.AddNominatedPod(quiet(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+}
