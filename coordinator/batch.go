@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -66,16 +67,23 @@ type attempt struct {
 	trace  *tracing.Attempt // nil: it has none
 	// top are the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode
+	// begun is when the pod was popped.
+	begun time.Time
+	// answer is what those outside the loop have said, where they were asked; nil: they were not.
+	answer *outsiders
 }
 
 // schedule decides a batch, pod by pod in queue order.
-func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
+func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) { s.scheduleAll(ctx, pods, nil) }
+
+// scheduleAll decides attempts that have their answers, and then a batch.
+func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed []*attempt) {
 	now := s.cfg.Now()
 	s.popTime = now
 	s.tally.deciding.start(now)
 	s.tally.working.start(now)
-	s.tracing = s.cfg.Tracer.Begin(len(pods))
-	attempts, err := s.prepareAll(pods)
+	s.tracing = s.cfg.Tracer.Begin(len(pods) + len(resumed))
+	attempts, err := s.prepareAll(pods, resumed...)
 	if err == nil {
 		err = s.ask(ctx, attempts)
 	}
@@ -86,7 +94,8 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) {
 	for i := range attempts {
 		// A pod that an event has brought before this one is to be decided first: the rest
 		// of the batch waits for that.
-		if !s.queue.Turn(attempts[i].pod) || !s.decide(ctx, &attempts[i]) {
+		a := &attempts[i]
+		if a.answer == nil && !s.queue.Turn(a.pod) || !s.decide(ctx, a) {
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
@@ -102,13 +111,18 @@ const sweepEvery = 256
 
 // prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
 // that is placed may repel another behind it, as may one that is nominated.
-func (s *Scheduler) prepareAll(pods []*queue.Pod) ([]attempt, error) {
+func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
 	if s.batches++; s.batches%sweepEvery == 0 {
 		if err := s.cache.sweep(); err != nil {
 			return nil, err
 		}
 	}
-	attempts := make([]attempt, 0, len(pods))
+	attempts := make([]attempt, 0, len(pods)+len(resumed))
+	for _, r := range resumed {
+		if a, ok := s.readmit(r); ok {
+			attempts = append(attempts, a)
+		}
+	}
 	for _, p := range pods {
 		if a, ok := s.admit(p); ok {
 			attempts = append(attempts, a)
@@ -135,6 +149,15 @@ func (s *Scheduler) observeNominated() {
 
 // admit opens an attempt; false where there is nothing to decide for the pod.
 func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
+	a, ok := s.admitWith(p, nil)
+	if ok {
+		a.begun, a.trace = s.popTime, s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)
+	}
+	return a, ok
+}
+
+// admitWith is admit with a trace that was begun.
+func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bool) {
 	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
 	_, node, _ := s.cache.Pod(p.Obj.UID)
 	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
@@ -146,7 +169,7 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	}
 	delete(s.hopeless, p.Obj.UID)
 	s.cache.observe(p.Obj)
-	return attempt{pod: p, prof: prof, trace: s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)}, true
+	return attempt{pod: p, prof: prof, trace: trace}, true
 }
 
 // compile gives an attempt its class.
@@ -429,7 +452,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	s.queue.Done(pod.UID)
 	job := bindJob{
 		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
-		work: work, patience: a.prof.BindTimeout(), popped: s.popTime, trace: a.trace,
+		work: work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
 	}
 	if s.cfg.Binder == nil || s.cfg.VolumeWriter == nil {
 		for _, obj := range s.cache.volumes.Complete(work) {

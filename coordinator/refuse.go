@@ -27,7 +27,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		s.hopeless[a.pod.Obj.UID] = struct{}{}
 	}
 	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
-	s.metrics.refusedAttempt(d.Profile, a.failed != nil, s.cfg.Now().Sub(s.popTime))
+	s.metrics.refusedAttempt(d.Profile, a.failed != nil, a.since(s.cfg.Now()))
 	reason := v1.PodReasonUnschedulable
 	if a.failed != nil {
 		reason = ReasonSchedulerError

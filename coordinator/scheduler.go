@@ -124,6 +124,7 @@ type Scheduler struct {
 	tally    tally
 	err      error
 	watchers []chan<- struct{} // told when the loop is idle
+	parking
 	// draining says that nothing is decided any more, and what is under way comes to its end.
 	draining bool
 	// newMembers says that SetMembers was called.
@@ -307,6 +308,10 @@ func (s *Scheduler) loop(ctx context.Context) error {
 			return nil
 		}
 		if !s.draining {
+			if len(s.resumed) > 0 {
+				s.scheduleResumed(ctx)
+				continue
+			}
 			s.popped = s.queue.PopBatch(s.cfg.BatchSize, s.popped[:0])
 			if len(s.popped) > 0 {
 				s.schedule(ctx, s.popped)
