@@ -28,6 +28,7 @@ func oneOfEach() map[objects.Kind]string {
 		objects.KindCSIDriver:             `"spec":{}`,
 		objects.KindCSIStorageCapacity:    `"storageClassName":"a"`,
 		objects.KindVolumeAttachment:      `"spec":{"attacher":"d","nodeName":"n","source":{"persistentVolumeName":"a"}}`,
+		objects.KindPodDisruptionBudget:   `"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"web"}}}`,
 	}
 	for kind, f := range fields {
 		fields[kind] = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a"},%s}`, kind.GroupVersion(), kind, f)

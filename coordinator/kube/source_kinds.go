@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,6 +68,8 @@ func newInformer(c kubernetes.Interface, k objects.Kind, t *troubles, after func
 		return informer(c, k, t, after, &storagev1.CSIStorageCapacity{}, storage.CSIStorageCapacities(all))
 	case objects.KindVolumeAttachment:
 		return informer(c, k, t, after, &storagev1.VolumeAttachment{}, storage.VolumeAttachments())
+	case objects.KindPodDisruptionBudget:
+		return informer(c, k, t, after, &policyv1.PodDisruptionBudget{}, c.PolicyV1().PodDisruptionBudgets(all))
 	}
 	panic("no informer for " + string(k)) // a kind was added to objects.Kinds
 }

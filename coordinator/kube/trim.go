@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -41,6 +42,11 @@ func (t *trimmer) transform(obj any) (any, error) {
 	case *storagev1.VolumeAttachment:
 		*obj = storagev1.VolumeAttachment{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: obj.Spec}
 		obj.Spec.Source.InlineVolumeSpec = nil
+	case *policyv1.PodDisruptionBudget:
+		*obj = policyv1.PodDisruptionBudget{
+			ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: policyv1.PodDisruptionBudgetSpec{Selector: obj.Spec.Selector},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: obj.Status.DisruptionsAllowed, DisruptedPods: obj.Status.DisruptedPods},
+		}
 	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
 		trimStorage(obj.(metav1.Object))
 	}

@@ -25,6 +25,7 @@ func (s *shared) pod(p *v1.Pod) {
 	status.Conditions = s.conditions(p)
 	status.NominatedNodeName = s.text(p.Status.NominatedNodeName)
 	status.StartTime = p.Status.StartTime
+	status.StartTime = p.Status.StartTime
 	status.ResourceClaimStatuses = p.Status.ResourceClaimStatuses
 	status.ExtendedResourceClaimStatus = p.Status.ExtendedResourceClaimStatus
 	*p = v1.Pod{ObjectMeta: meta, Spec: spec, Status: status}
@@ -77,13 +78,13 @@ func resources(list []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// conditions keeps whether a resize is pending, and while a pod has no node, PodScheduled: it
-// is not written again where it says the same.
+// conditions keeps whether a resize is pending, whether the pod is to be disrupted, and while it
+// has no node, PodScheduled. Those that we write are not written again where they say the same.
 func (s *shared) conditions(p *v1.Pod) []v1.PodCondition {
 	var out []v1.PodCondition
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		if c.Type == v1.PodResizePending || c.Type == v1.PodScheduled && p.Spec.NodeName == "" {
+		if c.Type == v1.PodResizePending || c.Type == v1.DisruptionTarget || c.Type == v1.PodScheduled && p.Spec.NodeName == "" {
 			c.Type, c.Status = v1.PodConditionType(s.text(string(c.Type))), v1.ConditionStatus(s.text(string(c.Status)))
 			c.Reason, c.Message = s.text(c.Reason), s.text(c.Message)
 			out = append(out, *c)

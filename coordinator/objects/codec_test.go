@@ -186,6 +186,7 @@ func FuzzDecode(f *testing.F) {
 		`{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"a"},"spec":{"storageCapacity":true}}`,
 		`{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity","metadata":{"name":"a"},"storageClassName":"s","capacity":"1e-5","maximumVolumeSize":"8Ei","nodeTopology":{"matchLabels":{"a":"b"}}}`,
 		`{"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"a"},"spec":{"attacher":"d","nodeName":"n","source":{"persistentVolumeName":"p"}}}`,
+		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"a"},"spec":{"minAvailable":"5%","selector":{"matchLabels":{"a":"b"}}},"status":{"disruptedPods":{"p":"2026-01-01T00:00:00Z","q":null}}}`,
 		podWith(`"volumes":[{"name":"v","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}]`),
 	} {
 		f.Add([]byte(raw))

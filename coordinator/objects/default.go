@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // Default fills in what the API server would, as far as the scheduler depends on it
-// (defaults.go of core/v1, apps/v1 and storage/v1 in k8s.io/kubernetes/pkg/apis, and the
+// (defaults.go of core/v1, apps/v1, storage/v1 and policy/v1 in k8s.io/kubernetes/pkg/apis, and the
 // Priority admission plugin).
 // Applying it again changes nothing.
 func Default(obj Object) {
@@ -48,6 +49,8 @@ func Default(obj Object) {
 	case *storagev1.CSIDriver:
 		defaultCSIDriver(obj)
 	case *storagev1.CSIStorageCapacity:
+		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
+	case *policyv1.PodDisruptionBudget:
 		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
 	}
 }

@@ -6,6 +6,7 @@
 //	who pods belong to Namespace, Service, ReplicationController, ReplicaSet, StatefulSet
 //	volumes            PersistentVolume, PersistentVolumeClaim, StorageClass,
 //	                   CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment
+//	which pods may go  PodDisruptionBudget
 //
 //	bytes ──Decode──> object ──Default──> ──Validate──> field errors
 //	bytes <──Encode── object

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -28,6 +29,7 @@ const (
 	KindCSIDriver             Kind = "CSIDriver"
 	KindCSIStorageCapacity    Kind = "CSIStorageCapacity"
 	KindVolumeAttachment      Kind = "VolumeAttachment"
+	KindPodDisruptionBudget   Kind = "PodDisruptionBudget"
 )
 
 // Kinds returns every kind, in the order in which they should be loaded: what others
@@ -37,7 +39,7 @@ func Kinds() []Kind {
 		KindNamespace, KindStorageClass, KindCSIDriver,
 		KindNode, KindCSINode,
 		KindPersistentVolume, KindPersistentVolumeClaim, KindCSIStorageCapacity, KindVolumeAttachment,
-		KindService, KindReplicationController, KindReplicaSet, KindStatefulSet,
+		KindService, KindReplicationController, KindReplicaSet, KindStatefulSet, KindPodDisruptionBudget,
 		KindPod,
 	}
 }
@@ -54,7 +56,7 @@ type traits struct {
 // traits is empty for an unknown kind.
 func (k Kind) traits() traits {
 	const everywhere, inNamespace = false, true
-	core, apps, storage := v1.SchemeGroupVersion, appsv1.SchemeGroupVersion, storagev1.SchemeGroupVersion
+	core, apps, storage, policy := v1.SchemeGroupVersion, appsv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, policyv1.SchemeGroupVersion
 	switch k {
 	case KindNode:
 		return traits{core, "nodes", "no", everywhere, func() Object { return new(v1.Node) }}
@@ -84,6 +86,8 @@ func (k Kind) traits() traits {
 		return traits{storage, "csistoragecapacities", "", inNamespace, func() Object { return new(storagev1.CSIStorageCapacity) }}
 	case KindVolumeAttachment:
 		return traits{storage, "volumeattachments", "", everywhere, func() Object { return new(storagev1.VolumeAttachment) }}
+	case KindPodDisruptionBudget:
+		return traits{policy, "poddisruptionbudgets", "pdb", inNamespace, func() Object { return new(policyv1.PodDisruptionBudget) }}
 	}
 	return traits{}
 }

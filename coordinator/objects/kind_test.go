@@ -55,6 +55,7 @@ func TestKindsAreNamedAsWithKubectl(t *testing.T) {
 		"statefulsets.apps": "StatefulSet", "statefulset.v1.apps": "StatefulSet", "sts.v2.apps": "", "sts.batch": "",
 		"pv": "PersistentVolume", "pvc": "PersistentVolumeClaim", "sc": "StorageClass", "storageclasses.storage.k8s.io": "StorageClass",
 		"csinode": "CSINode", "csidrivers": "CSIDriver", "csistoragecapacities": "CSIStorageCapacity", "volumeattachment": "VolumeAttachment",
+		"pdb": "PodDisruptionBudget", "poddisruptionbudgets.policy": "PodDisruptionBudget", "pdb.apps": "",
 		"": "", ".": "", "deploy": "", "nodes.": "Node", "secrets": "",
 	} {
 		if got, ok := objects.KindNamed(word); got != want || ok != (want != "") {

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,6 +83,8 @@ func KindOf(obj runtime.Object) Kind {
 		return KindCSIStorageCapacity
 	case *storagev1.VolumeAttachment:
 		return KindVolumeAttachment
+	case *policyv1.PodDisruptionBudget:
+		return KindPodDisruptionBudget
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package objects
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -47,6 +48,8 @@ func Validate(obj Object) field.ErrorList {
 		c.csiStorageCapacity(obj)
 	case *storagev1.VolumeAttachment:
 		c.volumeAttachment(obj, field.NewPath("spec"))
+	case *policyv1.PodDisruptionBudget:
+		c.disruptionBudget(field.NewPath("spec"), &obj.Spec)
 	}
 	if kind := KindOf(obj); !kind.Known() {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))

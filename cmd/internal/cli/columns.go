@@ -6,10 +6,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -54,6 +56,12 @@ func columnsOf(kind objects.Kind) []column {
 		return []column{
 			show("DESIRED", func(s *appsv1.StatefulSet) string { return number(s.Spec.Replicas) }),
 			show("SELECTOR", func(s *appsv1.StatefulSet) string { return metav1.FormatLabelSelector(s.Spec.Selector) }),
+		}
+	case objects.KindPodDisruptionBudget:
+		return []column{
+			show("MIN AVAILABLE", func(b *policyv1.PodDisruptionBudget) string { return share(b.Spec.MinAvailable) }),
+			show("MAX UNAVAILABLE", func(b *policyv1.PodDisruptionBudget) string { return share(b.Spec.MaxUnavailable) }),
+			show("SELECTOR", func(b *policyv1.PodDisruptionBudget) string { return metav1.FormatLabelSelector(b.Spec.Selector) }),
 		}
 	case objects.KindPersistentVolume:
 		return volumeColumns()
@@ -125,6 +133,14 @@ func selectorOf(m map[string]string) string {
 		return ""
 	}
 	return labels.FormatLabels(m)
+}
+
+// share is a number of pods or a percentage, as kubectl shows it.
+func share(x *intstr.IntOrString) string {
+	if x == nil {
+		return "N/A"
+	}
+	return x.String()
 }
 
 func number(n *int32) string {

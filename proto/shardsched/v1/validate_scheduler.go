@@ -28,7 +28,8 @@ func scopeOf(kind string) scope {
 	switch kind {
 	case "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment":
 		return everywhere
-	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity":
+	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity",
+		"PodDisruptionBudget":
 		return inNamespace
 	}
 	return unknownKind
