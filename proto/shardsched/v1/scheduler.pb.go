@@ -134,7 +134,8 @@ func (WatchEventType) EnumDescriptor() ([]byte, []int) {
 // ObjectRef names an object. The kinds, each in the one version that Kubernetes serves it in:
 // Node, Pod, Namespace, Service, ReplicationController, PersistentVolume and
 // PersistentVolumeClaim of v1; ReplicaSet and StatefulSet of apps/v1; StorageClass, CSINode,
-// CSIDriver, CSIStorageCapacity and VolumeAttachment of storage.k8s.io/v1.
+// CSIDriver, CSIStorageCapacity and VolumeAttachment of storage.k8s.io/v1; PodDisruptionBudget
+// of policy/v1.
 type ObjectRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As Kubernetes writes it.
@@ -1896,7 +1897,11 @@ type Decision struct {
 	// All nodes.
 	Nodes uint32 `protobuf:"varint,8,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// Where there is no node: upstream's FitError text.
-	Message       string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	// The node that preemption has nominated the pod to; empty: none.
+	Nominated string `protobuf:"bytes,10,opt,name=nominated,proto3" json:"nominated,omitempty"`
+	// The pods that have to leave it, as namespace/name, most important first.
+	Victims       []string `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1992,6 +1997,20 @@ func (x *Decision) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *Decision) GetNominated() string {
+	if x != nil {
+		return x.Nominated
+	}
+	return ""
+}
+
+func (x *Decision) GetVictims() []string {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
 }
 
 // GetSummaryRequest has no fields.
@@ -3009,7 +3028,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x121\n" +
 	"\x06scored\x18\x02 \x01(\v2\x19.shardsched.v1.ScoredNodeR\x06scored\x124\n" +
 	"\arefused\x18\x03 \x01(\v2\x1a.shardsched.v1.RefusedNodeR\arefused\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"\xd0\x01\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\x88\x02\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -3019,7 +3038,10 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05score\x18\x06 \x01(\x03R\x05score\x12\x1a\n" +
 	"\bfeasible\x18\a \x01(\rR\bfeasible\x12\x14\n" +
 	"\x05nodes\x18\b \x01(\rR\x05nodes\x12\x18\n" +
-	"\amessage\x18\t \x01(\tR\amessage\"\x13\n" +
+	"\amessage\x18\t \x01(\tR\amessage\x12\x1c\n" +
+	"\tnominated\x18\n" +
+	" \x01(\tR\tnominated\x12\x18\n" +
+	"\avictims\x18\v \x03(\tR\avictims\"\x13\n" +
 	"\x11GetSummaryRequest\"F\n" +
 	"\x12GetSummaryResponse\x120\n" +
 	"\asummary\x18\x01 \x01(\v2\x16.shardsched.v1.SummaryR\asummary\"\xac\x01\n" +
