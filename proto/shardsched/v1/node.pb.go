@@ -462,8 +462,11 @@ type Node struct {
 	// In-tree volume plugins whose volumes a CSI driver serves on the node (the CSINode's
 	// annotation storage.alpha.kubernetes.io/migrated-plugins): sorted, each once.
 	MigratedPlugins []string `protobuf:"bytes,10,rep,name=migrated_plugins,json=migratedPlugins,proto3" json:"migrated_plugins,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The annotations that an expression of CELFilter or CELScore names, of any profile:
+	// sorted by key, each key once.
+	Annotations   []*Label `protobuf:"bytes,11,rep,name=annotations,proto3" json:"annotations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -562,6 +565,13 @@ func (x *Node) GetVolumeLimits() []*VolumeLimit {
 func (x *Node) GetMigratedPlugins() []string {
 	if x != nil {
 		return x.MigratedPlugins
+	}
+	return nil
+}
+
+func (x *Node) GetAnnotations() []*Label {
+	if x != nil {
+		return x.Annotations
 	}
 	return nil
 }
@@ -687,7 +697,13 @@ type CounterColumn struct {
 	// Rows: ascending, each once.
 	Rows []uint32 `protobuf:"varint,2,rep,packed,name=rows,proto3" json:"rows,omitempty"`
 	// The value of each of the rows, none of them 0.
-	Values        []int64 `protobuf:"zigzag64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Values []int64 `protobuf:"zigzag64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// In a delta: the pods that add something, by row (ascending) and number. Their other
+	// counters stay; with no rows, all pods lose the counter.
+	PodRows    []uint32 `protobuf:"varint,4,rep,packed,name=pod_rows,json=podRows,proto3" json:"pod_rows,omitempty"`
+	PodNumbers []uint64 `protobuf:"varint,5,rep,packed,name=pod_numbers,json=podNumbers,proto3" json:"pod_numbers,omitempty"`
+	// What each of the pods adds; empty: 1 each.
+	PodValues     []int64 `protobuf:"zigzag64,6,rep,packed,name=pod_values,json=podValues,proto3" json:"pod_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +755,27 @@ func (x *CounterColumn) GetRows() []uint32 {
 func (x *CounterColumn) GetValues() []int64 {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *CounterColumn) GetPodRows() []uint32 {
+	if x != nil {
+		return x.PodRows
+	}
+	return nil
+}
+
+func (x *CounterColumn) GetPodNumbers() []uint64 {
+	if x != nil {
+		return x.PodNumbers
+	}
+	return nil
+}
+
+func (x *CounterColumn) GetPodValues() []int64 {
+	if x != nil {
+		return x.PodValues
 	}
 	return nil
 }
@@ -827,6 +864,173 @@ func (x *PodUsage) GetCounters() []*CounterValue {
 	return nil
 }
 
+// PlacedPod is one pod of a row, as preemption looks at it.
+type PlacedPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers the pod for one term: 1 or more, each once in a cluster.
+	Number   uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Priority int32  `protobuf:"zigzag32,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Microseconds since 1970 (status.startTime); 0: it has not started.
+	StartMicros int64 `protobuf:"varint,3,opt,name=start_micros,json=startMicros,proto3" json:"start_micros,omitempty"`
+	// The budgets (PodDisruptionBudgets) that its eviction counts against: ascending. The
+	// coordinator numbers them from 1.
+	Budgets []uint32 `protobuf:"varint,4,rep,packed,name=budgets,proto3" json:"budgets,omitempty"`
+	// What it takes of the row. In deltas it stands in add_pod and remove_pod instead.
+	Usage *PodUsage `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	// In a chunk of a snapshot, in place of usage: its place in the usages of the chunks so
+	// far, plus one; 0: none.
+	UsageRef uint32 `protobuf:"varint,6,opt,name=usage_ref,json=usageRef,proto3" json:"usage_ref,omitempty"`
+	// By how much counters beyond those in its usage fall where it leaves: sorted by counter,
+	// each once.
+	Leaving []*CounterValue `protobuf:"bytes,7,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	// What it has in common with other pods of the row: sorted by counter and token.
+	Shared        []*SharedCount `protobuf:"bytes,8,rep,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacedPod) Reset() {
+	*x = PlacedPod{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedPod) ProtoMessage() {}
+
+func (x *PlacedPod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedPod.ProtoReflect.Descriptor instead.
+func (*PlacedPod) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlacedPod) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PlacedPod) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *PlacedPod) GetStartMicros() int64 {
+	if x != nil {
+		return x.StartMicros
+	}
+	return 0
+}
+
+func (x *PlacedPod) GetBudgets() []uint32 {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *PlacedPod) GetUsage() *PodUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *PlacedPod) GetUsageRef() uint32 {
+	if x != nil {
+		return x.UsageRef
+	}
+	return 0
+}
+
+func (x *PlacedPod) GetLeaving() []*CounterValue {
+	if x != nil {
+		return x.Leaving
+	}
+	return nil
+}
+
+func (x *PlacedPod) GetShared() []*SharedCount {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
+// SharedCount is something that pods of a row use together, such as an attached volume: the
+// counter falls by one where the last of them leaves.
+type SharedCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 or more.
+	Counter uint32 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
+	// What it is, among those of the counter.
+	Token         uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharedCount) Reset() {
+	*x = SharedCount{}
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharedCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharedCount) ProtoMessage() {}
+
+func (x *SharedCount) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharedCount.ProtoReflect.Descriptor instead.
+func (*SharedCount) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SharedCount) GetCounter() uint32 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *SharedCount) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 // PortUse is a host port with the number of pods of the node that hold it.
 type PortUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -838,7 +1042,7 @@ type PortUse struct {
 
 func (x *PortUse) Reset() {
 	*x = PortUse{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1054,7 @@ func (x *PortUse) String() string {
 func (*PortUse) ProtoMessage() {}
 
 func (x *PortUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1067,7 @@ func (x *PortUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortUse.ProtoReflect.Descriptor instead.
 func (*PortUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PortUse) GetPort() *HostPort {
@@ -900,7 +1104,7 @@ type NodeTotals struct {
 
 func (x *NodeTotals) Reset() {
 	*x = NodeTotals{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1116,7 @@ func (x *NodeTotals) String() string {
 func (*NodeTotals) ProtoMessage() {}
 
 func (x *NodeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1129,7 @@ func (x *NodeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTotals.ProtoReflect.Descriptor instead.
 func (*NodeTotals) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeTotals) GetPods() int64 {
@@ -983,17 +1187,21 @@ type Delta struct {
 	//	*Delta_RemovePod
 	//	*Delta_ChangeCounters
 	//	*Delta_SetCounter
+	//	*Delta_ChangePod
 	Change isDelta_Change `protobuf_oneof:"change"`
 	// With add_pod: the number of the decision that placed the pod, 0 where the
 	// pod was not placed by this leader.
-	Decision      uint64 `protobuf:"varint,6,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision uint64 `protobuf:"varint,6,opt,name=decision,proto3" json:"decision,omitempty"`
+	// With add_pod: which pod it is, without a usage. With remove_pod: its number alone.
+	// Absent: a pod that preemption passes over.
+	Pod           *PlacedPod `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[12]
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1213,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[12]
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1226,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Delta) GetRow() uint32 {
@@ -1089,11 +1297,27 @@ func (x *Delta) GetSetCounter() *CounterColumn {
 	return nil
 }
 
+func (x *Delta) GetChangePod() *PlacedPod {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_ChangePod); ok {
+			return x.ChangePod
+		}
+	}
+	return nil
+}
+
 func (x *Delta) GetDecision() uint64 {
 	if x != nil {
 		return x.Decision
 	}
 	return 0
+}
+
+func (x *Delta) GetPod() *PlacedPod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
 }
 
 type isDelta_Change interface {
@@ -1131,6 +1355,11 @@ type Delta_SetCounter struct {
 	SetCounter *CounterColumn `protobuf:"bytes,8,opt,name=set_counter,json=setCounter,proto3,oneof"`
 }
 
+type Delta_ChangePod struct {
+	// Replaces all but number and usage of a pod of the row.
+	ChangePod *PlacedPod `protobuf:"bytes,9,opt,name=change_pod,json=changePod,proto3,oneof"`
+}
+
 func (*Delta_SetNode) isDelta_Change() {}
 
 func (*Delta_RemoveNode) isDelta_Change() {}
@@ -1143,6 +1372,8 @@ func (*Delta_ChangeCounters) isDelta_Change() {}
 
 func (*Delta_SetCounter) isDelta_Change() {}
 
+func (*Delta_ChangePod) isDelta_Change() {}
+
 // RemoveNode empties a row.
 type RemoveNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1152,7 +1383,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[13]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1395,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[13]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1408,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 // CounterChange adds to counters of one row.
@@ -1191,7 +1422,7 @@ type CounterChange struct {
 
 func (x *CounterChange) Reset() {
 	*x = CounterChange{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	mi := &file_shardsched_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1434,7 @@ func (x *CounterChange) String() string {
 func (*CounterChange) ProtoMessage() {}
 
 func (x *CounterChange) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	mi := &file_shardsched_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1447,7 @@ func (x *CounterChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterChange.ProtoReflect.Descriptor instead.
 func (*CounterChange) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CounterChange) GetCounters() []*CounterValue {
@@ -1230,16 +1461,19 @@ func (x *CounterChange) GetCounters() []*CounterValue {
 type SnapshotRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the row in its shard's table.
-	Row           uint32      `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
-	Node          *Node       `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Totals        *NodeTotals `protobuf:"bytes,3,opt,name=totals,proto3" json:"totals,omitempty"`
+	Row    uint32      `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
+	Node   *Node       `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Totals *NodeTotals `protobuf:"bytes,3,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Its pods, as far as they were told with numbers: in any order. Their usages are part of
+	// the totals.
+	Pods          []*PlacedPod `protobuf:"bytes,4,rep,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotRow) Reset() {
 	*x = SnapshotRow{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[15]
+	mi := &file_shardsched_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1485,7 @@ func (x *SnapshotRow) String() string {
 func (*SnapshotRow) ProtoMessage() {}
 
 func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[15]
+	mi := &file_shardsched_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1498,7 @@ func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRow.ProtoReflect.Descriptor instead.
 func (*SnapshotRow) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SnapshotRow) GetRow() uint32 {
@@ -1284,6 +1518,13 @@ func (x *SnapshotRow) GetNode() *Node {
 func (x *SnapshotRow) GetTotals() *NodeTotals {
 	if x != nil {
 		return x.Totals
+	}
+	return nil
+}
+
+func (x *SnapshotRow) GetPods() []*PlacedPod {
+	if x != nil {
+		return x.Pods
 	}
 	return nil
 }
@@ -1311,7 +1552,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\bHostPort\x12\x0e\n" +
 	"\x02ip\x18\x01 \x01(\tR\x02ip\x123\n" +
 	"\bprotocol\x18\x02 \x01(\x0e2\x17.shardsched.v1.ProtocolR\bprotocol\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\"\xac\x03\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\"\xe4\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
 	"\runschedulable\x18\x02 \x01(\bR\runschedulable\x12,\n" +
@@ -1323,24 +1564,42 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x11declared_features\x18\b \x03(\tR\x10declaredFeatures\x12?\n" +
 	"\rvolume_limits\x18\t \x03(\v2\x1a.shardsched.v1.VolumeLimitR\fvolumeLimits\x12)\n" +
 	"\x10migrated_plugins\x18\n" +
-	" \x03(\tR\x0fmigratedPlugins\"?\n" +
+	" \x03(\tR\x0fmigratedPlugins\x126\n" +
+	"\vannotations\x18\v \x03(\v2\x14.shardsched.v1.LabelR\vannotations\"?\n" +
 	"\vVolumeLimit\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\">\n" +
 	"\fCounterValue\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x12R\x05value\"U\n" +
+	"\x05value\x18\x02 \x01(\x12R\x05value\"\xb0\x01\n" +
 	"\rCounterColumn\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x12\n" +
 	"\x04rows\x18\x02 \x03(\rR\x04rows\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\x12R\x06values\"\x91\x02\n" +
+	"\x06values\x18\x03 \x03(\x12R\x06values\x12\x19\n" +
+	"\bpod_rows\x18\x04 \x03(\rR\apodRows\x12\x1f\n" +
+	"\vpod_numbers\x18\x05 \x03(\x04R\n" +
+	"podNumbers\x12\x1d\n" +
+	"\n" +
+	"pod_values\x18\x06 \x03(\x12R\tpodValues\"\x91\x02\n" +
 	"\bPodUsage\x124\n" +
 	"\brequests\x18\x01 \x01(\v2\x18.shardsched.v1.ResourcesR\brequests\x12+\n" +
 	"\x12non_zero_milli_cpu\x18\x02 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x03 \x01(\x03R\x12nonZeroMemoryBytes\x126\n" +
 	"\n" +
 	"host_ports\x18\x04 \x03(\v2\x17.shardsched.v1.HostPortR\thostPorts\x127\n" +
-	"\bcounters\x18\x05 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"J\n" +
+	"\bcounters\x18\x05 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"\xb3\x02\n" +
+	"\tPlacedPod\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12!\n" +
+	"\fstart_micros\x18\x03 \x01(\x03R\vstartMicros\x12\x18\n" +
+	"\abudgets\x18\x04 \x03(\rR\abudgets\x12-\n" +
+	"\x05usage\x18\x05 \x01(\v2\x17.shardsched.v1.PodUsageR\x05usage\x12\x1b\n" +
+	"\tusage_ref\x18\x06 \x01(\rR\busageRef\x125\n" +
+	"\aleaving\x18\a \x03(\v2\x1b.shardsched.v1.CounterValueR\aleaving\x122\n" +
+	"\x06shared\x18\b \x03(\v2\x1a.shardsched.v1.SharedCountR\x06shared\"=\n" +
+	"\vSharedCount\x12\x18\n" +
+	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\"J\n" +
 	"\aPortUse\x12+\n" +
 	"\x04port\x18\x01 \x01(\v2\x17.shardsched.v1.HostPortR\x04port\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\rR\x04pods\"\x8b\x02\n" +
@@ -1351,7 +1610,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x12non_zero_milli_cpu\x18\x03 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x04 \x01(\x03R\x12nonZeroMemoryBytes\x12,\n" +
 	"\x05ports\x18\x05 \x03(\v2\x16.shardsched.v1.PortUseR\x05ports\x12#\n" +
-	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\xa7\x03\n" +
+	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\x8e\x04\n" +
 	"\x05Delta\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x120\n" +
 	"\bset_node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeH\x00R\asetNode\x12<\n" +
@@ -1362,17 +1621,22 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"remove_pod\x18\x05 \x01(\v2\x17.shardsched.v1.PodUsageH\x00R\tremovePod\x12G\n" +
 	"\x0fchange_counters\x18\a \x01(\v2\x1c.shardsched.v1.CounterChangeH\x00R\x0echangeCounters\x12?\n" +
 	"\vset_counter\x18\b \x01(\v2\x1c.shardsched.v1.CounterColumnH\x00R\n" +
-	"setCounter\x12\x1a\n" +
-	"\bdecision\x18\x06 \x01(\x04R\bdecisionB\b\n" +
+	"setCounter\x129\n" +
+	"\n" +
+	"change_pod\x18\t \x01(\v2\x18.shardsched.v1.PlacedPodH\x00R\tchangePod\x12\x1a\n" +
+	"\bdecision\x18\x06 \x01(\x04R\bdecision\x12*\n" +
+	"\x03pod\x18\n" +
+	" \x01(\v2\x18.shardsched.v1.PlacedPodR\x03podB\b\n" +
 	"\x06change\"\f\n" +
 	"\n" +
 	"RemoveNode\"H\n" +
 	"\rCounterChange\x127\n" +
-	"\bcounters\x18\x01 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"{\n" +
+	"\bcounters\x18\x01 \x03(\v2\x1b.shardsched.v1.CounterValueR\bcounters\"\xa9\x01\n" +
 	"\vSnapshotRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeR\x04node\x121\n" +
-	"\x06totals\x18\x03 \x01(\v2\x19.shardsched.v1.NodeTotalsR\x06totals*\x8b\x01\n" +
+	"\x06totals\x18\x03 \x01(\v2\x19.shardsched.v1.NodeTotalsR\x06totals\x12,\n" +
+	"\x04pods\x18\x04 \x03(\v2\x18.shardsched.v1.PlacedPodR\x04pods*\x8b\x01\n" +
 	"\vTaintEffect\x12\x1c\n" +
 	"\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n" +
@@ -1397,7 +1661,7 @@ func file_shardsched_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_shardsched_v1_node_proto_goTypes = []any{
 	(TaintEffect)(0),       // 0: shardsched.v1.TaintEffect
 	(Protocol)(0),          // 1: shardsched.v1.Protocol
@@ -1411,12 +1675,14 @@ var file_shardsched_v1_node_proto_goTypes = []any{
 	(*CounterValue)(nil),   // 9: shardsched.v1.CounterValue
 	(*CounterColumn)(nil),  // 10: shardsched.v1.CounterColumn
 	(*PodUsage)(nil),       // 11: shardsched.v1.PodUsage
-	(*PortUse)(nil),        // 12: shardsched.v1.PortUse
-	(*NodeTotals)(nil),     // 13: shardsched.v1.NodeTotals
-	(*Delta)(nil),          // 14: shardsched.v1.Delta
-	(*RemoveNode)(nil),     // 15: shardsched.v1.RemoveNode
-	(*CounterChange)(nil),  // 16: shardsched.v1.CounterChange
-	(*SnapshotRow)(nil),    // 17: shardsched.v1.SnapshotRow
+	(*PlacedPod)(nil),      // 12: shardsched.v1.PlacedPod
+	(*SharedCount)(nil),    // 13: shardsched.v1.SharedCount
+	(*PortUse)(nil),        // 14: shardsched.v1.PortUse
+	(*NodeTotals)(nil),     // 15: shardsched.v1.NodeTotals
+	(*Delta)(nil),          // 16: shardsched.v1.Delta
+	(*RemoveNode)(nil),     // 17: shardsched.v1.RemoveNode
+	(*CounterChange)(nil),  // 18: shardsched.v1.CounterChange
+	(*SnapshotRow)(nil),    // 19: shardsched.v1.SnapshotRow
 }
 var file_shardsched_v1_node_proto_depIdxs = []int32{
 	3,  // 0: shardsched.v1.Resources.scalars:type_name -> shardsched.v1.ScalarResource
@@ -1426,26 +1692,33 @@ var file_shardsched_v1_node_proto_depIdxs = []int32{
 	5,  // 4: shardsched.v1.Node.taints:type_name -> shardsched.v1.Taint
 	2,  // 5: shardsched.v1.Node.allocatable:type_name -> shardsched.v1.Resources
 	8,  // 6: shardsched.v1.Node.volume_limits:type_name -> shardsched.v1.VolumeLimit
-	2,  // 7: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
-	6,  // 8: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
-	9,  // 9: shardsched.v1.PodUsage.counters:type_name -> shardsched.v1.CounterValue
-	6,  // 10: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
-	2,  // 11: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
-	12, // 12: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
-	7,  // 13: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
-	15, // 14: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
-	11, // 15: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
-	11, // 16: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
-	16, // 17: shardsched.v1.Delta.change_counters:type_name -> shardsched.v1.CounterChange
-	10, // 18: shardsched.v1.Delta.set_counter:type_name -> shardsched.v1.CounterColumn
-	9,  // 19: shardsched.v1.CounterChange.counters:type_name -> shardsched.v1.CounterValue
-	7,  // 20: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
-	13, // 21: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	4,  // 7: shardsched.v1.Node.annotations:type_name -> shardsched.v1.Label
+	2,  // 8: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
+	6,  // 9: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
+	9,  // 10: shardsched.v1.PodUsage.counters:type_name -> shardsched.v1.CounterValue
+	11, // 11: shardsched.v1.PlacedPod.usage:type_name -> shardsched.v1.PodUsage
+	9,  // 12: shardsched.v1.PlacedPod.leaving:type_name -> shardsched.v1.CounterValue
+	13, // 13: shardsched.v1.PlacedPod.shared:type_name -> shardsched.v1.SharedCount
+	6,  // 14: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
+	2,  // 15: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
+	14, // 16: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
+	7,  // 17: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
+	17, // 18: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
+	11, // 19: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
+	11, // 20: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
+	18, // 21: shardsched.v1.Delta.change_counters:type_name -> shardsched.v1.CounterChange
+	10, // 22: shardsched.v1.Delta.set_counter:type_name -> shardsched.v1.CounterColumn
+	12, // 23: shardsched.v1.Delta.change_pod:type_name -> shardsched.v1.PlacedPod
+	12, // 24: shardsched.v1.Delta.pod:type_name -> shardsched.v1.PlacedPod
+	9,  // 25: shardsched.v1.CounterChange.counters:type_name -> shardsched.v1.CounterValue
+	7,  // 26: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
+	15, // 27: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
+	12, // 28: shardsched.v1.SnapshotRow.pods:type_name -> shardsched.v1.PlacedPod
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_node_proto_init() }
@@ -1453,13 +1726,14 @@ func file_shardsched_v1_node_proto_init() {
 	if File_shardsched_v1_node_proto != nil {
 		return
 	}
-	file_shardsched_v1_node_proto_msgTypes[12].OneofWrappers = []any{
+	file_shardsched_v1_node_proto_msgTypes[14].OneofWrappers = []any{
 		(*Delta_SetNode)(nil),
 		(*Delta_RemoveNode)(nil),
 		(*Delta_AddPod)(nil),
 		(*Delta_RemovePod)(nil),
 		(*Delta_ChangeCounters)(nil),
 		(*Delta_SetCounter)(nil),
+		(*Delta_ChangePod)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1467,7 +1741,7 @@ func file_shardsched_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_node_proto_rawDesc), len(file_shardsched_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

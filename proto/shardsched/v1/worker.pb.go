@@ -198,8 +198,10 @@ type EvaluateRequest struct {
 	// The shards to look at, each once.
 	Shards []*ShardDeltas `protobuf:"bytes,3,rep,name=shards,proto3" json:"shards,omitempty"`
 	// Definitions of classes that the worker may not have yet.
-	Queries       []*Query        `protobuf:"bytes,4,rep,name=queries,proto3" json:"queries,omitempty"`
-	Classes       []*ClassRequest `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
+	Queries []*Query        `protobuf:"bytes,4,rep,name=queries,proto3" json:"queries,omitempty"`
+	Classes []*ClassRequest `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
+	// Dry runs of preemption.
+	Preemptions   []*PreemptionRequest `protobuf:"bytes,6,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +271,347 @@ func (x *EvaluateRequest) GetClasses() []*ClassRequest {
 	return nil
 }
 
+func (x *EvaluateRequest) GetPreemptions() []*PreemptionRequest {
+	if x != nil {
+		return x.Preemptions
+	}
+	return nil
+}
+
+// PreemptionRequest asks on which rows a pod of a class would fit if pods of lower priority
+// left, and which is the best of them.
+type PreemptionRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClassId uint64                 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
+	// The pod's own.
+	Priority int32 `protobuf:"zigzag32,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Microseconds since 1970: when pods started that have not, as upstream takes it.
+	NowMicros int64 `protobuf:"varint,3,opt,name=now_micros,json=nowMicros,proto3" json:"now_micros,omitempty"`
+	// The budgets in force. What a pod names beside them does not count.
+	Budgets []*Budget `protobuf:"bytes,4,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Rows that are passed over: by shard and row, ascending. Two columns of equal length.
+	SkipShards []uint32 `protobuf:"varint,5,rep,packed,name=skip_shards,json=skipShards,proto3" json:"skip_shards,omitempty"`
+	SkipRows   []uint32 `protobuf:"varint,6,rep,packed,name=skip_rows,json=skipRows,proto3" json:"skip_rows,omitempty"`
+	// The class's measures over the whole cluster, in the order of Query.measures.
+	Measures []*MeasureResult `protobuf:"bytes,7,rep,name=measures,proto3" json:"measures,omitempty"`
+	// How many candidates to answer with, the best first: 1 to 65536.
+	Candidates    uint32 `protobuf:"varint,8,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionRequest) Reset() {
+	*x = PreemptionRequest{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionRequest) ProtoMessage() {}
+
+func (x *PreemptionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionRequest.ProtoReflect.Descriptor instead.
+func (*PreemptionRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PreemptionRequest) GetClassId() uint64 {
+	if x != nil {
+		return x.ClassId
+	}
+	return 0
+}
+
+func (x *PreemptionRequest) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *PreemptionRequest) GetNowMicros() int64 {
+	if x != nil {
+		return x.NowMicros
+	}
+	return 0
+}
+
+func (x *PreemptionRequest) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *PreemptionRequest) GetSkipShards() []uint32 {
+	if x != nil {
+		return x.SkipShards
+	}
+	return nil
+}
+
+func (x *PreemptionRequest) GetSkipRows() []uint32 {
+	if x != nil {
+		return x.SkipRows
+	}
+	return nil
+}
+
+func (x *PreemptionRequest) GetMeasures() []*MeasureResult {
+	if x != nil {
+		return x.Measures
+	}
+	return nil
+}
+
+func (x *PreemptionRequest) GetCandidates() uint32 {
+	if x != nil {
+		return x.Candidates
+	}
+	return 0
+}
+
+// Budget is a PodDisruptionBudget.
+type Budget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 or more.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// status.disruptionsAllowed
+	Allowed       int32 `protobuf:"zigzag32,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Budget) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Budget) GetAllowed() int32 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+// PreemptionCandidate is a row with the pods that would have to leave.
+type PreemptionCandidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Shard uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Row   uint32                 `protobuf:"varint,2,opt,name=row,proto3" json:"row,omitempty"`
+	// Numbers of the pods, most important first; at least one.
+	Victims []uint64 `protobuf:"varint,3,rep,packed,name=victims,proto3" json:"victims,omitempty"`
+	// How many of them violate a budget.
+	Violations uint32 `protobuf:"varint,4,opt,name=violations,proto3" json:"violations,omitempty"`
+	// The priority of the first victim.
+	TopPriority int32 `protobuf:"zigzag32,5,opt,name=top_priority,json=topPriority,proto3" json:"top_priority,omitempty"`
+	// Sum of the victims' priorities, each plus 2³¹.
+	PrioritySum uint64 `protobuf:"varint,6,opt,name=priority_sum,json=prioritySum,proto3" json:"priority_sum,omitempty"`
+	// Microseconds since 1970: when the first of the victims of top_priority started.
+	EarliestStart int64 `protobuf:"varint,7,opt,name=earliest_start,json=earliestStart,proto3" json:"earliest_start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionCandidate) Reset() {
+	*x = PreemptionCandidate{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionCandidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionCandidate) ProtoMessage() {}
+
+func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
+func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PreemptionCandidate) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *PreemptionCandidate) GetRow() uint32 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *PreemptionCandidate) GetVictims() []uint64 {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *PreemptionCandidate) GetViolations() uint32 {
+	if x != nil {
+		return x.Violations
+	}
+	return 0
+}
+
+func (x *PreemptionCandidate) GetTopPriority() int32 {
+	if x != nil {
+		return x.TopPriority
+	}
+	return 0
+}
+
+func (x *PreemptionCandidate) GetPrioritySum() uint64 {
+	if x != nil {
+		return x.PrioritySum
+	}
+	return 0
+}
+
+func (x *PreemptionCandidate) GetEarliestStart() int64 {
+	if x != nil {
+		return x.EarliestStart
+	}
+	return 0
+}
+
+// PreemptionResult answers a PreemptionRequest over the shards of a request.
+type PreemptionResult struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClassId uint64                 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
+	// Rows that were tried: those that refuse the pod in a way that preemption may help.
+	Tried uint32 `protobuf:"varint,2,opt,name=tried,proto3" json:"tried,omitempty"`
+	// Best first.
+	Candidates []*PreemptionCandidate `protobuf:"bytes,3,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	// Why rows that were tried are no candidates, sorted by plugin and reason. A row without
+	// pods of lower priority has no plugin to name.
+	Reasons       []*ReasonCount `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionResult) Reset() {
+	*x = PreemptionResult{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionResult) ProtoMessage() {}
+
+func (x *PreemptionResult) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionResult.ProtoReflect.Descriptor instead.
+func (*PreemptionResult) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PreemptionResult) GetClassId() uint64 {
+	if x != nil {
+		return x.ClassId
+	}
+	return 0
+}
+
+func (x *PreemptionResult) GetTried() uint32 {
+	if x != nil {
+		return x.Tried
+	}
+	return 0
+}
+
+func (x *PreemptionResult) GetCandidates() []*PreemptionCandidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+func (x *PreemptionResult) GetReasons() []*ReasonCount {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
 // ClassResult is the answer for one class, over all shards of the request.
 type ClassResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -297,7 +640,7 @@ type ClassResult struct {
 
 func (x *ClassResult) Reset() {
 	*x = ClassResult{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[3]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +652,7 @@ func (x *ClassResult) String() string {
 func (*ClassResult) ProtoMessage() {}
 
 func (x *ClassResult) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[3]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +665,7 @@ func (x *ClassResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassResult.ProtoReflect.Descriptor instead.
 func (*ClassResult) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClassResult) GetClassId() uint64 {
@@ -401,14 +744,16 @@ type EvaluateResponse struct {
 	// In the order of EvaluateRequest.classes.
 	Results []*ClassResult `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	// Nanoseconds that the worker spent on the request.
-	BusyNanos     uint64 `protobuf:"varint,4,opt,name=busy_nanos,json=busyNanos,proto3" json:"busy_nanos,omitempty"`
+	BusyNanos uint64 `protobuf:"varint,4,opt,name=busy_nanos,json=busyNanos,proto3" json:"busy_nanos,omitempty"`
+	// In the order of EvaluateRequest.preemptions.
+	Preemptions   []*PreemptionResult `protobuf:"bytes,5,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[4]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +765,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[4]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +778,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EvaluateResponse) GetNeedSnapshots() []uint32 {
@@ -464,6 +809,13 @@ func (x *EvaluateResponse) GetBusyNanos() uint64 {
 	return 0
 }
 
+func (x *EvaluateResponse) GetPreemptions() []*PreemptionResult {
+	if x != nil {
+		return x.Preemptions
+	}
+	return nil
+}
+
 // SnapshotHeader opens a snapshot.
 type SnapshotHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -477,7 +829,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[5]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +841,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[5]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +854,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SnapshotHeader) GetCluster() string {
@@ -541,14 +893,16 @@ type LoadSnapshotRequest struct {
 	Rows   []*SnapshotRow  `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
 	// Parts of counters, of rows that came in this chunk or before it. A counter may
 	// be spread over several chunks, its rows ascending from one to the next.
-	Counters      []*CounterColumn `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty"`
+	Counters []*CounterColumn `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty"`
+	// Usages of pods of this chunk and later ones (PlacedPod.usage_ref).
+	Usages        []*PodUsage `protobuf:"bytes,4,rep,name=usages,proto3" json:"usages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoadSnapshotRequest) Reset() {
 	*x = LoadSnapshotRequest{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[6]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +914,7 @@ func (x *LoadSnapshotRequest) String() string {
 func (*LoadSnapshotRequest) ProtoMessage() {}
 
 func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[6]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +927,7 @@ func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LoadSnapshotRequest) GetHeader() *SnapshotHeader {
@@ -597,6 +951,13 @@ func (x *LoadSnapshotRequest) GetCounters() []*CounterColumn {
 	return nil
 }
 
+func (x *LoadSnapshotRequest) GetUsages() []*PodUsage {
+	if x != nil {
+		return x.Usages
+	}
+	return nil
+}
+
 // LoadSnapshotResponse tells what the shard now takes.
 type LoadSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -608,7 +969,7 @@ type LoadSnapshotResponse struct {
 
 func (x *LoadSnapshotResponse) Reset() {
 	*x = LoadSnapshotResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[7]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +981,7 @@ func (x *LoadSnapshotResponse) String() string {
 func (*LoadSnapshotResponse) ProtoMessage() {}
 
 func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[7]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +994,7 @@ func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LoadSnapshotResponse) GetTableBytes() uint64 {
@@ -659,7 +1020,7 @@ type WorkerRegistration struct {
 
 func (x *WorkerRegistration) Reset() {
 	*x = WorkerRegistration{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +1032,7 @@ func (x *WorkerRegistration) String() string {
 func (*WorkerRegistration) ProtoMessage() {}
 
 func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +1045,7 @@ func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistration.ProtoReflect.Descriptor instead.
 func (*WorkerRegistration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkerRegistration) GetId() string {
@@ -735,13 +1096,47 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\bdiagnose\x18\x03 \x01(\bR\bdiagnose\x12\x18\n" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
-	"\x05trace\x18\x06 \x01(\bR\x05trace\"\xda\x01\n" +
+	"\x05trace\x18\x06 \x01(\bR\x05trace\"\x9e\x02\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
 	"\x06shards\x18\x03 \x03(\v2\x1a.shardsched.v1.ShardDeltasR\x06shards\x12.\n" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
-	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\"\xe3\x02\n" +
+	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\x12B\n" +
+	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\"\xb2\x02\n" +
+	"\x11PreemptionRequest\x12\x19\n" +
+	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
+	"\n" +
+	"now_micros\x18\x03 \x01(\x03R\tnowMicros\x12/\n" +
+	"\abudgets\x18\x04 \x03(\v2\x15.shardsched.v1.BudgetR\abudgets\x12\x1f\n" +
+	"\vskip_shards\x18\x05 \x03(\rR\n" +
+	"skipShards\x12\x1b\n" +
+	"\tskip_rows\x18\x06 \x03(\rR\bskipRows\x128\n" +
+	"\bmeasures\x18\a \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\b \x01(\rR\n" +
+	"candidates\"2\n" +
+	"\x06Budget\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\x11R\aallowed\"\xe4\x01\n" +
+	"\x13PreemptionCandidate\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x10\n" +
+	"\x03row\x18\x02 \x01(\rR\x03row\x12\x18\n" +
+	"\avictims\x18\x03 \x03(\x04R\avictims\x12\x1e\n" +
+	"\n" +
+	"violations\x18\x04 \x01(\rR\n" +
+	"violations\x12!\n" +
+	"\ftop_priority\x18\x05 \x01(\x11R\vtopPriority\x12!\n" +
+	"\fpriority_sum\x18\x06 \x01(\x04R\vprioritySum\x12%\n" +
+	"\x0eearliest_start\x18\a \x01(\x03R\rearliestStart\"\xbd\x01\n" +
+	"\x10PreemptionResult\x12\x19\n" +
+	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x14\n" +
+	"\x05tried\x18\x02 \x01(\rR\x05tried\x12B\n" +
+	"\n" +
+	"candidates\x18\x03 \x03(\v2\".shardsched.v1.PreemptionCandidateR\n" +
+	"candidates\x124\n" +
+	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\xe3\x02\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -751,24 +1146,26 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aextrema\x18\x06 \x03(\x12R\aextrema\x124\n" +
 	"\areasons\x18\a \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x125\n" +
 	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
-	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\"\xb1\x01\n" +
+	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\"\xf4\x01\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
 	"\aresults\x18\x03 \x03(\v2\x1a.shardsched.v1.ClassResultR\aresults\x12\x1d\n" +
 	"\n" +
-	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\"t\n" +
+	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\x12A\n" +
+	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\"t\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\"\xb6\x01\n" +
+	"generation\"\xe7\x01\n" +
 	"\x13LoadSnapshotRequest\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.shardsched.v1.SnapshotHeaderR\x06header\x12.\n" +
 	"\x04rows\x18\x02 \x03(\v2\x1a.shardsched.v1.SnapshotRowR\x04rows\x128\n" +
-	"\bcounters\x18\x03 \x03(\v2\x1c.shardsched.v1.CounterColumnR\bcounters\"7\n" +
+	"\bcounters\x18\x03 \x03(\v2\x1c.shardsched.v1.CounterColumnR\bcounters\x12/\n" +
+	"\x06usages\x18\x04 \x03(\v2\x17.shardsched.v1.PodUsageR\x06usages\"7\n" +
 	"\x14LoadSnapshotResponse\x12\x1f\n" +
 	"\vtable_bytes\x18\x01 \x01(\x04R\n" +
 	"tableBytes\"n\n" +
@@ -793,48 +1190,60 @@ func file_shardsched_v1_worker_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_worker_proto_rawDescData
 }
 
-var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*ShardDeltas)(nil),          // 0: shardsched.v1.ShardDeltas
 	(*ClassRequest)(nil),         // 1: shardsched.v1.ClassRequest
 	(*EvaluateRequest)(nil),      // 2: shardsched.v1.EvaluateRequest
-	(*ClassResult)(nil),          // 3: shardsched.v1.ClassResult
-	(*EvaluateResponse)(nil),     // 4: shardsched.v1.EvaluateResponse
-	(*SnapshotHeader)(nil),       // 5: shardsched.v1.SnapshotHeader
-	(*LoadSnapshotRequest)(nil),  // 6: shardsched.v1.LoadSnapshotRequest
-	(*LoadSnapshotResponse)(nil), // 7: shardsched.v1.LoadSnapshotResponse
-	(*WorkerRegistration)(nil),   // 8: shardsched.v1.WorkerRegistration
-	(*Delta)(nil),                // 9: shardsched.v1.Delta
-	(*Query)(nil),                // 10: shardsched.v1.Query
-	(*Group)(nil),                // 11: shardsched.v1.Group
-	(*ReasonCount)(nil),          // 12: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),         // 13: shardsched.v1.PluginTiming
-	(*MeasureResult)(nil),        // 14: shardsched.v1.MeasureResult
-	(*SnapshotRow)(nil),          // 15: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 16: shardsched.v1.CounterColumn
+	(*PreemptionRequest)(nil),    // 3: shardsched.v1.PreemptionRequest
+	(*Budget)(nil),               // 4: shardsched.v1.Budget
+	(*PreemptionCandidate)(nil),  // 5: shardsched.v1.PreemptionCandidate
+	(*PreemptionResult)(nil),     // 6: shardsched.v1.PreemptionResult
+	(*ClassResult)(nil),          // 7: shardsched.v1.ClassResult
+	(*EvaluateResponse)(nil),     // 8: shardsched.v1.EvaluateResponse
+	(*SnapshotHeader)(nil),       // 9: shardsched.v1.SnapshotHeader
+	(*LoadSnapshotRequest)(nil),  // 10: shardsched.v1.LoadSnapshotRequest
+	(*LoadSnapshotResponse)(nil), // 11: shardsched.v1.LoadSnapshotResponse
+	(*WorkerRegistration)(nil),   // 12: shardsched.v1.WorkerRegistration
+	(*Delta)(nil),                // 13: shardsched.v1.Delta
+	(*Query)(nil),                // 14: shardsched.v1.Query
+	(*MeasureResult)(nil),        // 15: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 16: shardsched.v1.ReasonCount
+	(*Group)(nil),                // 17: shardsched.v1.Group
+	(*PluginTiming)(nil),         // 18: shardsched.v1.PluginTiming
+	(*SnapshotRow)(nil),          // 19: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 20: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 21: shardsched.v1.PodUsage
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
-	9,  // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
+	13, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
 	0,  // 1: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
-	10, // 2: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
+	14, // 2: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
 	1,  // 3: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
-	11, // 4: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
-	12, // 5: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	13, // 6: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
-	14, // 7: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
-	3,  // 8: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
-	5,  // 9: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	15, // 10: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	16, // 11: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	2,  // 12: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	6,  // 13: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	4,  // 14: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	7,  // 15: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 4: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
+	4,  // 5: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
+	15, // 6: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	5,  // 7: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
+	16, // 8: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	17, // 9: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
+	16, // 10: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	18, // 11: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
+	15, // 12: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	7,  // 13: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
+	6,  // 14: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
+	9,  // 15: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	19, // 16: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	20, // 17: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	21, // 18: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	2,  // 19: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	10, // 20: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	8,  // 21: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	11, // 22: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
@@ -850,7 +1259,7 @@ func file_shardsched_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_worker_proto_rawDesc), len(file_shardsched_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

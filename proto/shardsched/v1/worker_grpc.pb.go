@@ -34,7 +34,7 @@ const (
 // than the newest it has seen for the cluster.
 type WorkerServiceClient interface {
 	// Evaluate applies deltas to shards and answers queries at exactly the
-	// generations that the request names.
+	// generations that the request names. It also runs dry runs of preemption over them.
 	Evaluate(ctx context.Context, in *EvaluateRequest, opts ...grpc.CallOption) (*EvaluateResponse, error)
 	// LoadSnapshot replaces one shard. The first chunk carries the header; the
 	// shard is exchanged when the last has come.
@@ -81,7 +81,7 @@ type WorkerService_LoadSnapshotClient = grpc.ClientStreamingClient[LoadSnapshotR
 // than the newest it has seen for the cluster.
 type WorkerServiceServer interface {
 	// Evaluate applies deltas to shards and answers queries at exactly the
-	// generations that the request names.
+	// generations that the request names. It also runs dry runs of preemption over them.
 	Evaluate(context.Context, *EvaluateRequest) (*EvaluateResponse, error)
 	// LoadSnapshot replaces one shard. The first chunk carries the header; the
 	// shard is exchanged when the last has come.
