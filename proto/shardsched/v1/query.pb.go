@@ -44,6 +44,9 @@ const (
 	Plugin_PLUGIN_VOLUME_ZONE                        Plugin = 13
 	Plugin_PLUGIN_POD_TOPOLOGY_SPREAD                Plugin = 14
 	Plugin_PLUGIN_INTER_POD_AFFINITY                 Plugin = 15
+	// Not upstream's: expressions over node and pod.
+	Plugin_PLUGIN_CEL_FILTER Plugin = 16
+	Plugin_PLUGIN_CEL_SCORE  Plugin = 17
 )
 
 // Enum value maps for Plugin.
@@ -65,6 +68,8 @@ var (
 		13: "PLUGIN_VOLUME_ZONE",
 		14: "PLUGIN_POD_TOPOLOGY_SPREAD",
 		15: "PLUGIN_INTER_POD_AFFINITY",
+		16: "PLUGIN_CEL_FILTER",
+		17: "PLUGIN_CEL_SCORE",
 	}
 	Plugin_value = map[string]int32{
 		"PLUGIN_UNSPECIFIED":                        0,
@@ -83,6 +88,8 @@ var (
 		"PLUGIN_VOLUME_ZONE":                        13,
 		"PLUGIN_POD_TOPOLOGY_SPREAD":                14,
 		"PLUGIN_INTER_POD_AFFINITY":                 15,
+		"PLUGIN_CEL_FILTER":                         16,
+		"PLUGIN_CEL_SCORE":                          17,
 	}
 )
 
@@ -382,6 +389,62 @@ func (x Breakdown) Number() protoreflect.EnumNumber {
 // Deprecated: Use Breakdown.Descriptor instead.
 func (Breakdown) EnumDescriptor() ([]byte, []int) {
 	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{5}
+}
+
+// CelNormalisation is what becomes of the scores of CELScore.
+type CelNormalisation int32
+
+const (
+	CelNormalisation_CEL_NORMALISATION_UNSPECIFIED CelNormalisation = 0
+	// They are from 0 to 100 as they are.
+	CelNormalisation_CEL_NORMALISATION_NONE CelNormalisation = 1
+	// The highest of the feasible nodes becomes 100.
+	CelNormalisation_CEL_NORMALISATION_HIGHEST CelNormalisation = 2
+	// The same, and then the lowest is the best: the highest becomes 0.
+	CelNormalisation_CEL_NORMALISATION_LOWEST CelNormalisation = 3
+)
+
+// Enum value maps for CelNormalisation.
+var (
+	CelNormalisation_name = map[int32]string{
+		0: "CEL_NORMALISATION_UNSPECIFIED",
+		1: "CEL_NORMALISATION_NONE",
+		2: "CEL_NORMALISATION_HIGHEST",
+		3: "CEL_NORMALISATION_LOWEST",
+	}
+	CelNormalisation_value = map[string]int32{
+		"CEL_NORMALISATION_UNSPECIFIED": 0,
+		"CEL_NORMALISATION_NONE":        1,
+		"CEL_NORMALISATION_HIGHEST":     2,
+		"CEL_NORMALISATION_LOWEST":      3,
+	}
+)
+
+func (x CelNormalisation) Enum() *CelNormalisation {
+	p := new(CelNormalisation)
+	*p = x
+	return p
+}
+
+func (x CelNormalisation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CelNormalisation) Descriptor() protoreflect.EnumDescriptor {
+	return file_shardsched_v1_query_proto_enumTypes[6].Descriptor()
+}
+
+func (CelNormalisation) Type() protoreflect.EnumType {
+	return &file_shardsched_v1_query_proto_enumTypes[6]
+}
+
+func (x CelNormalisation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CelNormalisation.Descriptor instead.
+func (CelNormalisation) EnumDescriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{6}
 }
 
 // Toleration is one toleration of a pod.
@@ -2516,6 +2579,674 @@ func (x *ZoneRequirement) GetValues() []string {
 	return nil
 }
 
+// CelValue is a value of the Common Expression Language.
+type CelValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*CelValue_NullValue
+	//	*CelValue_BoolValue
+	//	*CelValue_IntValue
+	//	*CelValue_UintValue
+	//	*CelValue_DoubleValue
+	//	*CelValue_StringValue
+	//	*CelValue_BytesValue
+	//	*CelValue_ListValue
+	//	*CelValue_MapValue
+	//	*CelValue_OptionalValue
+	//	*CelValue_QuantityValue
+	//	*CelValue_DurationValue
+	//	*CelValue_TimestampValue
+	//	*CelValue_ObjectValue
+	//	*CelValue_ErrorValue
+	Kind          isCelValue_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelValue) Reset() {
+	*x = CelValue{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelValue) ProtoMessage() {}
+
+func (x *CelValue) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelValue.ProtoReflect.Descriptor instead.
+func (*CelValue) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CelValue) GetKind() isCelValue_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *CelValue) GetNullValue() bool {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_NullValue); ok {
+			return x.NullValue
+		}
+	}
+	return false
+}
+
+func (x *CelValue) GetBoolValue() bool {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_BoolValue); ok {
+			return x.BoolValue
+		}
+	}
+	return false
+}
+
+func (x *CelValue) GetIntValue() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_IntValue); ok {
+			return x.IntValue
+		}
+	}
+	return 0
+}
+
+func (x *CelValue) GetUintValue() uint64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_UintValue); ok {
+			return x.UintValue
+		}
+	}
+	return 0
+}
+
+func (x *CelValue) GetDoubleValue() float64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_DoubleValue); ok {
+			return x.DoubleValue
+		}
+	}
+	return 0
+}
+
+func (x *CelValue) GetStringValue() string {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_StringValue); ok {
+			return x.StringValue
+		}
+	}
+	return ""
+}
+
+func (x *CelValue) GetBytesValue() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_BytesValue); ok {
+			return x.BytesValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetListValue() *CelList {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_ListValue); ok {
+			return x.ListValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetMapValue() *CelList {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_MapValue); ok {
+			return x.MapValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetOptionalValue() *CelList {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_OptionalValue); ok {
+			return x.OptionalValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetQuantityValue() string {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_QuantityValue); ok {
+			return x.QuantityValue
+		}
+	}
+	return ""
+}
+
+func (x *CelValue) GetDurationValue() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_DurationValue); ok {
+			return x.DurationValue
+		}
+	}
+	return 0
+}
+
+func (x *CelValue) GetTimestampValue() *CelTime {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_TimestampValue); ok {
+			return x.TimestampValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetObjectValue() *CelObject {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_ObjectValue); ok {
+			return x.ObjectValue
+		}
+	}
+	return nil
+}
+
+func (x *CelValue) GetErrorValue() string {
+	if x != nil {
+		if x, ok := x.Kind.(*CelValue_ErrorValue); ok {
+			return x.ErrorValue
+		}
+	}
+	return ""
+}
+
+type isCelValue_Kind interface {
+	isCelValue_Kind()
+}
+
+type CelValue_NullValue struct {
+	// Always true where it is set.
+	NullValue bool `protobuf:"varint,1,opt,name=null_value,json=nullValue,proto3,oneof"`
+}
+
+type CelValue_BoolValue struct {
+	BoolValue bool `protobuf:"varint,2,opt,name=bool_value,json=boolValue,proto3,oneof"`
+}
+
+type CelValue_IntValue struct {
+	IntValue int64 `protobuf:"zigzag64,3,opt,name=int_value,json=intValue,proto3,oneof"`
+}
+
+type CelValue_UintValue struct {
+	UintValue uint64 `protobuf:"varint,4,opt,name=uint_value,json=uintValue,proto3,oneof"`
+}
+
+type CelValue_DoubleValue struct {
+	DoubleValue float64 `protobuf:"fixed64,5,opt,name=double_value,json=doubleValue,proto3,oneof"`
+}
+
+type CelValue_StringValue struct {
+	StringValue string `protobuf:"bytes,6,opt,name=string_value,json=stringValue,proto3,oneof"`
+}
+
+type CelValue_BytesValue struct {
+	BytesValue []byte `protobuf:"bytes,7,opt,name=bytes_value,json=bytesValue,proto3,oneof"`
+}
+
+type CelValue_ListValue struct {
+	ListValue *CelList `protobuf:"bytes,8,opt,name=list_value,json=listValue,proto3,oneof"`
+}
+
+type CelValue_MapValue struct {
+	// Keys and values by turns, the keys ascending.
+	MapValue *CelList `protobuf:"bytes,9,opt,name=map_value,json=mapValue,proto3,oneof"`
+}
+
+type CelValue_OptionalValue struct {
+	// No value or one.
+	OptionalValue *CelList `protobuf:"bytes,10,opt,name=optional_value,json=optionalValue,proto3,oneof"`
+}
+
+type CelValue_QuantityValue struct {
+	// A Kubernetes quantity, such as 1500m.
+	QuantityValue string `protobuf:"bytes,11,opt,name=quantity_value,json=quantityValue,proto3,oneof"`
+}
+
+type CelValue_DurationValue struct {
+	// Nanoseconds.
+	DurationValue int64 `protobuf:"zigzag64,12,opt,name=duration_value,json=durationValue,proto3,oneof"`
+}
+
+type CelValue_TimestampValue struct {
+	TimestampValue *CelTime `protobuf:"bytes,13,opt,name=timestamp_value,json=timestampValue,proto3,oneof"`
+}
+
+type CelValue_ObjectValue struct {
+	ObjectValue *CelObject `protobuf:"bytes,14,opt,name=object_value,json=objectValue,proto3,oneof"`
+}
+
+type CelValue_ErrorValue struct {
+	// Why there is no value.
+	ErrorValue string `protobuf:"bytes,15,opt,name=error_value,json=errorValue,proto3,oneof"`
+}
+
+func (*CelValue_NullValue) isCelValue_Kind() {}
+
+func (*CelValue_BoolValue) isCelValue_Kind() {}
+
+func (*CelValue_IntValue) isCelValue_Kind() {}
+
+func (*CelValue_UintValue) isCelValue_Kind() {}
+
+func (*CelValue_DoubleValue) isCelValue_Kind() {}
+
+func (*CelValue_StringValue) isCelValue_Kind() {}
+
+func (*CelValue_BytesValue) isCelValue_Kind() {}
+
+func (*CelValue_ListValue) isCelValue_Kind() {}
+
+func (*CelValue_MapValue) isCelValue_Kind() {}
+
+func (*CelValue_OptionalValue) isCelValue_Kind() {}
+
+func (*CelValue_QuantityValue) isCelValue_Kind() {}
+
+func (*CelValue_DurationValue) isCelValue_Kind() {}
+
+func (*CelValue_TimestampValue) isCelValue_Kind() {}
+
+func (*CelValue_ObjectValue) isCelValue_Kind() {}
+
+func (*CelValue_ErrorValue) isCelValue_Kind() {}
+
+// CelList is values in order.
+type CelList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []*CelValue            `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelList) Reset() {
+	*x = CelList{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelList) ProtoMessage() {}
+
+func (x *CelList) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelList.ProtoReflect.Descriptor instead.
+func (*CelList) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CelList) GetValues() []*CelValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// CelTime is a moment since 1970 in UTC.
+type CelTime struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Seconds int64                  `protobuf:"zigzag64,1,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	// 0 to 999999999.
+	Nanos         uint32 `protobuf:"varint,2,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelTime) Reset() {
+	*x = CelTime{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelTime) ProtoMessage() {}
+
+func (x *CelTime) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelTime.ProtoReflect.Descriptor instead.
+func (*CelTime) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *CelTime) GetSeconds() int64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *CelTime) GetNanos() uint32 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+// CelObject is part of a pod, such as a toleration.
+type CelObject struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the type.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// The fields in the type's order.
+	Fields        []*CelValue `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelObject) Reset() {
+	*x = CelObject{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelObject) ProtoMessage() {}
+
+func (x *CelObject) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelObject.ProtoReflect.Descriptor instead.
+func (*CelObject) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *CelObject) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CelObject) GetFields() []*CelValue {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// CelArgument is what a part of an expression that looks at the pod alone came to.
+type CelArgument struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the part: parts are numbered from the left.
+	Part          uint32    `protobuf:"varint,1,opt,name=part,proto3" json:"part,omitempty"`
+	Value         *CelValue `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelArgument) Reset() {
+	*x = CelArgument{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelArgument) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelArgument) ProtoMessage() {}
+
+func (x *CelArgument) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelArgument.ProtoReflect.Descriptor instead.
+func (*CelArgument) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *CelArgument) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *CelArgument) GetValue() *CelValue {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// CelExpression is an expression with all that it asks of the pod answered.
+type CelExpression struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names it in reasons; each name once in a plugin.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The expression as the profile has it.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Sorted by part. A part that decides nothing any more is left out.
+	Arguments []*CelArgument `protobuf:"bytes,3,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	// Of a filter: why a node is refused; empty: a text that holds the name.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of a filter: a failure lets the node through.
+	IgnoreFailure bool `protobuf:"varint,5,opt,name=ignore_failure,json=ignoreFailure,proto3" json:"ignore_failure,omitempty"`
+	// Of a score: what it counts beside the others, 1 to 100.
+	Weight        int64 `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelExpression) Reset() {
+	*x = CelExpression{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelExpression) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelExpression) ProtoMessage() {}
+
+func (x *CelExpression) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelExpression.ProtoReflect.Descriptor instead.
+func (*CelExpression) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CelExpression) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CelExpression) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *CelExpression) GetArguments() []*CelArgument {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *CelExpression) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CelExpression) GetIgnoreFailure() bool {
+	if x != nil {
+		return x.IgnoreFailure
+	}
+	return false
+}
+
+func (x *CelExpression) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+// CelQuery is what CELFilter and CELScore ask.
+type CelQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the language: its functions, types and variables. Who reads it must know the same.
+	Language string `protobuf:"bytes,1,opt,name=language,proto3" json:"language,omitempty"`
+	// In the profile's order.
+	Filters []*CelExpression `protobuf:"bytes,2,rep,name=filters,proto3" json:"filters,omitempty"`
+	Scores  []*CelExpression `protobuf:"bytes,3,rep,name=scores,proto3" json:"scores,omitempty"`
+	// Of the scores.
+	Normalisation CelNormalisation `protobuf:"varint,4,opt,name=normalisation,proto3,enum=shardsched.v1.CelNormalisation" json:"normalisation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelQuery) Reset() {
+	*x = CelQuery{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelQuery) ProtoMessage() {}
+
+func (x *CelQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelQuery.ProtoReflect.Descriptor instead.
+func (*CelQuery) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CelQuery) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *CelQuery) GetFilters() []*CelExpression {
+	if x != nil {
+		return x.Filters
+	}
+	return nil
+}
+
+func (x *CelQuery) GetScores() []*CelExpression {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+func (x *CelQuery) GetNormalisation() CelNormalisation {
+	if x != nil {
+		return x.Normalisation
+	}
+	return CelNormalisation_CEL_NORMALISATION_UNSPECIFIED
+}
+
 // ScoreWeight is one score plugin with its weight.
 type ScoreWeight struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2528,7 +3259,7 @@ type ScoreWeight struct {
 
 func (x *ScoreWeight) Reset() {
 	*x = ScoreWeight{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +3271,7 @@ func (x *ScoreWeight) String() string {
 func (*ScoreWeight) ProtoMessage() {}
 
 func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +3284,7 @@ func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreWeight.ProtoReflect.Descriptor instead.
 func (*ScoreWeight) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ScoreWeight) GetPlugin() Plugin {
@@ -2612,13 +3343,15 @@ type Query struct {
 	VolumeZones []*ZoneRequirement `protobuf:"bytes,20,rep,name=volume_zones,json=volumeZones,proto3" json:"volume_zones,omitempty"`
 	// For NODE_DECLARED_FEATURES: sorted, each once.
 	RequiredFeatures []string `protobuf:"bytes,21,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// For CEL_FILTER and CEL_SCORE.
+	Cel           *CelQuery `protobuf:"bytes,22,opt,name=cel,proto3" json:"cel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +3363,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +3376,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Query) GetClassId() uint64 {
@@ -2793,13 +3526,20 @@ func (x *Query) GetRequiredFeatures() []string {
 	return nil
 }
 
+func (x *Query) GetCel() *CelQuery {
+	if x != nil {
+		return x.Cel
+	}
+	return nil
+}
+
 // Group is the feasible rows of a class that share a key, with the best of
 // them. The candidates are three columns of equal length, best first by (score,
 // tie rule).
 type Group struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The raw score of each plugin of Query.scores that is normalised
-	// (TaintToleration, NodeAffinity), in the order of Query.scores. Empty where the request
+	// (TaintToleration, NodeAffinity, CELScore where it is), in the order of Query.scores. Empty where the request
 	// carried the extrema.
 	Key []int64 `protobuf:"zigzag64,1,rep,packed,name=key,proto3" json:"key,omitempty"`
 	// How many feasible rows the group has.
@@ -2829,7 +3569,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +3581,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +3594,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Group) GetKey() []int64 {
@@ -2945,7 +3685,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3697,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3710,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -3019,7 +3759,7 @@ type PluginTiming struct {
 
 func (x *PluginTiming) Reset() {
 	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3771,7 @@ func (x *PluginTiming) String() string {
 func (*PluginTiming) ProtoMessage() {}
 
 func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3784,7 @@ func (x *PluginTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
 func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PluginTiming) GetPlugin() Plugin {
@@ -3237,10 +3977,57 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0fZoneRequirement\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
 	"\ffallback_key\x18\x02 \x01(\tR\vfallbackKey\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"T\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"\xa9\x05\n" +
+	"\bCelValue\x12\x1f\n" +
+	"\n" +
+	"null_value\x18\x01 \x01(\bH\x00R\tnullValue\x12\x1f\n" +
+	"\n" +
+	"bool_value\x18\x02 \x01(\bH\x00R\tboolValue\x12\x1d\n" +
+	"\tint_value\x18\x03 \x01(\x12H\x00R\bintValue\x12\x1f\n" +
+	"\n" +
+	"uint_value\x18\x04 \x01(\x04H\x00R\tuintValue\x12#\n" +
+	"\fdouble_value\x18\x05 \x01(\x01H\x00R\vdoubleValue\x12#\n" +
+	"\fstring_value\x18\x06 \x01(\tH\x00R\vstringValue\x12!\n" +
+	"\vbytes_value\x18\a \x01(\fH\x00R\n" +
+	"bytesValue\x127\n" +
+	"\n" +
+	"list_value\x18\b \x01(\v2\x16.shardsched.v1.CelListH\x00R\tlistValue\x125\n" +
+	"\tmap_value\x18\t \x01(\v2\x16.shardsched.v1.CelListH\x00R\bmapValue\x12?\n" +
+	"\x0eoptional_value\x18\n" +
+	" \x01(\v2\x16.shardsched.v1.CelListH\x00R\roptionalValue\x12'\n" +
+	"\x0equantity_value\x18\v \x01(\tH\x00R\rquantityValue\x12'\n" +
+	"\x0eduration_value\x18\f \x01(\x12H\x00R\rdurationValue\x12A\n" +
+	"\x0ftimestamp_value\x18\r \x01(\v2\x16.shardsched.v1.CelTimeH\x00R\x0etimestampValue\x12=\n" +
+	"\fobject_value\x18\x0e \x01(\v2\x18.shardsched.v1.CelObjectH\x00R\vobjectValue\x12!\n" +
+	"\verror_value\x18\x0f \x01(\tH\x00R\n" +
+	"errorValueB\x06\n" +
+	"\x04kind\":\n" +
+	"\aCelList\x12/\n" +
+	"\x06values\x18\x01 \x03(\v2\x17.shardsched.v1.CelValueR\x06values\"9\n" +
+	"\aCelTime\x12\x18\n" +
+	"\aseconds\x18\x01 \x01(\x12R\aseconds\x12\x14\n" +
+	"\x05nanos\x18\x02 \x01(\rR\x05nanos\"P\n" +
+	"\tCelObject\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12/\n" +
+	"\x06fields\x18\x02 \x03(\v2\x17.shardsched.v1.CelValueR\x06fields\"P\n" +
+	"\vCelArgument\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\rR\x04part\x12-\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.shardsched.v1.CelValueR\x05value\"\xc8\x01\n" +
+	"\rCelExpression\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x128\n" +
+	"\targuments\x18\x03 \x03(\v2\x1a.shardsched.v1.CelArgumentR\targuments\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12%\n" +
+	"\x0eignore_failure\x18\x05 \x01(\bR\rignoreFailure\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\x03R\x06weight\"\xdb\x01\n" +
+	"\bCelQuery\x12\x1a\n" +
+	"\blanguage\x18\x01 \x01(\tR\blanguage\x126\n" +
+	"\afilters\x18\x02 \x03(\v2\x1c.shardsched.v1.CelExpressionR\afilters\x124\n" +
+	"\x06scores\x18\x03 \x03(\v2\x1c.shardsched.v1.CelExpressionR\x06scores\x12E\n" +
+	"\rnormalisation\x18\x04 \x01(\x0e2\x1f.shardsched.v1.CelNormalisationR\rnormalisation\"T\n" +
 	"\vScoreWeight\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\x0e2\x15.shardsched.v1.PluginR\x06plugin\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\x9b\t\n" +
+	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\xc6\t\n" +
 	"\x05Query\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12/\n" +
 	"\afilters\x18\x02 \x03(\x0e2\x15.shardsched.v1.PluginR\afilters\x122\n" +
@@ -3266,7 +4053,8 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\rvolume_limits\x18\x12 \x01(\v2 .shardsched.v1.VolumeLimitsQueryR\fvolumeLimits\x12H\n" +
 	"\x0evolume_binding\x18\x13 \x01(\v2!.shardsched.v1.VolumeBindingQueryR\rvolumeBinding\x12A\n" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
-	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\"\xc1\x02\n" +
+	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
+	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\"\xc1\x02\n" +
 	"\x05Group\x12\x10\n" +
 	"\x03key\x18\x01 \x03(\x12R\x03key\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12)\n" +
@@ -3291,7 +4079,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0fextension_point\x18\x02 \x01(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0eextensionPoint\x12\x14\n" +
 	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\x12\x17\n" +
 	"\arows_in\x18\x04 \x01(\rR\x06rowsIn\x12\x19\n" +
-	"\brows_out\x18\x05 \x01(\rR\arowsOut*\xe0\x03\n" +
+	"\brows_out\x18\x05 \x01(\rR\arowsOut*\x8d\x04\n" +
 	"\x06Plugin\x12\x16\n" +
 	"\x12PLUGIN_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PLUGIN_NODE_UNSCHEDULABLE\x10\x01\x12\x14\n" +
@@ -3309,7 +4097,9 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x15PLUGIN_VOLUME_BINDING\x10\f\x12\x16\n" +
 	"\x12PLUGIN_VOLUME_ZONE\x10\r\x12\x1e\n" +
 	"\x1aPLUGIN_POD_TOPOLOGY_SPREAD\x10\x0e\x12\x1d\n" +
-	"\x19PLUGIN_INTER_POD_AFFINITY\x10\x0f*h\n" +
+	"\x19PLUGIN_INTER_POD_AFFINITY\x10\x0f\x12\x15\n" +
+	"\x11PLUGIN_CEL_FILTER\x10\x10\x12\x14\n" +
+	"\x10PLUGIN_CEL_SCORE\x10\x11*h\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EXTENSION_POINT_FILTER\x10\x01\x12\x19\n" +
@@ -3335,7 +4125,12 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x15BREAKDOWN_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fBREAKDOWN_TOTAL\x10\x01\x12\x14\n" +
 	"\x10BREAKDOWN_DOMAIN\x10\x02\x12\x13\n" +
-	"\x0fBREAKDOWN_VALUE\x10\x03BCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
+	"\x0fBREAKDOWN_VALUE\x10\x03*\x8e\x01\n" +
+	"\x10CelNormalisation\x12!\n" +
+	"\x1dCEL_NORMALISATION_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CEL_NORMALISATION_NONE\x10\x01\x12\x1d\n" +
+	"\x19CEL_NORMALISATION_HIGHEST\x10\x02\x12\x1c\n" +
+	"\x18CEL_NORMALISATION_LOWEST\x10\x03BCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
 
 var (
 	file_shardsched_v1_query_proto_rawDescOnce sync.Once
@@ -3349,8 +4144,8 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_query_proto_rawDescData
 }
 
-var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
@@ -3358,115 +4153,136 @@ var file_shardsched_v1_query_proto_goTypes = []any{
 	(SelectorOperator)(0),           // 3: shardsched.v1.SelectorOperator
 	(ScoringType)(0),                // 4: shardsched.v1.ScoringType
 	(Breakdown)(0),                  // 5: shardsched.v1.Breakdown
-	(*Toleration)(nil),              // 6: shardsched.v1.Toleration
-	(*LabelRequirement)(nil),        // 7: shardsched.v1.LabelRequirement
-	(*NameRequirement)(nil),         // 8: shardsched.v1.NameRequirement
-	(*SelectorTerm)(nil),            // 9: shardsched.v1.SelectorTerm
-	(*NodeSelector)(nil),            // 10: shardsched.v1.NodeSelector
-	(*PreferredTerm)(nil),           // 11: shardsched.v1.PreferredTerm
-	(*NodeAffinityQuery)(nil),       // 12: shardsched.v1.NodeAffinityQuery
-	(*NameSet)(nil),                 // 13: shardsched.v1.NameSet
-	(*ScoredResource)(nil),          // 14: shardsched.v1.ScoredResource
-	(*ShapePoint)(nil),              // 15: shardsched.v1.ShapePoint
-	(*FitQuery)(nil),                // 16: shardsched.v1.FitQuery
-	(*BalancedQuery)(nil),           // 17: shardsched.v1.BalancedQuery
-	(*ImageTerm)(nil),               // 18: shardsched.v1.ImageTerm
-	(*ImageQuery)(nil),              // 19: shardsched.v1.ImageQuery
-	(*CounterTerm)(nil),             // 20: shardsched.v1.CounterTerm
-	(*Inclusion)(nil),               // 21: shardsched.v1.Inclusion
-	(*RowValue)(nil),                // 22: shardsched.v1.RowValue
-	(*Measure)(nil),                 // 23: shardsched.v1.Measure
-	(*MeasureResult)(nil),           // 24: shardsched.v1.MeasureResult
-	(*Place)(nil),                   // 25: shardsched.v1.Place
-	(*HardConstraint)(nil),          // 26: shardsched.v1.HardConstraint
-	(*SoftConstraint)(nil),          // 27: shardsched.v1.SoftConstraint
-	(*SpreadQuery)(nil),             // 28: shardsched.v1.SpreadQuery
-	(*InterPodAffinityQuery)(nil),   // 29: shardsched.v1.InterPodAffinityQuery
-	(*VolumeRestrictionsQuery)(nil), // 30: shardsched.v1.VolumeRestrictionsQuery
-	(*DriverVolumes)(nil),           // 31: shardsched.v1.DriverVolumes
-	(*VolumeLimitsQuery)(nil),       // 32: shardsched.v1.VolumeLimitsQuery
-	(*CandidateVolume)(nil),         // 33: shardsched.v1.CandidateVolume
-	(*UnboundClaim)(nil),            // 34: shardsched.v1.UnboundClaim
-	(*MigratableVolume)(nil),        // 35: shardsched.v1.MigratableVolume
-	(*VolumeBindingQuery)(nil),      // 36: shardsched.v1.VolumeBindingQuery
-	(*ZoneRequirement)(nil),         // 37: shardsched.v1.ZoneRequirement
-	(*ScoreWeight)(nil),             // 38: shardsched.v1.ScoreWeight
-	(*Query)(nil),                   // 39: shardsched.v1.Query
-	(*Group)(nil),                   // 40: shardsched.v1.Group
-	(*ReasonCount)(nil),             // 41: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),            // 42: shardsched.v1.PluginTiming
-	(TaintEffect)(0),                // 43: shardsched.v1.TaintEffect
-	(*Label)(nil),                   // 44: shardsched.v1.Label
-	(*Resources)(nil),               // 45: shardsched.v1.Resources
-	(*HostPort)(nil),                // 46: shardsched.v1.HostPort
+	(CelNormalisation)(0),           // 6: shardsched.v1.CelNormalisation
+	(*Toleration)(nil),              // 7: shardsched.v1.Toleration
+	(*LabelRequirement)(nil),        // 8: shardsched.v1.LabelRequirement
+	(*NameRequirement)(nil),         // 9: shardsched.v1.NameRequirement
+	(*SelectorTerm)(nil),            // 10: shardsched.v1.SelectorTerm
+	(*NodeSelector)(nil),            // 11: shardsched.v1.NodeSelector
+	(*PreferredTerm)(nil),           // 12: shardsched.v1.PreferredTerm
+	(*NodeAffinityQuery)(nil),       // 13: shardsched.v1.NodeAffinityQuery
+	(*NameSet)(nil),                 // 14: shardsched.v1.NameSet
+	(*ScoredResource)(nil),          // 15: shardsched.v1.ScoredResource
+	(*ShapePoint)(nil),              // 16: shardsched.v1.ShapePoint
+	(*FitQuery)(nil),                // 17: shardsched.v1.FitQuery
+	(*BalancedQuery)(nil),           // 18: shardsched.v1.BalancedQuery
+	(*ImageTerm)(nil),               // 19: shardsched.v1.ImageTerm
+	(*ImageQuery)(nil),              // 20: shardsched.v1.ImageQuery
+	(*CounterTerm)(nil),             // 21: shardsched.v1.CounterTerm
+	(*Inclusion)(nil),               // 22: shardsched.v1.Inclusion
+	(*RowValue)(nil),                // 23: shardsched.v1.RowValue
+	(*Measure)(nil),                 // 24: shardsched.v1.Measure
+	(*MeasureResult)(nil),           // 25: shardsched.v1.MeasureResult
+	(*Place)(nil),                   // 26: shardsched.v1.Place
+	(*HardConstraint)(nil),          // 27: shardsched.v1.HardConstraint
+	(*SoftConstraint)(nil),          // 28: shardsched.v1.SoftConstraint
+	(*SpreadQuery)(nil),             // 29: shardsched.v1.SpreadQuery
+	(*InterPodAffinityQuery)(nil),   // 30: shardsched.v1.InterPodAffinityQuery
+	(*VolumeRestrictionsQuery)(nil), // 31: shardsched.v1.VolumeRestrictionsQuery
+	(*DriverVolumes)(nil),           // 32: shardsched.v1.DriverVolumes
+	(*VolumeLimitsQuery)(nil),       // 33: shardsched.v1.VolumeLimitsQuery
+	(*CandidateVolume)(nil),         // 34: shardsched.v1.CandidateVolume
+	(*UnboundClaim)(nil),            // 35: shardsched.v1.UnboundClaim
+	(*MigratableVolume)(nil),        // 36: shardsched.v1.MigratableVolume
+	(*VolumeBindingQuery)(nil),      // 37: shardsched.v1.VolumeBindingQuery
+	(*ZoneRequirement)(nil),         // 38: shardsched.v1.ZoneRequirement
+	(*CelValue)(nil),                // 39: shardsched.v1.CelValue
+	(*CelList)(nil),                 // 40: shardsched.v1.CelList
+	(*CelTime)(nil),                 // 41: shardsched.v1.CelTime
+	(*CelObject)(nil),               // 42: shardsched.v1.CelObject
+	(*CelArgument)(nil),             // 43: shardsched.v1.CelArgument
+	(*CelExpression)(nil),           // 44: shardsched.v1.CelExpression
+	(*CelQuery)(nil),                // 45: shardsched.v1.CelQuery
+	(*ScoreWeight)(nil),             // 46: shardsched.v1.ScoreWeight
+	(*Query)(nil),                   // 47: shardsched.v1.Query
+	(*Group)(nil),                   // 48: shardsched.v1.Group
+	(*ReasonCount)(nil),             // 49: shardsched.v1.ReasonCount
+	(*PluginTiming)(nil),            // 50: shardsched.v1.PluginTiming
+	(TaintEffect)(0),                // 51: shardsched.v1.TaintEffect
+	(*Label)(nil),                   // 52: shardsched.v1.Label
+	(*Resources)(nil),               // 53: shardsched.v1.Resources
+	(*HostPort)(nil),                // 54: shardsched.v1.HostPort
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Toleration.operator:type_name -> shardsched.v1.TolerationOperator
-	43, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
+	51, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
 	3,  // 2: shardsched.v1.LabelRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	3,  // 3: shardsched.v1.NameRequirement.operator:type_name -> shardsched.v1.SelectorOperator
-	7,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
-	8,  // 5: shardsched.v1.SelectorTerm.names:type_name -> shardsched.v1.NameRequirement
-	9,  // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
-	9,  // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
-	10, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	44, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
-	10, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
-	11, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	45, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	8,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
+	9,  // 5: shardsched.v1.SelectorTerm.names:type_name -> shardsched.v1.NameRequirement
+	10, // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
+	10, // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
+	11, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
+	52, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	11, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
+	12, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
+	53, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	4,  // 13: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
-	14, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
-	15, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
-	14, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
-	18, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
-	20, // 18: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
-	21, // 19: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
+	15, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
+	16, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
+	15, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
+	19, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
+	21, // 18: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
+	22, // 19: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
 	5,  // 20: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
-	20, // 21: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
-	21, // 22: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
-	25, // 23: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
-	25, // 24: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
-	26, // 25: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
-	27, // 26: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
-	25, // 27: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
-	25, // 28: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
-	25, // 29: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
-	25, // 30: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
-	31, // 31: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
-	10, // 32: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
-	10, // 33: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
-	10, // 34: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	10, // 35: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
-	10, // 36: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
-	10, // 37: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
-	34, // 38: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
-	33, // 39: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
-	35, // 40: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
-	0,  // 41: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
-	0,  // 42: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
-	38, // 43: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
-	13, // 44: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	6,  // 45: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
-	12, // 46: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	46, // 47: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
-	16, // 48: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
-	17, // 49: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
-	19, // 50: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
-	22, // 51: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
-	23, // 52: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
-	28, // 53: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
-	29, // 54: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
-	30, // 55: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
-	32, // 56: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
-	36, // 57: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
-	37, // 58: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
-	0,  // 59: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 60: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	21, // 21: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
+	22, // 22: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
+	26, // 23: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
+	26, // 24: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
+	27, // 25: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
+	28, // 26: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
+	26, // 27: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
+	26, // 28: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
+	26, // 29: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
+	26, // 30: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
+	32, // 31: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
+	11, // 32: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	11, // 33: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	11, // 34: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	11, // 35: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	11, // 36: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	11, // 37: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	35, // 38: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
+	34, // 39: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
+	36, // 40: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
+	40, // 41: shardsched.v1.CelValue.list_value:type_name -> shardsched.v1.CelList
+	40, // 42: shardsched.v1.CelValue.map_value:type_name -> shardsched.v1.CelList
+	40, // 43: shardsched.v1.CelValue.optional_value:type_name -> shardsched.v1.CelList
+	41, // 44: shardsched.v1.CelValue.timestamp_value:type_name -> shardsched.v1.CelTime
+	42, // 45: shardsched.v1.CelValue.object_value:type_name -> shardsched.v1.CelObject
+	39, // 46: shardsched.v1.CelList.values:type_name -> shardsched.v1.CelValue
+	39, // 47: shardsched.v1.CelObject.fields:type_name -> shardsched.v1.CelValue
+	39, // 48: shardsched.v1.CelArgument.value:type_name -> shardsched.v1.CelValue
+	43, // 49: shardsched.v1.CelExpression.arguments:type_name -> shardsched.v1.CelArgument
+	44, // 50: shardsched.v1.CelQuery.filters:type_name -> shardsched.v1.CelExpression
+	44, // 51: shardsched.v1.CelQuery.scores:type_name -> shardsched.v1.CelExpression
+	6,  // 52: shardsched.v1.CelQuery.normalisation:type_name -> shardsched.v1.CelNormalisation
+	0,  // 53: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
+	0,  // 54: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
+	46, // 55: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
+	14, // 56: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
+	7,  // 57: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	13, // 58: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
+	54, // 59: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	17, // 60: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
+	18, // 61: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
+	20, // 62: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
+	23, // 63: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
+	24, // 64: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
+	29, // 65: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
+	30, // 66: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
+	31, // 67: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
+	33, // 68: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
+	37, // 69: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
+	38, // 70: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
+	45, // 71: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
+	0,  // 72: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
+	1,  // 73: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -3479,13 +4295,30 @@ func file_shardsched_v1_query_proto_init() {
 		(*Place_Domain)(nil),
 		(*Place_RowValue)(nil),
 	}
+	file_shardsched_v1_query_proto_msgTypes[32].OneofWrappers = []any{
+		(*CelValue_NullValue)(nil),
+		(*CelValue_BoolValue)(nil),
+		(*CelValue_IntValue)(nil),
+		(*CelValue_UintValue)(nil),
+		(*CelValue_DoubleValue)(nil),
+		(*CelValue_StringValue)(nil),
+		(*CelValue_BytesValue)(nil),
+		(*CelValue_ListValue)(nil),
+		(*CelValue_MapValue)(nil),
+		(*CelValue_OptionalValue)(nil),
+		(*CelValue_QuantityValue)(nil),
+		(*CelValue_DurationValue)(nil),
+		(*CelValue_TimestampValue)(nil),
+		(*CelValue_ObjectValue)(nil),
+		(*CelValue_ErrorValue)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   37,
+			NumEnums:      7,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

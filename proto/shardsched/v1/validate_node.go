@@ -95,6 +95,9 @@ func (x *Node) Validate() error {
 	if err := sortedLabels("labels", x.GetLabels()); err != nil {
 		return err
 	}
+	if err := sortedLabels("annotations", x.GetAnnotations()); err != nil {
+		return err
+	}
 	if err := each("taints", x.GetTaints()); err != nil {
 		return err
 	}

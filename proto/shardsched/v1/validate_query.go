@@ -173,7 +173,7 @@ func (x *ScoreWeight) Validate() error {
 	switch p := x.GetPlugin(); p {
 	case Plugin_PLUGIN_TAINT_TOLERATION, Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_RESOURCES_FIT,
 		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY,
-		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY:
+		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY, Plugin_PLUGIN_CEL_SCORE:
 	default:
 		return wrong("plugin", "expected a plugin that scores, got %s", p.String())
 	}
@@ -206,7 +206,7 @@ func (s plugins) has(p Plugin) bool { return s&(1<<p) != 0 }
 
 // filters tells whether a plugin filters.
 func filters(p Plugin) bool {
-	return p >= Plugin_PLUGIN_NODE_UNSCHEDULABLE && p <= Plugin_PLUGIN_INTER_POD_AFFINITY &&
+	return p >= Plugin_PLUGIN_NODE_UNSCHEDULABLE && p <= Plugin_PLUGIN_CEL_FILTER &&
 		p != Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION && p != Plugin_PLUGIN_IMAGE_LOCALITY
 }
 
@@ -269,6 +269,9 @@ func (x *Query) validatePresence(filters, scores plugins) error {
 	if x.GetInterPodAffinity() == nil && used.has(Plugin_PLUGIN_INTER_POD_AFFINITY) {
 		return wrong("inter_pod_affinity", "expected for InterPodAffinity, got none")
 	}
+	if err := x.celPresence(filters, scores); err != nil {
+		return err
+	}
 	return x.volumePresence(filters)
 }
 
@@ -301,6 +304,9 @@ func (x *Query) validateParts() error {
 		if err := x.GetImages().Validate(); err != nil {
 			return in("images", err)
 		}
+	}
+	if err := x.GetCel().Validate(); err != nil {
+		return in("cel", err)
 	}
 	if err := x.validateGroups(); err != nil {
 		return err
