@@ -34,6 +34,7 @@ type Config struct {
 	notEvaluated []string
 	notCalled    []string
 	noEffect     []notice
+	all          catalogue
 }
 
 // Change alters a configuration that is complete and not checked yet: flags do.
@@ -43,15 +44,41 @@ type Change func(*configv1.KubeSchedulerConfiguration)
 type profile struct {
 	name  string
 	lists *lists
-	table compile.ProfileConfig // what of it is evaluated over tables
+	// guests are those of all that are in use.
+	all    catalogue
+	guests []string
+	table  compile.ProfileConfig // what of it is evaluated over tables
 }
 
 // maxBytes is how large a file may be: more than any configuration needs.
 const maxBytes = 4 << 20
 
+// Reader reads configurations that name guests, plugins that are compiled in beside upstream's.
+type Reader struct{ all catalogue }
+
+// ReaderFor knows guests by these names.
+func ReaderFor(guests []string) Reader {
+	all := make(catalogue, len(guests))
+	for _, name := range guests {
+		all[name] = struct{}{}
+	}
+	return Reader{all}
+}
+
+// Load is Reader.Load without guests.
+func Load(path string, changes ...Change) (*Config, error) { return Reader{}.Load(path, changes...) }
+
+// FromDefault is Reader.FromDefault without guests.
+func FromDefault(changes ...Change) (*Config, error) { return Reader{}.FromDefault(changes...) }
+
+// Parse is Reader.Parse without guests.
+func Parse(file string, data []byte, changes ...Change) (*Config, error) {
+	return Reader{}.Parse(file, data, changes...)
+}
+
 // Load reads a KubeSchedulerConfiguration file, YAML or JSON. What is wrong with the file
 // comes as *Error, several of them joined.
-func Load(path string, changes ...Change) (*Config, error) {
+func (r Reader) Load(path string, changes ...Change) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
@@ -61,7 +88,7 @@ func Load(path string, changes ...Change) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
-	return Parse(path, data, changes...)
+	return r.Parse(path, data, changes...)
 }
 
 // Default is what holds without a file: upstream's default profile.
@@ -74,14 +101,14 @@ func Default() *Config {
 }
 
 // FromDefault is what holds without a file, changed.
-func FromDefault(changes ...Change) (*Config, error) {
+func (r Reader) FromDefault(changes ...Change) (*Config, error) {
 	c := &configv1.KubeSchedulerConfiguration{}
 	complete(c)
-	return finish(&document{}, c, nil, changes)
+	return finish(&document{}, c, nil, changes, r.all)
 }
 
 // Parse is Load for the bytes of a file, which errors name as file.
-func Parse(file string, data []byte, changes ...Change) (*Config, error) {
+func (r Reader) Parse(file string, data []byte, changes ...Change) (*Config, error) {
 	if len(data) > maxBytes {
 		return nil, &Error{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxBytes>>20)}
 	}
@@ -100,11 +127,11 @@ func Parse(file string, data []byte, changes ...Change) (*Config, error) {
 	}
 	written := c.DeepCopy()
 	complete(c)
-	return finish(doc, c, written.Profiles, changes)
+	return finish(doc, c, written.Profiles, changes, r.all)
 }
 
 // finish changes a completed configuration, checks and resolves it.
-func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change) (*Config, error) {
+func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change, all catalogue) (*Config, error) {
 	for _, change := range changes {
 		change(c)
 	}
@@ -113,7 +140,7 @@ func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []con
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	return build(doc, c, written)
+	return build(doc, c, written, all)
 }
 
 // seconds is a number of seconds, as long as a Duration can be.

@@ -58,14 +58,14 @@ type fault struct {
 
 // ownSet is the plugins of a point's own set, each of which must exist and implement
 // the point, and stand there once.
-func ownSet(p point, set configv1.PluginSet) ([]string, *fault) {
+func ownSet(p point, set configv1.PluginSet, all catalogue) ([]string, *fault) {
 	var list []string
 	for _, e := range set.Enabled {
-		known, ok := find(e.Name)
+		known, ok := all.find(e.Name)
 		switch {
 		case !ok:
 			return nil, &fault{p.field(), e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
-		case !known.points.has(p):
+		case !known.guest && !known.points.has(p):
 			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.kind())}
 		case slices.Contains(list, e.Name):
 			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.kind())}
@@ -75,14 +75,15 @@ func ownSet(p point, set configv1.PluginSet) ([]string, *fault) {
 	return list, nil
 }
 
-// expand adds the multi-point's plugins to a point's own.
-func expand(p point, own []string, set, multi configv1.PluginSet) ([]string, *fault) {
+// expand adds the multi-point's plugins to a point's own, but for guests: framework.NewProfile does
+// that with those.
+func expand(p point, own []string, set, multi configv1.PluginSet, all catalogue) ([]string, *fault) {
 	if holds(set.Disabled, "*") {
 		return own, nil
 	}
 	var override, inherited []string
 	for _, e := range multi.Enabled {
-		known, ok := find(e.Name)
+		known, ok := all.find(e.Name)
 		switch {
 		case !ok:
 			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
@@ -111,28 +112,28 @@ type lists [numPoints][]string
 
 // expandAll gives every point its plugins: first each set by itself, then the
 // multi-point's share.
-func expandAll(s *configv1.Plugins) (*lists, *fault) {
+func expandAll(s *configv1.Plugins, all catalogue) (*lists, *fault) {
 	var out lists
 	var bad *fault
 	for p := range numPoints {
-		if out[p], bad = ownSet(p, *p.of(s)); bad != nil {
+		if out[p], bad = ownSet(p, *p.of(s), all); bad != nil {
 			return nil, bad
 		}
 	}
 	for p := range numPoints {
-		if out[p], bad = expand(p, out[p], *p.of(s), s.MultiPoint); bad != nil {
+		if out[p], bad = expand(p, out[p], *p.of(s), s.MultiPoint, all); bad != nil {
 			return nil, bad
 		}
 	}
-	return &out, unexpanded(s.MultiPoint)
+	return &out, unexpanded(s.MultiPoint, all)
 }
 
 // unexpanded is a plugin of the multi-point that no point has looked at and that does not exist.
 //
 // Differs from upstream: it crashes on one.
-func unexpanded(multi configv1.PluginSet) *fault {
+func unexpanded(multi configv1.PluginSet, all catalogue) *fault {
 	for _, e := range multi.Enabled {
-		if _, ok := find(e.Name); !ok {
+		if _, ok := all.find(e.Name); !ok {
 			return &fault{"multiPoint", e.Name, fmt.Sprintf("Plugin %q does not exist", clip(e.Name))}
 		}
 	}

@@ -81,20 +81,20 @@ func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProf
 			notes = append(notes, path+".percentageOfNodesToScore: every node is scored")
 		}
 		if written[i].Plugins != nil {
-			notes = append(notes, unknownDisabled(path+".plugins", written[i].Plugins)...)
+			notes = append(notes, unknownDisabled(path+".plugins", written[i].Plugins, profiles[i].all)...)
 		}
 		notes = append(notes, halves(path+".plugins", profiles[i].lists)...)
-		notes = append(notes, idleArguments(path+".pluginConfig", profiles[i].lists, written[i].PluginConfig)...)
+		notes = append(notes, idleArguments(path+".pluginConfig", &profiles[i], written[i].PluginConfig)...)
 	}
 	return notes
 }
 
 // unknownDisabled are names that are disabled and belong to no plugin: a slip, most likely.
-func unknownDisabled(path string, s *configv1.Plugins) []string {
+func unknownDisabled(path string, s *configv1.Plugins, all catalogue) []string {
 	var notes []string
 	set := func(name string, list []configv1.Plugin) {
 		for i, d := range list {
-			if _, ok := find(d.Name); !ok && d.Name != "*" {
+			if _, ok := all.find(d.Name); !ok && d.Name != "*" {
 				notes = append(notes, fmt.Sprintf("%s.%s.disabled[%d]: no plugin %q", path, name, i, clip(d.Name)))
 			}
 		}
@@ -147,18 +147,22 @@ func (p plugin) refusesEarly() bool {
 }
 
 // idleArguments are arguments that nothing reads.
-func idleArguments(path string, l *lists, list []configv1.PluginConfig) []string {
+func idleArguments(path string, p *profile, list []configv1.PluginConfig) []string {
 	var notes []string
 	for i, c := range list {
-		_, known := find(c.Name)
+		of, known := p.all.find(c.Name)
 		_, takes := argsOf(c.Name)
 		reason := ""
 		switch {
 		case !known:
 			reason = fmt.Sprintf("no plugin %q", clip(c.Name))
+		case of.guest && slices.Contains(p.guests, c.Name):
+			continue
+		case of.guest:
+			reason = c.Name + " is not in use"
 		case !takes:
 			reason = c.Name + " takes no arguments"
-		case !l.run(c.Name):
+		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
 		default:
 			continue

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -79,6 +80,29 @@ type plugin struct {
 	table pb.Plugin
 	// loop: the scheduling loop and the queue are what it stands for.
 	loop bool
+	// guest: it is none of upstream's, and its points are not known.
+	guest bool
+}
+
+// catalogue is the plugins that there are: upstream's, and guests by name. What points a guest is at
+// is known when it is made.
+type catalogue map[string]struct{}
+
+// find is the plugin of a name.
+func (c catalogue) find(name string) (plugin, bool) {
+	if p, ok := find(name); ok {
+		return p, true
+	}
+	_, ok := c[name]
+	return plugin{name: name, guest: ok}, ok
+}
+
+// in are the guests that any set enables, by name.
+func (c catalogue) in(s *configv1.Plugins) []string {
+	return slices.DeleteFunc(sets.List(named(s)), func(name string) bool {
+		p, _ := c.find(name)
+		return !p.guest
+	})
 }
 
 // evaluated tells whether this version does what the plugin does. Not every plugin that

@@ -12,7 +12,7 @@ import (
 
 // build resolves a completed, valid configuration. written are its profiles as the file
 // has them.
-func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile) (*Config, error) {
+func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, all catalogue) (*Config, error) {
 	made := &Config{
 		PodInitialBackoff: seconds(*c.PodInitialBackoffSeconds),
 		PodMaxBackoff:     seconds(*c.PodMaxBackoffSeconds),
@@ -20,7 +20,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		ClientConnection:  c.ClientConnection,
 		Profiling:         *c.EnableProfiling, ContentionProfiling: *c.EnableContentionProfiling,
 		DelayCacheUntilActive: c.DelayCacheUntilActive,
-		completed:             c,
+		completed:             c, all: all,
 	}
 	found := problems{doc: doc}
 	found.extenders(c)
@@ -30,7 +30,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		if i < len(written) {
 			own = written[i].Plugins
 		}
-		p := found.profile(path, &c.Profiles[i], own)
+		p := found.profile(path, &c.Profiles[i], own, all)
 		if p == nil {
 			continue
 		}
@@ -39,7 +39,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 			continue
 		}
 		made.profiles = append(made.profiles, *p)
-		found.sortsAlike(path, c.Profiles, i)
+		found.sortsAlike(path, c.Profiles, i, p.lists[queueSort])
 	}
 	if err := found.err(); err != nil {
 		return nil, err
@@ -56,22 +56,25 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 }
 
 // profile resolves one profile; nil: something is wrong, and noted.
-func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, written *configv1.Plugins) *profile {
-	all, bad := expandAll(c.Plugins)
+func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, written *configv1.Plugins, known catalogue) *profile {
+	all, bad := expandAll(c.Plugins, known)
 	if bad != nil {
 		p.at(path+".plugins."+entry(written, bad.set, bad.plugin), bad.text)
 		return nil
 	}
 	name := *c.SchedulerName
-	if n := len(all[queueSort]); n != 1 {
+	guests := known.in(c.Plugins)
+	// A guest of the multi-point may be at any point: framework.NewProfile counts again.
+	open := slices.ContainsFunc(guests, func(name string) bool { return holds(c.Plugins.MultiPoint.Enabled, name) })
+	if n := len(all[queueSort]); n != 1 && (n > 1 || !open) {
 		p.at(path+".plugins.queueSort", fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
 		return nil
 	}
-	if len(all[bind]) == 0 {
+	if len(all[bind]) == 0 && !open {
 		p.at(path+".plugins.bind", fmt.Sprintf("at least one bind plugin is needed for profile with scheduler name %q", name))
 		return nil
 	}
-	made := &profile{name: name, lists: all, table: compile.ProfileConfig{Name: name}}
+	made := &profile{name: name, lists: all, all: known, guests: guests, table: compile.ProfileConfig{Name: name}}
 	made.table.IgnoresGates = !slices.Contains(all[preEnqueue], "SchedulingGates")
 	able, weight := tables(), weights(score, c.Plugins)
 	for _, e := range all[filter] {
@@ -153,10 +156,11 @@ func weightAt(written *configv1.Plugins, at point, plugin string) string {
 }
 
 // sortsAlike holds a profile to the first one's arguments of the plugin that sorts the queue.
-func (p *problems) sortsAlike(path string, list []configv1.KubeSchedulerProfile, i int) {
-	const only = "PrioritySort" // there is no other in upstream's tree
-	if !sameArguments(lastArguments(list[i].PluginConfig, only), lastArguments(list[0].PluginConfig, only)) {
-		p.at(path+".pluginConfig", fmt.Sprintf("different queue sort plugin args for profile %q", *list[i].SchedulerName))
+func (p *problems) sortsAlike(path string, list []configv1.KubeSchedulerProfile, i int, sort []string) {
+	for _, name := range sort {
+		if !sameArguments(lastArguments(list[i].PluginConfig, name), lastArguments(list[0].PluginConfig, name)) {
+			p.at(path+".pluginConfig", fmt.Sprintf("different queue sort plugin args for profile %q", *list[i].SchedulerName))
+		}
 	}
 }
 

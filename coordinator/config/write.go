@@ -27,20 +27,20 @@ func (c *Config) YAML() ([]byte, error) {
 func (c *Config) Completed() *configv1.KubeSchedulerConfiguration {
 	whole := c.completed.DeepCopy()
 	for i := range whole.Profiles {
-		writable(&whole.Profiles[i], len(ignoredByExtenders(whole.Extenders)) > 0)
+		c.all.writable(&whole.Profiles[i], len(ignoredByExtenders(whole.Extenders)) > 0)
 	}
 	return whole
 }
 
 // writable makes a completed profile say all that it means: weights everywhere, and arguments
 // sorted, without those that nothing reads.
-func writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
+func (all catalogue) writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
 	inUse := named(p.Plugins)
 	if needsFit {
 		inUse.Insert("NodeResourcesFit")
 	}
 	p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c configv1.PluginConfig) bool {
-		_, known := find(c.Name)
+		_, known := all.find(c.Name)
 		return !known || !inUse.Has(c.Name) || c.Args.Object == nil && len(c.Args.Raw) == 0
 	})
 	slices.SortFunc(p.PluginConfig, func(a, b configv1.PluginConfig) int { return strings.Compare(a.Name, b.Name) })
