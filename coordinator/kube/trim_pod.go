@@ -25,7 +25,6 @@ func (s *shared) pod(p *v1.Pod) {
 	status.Conditions = s.conditions(p)
 	status.NominatedNodeName = s.text(p.Status.NominatedNodeName)
 	status.StartTime = p.Status.StartTime
-	status.StartTime = p.Status.StartTime
 	status.ResourceClaimStatuses = p.Status.ResourceClaimStatuses
 	status.ExtendedResourceClaimStatus = p.Status.ExtendedResourceClaimStatus
 	*p = v1.Pod{ObjectMeta: meta, Spec: spec, Status: status}
