@@ -3,6 +3,7 @@ package coordinator
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -14,6 +15,8 @@ import (
 type hintProfiles struct {
 	profiles map[string]*compile.Profile
 	known    *picture
+	// preempting are the pods whose victims are being told to leave.
+	preempting map[types.UID]struct{}
 }
 
 // AddedAffinity is part of queue.Profiles.
@@ -28,6 +31,15 @@ func (h hintProfiles) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
 func (h hintProfiles) HoldsBack(p *v1.Pod, plugin string) bool {
 	prof := h.profiles[p.Spec.SchedulerName]
 	return prof == nil || plugin != queue.SchedulingGates || !prof.IgnoresGates()
+}
+
+// Preempting is part of queue.Profiles.
+func (h hintProfiles) Preempting(p *v1.Pod) bool {
+	if _, ok := h.preempting[p.UID]; !ok {
+		return false
+	}
+	prof := h.profiles[p.Spec.SchedulerName]
+	return prof != nil && prof.GatesPreemptors()
 }
 
 // Room is part of queue.Profiles.

@@ -116,14 +116,16 @@ type Scheduler struct {
 	asking   []asking     // whom the requests are for that the workers are asked
 	seq      uint64
 	binding  map[types.UID]*promise // assumed, the bind not yet reported
-	arrivals map[types.UID]time.Time
-	history  *decisionHistory
-	hopeless map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
-	classes  map[uint64]struct{}
-	cluster  map[objects.Ref]objects.Object // all but nodes and pods
-	tally    tally
-	err      error
-	watchers []chan<- struct{} // told when the loop is idle
+	// preempting are the pods whose victims are being told to leave.
+	preempting map[types.UID]struct{}
+	arrivals   map[types.UID]time.Time
+	history    *decisionHistory
+	hopeless   map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
+	classes    map[uint64]struct{}
+	cluster    map[objects.Ref]objects.Object // all but nodes and pods
+	tally      tally
+	err        error
+	watchers   []chan<- struct{} // told when the loop is idle
 	parking
 	// draining says that nothing is decided any more, and what is under way comes to its end.
 	draining bool
@@ -162,22 +164,23 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cfg.Reporter = silent{}
 	}
 	s := &Scheduler{
-		cfg:      cfg,
-		cache:    newPicture(cfg.Shards),
-		compiler: compile.New(),
-		inbox:    newInbox(),
-		journal:  newJournalWriter(cfg.Journal),
-		eval:     scorer.NewEvaluator(nil),
-		plugins:  newPluginLatencies(),
-		ended:    make(chan struct{}),
-		picks:    picks{of: map[uint64]*pick{}},
-		binding:  map[types.UID]*promise{},
-		arrivals: map[types.UID]time.Time{},
-		history:  newDecisionHistory(),
-		hopeless: map[types.UID]struct{}{},
-		classes:  map[uint64]struct{}{},
-		cluster:  map[objects.Ref]objects.Object{},
-		tally:    tally{submitToBound: newLatency()},
+		cfg:        cfg,
+		cache:      newPicture(cfg.Shards),
+		compiler:   compile.New(),
+		inbox:      newInbox(),
+		journal:    newJournalWriter(cfg.Journal),
+		eval:       scorer.NewEvaluator(nil),
+		plugins:    newPluginLatencies(),
+		ended:      make(chan struct{}),
+		picks:      picks{of: map[uint64]*pick{}},
+		binding:    map[types.UID]*promise{},
+		preempting: map[types.UID]struct{}{},
+		arrivals:   map[types.UID]time.Time{},
+		history:    newDecisionHistory(),
+		hopeless:   map[types.UID]struct{}{},
+		classes:    map[uint64]struct{}{},
+		cluster:    map[objects.Ref]objects.Object{},
+		tally:      tally{submitToBound: newLatency()},
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)
@@ -185,7 +188,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.queue = queue.New(queue.Config{
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
 		Meter: s.metrics.queue, Timer: cfg.Now,
-		Profiles: hintProfiles{cfg.Profiles, s.cache},
+		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)

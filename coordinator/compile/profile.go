@@ -31,6 +31,11 @@ type ProfileConfig struct {
 	VolumeBinding    configv1.VolumeBindingArgs
 	// IgnoresGates says that scheduling gates hold no pod back.
 	IgnoresGates bool
+	// PreFilters and PostFilters name the plugins of these points, in order. Of the former only
+	// the order counts, for what the latter tell.
+	PreFilters, PostFilters []string
+	// GatesPreemptors says that a pod is not tried while its victims are told to leave.
+	GatesPreemptors bool
 }
 
 // PluginWeight is a score plugin with what its score counts.
@@ -64,6 +69,9 @@ type Profile struct {
 	ignorePreferred bool
 
 	ignoresGates  bool
+	preFilters    []string
+	postFilters   []string
+	gatesPreempt  bool
 	bindTimeout   time.Duration
 	addedSelector *nodeaffinity.NodeSelector
 	defaultHard   []v1.TopologySpreadConstraint
@@ -96,6 +104,24 @@ func (p *Profile) BindsVolumes() bool { return p.filtersBy(pb.Plugin_PLUGIN_VOLU
 
 // IgnoresGates tells whether pods are tried whatever their scheduling gates.
 func (p *Profile) IgnoresGates() bool { return p.ignoresGates }
+
+// PostFilters are the plugins that are asked where a pod fits nowhere, in order. The caller must
+// not change them.
+func (p *Profile) PostFilters() []string { return p.postFilters }
+
+// GatesPreemptors tells whether a pod is not tried while its victims are told to leave.
+func (p *Profile) GatesPreemptors() bool { return p.gatesPreempt }
+
+// Prepares tells whether the PreFilter of a plugin has run where those of others have ended the
+// attempt: of several, the last one did.
+func (p *Profile) Prepares(plugin string, ended []string) bool {
+	at := slices.Index(p.preFilters, plugin)
+	last := -1
+	for _, name := range ended {
+		last = max(last, slices.Index(p.preFilters, name))
+	}
+	return at >= 0 && (last < 0 || at < last)
+}
 
 // AddedAffinity is the required part of addedAffinity; nil: there is none.
 func (p *Profile) AddedAffinity() *nodeaffinity.NodeSelector { return p.addedSelector }
@@ -135,6 +161,12 @@ func DefaultConfig(name string) ProfileConfig {
 			{pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, 1},
 			{pb.Plugin_PLUGIN_IMAGE_LOCALITY, 1},
 		},
+		PreFilters: []string{
+			"NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+			"PodTopologySpread", "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures",
+		},
+		PostFilters:     []string{"DynamicResources", "DefaultPreemption"},
+		GatesPreemptors: true,
 	}
 }
 
@@ -150,6 +182,7 @@ func DefaultProfile(name string) *Profile {
 // NewProfile checks a configuration and makes a profile of it.
 func NewProfile(c ProfileConfig) (*Profile, error) {
 	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
+	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
 	p.bindTimeout = defaultBindTimeout
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second

@@ -33,7 +33,7 @@ func argsKindOf[T any, P interface {
 // argsOf is the type of a plugin's arguments; not every plugin takes any.
 func argsOf(plugin string) (argsKind, bool) {
 	switch plugin {
-	case "DefaultPreemption":
+	case defaultPreemption:
 		return argsKindOf(completePreemption, validatePreemption), true
 	case "DynamicResources":
 		return argsKindOf(completeDynamicResources, validateDynamicResources), true

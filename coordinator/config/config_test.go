@@ -166,7 +166,7 @@ func TestDefaultIsTheEmptyFile(t *testing.T) {
 	if diff := cmp.Diff(want.Scores, got.Scores); diff != "" {
 		t.Errorf("scores: want -, got +\n%s", diff)
 	}
-	wantNames := []string{"DynamicResources", "DefaultPreemption"}
+	wantNames := []string{"DynamicResources"}
 	if diff := cmp.Diff(wantNames, c.NotEvaluated()); diff != "" {
 		t.Errorf("not evaluated: want -, got +\n%s", diff)
 	}

@@ -146,7 +146,7 @@ func (p plugin) refusesEarly() bool {
 	return slices.Contains([]string{"NodeAffinity", "VolumeRestrictions", volumeBinding, "VolumeZone"}, p.name)
 }
 
-// idleArguments are arguments that nothing reads.
+// idleArguments are arguments that nothing reads, or that change nothing.
 func idleArguments(path string, p *profile, list []configv1.PluginConfig) []string {
 	var notes []string
 	for i, c := range list {
@@ -164,6 +164,8 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 			reason = c.Name + " takes no arguments"
 		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
+		case c.Name == defaultPreemption:
+			reason = "preemption looks at all nodes, whatever minCandidateNodesPercentage and minCandidateNodesAbsolute say"
 		default:
 			continue
 		}

@@ -144,7 +144,7 @@ func inTree() []plugin {
 		{name: "PodTopologySpread", points: at(preFilter, filter, preScore, score), weight: 2, table: pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD},
 		{name: "InterPodAffinity", points: at(preFilter, filter, preScore, score), weight: 2, table: pb.Plugin_PLUGIN_INTER_POD_AFFINITY},
 		{name: "DynamicResources", points: at(preEnqueue, preFilter, filter, postFilter, score, reserve, preBind), weight: 2},
-		{name: "DefaultPreemption", points: at(preEnqueue, postFilter)},
+		{name: defaultPreemption, points: at(preEnqueue, postFilter), loop: true},
 		{name: "NodeResourcesBalancedAllocation", points: at(preScore, score), weight: 1, table: pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION},
 		{name: "ImageLocality", points: at(score), weight: 1, table: pb.Plugin_PLUGIN_IMAGE_LOCALITY},
 		{name: "DefaultBinder", points: at(bind), loop: true},
@@ -154,6 +154,8 @@ func inTree() []plugin {
 		{name: "PodGroupPodsCount", points: at(placementScore), optional: true},
 	}
 }
+
+const defaultPreemption = "DefaultPreemption"
 
 // find is the plugin of a name.
 func find(name string) (plugin, bool) {

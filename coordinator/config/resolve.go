@@ -76,6 +76,8 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	}
 	made := &profile{name: name, lists: all, all: known, guests: guests, table: compile.ProfileConfig{Name: name}}
 	made.table.IgnoresGates = !slices.Contains(all[preEnqueue], "SchedulingGates")
+	made.table.GatesPreemptors = slices.Contains(all[preEnqueue], defaultPreemption)
+	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[preFilter]), slices.Clone(all[postFilter])
 	able, weight := tables(), weights(score, c.Plugins)
 	for _, e := range all[filter] {
 		if known, _ := find(e); able.filters(known.table) {

@@ -96,14 +96,19 @@
 // A pod may be nominated to a node: by its status, or by Nominate. Nominated lists the pods of
 // a node in the order in which they were.
 //
+// What Nominate says holds until the pod's status names another node than before, for the status
+// is written behind the loop, or by nobody.
+//
 //	comes, to Active       what its status says; a gated pod is not nominated yet
-//	updated                what its new status says; where neither that nor the old one names
-//	                       a node, a nomination of ours stays. It goes to the end of the list
+//	updated                what its new status says, or Nominate. It goes to the end of the list
 //	updated in flight      nothing, until the attempt is over
-//	Unschedulable          what its status says, then Nominate
+//	Unschedulable          what its status says, or Nominate said before, then Nominate
 //	Error                  none, then Nominate
 //	Done, Delete           none
 //	Restore                what its status says, or else the journal
+//
+// A pod whose victims are being told to leave is gated by DefaultPreemption where something moves it
+// meanwhile, until Preempted.
 //
 // Where a pod is decided one at a time, those behind it are still waiting; so pods in flight
 // stay nominated until the caller ends their attempts.

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -68,7 +67,10 @@ func (q *Queue) restore(p *Pod, e *pb.QueueEntry) {
 	p.Message = e.GetMessage()
 	// The status is what everybody else goes by; the journal knows of one that was not
 	// written yet.
-	q.nominations.set(p, cmp.Or(p.Obj.Status.NominatedNodeName, e.GetNominatedNode()))
+	if node := e.GetNominatedNode(); node != "" && p.Obj.Status.NominatedNodeName == "" {
+		p.nominated = &node
+	}
+	q.nominations.set(p, p.Nomination())
 
 	p.BackoffUntil = q.backoffs.until(p, now)
 	if len(p.RejectedBy) == 0 {

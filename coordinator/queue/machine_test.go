@@ -130,7 +130,7 @@ func (x *machine) Nominate(t *rapid.T) {
 	uid, node := x.draw(t), rapid.SampledFrom([]string{"", "n1", "n3"}).Draw(t, "node")
 	if p := x.q.Get(uid); p != nil {
 		x.q.Nominate(p, node)
-		x.m.nominate(x.m.find(uid), node)
+		x.m.say(x.m.find(uid), node)
 	}
 }
 

@@ -27,6 +27,7 @@ func modelPlugins() []Plugin {
 func sameKind(p *v1.Pod, n *v1.Node) bool { return p.Spec.NodeSelector["kind"] == n.Labels["kind"] }
 
 type modelPod struct {
+	said      *string // its nomination, where a caller has said it since the status changed
 	obj       *v1.Pod
 	place     Place
 	seq       int
@@ -92,13 +93,19 @@ func (m *model) nominate(p *modelPod, node string) {
 	}
 }
 
-func (m *model) nominatedNode(p *modelPod) string {
-	for _, n := range m.nominated {
-		if n.pod == p {
-			return n.node
-		}
+// say is what a caller makes of a pod's nomination. It holds until the status changes.
+func (m *model) say(p *modelPod, node string) {
+	p.said = &node
+	m.nominate(p, node)
+}
+
+// goBy nominates a pod as it was said last, or else by its status.
+func (m *model) goBy(p *modelPod) {
+	node := p.obj.Status.NominatedNodeName
+	if p.said != nil {
+		node = *p.said
 	}
-	return ""
+	m.nominate(p, node)
 }
 
 func (m *model) find(uid types.UID) *modelPod {
@@ -140,6 +147,9 @@ func (m *model) set(obj *v1.Pod) {
 	}
 	old := p.obj
 	p.obj, p.deleted = obj, false
+	if old.Status.NominatedNodeName != obj.Status.NominatedNodeName {
+		p.said = nil
+	}
 	events := podUpdated(PendingPod, old, obj)
 	if p.place == InFlight {
 		for _, e := range events {
@@ -147,11 +157,7 @@ func (m *model) set(obj *v1.Pod) {
 		}
 		return
 	}
-	if node := obj.Status.NominatedNodeName; node != "" || old.Status.NominatedNodeName != "" {
-		m.nominate(p, node)
-	} else {
-		m.nominate(p, m.nominatedNode(p))
-	}
+	m.goBy(p)
 	switch p.place {
 	case Gated:
 		m.requeueFor(p, events[0])
@@ -169,7 +175,7 @@ func (m *model) set(obj *v1.Pod) {
 // makes the pod active, has its status tell again where it is nominated.
 func (m *model) requeueFor(p *modelPod, e Event) {
 	if m.requeue(p); p.place == Active && e.action == Update {
-		m.nominate(p, p.obj.Status.NominatedNodeName)
+		m.goBy(p)
 	}
 }
 
@@ -268,10 +274,11 @@ func (m *model) failed(uid types.UID, by []string) {
 		return
 	}
 	p.timestamp, p.by = m.now, by
-	m.nominate(p, "")
 	count := &p.errors
-	if len(by) > 0 {
-		m.nominate(p, p.obj.Status.NominatedNodeName)
+	if len(by) == 0 {
+		m.say(p, "")
+	} else {
+		m.goBy(p)
 		p.errors = 0
 		count = &p.rejected
 	}

@@ -48,13 +48,10 @@ func (n *nominator) drop(p *Pod) {
 	n.nodes = slices.Delete(n.nodes, i, i+1)
 }
 
-// update follows a pod's new object. Where neither the old nor the new one names a node, a
-// nomination that was made here stays: the status that says it is still on its way.
-func (n *nominator) update(p *Pod, old, now string) {
-	if old == "" && now == "" {
-		now = p.NominatedNode
-	}
-	n.set(p, now)
+// update follows a pod's new object. Where its status is as it was, a nomination that was made here
+// stays: the status that says it is still on its way.
+func (n *nominator) update(p *Pod) {
+	n.set(p, p.Nomination())
 }
 
 // Nominated are the pods that are nominated to a node, in the order in which they were. A
@@ -67,10 +64,11 @@ func (q *Queue) Nominated(node string) []*Pod { return q.nominations.pods[node] 
 func (q *Queue) NominatedNodes() []string { return q.nominations.nodes }
 
 // Nominate nominates a pod of the queue to a node, "": to none, whatever its status says. It
-// is to be called after Unschedulable, which itself goes by the pod's status, and Error,
-// which takes any nomination away.
+// is to be called after Unschedulable, which itself goes by what the pod's status says, or Nominate
+// said before, and Error, which takes any nomination away.
 func (q *Queue) Nominate(p *Pod, node string) {
 	if p.place != Gone && !p.deleted {
+		p.nominated = &node
 		q.nominations.set(p, node)
 	}
 }

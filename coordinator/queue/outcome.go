@@ -12,7 +12,7 @@ func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 	if !q.failed(p, message) {
 		return
 	}
-	q.nominations.set(p, p.Obj.Status.NominatedNodeName)
+	q.nominations.set(p, p.Nomination())
 	p.stands = nil
 	p.UnschedulableCount++
 	p.ErrorCount = 0
@@ -41,7 +41,7 @@ func (q *Queue) fail(p *Pod, message string) {
 	if !q.failed(p, message) {
 		return
 	}
-	q.nominations.set(p, "")
+	q.Nominate(p, "")
 	p.ErrorCount++
 	p.RejectedBy, p.rejectors = nil, 0
 	p.BackoffUntil = q.backoffs.until(p, p.Timestamp)

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -19,6 +20,9 @@ type Profiles interface {
 	DefaultConstraints(*v1.Pod) []Constraint
 	// HoldsBack tells whether the pod's profile has a plugin at PreEnqueue.
 	HoldsBack(pod *v1.Pod, plugin string) bool
+	// Preempting tells whether the victims of a pod are being told to leave, and its profile has
+	// it wait for that.
+	Preempting(pod *v1.Pod) bool
 	// Room is how many more pods like this one NodeResourcesFit would let a node take now;
 	// false where that can not be told.
 	Room(pod *v1.Pod, requests *pb.Resources, node string) (int64, bool)
@@ -26,6 +30,9 @@ type Profiles interface {
 
 // SchedulingGates is the name of the plugin that holds pods back.
 const SchedulingGates = "SchedulingGates"
+
+// DefaultPreemption is the name of the plugin that holds preemptors back.
+const DefaultPreemption = preempt.PluginName
 
 const nodeResourcesFit = "NodeResourcesFit"
 
@@ -66,6 +73,7 @@ func DefaultPlugins(profiles Profiles) []Plugin {
 		volumeZone(),
 		podTopologySpread(profiles),
 		interPodAffinity(),
+		defaultPreemption(profiles),
 		nodeDeclaredFeatures(),
 	}
 }

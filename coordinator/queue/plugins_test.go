@@ -45,6 +45,7 @@ func TestPluginsWaitForTheEventsOfUpstream(t *testing.T) {
 			"Pod": "Add Delete UpdatePodLabel UpdatePodToleration", "Node": "Add Delete UpdateNodeLabel UpdateNodeTaint",
 		},
 		"InterPodAffinity":     {"Pod": "Add Delete UpdatePodLabel", "Node": "Add UpdateNodeLabel UpdateNodeTaint"},
+		"DefaultPreemption":    {"Pod": "Delete"},
 		"NodeDeclaredFeatures": {"Node": "Add UpdateNodeTaint UpdateNodeDeclaredFeature", "Pod": anyUpdate},
 	}
 	r, err := newRules(DefaultPlugins(nil))
@@ -108,6 +109,7 @@ func (p twoProfiles) AddedAffinity(pod *v1.Pod) *nodeaffinity.NodeSelector {
 	return nil
 }
 
+func (p twoProfiles) Preempting(*v1.Pod) bool              { return false }
 func (p twoProfiles) HoldsBack(pod *v1.Pod, _ string) bool { return pod.Spec.SchedulerName != "open" }
 
 func (twoProfiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }

@@ -94,6 +94,16 @@ type Pod struct {
 	blamed    []string // the plugins that the meter was told of
 	usage     *pb.PodUsage
 	parsed    parsed
+	nominated *string // by Nominate or the journal, which its status does not tell yet
+}
+
+// Nomination is the node that the pod is nominated to as far as anybody knows: what Nominate said,
+// as long as the status has not changed since, else the status. "": none.
+func (p *Pod) Nomination() string {
+	if p.nominated != nil {
+		return *p.nominated
+	}
+	return p.Obj.Status.NominatedNodeName
 }
 
 // Place tells where the pod is.

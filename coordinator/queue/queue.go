@@ -148,8 +148,11 @@ func (q *Queue) Update(obj *v1.Pod) {
 	if p.setObj(obj) {
 		q.passOn(p)
 	}
+	if old.Status.NominatedNodeName != obj.Status.NominatedNodeName {
+		p.nominated = nil
+	}
 	if p.place != InFlight {
-		q.nominations.update(p, old.Status.NominatedNodeName, obj.Status.NominatedNodeName)
+		q.nominations.update(p)
 	}
 	if p.deleted {
 		p.deleted = false
@@ -372,7 +375,7 @@ func (q *Queue) admit(p *Pod, to Place, event string) {
 		}
 		q.move(p, to, event)
 		if to == Active && (event == eventPodAdded || event == eventPodUpdated) {
-			q.nominations.set(p, p.Obj.Status.NominatedNodeName)
+			q.nominations.set(p, p.Nomination())
 		}
 		return
 	}

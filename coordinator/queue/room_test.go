@@ -20,6 +20,7 @@ type roomy map[string]int64
 
 func (roomy) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return nil }
 func (roomy) DefaultConstraints(*v1.Pod) []Constraint          { return nil }
+func (roomy) Preempting(*v1.Pod) bool                          { return false }
 func (roomy) HoldsBack(*v1.Pod, string) bool                   { return true }
 
 func (r roomy) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {

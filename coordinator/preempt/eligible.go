@@ -1,0 +1,61 @@
+package preempt
+
+import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+)
+
+// PluginName is the plugin that all this is upstream's.
+const PluginName = "DefaultPreemption"
+
+// The texts of a pod's condition that are no sum over nodes.
+const (
+	// never and leaving are why a pod may not preempt.
+	never   = "not eligible due to preemptionPolicy=Never."
+	leaving = "not eligible due to a terminating pod on the nominated node."
+	// NoVictims is why a node is no candidate: all of its pods are as important as the
+	// preemptor, or more.
+	NoVictims = "No preemption victims found for incoming pod"
+	// NotHelpful is why: no pod that left it would make the preemptor fit.
+	NotHelpful = "Preemption is not helpful for scheduling"
+	// Waiting is what holds a preemptor back while its victims are told to leave.
+	Waiting = "waiting for the preemption for this pod to be finished"
+)
+
+// Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node;
+// hopeless says that this refuses it for a reason which no victim changes, or is gone. pods are
+// those of that node.
+//
+// A pod whose victims are still leaving waits for them, unless its node is of no use to it any
+// more. Only those that a scheduler has put out count as leaving.
+func Ineligible(p *v1.Pod, nominated string, hopeless bool, pods iter.Seq[*v1.Pod]) string {
+	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
+		return never
+	}
+	if nominated == "" || hopeless {
+		return ""
+	}
+	priority := compile.Priority(p)
+	for other := range pods {
+		if compile.Priority(other) < priority && isLeaving(other) {
+			return leaving
+		}
+	}
+	return ""
+}
+
+// isLeaving tells whether a scheduler's preemption has a pod terminate.
+func isLeaving(p *v1.Pod) bool {
+	if p.DeletionTimestamp == nil {
+		return false
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == v1.DisruptionTarget {
+			return c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+		}
+	}
+	return false
+}
