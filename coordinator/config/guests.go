@@ -1,0 +1,56 @@
+package config
+
+import (
+	"bytes"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
+)
+
+// Guests are the profiles that have guests in use, as the framework makes them.
+func (c *Config) Guests() []framework.ProfileConfig {
+	var out []framework.ProfileConfig
+	for i := range c.profiles {
+		if len(c.profiles[i].guests) == 0 {
+			continue
+		}
+		of := &c.completed.Profiles[i]
+		made := framework.ProfileConfig{Name: c.profiles[i].name, Plugins: *of.Plugins.DeepCopy()}
+		for _, args := range of.PluginConfig {
+			made.Args = append(made.Args, framework.PluginArgs{Name: args.Name, Args: argsObject(&args)})
+		}
+		out = append(out, made)
+	}
+	return out
+}
+
+// Parallelism is how many nodes guests are shown at once at the most.
+func (c *Config) Parallelism() int { return int(*c.completed.Parallelism) }
+
+// argsObject is what a plugin's factory gets: the arguments where their kind is known, else their
+// JSON; nil: none.
+func argsObject(c *configv1.PluginConfig) runtime.Object {
+	switch raw := bytes.TrimSpace(c.Args.Raw); {
+	case c.Args.Object != nil:
+		return c.Args.Object.DeepCopyObject()
+	case len(raw) == 0 || string(raw) == "null":
+		return nil
+	default:
+		return &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
+	}
+}
+
+// BuiltIns gives upstream's plugins, each with its points.
+func BuiltIns(yield func(name string, points []framework.Point)) {
+	for _, p := range inTree() {
+		var list []framework.Point
+		for at := range numPoints {
+			if p.points.has(at) {
+				list = append(list, framework.Point(at)) // both are in upstream's order
+			}
+		}
+		yield(p.name, list)
+	}
+}
