@@ -27,6 +27,8 @@ const (
 	CSIDriver
 	CSIStorageCapacity
 	VolumeAttachment
+	// OtherResource is what only guests wait for.
+	OtherResource
 
 	resources
 
@@ -86,6 +88,8 @@ type Event struct {
 	oldPod, pod   *v1.Pod
 	// of the other resources
 	oldObj, obj any
+	// kind is the name of an OtherResource.
+	kind string
 
 	// Made at first use, once for all pods that the event is held against.
 	judged          bool
@@ -97,7 +101,13 @@ type Event struct {
 
 // String is upstream's label of the event, such as NodeAdd or
 // AssignedPodUpdatePodScaleDown.
-func (e *Event) String() string { return e.resource.name() + actionName(e.action.index()) }
+func (e *Event) String() string {
+	name := e.resource.name()
+	if e.kind != "" {
+		name = e.kind
+	}
+	return name + actionName(e.action.index())
+}
 
 // name is upstream's. AnyPod has none.
 func (r Resource) name() string {
@@ -105,6 +115,7 @@ func (r Resource) name() string {
 		"Node", "AssignedPod", "UnschedulablePod",
 		"PersistentVolumeClaim", "PersistentVolume", "storage.k8s.io/StorageClass",
 		"storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment",
+		"Other",
 	}[r]
 }
 

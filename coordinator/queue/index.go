@@ -31,6 +31,7 @@ type index struct {
 	lists  [64][]*bucket // by plugin
 	claims map[types.NamespacedName][]*bucket
 	shared map[bucketKey]*bucket
+	before func(a, b *Pod) bool // the queue's order
 }
 
 type bucketKey struct {
@@ -41,8 +42,8 @@ type bucketKey struct {
 
 // add puts a pod under its rejectors, and under its claims where one of those is among
 // waitForClaims.
-func (x *index) add(p *Pod, likeness uint64, waitForClaims set) {
-	b := x.bucketOf(bucketKey{p.rejectors, p.ClassID, likeness})
+func (x *index) add(p *Pod, class, likeness uint64, waitForClaims set) {
+	b := x.bucketOf(bucketKey{p.rejectors, class, likeness})
 	if len(b.pods) == 0 && p.rejectors&waitForClaims != 0 {
 		x.addClaims(b, p)
 	}
@@ -58,7 +59,7 @@ func (x *index) bucketOf(key bucketKey) *bucket {
 	if b := x.shared[key]; b != nil {
 		return b
 	}
-	b := &bucket{bucketKey: key, heap: heap{before: before, slots: true}}
+	b := &bucket{bucketKey: key, heap: heap{before: x.before, slots: true}}
 	for s := key.rejectors; s != 0; s &= s - 1 {
 		list := &x.lists[s.index()]
 		b.slots = append(b.slots, len(*list))
@@ -150,7 +151,7 @@ func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
 				into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
 			}
 		}
-		interested = unknown
+		interested &= unknown | r.asksEach
 	}
 	for s := interested; s != 0; s &= s - 1 {
 		for _, b := range x.lists[s.index()] {

@@ -12,6 +12,9 @@ import (
 // rejected, and whether it holds pods back.
 type Plugin struct {
 	Name string
+	// AsksEach says that its hints may look at anything of a pod, and at any pod: each is asked
+	// by itself.
+	AsksEach bool
 	// Local says that what the plugin refuses a node for is the node's own: a change of one
 	// node makes no other node fit.
 	Local bool
@@ -72,6 +75,9 @@ type rules struct {
 	// local are the plugins that are, and fit is NodeResourcesFit.
 	local, fit set
 	profiles   Profiles // nil: not known
+	// guests are plugins besides, asksEach those of all that ask about each pod.
+	guests   *Guests
+	asksEach set
 	// asked are the hints asked since forgetAsked.
 	asked asked
 }
@@ -87,6 +93,9 @@ func newRules(plugins []Plugin) (*rules, error) {
 			return nil, fmt.Errorf("queue: plugin %s is given twice", p.Name)
 		}
 		r.names[p.Name] = bit
+		if p.AsksEach {
+			r.asksEach |= bit
+		}
 		if p.Local {
 			r.local |= bit
 		}
@@ -124,7 +133,7 @@ func (r *rules) register(plugin set, reg *Registration) error {
 				return fmt.Errorf("%s is registered twice", e.String())
 			}
 			r.hooks[kind][a] = append(r.hooks[kind][a], hook{plugin, reg})
-			if kind == PersistentVolumeClaim {
+			if kind == PersistentVolumeClaim && plugin&r.asksEach == 0 {
 				r.claims |= plugin
 			}
 		}
@@ -233,7 +242,11 @@ func (r *rules) likeness(rejectors set, p *v1.Pod) uint64 {
 // gate finds the first plugin that holds a pod back, the one that did so before first.
 func (r *rules) gate(p *Pod) (plugin, message string) {
 	if p.Gated != "" {
-		if g := r.names[p.Gated]; g != 0 {
+		if g := r.names[p.Gated]; g&r.asksEach != 0 {
+			if plugin, message = r.gateByGuests(p); plugin != "" {
+				return plugin, message
+			}
+		} else if g != 0 {
 			if m := r.plugins[g.index()].PreEnqueue(p.Obj); m != "" {
 				return p.Gated, m
 			}
@@ -246,5 +259,8 @@ func (r *rules) gate(p *Pod) (plugin, message string) {
 			}
 		}
 	}
-	return "", ""
+	if r.names[p.Gated]&r.asksEach != 0 {
+		return "", "" // they were asked
+	}
+	return r.gateByGuests(p)
 }

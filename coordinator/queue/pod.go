@@ -81,6 +81,9 @@ type Pod struct {
 	// comes. It falls back to 0 when the pod's spec or labels change.
 	ClassID uint64
 
+	// View is the owner's, for what it makes of the pod for guests.
+	View any
+
 	place     Place
 	at        int // in the heap of its place
 	rejectors set

@@ -23,6 +23,8 @@ type Config struct {
 	Profiles Profiles
 	// Plugins replaces DefaultPlugins.
 	Plugins []Plugin
+	// Guests are plugins besides; nil: there are none.
+	Guests *Guests
 	// Meter is told what the queue does; nil: nobody is. Timer is the clock that measures
 	// for it; nil: the real one.
 	Meter Meter
@@ -61,7 +63,7 @@ func New(cfg Config) *Queue {
 	if cfg.Plugins == nil {
 		cfg.Plugins = DefaultPlugins(cfg.Profiles)
 	}
-	rules, err := newRules(cfg.Plugins)
+	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.Guests.plugins()))
 	if err != nil {
 		panic(err)
 	}
@@ -71,7 +73,8 @@ func New(cfg Config) *Queue {
 	if cfg.Timer == nil {
 		cfg.Timer = time.Now
 	}
-	rules.profiles = cfg.Profiles
+	rules.profiles, rules.guests = cfg.Profiles, cfg.Guests
+	order := cfg.Guests.order()
 	now := wall(cfg.Now)
 	return &Queue{
 		now:              now,
@@ -83,10 +86,11 @@ func New(cfg Config) *Queue {
 		timer:            cfg.Timer,
 		pods:             map[types.UID]*Pod{},
 		names:            map[types.NamespacedName]*Pod{},
-		active:           heap{before: before},
-		backoff:          heap{before: endsBefore},
-		errors:           heap{before: endsBefore},
+		active:           heap{before: order},
+		backoff:          heap{before: endsIn(order)},
+		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
+		index:            index{before: order},
 	}
 }
 
@@ -261,10 +265,10 @@ func (q *Queue) Turn(p *Pod) bool {
 	head := q.active.head()
 	if p.early {
 		other := q.backoff.head()
-		if head != nil || other != nil && endsBefore(other, p) {
+		if head != nil || other != nil && q.backoff.before(other, p) {
 			return false
 		}
-	} else if head != nil && before(head, p) {
+	} else if head != nil && q.active.before(head, p) {
 		return false
 	}
 	q.flights.turn(p)
@@ -431,7 +435,11 @@ func (q *Queue) addToIndex(p *Pod) {
 	if p.ClassID != 0 {
 		likeness = q.rules.likeness(p.rejectors, p.Obj)
 	}
-	q.index.add(p, likeness, q.rules.claims)
+	class := p.ClassID
+	if p.rejectors&q.rules.asksEach != 0 {
+		class, likeness = 0, 0 // guests may look at anything
+	}
+	q.index.add(p, class, likeness, q.rules.claims)
 }
 
 // take takes a pod out of its place; it is nowhere then.
