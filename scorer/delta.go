@@ -19,6 +19,9 @@ func (t *Table) Apply(d *pb.Delta) error {
 		return fmt.Errorf("delta %d of shard %d: row %d: %w", t.generation+1, t.shard, d.GetRow(), err)
 	}
 	t.generation++
+	if _, column := d.GetChange().(*pb.Delta_SetCounter); !column {
+		t.changed[d.GetRow()] = t.generation
+	}
 	return nil
 }
 
@@ -35,7 +38,11 @@ func (t *Table) change(d *pb.Delta) error {
 		if err := t.checkColumn(set.SetCounter); err != nil {
 			return err
 		}
+		if err := t.checkPodColumn(set.SetCounter); err != nil {
+			return err
+		}
 		t.setCounter(set.SetCounter)
+		t.setPodCounter(set.SetCounter)
 		return nil
 	}
 	if !t.HasNode(row) {
@@ -48,7 +55,11 @@ func (t *Table) change(d *pb.Delta) error {
 		if err := t.checkRoom(row, c.AddPod); err != nil {
 			return err
 		}
+		if err := t.checkPlaced(row, d.GetPod(), false); err != nil {
+			return fmt.Errorf("add_pod: %w", err)
+		}
 		t.addPod(row, c.AddPod)
+		t.addPlaced(row, d.GetPod(), c.AddPod)
 		if d.GetDecision() != 0 {
 			t.lastDecision[row] = d.GetDecision()
 		}
@@ -56,7 +67,16 @@ func (t *Table) change(d *pb.Delta) error {
 		if err := t.checkHeld(row, c.RemovePod); err != nil {
 			return err
 		}
+		if err := t.checkPlaced(row, d.GetPod(), true); err != nil {
+			return fmt.Errorf("remove_pod: %w", err)
+		}
 		t.removePod(row, c.RemovePod)
+		t.removePlaced(row, d.GetPod().GetNumber())
+	case *pb.Delta_ChangePod:
+		if err := t.checkPlaced(row, c.ChangePod, true); err != nil {
+			return fmt.Errorf("change_pod: %w", err)
+		}
+		t.changePlaced(row, c.ChangePod)
 	case *pb.Delta_ChangeCounters:
 		list := c.ChangeCounters.GetCounters()
 		if err := t.counters.check(row, list, 1); err != nil {

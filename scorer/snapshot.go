@@ -7,8 +7,9 @@ import (
 // Snapshot yields the rows that hold a node, in order, without counters (Counters). What it yields depends on
 // the rows alone, not on the deltas that led there, and is the receiver's to keep.
 func (t *Table) Snapshot(yield func(*pb.SnapshotRow) bool) {
+	w := podWriter{table: t}
 	for row := range t.All() {
-		if !yield(&pb.SnapshotRow{Row: row, Node: t.node(row), Totals: t.totals(row)}) {
+		if !yield(&pb.SnapshotRow{Row: row, Node: t.node(row), Totals: t.totals(row), Pods: w.pods(row)}) {
 			return
 		}
 	}

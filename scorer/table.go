@@ -39,6 +39,9 @@ type Table struct {
 	// ports are the host ports taken on each row, sorted.
 	ports    [][]portUse
 	counters counterSet
+	placed   podSet
+	// changed is the generation of the last change of each row.
+	changed []uint64
 }
 
 // NewTable makes an empty table at generation 0.
@@ -52,6 +55,7 @@ func NewTable(shard uint32) *Table {
 		images:      newImageIndex(),
 		traits:      newTraitSets(),
 		counters:    newCounterSet(),
+		placed:      newPodSet(),
 	}
 	for i, name := range fixedNames() {
 		r := &resource{name: name, index: i}
@@ -87,6 +91,13 @@ func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters
 		}
 		t.setNode(r.GetRow(), r.GetNode())
 		t.setTotals(r.GetRow(), r.GetTotals())
+		for k, p := range r.GetPods() {
+			if err := t.checkPlaced(r.GetRow(), p, false); err != nil {
+				return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: pods[%d]: %w", shard, i, k, err)
+			}
+			t.addPlaced(r.GetRow(), p, p.GetUsage())
+		}
+		t.changed[r.GetRow()] = generation
 	}
 	for i, c := range counters {
 		if err := t.loadCounter(c); err != nil {
@@ -177,6 +188,8 @@ func (t *Table) grow(rows int) {
 	t.traits.ofRow = lengthened(t.traits.ofRow, t.capacity)
 	t.ports = lengthened(t.ports, t.capacity)
 	t.counters.grow(t.capacity)
+	t.placed.ofRow = lengthened(t.placed.ofRow, t.capacity)
+	t.changed = lengthened(t.changed, t.capacity)
 }
 
 // setNode writes a node's own columns; what pods add up to stays.
@@ -228,6 +241,7 @@ func (t *Table) removeNode(row uint32) {
 	t.setNode(row, nil)
 	t.setTotals(row, nil)
 	t.counters.clear(row, t.capacity)
+	t.placed.clear(row)
 	t.live.remove(row)
 	t.nodes--
 }

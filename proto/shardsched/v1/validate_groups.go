@@ -43,13 +43,16 @@ func (x *CounterValue) Validate() error {
 }
 
 // sortedCounters checks a list of values: counters strictly ascending.
-func sortedCounters(list []*CounterValue) error {
+func sortedCounters(list []*CounterValue) error { return countersIn("counters", list) }
+
+// countersIn is sortedCounters of a field of another name.
+func countersIn(field string, list []*CounterValue) error {
 	for i, c := range list {
 		if err := c.Validate(); err != nil {
-			return at("counters", i, err)
+			return at(field, i, err)
 		}
 		if i > 0 && list[i-1].Counter >= c.Counter {
-			return at("counters", i, wrong("counter", "expected a counter after %d, got %d", list[i-1].Counter, c.Counter))
+			return at(field, i, wrong("counter", "expected a counter after %d, got %d", list[i-1].Counter, c.Counter))
 		}
 	}
 	return nil
@@ -82,7 +85,7 @@ func (x *CounterColumn) Validate() error {
 			return at("values", i, err)
 		}
 	}
-	return nil
+	return x.validatePods()
 }
 
 // Validate checks counter and weight.

@@ -182,10 +182,16 @@ func (x *Delta) Validate() error {
 		}
 	case *Delta_RemoveNode:
 	case *Delta_AddPod:
-		return in("add_pod", c.AddPod.Validate())
+		if err := c.AddPod.Validate(); err != nil {
+			return in("add_pod", err)
+		}
+		return x.validatePod()
 	case *Delta_RemovePod:
 		if err := c.RemovePod.Validate(); err != nil {
 			return in("remove_pod", err)
+		}
+		if x.GetPod() != nil && x.GetPod().GetNumber() == 0 {
+			return wrong("pod.number", "expected 1 or more, got 0")
 		}
 	case *Delta_ChangeCounters:
 		if err := c.ChangeCounters.Validate(); err != nil {
@@ -198,8 +204,18 @@ func (x *Delta) Validate() error {
 		if x.GetRow() != 0 {
 			return wrong("row", "expected 0 with set_counter, got %d", x.GetRow())
 		}
+	case *Delta_ChangePod:
+		if err := c.ChangePod.Validate(); err != nil {
+			return in("change_pod", err)
+		}
+		if c.ChangePod.GetUsage() != nil || c.ChangePod.GetUsageRef() != 0 {
+			return in("change_pod", wrong("usage", "expected none"))
+		}
 	default:
-		return wrong("change", "expected one of set_node, remove_node, add_pod, remove_pod, change_counters and set_counter, got none")
+		return wrong("change", "expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none")
+	}
+	if x.GetPod() != nil && x.GetRemovePod() == nil {
+		return wrong("pod", "expected none without add_pod and remove_pod")
 	}
 	if x.GetDecision() != 0 {
 		return wrong("decision", "expected 0 without add_pod, got %d", x.GetDecision())
@@ -218,5 +234,8 @@ func (x *SnapshotRow) Validate() error {
 	if err := x.GetNode().Validate(); err != nil {
 		return in("node", err)
 	}
-	return in("totals", x.GetTotals().Validate())
+	if err := x.GetTotals().Validate(); err != nil {
+		return in("totals", err)
+	}
+	return each("pods", x.GetPods())
 }

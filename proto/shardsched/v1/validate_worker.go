@@ -49,7 +49,10 @@ func (x *EvaluateRequest) Validate() error {
 	if err := each("queries", x.GetQueries()); err != nil {
 		return err
 	}
-	return each("classes", x.GetClasses())
+	if err := each("classes", x.GetClasses()); err != nil {
+		return err
+	}
+	return each("preemptions", x.GetPreemptions())
 }
 
 // repeatedShard finds a shard that stands there a second time. Sorted shards, which
@@ -109,6 +112,14 @@ func (x *Group) Validate() error {
 // Validate checks plugin, text and count.
 func (x *ReasonCount) Validate() error {
 	if err := name("plugin", x.GetPlugin()); err != nil {
+		return err
+	}
+	return x.validateCount()
+}
+
+// validateCount checks text and count.
+func (x *ReasonCount) validateCount() error {
+	if err := text("plugin", x.GetPlugin(), maxText); err != nil {
 		return err
 	}
 	if x.GetReason() == "" {
@@ -230,10 +241,13 @@ func (x *EvaluateResponse) Validate() error {
 		}
 	}
 	missing := len(x.GetNeedSnapshots()) + len(x.GetNeedClasses())
-	if missing > 0 && len(x.GetResults()) > 0 {
-		return wrong("results", "expected none where snapshots or classes are missing, got %d", len(x.GetResults()))
+	if missing > 0 && len(x.GetResults())+len(x.GetPreemptions()) > 0 {
+		return wrong("results", "expected none where snapshots or classes are missing, got %d", len(x.GetResults())+len(x.GetPreemptions()))
 	}
-	return each("results", x.GetResults())
+	if err := each("results", x.GetResults()); err != nil {
+		return err
+	}
+	return each("preemptions", x.GetPreemptions())
 }
 
 // Validate checks cluster, term and shard.
@@ -265,7 +279,10 @@ func (x *LoadSnapshotRequest) Validate() error {
 			return at("rows", i, wrong("row", "expected more than %d, got %d", list[i-1].Row, r.Row))
 		}
 	}
-	return each("counters", x.GetCounters())
+	if err := each("counters", x.GetCounters()); err != nil {
+		return err
+	}
+	return each("usages", x.GetUsages())
 }
 
 // Validate checks a worker's record.
