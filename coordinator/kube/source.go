@@ -28,6 +28,9 @@ type SourceConfig struct {
 	Metadata metadata.Interface
 	// Clock is the clock; nil: the real one.
 	Clock clock.WithTicker
+	// Whole are the objects that somebody wants whole: all others are cut down to what is read
+	// of them.
+	Whole Whole
 }
 
 // Source is the API server's objects as informers keep them: one informer for each kind that
@@ -59,7 +62,7 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 		cfg.Clock = clock.RealClock{}
 	}
 	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), stopped: make(chan struct{})}
-	t := newTrimmer()
+	t := newTrimmer(cfg.Whole)
 	for _, k := range objects.Kinds() {
 		i := newInformer(cfg.Client, k, s.troubles, cfg.Clock.After)
 		if err := errors.Join(i.SetTransform(t.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {

@@ -13,14 +13,39 @@ import (
 // trimmer cuts objects down to what is read of them, and lets them share what is equal. An
 // object is its own until it is trimmed, and shared from then on.
 type trimmer struct {
+	whole  Whole
 	mu     sync.Mutex
 	shared *shared
 }
 
-func newTrimmer() *trimmer { return &trimmer{shared: newShared()} }
+// Whole says which objects are kept as they are, but for their managed fields: others than the
+// rules see them.
+//
+// Differs from upstream: a node that is shown to an extender has no managed fields either.
+type Whole struct {
+	// Nodes are all nodes, Pending the pods without a node, and Pods all pods.
+	Nodes, Pending, Pods bool
+}
+
+func newTrimmer(w Whole) *trimmer { return &trimmer{whole: w, shared: newShared()} }
+
+// keeps tells whether an object stays as it is.
+func (w Whole) keeps(obj any) bool {
+	switch obj := obj.(type) {
+	case *v1.Node:
+		return w.Nodes
+	case *v1.Pod:
+		return w.Pods || w.Pending && obj.Spec.NodeName == ""
+	}
+	return false
+}
 
 // transform is a cache.TransformFunc.
 func (t *trimmer) transform(obj any) (any, error) {
+	if t.whole.keeps(obj) {
+		obj.(metav1.Object).SetManagedFields(nil)
+		return obj, nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch obj := obj.(type) {

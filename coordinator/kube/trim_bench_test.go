@@ -18,7 +18,7 @@ func retained(b *testing.B, name string, count int, object func(i int) objects.O
 	for _, how := range []string{"whole", "trimmed"} {
 		b.Run(name+"/"+how, func(b *testing.B) {
 			for b.Loop() {
-				by := newTrimmer()
+				by := newTrimmer(Whole{})
 				kept := make([]any, count)
 				before := heap()
 				for i := range kept {
@@ -50,7 +50,7 @@ func BenchmarkTrim(b *testing.B) {
 }
 
 func trimming[T objects.Object](b *testing.B, obj T) {
-	by := newTrimmer()
+	by := newTrimmer(Whole{})
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()

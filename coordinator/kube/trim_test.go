@@ -42,7 +42,7 @@ func TestWhatIsKept(t *testing.T) {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: "False", Reason: "r", Message: "m", ObservedGeneration: 1}, {Type: v1.PodReady}}
 		}
 		var kept []string
-		paths(reflect.ValueOf(trimmed(t, newTrimmer(), obj)).Elem(), "", &kept)
+		paths(reflect.ValueOf(trimmed(t, newTrimmer(Whole{}), obj)).Elem(), "", &kept)
 		slices.Sort(kept)
 		return strings.Join(slices.Compact(kept), "\n") + "\n"
 	})
@@ -125,7 +125,7 @@ func paths(v reflect.Value, at string, into *[]string) {
 }
 
 func TestPodsOfOneWorkloadShareWhatIsEqual(t *testing.T) {
-	by := newTrimmer()
+	by := newTrimmer(Whole{})
 	a, b := trimmed(t, by, runningPod(1)), trimmed(t, by, runningPod(2))
 	if &a.Spec.Containers[0] != &b.Spec.Containers[0] || &a.Spec.Tolerations[0] != &b.Spec.Tolerations[0] ||
 		&a.OwnerReferences[0] != &b.OwnerReferences[0] || &a.Status.ContainerStatuses[0] != &b.Status.ContainerStatuses[0] ||
@@ -145,7 +145,7 @@ func TestPodsOfOneWorkloadShareWhatIsEqual(t *testing.T) {
 
 // An informer may transform an object twice, while others read its parts.
 func TestTrimmingAgainChangesNothing(t *testing.T) {
-	by := newTrimmer()
+	by := newTrimmer(Whole{})
 	for _, kind := range objects.Kinds() {
 		obj := objects.New(kind)
 		fill(reflect.ValueOf(obj).Elem(), 0)
@@ -300,4 +300,34 @@ func decoded[T objects.Object](t testing.TB, obj T) T {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func TestWholeObjectsLoseManagedFieldsAlone(t *testing.T) {
+	managed := []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{"a": "b"}, ManagedFields: managed}, Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Address: "x"}}}}
+	pending := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}, ManagedFields: managed}, Spec: v1.PodSpec{Hostname: "h"}}
+	placed := pending.DeepCopy()
+	placed.Spec.NodeName = "n"
+	for _, c := range []struct {
+		whole                 Whole
+		node, pending, placed bool
+	}{
+		{Whole{}, false, false, false},
+		{Whole{Nodes: true}, true, false, false},
+		{Whole{Pending: true}, false, true, false},
+		{Whole{Pods: true}, false, true, true},
+	} {
+		by := newTrimmer(c.whole)
+		check := func(got, whole objects.Object, want bool) {
+			t.Helper()
+			whole = whole.DeepCopyObject().(objects.Object)
+			whole.SetManagedFields(nil)
+			if same := reflect.DeepEqual(got, whole); same != want || got.GetManagedFields() != nil {
+				t.Errorf("%+v: %T %q is whole: %v, want %v; managed fields %v", c.whole, got, got.GetName(), same, want, got.GetManagedFields())
+			}
+		}
+		check(trimmed(t, by, node), node, c.node)
+		check(trimmed(t, by, pending), pending, c.pending)
+		check(trimmed(t, by, placed), placed, c.placed)
+	}
 }
