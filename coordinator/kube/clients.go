@@ -48,16 +48,17 @@ type ClientConfig struct {
 //	binds             QPS, Burst    yes     pods/binding
 //	status            QPS, Burst    yes     pods/status, PersistentVolumes and claims
 //	events            QPS, Burst    yes     events
+//	evictions         QPS, Burst    yes     victims of preemption: their conditions and DELETEs
 //
 // Differs from upstream: there, lists, binds and status patches share one limit, so that
-// each pod that does not fit costs a bind.
+// each pod that does not fit costs a bind, and each victim two.
 type Clients struct {
 	Reads    kubernetes.Interface
 	Metadata metadata.Interface
 	Leases   kubernetes.Interface
 
-	binds, status, events *sender
-	metrics               *writeMetrics
+	binds, status, events, evictions *sender
+	metrics                          *writeMetrics
 }
 
 // NewClients makes the clients. It connects to nothing yet.
@@ -81,7 +82,7 @@ func NewClients(ctx context.Context, cfg ClientConfig) (*Clients, error) {
 		to    **sender
 		kind  string
 		agent string
-	}{{&c.binds, kindBind, "/scheduler"}, {&c.status, kindStatus, "/scheduler"}, {&c.events, kindEvent, ""}} {
+	}{{&c.binds, kindBind, "/scheduler"}, {&c.status, kindStatus, "/scheduler"}, {&c.evictions, kindEviction, "/scheduler"}, {&c.events, kindEvent, ""}} {
 		if *w.to, err = newSender(cfg.fencedREST(w.agent), cfg.limiter(), c.metrics); err != nil {
 			return nil, fmt.Errorf("client for %s writes: %w", w.kind, err)
 		}

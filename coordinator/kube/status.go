@@ -52,6 +52,10 @@ type statusWriter struct {
 	// nominations are the nodes that Expected named, of pods that are not bound yet.
 	nominations map[types.UID]nomination
 	swept       int // size of nominations after the last sweep
+	// wrote are the pods whose nominated node was written last for the version that is kept
+	// here: as long as it is the newest known, that node is not.
+	wrote      map[types.UID]*v1.Pod
+	wroteSwept int // size of wrote after the last sweep
 }
 
 // nomination is a node that a pod is expected on.
@@ -66,6 +70,7 @@ func newStatusWriter(cfg *ReporterConfig) *statusWriter {
 		queue:       workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
 		pending:     map[types.UID]*report{},
 		nominations: map[types.UID]nomination{},
+		wrote:       map[types.UID]*v1.Pod{},
 	}
 }
 
@@ -108,7 +113,52 @@ func (w *statusWriter) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.nominations, uid)
+	delete(w.wrote, uid)
 	w.drop(uid, w.pending[uid])
+}
+
+// withdraw takes a node out of what is still to be written of a pod.
+func (w *statusWriter) withdraw(pod *v1.Pod, node string) {
+	w.mu.Lock()
+	r := w.pending[pod.UID]
+	waits := r != nil && r.nominate && r.nominated == node
+	if waits {
+		next := *r
+		next.nominated, next.tries = "", 0
+		w.put(pod.UID, &next)
+	}
+	w.mu.Unlock()
+	if waits {
+		w.queue.Add(pod.UID)
+	}
+}
+
+// written notes that a pod's nominated node was written for this version of it.
+func (w *statusWriter) written(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrote[pod.UID] = pod
+	if len(w.wrote) < 2*w.wroteSwept+1000 {
+		return
+	}
+	for uid, p := range w.wrote {
+		if now := w.newest(p); now == nil || now.ResourceVersion != p.ResourceVersion {
+			delete(w.wrote, uid)
+		}
+	}
+	w.wroteSwept = len(w.wrote)
+}
+
+// outdated tells whether a version of a pod is older than what was written of it.
+func (w *statusWriter) outdated(pod *v1.Pod) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.wrote[pod.UID]
+	if p != nil && p.ResourceVersion == pod.ResourceVersion {
+		return true
+	}
+	delete(w.wrote, pod.UID)
+	return false
 }
 
 // put and drop are called with the lock held.
@@ -182,6 +232,9 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	if pod == nil || pod.Spec.NodeName != "" {
 		return 0, false
 	}
+	if r.nominate && w.outdated(pod) {
+		return firstWait, true
+	}
 	patch := statusPatch(pod, r, w.now())
 	if patch == nil {
 		return 0, false
@@ -193,6 +246,9 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 		contentType: strategicPatchType, accept: w.sender.partial(), body: patch,
 	})
 	v := w.sender.judge(a, err)
+	if v == ok && r.nominate {
+		w.written(pod)
+	}
 	if v == ok || v == deposed {
 		return 0, false
 	}

@@ -13,7 +13,7 @@ import (
 // only.
 type preconditions struct {
 	UID             types.UID `json:"uid"`
-	ResourceVersion string    `json:"resourceVersion"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
 }
 
 // podPatch is a strategic merge patch of pods/status: conditions are merged by type.
@@ -48,22 +48,25 @@ func statusPatch(pod *v1.Pod, r *report, now time.Time) []byte {
 	return mustJSON(patch)
 }
 
-// notScheduled is the condition of a pod that is not, and whether that is anything new. The
-// time of transition stays where the status does; observedGeneration alone is nothing new.
+// notScheduled is the condition of a pod that is not, and whether that is anything new.
 func notScheduled(pod *v1.Pod, reason, message string, now time.Time) (v1.PodCondition, bool) {
-	c := v1.PodCondition{
-		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason, Message: message,
-		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now),
-	}
+	return nextCondition(pod, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason, Message: message}, now)
+}
+
+// nextCondition completes a condition that a pod is to have, and tells whether that is anything
+// new. The time of transition stays where the status does; observedGeneration alone is nothing
+// new.
+func nextCondition(pod *v1.Pod, c v1.PodCondition, now time.Time) (v1.PodCondition, bool) {
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metav1.NewTime(now)
 	for i := range pod.Status.Conditions {
 		old := &pod.Status.Conditions[i]
-		if old.Type != v1.PodScheduled {
+		if old.Type != c.Type {
 			continue
 		}
 		if old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
-		same := old.Status == c.Status && old.Reason == reason && old.Message == message && old.LastProbeTime.IsZero()
+		same := old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.LastProbeTime.IsZero()
 		return c, !same
 	}
 	return c, true

@@ -8,10 +8,11 @@ import (
 
 // Kinds of writes.
 const (
-	kindBind   = "bind"
-	kindStatus = "status"
-	kindVolume = "volume"
-	kindEvent  = "event"
+	kindBind     = "bind"
+	kindStatus   = "status"
+	kindVolume   = "volume"
+	kindEvent    = "event"
+	kindEviction = "eviction"
 )
 
 // writeMetrics count what is sent to the API server.
