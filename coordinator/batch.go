@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -99,8 +98,13 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
+		if s.disturbed {
+			s.giveBack(ctx, attempts[i+1:], nil)
+			break
+		}
 	}
 	s.picks.keep(s.cache)
+	s.recover()
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
 	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
@@ -315,6 +319,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		return false
 	}
 	var refusedBy []string
+	var p *pick
 	switch {
 	case d.Nodes == 0:
 		a.failed, d.Message = nil, noNodes
@@ -324,7 +329,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
 		refusedBy = a.class.Rejected.Plugins
 	default:
-		p := s.picks.of[a.class.Scorer.ID()]
+		p = s.picks.of[a.class.Scorer.ID()]
 		c, v, err := s.choose(ctx, p, a)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -354,9 +359,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 			return s.place(ctx, a, d, c)
 		}
 	}
-	s.record(a, d, a.failed != nil)
-	s.refuse(ctx, a, d, refusedBy)
-	return true
+	return s.unplaced(ctx, a, p, d, refusedBy)
 }
 
 // choose repairs a class's answer and takes the best row, asking the workers again
@@ -377,7 +380,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 			p.startHere(len(s.touches.list), t, s.eval)
 			p.veto(nominees, t, s.eval)
 		}
-		if c, ok := s.ownNode(p, a.pod.Obj); ok {
+		if c, ok := s.ownNode(p, a.pod.Nomination()); ok {
 			return c, chosen, nil
 		}
 		c, v := p.best(t)
@@ -405,8 +408,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 }
 
 // ownNode is the node that a pod is nominated to, which is tried first and then no other.
-func (s *Scheduler) ownNode(p *pick, pod *v1.Pod) (choice, bool) {
-	name := pod.Status.NominatedNodeName
+func (s *Scheduler) ownNode(p *pick, name string) (choice, bool) {
 	if name == "" {
 		return choice{}, false
 	}
@@ -435,7 +437,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		a.failed = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
 		d.Node, d.Score, d.Feasible, d.Message = "", 0, 0, a.failed.Error()
 		s.record(a, d, true)
-		s.refuse(ctx, a, d, nil)
+		s.refuse(ctx, a, d, nil, nil)
 		return true
 	}
 	table.Totals(c.row.Index, s.touches.add(c.row))

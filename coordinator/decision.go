@@ -22,6 +22,9 @@ type decisionLine struct {
 	Feasible uint32 `json:"feasible"`
 	Nodes    uint32 `json:"nodes"`
 	Message  string `json:"message,omitempty"`
+	// Nominated and Victims are preemption's: the node, and the pods that have to leave it.
+	Nominated string   `json:"nominated,omitempty"`
+	Victims   []string `json:"victims,omitempty"`
 }
 
 // DecisionLog writes decisions as JSON lines. It may be used by any goroutine; an
@@ -55,6 +58,7 @@ func (l *DecisionLog) write(d *pb.Decision) {
 	l.err = l.enc.Encode(decisionLine{
 		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
 		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
+		Nominated: d.Nominated, Victims: d.Victims,
 	})
 }
 

@@ -106,6 +106,7 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		if _, ok := s.binding[pod.UID]; ok {
 			note(out, beingBound)
 		}
+		note(out, s.blamed[pod.UID])
 		if s.cache.Node(node) == nil {
 			note(out, "node "+node+" does not exist (any more)")
 		}
@@ -246,7 +247,11 @@ func (x *explainer) judgeGrouped(g groupedAt) {
 
 // judgeOwn tells of the node that the pod is nominated to.
 func (x *explainer) judgeOwn(p *v1.Pod) {
-	if c, ok := x.s.ownNode(x.pick, p); ok && x.at == "" {
+	name := p.Status.NominatedNodeName
+	if pending := x.s.queue.Get(p.UID); pending != nil {
+		name = pending.Nomination()
+	}
+	if c, ok := x.s.ownNode(x.pick, name); ok && x.at == "" {
 		note(x.out, "nominated to node "+x.s.cache.Table(int(c.row.Shard)).Name(c.row.Index)+", which takes it: no other is tried")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/metrics"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -31,6 +32,10 @@ type meters struct {
 	bindFailures, requeries          prometheus.Counter
 	repaired, searched, rows         prometheus.Counter
 	assumeErrors, bindErrors         prometheus.Counter
+
+	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
+	preemptionVictims                       *metrics.Histogram
+	postFilters                             map[postFilterAt]*metrics.Histogram
 }
 
 // pluginAt is a plugin at an extension point.
@@ -67,7 +72,43 @@ func newMeters(r prometheus.Registerer) *meters {
 		rows:         set.Counter("shardsched_rows_total"),
 		assumeErrors: set.Counter("scheduler_volume_scheduling_stage_error_total", "assume"),
 		bindErrors:   set.Counter("scheduler_volume_scheduling_stage_error_total", "bind"),
+
+		preemptionAttempts: set.Counter("scheduler_preemption_attempts_total"),
+		preemptionVictims:  set.Histogram("scheduler_preemption_victims"),
+		dryRuns:            set.Counter("shardsched_preemption_dry_runs_total"),
+		dryRunRows:         set.Counter("shardsched_preemption_rows_total"),
+		postFilters:        map[postFilterAt]*metrics.Histogram{},
 	}
+}
+
+// postFilterAt is how a PostFilter plugin ended.
+type postFilterAt struct {
+	plugin string
+	code   preempt.Code
+}
+
+// postFilterPlugin counts what a PostFilter plugin took.
+func (m *meters) postFilterPlugin(plugin string, code preempt.Code, d time.Duration) {
+	at := postFilterAt{plugin, code}
+	h := m.postFilters[at]
+	if h == nil {
+		h = m.set.Histogram("scheduler_plugin_execution_duration_seconds", plugin, "PostFilter", code.String())
+		m.postFilters[at] = h
+	}
+	h.Seconds(d)
+}
+
+// evicted counts a preemption that was carried out, or failed.
+//
+// Differs from upstream: the result is told, and what it took; there it is always a success that
+// took no time.
+func (m *meters) evicted(err error, d time.Duration) {
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
+	m.set.Histogram("scheduler_preemption_goroutines_duration_seconds", result).Seconds(d)
+	m.set.Counter("scheduler_preemption_goroutines_execution_total", result).Inc()
 }
 
 // batch counts a batch and what it took.

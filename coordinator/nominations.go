@@ -176,6 +176,20 @@ func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query) {
 	}
 }
 
+// whyNot is why a row refuses a pod, in a diagnosis; nothing where it does not.
+func (p *pick) whyNot(row cache.Row, tables tables, e *scorer.Evaluator) []scorer.Reason {
+	r := p.row(row, tables, e)
+	switch {
+	case r.vetoed:
+		return r.vetoReasons
+	case r.group < 0:
+		return r.reasons
+	}
+	p.settle()
+	_, why := p.class.GroupReasons(p.result, &p.standing, r.group)
+	return why
+}
+
 // probe is what looking at one row alone needs; its memory is used again.
 type probe struct {
 	totals   scorer.RowTotals
@@ -287,7 +301,7 @@ func (p *pick) alone(at int) (score int64, ok bool) {
 // ownReasons is why a pod's own nominated node refuses it, of and instead, where a PreFilter
 // has narrowed the nodes to others: that node was tried all the same, before them.
 func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason, err error) {
-	name, q := a.pod.Obj.Status.NominatedNodeName, a.class.Query
+	name, q := a.pod.Nomination(), a.class.Query
 	row, ok := s.cache.RowOf(name)
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
 		return nil, nil, nil

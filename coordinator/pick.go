@@ -174,6 +174,9 @@ func (s *picks) keep(shards fanout.Shards) {
 	}
 }
 
+// forget makes sure that nothing is held for the next batch.
+func (s *picks) forget() { s.generations = s.generations[:0] }
+
 // hold tells whether the picks are still those of the tables, and can serve a batch of n
 // pods more.
 func (s *picks) hold(shards fanout.Shards, n, limit int) bool {

@@ -2,9 +2,36 @@ package coordinator
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
+
+// A pod that no node takes may put others out:
+//
+//	decide ── no node ──> PostFilter plugins, in the profile's order
+//	                        │  DefaultPreemption: may it? ──> candidates (preemption_candidates.go)
+//	                        │                                    └─ the best one
+//	                        v
+//	                 recorded, and back in the queue: nominated to the node, or to none any more
+//	                        │
+//	                        ├─ lower nominations of the node are cleared
+//	                        ├─ victims that are only promised to it: called off, no write
+//	                        └─ the others: Evictor, behind the loop ──done──> Preempted
+//	                           (simulate: they are gone at once)              on an error: Activate
+//
+// From the decision on until the Evictor is done the preemptor is gated, should anything move it.
 
 // Evictor carries preemptions out. It is called on the loop's goroutine and must not block.
 type Evictor interface {
@@ -14,4 +41,207 @@ type Evictor interface {
 	// when all is written or something failed; what is left then is not begun. When ctx ends, so
 	// does the eviction, with an error.
 	Evict(ctx context.Context, e preempt.Eviction, done func(error))
+}
+
+// preemption is what the PostFilter plugins make of an attempt that has found no node.
+type preemption struct {
+	nominating *preempt.Nominating
+	// victims have to leave the nominated node; none: nothing is to be carried out.
+	victims []*v1.Pod
+}
+
+// postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
+// decision. p is the pick of its class, diagnosed; nil: a PreFilter has rejected the pod.
+func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.Decision) (preemption, error) {
+	plugins := a.prof.PostFilters()
+	if len(plugins) == 0 {
+		return preemption{}, nil
+	}
+	a.trace.Begin(tracing.PostFilter)
+	defer a.trace.End(tracing.PostFilter)
+	begin := s.cfg.Now()
+	var out preemption
+	var failed error
+	v := preempt.Run(plugins, func(name string) preempt.Verdict {
+		begin := s.cfg.Now()
+		v, err := s.postFilterBy(ctx, name, a, p, &out)
+		if err != nil {
+			failed = err
+			return preempt.Verdict{Code: preempt.Error, Text: err.Error()}
+		}
+		s.metrics.postFilterPlugin(name, v.Code, s.cfg.Now().Sub(begin))
+		return v
+	})
+	if failed != nil {
+		return preemption{}, failed
+	}
+	s.metrics.of(d.Profile).postFiltered(v.Code, s.cfg.Now().Sub(begin))
+	out.nominating = v.Nominating
+	if v.Text != "" {
+		d.Message += " " + v.Text
+	}
+	if v.Nominating != nil {
+		d.Nominated = v.Nominating.Node
+	}
+	for _, victim := range out.victims {
+		d.Victims = append(d.Victims, victim.Namespace+"/"+victim.Name)
+	}
+	return out, nil
+}
+
+// postFilterBy is what one plugin says. An error ends the loop; one of the attempt is a verdict.
+func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *pick, out *preemption) (preempt.Verdict, error) {
+	switch name {
+	case preempt.DynamicResources:
+		return preempt.Claims(a.class.Rejected == nil || a.prof.Prepares(name, a.class.Rejected.Plugins)), nil
+	case preempt.PluginName:
+		v, victims, err := s.preempt(ctx, a, p)
+		out.victims = victims
+		return v, err
+	}
+	return s.guestPostFilter(ctx, name, a, p)
+}
+
+// preempt is DefaultPreemption's PostFilter.
+func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.Verdict, []*v1.Pod, error) {
+	s.metrics.preemptionAttempts.Inc()
+	pod, nominated := a.pod.Obj, a.pod.Nomination()
+	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), podsOn(s, nominated)); why != "" {
+		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
+	}
+	node, victims, why, err := s.findVictims(ctx, a, p)
+	if err != nil {
+		return preempt.Verdict{}, nil, err
+	}
+	if node == "" {
+		return preempt.Verdict{Text: preempt.Prefix + why, Nominating: &preempt.Nominating{}}, nil, nil
+	}
+	klog.FromContext(ctx).V(2).Info("The target node for the preemption is determined", "node", node, "pod", klog.KObj(pod))
+	return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
+}
+
+// hopelessNode tells whether a pod's nominated node refuses it for a reason which no victim
+// changes, or is gone.
+func (s *Scheduler) hopelessNode(a *attempt, p *pick, node string) bool {
+	if node == "" || p == nil {
+		return true // what a PreFilter rejects is of no use to any node
+	}
+	row, ok := s.cache.RowOf(node)
+	if !ok {
+		return true
+	}
+	for _, r := range p.whyNot(row, tables{s.cache.Cache}, s.eval) {
+		if r.Unresolvable {
+			return true
+		}
+	}
+	return false
+}
+
+// begin has a preemptor wait for what is about to be carried out, should anything move it.
+func (s *Scheduler) begin(a *attempt, x preemption) {
+	if len(x.victims) > 0 && !s.cfg.SyncPreemption {
+		s.preempting[a.pod.Obj.UID] = struct{}{}
+	}
+}
+
+// carryOut has the victims leave. The preemptor is back in the queue, and nominated.
+func (s *Scheduler) carryOut(a *attempt, x preemption) {
+	if len(x.victims) == 0 {
+		return
+	}
+	e := preempt.Eviction{Preemptor: a.pod.Obj, Node: x.nominating.Node}
+	leaving := slices.DeleteFunc(slices.Clone(x.victims), func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
+	if len(leaving) == 0 {
+		delete(s.preempting, a.pod.Obj.UID)
+		return
+	}
+	s.metrics.preemptionVictims.Observe(float64(len(x.victims)))
+	e.Lower = s.clearLower(a.pod, e.Node)
+	for _, v := range leaving {
+		s.blame(v, a.pod.Obj, e.Node)
+		_, _, assumed := s.cache.Pod(v.UID)
+		if assumed && s.callOff(v.UID, preempt.PluginName) {
+			s.disturbed = true
+			s.cfg.Reporter.Preempted(v, a.pod.Obj, e.Node)
+			continue
+		}
+		e.Victims = append(e.Victims, v)
+	}
+	switch {
+	case len(e.Victims) == 0 && len(e.Lower) == 0:
+		s.evicted(a.pod.Obj.UID, nil, time.Time{})
+	case s.cfg.Evictor == nil:
+		s.vanish(e.Victims)
+		s.evicted(a.pod.Obj.UID, nil, time.Time{})
+	default:
+		uid, begun := a.pod.Obj.UID, s.cfg.Now()
+		s.evictions++
+		s.cfg.Evictor.Evict(s.life, e, func(err error) {
+			s.inbox.put(func() {
+				s.evictions--
+				s.evicted(uid, err, begun)
+			})
+		})
+	}
+}
+
+// clearLower takes the nominations to a node from pods of lower priority than a preemptor, so that
+// they look for another at once. It returns those whose status tells of the nomination.
+func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
+	var told []*v1.Pod
+	for _, other := range slices.Clone(s.queue.Nominated(node)) {
+		if other == p || compile.Priority(other.Obj) >= compile.Priority(p.Obj) {
+			continue
+		}
+		s.queue.Nominate(other, "")
+		s.journal.put(other.Obj.UID, s.queue.Entry(other))
+		if other.Obj.Status.NominatedNodeName != "" {
+			told = append(told, other.Obj)
+		}
+		bare := *other.Obj
+		bare.Status.NominatedNodeName = node
+		s.moveAll(queue.NominationEnded(&bare, nil))
+	}
+	return told
+}
+
+// vanish takes victims away at once, where nobody is told of it. What the batch knows of the
+// tables is void then.
+func (s *Scheduler) vanish(victims []*v1.Pod) {
+	s.disturbed = true
+	for _, v := range victims {
+		s.event(&store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: v})
+	}
+}
+
+// evicted takes in that the victims of a pod are told to leave, all of them, or why not.
+func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
+	delete(s.preempting, uid)
+	if !begun.IsZero() && !s.cfg.SyncPreemption {
+		s.metrics.evicted(err, s.cfg.Now().Sub(begun))
+	}
+	if err != nil {
+		klog.FromContext(s.life).Error(err, "Preemption is not carried out", "preemptor", uid)
+		s.queue.Activate(uid)
+		return
+	}
+	s.queue.Preempted(uid)
+}
+
+// recover ends a batch that was disturbed: what is known of the tables does not hold for the next
+// ones. Those are short at first, so that a wave of preemptors does not give back all the others
+// again and again.
+func (s *Scheduler) recover() {
+	if !s.disturbed {
+		s.calm = min(2*s.calm, s.cfg.BatchSize)
+		return
+	}
+	s.disturbed, s.calm = false, 1
+	s.picks.forget()
+}
+
+// blame keeps in mind why a pod has to leave its node, as long as it is there.
+func (s *Scheduler) blame(victim, preemptor *v1.Pod, node string) {
+	s.blamed[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name + ", which has a higher priority, on node " + node
 }

@@ -6,12 +6,38 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// refuse puts a pod without a node back into the queue.
-func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string) {
+// unplaced ends an attempt that has found no node, but for asking what may help the pod. p is the
+// pick of its class, diagnosed; nil: no node was looked at. It is false where the loop has to end.
+func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *pick, d *pb.Decision, by []string) bool {
+	x := preemption{}
+	switch {
+	case a.failed != nil:
+	case d.Nodes == 0:
+		x.nominating = &preempt.Nominating{}
+	default:
+		var err error
+		if x, err = s.postFilter(ctx, a, p, d); err != nil {
+			if ctx.Err() == nil {
+				s.fail(err)
+			}
+			return false
+		}
+	}
+	s.begin(a, x)
+	s.record(a, d, a.failed != nil)
+	s.refuse(ctx, a, d, by, x.nominating)
+	s.carryOut(a, x)
+	return true
+}
+
+// refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated
+// node; nil: nothing, but for an error, which clears it.
+func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *preempt.Nominating) {
 	log := klog.FromContext(ctx)
 	if a.failed != nil {
 		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
@@ -23,6 +49,9 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		}
 		s.queue.Unschedulable(a.pod, by, d.Message)
 	}
+	if nominating != nil {
+		s.queue.Nominate(a.pod, nominating.Node)
+	}
 	if len(by) == 0 {
 		s.hopeless[a.pod.Obj.UID] = struct{}{}
 	}
@@ -32,7 +61,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	if a.failed != nil {
 		reason = ReasonSchedulerError
 	}
-	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nil)
+	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nominating)
 	a.trace.Decided(d)
 	s.finish(a.trace, d, outcome(a.failed), a.failed)
 }

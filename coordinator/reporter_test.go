@@ -35,7 +35,9 @@ func (g *gossip) Unscheduled(p *v1.Pod, reason, message string, nominating *pree
 	}
 	g.tell("%s@%s %s: %s", p.Name, p.ResourceVersion, reason, message)
 }
-func (g *gossip) Preempted(v, by *v1.Pod, n string) { g.tell("%s preempted by %s on %s", v.Name, by.Name, n) }
+func (g *gossip) Preempted(v, by *v1.Pod, n string) {
+	g.tell("%s preempted by %s on %s", v.Name, by.Name, n)
+}
 func (g *gossip) Skipped(p *v1.Pod)              { g.tell("%s skipped", p.Name) }
 func (g *gossip) Expected(p *v1.Pod, n string)   { g.tell("%s expected on %s", p.Name, n) }
 func (g *gossip) Scheduled(p *v1.Pod, n string)  { g.tell("%s scheduled on %s", p.Name, n) }

@@ -55,6 +55,11 @@ type SchedulerConfig struct {
 	VolumeController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal Journal
+	// Evictor carries preemptions out; nil: victims are gone at once.
+	Evictor Evictor
+	// SyncPreemption says that preemptors are not gated while their victims are told to leave
+	// (the feature gate SchedulerAsyncPreemption is off).
+	SyncPreemption bool
 	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
 	Reporter Reporter
 	// Decisions receives every decision; nil: nowhere.
@@ -118,14 +123,22 @@ type Scheduler struct {
 	binding  map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
 	preempting map[types.UID]struct{}
-	arrivals   map[types.UID]time.Time
-	history    *decisionHistory
-	hopeless   map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
-	classes    map[uint64]struct{}
-	cluster    map[objects.Ref]objects.Object // all but nodes and pods
-	tally      tally
-	err        error
-	watchers   []chan<- struct{} // told when the loop is idle
+	// evictions is how many preemptions are being carried out, and blamed why victims have to
+	// leave.
+	evictions int
+	blamed    map[types.UID]string
+	// disturbed says that a preemption has changed the tables in the middle of a batch; the next
+	// batches have at most calm pods.
+	disturbed bool
+	calm      int
+	arrivals  map[types.UID]time.Time
+	history   *decisionHistory
+	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
+	classes   map[uint64]struct{}
+	cluster   map[objects.Ref]objects.Object // all but nodes and pods
+	tally     tally
+	err       error
+	watchers  []chan<- struct{} // told when the loop is idle
 	parking
 	// draining says that nothing is decided any more, and what is under way comes to its end.
 	draining bool
@@ -175,6 +188,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		picks:      picks{of: map[uint64]*pick{}},
 		binding:    map[types.UID]*promise{},
 		preempting: map[types.UID]struct{}{},
+		blamed:     map[types.UID]string{},
+		calm:       cfg.BatchSize,
 		arrivals:   map[types.UID]time.Time{},
 		history:    newDecisionHistory(),
 		hopeless:   map[types.UID]struct{}{},
@@ -315,7 +330,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 				s.scheduleResumed(ctx)
 				continue
 			}
-			s.popped = s.queue.PopBatch(s.cfg.BatchSize, s.popped[:0])
+			s.popped = s.queue.PopBatch(s.calm, s.popped[:0])
 			if len(s.popped) > 0 {
 				s.schedule(ctx, s.popped)
 				continue
@@ -352,7 +367,7 @@ func (s *Scheduler) rest() {
 // spec makes every attempt an error, or that has no node to be tried on, is tried again
 // and again, but nothing comes of it.
 func (s *Scheduler) idle() bool {
-	if len(s.binding) > 0 || !s.inbox.empty() {
+	if len(s.binding) > 0 || s.evictions > 0 || !s.inbox.empty() {
 		return false
 	}
 	hopeless := 0

@@ -37,7 +37,7 @@ func histogram(name, help string, start, factor float64, n int, labels ...string
 // Differs from upstream: those of opportunistic batching (batch_attempts_total,
 // batch_cache_flushed_total, get_node_hint_duration_seconds,
 // store_schedule_results_duration_seconds), of features behind gates that are off, and of
-// preemption's goroutines and dynamic resources are not: they would have no series.
+// dynamic resources are not: they would have no series.
 func Upstream() []Definition {
 	return []Definition{
 		counter("scheduler_schedule_attempts_total", "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.", "result", "profile"),
@@ -45,6 +45,8 @@ func Upstream() []Definition {
 		histogram("scheduler_scheduling_algorithm_duration_seconds", "Scheduling algorithm latency in seconds", 0.001, 2, 15),
 		histogram("scheduler_preemption_victims", "Number of selected preemption victims", 1, 2, 7),
 		counter("scheduler_preemption_attempts_total", "Total preemption attempts in the cluster till now"),
+		histogram("scheduler_preemption_goroutines_duration_seconds", "Duration in seconds for running goroutines for the preemption.", 0.01, 2, 20, "result"),
+		counter("scheduler_preemption_goroutines_execution_total", "Number of preemption goroutines executed.", "result"),
 		gauge("scheduler_pending_pods", "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because they are gated.", "queue"),
 		gauge("scheduler_inflight_events", "Number of events currently tracked in the scheduling queue.", "event"),
 		gauge("scheduler_goroutines", "Number of running goroutines split by the work they do such as binding.", "operation"),
@@ -74,6 +76,8 @@ func Own() []Definition {
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
 		counter("shardsched_repaired_rows_total", "Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),
+		counter("shardsched_preemption_dry_runs_total", "Dry runs of preemption that the workers were asked for. Preemptors of one class share one as long as nothing else changes."),
+		counter("shardsched_preemption_rows_total", "Rows that dry runs of preemption looked at, on workers and on the coordinator."),
 		counter("shardsched_rows_searched_total", "Rows that the first plugin of a class looked at. A class whose answer is cached looks only at rows that have changed."),
 		counter("shardsched_rows_total", "Rows that it would have looked at without a cache: the nodes, once for each class asked."),
 		histogram("shardsched_batch_pods", "Pods decided in one batch.", 1, 2, 12),

@@ -14,7 +14,15 @@ const (
 	Unresolvable
 	// Error ends the chain.
 	Error
+
+	// Codes is how many there are.
+	Codes
 )
+
+// String is upstream's name of the code.
+func (c Code) String() string {
+	return [Codes]string{"Unschedulable", "Success", "UnschedulableAndUnresolvable", "Error"}[c]
+}
 
 // Verdict is what a PostFilter plugin says.
 type Verdict struct {

@@ -11,6 +11,9 @@ import (
 // PluginName is the plugin that all this is upstream's.
 const PluginName = "DefaultPreemption"
 
+// Prefix begins all that DefaultPreemption says.
+const Prefix = "preemption: "
+
 // The texts of a pod's condition that are no sum over nodes.
 const (
 	// never and leaving are why a pod may not preempt.

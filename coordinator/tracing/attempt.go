@@ -18,6 +18,7 @@ type Stage uint8
 const (
 	Compile Stage = iota
 	Merge
+	PostFilter
 	Assume
 	Permit
 	PreBind
@@ -27,7 +28,7 @@ const (
 )
 
 func (s Stage) name() string {
-	return [stages]string{"compile", "merge", "assume", "permit", "prebind", "bind"}[s]
+	return [stages]string{"compile", "merge", "postfilter", "assume", "permit", "prebind", "bind"}[s]
 }
 
 // Result is what became of an attempt.
