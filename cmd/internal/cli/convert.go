@@ -20,13 +20,13 @@ func newConvertCommand(s Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "convert",
 		GroupID: groupOther,
-		Short:   "Convert traces to Kubernetes objects",
+		Short:   "Convert traces to Kubernetes objects, and old scheduler policies to configurations",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("name a trace: %s openb", c.CommandPath())
+			return usagef("name what to convert: %s openb, or %s policy", c.CommandPath(), c.CommandPath())
 		},
 	}
-	c.AddCommand(newConvertOpenbCommand(s))
+	c.AddCommand(newConvertOpenbCommand(s), newConvertPolicyCommand(s))
 	return c
 }
 

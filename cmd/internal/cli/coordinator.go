@@ -85,6 +85,7 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	for _, section := range theirs.Order {
 		o.sets.FlagSet(section).AddFlagSet(theirs.FlagSets[section])
 	}
+	o.Legacy.addFlags(o.sets.FlagSet("deprecated, up to 1.22"))
 	fs = o.sets.FlagSet("global")
 	fs.AddFlag(version.flag())
 	fs.BoolP("help", "h", false, "help for "+c.Name())
@@ -109,6 +110,9 @@ func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
 	pair := o.Kube.Serving.ServerCert.CertKey
 	if o.Standalone || o.TLS.CAFile != "" {
 		o.TLS.CertFile, o.TLS.KeyFile = pair.CertFile, pair.KeyFile
+	}
+	if err := o.completeLegacy(); err != nil {
+		return err
 	}
 	if !o.Standalone {
 		o.Configuration.changes = o.Kube.Changes(o.Config != "")

@@ -10,6 +10,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/config/policy"
 )
 
 // Process is what every long-running command takes.
@@ -30,6 +31,10 @@ type Configuration struct {
 	WriteConfigTo string
 	// changes are what flags say of it.
 	changes []config.Change
+	// legacy is the Policy that takes the file's place; nil: none does. translated is what it
+	// came to.
+	legacy     func() (*policy.Policy, error)
+	translated *policy.Result
 }
 
 // Etcd is how an etcd outside the process is reached.
@@ -110,6 +115,8 @@ type CoordinatorOptions struct {
 	MaxInUnschedulable time.Duration
 	// Kube are kube-scheduler's flags. What of them counts without Kubernetes is above.
 	Kube *kubeflags.Flags
+	// Legacy are the flags that kube-scheduler had up to 1.22.
+	Legacy LegacyPolicy
 
 	sets  cliflag.NamedFlagSets // all flags, by section
 	flags *pflag.FlagSet        // as they were given

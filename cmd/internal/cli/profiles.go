@@ -20,6 +20,9 @@ func (o *Configuration) addFlags(fs *pflag.FlagSet) {
 
 // read reads the file; without one the defaults hold.
 func (o *Configuration) read() (*config.Config, error) {
+	if o.legacy != nil {
+		return o.translate()
+	}
 	if o.Config == "" {
 		return config.FromDefault(o.changes...)
 	}
@@ -45,7 +48,9 @@ func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 		}
 		log.Info("Using component config", "config", string(text))
 	}
-	if o.Config == "" {
+	if o.translated != nil {
+		tellOfPolicy(o.translated)
+	} else if o.Config == "" {
 		return nil
 	}
 	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())

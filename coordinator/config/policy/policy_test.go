@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err.Error()
 			}
-			if _, err := r.Config(); err != nil {
+			if _, err := r.Config(config.Reader{}); err != nil {
 				return err.Error()
 			}
 			text, err := r.YAML()
@@ -117,7 +117,7 @@ func TestEveryNameHasAFate(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := r.Config(); err != nil {
+		if _, err := r.Config(config.Reader{}); err != nil {
 			t.Errorf("%s: %v", n.Name, err)
 		}
 		for _, plugin := range n.Plugins {
@@ -216,7 +216,7 @@ func FuzzParse(f *testing.F) {
 			if text, err = r.YAML(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err = r.Config(); err == nil {
+			if _, err = r.Config(config.Reader{}); err == nil {
 				if _, again := config.Parse("written", text); again != nil {
 					t.Fatalf("what is written: %v\n%s", again, text)
 				}

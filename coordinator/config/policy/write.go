@@ -251,14 +251,14 @@ func oneLine(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Config is the configuration, completed and checked. Of what is wrong, extenders are named as the
-// Policy has them.
-func (r *Result) Config(changes ...config.Change) (*config.Config, error) {
+// Config is the configuration as in reads it, completed and checked. Of what is wrong, extenders are
+// named as the Policy has them.
+func (r *Result) Config(in config.Reader, changes ...config.Change) (*config.Config, error) {
 	text, err := r.YAML()
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Parse(r.policy.File, text, changes...)
+	c, err := in.Parse(r.policy.File, text, changes...)
 	if err != nil {
 		return nil, r.located(err)
 	}
