@@ -16,6 +16,7 @@ type Class struct {
 	group   groupPart
 	// late tells that some filter is.
 	late bool
+	pods podReads
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -72,6 +73,7 @@ func NewClass(q *pb.Query) (*Class, error) {
 		}
 		c.scores = append(c.scores, term)
 	}
+	c.pods = newPodReads(c)
 	return c, nil
 }
 

@@ -138,13 +138,17 @@ type counterChange struct {
 // what they differ by already; sign is 1 or -1.
 func (r *RowTotals) AddCounters(list []*pb.CounterValue, sign int64) {
 	for _, v := range list {
-		i := slices.IndexFunc(r.counters, func(c counterChange) bool { return c.id == v.GetCounter() })
-		if i < 0 {
-			i = len(r.counters)
-			r.counters = append(r.counters, counterChange{id: v.GetCounter()})
-		}
-		r.counters[i].change += sign * v.GetValue()
+		r.addCounter(v.GetCounter(), sign*v.GetValue())
 	}
+}
+
+func (r *RowTotals) addCounter(id uint32, change int64) {
+	i := slices.IndexFunc(r.counters, func(c counterChange) bool { return c.id == id })
+	if i < 0 {
+		i = len(r.counters)
+		r.counters = append(r.counters, counterChange{id: id})
+	}
+	r.counters[i].change += change
 }
 
 // Moves tells whether a counter that a class reads differs from the table's.

@@ -52,6 +52,7 @@ type Evaluator struct {
 	counts, why   []int
 	reasons       []Reason
 	scores        []PluginScore
+	preempt       *dryRun // nil: none was asked for yet
 }
 
 // NewEvaluator makes an evaluator; o may be nil.

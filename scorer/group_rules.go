@@ -14,6 +14,9 @@ type groupFilter interface {
 	begin(s *Standing)
 	// refusal is why a group is refused, an index into reasons; -1: it is not.
 	refusal(s *Standing, group int) int
+	// refusesRow is refusal for one row whose pods are others than the cluster was measured
+	// with.
+	refusesRow(x *rowCluster) int
 }
 
 // groupScore is a plugin's Score, normalised, of whole groups. It is immutable.

@@ -78,6 +78,15 @@ type RowTotals struct {
 	counters     []counterChange
 }
 
+// set makes r a copy of o in its own memory.
+func (r *RowTotals) set(o *RowTotals) {
+	*r = RowTotals{
+		pods: o.pods, nonZero: o.nonZero, lastDecision: o.lastDecision,
+		requested: append(r.requested[:0], o.requested...), ports: append(r.ports[:0], o.ports...),
+		counters: append(r.counters[:0], o.counters...),
+	}
+}
+
 // LastDecision is the number of the last decision that had given the row a pod.
 func (r *RowTotals) LastDecision() uint64 { return r.lastDecision }
 

@@ -1,0 +1,613 @@
+package scorer
+
+import (
+	"math"
+	"slices"
+)
+
+// noVictims and alreadyFits are what is said of rows that have nothing to give up, and of
+// those that take the pod as they are.
+const (
+	noVictims   = "No preemption victims found for incoming pod"
+	alreadyFits = "expected at least one victim pod"
+)
+
+// dryRun is a preemption over one table, with its scratch memory.
+type dryRun struct {
+	table      *Table
+	class      *Class
+	asked      *Preemption
+	generation uint64
+	reads      *podReads
+	fit        *nodeResourcesFit // nil: resources are not looked at
+
+	// use is what the pods with a usage take of each of fit's needs, usage by usage. met are
+	// the usages with ports and counted the counts with counters that the filters look at.
+	use          []int64
+	met, counted []bool
+	// budgets are places in asked.Budgets, by set of budgets; left is what they allow yet.
+	budgets [][]int32
+	left    []int32
+
+	cluster   rowCluster
+	potential bitmap
+	// refusedBy is the place of the filter that refuses each potential row.
+	refusedBy []uint8
+	rest      bitmap
+	before    bitmap
+
+	lower     []placedPod // those of the row at hand, most important first
+	sorted    []placedPod
+	violating []bool
+	victim    []bool
+	slack     []int64
+	totals    RowTotals
+	joined    RowTotals
+	tokens    []tokenHolders
+	gone      []uint64
+	candidate PreemptionCandidate
+	reasons   []Reason
+}
+
+// tokenHolders is how many pods of the row at hand have a shared count.
+type tokenHolders struct {
+	sharedCount
+	pods int
+}
+
+// Preempt runs a dry run of preemption over the rows of t and adds its answer to into,
+// which was Reset for the class and p.Limit. A row is tried where it refuses the pod in a
+// way that pods may be the cause of (its status is Unschedulable). All pods of lower
+// priority leave it; where it then takes the pod, they come back one by one, those whose
+// eviction violates a budget first, then the most important ones, as far as it still takes
+// the pod. The others are its victims. Scratch memory is kept.
+func (e *Evaluator) Preempt(t *Table, c *Class, p *Preemption, into *PreemptionResult) {
+	e.PreemptRange(t, c, p, 0, t.capacity, into)
+}
+
+// PreemptRange is Preempt over the rows from … to-1, of which from is a multiple of 64.
+func (e *Evaluator) PreemptRange(t *Table, c *Class, p *Preemption, from, to int, into *PreemptionResult) {
+	d := e.dryRun(t, c, p)
+	into.limit = max(into.limit, p.Limit())
+	e.findPotential(d, from, min(to, t.Rows()))
+	for row := range d.potential.all {
+		if p.skips(t.shard, row) {
+			continue
+		}
+		into.Tried++
+		switch outcome, why := e.tryRow(d, row, int(d.refusedBy[row]), nil); outcome {
+		case Preemptable:
+			into.add(&d.candidate)
+		default:
+			for _, r := range why {
+				into.AddReason(r, 1)
+			}
+		}
+	}
+	into.cut()
+}
+
+// PreemptOutcome is what came of one row.
+type PreemptOutcome int
+
+// The outcomes of PreemptRow.
+const (
+	// NotTried rows take the pod, or refuse it whatever pods leave, or hold no node.
+	NotTried PreemptOutcome = iota
+	// NoVictims rows have no pods of lower priority.
+	NoVictims
+	// StillRefused rows refuse the pod also without them.
+	StillRefused
+	// AlreadyFits rows take the pod with all of them: something else refused it.
+	AlreadyFits
+	// Preemptable rows are candidates.
+	Preemptable
+)
+
+// RowCheck is what a table does not know of a row: pods that are nominated to it, and rules
+// that it can not evaluate.
+type RowCheck struct {
+	// Refused tells that the row is known to refuse the pod in a way that preemption may help.
+	Refused bool
+	// Join adds what nominated pods would take; the row has to take the pod with them and
+	// without. Adjust then changes what measures and row values come to beside counters. nil:
+	// nothing.
+	Join   func(*RowTotals)
+	Adjust func(*Verdict)
+	// Ask is asked last why the row refuses the pod while the pods with those numbers are
+	// gone; nothing where it takes it. nil: nobody is asked.
+	Ask func(gone []uint64) []Reason
+}
+
+// PreemptRow is Preempt for one row, whether or not p skips it; check may be nil. The
+// candidate, and the reasons of a row that is none, hold until the evaluator's next use. p
+// must not be changed between calls.
+func (e *Evaluator) PreemptRow(t *Table, row uint32, c *Class, p *Preemption, check *RowCheck) (PreemptOutcome, *PreemptionCandidate, []Reason) {
+	if !t.HasNode(row) {
+		return NotTried, nil, nil
+	}
+	d := e.dryRun(t, c, p)
+	at := 0
+	if check == nil || !check.Refused {
+		d.begin(row)
+		at = e.judge(d, row, nil, check)
+		if at < 0 || unresolvable(d.reasons) {
+			return NotTried, nil, d.reasons
+		}
+		if check == nil {
+			outcome, why := e.tryRow(d, row, at, nil)
+			return outcome, &d.candidate, why
+		}
+	}
+	outcome, why := e.tryRow(d, row, at, check)
+	return outcome, &d.candidate, why
+}
+
+func unresolvable(why []Reason) bool {
+	return slices.ContainsFunc(why, func(r Reason) bool { return r.Unresolvable })
+}
+
+// dryRun prepares for a table and a class, unless it is prepared already.
+func (e *Evaluator) dryRun(t *Table, c *Class, p *Preemption) *dryRun {
+	if e.preempt == nil {
+		e.preempt = &dryRun{}
+	}
+	d := e.preempt
+	if d.table == t && d.class == c && d.asked == p && d.generation == t.generation {
+		return d
+	}
+	d.table, d.class, d.asked, d.generation, d.reads, d.fit = t, c, p, t.generation, &c.pods, nil
+	if c.pods.fit >= 0 {
+		d.fit = c.filters[c.pods.fit].rule.(*nodeResourcesFit)
+	}
+	d.lookUpUsages()
+	d.lookUpBudgets()
+	if c.pods.grouped < len(c.filters) {
+		d.cluster.begin(c, p.Whole)
+	}
+	return d
+}
+
+// lookUpUsages looks through the table's dictionaries.
+func (d *dryRun) lookUpUsages() {
+	s := &d.table.placed
+	if d.fit != nil {
+		n := len(d.fit.needs)
+		d.use, d.slack = scratch(d.use, n*len(s.usages.contents)), scratch(d.slack, n)
+		for k := range d.fit.needs {
+			x := d.table.resource(d.fit.needs[k].resourceRef)
+			for u := range s.usages.contents {
+				d.use[u*n+k] = 0
+				if x != nil {
+					d.use[u*n+k] = s.usages.contents[u].of(x.index)
+				}
+			}
+		}
+	}
+	if d.reads.plain() {
+		return
+	}
+	d.met, d.counted = scratch(d.met, len(s.usages.contents)), scratch(d.counted, len(s.counts.contents))
+	for u := range s.usages.contents {
+		d.met[u] = len(d.reads.ports) > 0 && len(s.usages.contents[u].ports) > 0
+	}
+	for i := range s.counts.contents {
+		d.counted[i] = d.reads.countsAny(&s.counts.contents[i])
+	}
+}
+
+// countsAny tells whether the filters look at one of the counters that a pod moves.
+func (r *podReads) countsAny(x *podCounts) bool {
+	reads := func(c counterChange) bool { return r.counts(c.id) }
+	return slices.ContainsFunc(x.counts, reads) || slices.ContainsFunc(x.leaving, reads) ||
+		slices.ContainsFunc(x.shared, func(c sharedCount) bool { return r.counts(c.counter) })
+}
+
+// lookUpBudgets finds the budgets in force of each set.
+func (d *dryRun) lookUpBudgets() {
+	sets := d.table.placed.budgets.contents
+	d.left = scratch(d.left, len(d.asked.Budgets))
+	for i := range d.asked.Budgets {
+		d.left[i] = d.asked.Budgets[i].Allowed
+	}
+	for len(d.budgets) < len(sets) {
+		d.budgets = append(d.budgets, nil)
+	}
+	for i, set := range sets {
+		d.budgets[i] = d.budgets[i][:0]
+		for _, id := range set {
+			at, found := slices.BinarySearchFunc(d.asked.Budgets, id, func(b Budget, id uint32) int { return int(int64(b.ID) - int64(id)) })
+			if found {
+				d.budgets[i] = append(d.budgets[i], int32(at))
+			}
+		}
+	}
+}
+
+// findPotential finds the rows that refuse the pod in a way that preemption may help.
+func (e *Evaluator) findPotential(d *dryRun, from, to int) {
+	t, c := d.table, d.class
+	n := words(max(to, 0))
+	d.rest = t.live[:n].copyOf(d.rest)
+	for w := range d.rest[:min(from/wordRows, n)] {
+		d.rest[w] = 0
+	}
+	if to%wordRows != 0 && n > 0 {
+		d.rest[n-1] &= 1<<(to%wordRows) - 1
+	}
+	d.potential = scratch(d.potential, n)
+	clear(d.potential)
+	d.refusedBy = scratch(d.refusedBy, n*wordRows)
+	for i := 0; i < len(c.filters) && i <= d.reads.grouped; i++ {
+		if rule := c.filters[i].rule; rule != nil {
+			d.before = d.rest.copyOf(d.before)
+			rule.narrow(e, t, d.rest)
+			d.before.without(d.rest)
+			e.addRefused(d, rule, i)
+		}
+	}
+	if d.reads.grouped == len(c.filters) {
+		return // what is left takes the pod
+	}
+	for row := range d.rest.all {
+		d.begin(row)
+		if at := e.judge(d, row, nil, nil); at >= 0 && !unresolvable(d.reasons) {
+			d.potential.add(row)
+			d.refusedBy[row] = uint8(at)
+		}
+	}
+}
+
+// addRefused adds the rows in d.before, which a rule refuses, to the potential ones.
+func (e *Evaluator) addRefused(d *dryRun, rule filterRule, at int) {
+	all, none := true, true
+	for _, r := range rule.reasons() {
+		all, none = all && r.Unresolvable, none && !r.Unresolvable
+	}
+	if all {
+		return
+	}
+	for row := range d.before.all {
+		if !none {
+			e.why = rule.refusals(view{t: d.table, row: row}, e.why[:0])
+			if slices.ContainsFunc(e.why, func(i int) bool { return rule.reasons()[i].Unresolvable }) {
+				continue
+			}
+		}
+		d.potential.add(row)
+		d.refusedBy[row] = uint8(at)
+	}
+}
+
+// begin takes in a row for the group filters.
+func (d *dryRun) begin(row uint32) {
+	if d.reads.grouped < len(d.class.filters) {
+		d.cluster.row(view{t: d.table, row: row})
+	}
+}
+
+// judge finds the first filter that refuses a row with totals as what its pods add up to
+// (nil: as the table has it), and leaves why in d.reasons; -1: none does. A filter of -1 in
+// place of the class's own is len(filters): check.Ask.
+func (e *Evaluator) judge(d *dryRun, row uint32, totals *RowTotals, check *RowCheck) int {
+	d.reasons = d.reasons[:0]
+	if check != nil && check.Join != nil {
+		if totals == nil {
+			d.table.Totals(row, &d.joined)
+		} else {
+			d.joined.set(totals)
+		}
+		check.Join(&d.joined)
+		if at := e.judgeTotals(d, view{d.table, row, &d.joined}, 0, check.Adjust); at >= 0 {
+			return at
+		}
+	}
+	at := e.judgeTotals(d, view{d.table, row, totals}, 0, nil)
+	if at < 0 && check != nil && check.Ask != nil {
+		if why := check.Ask(d.gone); len(why) > 0 {
+			d.reasons = append(d.reasons, why...)
+			return len(d.class.filters)
+		}
+	}
+	return at
+}
+
+// judgeTotals is judge for one view, from a filter on.
+func (e *Evaluator) judgeTotals(d *dryRun, v view, from int, adjust func(*Verdict)) int {
+	if d.reads.grouped < len(d.class.filters) {
+		if v.totals != nil {
+			d.cluster.change(v)
+		} else {
+			d.cluster.unchanged()
+		}
+		if adjust != nil {
+			adjust(&d.cluster.now)
+		}
+	}
+	for i := from; i < len(d.class.filters); i++ {
+		f := &d.class.filters[i]
+		if f.rule != nil && !f.rule.passes(v) {
+			e.why = f.rule.refusals(v, e.why[:0])
+			for _, k := range e.why {
+				d.reasons = append(d.reasons, f.rule.reasons()[k])
+			}
+			return i
+		}
+		if f.group != nil {
+			if why := f.group.refusesRow(&d.cluster); why >= 0 {
+				d.reasons = append(d.reasons, f.group.reasons()[why])
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// tryRow tries a row that the filter at refuses. The candidate is left in d.candidate.
+func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (PreemptOutcome, []Reason) {
+	d.reasons = d.reasons[:0]
+	if !d.findLower(row) {
+		d.reasons = append(d.reasons, Reason{Text: noVictims, Unresolvable: true})
+		return NoVictims, d.reasons
+	}
+	if check == nil && !d.lowerMatter() {
+		if at != d.reads.fit {
+			// Whoever leaves, the filter sees the same.
+			d.begin(row)
+			e.judgeTotals(d, view{t: d.table, row: row}, at, nil)
+			return StillRefused, d.reasons
+		}
+		if !d.fitsWithout(row) {
+			return StillRefused, d.reasons
+		}
+		d.begin(row)
+		if e.judgeTotals(d, view{t: d.table, row: row}, at+1, nil) >= 0 {
+			return StillRefused, d.reasons
+		}
+		d.classify()
+		d.reprieve(true, (*dryRun).returns)
+		d.reprieve(false, (*dryRun).returns)
+	} else {
+		d.begin(row)
+		d.removeAll(row)
+		if e.judge(d, row, &d.totals, check) >= 0 {
+			return StillRefused, d.reasons
+		}
+		d.classify()
+		returns := func(d *dryRun, i int) bool { return e.returnsTo(d, row, i, check) }
+		d.reprieve(true, returns)
+		d.reprieve(false, returns)
+	}
+	if !d.describe(row) {
+		d.reasons = append(d.reasons[:0], Reason{Text: alreadyFits})
+		return AlreadyFits, d.reasons
+	}
+	return Preemptable, nil
+}
+
+// findLower finds the row's pods of lower priority, most important first.
+func (d *dryRun) findLower(row uint32) bool {
+	list, now := d.table.placed.ofRow[row], d.asked.NowMicros
+	n := len(list)
+	for n > 0 && list[n-1].priority < d.asked.Priority {
+		n--
+	}
+	d.lower = list[n:]
+	// The row keeps pods that have not started behind the others, which is their place unless
+	// others are to start.
+	ahead, waiting := false, false
+	for i := range d.lower {
+		ahead, waiting = ahead || d.lower[i].start >= now, waiting || d.lower[i].start == 0
+	}
+	if ahead && waiting {
+		d.sorted = append(d.sorted[:0], d.lower...)
+		slices.SortFunc(d.sorted, func(a, b placedPod) int { return comparePods(&a, &b, now) })
+		d.lower = d.sorted
+	}
+	return len(d.lower) > 0
+}
+
+// lowerMatter tells whether filters look at more than resources of the pods of lower
+// priority.
+func (d *dryRun) lowerMatter() bool {
+	if d.reads.plain() {
+		return false
+	}
+	if d.reads.others {
+		return true
+	}
+	for i := range d.lower {
+		if p := &d.lower[i]; d.met[p.usage] || d.counted[p.counts] {
+			return true
+		}
+	}
+	return false
+}
+
+// fitsWithout tells whether the row has the resources once all pods of lower priority are
+// gone, and leaves what there is beyond the need in d.slack; its last element is for pods.
+func (d *dryRun) fitsWithout(row uint32) bool {
+	t, n := d.table, len(d.fit.needs)
+	d.slack = scratch(d.slack, n+1)
+	d.slack[n] = t.allowedPods[row] - t.pods[row] + int64(len(d.lower)) - 1
+	for k := range d.fit.needs {
+		allocatable, requested := d.fit.needs[k].amounts(view{t: t, row: row})
+		d.slack[k] = allocatable - requested - d.fit.needs[k].amount
+	}
+	for i := range d.lower {
+		use := d.use[int(d.lower[i].usage)*n:][:n]
+		for k, amount := range use {
+			d.slack[k] += amount
+		}
+	}
+	fits := true
+	short := func(reason int) {
+		fits = false
+		d.reasons = append(d.reasons, d.fit.why[reason])
+	}
+	if d.slack[n] < 0 {
+		short(0)
+	}
+	for k, left := range d.slack[:n] {
+		if left < 0 {
+			short(2 * (k + 1))
+		}
+	}
+	return fits
+}
+
+// returns takes a pod back if the row still has the resources then.
+func (d *dryRun) returns(i int) bool {
+	n := len(d.slack) - 1
+	if d.slack[n] < 1 {
+		return false
+	}
+	use := d.use[int(d.lower[i].usage)*n:][:n]
+	for k, amount := range use {
+		if amount > d.slack[k] {
+			return false
+		}
+	}
+	for k, amount := range use {
+		d.slack[k] -= amount
+	}
+	d.slack[n]--
+	return true
+}
+
+// classify finds the pods whose eviction violates a budget, were all of them evicted in
+// order.
+func (d *dryRun) classify() {
+	d.violating, d.victim = scratch(d.violating, len(d.lower)), scratch(d.victim, len(d.lower))
+	for i := range d.lower {
+		d.violating[i] = false
+		for _, b := range d.budgets[d.lower[i].budgets] {
+			if d.left[b]--; d.left[b] < 0 {
+				d.violating[i] = true
+			}
+		}
+	}
+	for i := range d.lower {
+		for _, b := range d.budgets[d.lower[i].budgets] {
+			d.left[b] = d.asked.Budgets[b].Allowed
+		}
+	}
+}
+
+// reprieve takes those pods back that return, of the violating ones or of the others, and
+// marks the rest as victims.
+func (d *dryRun) reprieve(violating bool, returns func(d *dryRun, i int) bool) {
+	for i := range d.lower {
+		if d.violating[i] == violating {
+			d.victim[i] = !returns(d, i)
+		}
+	}
+}
+
+// describe makes a candidate of the victims; false: there is none.
+func (d *dryRun) describe(row uint32) bool {
+	c := &d.candidate
+	t := d.table
+	*c = PreemptionCandidate{
+		Shard: t.shard, Row: row, Victims: c.Victims[:0], EarliestStart: math.MaxInt64,
+		LastDecision: t.lastDecision[row], NameHash: t.hashes[row], Name: t.names[row],
+	}
+	for i := range d.lower {
+		if !d.victim[i] {
+			continue
+		}
+		p := &d.lower[i]
+		if len(c.Victims) == 0 {
+			c.TopPriority = p.priority
+		}
+		if p.priority == c.TopPriority {
+			c.EarliestStart = min(c.EarliestStart, p.startOr(d.asked.NowMicros))
+		}
+		c.Victims = append(c.Victims, p.number)
+		c.PrioritySum += uint64(int64(p.priority) + 1<<31)
+		c.Violations += asInt(d.violating[i])
+	}
+	return len(c.Victims) > 0
+}
+
+// removeAll takes the pods of lower priority from d.totals.
+func (d *dryRun) removeAll(row uint32) {
+	d.table.Totals(row, &d.totals)
+	s := &d.table.placed
+	d.tokens, d.gone = d.tokens[:0], d.gone[:0]
+	for i := range s.ofRow[row] {
+		for _, x := range s.counts.contents[s.ofRow[row][i].counts].shared {
+			if d.reads.counts(x.counter) {
+				d.holders(x).pods++
+			}
+		}
+	}
+	for i := range d.lower {
+		d.move(&d.lower[i], -1)
+	}
+}
+
+// holders counts who has a shared count.
+func (d *dryRun) holders(x sharedCount) *tokenHolders {
+	i := slices.IndexFunc(d.tokens, func(h tokenHolders) bool { return h.sharedCount == x })
+	if i < 0 {
+		i = len(d.tokens)
+		d.tokens = append(d.tokens, tokenHolders{sharedCount: x})
+	}
+	return &d.tokens[i]
+}
+
+// returnsTo takes a pod back if the row still takes the pod at hand then.
+func (e *Evaluator) returnsTo(d *dryRun, row uint32, i int, check *RowCheck) bool {
+	d.move(&d.lower[i], +1)
+	if e.judge(d, row, &d.totals, check) < 0 {
+		return true
+	}
+	d.move(&d.lower[i], -1)
+	return false
+}
+
+// move adds a pod to d.totals, or takes it with sign -1.
+func (d *dryRun) move(p *placedPod, sign int64) {
+	if sign < 0 {
+		d.gone = append(d.gone, p.number)
+	} else if i := slices.Index(d.gone, p.number); i >= 0 {
+		d.gone = slices.Delete(d.gone, i, i+1)
+	}
+	s, r := &d.table.placed, &d.totals
+	u := &s.usages.contents[p.usage]
+	r.pods += sign
+	for i := range u.nonZero {
+		r.nonZero[i] += sign * u.nonZero[i]
+	}
+	for i := range u.fixed {
+		r.requested[i] += sign * u.fixed[i]
+	}
+	for _, x := range u.scalars {
+		r.requested[x.index] += sign * x.quantity
+	}
+	for _, h := range u.ports {
+		if sign > 0 {
+			r.ports = takePort(r.ports, h)
+		} else if _, pods := holders(r.ports, h); pods > 0 {
+			r.ports = freePort(r.ports, h)
+		}
+	}
+	counts := &s.counts.contents[p.counts]
+	for _, list := range [...][]counterChange{counts.counts, counts.leaving} {
+		for _, c := range list {
+			if d.reads.counts(c.id) || d.reads.others {
+				r.addCounter(c.id, sign*c.change)
+			}
+		}
+	}
+	for _, x := range counts.shared {
+		if !d.reads.counts(x.counter) {
+			continue
+		}
+		h := d.holders(x)
+		if h.pods += int(sign); h.pods == 0 || h.pods == 1 && sign > 0 {
+			r.addCounter(x.counter, sign)
+		}
+	}
+}

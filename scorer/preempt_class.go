@@ -1,0 +1,74 @@
+package scorer
+
+import (
+	"slices"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// podReads is what the filters of a class look at of the pods that are there.
+type podReads struct {
+	// fit is the place of NodeResourcesFit among Class.filters, -1: it does not filter.
+	fit int
+	// grouped is the place of the first filter with a group part; len(filters): there is none.
+	grouped int
+	// counters are those that filters look at, sorted.
+	counters []uint32
+	// ports are the host ports that NodePorts asks for.
+	ports []hostPort
+	// others tells that a rule looks at more than the above of what pods add up to.
+	others bool
+}
+
+// totalsReader is a filter rule other than the resource, port and counter rules that looks
+// at what the pods of a row add up to.
+type totalsReader interface{ readsTotals() bool }
+
+// newPodReads looks through the filters of a class.
+func newPodReads(c *Class) podReads {
+	r := podReads{fit: -1, grouped: len(c.filters)}
+	for i := range c.filters {
+		f := &c.filters[i]
+		switch rule := f.rule.(type) {
+		case *nodeResourcesFit:
+			r.fit = i
+		case *nodePorts:
+			r.ports = rule.wanted
+		case *volumeRestrictions:
+			r.counters = append(r.counters, rule.disks...)
+		case *nodeVolumeLimits:
+			for _, d := range rule.drivers {
+				r.counters = append(append(r.counters, d.GetShared()...), d.GetAttached())
+			}
+		case totalsReader:
+			r.others = r.others || rule.readsTotals()
+		}
+		if f.group != nil {
+			r.grouped = min(r.grouped, i)
+			for _, k := range f.needs.values {
+				r.reads(c.group.sums[c.group.values[k].sum])
+			}
+			for _, k := range f.needs.measures {
+				r.reads(c.group.sums[c.group.measures[k].sum])
+			}
+		}
+	}
+	slices.Sort(r.counters)
+	r.counters = slices.Compact(r.counters)
+	return r
+}
+
+func (r *podReads) reads(terms []*pb.CounterTerm) {
+	for _, t := range terms {
+		r.counters = append(r.counters, t.GetCounter())
+	}
+}
+
+// plain tells that of pods only the resources matter, and their number.
+func (r *podReads) plain() bool { return len(r.counters) == 0 && len(r.ports) == 0 && !r.others }
+
+// counts tells whether the filters look at a counter.
+func (r *podReads) counts(id uint32) bool {
+	_, found := slices.BinarySearch(r.counters, id)
+	return found
+}
