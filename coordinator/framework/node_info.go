@@ -136,7 +136,7 @@ func (n *NodeInfo) GetNodeAllocatableDRAClaimState() map[types.NamespacedName]*f
 }
 
 // Snapshot is part of fwk.NodeInfo: a copy that has nothing in common with this one that either
-// changes.
+// changes. As upstream's, a copy of a snapshot's view does not know on how many nodes an image is.
 func (n *NodeInfo) Snapshot() fwk.NodeInfo {
 	c := *n
 	c.pods, c.affinity, c.anti = slices.Clone(n.pods), slices.Clone(n.affinity), slices.Clone(n.anti)

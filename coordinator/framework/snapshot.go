@@ -132,7 +132,9 @@ func (s *Snapshot) forget(node string) {
 		return
 	}
 	s.stale[node] = v
-	s.behind[node] = struct{}{}
+	if s.whole {
+		s.behind[node] = struct{}{}
+	}
 }
 
 // NodeInfos is part of fwk.SharedLister.
