@@ -273,6 +273,7 @@ func (c *Cycle) WaitOnPermit(ctx context.Context) *fwk.Status {
 		w.stop(fwk.AsStatus(context.Cause(ctx)))
 		s = <-w.ended // that, or what came before it
 	}
+	w.stop(nil) // the timers: there is a verdict
 	env.Meter.Waited(s.Code().String(), env.Clock.Since(start))
 	switch {
 	case s.IsSuccess():

@@ -3,6 +3,7 @@ package framework
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -100,14 +101,16 @@ var _ fwk.WaitingPod = (*waitingPod)(nil)
 
 func newWaitingPod(c clock.WithDelayedExecution, number uint64, p *v1.Pod, waits map[string]time.Duration) *waitingPod {
 	w := &waitingPod{number: number, pod: p, ended: make(chan *fwk.Status, 1), pending: make(map[string]clock.Timer, len(waits))}
-	w.mu.Lock() // a timer that fires at once waits for all of them to be there
-	defer w.mu.Unlock()
 	for plugin, wait := range waits {
 		w.pending[plugin] = c.AfterFunc(wait, func() {
-			w.Reject(plugin, fmt.Sprintf("rejected due to timeout after waiting %v at plugin %v", wait, plugin))
+			w.end(rejected(plugin, fmt.Sprintf("rejected due to timeout after waiting %v at plugin %v", wait, plugin)))
 		})
 	}
 	return w
+}
+
+func rejected(plugin, msg string) *fwk.Status {
+	return fwk.NewStatus(fwk.Unschedulable, msg).WithPlugin(plugin)
 }
 
 // GetPod is part of fwk.WaitingPod.
@@ -128,37 +131,42 @@ func (w *waitingPod) GetPendingPlugins() []string {
 // Allow is part of fwk.WaitingPod.
 func (w *waitingPod) Allow(plugin string) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t, ok := w.pending[plugin]; ok {
+	t := w.pending[plugin]
+	delete(w.pending, plugin)
+	last := len(w.pending) == 0
+	w.mu.Unlock()
+	if t != nil {
 		t.Stop()
-		delete(w.pending, plugin)
 	}
-	if len(w.pending) == 0 {
+	if last {
 		w.end(fwk.NewStatus(fwk.Success, ""))
 	}
 }
 
 // Reject is part of fwk.WaitingPod. It is false for a pod whose verdict is out.
-func (w *waitingPod) Reject(plugin, msg string) bool {
-	return w.stop(fwk.NewStatus(fwk.Unschedulable, msg).WithPlugin(plugin))
-}
+func (w *waitingPod) Reject(plugin, msg string) bool { return w.stop(rejected(plugin, msg)) }
 
 // Preempt is part of fwk.WaitingPod. It is false for a pod whose verdict is out.
 func (w *waitingPod) Preempt(plugin, msg string) bool {
 	return w.stop(fwk.NewStatus(fwk.Error, msg).WithPlugin(plugin))
 }
 
+// stop gives a verdict and stops what is left of the timers.
 func (w *waitingPod) stop(verdict *fwk.Status) bool {
+	first := w.end(verdict)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.pending {
+	timers := slices.Collect(maps.Values(w.pending))
+	w.mu.Unlock()
+	for _, t := range timers { // not under the lock: a clock may hold its own as it calls end
 		t.Stop()
 	}
-	return w.end(verdict)
+	return first
 }
 
-// end gives the verdict, the first time; w.mu is held.
+// end gives the verdict, if there is none yet.
 func (w *waitingPod) end(verdict *fwk.Status) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.done {
 		return false
 	}
