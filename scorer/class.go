@@ -3,7 +3,10 @@ package scorer
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/expression"
 )
 
 // Class is a query made ready for evaluation. It is immutable, shared by goroutines,
@@ -47,7 +50,10 @@ type scoreTerm struct {
 }
 
 // NewClass makes a class of a query, which must not be changed afterwards.
-func NewClass(q *pb.Query) (*Class, error) {
+func NewClass(q *pb.Query) (*Class, error) { return NewClassWith(q, nil) }
+
+// NewClassWith is NewClass that finds expressions in kept, which may be nil.
+func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
@@ -58,6 +64,13 @@ func NewClass(q *pb.Query) (*Class, error) {
 	grouped := false
 	for i, p := range q.GetFilters() {
 		f := filterTerm{plugin: p, rule: newFilter(p, q), place: uint32(i + 1), late: grouped}
+		if p == pb.Plugin_PLUGIN_CEL_FILTER {
+			rule, err := newCelFilter(q.GetCel(), kept)
+			if err != nil {
+				return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
+			}
+			f.rule = rule
+		}
 		f.group, f.needs = newGroupFilter(p, q)
 		grouped = grouped || f.group != nil
 		c.late = c.late || f.late && f.rule != nil
@@ -66,6 +79,13 @@ func NewClass(q *pb.Query) (*Class, error) {
 	for _, s := range q.GetScores() {
 		term := scoreTerm{plugin: s.GetPlugin(), weight: s.GetWeight(), key: -1}
 		term.rule, term.normalisation = newScore(s.GetPlugin(), q)
+		if term.plugin == pb.Plugin_PLUGIN_CEL_SCORE {
+			rule, how, err := newCelScore(q.GetCel(), kept)
+			if err != nil {
+				return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
+			}
+			term.rule, term.normalisation = rule, how
+		}
 		term.group, term.needs = newGroupScore(s.GetPlugin(), q)
 		if term.normalisation != local {
 			term.key = c.keyLen
@@ -87,6 +107,8 @@ func (c *Class) MemoryBytes() int64 {
 		classBytes  = 8 << 10
 		volumeBytes = 200 // a candidate, and its entry in the index
 		placeBytes  = 8
+		// expressionBytes is what a byte of an expression's text comes to once it is ready.
+		expressionBytes = 200
 		// segmentBytes is a selector of one term, and its entry in the index.
 		segmentBytes = 700
 	)
@@ -94,6 +116,11 @@ func (c *Class) MemoryBytes() int64 {
 	n := int64(classBytes) + volumeBytes*int64(len(b.GetVolumes()))
 	for _, x := range b.GetClaims() {
 		n += placeBytes*int64(len(x.GetVolumes())) + segmentBytes*int64(len(x.GetCapacities()))
+	}
+	for _, list := range [][]*pb.CelExpression{c.query.GetCel().GetFilters(), c.query.GetCel().GetScores()} {
+		for _, e := range list {
+			n += expressionBytes*int64(len(e.GetText())) + int64(proto.Size(e))
+		}
 	}
 	return n
 }

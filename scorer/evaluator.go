@@ -51,6 +51,7 @@ type Evaluator struct {
 	with, without []float64
 	counts, why   []int
 	reasons       []Reason
+	cel           celMemory
 	scores        []PluginScore
 	preempt       *dryRun // nil: none was asked for yet
 }

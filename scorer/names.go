@@ -37,6 +37,10 @@ func PluginName(p pb.Plugin) string {
 		return "PodTopologySpread"
 	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
 		return "InterPodAffinity"
+	case pb.Plugin_PLUGIN_CEL_FILTER:
+		return "CELFilter"
+	case pb.Plugin_PLUGIN_CEL_SCORE:
+		return "CELScore"
 	default:
 		return "Unknown"
 	}

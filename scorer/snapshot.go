@@ -20,6 +20,7 @@ func (t *Table) node(row uint32) *pb.Node {
 		Name:          t.names[row],
 		Unschedulable: t.unschedulable.has(row),
 		Labels:        t.labels.appendTo(row, nil),
+		Annotations:   t.annotations.appendTo(row, nil),
 		Allocatable:   t.amounts(row, func(r *resource) *amounts { return &r.allocatable }),
 		AllowedPods:   t.allowedPods[row],
 	}

@@ -33,6 +33,9 @@ type Table struct {
 	lastDecision      []uint64
 
 	labels labelIndex
+	// annotations are those that expressions name.
+	annotations labelIndex
+
 	taints taintSets
 	images imageIndex
 	traits traitSets
@@ -51,6 +54,7 @@ func NewTable(shard uint32) *Table {
 		byName:      map[string]uint32{},
 		scalarIndex: map[string]int{},
 		labels:      newLabelIndex(),
+		annotations: newLabelIndex(),
 		taints:      newTaintSets(),
 		images:      newImageIndex(),
 		traits:      newTraitSets(),
@@ -183,6 +187,7 @@ func (t *Table) grow(rows int) {
 	t.allowedPods = lengthened(t.allowedPods, t.capacity)
 	t.lastDecision = lengthened(t.lastDecision, t.capacity)
 	t.labels.grow(t.capacity)
+	t.annotations.grow(t.capacity)
 	t.taints.ofRow = lengthened(t.taints.ofRow, t.capacity)
 	t.images.ofRow = lengthened(t.images.ofRow, t.capacity)
 	t.traits.ofRow = lengthened(t.traits.ofRow, t.capacity)
@@ -204,6 +209,7 @@ func (t *Table) setNode(row uint32, n *pb.Node) {
 	t.allowedPods[row] = n.GetAllowedPods()
 	t.setAllocatable(row, n.GetAllocatable())
 	t.labels.set(row, n.GetLabels(), t.capacity)
+	t.annotations.set(row, n.GetAnnotations(), t.capacity)
 	t.taints.set(row, n.GetTaints())
 	t.images.set(row, n.GetImages(), t.capacity)
 	t.traits.set(row, n)

@@ -44,14 +44,14 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 		e.addGroupScores(c, o.Extrema)
 		keyLen = 0
 	}
-	first, second := e.keyColumns(keyLen)
+	first, second, third := e.keyColumns(keyLen)
 	var key [MaxKey]int64
 	into := g.of(key)
 	for w, word := range e.rows {
 		for ; word != 0; word &= word - 1 {
 			row := w*wordRows + bits.TrailingZeros64(word)
-			if first[row] != key[0] || second[row] != key[1] {
-				key = [MaxKey]int64{first[row], second[row]}
+			if first[row] != key[0] || second[row] != key[1] || third[row] != key[2] {
+				key = [MaxKey]int64{first[row], second[row], third[row]}
 				if into = g.of(key); into == nil {
 					break
 				}
@@ -73,16 +73,19 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 }
 
 // keyColumns are the columns of the key; those that it does not have are zero.
-func (e *Evaluator) keyColumns(keyLen int) (first, second []int64) {
+func (e *Evaluator) keyColumns(keyLen int) (first, second, third []int64) {
 	e.zero = lengthened(e.zero, len(e.local))
-	first, second = e.zero, e.zero
+	first, second, third = e.zero, e.zero, e.zero
 	if keyLen > 0 {
 		first = e.keys[0]
 	}
 	if keyLen > 1 {
 		second = e.keys[1]
 	}
-	return first[:len(e.local)], second[:len(e.local)]
+	if keyLen > 2 {
+		third = e.keys[2]
+	}
+	return first[:len(e.local)], second[:len(e.local)], third[:len(e.local)]
 }
 
 // addGroupScores makes the local scores whole.
