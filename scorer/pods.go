@@ -96,6 +96,11 @@ func (s *podSet) find(row uint32, number uint64) int {
 	return -1
 }
 
+// HasPod tells whether a row has the pod with that number.
+func (t *Table) HasPod(row uint32, number uint64) bool {
+	return t.HasNode(row) && t.placed.find(row, number) >= 0
+}
+
 // insert puts a pod in its place.
 func (s *podSet) insert(row uint32, p placedPod) {
 	list := s.ofRow[row]
@@ -110,7 +115,7 @@ func (s *podSet) insert(row uint32, p placedPod) {
 	s.ofRow[row] = slices.Insert(list, at, p)
 }
 
-// add takes in a pod that the row does not have.
+// addPlaced takes in a pod that the row does not have.
 func (t *Table) addPlaced(row uint32, p *pb.PlacedPod, u *pb.PodUsage) {
 	if p.GetNumber() == 0 {
 		return

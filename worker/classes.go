@@ -40,30 +40,39 @@ func newClassCache(size int, m *metrics) *classCache {
 	return c
 }
 
-// resolve finds or compiles the classes that the request asks for, and names
-// those of which it has no definition. Definitions in the request serve it even
-// where the cache is too small to keep them.
-func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, missing []uint64, err error) {
+// resolve finds or compiles the classes that the request asks for, or for which it wants a
+// dry run of preemption, and names those of which it has no definition. Definitions in the
+// request serve it even where the cache is too small to keep them.
+func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []scan.PreemptAsk, missing []uint64, err error) {
 	given, err := c.compile(req.GetCluster(), req.GetQueries())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	asks = make([]scan.Ask, 0, len(req.GetClasses()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	find := func(id uint64) *scorer.Class {
+		class := given[id]
+		if class == nil {
+			class, _ = c.held.Get(classKey{cluster: req.GetCluster(), class: id})
+		}
+		if class == nil {
+			missing = append(missing, id)
+		}
+		return class
+	}
 	for _, r := range req.GetClasses() {
-		class := given[r.GetClassId()]
-		if class == nil {
-			class, _ = c.held.Get(classKey{cluster: req.GetCluster(), class: r.GetClassId()})
+		if class := find(r.GetClassId()); class != nil {
+			asks = append(asks, scan.Ask{Class: class, Options: options(r)})
 		}
-		if class == nil {
-			missing = append(missing, r.GetClassId())
-			continue
+	}
+	for _, r := range req.GetPreemptions() {
+		if class := find(r.GetClassId()); class != nil {
+			dry = append(dry, scan.PreemptAsk{Class: class, Preemption: scorer.NewPreemption(r)})
 		}
-		asks = append(asks, scan.Ask{Class: class, Options: options(r)})
 	}
 	c.keep(req.GetCluster(), given)
-	return asks, missing, nil
+	return asks, dry, missing, nil
 }
 
 // options are what a request asks of one class.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
@@ -15,7 +16,7 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err
 	}
-	asks, needClasses, err := s.classes.resolve(req)
+	asks, dry, needClasses, err := s.classes.resolve(req)
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +36,18 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.pool.Run(ctx, locked.tables(), asks, answers); err != nil {
 		return nil, err
 	}
+	found := make([]scorer.PreemptionResult, len(dry))
+	if len(dry) > 0 {
+		if err := s.pool.RunPreempt(ctx, locked.tables(), dry, found); err != nil {
+			return nil, err
+		}
+	}
 	spans.answered(answers)
 	// Nothing is told to a leader that was deposed while we evaluated for it.
 	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err
 	}
-	return s.respond(answers), nil
+	return s.respond(answers, found), nil
 }
 
 // admit checks the term, and forgets what older leaders sent when it is new.
@@ -53,12 +60,15 @@ func (s *Server) admit(cluster string, term uint64) error {
 }
 
 // respond puts the answers in a message.
-func (s *Server) respond(answers []scan.Answer) *pb.EvaluateResponse {
+func (s *Server) respond(answers []scan.Answer, found []scorer.PreemptionResult) *pb.EvaluateResponse {
 	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, len(answers))}
 	for i := range answers {
 		s.metrics.answer(&answers[i])
 		resp.Results[i] = answers[i].Result.Proto()
 		resp.Results[i].Timings = timings(answers[i].Passes)
+	}
+	for i := range found {
+		resp.Preemptions = append(resp.Preemptions, found[i].Proto())
 	}
 	return resp
 }

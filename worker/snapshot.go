@@ -60,11 +60,16 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 
 // receiveRows gathers the rows and counters of all chunks, of which the first has come.
 func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (rows []*pb.SnapshotRow, counters []*pb.CounterColumn, err error) {
+	var usages []*pb.PodUsage
 	for n := 0; ; n++ {
 		if n > 0 && chunk.GetHeader() != nil {
 			return nil, nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
 		}
 		if err := chunk.Validate(); err != nil {
+			return nil, nil, invalid(err, "snapshot chunk %d", n)
+		}
+		usages = append(usages, chunk.GetUsages()...)
+		if err := resolveUsages(chunk.GetRows(), usages); err != nil {
 			return nil, nil, invalid(err, "snapshot chunk %d", n)
 		}
 		if n, more := len(rows), chunk.GetRows(); n > 0 && len(more) > 0 && more[0].GetRow() <= rows[n-1].GetRow() {
@@ -80,4 +85,21 @@ func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.Lo
 		}
 		chunk = next
 	}
+}
+
+// resolveUsages gives pods the usages that they refer to.
+func resolveUsages(rows []*pb.SnapshotRow, usages []*pb.PodUsage) error {
+	for _, r := range rows {
+		for _, p := range r.GetPods() {
+			ref := p.GetUsageRef()
+			if ref == 0 {
+				continue
+			}
+			if uint64(ref) > uint64(len(usages)) {
+				return fmt.Errorf("pod %d of row %d has usage %d of %d", p.GetNumber(), r.GetRow(), ref, len(usages))
+			}
+			p.Usage, p.UsageRef = usages[ref-1], 0
+		}
+	}
+	return nil
 }

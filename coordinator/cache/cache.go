@@ -32,6 +32,11 @@ type Cache struct {
 	byNamespace map[string]map[types.UID]*pod
 	topologies  map[string]*topology
 	counters    Counters
+	// numbered finds pods by number; last is the last number given.
+	numbered   map[uint64]*pod
+	last       uint64
+	budgets    func(*v1.Pod) []uint32
+	departures Departures
 }
 
 // node is a name that has a Node object, or pods, or both.
@@ -63,6 +68,10 @@ type pod struct {
 	// counted is what the node's row was charged with, of usage and counters.
 	counted *pb.PodUsage
 	assumed bool
+	// number is the pod's as long as it is known; told is what the tables were told of it for
+	// preemption, without number and usage.
+	number uint64
+	told   *pb.PlacedPod
 }
 
 // New makes an empty cache of the given number of shards.
@@ -75,6 +84,7 @@ func New(shards int) *Cache {
 
 		byNamespace: map[string]map[types.UID]*pod{},
 		topologies:  map[string]*topology{},
+		numbered:    map[uint64]*pod{},
 	}
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i))
@@ -167,12 +177,14 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 		p.object, p.assumed = object, false
 		if wasAssumed {
 			c.assumed--
-			return nil, nil
+			old = nil
 		}
-		return old, nil
+		return old, c.tell(p)
 	}
 	var old *v1.Pod
+	number := uint64(0)
 	if p != nil {
+		number = p.number
 		if !p.assumed {
 			old = p.object
 		}
@@ -180,7 +192,7 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 			return old, err
 		}
 	}
-	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage, counters: counters}, 0)
+	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage, counters: counters, number: number}, 0)
 }
 
 // Assume promises a pod room on a node under the number of its decision. The
@@ -269,6 +281,12 @@ func (c *Cache) put(p *pod, decision uint64) error {
 	n := c.node(p.node)
 	n.pods[p.object.UID] = p
 	c.pods[p.object.UID] = p
+	if p.number == 0 {
+		c.last++
+		p.number = c.last
+	}
+	c.numbered[p.number] = p
+	p.told = c.describe(p)
 	ns := c.byNamespace[p.object.Namespace]
 	if ns == nil {
 		ns = map[types.UID]*pod{}
@@ -301,12 +319,15 @@ func (c *Cache) add(n *node, p *pod, decision uint64) error {
 }
 
 func (c *Cache) charge(n *node, p *pod, decision uint64) error {
-	return c.shards[n.row.Shard].apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision})
+	return c.shards[n.row.Shard].apply(&pb.Delta{
+		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision, Pod: p.told,
+	})
 }
 
 func (c *Cache) remove(p *pod) error {
 	n := c.nodes[p.node]
 	delete(n.pods, p.object.UID)
+	delete(c.numbered, p.number)
 	if ns := c.byNamespace[p.object.Namespace]; len(ns) == 1 {
 		delete(c.byNamespace, p.object.Namespace)
 	} else {
@@ -319,7 +340,9 @@ func (c *Cache) remove(p *pod) error {
 	if n.object == nil {
 		return nil
 	}
-	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted}}
+	d := &pb.Delta{
+		Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted}, Pod: &pb.PlacedPod{Number: p.number},
+	}
 	if err := c.shards[n.row.Shard].apply(d); err != nil {
 		return fmt.Errorf("remove pod %s/%s from node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -45,9 +46,9 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 // FillCounters brings counters into use: the pods of the namespaces, each named once, are
 // asked anew what they add; all pods where all is true.
 func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error {
-	f := filling{columns: make(map[uint32][]map[uint32]int64, len(ids))}
+	f := filling{columns: make(map[uint32][]column, len(ids))}
 	for _, id := range ids {
-		f.columns[id] = make([]map[uint32]int64, len(c.shards))
+		f.columns[id] = make([]column, len(c.shards))
 	}
 	if all {
 		f.take(c, c.pods)
@@ -63,12 +64,32 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 			}
 		}
 	}
+	for _, p := range f.leaving {
+		if err := c.tell(p); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// filling is counters that come into use: by counter and shard, the rows' values.
+// filling is counters that come into use: by counter and shard.
 type filling struct {
-	columns map[uint32][]map[uint32]int64
+	columns map[uint32][]column
+	// leaving are pods that are being deleted: they do not count, but may look as if they did
+	// to who removes them.
+	leaving []*pod
+}
+
+// column is what is counted in one shard: the rows' values, and those of their pods.
+type column struct {
+	values map[uint32]int64
+	pods   []counted
+}
+
+type counted struct {
+	row    uint32
+	number uint64
+	value  int64
 }
 
 // take asks pods what they add.
@@ -89,18 +110,36 @@ func (f *filling) take(c *Cache, pods map[types.UID]*pod) {
 			if !ok {
 				continue
 			}
-			if columns[n.row.Shard] == nil {
-				columns[n.row.Shard] = map[uint32]int64{}
+			x := &columns[n.row.Shard]
+			if x.values == nil {
+				x.values = map[uint32]int64{}
 			}
-			columns[n.row.Shard][n.row.Index] += v.GetValue()
+			x.values[n.row.Index] += v.GetValue()
+			x.pods = append(x.pods, counted{n.row.Index, p.number, v.GetValue()})
+		}
+		if p.object.DeletionTimestamp != nil {
+			f.leaving = append(f.leaving, p)
+		}
+	}
+}
+
+// writeTo writes the pods of a column in order.
+func (x *column) writeTo(out *pb.CounterColumn) {
+	slices.SortFunc(x.pods, func(a, b counted) int { return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.number, b.number)) })
+	ones := !slices.ContainsFunc(x.pods, func(p counted) bool { return p.value != 1 })
+	for _, p := range x.pods {
+		out.PodRows, out.PodNumbers = append(out.PodRows, p.row), append(out.PodNumbers, p.number)
+		if !ones {
+			out.PodValues = append(out.PodValues, p.value)
 		}
 	}
 }
 
 // setCounter replaces a counter in one shard, unless there is nothing in it and was
 // nothing.
-func (c *Cache) setCounter(shard int, id uint32, values map[uint32]int64) error {
-	column := &pb.CounterColumn{Counter: id}
+func (c *Cache) setCounter(shard int, id uint32, of column) error {
+	values, column := of.values, &pb.CounterColumn{Counter: id}
+	of.writeTo(column)
 	for row, v := range values {
 		if v != 0 {
 			column.Rows = append(column.Rows, row)
@@ -110,7 +149,7 @@ func (c *Cache) setCounter(shard int, id uint32, values map[uint32]int64) error 
 	for _, row := range column.Rows {
 		column.Values = append(column.Values, values[row])
 	}
-	if len(column.Rows) == 0 && !c.shards[shard].table.HasCounter(id) {
+	if len(column.Rows)+len(column.PodRows) == 0 && !c.shards[shard].table.HasCounter(id) {
 		return nil
 	}
 	return c.shards[shard].apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: column}})
@@ -128,7 +167,7 @@ func (c *Cache) DropCounters(ids []uint32) error {
 	}
 	for _, id := range ids {
 		for i := range c.shards {
-			if err := c.setCounter(i, id, nil); err != nil {
+			if err := c.setCounter(i, id, column{}); err != nil {
 				return fmt.Errorf("drop counter %d: %w", id, err)
 			}
 		}

@@ -21,8 +21,9 @@ type snapshotter func(shard uint32) ([]*pb.LoadSnapshotRequest, bool)
 
 // piece answers some of a question's classes for some of a job's shards.
 type piece struct {
-	from    int // index of the first class
-	results []*pb.ClassResult
+	from        int // index of the first class
+	results     []*pb.ClassResult
+	preemptions []*pb.PreemptionResult
 }
 
 // gap is what a worker could not answer: it has no room for it, or is past it.
@@ -70,7 +71,7 @@ func (c *call) run(ctx context.Context) error {
 			if err := c.ask(ctx, group, from, to); err != nil {
 				return err
 			}
-			if from = to; from == len(q.classes) {
+			if from = to; from == q.len() {
 				break
 			}
 		}
@@ -117,7 +118,11 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 		Cluster: c.job.cluster,
 		Term:    c.job.term,
 		Shards:  make([]*pb.ShardDeltas, len(shards)),
-		Classes: q.classes[from:to],
+	}
+	if len(q.preemptions) > 0 {
+		req.Preemptions = q.preemptions[from:to]
+	} else {
+		req.Classes = q.classes[from:to]
 	}
 	store := make([]pb.ShardDeltas, len(shards))
 	for i, s := range shards {
@@ -126,7 +131,7 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 		req.Shards[i] = d
 	}
 	for i := from; i < to; i++ {
-		class := q.classes[i].GetClassId()
+		class := q.class(i)
 		if c.defined[class] || !c.session.knows(class) {
 			req.Queries = append(req.Queries, q.queries[i])
 		}
@@ -148,6 +153,9 @@ func (c *call) note(req *pb.EvaluateRequest, shards []*shardJob, resp *pb.Evalua
 
 // take keeps the results if they are those that were asked for.
 func (c *call) take(resp *pb.EvaluateResponse, from, to int) error {
+	if len(c.job.ask.preemptions) > 0 {
+		return c.takeDryRuns(resp, from, to)
+	}
 	if len(resp.GetResults()) != to-from {
 		return fmt.Errorf("answer of worker %s: %d results for %d classes", c.session.member.ID, len(resp.GetResults()), to-from)
 	}

@@ -139,6 +139,10 @@ func (f *Fanout) askAgain(ctx context.Context, asks []scan.Ask, all []merged) er
 
 // merge adds what an attempt found.
 func (r *round) merge(a *attempt) {
+	if len(r.dry) > 0 {
+		r.mergeDryRuns(a)
+		return
+	}
 	for i := range a.local {
 		m := &r.merged[a.part.from+i]
 		m.result.Merge(&a.local[i].Result)
@@ -176,6 +180,11 @@ func (r *round) check(a *attempt) error {
 		nodes += r.f.cfg.Shards.Table(int(s)).Nodes()
 	}
 	for _, p := range a.pieces {
+		for i, result := range p.preemptions {
+			if err := r.checkDryRun(a, &r.dry[p.from+i], result, nodes); err != nil {
+				return fmt.Errorf("answer of worker %s: dry run of class %x: %w", a.session.member.ID, result.GetClassId(), err)
+			}
+		}
 		for i, result := range p.results {
 			if int(result.GetRows()) > nodes {
 				return fmt.Errorf("answer of worker %s: class %x has %d rows of %d", a.session.member.ID, result.GetClassId(), result.GetRows(), nodes)

@@ -51,11 +51,34 @@ type job struct {
 	ask     *question
 }
 
-// question is what a round asks of everybody: shared, and not changed. Without
-// classes it only brings shards up to date.
+// question is what a round asks of everybody: shared, and not changed. It asks for
+// classes, or for dry runs of preemption, which are called classes here too. Without
+// either it only brings shards up to date.
 type question struct {
-	classes []*pb.ClassRequest
-	queries []*pb.Query // of the class with the same index
+	classes     []*pb.ClassRequest
+	preemptions []*pb.PreemptionRequest
+	queries     []*pb.Query // of the class with the same index
+}
+
+// len is how many classes there are.
+func (q *question) len() int { return len(q.classes) + len(q.preemptions) }
+
+// class is the id of a class.
+func (q *question) class(i int) uint64 {
+	if len(q.preemptions) > 0 {
+		return q.preemptions[i].GetClassId()
+	}
+	return q.classes[i].GetClassId()
+}
+
+// newDryRuns makes the question of a round of dry runs.
+func newDryRuns(asks []scan.PreemptAsk) *question {
+	q := &question{}
+	for i := range asks {
+		q.preemptions = append(q.preemptions, asks[i].Preemption.Proto(asks[i].Class.ID()))
+		q.queries = append(q.queries, asks[i].Class.Query())
+	}
+	return q
 }
 
 // newQuestion makes the question of a round.
@@ -133,8 +156,11 @@ func (j *job) work() int {
 	for i := range j.shards {
 		rows += j.shards[i].rows
 	}
-	return rows * len(j.ask.classes)
+	return rows * (len(j.ask.classes) + dryRunWork*len(j.ask.preemptions))
 }
+
+// dryRunWork is about how many times the work of an evaluation a dry run is.
+const dryRunWork = 20
 
 // deltaBytes is about the size of a delta on the wire; it does not fall short.
 // The frequent kinds are not measured but bounded.
@@ -150,6 +176,11 @@ func deltaBytes(d *pb.Delta) int {
 		return proto.Size(d) + 8
 	}
 	n := usageBytes
+	if p := d.GetPod(); p != nil {
+		const podBytes, idBytes, countBytes = 32, 6, 18
+		n += podBytes + idBytes*len(p.GetBudgets()) + countBytes*(len(p.GetLeaving())+len(p.GetShared()))
+	}
+	n += 16 * len(use.GetCounters())
 	for _, s := range use.GetRequests().GetScalars() {
 		n += len(s.GetName()) + 20
 	}
@@ -184,18 +215,25 @@ func (j *job) groups() [][]*shardJob {
 func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 	queries, answers := 0, 0
 	to := from
-	for ; to < len(q.classes); to++ {
-		c := q.classes[to]
-		if new(c.GetClassId()) {
+	for ; to < q.len(); to++ {
+		if new(q.class(to)) {
 			queries += proto.Size(q.queries[to])
 		}
-		answers += answerBytes(c, rows)
+		if len(q.preemptions) > 0 {
+			queries += proto.Size(q.preemptions[to])
+			answers += victimBytes * min(rows, int(q.preemptions[to].GetCandidates()))
+		} else {
+			answers += answerBytes(q.classes[to], rows)
+		}
 		if to > from && (queries > queryBudget || answers > answerBudget) {
 			return to
 		}
 	}
 	return to
 }
+
+// victimBytes is what a candidate of preemption should take, with a dozen victims.
+const victimBytes = 96
 
 // answerBytes is what the answer for one class should take: a few full groups,
 // and the reasons.
@@ -219,7 +257,23 @@ func chunks(cluster string, term uint64, t *scorer.Table) []*pb.LoadSnapshotRequ
 		}
 		bytes += size
 	}
+	usages := map[*pb.PodUsage]uint32{}
 	t.Snapshot(func(row *pb.SnapshotRow) bool {
+		// Pods of equal usage share one message here, and on the wire.
+		var added []*pb.PodUsage
+		for _, p := range row.GetPods() {
+			ref, told := usages[p.GetUsage()]
+			if !told {
+				added = append(added, p.GetUsage())
+				ref = uint32(len(usages) + 1)
+				usages[p.GetUsage()] = ref
+			}
+			p.Usage, p.UsageRef = nil, ref
+		}
+		for _, u := range added {
+			room(u)
+			chunk.Usages = append(chunk.Usages, u)
+		}
 		room(row)
 		chunk.Rows = append(chunk.Rows, row)
 		return true

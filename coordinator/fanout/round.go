@@ -22,10 +22,12 @@ import (
 type round struct {
 	f        *Fanout
 	ctx      context.Context
-	asks     []scan.Ask
+	asks     []scan.Ask        // either these
+	dry      []scan.PreemptAsk // or these
 	question *question
-	record   *Record  // nil: nothing is written
-	merged   []merged // one an ask
+	record   *Record                   // nil: nothing is written
+	merged   []merged                  // one of asks
+	found    []scorer.PreemptionResult // one of dry
 	tally    roundTally
 
 	open     int // parts that are not settled
@@ -75,7 +77,8 @@ type attempt struct {
 	err    error
 	pieces []piece
 	gaps   []gap
-	local  []scan.Answer // of the classes from part.from on
+	local  []scan.Answer             // of the classes from part.from on
+	found  []scorer.PreemptionResult // the same of dry runs
 }
 
 // run starts an attempt at every part and merges until all parts are settled.
@@ -85,7 +88,7 @@ func (r *round) run(plan []assignment) error {
 	r.ctx = ctx
 	remote := 0
 	for i := range plan {
-		r.addPart(plan[i].session, plan[i].shards, 0, len(r.asks))
+		r.addPart(plan[i].session, plan[i].shards, 0, r.question.len())
 		if plan[i].session != nil {
 			remote++
 		}
@@ -211,6 +214,10 @@ func (r *round) snapshot(shard uint32) (list []*pb.LoadSnapshotRequest, ok bool)
 
 // evaluateHere evaluates an attempt's shards on the coordinator's own tables.
 func (r *round) evaluateHere(ctx context.Context, a *attempt) {
+	if len(r.dry) > 0 {
+		r.preemptHere(ctx, a)
+		return
+	}
 	asks := r.asks[a.part.from:a.part.to]
 	start := r.f.cfg.Clock.Now()
 	a.local = r.f.answers.Take(len(asks))

@@ -1,0 +1,128 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
+)
+
+// PreemptRequest asks for a dry run of preemption for a pod of a class.
+type PreemptRequest struct {
+	Class      *scorer.Class
+	Preemption *scorer.Preemption
+}
+
+// Preempt makes a dry run over all shards, at the tables' generations: as Evaluate, the
+// answer is the same whatever workers there are and whichever of them fail, and errs only
+// if ctx ends, or with ErrDeposed. The answer belongs to the caller.
+func (f *Fanout) Preempt(ctx context.Context, request PreemptRequest) (*scorer.PreemptionResult, error) {
+	all, err := f.PreemptAll(ctx, []PreemptRequest{request})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// PreemptAll is Preempt for several pods at once, each as if the others did nothing: the
+// answers stand in the order of the requests.
+func (f *Fanout) PreemptAll(ctx context.Context, requests []PreemptRequest) ([]*scorer.PreemptionResult, error) {
+	plan, standby, err := f.plan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("preempt: %w", err)
+	}
+	asks := make([]scan.PreemptAsk, len(requests))
+	for i, r := range requests {
+		asks[i] = scan.PreemptAsk{Class: r.Class, Preemption: r.Preemption}
+	}
+	r := &round{
+		f: f, ctx: ctx, dry: asks, question: newDryRuns(asks),
+		found:    make([]scorer.PreemptionResult, len(asks)),
+		outcomes: make(chan *attempt, 2*len(plan)),
+	}
+	for i := range asks {
+		r.found[i].Reset(asks[i].Class.ID(), asks[i].Preemption.Limit())
+	}
+	err = r.run(plan)
+	f.count(&r.tally)
+	if err != nil {
+		return nil, f.note(err)
+	}
+	f.warm(ctx, standby)
+	out := make([]*scorer.PreemptionResult, len(asks))
+	for i := range out {
+		out[i] = &r.found[i]
+	}
+	return out, nil
+}
+
+// preemptHere makes dry runs over an attempt's shards on the coordinator's own tables.
+func (r *round) preemptHere(ctx context.Context, a *attempt) {
+	asks := r.dry[a.part.from:a.part.to]
+	a.found = make([]scorer.PreemptionResult, len(asks))
+	open := r.reading(func() {
+		tables := make([]*scorer.Table, len(a.shards))
+		for i, s := range a.shards {
+			tables[i] = r.f.cfg.Shards.Table(int(s))
+		}
+		a.err = r.f.pool.RunPreempt(ctx, tables, asks, a.found)
+	})
+	if !open {
+		a.err = errRoundOver
+	}
+}
+
+// mergeDryRuns adds what an attempt found.
+func (r *round) mergeDryRuns(a *attempt) {
+	for i := range a.found {
+		r.found[a.part.from+i].Merge(&a.found[i])
+	}
+	for _, p := range a.pieces {
+		for i, result := range p.preemptions {
+			r.found[p.from+i].AddProto(result, r.f.tie)
+		}
+	}
+}
+
+// takeDryRuns keeps the results if they are those that were asked for.
+func (c *call) takeDryRuns(resp *pb.EvaluateResponse, from, to int) error {
+	if len(resp.GetPreemptions()) != to-from {
+		return fmt.Errorf("answer of worker %s: %d dry runs for %d classes", c.session.member.ID, len(resp.GetPreemptions()), to-from)
+	}
+	for i, r := range resp.GetPreemptions() {
+		if want := c.job.ask.class(from + i); r.GetClassId() != want {
+			return fmt.Errorf("answer of worker %s: dry run %d is for class %x, not %x", c.session.member.ID, i, r.GetClassId(), want)
+		}
+	}
+	c.pieces = append(c.pieces, piece{from: from, preemptions: resp.GetPreemptions()})
+	return nil
+}
+
+// checkDryRun holds an answer against the attempt: its candidates are nodes of shards that
+// were asked for, with pods that are on them, and there are no more rows than nodes.
+func (r *round) checkDryRun(a *attempt, ask *scan.PreemptAsk, result *pb.PreemptionResult, nodes int) error {
+	if int(result.GetTried()) > nodes {
+		return fmt.Errorf("%d rows tried of %d", result.GetTried(), nodes)
+	}
+	if n := len(result.GetCandidates()); n > ask.Preemption.Limit() {
+		return fmt.Errorf("%d candidates, %d were asked for", n, ask.Preemption.Limit())
+	}
+	for _, c := range result.GetCandidates() {
+		if _, asked := slices.BinarySearch(a.shards, c.GetShard()); !asked {
+			return fmt.Errorf("candidate of shard %d, which was not asked", c.GetShard())
+		}
+		table := r.f.cfg.Shards.Table(int(c.GetShard()))
+		if !table.HasNode(c.GetRow()) {
+			return fmt.Errorf("candidate without a node: shard %d row %d", c.GetShard(), c.GetRow())
+		}
+		for _, number := range c.GetVictims() {
+			if !table.HasPod(c.GetRow(), number) {
+				return fmt.Errorf("victim %d is not on shard %d row %d", number, c.GetShard(), c.GetRow())
+			}
+		}
+	}
+	return nil
+}
