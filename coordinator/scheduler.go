@@ -206,6 +206,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
+	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
 	if cfg.BindGroup > 0 {
 		s.bindings.group = cfg.BindGroup

@@ -7,6 +7,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/expression"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
@@ -23,6 +24,8 @@ const classBytes = 256 << 20
 // classCache holds compiled classes by last use. It is safe for concurrent use.
 type classCache struct {
 	metrics *metrics
+	// expressions are those that were compiled of late.
+	expressions expression.Templates
 
 	mu   sync.Mutex
 	held *simplelru.LRU[classKey, *scorer.Class]
@@ -97,7 +100,7 @@ func (c *classCache) compile(cluster string, queries []*pb.Query) (map[uint64]*s
 			given[id] = class
 			continue
 		}
-		class, err := scorer.NewClass(q)
+		class, err := scorer.NewClassWith(q, &c.expressions)
 		if err != nil {
 			return nil, invalid(err, "class %016x", id)
 		}

@@ -27,6 +27,8 @@ type Cache struct {
 	pods   map[types.UID]*pod
 	images map[string]*image
 	known  int // nodes that have a Node object
+	// annotations are those of nodes that rows carry, sorted.
+	annotations []string
 	// assumed counts the pods that are only promised.
 	assumed     int
 	byNamespace map[string]map[types.UID]*pod
@@ -92,6 +94,10 @@ func New(shards int) *Cache {
 	return c
 }
 
+// UseAnnotations names the annotations of nodes that rows carry, sorted. It is called before there
+// are nodes.
+func (c *Cache) UseAnnotations(keys []string) { c.annotations = keys }
+
 // ShardOf gives the shard that a node belongs to.
 func ShardOf(name string, shards int) int {
 	return int(xxhash.Sum64String(name) % uint64(shards))
@@ -103,6 +109,7 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	n := c.node(object.Name)
 	old := n.object
 	wire := compile.Node(object)
+	wire.Annotations = compile.Annotations(object, c.annotations)
 	wire.VolumeLimits, wire.MigratedPlugins = n.limits.Volumes, n.limits.Migrated
 	c.countImages(old, object)
 	c.countTopologies(old, object)

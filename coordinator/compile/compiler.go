@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/expression"
 )
 
 // keptPlans is how many plans a compiler keeps: more than a cluster has workloads that
@@ -37,6 +38,8 @@ type Compiler struct {
 
 	signature signature
 	setting   setting
+	// expressions are those that were compiled of late.
+	expressions expression.Templates
 	// volumes are the node affinities of the cluster's volumes.
 	volumes *affinities
 }
@@ -152,12 +155,12 @@ func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
 	}
 	q.ClassId = id
 	if c.setting.mounts == nil || len(encoded) > maxKeptQuery {
-		return scorer.NewClass(q)
+		return scorer.NewClassWith(q, &c.expressions)
 	}
 	if k, ok := c.queries.Get(id); ok && bytes.Equal(k.encoded, encoded) {
 		return k.class, nil
 	}
-	class, err := scorer.NewClass(q)
+	class, err := scorer.NewClassWith(q, &c.expressions)
 	if err == nil {
 		c.queries.Add(id, &keptQuery{encoded, class})
 	}
@@ -178,7 +181,7 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
 // plan finds or makes a pod's plan. One of volatile mounts is not kept: it is for one pod,
 // until the next one is placed, and may list thousands of volumes.
 func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
-	sign, first := c.signature.pod(p)
+	sign, first := c.signature.pod(p, prof)
 	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
 	e, ok := c.plans.Get(key)
 	if !ok || !bytes.Equal(e.signature, sign) {

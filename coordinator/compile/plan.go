@@ -32,6 +32,8 @@ type plan struct {
 	nearKeys        []string
 	readsNamespaces bool
 	usage           *pb.PodUsage
+	cel             celPlan
+	celErr          error
 }
 
 // newPlan runs what the PreFilter and PreScore of every plugin make of the spec.
@@ -61,6 +63,7 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 		pl.features = requiredFeatures(p)
 	}
 	pl.spread = compileSpread(p, prof)
+	pl.cel, pl.celErr = compileCEL(p, prof)
 	pl.nearby = prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
 	if pl.nearby && count.HasAffinity(p) {
 		pl.near = count.ReadAffinity(p)
@@ -71,6 +74,9 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 
 // class completes a plan with a setting. ready makes the query ready, and gives it its id.
 func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) (*Class, error) {
+	if pl.celErr != nil {
+		return nil, pl.celErr
+	}
 	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), ScoreError: pl.scoreError()}
 	for _, f := range pl.prof.filters {
 		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
@@ -97,6 +103,8 @@ func (pl *plan) refuses(f pb.Plugin, s *setting) (*Rejection, error) {
 	switch f {
 	case pb.Plugin_PLUGIN_NODE_AFFINITY:
 		return pl.affinity.rejected, nil
+	case pb.Plugin_PLUGIN_CEL_FILTER:
+		return pl.cel.rejected, nil
 	case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD:
 		if err := pl.spread.hardErr; err != nil {
 			return nil, fmt.Errorf("running PreFilter plugin %q: %w", scorer.PluginName(f), err)
@@ -153,6 +161,7 @@ func (pl *plan) query(s *setting) (*pb.Query, error) {
 		Fit:              pl.fit,
 		Balanced:         pl.balanced,
 		RequiredFeatures: pl.features,
+		Cel:              pl.cel.query,
 	}
 	if pl.images.containers > 0 {
 		q.Images = pl.images.query(s.spreads)
@@ -216,6 +225,8 @@ func (pl *plan) skipsFilter(p pb.Plugin, q *pb.Query) bool {
 		return len(pl.hostPorts) == 0
 	case pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES:
 		return len(pl.features) == 0
+	case pb.Plugin_PLUGIN_CEL_FILTER:
+		return len(q.GetCel().GetFilters()) == 0
 	case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD:
 		return len(q.GetSpread().GetHard()) == 0
 	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
@@ -231,6 +242,8 @@ func (pl *plan) skipsScore(p pb.Plugin, q *pb.Query) bool {
 		return !pl.affinity.scores
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
 		return pl.balanced == nil
+	case pb.Plugin_PLUGIN_CEL_SCORE:
+		return len(q.GetCel().GetScores()) == 0
 	case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD:
 		return len(q.GetSpread().GetSoft()) == 0
 	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:

@@ -29,6 +29,8 @@ type ProfileConfig struct {
 	Spread           configv1.PodTopologySpreadArgs
 	InterPodAffinity configv1.InterPodAffinityArgs
 	VolumeBinding    configv1.VolumeBindingArgs
+	CELFilter        CELFilterArgs
+	CELScore         CELScoreArgs
 	// IgnoresGates says that scheduling gates hold no pod back.
 	IgnoresGates bool
 	// PreFilters and PostFilters name the plugins of these points, in order. Of the former only
@@ -73,6 +75,7 @@ type Profile struct {
 	postFilters   []string
 	gatesPreempt  bool
 	bindTimeout   time.Duration
+	cel           *celProfile // nil: there are no expressions
 	addedSelector *nodeaffinity.NodeSelector
 	defaultHard   []v1.TopologySpreadConstraint
 }
@@ -170,6 +173,14 @@ func DefaultConfig(name string) ProfileConfig {
 	}
 }
 
+// Evaluated is a profile of all plugins that a table evaluates.
+func Evaluated() ProfileConfig {
+	c := DefaultConfig("")
+	c.Filters = append(c.Filters, pb.Plugin_PLUGIN_CEL_FILTER)
+	c.Scores = append(c.Scores, PluginWeight{pb.Plugin_PLUGIN_CEL_SCORE, 1})
+	return c
+}
+
 // DefaultProfile is the profile of DefaultConfig.
 func DefaultProfile(name string) *Profile {
 	p, err := NewProfile(DefaultConfig(name))
@@ -187,7 +198,7 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second
 	}
-	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread, p.setInterPodAffinity} {
+	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread, p.setInterPodAffinity, p.setCEL} {
 		if err := step(&c); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", c.Name, err)
 		}
@@ -198,7 +209,7 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 // setPlugins takes the plugins, each of which must be able to do what it is
 // listed for.
 func (p *Profile) setPlugins(c *ProfileConfig) error {
-	able := DefaultConfig("")
+	able := Evaluated()
 	filters, scores := sets.New(able.Filters...), sets.Set[pb.Plugin]{}
 	for _, s := range able.Scores {
 		scores.Insert(s.Plugin)

@@ -22,7 +22,7 @@ type signature struct {
 
 // pod writes a pod's signature. Its first part is what a plan is made of: all but the volumes
 // that volume plugins look at.
-func (s *signature) pod(p *v1.Pod) (whole []byte, first int) {
+func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
 	s.bytes = s.bytes[:0]
 	s.text(p.Spec.NodeName)
 	s.tolerations(p.Spec.Tolerations)
@@ -52,6 +52,7 @@ func (s *signature) pod(p *v1.Pod) (whole []byte, first int) {
 		s.list(p.Spec.Resources.Requests)
 	}
 	s.status(p)
+	s.cel(p, prof)
 	first = len(s.bytes)
 	s.volumes(p)
 	return s.bytes, first
