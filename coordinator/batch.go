@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -68,6 +69,8 @@ type attempt struct {
 	top []*pb.ScoredNode
 	// begun is when the pod was popped.
 	begun time.Time
+	// hosted is what it has of guests; nil: its profile has none.
+	hosted *hosted
 	// answer is what those outside the loop have said, where they were asked; nil: they were not.
 	answer *outsiders
 }
@@ -204,7 +207,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	s.asks(a, 1)
-	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates)}})
+	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates))}})
 	if err != nil {
 		return err
 	}
@@ -238,6 +241,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	counts := map[uint64]int{}
 	var order []*compile.Class
+	var looked []*attempt // of order: one that others than tables have a say in, or nil
 	var profiles []string // of order
 	for i := range attempts {
 		c := attempts[i].class
@@ -251,10 +255,13 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		if counts[id] == 0 {
-			order = append(order, c)
+			order, looked = append(order, c), append(looked, nil)
 			profiles = append(profiles, attempts[i].pod.Obj.Spec.SchedulerName)
 		}
 		counts[id]++
+		if s.guests != nil && s.looksAtNodes(&attempts[i]) {
+			looked[slices.IndexFunc(order, func(c *compile.Class) bool { return c.Scorer.ID() == id })] = &attempts[i]
+		}
 		attempts[i].trace.Asks(id)
 	}
 	requests := make([]fanout.Request, len(order))
@@ -262,6 +269,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	for i, c := range order {
 		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
 		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, counts[c.Scorer.ID()], len(attempts), len(order))}
+		if looked[i] != nil {
+			requests[i].Candidates = s.candidatesFor(looked[i], requests[i].Candidates)
+		}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
 	if len(requests) == 0 {
@@ -305,6 +315,14 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 
 // decide makes one pod's decision; false where the loop has to end.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
+	if a.hosted = s.host(a); a.hosted != nil {
+		return s.decideHosted(ctx, a)
+	}
+	return s.decideOne(ctx, a)
+}
+
+// decideOne is decide once guests can look.
+func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	d := &pb.Decision{
 		Seq:     s.seq + 1,
 		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
@@ -330,6 +348,12 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 		refusedBy = a.class.Rejected.Plugins
 	default:
 		p = s.picks.of[a.class.Scorer.ID()]
+		if end := s.preFilter(ctx, a); end != nil {
+			return s.endHosted(ctx, a, p, d, end)
+		}
+		if s.looks(a) {
+			return s.decideLooked(ctx, a, p, d)
+		}
 		c, v, err := s.choose(ctx, p, a)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -423,6 +447,9 @@ func (s *Scheduler) ownNode(p *pick, name string) (choice, bool) {
 
 // place promises the chosen row to a pod and queues its bind.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+	if a.hosted != nil {
+		return s.placeHosted(ctx, a, d, c)
+	}
 	a.trace.Begin(tracing.Assume)
 	table := s.cache.Table(int(c.row.Shard))
 	d.Node, d.Score = table.Name(c.row.Index), c.score

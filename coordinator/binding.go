@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -51,6 +53,10 @@ type bindJob struct {
 	// preBind and bind are how long these took; 0: not begun.
 	preBind, bind time.Duration
 	trace         *tracing.Attempt // nil: it has none
+	// cycle is that of a hosted placement; nil: it is none.
+	cycle *framework.Cycle
+	// ended is told the outcome, instead of the loop; nil: the loop is.
+	ended chan<- error
 }
 
 // PreBinder does what has to be done before a pod is bound.
@@ -71,8 +77,12 @@ type bindings struct {
 
 	mu     sync.Mutex
 	queued []bindJob
-	// works are those queued that have work to do first.
+	// works are those queued that have work to do first, or a binding cycle of their own.
 	works []bindJob
+	// calls that can be called off, by pod.
+	preBinds map[types.UID]context.CancelCauseFunc
+	// host runs the binding cycle of a hosted placement.
+	host func(ctx context.Context, job bindJob)
 	// busy counts the calls under way, working the placements whose work is being done, and
 	// binding those that a call has.
 	busy, working, binding int
@@ -90,7 +100,7 @@ func newBindings(b Binder, p PreBinder, report func(bindJob, error)) *bindings {
 func (b *bindings) put(jobs []bindJob) {
 	b.mu.Lock()
 	for _, j := range jobs {
-		if j.work.PreBindNeeded() {
+		if j.work.PreBindNeeded() || j.cycle != nil {
 			b.works = append(b.works, j)
 		} else {
 			b.queued = append(b.queued, j)
@@ -161,6 +171,10 @@ func (b *bindings) run(ctx context.Context) {
 		case <-b.ready:
 		}
 		for _, job := range b.takeWorks() {
+			if job.cycle != nil {
+				wg.Go(func() { b.runHosted(ctx, job) })
+				continue
+			}
 			wg.Go(func() { b.preBind(ctx, job) })
 		}
 		for ctx.Err() == nil {
@@ -216,7 +230,7 @@ func (c *crew) work(ctx context.Context, jobs []bindJob) {
 func (b *bindings) preBind(ctx context.Context, job bindJob) {
 	job.trace.Begin(tracing.PreBind)
 	begin := b.now()
-	err := b.preBinder.PreBind(ctx, job.work, job.patience)
+	err := b.preBindOff(ctx, &job)
 	job.preBind = max(b.now().Sub(begin), 1)
 	job.trace.End(tracing.PreBind)
 	b.mu.Lock()
@@ -273,7 +287,7 @@ func (b *bindings) ask(ctx context.Context, jobs []bindJob, begin time.Time) (op
 			mu.Unlock()
 		default:
 			job.bind = max(b.now().Sub(begin), 1)
-			b.report(job, err)
+			b.tell(job, err)
 		}
 	})
 	for i := range jobs {

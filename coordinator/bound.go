@@ -102,11 +102,14 @@ func (s *Scheduler) takeBack(job *bindJob, err error, p *promise, now time.Time)
 	s.tally.bindFailures++
 	s.metrics.notBound(job, now)
 	free := s.cache.volumes.Unreserve(job.work)
-	s.release(job.binding.Pod.UID)
+	released := s.releaseHosted(job, err)
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
 	s.again(job, err, p)
+	if released != nil {
+		s.queue.Move(*released)
+	}
 	s.cfg.Recorder.TakenBack(job.decision, err, s.queue.Has(job.binding.Pod.UID), job.work.Latest())
 	s.journal.put(job.binding.Pod.UID, s.queue.Entry(job.pod))
 }
@@ -129,7 +132,7 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 		s.cfg.Reporter.Skipped(newest)
 	default:
 		text := told(err)
-		s.queue.Retry(job.pod, errors.New(text))
+		reason := s.retry(job, err, text)
 		if s.queue.Get(uid) != job.pod {
 			return
 		}
@@ -138,13 +141,16 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 			s.queue.Update(newest)
 			s.queue.Nominate(job.pod, "") // as after any error
 		}
-		s.cfg.Reporter.Unscheduled(newest, ReasonSchedulerError, text, nil)
+		s.cfg.Reporter.Unscheduled(newest, reason, text, nil)
 	}
 }
 
 // told is what users are told of a bind that failed, worded as upstream's framework does
 // where the API server has refused it.
 func told(err error) string {
+	if hosted := (*cycleError)(nil); errors.As(err, &hosted) {
+		return hosted.Error()
+	}
 	var refused interface{ Told() string }
 	if errors.As(err, &refused) {
 		return fmt.Sprintf("running Bind plugin %q: %s", "DefaultBinder", refused.Told())

@@ -126,7 +126,7 @@ func (s *Scheduler) promised(p *v1.Pod) bool {
 		}
 		promise.newest = p
 	}
-	if p.DeletionTimestamp != nil {
+	if p.DeletionTimestamp != nil && !s.rejectWaiting(p.UID) {
 		// No bind can reach it any more.
 		s.release(p.UID)
 	}

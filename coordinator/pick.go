@@ -101,6 +101,8 @@ type pick struct {
 	// vetoes are the repaired rows that are vetoed, until lifted.
 	vetoes []int
 	probe  probe
+	// left is the standing of the rows that are left where guests have refused others.
+	left scorer.Standing
 	// judged counts the rows that were judged here.
 	judged int
 }

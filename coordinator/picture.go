@@ -23,6 +23,7 @@ type picture struct {
 	counters *count.Registry
 	cluster  *cluster.Cluster
 	volumes  *volumes.Cache
+	guests   *guests // are told of nodes that change; nil: there are none
 }
 
 func newPicture(shards int) *picture {
@@ -42,6 +43,7 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return nil, err
 	}
+	w.guests.changed(nodeName)
 	moved := w.volumes.PodAdded(nodeName, p)
 	if err := w.ChangeCounters(nodeName, moved); err != nil {
 		return nil, err
@@ -52,12 +54,14 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 // SetNode is Cache.SetNode.
 func (w *picture) SetNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Set(n)
+	w.guests.changed(n.Name)
 	return w.Cache.SetNode(n)
 }
 
 // RemoveNode is Cache.RemoveNode.
 func (w *picture) RemoveNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Delete(n)
+	w.guests.changed(n.Name)
 	return w.Cache.RemoveNode(n.Name)
 }
 
@@ -68,6 +72,8 @@ func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	if err != nil {
 		return old, err
 	}
+	w.guests.changed(was)
+	w.guests.changed(p.Spec.NodeName)
 	switch {
 	case before == nil:
 		err = w.mount(p.Spec.NodeName, p)
@@ -95,6 +101,7 @@ func (w *picture) Forget(p *v1.Pod) (bool, error) {
 	if err != nil || !forgotten {
 		return forgotten, err
 	}
+	w.guests.changed(nodeName)
 	return true, w.unmount(nodeName, object)
 }
 
@@ -105,6 +112,7 @@ func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	if err != nil || old == nil {
 		return old, nodeName, err
 	}
+	w.guests.changed(nodeName)
 	return old, nodeName, w.unmount(nodeName, old)
 }
 

@@ -53,7 +53,7 @@ type preemption struct {
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
 // decision. p is the pick of its class, diagnosed; nil: a PreFilter has rejected the pod.
 func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.Decision) (preemption, error) {
-	plugins := a.prof.PostFilters()
+	plugins := s.postFilters(a)
 	if len(plugins) == 0 {
 		return preemption{}, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -68,6 +69,8 @@ type SchedulerConfig struct {
 	Recorder *record.Writer
 	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
+	// Guests are plugins besides the built-in ones; nil: there are none.
+	Guests *Guests
 	// Tracer makes spans of attempts; nil: none.
 	Tracer *tracing.Tracer
 	// Fanout is passed on to the workers' side; Shards, Cluster and Term are filled
@@ -99,6 +102,7 @@ type Scheduler struct {
 	metrics  *meters
 	inbox    *inbox
 	bindings *bindings
+	guests   *guests // nil: there are none
 	outcomes outcomes
 	journal  *journalWriter
 	eval     *scorer.Evaluator
@@ -200,14 +204,25 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
+	var err error
+	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
+		return nil, err
+	}
+	guests, err := s.guests.forQueue(s.life)
+	if err != nil {
+		return nil, errors.Join(err, s.guests.close())
+	}
+	s.cache.guests = s.guests
 	s.queue = queue.New(queue.Config{
-		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
+		Guests: guests,
+		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
+	s.bindings.host = s.bindHosted
 	if cfg.BindGroup > 0 {
 		s.bindings.group = cfg.BindGroup
 	}
@@ -291,6 +306,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	cancel()
 	behind.Wait()
 	s.journal.farewell(ctx)
+	if err := s.guests.close(); err != nil {
+		klog.FromContext(ctx).Error(err, "Plugins have not closed")
+	}
 	return s.cause
 }
 

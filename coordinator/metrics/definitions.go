@@ -75,6 +75,8 @@ func Own() []Definition {
 		counter("shardsched_bound_pods_total", "Pods whose bind was committed."),
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
+		counter("shardsched_guest_nodes_total", "Nodes shown to compiled-in plugins (guests), by profile and extension point.", "profile", "extension_point"),
+		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for compiled-in plugins (guests) to look at nodes, in seconds.", "profile", "extension_point"),
 		counter("shardsched_repaired_rows_total", "Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),
 		counter("shardsched_preemption_dry_runs_total", "Dry runs of preemption that the workers were asked for. Preemptors of one class share one as long as nothing else changes."),
 		counter("shardsched_preemption_rows_total", "Rows that dry runs of preemption looked at, on workers and on the coordinator."),

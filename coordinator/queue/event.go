@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -80,6 +81,8 @@ const (
 type Event struct {
 	resource Resource
 	action   Action
+	// except is a pod that the event does not move; empty: none.
+	except types.UID
 	// atMost is the highest priority that the event moves; nil: all.
 	atMost *int32
 

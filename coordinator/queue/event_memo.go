@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -45,5 +47,14 @@ func (e *Event) oldPodAntiTerms() *affinityTerms {
 	return e.oldAnti
 }
 
-// moves tells whether a pod's priority is not above what the event may move.
-func (e *Event) moves(p *Pod) bool { return e.atMost == nil || p.Priority <= *e.atMost }
+// moves tells whether a pod's priority is not above what the event may move, and the pod is not
+// left out of it.
+func (e *Event) moves(p *Pod) bool {
+	return (e.atMost == nil || p.Priority <= *e.atMost) && p.Obj.UID != e.except
+}
+
+// Except is the event for all pods but one.
+func (e Event) Except(uid types.UID) Event {
+	e.except = uid
+	return e
+}

@@ -1,9 +1,25 @@
 package queue
 
+import "errors"
+
 // Rejoin has a pod in flight, whose attempt waited for somebody, know all events so far: it
 // is decided on what is now.
 func (q *Queue) Rejoin(p *Pod) {
 	if p.place == InFlight {
 		q.flights.turn(p)
 	}
+}
+
+// Promised says that a pod in flight has a node, and may lose it yet for a reason that events can
+// mend: it stays in flight until Done, or its failure, and is nominated no more.
+func (q *Queue) Promised(p *Pod) { q.nominations.drop(p) }
+
+// Refused ends the attempt of a pod in flight that has lost its node again, as Unschedulable does;
+// one that is Done by now is tried again after its backoff.
+func (q *Queue) Refused(p *Pod, rejectedBy []string, message string) {
+	if p.place == InFlight {
+		q.Unschedulable(p, rejectedBy, message)
+		return
+	}
+	q.Retry(p, errors.New(message))
 }

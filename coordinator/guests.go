@@ -1,0 +1,263 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
+)
+
+// Guests are plugins that are compiled in beside the built-in ones, as their authors wrote them for
+// kube-scheduler: on the loop from PreEnqueue to Permit, and off it afterwards.
+type Guests struct {
+	// Registry has them by name, and Profiles are those that use any.
+	Registry framework.Registry
+	Profiles []framework.ProfileConfig
+	// Environment is the template of what they get by their Handle. What the loop itself gives,
+	// from Snapshot on, is filled in.
+	Environment framework.Environment
+	// Watch has changes of resources told that nothing but guests waits for, by the names that
+	// they register; nil: nobody does that. old is nil where the object is new, and now where it
+	// is gone.
+	Watch func(resources []string, tell func(resource string, old, now any)) error
+}
+
+// guests are the guests of a term's scheduler.
+type guests struct {
+	env       *framework.Environment
+	snapshot  *framework.Snapshot
+	nominator *guestNominator
+	profiles  map[string]*guestProfile
+	watched   []string // resources that only they wait for
+}
+
+// guestProfile is a profile with guests.
+type guestProfile struct {
+	*framework.Profile
+	// filters and scores tell whether guests look at single nodes, preFilters whether they look
+	// at the pod before.
+	preFilters, filters, scores bool
+	// filterNames are the guests of Filter.
+	filterNames []string
+}
+
+// newGuests makes the plugins of all profiles; nil: there are none.
+func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
+	if cfg == nil || len(cfg.Profiles) == 0 {
+		return nil, nil
+	}
+	registry, err := cfg.registry(s)
+	if err != nil {
+		return nil, err
+	}
+	env := cfg.Environment
+	g := &guests{env: &env, profiles: map[string]*guestProfile{}, nominator: &guestNominator{scheduler: s}}
+	g.snapshot = framework.NewSnapshot(shown{s.cache})
+	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, guestActivator{s}
+	env.Meter = framework.NewMeter(s.metrics.set)
+	for _, c := range cfg.Profiles {
+		p, err := framework.NewProfile(s.life, c, registry, &env)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("initializing profiles: creating profile for scheduler name %s: %w", c.Name, err), g.close())
+		}
+		g.profiles[c.Name] = &guestProfile{
+			Profile: p, preFilters: p.Runs(framework.PreFilter), filters: p.Runs(framework.Filter),
+			scores:      p.Runs(framework.Score) || p.Runs(framework.PreScore),
+			filterNames: slices.DeleteFunc(p.Plugins(framework.Filter), func(name string) bool { return cfg.Registry[name] == nil }),
+		}
+	}
+	return g, nil
+}
+
+// registry is the guests with the built-in plugins, those that act on one pod among them.
+func (c *Guests) registry(s *Scheduler) (framework.Registry, error) {
+	r := framework.Registry{}
+	if err := r.Merge(c.Registry); err != nil {
+		return nil, err
+	}
+	var errs []error
+	config.BuiltIns(func(name string, points []framework.Point) {
+		errs = append(errs, r.Register(name, framework.BuiltIn(name, acting(s, name), points...)))
+	})
+	return r, errors.Join(errs...)
+}
+
+// close closes the plugins.
+func (g *guests) close() error {
+	if g == nil {
+		return nil
+	}
+	var errs []error
+	for _, p := range g.profiles {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// of is a pod's profile, nil where it has no guests.
+func (g *guests) of(p *v1.Pod) *guestProfile {
+	if g == nil {
+		return nil
+	}
+	return g.profiles[p.Spec.SchedulerName]
+}
+
+// changed notes that a node's view is out of date.
+func (g *guests) changed(node string) {
+	if g != nil {
+		g.snapshot.Changed(node)
+	}
+}
+
+// shown is what guests are shown of the loop's picture.
+type shown struct{ *picture }
+
+// Nodes is part of framework.Source.
+func (s shown) Nodes() iter.Seq[*v1.Node] { return s.picture.Cache.Objects() }
+
+// PodsOn is part of framework.Source: by namespace and name.
+func (s shown) PodsOn(node string) iter.Seq[*v1.Pod] {
+	return slices.Values(slices.SortedFunc(s.picture.Cache.PodsOn(node), func(a, b *v1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	}))
+}
+
+var _ framework.Source = shown{}
+
+// guestActivator has pods tried at once.
+type guestActivator struct{ *Scheduler }
+
+// Activate is part of fwk.PodActivator. It takes effect in the loop's next turn.
+func (a guestActivator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	uids := make([]types.UID, 0, len(pods))
+	for _, p := range pods {
+		uids = append(uids, p.UID)
+	}
+	a.inbox.put(func() { a.queue.Activate(uids...) })
+}
+
+// guestNominator shows the queue's nominations. Those that it has are as of the beginning of the
+// newest cycle; what it is told takes effect in the loop's next turn.
+type guestNominator struct {
+	scheduler *Scheduler
+	nodes     atomic.Pointer[map[string][]fwk.PodInfo]
+	views     map[*v1.Pod]fwk.PodInfo // the loop's
+}
+
+var _ fwk.PodNominator = (*guestNominator)(nil)
+
+// refresh takes the queue's nominations in.
+func (n *guestNominator) refresh() {
+	nodes := n.scheduler.queue.NominatedNodes()
+	if len(nodes) == 0 {
+		n.nodes.Store(nil)
+		n.views = nil
+		return
+	}
+	views, out := map[*v1.Pod]fwk.PodInfo{}, make(map[string][]fwk.PodInfo, len(nodes))
+	for _, node := range nodes {
+		for _, p := range n.scheduler.queue.Nominated(node) {
+			v := n.views[p.Obj]
+			if v == nil {
+				v, _ = framework.NewPodInfo(p.Obj) // terms that can not be read are left out
+			}
+			views[p.Obj] = v
+			out[node] = append(out[node], v)
+		}
+	}
+	n.views = views
+	n.nodes.Store(&out)
+}
+
+// NominatedPodsForNode is part of fwk.PodNominator.
+func (n *guestNominator) NominatedPodsForNode(node string) []fwk.PodInfo {
+	if m := n.nodes.Load(); m != nil {
+		return (*m)[node]
+	}
+	return nil
+}
+
+// AddNominatedPod is part of fwk.PodNominator.
+func (n *guestNominator) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	node := pod.GetPod().Status.NominatedNodeName
+	if info != nil && info.Mode() == fwk.ModeOverride {
+		node = info.NominatedNodeName
+	}
+	n.nominate(pod.GetPod().UID, node)
+}
+
+// DeleteNominatedPodIfExists is part of fwk.PodNominator.
+func (n *guestNominator) DeleteNominatedPodIfExists(pod *v1.Pod) { n.nominate(pod.UID, "") }
+
+// UpdateNominatedPod is part of fwk.PodNominator.
+func (n *guestNominator) UpdateNominatedPod(_ klog.Logger, _ *v1.Pod, pod fwk.PodInfo) {
+	n.nominate(pod.GetPod().UID, pod.GetPod().Status.NominatedNodeName)
+}
+
+func (n *guestNominator) nominate(uid types.UID, node string) {
+	n.scheduler.inbox.put(func() {
+		if p := n.scheduler.queue.Get(uid); p != nil {
+			n.scheduler.queue.Nominate(p, node)
+		}
+	})
+}
+
+// activate has the pods tried at once that a cycle's plugins have named.
+func (s *Scheduler) activate(c *framework.Cycle) {
+	for _, p := range c.ToActivate() {
+		s.queue.Activate(p.UID)
+	}
+}
+
+// preEnqueue asks the guests of a pod's profile whether they hold it back.
+func (g *guests) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string) (string, string) {
+	return func(pod *v1.Pod, gated string) (string, string) {
+		p := g.of(pod)
+		if p == nil {
+			return "", ""
+		}
+		plugin, status := p.PreEnqueue(ctx, pod, gated)
+		if status.IsSuccess() {
+			return "", ""
+		}
+		if status.IsError() {
+			klog.FromContext(ctx).Error(status.AsError(), "Unexpected error running PreEnqueue plugin", "pod", klog.KObj(pod), "plugin", plugin)
+		}
+		return plugin, status.Message()
+	}
+}
+
+// forQueue is what the queue has to know of guests; nil: there are none.
+func (g *guests) forQueue(ctx context.Context) (*queue.Guests, error) {
+	if g == nil {
+		return nil, nil
+	}
+	w := newGuestEvents(ctx)
+	out := &queue.Guests{}
+	for _, p := range g.profiles {
+		if p.Runs(framework.PreEnqueue) {
+			out.PreEnqueue = g.preEnqueue(ctx)
+		}
+		if less := p.Less(); less != nil {
+			out.Less = lessOf(less)
+		}
+		if err := w.add(p); err != nil {
+			return nil, err
+		}
+	}
+	out.Plugins, g.watched = w.plugins()
+	return out, nil
+}
