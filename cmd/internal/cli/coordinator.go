@@ -118,6 +118,7 @@ func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
 		o.Configuration.changes = o.Kube.Changes(o.Config != "")
 		return nil
 	}
+	o.Configuration.changes = []config.Change{o.Kube.GatesChange}
 	if !fs.Changed("http-listen") {
 		o.HTTPListen = defaultCoordinatorHTTP
 	}

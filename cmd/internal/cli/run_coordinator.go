@@ -51,6 +51,7 @@ type service struct {
 	etcdTLS   *tls.Config // the client's, where it has one
 	leading   func(*coordinator.Scheduler)
 	listening func(address string)
+	honour    func(*coordinator.SchedulerConfig) // puts feature gates into it; nil: they are at their defaults
 }
 
 // run serves until ctx ends.
@@ -138,6 +139,9 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordina
 			Dial:     fanout.Dialer(append(spans.dialOptions(), grpc.WithTransportCredentials(credentials))...),
 		},
 		Tracer: spans.tracer,
+	}
+	if v.honour != nil {
+		v.honour(&cfg)
 	}
 	if err := configure(v.config, &cfg); err != nil {
 		return coordinator.SchedulerConfig{}, err
@@ -232,7 +236,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	}
 	return service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS,
+		config: configuration, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

@@ -166,7 +166,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
-	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, flush: k.o.MaxInUnschedulable, etcd: k.etcd}
+	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server) })
 	if _, err := (localWorkers{
 		count: k.o.Workers, cluster: k.o.Cluster, tls: k.o.TLS, etcd: k.etcd, registerer: k.registry, tracer: spans.workers,

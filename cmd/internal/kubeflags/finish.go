@@ -23,6 +23,9 @@ func (f *Flags) Check() error {
 		return err
 	}
 	errs := f.registry.Validate()
+	if err := f.refusedGates(); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, f.Serving.Validate()...)
 	errs = append(errs, f.Authentication.Validate()...)
 	errs = append(errs, f.Authorization.Validate()...)
@@ -56,7 +59,7 @@ func (f *Flags) Apply() error {
 	metrics.SetDisabledMetrics(f.Metrics.DisabledMetrics)
 	f.gates.AddMetrics()
 	f.registry.AddMetrics()
-	return nil
+	return f.applyGates()
 }
 
 // Version is what the process emulates.
@@ -89,16 +92,13 @@ func (f *Flags) Idle(withFile bool) []string {
 			}
 		}
 	}
-	for _, name := range idleGates(f.gates) {
-		list = append(list, "--feature-gates="+name+": this gate has no use here")
-	}
-	return list
+	return append(list, f.idleGates()...)
 }
 
 // Changes are what the flags say of the configuration: withFile tells whether there is a
 // file, in which case the deprecated flags do not count.
 func (f *Flags) Changes(withFile bool) []config.Change {
-	changes := []config.Change{f.elect}
+	changes := []config.Change{f.elect, f.GatesChange}
 	if !withFile {
 		changes = append(changes, f.deprecate)
 	}

@@ -62,20 +62,23 @@ func TestFlagsAreUpstreams(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for line, want := range map[string]string{
-		"--feature-gates=NoSuchGate=true":                        "unrecognized feature gate: NoSuchGate",
-		"--feature-gates=APIServerTracing=false":                 "cannot set feature gate APIServerTracing to false, feature is locked to true",
-		"--feature-gates=GangScheduling=true":                    "GenericWorkload",
-		"--emulated-version=1.20":                                "emulation version 1.20",
-		"--emulated-version=wardle=1.36":                         "component not registered: wardle",
-		"--secure-port=70000":                                    "--secure-port 70000 must be between",
-		"--show-hidden-metrics-for-version=1.30":                 "only the previous minor version is allowed",
-		"--disabled-metrics=a-b":                                 "must be fully qualified metric names",
-		"--allow-metric-labels=x=y":                              "metricName,labelName",
-		"--allow-metric-labels-manifest=/none":                   "--allow-metric-labels-manifest",
-		"--pod-max-in-unschedulable-pods-duration=0s":            "is not positive",
-		"--authentication-token-webhook-cache-ttl=-1s":           "",
-		"--authorization-webhook-cache-authorized-ttl=-1s":       "",
-		"--requestheader-client-ca-file=/none --client-ca-file=": "",
+		"--feature-gates=NoSuchGate=true":                                                       "unrecognized feature gate: NoSuchGate",
+		"--feature-gates=APIServerTracing=false":                                                "cannot set feature gate APIServerTracing to false, feature is locked to true",
+		"--feature-gates=GangScheduling=true":                                                   "GenericWorkload",
+		"--feature-gates=GenericWorkload=true":                                                  "--feature-gates=GenericWorkload=true: it would change decisions, and can't be honoured",
+		"--feature-gates=PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false": "--feature-gates=PodLevelResources=false: it would",
+		"--feature-gates=AllAlpha=true":                                                         "--feature-gates=StorageCapacityScoring=true",
+		"--emulated-version=1.20":                                                               "emulation version 1.20",
+		"--emulated-version=wardle=1.36":                                                        "component not registered: wardle",
+		"--secure-port=70000":                                                                   "--secure-port 70000 must be between",
+		"--show-hidden-metrics-for-version=1.30":                                                "only the previous minor version is allowed",
+		"--disabled-metrics=a-b":                                                                "must be fully qualified metric names",
+		"--allow-metric-labels=x=y":                                                             "metricName,labelName",
+		"--allow-metric-labels-manifest=/none":                                                  "--allow-metric-labels-manifest",
+		"--pod-max-in-unschedulable-pods-duration=0s":                                           "is not positive",
+		"--authentication-token-webhook-cache-ttl=-1s":                                          "",
+		"--authorization-webhook-cache-authorized-ttl=-1s":                                      "",
+		"--requestheader-client-ca-file=/none --client-ca-file=":                                "",
 	} {
 		t.Run(line, func(t *testing.T) {
 			err := parse(t, strings.Fields(line)...).Check()
@@ -87,16 +90,16 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	f := parse(t, "--feature-gates=ComponentFlagz=false,APIResponseCompression=false", "--feature-gates=GenericWorkload=true")
+	f := parse(t, "--feature-gates=ComponentFlagz=false,APIResponseCompression=false", "--feature-gates=OpportunisticBatching=false")
 	if err := f.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if f.Enabled("ComponentFlagz") || !f.Enabled("ComponentStatusz") || !f.Enabled("GenericWorkload") {
-		t.Error("gates: want ComponentFlagz off, ComponentStatusz and GenericWorkload on")
+	if f.Enabled("ComponentFlagz") || !f.Enabled("ComponentStatusz") || f.Enabled("OpportunisticBatching") {
+		t.Error("gates: want ComponentFlagz and OpportunisticBatching off, ComponentStatusz on")
 	}
 	want := []string{
-		"--feature-gates=APIResponseCompression: this gate has no use here",
-		"--feature-gates=GenericWorkload: this gate has no use here",
+		"--feature-gates=APIResponseCompression: another component's",
+		"--feature-gates=OpportunisticBatching: pods of a class share what is known of it in any case, and decisions are those without it",
 	}
 	if got := f.Idle(false); !slices.Equal(got, want) {
 		t.Errorf("idle: want %q, got %q", want, got)

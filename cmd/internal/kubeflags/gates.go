@@ -68,20 +68,3 @@ func stage(word string) (featuregate.FeatureSpec, error) {
 	}
 	return spec, nil
 }
-
-// effective are the gates that change something here.
-func effective() []string {
-	return []string{"ComponentFlagz", "ComponentStatusz", "ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions", "NativeHistograms"}
-}
-
-// idleGates are the gates that differ from their default and change nothing.
-func idleGates(gates featuregate.MutableVersionedFeatureGate) []string {
-	var names []string
-	for name, spec := range gates.GetAll() {
-		if gates.Enabled(name) != spec.Default && !slices.Contains(effective(), string(name)) {
-			names = append(names, string(name))
-		}
-	}
-	slices.Sort(names)
-	return names
-}

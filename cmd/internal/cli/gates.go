@@ -1,0 +1,9 @@
+package cli
+
+import "github.com/shardsched/shardsched/coordinator"
+
+// honour puts feature gates into a scheduler's settings.
+func (o CoordinatorOptions) honour(into *coordinator.SchedulerConfig) {
+	into.SyncPreemption = !o.Kube.Enabled("SchedulerAsyncPreemption")
+	into.WaitBackoffOut = !o.Kube.Enabled("SchedulerPopFromBackoffQ")
+}
