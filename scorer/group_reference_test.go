@@ -128,6 +128,8 @@ func (j *groupJudge) filter(n *groupNode) []Reason {
 			why = j.filterSpread(n)
 		case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
 			why = j.filterAffinity(n)
+		case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS:
+			why = refLimits(n.Node, n.counters, j.query.GetVolumeLimits())
 		default:
 			why = refFilter(n.SnapshotRow, j.query, p)
 		}

@@ -264,6 +264,9 @@ func groupTables(t interface{ Fatalf(string, ...any) }, r random, nodes []*group
 		at[n] = Candidate{Shard: uint32(s), Row: row}
 		rows[s] = append(rows[s], &pb.SnapshotRow{Row: row, Node: n.Node, Totals: n.Totals})
 		for c, v := range n.counters {
+			if v == 0 {
+				continue
+			}
 			if counters[s] == nil {
 				counters[s] = map[uint32]*pb.CounterColumn{}
 			}
