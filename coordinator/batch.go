@@ -394,7 +394,6 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 	t := tables{s.cache.Cache}
 	nominees := s.nominees(a.pod.Obj, a.class)
 	for asks := 0; ; asks++ {
-		p.liftVetoes()
 		judged := p.judged
 		p.repair(&s.touches, t, s.eval)
 		if p.judged != judged {

@@ -180,7 +180,7 @@ type refusalAt struct {
 }
 
 // judgeAll judges every row, those that wait for other pods both with these and without.
-func (x *explainer) judgeAll(list []nominee) {
+func (x *explainer) judgeAll(list []*nominee) {
 	x.reasons = map[reason]uint32{}
 	x.all.Reset(x.class.ID(), 0)
 	awaiting := map[cache.Row]bool{}

@@ -153,7 +153,7 @@ func (s *Scheduler) chooseHosted(ctx context.Context, p *pick, a *attempt) (c ch
 }
 
 // refreshPick brings a pick up to now.
-func (s *Scheduler) refreshPick(p *pick, nominees []nominee, t tables) {
+func (s *Scheduler) refreshPick(p *pick, nominees []*nominee, t tables) {
 	p.liftVetoes()
 	judged := p.judged
 	p.repair(&s.touches, t, s.eval)
@@ -166,7 +166,7 @@ func (s *Scheduler) refreshPick(p *pick, nominees []nominee, t tables) {
 }
 
 // lookHere judges every row here and now.
-func (s *Scheduler) lookHere(p *pick, nominees []nominee, t tables) {
+func (s *Scheduler) lookHere(p *pick, nominees []*nominee, t tables) {
 	r := &scorer.Result{}
 	r.Reset(p.class.ID(), 0)
 	p.start(r, len(s.touches.list), p.diagnosed)
@@ -256,7 +256,7 @@ type hostedRow struct {
 }
 
 // rowsFor are the rows that pass the built-in filters, of the nodes that are left.
-func (s *Scheduler) rowsFor(p *pick, h *hosted, nominees []nominee, t tables) []hostedRow {
+func (s *Scheduler) rowsFor(p *pick, h *hosted, nominees []*nominee, t tables) []hostedRow {
 	p.settle()
 	if h != nil && h.only != nil {
 		return s.rowsOf(p, sets.List(h.only), t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -33,37 +34,111 @@ type nominee struct {
 	claims int64
 }
 
-// nominees lists the nodes that a pod finds promised to others, sorted by name.
-func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []nominee {
-	if class.Query == nil {
+// nominees lists the nodes that a pod finds promised to others, sorted by name. Those of pods that
+// look at them alike are kept for the batch: the same pointer stands for the same pods.
+func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
+	if class.Query == nil || len(s.queue.NominatedNodes()) == 0 {
 		return nil
 	}
-	var out []nominee
-	var unseen []uint32
+	memo := s.alikes.of(s, p, class)
+	own := ""
+	if pending := s.queue.Get(p.UID); pending != nil {
+		own = pending.NominatedNode
+	}
+	if memo.listed && own == "" && memo.at == s.queue.Nominations() {
+		return memo.list
+	}
+	var out []*nominee
 	for _, node := range s.queue.NominatedNodes() {
-		row, ok := s.cache.RowOf(node)
-		if !ok {
-			continue
-		}
-		n := nominee{row: row}
-		var pods []*v1.Pod
-		if len(out) == 0 {
-			unseen = s.unseen(p, class)
-		}
-		for _, other := range s.queue.Nominated(node) {
-			if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) {
-				pods = append(pods, other.Obj)
-				n.usages = append(n.usages, withoutCounters(s.cache.UsageOf(other.Obj), unseen))
+		change := s.queue.NominationsOf(node)
+		known := memo.nodes[node]
+		if known.change != change || node == own {
+			known = knownNominee{change, s.nomineeOf(node, p, class)}
+			if node != own && memo.nodes != nil {
+				memo.nodes[node] = known
 			}
 		}
-		if len(pods) > 0 {
-			n.volumes = s.cache.volumes.Joining(node, pods, p)
-			n.spread = spreadBeyond(p, class, pods)
-			n.claims = s.claimsOf(p, class, pods)
-			out = append(out, n)
+		if known.nominee != nil {
+			out = append(out, known.nominee)
 		}
 	}
+	if own == "" && memo.nodes != nil {
+		memo.list, memo.at, memo.listed = out, s.queue.Nominations(), true
+	}
 	return out
+}
+
+// nomineeOf is what one node is promised to; nil: to nobody that comes before the pod.
+func (s *Scheduler) nomineeOf(node string, p *v1.Pod, class *compile.Class) *nominee {
+	row, ok := s.cache.RowOf(node)
+	if !ok {
+		return nil
+	}
+	var pods []*v1.Pod
+	for _, other := range s.queue.Nominated(node) {
+		if other.Obj.UID != p.UID && compile.Priority(other.Obj) >= compile.Priority(p) {
+			pods = append(pods, other.Obj)
+		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	n := &nominee{row: row}
+	unseen := s.unseen(p, class)
+	for _, other := range pods {
+		n.usages = append(n.usages, withoutCounters(s.cache.UsageOf(other), unseen))
+	}
+	n.volumes = s.cache.volumes.Joining(node, pods, p)
+	n.spread = spreadBeyond(p, class, pods)
+	n.claims = s.claimsOf(p, class, pods)
+	return n
+}
+
+// alikes keeps nominees by who looks at them, for one batch.
+type alikes struct {
+	batch uint64
+	known map[alike]*nomineeMemo
+}
+
+// alike is what nominees depend on, of the pod that looks at them.
+type alike struct {
+	class     uint64
+	priority  int32
+	namespace string
+}
+
+// nomineeMemo is the nominees that pods find who are alike.
+type nomineeMemo struct {
+	nodes map[string]knownNominee // nil: nothing is kept
+	// list is the whole of it, as of so many changes of nominations, for pods that are nominated to
+	// none of the nodes.
+	list   []*nominee
+	at     uint64
+	listed bool
+}
+
+// knownNominee is a node's, as of the change; its nominee is nil where nobody comes before the pod.
+type knownNominee struct {
+	change  uint64
+	nominee *nominee
+}
+
+// of finds what is kept for a pod. Nothing is for pods with volumes, which find different ones of a
+// node's, and where pods that are there may repel the class: what those are counts.
+func (x *alikes) of(s *Scheduler, p *v1.Pod, class *compile.Class) *nomineeMemo {
+	if storage.HasClaims(p) || class.Query.GetVolumeRestrictions() != nil || len(class.Scorer.Repellers()) > 0 {
+		return &nomineeMemo{}
+	}
+	if x.batch != s.batches || x.known == nil {
+		x.batch, x.known = s.batches, map[alike]*nomineeMemo{}
+	}
+	key := alike{class.ID(), compile.Priority(p), p.Namespace}
+	memo := x.known[key]
+	if memo == nil {
+		memo = &nomineeMemo{nodes: map[string]knownNominee{}}
+		x.known[key] = memo
+	}
+	return memo
 }
 
 // unseen are the counters of what nominated pods do that the plugins for a pod do not look
@@ -215,6 +290,9 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 		x.reasons = append(x.reasons, why...)
 		return true, x.reasons
 	}
+	if !class.FiltersGroups() {
+		return false, nil
+	}
 	p.move(&r.verdict, -1)
 	group := p.move(&x.verdict, +1)
 	p.settle()
@@ -231,28 +309,74 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 // veto takes the rows that nominees keep from a pod out of the answer, until liftVetoes. It
 // is false where the answer does not serve then: the maxima that it rests on are those of
 // all rows.
-func (p *pick) veto(list []nominee, tables tables, e *scorer.Evaluator) bool {
+//
+// Where no filter of the class looks beyond a row, what was found of a row and its nominee holds
+// until either changes.
+func (p *pick) veto(list []*nominee, tables tables, e *scorer.Evaluator) bool {
+	if p.class.FiltersGroups() {
+		p.liftVetoes()
+	}
 	serves := true
-	for i := range list {
-		n := &list[i]
-		p.row(n.row, tables, e)
+	p.round++
+	for _, n := range list {
+		r := p.row(n.row, tables, e)
 		at := p.index[n.row]
-		refused, reasons := p.refusedWith(at, n, p.class, tables, e)
-		if !refused {
-			continue
+		if r.round = p.round; r.checked != n {
+			p.lift(r)
+			p.check(at, n, tables, e)
+			r = &p.repaired[at]
+			r.round = p.round
 		}
+		serves = serves && !(r.vetoed && r.extreme)
+	}
+	// Rows that nobody keeps from this pod.
+	kept := p.vetoes[:0]
+	for _, at := range p.vetoes {
 		r := &p.repaired[at]
-		r.vetoed = true
-		serves = serves && !r.extreme
-		p.vetoes = append(p.vetoes, at)
-		p.countVeto(r, -1)
-		if p.diagnosed {
-			p.countReasons(r.reasons, -1)
-			r.vetoReasons = append(r.vetoReasons[:0], reasons...)
-			p.countReasons(r.vetoReasons, +1)
+		if r.vetoed && r.round != p.round {
+			p.lift(r)
+		}
+		if r.listed = r.vetoed; r.vetoed {
+			kept = append(kept, at)
 		}
 	}
+	p.vetoes = kept
 	return serves
+}
+
+// check looks whether a row refuses the pod with its nominee, and vetoes it then.
+func (p *pick) check(at int, n *nominee, tables tables, e *scorer.Evaluator) {
+	refused, reasons := p.refusedWith(at, n, p.class, tables, e)
+	r := &p.repaired[at]
+	r.checked = n
+	if !refused {
+		return
+	}
+	r.vetoed = true
+	if !r.listed {
+		r.listed = true
+		p.vetoes = append(p.vetoes, at)
+	}
+	p.countVeto(r, -1)
+	if p.diagnosed {
+		p.countReasons(r.reasons, -1)
+		r.vetoReasons = append(r.vetoReasons[:0], reasons...)
+		p.countReasons(r.vetoReasons, +1)
+	}
+}
+
+// lift undoes the veto of a row, if there is one.
+func (p *pick) lift(r *repairedRow) {
+	r.checked = nil
+	if !r.vetoed {
+		return
+	}
+	r.vetoed = false
+	p.countVeto(r, +1)
+	if p.diagnosed {
+		p.countReasons(r.vetoReasons, -1)
+		p.countReasons(r.reasons, +1)
+	}
 }
 
 // countVeto takes a row out of its group, or puts it back; what its pods add to measures
@@ -269,12 +393,8 @@ func (p *pick) countVeto(r *repairedRow, by int) {
 func (p *pick) liftVetoes() {
 	for _, at := range p.vetoes {
 		r := &p.repaired[at]
-		r.vetoed = false
-		p.countVeto(r, +1)
-		if p.diagnosed {
-			p.countReasons(r.vetoReasons, -1)
-			p.countReasons(r.reasons, +1)
-		}
+		p.lift(r)
+		r.listed = false
 	}
 	p.vetoes = p.vetoes[:0]
 }
@@ -314,7 +434,7 @@ func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason
 	}
 	t := tables{s.cache.Cache}
 	r := p.row(row, t, s.eval)
-	var with nominee
+	with := &nominee{}
 	for _, n := range s.nominees(a.pod.Obj, a.class) {
 		if n.row == row {
 			with = n
@@ -323,7 +443,7 @@ func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason
 	if of = r.reasons; r.vetoed {
 		of = r.vetoReasons
 	}
-	_, instead = p.refusedWith(p.index[row], &with, class, t, s.eval)
+	_, instead = p.refusedWith(p.index[row], with, class, t, s.eval)
 	return of, slices.Clone(instead), nil
 }
 

@@ -98,8 +98,9 @@ type pick struct {
 	stale bool
 	// was is what a row was judged before.
 	was scorer.Verdict
-	// vetoes are the repaired rows that are vetoed, until lifted.
+	// vetoes are the repaired rows that are vetoed; some may be lifted by now.
 	vetoes []int
+	round  int
 	probe  probe
 	// left is the standing of the rows that are left where guests have refused others.
 	left scorer.Standing
@@ -131,6 +132,11 @@ type repairedRow struct {
 	// vetoed: pods that are nominated to the row's node keep it from the pod at hand.
 	vetoed      bool
 	vetoReasons []scorer.Reason
+	// checked is the nominee that it was looked at with, since it has changed itself; nil: none.
+	// round is the last call of veto that it was named in, and listed says that it is in vetoes.
+	checked *nominee
+	round   int
+	listed  bool
 }
 
 func newPick(class *scorer.Class) *pick {
@@ -280,7 +286,7 @@ func (p *pick) look(row cache.Row, totals *scorer.RowTotals, tables tables, e *s
 		p.repaired = append(p.repaired, repairedRow{})
 	}
 	r := &p.repaired[len(p.repaired)-1]
-	r.row, r.vetoed = row, false
+	r.row, r.vetoed, r.checked, r.listed = row, false, nil, false
 	p.judge(r, totals, tables, e)
 	r.group = p.result.GroupOf(&r.verdict)
 	p.opened()
@@ -330,6 +336,7 @@ func (p *pick) extreme(key []int64) bool {
 // exchange puts a row's verdict as it is now in the place of its old one. Most pods are of
 // other classes and change nothing but the row's own score.
 func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
+	p.lift(r)
 	extreme := r.extreme
 	r.verdict, p.was = p.was, r.verdict
 	p.countReasons(r.reasons, -1)

@@ -106,7 +106,7 @@ func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p
 func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.Verdict, []*v1.Pod, error) {
 	s.metrics.preemptionAttempts.Inc()
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
-	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), podsOn(s, nominated)); why != "" {
+	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
 	}
 	node, victims, why, err := s.findVictims(ctx, a, p)
@@ -162,7 +162,6 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		s.blame(v, a.pod.Obj, e.Node)
 		_, _, assumed := s.cache.Pod(v.UID)
 		if assumed && s.callOff(v.UID, preempt.PluginName) {
-			s.disturbed = true
 			s.cfg.Reporter.Preempted(v, a.pod.Obj, e.Node)
 			continue
 		}

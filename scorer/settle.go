@@ -103,6 +103,16 @@ func (s *Standing) addScores(term *scoreTerm, x *scoredGroups) {
 	}
 }
 
+// FiltersGroups tells whether a filter of the class looks beyond the row.
+func (c *Class) FiltersGroups() bool {
+	for i := range c.filters {
+		if c.filters[i].group != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // refusingGroup is the filter that refuses a group, with its reason; nil where none does.
 // A reason of -1 is the late one.
 func (c *Class) refusingGroup(s *Standing, group int) (f *filterTerm, reason int) {

@@ -11,6 +11,21 @@ import (
 type nominator struct {
 	pods  map[string][]*Pod // by node, in the order in which they were nominated
 	nodes []string          // the keys of pods, sorted
+	// changes counts them, and changed says which was the last of each node.
+	changes uint64
+	changed map[string]uint64
+}
+
+// change notes that the pods of a node are not what they were.
+func (n *nominator) change(node string) {
+	if n.changed == nil {
+		n.changed = map[string]uint64{}
+	}
+	n.changes++
+	n.changed[node] = n.changes
+	if len(n.pods[node]) == 0 {
+		delete(n.changed, node)
+	}
 }
 
 // set nominates a pod to a node, behind those that are; "": to none. A pod that was
@@ -28,6 +43,7 @@ func (n *nominator) set(p *Pod, node string) {
 	}
 	n.pods[node] = append(n.pods[node], p)
 	p.NominatedNode = node
+	n.change(node)
 }
 
 // drop takes a pod's nomination away.
@@ -41,9 +57,11 @@ func (n *nominator) drop(p *Pod) {
 	i := slices.Index(list, p)
 	if list = slices.Delete(list, i, i+1); len(list) > 0 {
 		n.pods[node] = list
+		n.change(node)
 		return
 	}
 	delete(n.pods, node)
+	n.change(node)
 	i = sort.SearchStrings(n.nodes, node)
 	n.nodes = slices.Delete(n.nodes, i, i+1)
 }
@@ -62,6 +80,13 @@ func (q *Queue) Nominated(node string) []*Pod { return q.nominations.pods[node] 
 // NominatedNodes are the nodes that a pod is nominated to, sorted. The caller must not change
 // the list, which holds until the queue changes.
 func (q *Queue) NominatedNodes() []string { return q.nominations.nodes }
+
+// Nominations counts the changes of nominations; NominationsOf tells which of them was the last of a
+// node that pods are nominated to. What was made of a node's nominated pods holds as long as that.
+func (q *Queue) Nominations() uint64 { return q.nominations.changes }
+
+// NominationsOf is described at Nominations.
+func (q *Queue) NominationsOf(node string) uint64 { return q.nominations.changed[node] }
 
 // Nominate nominates a pod of the queue to a node, "": to none, whatever its status says. It
 // is to be called after Unschedulable, which itself goes by what the pod's status says, or Nominate

@@ -19,9 +19,6 @@ type Config struct {
 	InitialBackoff, MaxBackoff time.Duration
 	// MaxUnschedulable is how long a pod waits for an event at the most.
 	MaxUnschedulable time.Duration
-	// WaitBackoffOut leaves pods in Backoff for all their time, though Active runs out (the feature
-	// gate SchedulerPopFromBackoffQ is off).
-	WaitBackoffOut bool
 	// Profiles is what DefaultPlugins are given; nil: nothing is known.
 	Profiles Profiles
 	// Plugins replaces DefaultPlugins.
@@ -39,7 +36,6 @@ type Queue struct {
 	now              func() time.Time
 	backoffs         backoffs
 	maxUnschedulable time.Duration
-	waitBackoffOut   bool
 	born             time.Time // the first tick
 	rules            *rules
 	meter            Meter
@@ -85,7 +81,6 @@ func New(cfg Config) *Queue {
 		born:             now(),
 		backoffs:         backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff), max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
-		waitBackoffOut:   cfg.WaitBackoffOut,
 		rules:            rules,
 		meter:            cfg.Meter,
 		timer:            cfg.Timer,
@@ -162,6 +157,8 @@ func (q *Queue) Update(obj *v1.Pod) {
 	}
 	if p.place != InFlight {
 		q.nominations.update(p)
+	} else if p.NominatedNode != "" {
+		q.nominations.change(p.NominatedNode)
 	}
 	if p.deleted {
 		p.deleted = false
@@ -236,7 +233,7 @@ func (q *Queue) forgetName(p *Pod) {
 }
 
 // PopBatch appends up to n pods to into, in the queue's order; they are in flight then. Where
-// Active runs out, pods are taken from Backoff before their time, unless they are to wait. Each is to be given to
+// Active runs out, pods are taken from Backoff before their time. Each is to be given to
 // Done, Unschedulable, Error or GiveBack.
 func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	q.Flush()
@@ -244,7 +241,7 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 		p := q.active.head()
 		early := p == nil
 		if early {
-			if p = q.backoff.head(); p == nil || q.waitBackoffOut {
+			if p = q.backoff.head(); p == nil {
 				break
 			}
 			q.tell(Active, eventPoppedEarly)
