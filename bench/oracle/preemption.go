@@ -145,17 +145,18 @@ func newCandidate(c preemption.Candidate) *Candidate {
 }
 
 // Nominate keeps room for a pod that waits on a node, or with no node takes that back, as a
-// scheduler does once PostFilter has told it. Others of lower priority that were nominated to the
-// node are not any more.
-func (c *Cluster) Nominate(uid types.UID, node string) {
+// scheduler does once PostFilter has told it; the pod's status says so from now on. Others of lower
+// priority that were nominated to the node are not any more, and are returned.
+func (c *Cluster) Nominate(uid types.UID, node string) (lower []*v1.Pod) {
 	pod := c.pending[uid]
 	if pod == nil {
-		return
+		return nil
 	}
 	if node != "" {
-		for _, other := range c.nominated.NominatedPodsForNode(node) {
+		for _, other := range slices.Clone(c.nominated.NominatedPodsForNode(node)) {
 			if p := c.pending[other.GetPod().UID]; p != nil && p.UID != uid && priority(p) < priority(pod) {
 				c.Nominate(p.UID, "")
+				lower = append(lower, p)
 			}
 		}
 	}
@@ -163,6 +164,7 @@ func (c *Cluster) Nominate(uid types.UID, node string) {
 	changed.Status.NominatedNodeName = node
 	c.pending[uid] = changed
 	c.nominated.nominate(changed, node)
+	return lower
 }
 
 // nominate takes in what a scheduler has made of a pod's nomination.

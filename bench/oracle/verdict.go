@@ -80,5 +80,16 @@ func (v *Verdict) Unfit() bool {
 	return errors.As(v.Err, &fit)
 }
 
+// Text is why no node can be chosen, with what PostFilter adds; empty where one can.
+func (v *Verdict) Text(p *Preemption) string {
+	if v.Err == nil {
+		return ""
+	}
+	if v.Unfit() {
+		v.cycle.fit.Diagnosis.PostFilterMsg = p.Message
+	}
+	return v.Err.Error()
+}
+
 // errNoNodes has upstream's text for a cluster without a node.
 var errNoNodes = errors.New("no nodes available to schedule pods")

@@ -21,8 +21,8 @@ type apiServer struct {
 	objects map[key]oracle.Object
 	nodes   map[types.UID]string // of placed pods
 	version int64
-	// withdrawn are pods whose status names no node any more.
-	withdrawn []*v1.Pod
+	// nominated are pods whose nominated node a scheduler has written, or taken back.
+	nominated []*v1.Pod
 	// unsettled are the claims whose volumes are to be made.
 	unsettled []*v1.PersistentVolumeClaim
 }
@@ -42,26 +42,35 @@ func keyOf(obj oracle.Object) key {
 
 // round is a round as schedulers hear of it.
 func (a *apiServer) round(r Round) (out Round) {
-	for _, pod := range a.withdrawn {
-		if a.objects[keyOf(pod)] != nil {
-			out = append(out, a.put(pod))
+	for _, pod := range a.nominated {
+		if now, ok := a.objects[keyOf(pod)].(*v1.Pod); ok {
+			now = now.DeepCopy()
+			now.Status.NominatedNodeName = pod.Status.NominatedNodeName
+			out = append(out, a.put(now))
 		}
 	}
-	a.withdrawn = nil
+	a.nominated = nil
 	for _, e := range r {
 		switch e.Type {
 		case Set:
 			out = append(out, a.put(e.Object))
 		case Removed:
-			if obj := a.objects[keyOf(e.Object)]; obj != nil {
-				delete(a.objects, keyOf(e.Object))
-				out = append(out, Event{Type: Removed, Object: obj})
-			}
+			out = append(out, a.remove(e.Object)...)
 		case Settled:
 			out = append(out, a.settle(e.Fate)...)
 		}
 	}
 	return out
+}
+
+// remove deletes an object, where it is there.
+func (a *apiServer) remove(obj oracle.Object) Round {
+	now := a.objects[keyOf(obj)]
+	if now == nil {
+		return nil
+	}
+	delete(a.objects, keyOf(obj))
+	return Round{{Type: Removed, Object: now}}
 }
 
 // put stores an object under its next version, a placed pod on its node.
@@ -92,14 +101,15 @@ func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) (ou
 	return out
 }
 
-// withdraw takes a pod's nomination back.
-func (a *apiServer) withdraw(pod *v1.Pod) {
-	if pod.Status.NominatedNodeName == "" {
+// nominate takes in what a scheduler writes of a pod's nomination; "": there is none any more.
+func (a *apiServer) nominate(pod *v1.Pod, node string) {
+	now, ok := a.objects[keyOf(pod)].(*v1.Pod)
+	if !ok || now.Status.NominatedNodeName == node {
 		return
 	}
-	pod = pod.DeepCopy()
-	pod.Status.NominatedNodeName = ""
-	a.withdrawn = append(a.withdrawn, pod)
+	now = now.DeepCopy()
+	now.Status.NominatedNodeName = node
+	a.nominated = append(a.nominated, now)
 }
 
 // bind binds a volume that a scheduler has chosen to its claim.

@@ -14,7 +14,9 @@ type comparison struct {
 	round    int
 	decision Decision
 	verdict  *oracle.Verdict
-	found    []*Difference
+	// preemption is what upstream's PostFilter does; with no candidates where it is not run.
+	preemption *oracle.Preemption
+	found      []*Difference
 }
 
 // differs notes a difference where got and want are not the same.
@@ -34,7 +36,8 @@ func (c *comparison) decided() {
 	differs(c, "", more("feasible nodes", d.Feasible, len(v.Feasible)), d.Feasible, len(v.Feasible))
 	if v.Err != nil {
 		differs(c, "", "chosen node", d.Node, "")
-		differs(c, "", "message", d.Message, v.Err.Error())
+		differs(c, "", "message", d.Message, v.Text(c.preemption))
+		c.postFilter()
 		return
 	}
 	chosen := v.Feasible[d.Node]

@@ -113,7 +113,7 @@ func rules() []configv1.Plugin {
 		only(names.NodeUnschedulable), only(names.NodeName), weigh(names.TaintToleration, 3), weigh(names.NodeAffinity, 2), only(names.NodePorts),
 		weigh(names.NodeResourcesFit, 1), only(names.VolumeRestrictions), only(names.NodeVolumeLimits), only(names.VolumeBinding), only(names.VolumeZone),
 		weigh(names.PodTopologySpread, 2), weigh(names.InterPodAffinity, 2), weigh(names.NodeResourcesBalancedAllocation, 1), weigh(names.ImageLocality, 1),
-		only(names.NodeDeclaredFeatures),
+		only(names.NodeDeclaredFeatures), only(names.DynamicResources), only(names.DefaultPreemption),
 	}
 }
 

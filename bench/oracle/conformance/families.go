@@ -33,16 +33,18 @@ const (
 	Features Family = "features"
 	// Nominated: pods that are nominated to a node.
 	Nominated Family = "nominated"
+	// Preempting: DefaultPreemption, with disruption budgets.
+	Preempting Family = "preempting"
 )
 
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Partial, Features, Nominated}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Partial, Features, Nominated, Preempting}
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
 func Evaluated() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated, Preempting}
 }
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
@@ -107,6 +109,8 @@ func (f Family) make(g *generator) family {
 		return &featureFamily{g: g}
 	case Nominated:
 		return &nominatedFamily{g: g}
+	case Preempting:
+		return &preemptionFamily{g: g}
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

@@ -86,6 +86,9 @@ type tracker struct {
 	binding map[types.UID]bool
 	// assumed are volumes and claims that count otherwise than as they were told of.
 	assumed map[objects.Ref]oracle.Object
+	// nominated are the nodes that decisions have nominated pods to, or "", until their status
+	// says otherwise than it did.
+	nominated map[types.UID]string
 }
 
 // take takes in a record.
@@ -126,6 +129,7 @@ func (t *tracker) begin(ctx context.Context) error {
 	t.out.Ended = ""
 	t.pods, t.others = map[types.UID]*v1.Pod{}, map[objects.Ref]oracle.Object{}
 	t.promised, t.binding, t.assumed = map[types.UID]bool{}, map[types.UID]bool{}, map[objects.Ref]oracle.Object{}
+	t.nominated = map[types.UID]string{}
 	ctx, t.end = context.WithCancel(ctx)
 	var err error
 	if t.replay, err = newReplay(ctx, t.flight.Config); err == nil {
@@ -185,6 +189,7 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 	case now == nil || objects.IsTerminal(now):
 		delete(t.pods, uid)
 		delete(t.promised, uid)
+		delete(t.nominated, uid)
 		if old == nil {
 			return nil
 		}
@@ -195,7 +200,16 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 		return nil
 	}
 	delete(t.promised, uid)
-	return t.apply(set(now))
+	if err := t.apply(set(now)); err != nil {
+		return err
+	}
+	node, known := t.nominated[uid]
+	if known && old != nil && old.Status.NominatedNodeName == now.Status.NominatedNodeName {
+		t.upstream.Nominate(uid, node) // the status that tells is still on its way
+	} else {
+		delete(t.nominated, uid)
+	}
+	return nil
 }
 
 // decision holds a decision, and follows it.
@@ -205,7 +219,7 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	if pod == nil {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
 	}
-	v, err := t.judge(ctx, t.out.Terms, pod, d)
+	v, p, err := t.judge(ctx, t.out.Terms, pod, d)
 	if err != nil {
 		return err
 	}
@@ -214,6 +228,12 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	switch {
 	case d.Node == "" && r.GetFailed():
 		t.upstream.Withdraw(pod.UID)
+		return nil
+	case d.Node == "" && (p.Clears || d.Nominated != ""):
+		for _, lower := range t.upstream.Nominate(pod.UID, d.Nominated) {
+			t.nominated[lower.UID] = ""
+		}
+		t.nominated[pod.UID] = d.Nominated
 		return nil
 	case d.Node == "" || v.Feasible[d.Node] == nil:
 		return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -303,6 +304,7 @@ func crowded(seed uint64) *Scenario {
 		if rnd.IntN(8) == 0 {
 			p.HostPort("", "", 80)
 		}
+		p.Obj().Status.StartTime = &metav1.Time{Time: time.Unix(epoch+int64(made), 0)}
 		pods = append(pods, p.Obj())
 		return pods[len(pods)-1]
 	}

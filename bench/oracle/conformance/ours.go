@@ -31,6 +31,10 @@ type Decision struct {
 	Feasible int    `json:"feasible"`
 	Nodes    int    `json:"nodes"`
 	Message  string `json:"message"`
+	// Nominated is the node that preemption has chosen, and Victims are whom it evicts
+	// there, the most important first.
+	Nominated string   `json:"nominated"`
+	Victims   []string `json:"victims"`
 }
 
 // ours is our scheduler, without workers.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/oracle"
@@ -51,6 +53,8 @@ type generator struct {
 	// ample says that nodes have room and pods are small, so that other rules decide than
 	// resources.
 	ample bool
+	// full says that nodes hold many pods, and have no room for more.
+	full bool
 	// scattered says that pods have many preferences, so that few nodes are alike.
 	scattered bool
 	families  []family
@@ -62,6 +66,8 @@ type generator struct {
 	// owned are the objects that came with a pod.
 	owned map[types.UID]Round
 	made  int
+	// started is how many pods have a time at which they started.
+	started int
 }
 
 // choose puts some of the families to work.
@@ -76,11 +82,17 @@ func (g *generator) choose(families []Family) {
 		g.families = append(g.families, f.make(g))
 	}
 	g.ample = len(g.families) > 0 && g.chance(75)
+	if slices.Contains(families, Preempting) {
+		g.ample, g.full = true, true
+	}
 }
 
 // build makes the nodes and pods.
 func (g *generator) build(nodes int) {
 	present, pending := g.IntN(2*nodes+1), 1+g.IntN(4*nodes+8)
+	if g.full {
+		present = 4 * nodes
+	}
 	g.cluster = build.Random(g.Rand, nodes, present, min(pending, 80))
 	if !g.ample {
 		return
@@ -179,9 +191,15 @@ func (g *generator) newPod(p *v1.Pod) (out Round) {
 	if len(g.profiles) > 0 && p.Spec.NodeName == "" {
 		p.Spec.SchedulerName = oneOf(g.strange, g.profiles...)
 	}
+	// No two have started together: which of those goes first is not told anywhere.
+	g.started++
+	p.Status.StartTime = &metav1.Time{Time: time.Unix(epoch+int64(g.started*7919%10007), 0)}
 	g.pods = append(g.pods, p)
 	return append(out, set(p))
 }
+
+// epoch is when the first pod may have started.
+const epoch = 1_700_000_000
 
 // twin is a pod that is like an earlier one, but for where it is.
 func (g *generator) twin(p *v1.Pod) *v1.Pod {

@@ -22,11 +22,16 @@ type Reach struct {
 	Refusals, Scores map[string]int
 	// Errors counts pods by what PreFilter, or an error, has refused them all for.
 	Errors map[string]int
+	// Preemptions counts pods that preempt others, Choices those that have several candidates
+	// which rank differently, Violations those whose best candidate violates a budget. Kept counts
+	// pods that preempt nobody, by PostFilter's message.
+	Preemptions, Choices, Violations int
+	Kept                             map[string]int
 }
 
 // NewReach makes one that has counted nothing.
 func NewReach() *Reach {
-	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}}
+	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}}
 }
 
 // Add lets upstream decide a scenario, and counts.
@@ -84,9 +89,10 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 	if v.Err != nil || !scored {
 		if !v.Unfit() {
 			up.Withdraw(pod.UID)
-			api.withdraw(pod)
+			api.nominate(pod, "")
+			return nil
 		}
-		return nil
+		return r.preempt(ctx, up, api, v, pod)
 	}
 	r.Placed++
 	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
@@ -99,6 +105,43 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 		}
 	}
 	return nil
+}
+
+// preempt lets upstream preempt for a pod, the best candidate at once.
+func (r *Reach) preempt(ctx context.Context, up *oracle.Oracle, api *apiServer, v *oracle.Verdict, pod *v1.Pod) error {
+	p, err := up.Preempt(ctx, v)
+	if err != nil {
+		return err
+	}
+	best := p.Best()
+	if best == nil {
+		r.Kept[p.Message]++
+		if p.Clears {
+			up.Nominate(pod.UID, "")
+			api.nominate(pod, "")
+		}
+		return nil
+	}
+	r.Preemptions++
+	if best.Violations > 0 {
+		r.Violations++
+	}
+	for _, node := range p.Nodes() {
+		if p.Candidates[node].Rank() != best.Rank() {
+			r.Choices++
+			break
+		}
+	}
+	for _, name := range best.Victims {
+		for _, e := range api.remove(api.podNamed(name)) {
+			err = errors.Join(err, up.Remove(e.Object))
+		}
+	}
+	for _, lower := range up.Nominate(pod.UID, best.Node) {
+		api.nominate(lower, "")
+	}
+	api.nominate(pod, best.Node)
+	return err
 }
 
 func (r *Reach) count(v *oracle.Verdict) {

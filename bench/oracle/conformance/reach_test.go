@@ -59,6 +59,20 @@ func TestRandomReachesEveryRule(t *testing.T) {
 			t.Errorf("no pod refused for %q", text)
 		}
 	}
+	if r.Preemptions < 200 || r.Choices < 100 || r.Violations < 20 {
+		t.Errorf("%d preemptions, %d with a choice, %d that violate a budget, want 200, 100 and 20", r.Preemptions, r.Choices, r.Violations)
+	}
+	for _, text := range []string{"No preemption victims found for incoming pod", "preemption: not eligible due to preemptionPolicy=Never.", "not eligible due to a terminating pod on the nominated node.", "not found"} {
+		n := 0
+		for message, times := range r.Kept {
+			if strings.Contains(message, text) {
+				n += times
+			}
+		}
+		if n == 0 {
+			t.Errorf("no pod preempts nobody for %q", text)
+		}
+	}
 	if r.Placed*100 < 35*r.Decisions {
 		t.Errorf("%d of %d pods placed, want more than a third", r.Placed, r.Decisions)
 	}

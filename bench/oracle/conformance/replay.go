@@ -36,7 +36,10 @@ type Result struct {
 	Decisions, Refusals, Errors int
 	// NodeVerdicts is how many verdicts on a node were compared.
 	NodeVerdicts int
-	Differences  []*Difference
+	// Preemptions is how many pods preempted others, and Candidates how many nodes they
+	// had to choose from.
+	Preemptions, Candidates int
+	Differences             []*Difference
 }
 
 // Add adds the result of another scenario, of the differences the first only.
@@ -52,11 +55,13 @@ func (r *Result) count(other *Result) {
 	r.Refusals += other.Refusals
 	r.Errors += other.Errors
 	r.NodeVerdicts += other.NodeVerdicts
+	r.Preemptions += other.Preemptions
+	r.Candidates += other.Candidates
 }
 
 func (r *Result) String() string {
-	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d differences",
-		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, len(r.Differences))
+	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %d differences",
+		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, len(r.Differences))
 }
 
 // Run decides a scenario and holds every decision against upstream. It stops at the first
@@ -162,33 +167,42 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	if pod == nil {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
 	}
-	v, err := r.judge(ctx, round, pod, d)
+	v, p, err := r.judge(ctx, round, pod, d)
 	switch {
 	case err != nil:
 		return err
 	case d.Node != "" && v.Feasible[d.Node] != nil:
 		return r.follow(ctx, v, pod, d.Node)
+	case d.Node == "" && d.Nominated != "" && len(r.result.Differences) == 0:
+		return r.preempts(pod, d)
+	case d.Node == "" && p.Clears:
+		r.upstream.Nominate(pod.UID, "")
+		r.api.nominate(pod, "")
 	case d.Node == "" && !v.Unfit():
 		r.upstream.Withdraw(pod.UID)
-		r.api.withdraw(pod)
+		r.api.nominate(pod, "")
 	}
 	return nil
 }
 
 // judge holds a decision against upstream.
-func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) (*oracle.Verdict, error) {
+func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) (*oracle.Verdict, *oracle.Preemption, error) {
 	v, err := r.upstream.Judge(ctx, pod)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	p, err := r.upstream.Preempt(ctx, v)
+	if err != nil {
+		return nil, nil, err
 	}
 	r.result.Decisions++
-	c := comparison{round: round, decision: d, verdict: v}
+	c := comparison{round: round, decision: d, verdict: v, preemption: p}
 	c.decided()
 	// What is explained does not heed nominations.
 	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
 		n, err := r.own.compare(ctx, pod, &c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.result.NodeVerdicts += n
 	}
@@ -198,8 +212,12 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 		if !v.Unfit() {
 			r.result.Errors++
 		}
+		if d.Nominated != "" {
+			r.result.Preemptions++
+			r.result.Candidates += len(p.Candidates)
+		}
 	}
-	return v, nil
+	return v, p, nil
 }
 
 // follow puts a pod where it was decided to be.

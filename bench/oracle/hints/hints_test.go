@@ -44,7 +44,7 @@ type profiles struct {
 
 func (p *profiles) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return p.added }
 
-func (p *profiles) Preempting(*v1.Pod) bool { return false }
+func (p *profiles) Preempting(*v1.Pod) bool        { return false }
 func (p *profiles) HoldsBack(*v1.Pod, string) bool { return true }
 
 func (p *profiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }
