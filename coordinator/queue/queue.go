@@ -61,7 +61,7 @@ type Queue struct {
 // New makes an empty queue. It panics where Config.Plugins contradict themselves.
 func New(cfg Config) *Queue {
 	if cfg.Plugins == nil {
-		cfg.Plugins = DefaultPlugins(cfg.Profiles)
+		cfg.Plugins = append(DefaultPlugins(cfg.Profiles), celFilter(cfg.Profiles))
 	}
 	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.Guests.plugins()))
 	if err != nil {
