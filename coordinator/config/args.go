@@ -35,6 +35,10 @@ func argsOf(plugin string) (argsKind, bool) {
 	switch plugin {
 	case defaultPreemption:
 		return argsKindOf(completePreemption, validatePreemption), true
+	case celFilter:
+		return argsKindOf(completeCELFilter, validateCELFilter), true
+	case celScore:
+		return argsKindOf(completeCELScore, validateCELScore), true
 	case "DynamicResources":
 		return argsKindOf(completeDynamicResources, validateDynamicResources), true
 	case "InterPodAffinity":

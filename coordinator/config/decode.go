@@ -205,7 +205,7 @@ func (p *problems) arguments(path string, c *configv1.PluginConfig) {
 	if !ok {
 		return
 	}
-	at, want := path+".args", configv1.SchemeGroupVersion.WithKind(c.Name+"Args")
+	at, want := path+".args", versionOfArgs(c.Name).WithKind(c.Name+"Args")
 	object := k.empty()
 	c.Args.Object = object
 	if len(c.Args.Raw) == 0 {

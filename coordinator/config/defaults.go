@@ -53,7 +53,7 @@ func completeProfile(p *configv1.KubeSchedulerProfile) {
 		if c.Args.Object != nil {
 			k, _ := argsOf(c.Name)
 			k.complete(c.Args.Object)
-			c.Args.Object.GetObjectKind().SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(c.Name + "Args"))
+			c.Args.Object.GetObjectKind().SetGroupVersionKind(versionOfArgs(c.Name).WithKind(c.Name + "Args"))
 		}
 	}
 	for _, name := range sets.List(named(p.Plugins)) {
@@ -63,7 +63,7 @@ func completeProfile(p *configv1.KubeSchedulerProfile) {
 		}
 		args := k.empty()
 		k.complete(args)
-		args.GetObjectKind().SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(name + "Args"))
+		args.GetObjectKind().SetGroupVersionKind(versionOfArgs(name).WithKind(name + "Args"))
 		p.PluginConfig = append(p.PluginConfig, configv1.PluginConfig{Name: name, Args: runtime.RawExtension{Object: args}})
 	}
 }

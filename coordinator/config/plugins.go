@@ -74,7 +74,7 @@ type plugin struct {
 	points points
 	// weight is that of the default list; 0: none is given there.
 	weight int32
-	// optional: not in the default list, for its feature gate is off.
+	// optional: not in the default list, for its feature gate is off, or it is ours.
 	optional bool
 	// table is its name in queries; unspecified: it has none.
 	table pb.Plugin
@@ -116,8 +116,8 @@ func (p plugin) evaluated() bool {
 // evaluators are the plugins that tables can evaluate.
 type evaluators struct{ compile.ProfileConfig }
 
-// tables are the evaluators that there are: the compiler's own default profile has all.
-func tables() evaluators { return evaluators{compile.DefaultConfig("")} }
+// tables are the evaluators that there are: the compiler names all.
+func tables() evaluators { return evaluators{compile.Evaluated()} }
 
 func (e evaluators) filters(p pb.Plugin) bool { return slices.Contains(e.Filters, p) }
 
@@ -125,7 +125,7 @@ func (e evaluators) scores(p pb.Plugin) bool {
 	return slices.ContainsFunc(e.Scores, func(s compile.PluginWeight) bool { return s.Plugin == p })
 }
 
-// inTree are upstream's plugins in the order of its default list (default_plugins.go, with
+// inTree are upstream's plugins, and ours that are listed by name, in the order of its default list (default_plugins.go, with
 // the feature gates of 1.36; points as each plugin implements them).
 func inTree() []plugin {
 	return []plugin{
@@ -149,6 +149,8 @@ func inTree() []plugin {
 		{name: "ImageLocality", points: at(score), weight: 1, table: pb.Plugin_PLUGIN_IMAGE_LOCALITY},
 		{name: "DefaultBinder", points: at(bind), loop: true},
 		{name: "NodeDeclaredFeatures", points: at(preFilter, filter), table: pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES},
+		{name: celFilter, points: at(filter), optional: true, table: pb.Plugin_PLUGIN_CEL_FILTER},
+		{name: celScore, points: at(score), optional: true, table: pb.Plugin_PLUGIN_CEL_SCORE},
 		{name: "GangScheduling", points: at(preEnqueue, permit), optional: true},
 		{name: "TopologyPlacementGenerator", points: at(placementGenerate), optional: true},
 		{name: "PodGroupPodsCount", points: at(placementScore), optional: true},

@@ -115,6 +115,10 @@ func (p *profile) setArguments(list []configv1.PluginConfig) {
 			p.table.InterPodAffinity = *args
 		case *configv1.VolumeBindingArgs:
 			p.table.VolumeBinding = *args
+		case *compile.CELFilterArgs:
+			p.table.CELFilter = *args
+		case *compile.CELScoreArgs:
+			p.table.CELScore = *args
 		}
 	}
 }
