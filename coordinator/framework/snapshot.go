@@ -14,7 +14,8 @@ import (
 // Source is what a Snapshot shows views of. It is asked by one goroutine at a time: by any between
 // Begin and End, else by the one that writes to it.
 type Source interface {
-	// Nodes gives all nodes, in the order in which List is to give them.
+	// Nodes gives all nodes, in the order in which List is to give them, of which a node keeps its
+	// place that goes and comes again between two cycles.
 	Nodes() iter.Seq[*v1.Node]
 	// Node is the node of a name; nil: there is none.
 	Node(name string) *v1.Node
