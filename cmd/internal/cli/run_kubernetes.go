@@ -128,7 +128,11 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	if err != nil {
 		return nil, err
 	}
-	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata})
+	whole, err := readWhole(c)
+	if err != nil {
+		return nil, err
+	}
+	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole})
 	return k, err
 }
 
