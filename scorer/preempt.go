@@ -279,9 +279,12 @@ func (e *Evaluator) addRefused(d *dryRun, rule filterRule, at int) {
 	}
 }
 
+// grouped tells whether some filter has a group part.
+func (d *dryRun) grouped() bool { return d.reads.grouped < len(d.class.filters) }
+
 // begin takes in a row for the group filters.
 func (d *dryRun) begin(row uint32) {
-	if d.reads.grouped < len(d.class.filters) {
+	if d.grouped() {
 		d.cluster.row(view{t: d.table, row: row})
 	}
 }
@@ -314,7 +317,7 @@ func (e *Evaluator) judge(d *dryRun, row uint32, totals *RowTotals, check *RowCh
 
 // judgeTotals is judge for one view, from a filter on.
 func (e *Evaluator) judgeTotals(d *dryRun, v view, from int, adjust func(*Verdict)) int {
-	if d.reads.grouped < len(d.class.filters) {
+	if d.grouped() {
 		if v.totals != nil {
 			d.cluster.change(v)
 		} else {
@@ -325,22 +328,29 @@ func (e *Evaluator) judgeTotals(d *dryRun, v view, from int, adjust func(*Verdic
 		}
 	}
 	for i := from; i < len(d.class.filters); i++ {
-		f := &d.class.filters[i]
-		if f.rule != nil && !f.rule.passes(v) {
-			e.why = f.rule.refusals(v, e.why[:0])
-			for _, k := range e.why {
-				d.reasons = append(d.reasons, f.rule.reasons()[k])
-			}
+		if e.refuses(d, &d.class.filters[i], v) {
 			return i
-		}
-		if f.group != nil {
-			if why := f.group.refusesRow(&d.cluster); why >= 0 {
-				d.reasons = append(d.reasons, f.group.reasons()[why])
-				return i
-			}
 		}
 	}
 	return -1
+}
+
+// refuses tells whether a filter refuses a row, and leaves why in d.reasons.
+func (e *Evaluator) refuses(d *dryRun, f *filterTerm, v view) bool {
+	if f.rule != nil && !f.rule.passes(v) {
+		e.why = f.rule.refusals(v, e.why[:0])
+		for _, k := range e.why {
+			d.reasons = append(d.reasons, f.rule.reasons()[k])
+		}
+		return true
+	}
+	if f.group != nil {
+		if why := f.group.refusesRow(&d.cluster); why >= 0 {
+			d.reasons = append(d.reasons, f.group.reasons()[why])
+			return true
+		}
+	}
+	return false
 }
 
 // tryRow tries a row that the filter at refuses. The candidate is left in d.candidate.
@@ -350,34 +360,31 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 		d.reasons = append(d.reasons, Reason{Text: noVictims, Unresolvable: true})
 		return NoVictims, d.reasons
 	}
-	if check == nil && !d.lowerMatter() {
-		if at != d.reads.fit {
-			// Whoever leaves, the filter sees the same.
-			d.begin(row)
-			e.judgeTotals(d, view{t: d.table, row: row}, at, nil)
-			return StillRefused, d.reasons
-		}
-		if !d.fitsWithout(row) {
-			return StillRefused, d.reasons
-		}
-		d.begin(row)
-		if e.judgeTotals(d, view{t: d.table, row: row}, at+1, nil) >= 0 {
-			return StillRefused, d.reasons
-		}
-		d.classify()
-		d.reprieve(true, (*dryRun).returns)
-		d.reprieve(false, (*dryRun).returns)
-	} else {
-		d.begin(row)
-		d.removeAll(row)
+	d.begin(row)
+	switch {
+	case check != nil || d.reads.others:
+		d.remove(row, true)
 		if e.judge(d, row, &d.totals, check) >= 0 {
 			return StillRefused, d.reasons
 		}
-		d.classify()
-		returns := func(d *dryRun, i int) bool { return e.returnsTo(d, row, i, check) }
-		d.reprieve(true, returns)
-		d.reprieve(false, returns)
+	default:
+		v := view{t: d.table, row: row}
+		if d.lowerMatter() {
+			d.remove(row, false)
+			v.totals = &d.totals
+		} else if at != d.reads.fit {
+			// Whoever leaves, the filter sees the same.
+			e.judgeTotals(d, v, at, nil)
+			return StillRefused, d.reasons
+		}
+		d.spare(row)
+		if e.judgeSpare(d, v, at) >= 0 {
+			return StillRefused, d.reasons
+		}
 	}
+	d.classify()
+	e.reprieve(d, row, check, true)
+	e.reprieve(d, row, check, false)
 	if !d.describe(row) {
 		d.reasons = append(d.reasons[:0], Reason{Text: alreadyFits})
 		return AlreadyFits, d.reasons
@@ -413,20 +420,26 @@ func (d *dryRun) lowerMatter() bool {
 	if d.reads.plain() {
 		return false
 	}
-	if d.reads.others {
-		return true
-	}
 	for i := range d.lower {
-		if p := &d.lower[i]; d.met[p.usage] || d.counted[p.counts] {
+		if d.matters(&d.lower[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// fitsWithout tells whether the row has the resources once all pods of lower priority are
-// gone, and leaves what there is beyond the need in d.slack; its last element is for pods.
-func (d *dryRun) fitsWithout(row uint32) bool {
+// matters is lowerMatter of one pod.
+func (d *dryRun) matters(p *placedPod) bool {
+	return !d.reads.plain() && (d.met[p.usage] || d.counted[p.counts])
+}
+
+// spare finds what the row has beyond the need once all pods of lower priority are gone, in
+// d.slack; its last element is for pods.
+func (d *dryRun) spare(row uint32) {
+	if d.fit == nil {
+		d.slack = d.slack[:0]
+		return
+	}
 	t, n := d.table, len(d.fit.needs)
 	d.slack = scratch(d.slack, n+1)
 	d.slack[n] = t.allowedPods[row] - t.pods[row] + int64(len(d.lower)) - 1
@@ -440,39 +453,80 @@ func (d *dryRun) fitsWithout(row uint32) bool {
 			d.slack[k] += amount
 		}
 	}
-	fits := true
-	short := func(reason int) {
-		fits = false
-		d.reasons = append(d.reasons, d.fit.why[reason])
-	}
-	if d.slack[n] < 0 {
-		short(0)
-	}
-	for k, left := range d.slack[:n] {
-		if left < 0 {
-			short(2 * (k + 1))
-		}
-	}
-	return fits
 }
 
-// returns takes a pod back if the row still has the resources then.
-func (d *dryRun) returns(i int) bool {
+// judgeSpare is judgeTotals by d.slack instead of what v's pods add up to, for a row that at
+// refuses: what is before it and does not look at pods lets the row through as before.
+func (e *Evaluator) judgeSpare(d *dryRun, v view, at int) int {
+	if v.totals != nil && d.grouped() {
+		d.cluster.change(v)
+	}
+	for i := range d.class.filters {
+		if i < at && !d.reads.moving[i] {
+			continue
+		}
+		if i == d.reads.fit {
+			if d.short(v.row) {
+				return i
+			}
+			continue
+		}
+		if e.refuses(d, &d.class.filters[i], v) {
+			return i
+		}
+	}
+	return -1
+}
+
+// short tells whether resources are missing by d.slack, and leaves which in d.reasons. All
+// are unresolvable where one of them is more than the whole node has.
+func (d *dryRun) short(row uint32) bool {
+	n, unresolvable, from := len(d.slack)-1, 0, len(d.reasons)
+	if d.slack[n] < 0 {
+		d.reasons = append(d.reasons, d.fit.why[0])
+	}
+	for k, left := range d.slack[:n] {
+		if left >= 0 {
+			continue
+		}
+		d.reasons = append(d.reasons, d.fit.why[2*(k+1)])
+		if allocatable, _ := d.fit.needs[k].amounts(view{t: d.table, row: row}); d.fit.needs[k].amount > allocatable {
+			unresolvable = 1
+		}
+	}
+	for i := range d.reasons[from:] {
+		d.reasons[from+i].Unresolvable = unresolvable > 0
+	}
+	return len(d.reasons) > from
+}
+
+// room tells whether a pod fits into d.slack.
+func (d *dryRun) room(p *placedPod) bool {
 	n := len(d.slack) - 1
+	if n < 0 {
+		return true
+	}
 	if d.slack[n] < 1 {
 		return false
 	}
-	use := d.use[int(d.lower[i].usage)*n:][:n]
-	for k, amount := range use {
+	for k, amount := range d.use[int(p.usage)*n:][:n] {
 		if amount > d.slack[k] {
 			return false
 		}
 	}
-	for k, amount := range use {
+	return true
+}
+
+// take takes a pod's share from d.slack.
+func (d *dryRun) take(p *placedPod) {
+	n := len(d.slack) - 1
+	if n < 0 {
+		return
+	}
+	for k, amount := range d.use[int(p.usage)*n:][:n] {
 		d.slack[k] -= amount
 	}
 	d.slack[n]--
-	return true
 }
 
 // classify finds the pods whose eviction violates a budget, were all of them evicted in
@@ -494,14 +548,54 @@ func (d *dryRun) classify() {
 	}
 }
 
-// reprieve takes those pods back that return, of the violating ones or of the others, and
-// marks the rest as victims.
-func (d *dryRun) reprieve(violating bool, returns func(d *dryRun, i int) bool) {
+// reprieve takes those pods back with which the row still takes the pod at hand, of the
+// violating ones or of the others, and marks the rest as victims.
+func (e *Evaluator) reprieve(d *dryRun, row uint32, check *RowCheck, violating bool) {
+	whole := check != nil || d.reads.others
 	for i := range d.lower {
-		if d.violating[i] == violating {
-			d.victim[i] = !returns(d, i)
+		if d.violating[i] != violating {
+			continue
+		}
+		p := &d.lower[i]
+		switch {
+		case whole:
+			d.victim[i] = !e.returnsWhole(d, row, p, check)
+		case !d.room(p):
+			d.victim[i] = true
+		case d.matters(p) && !e.returns(d, row, p):
+			d.victim[i] = true
+		default:
+			d.victim[i] = false
+			d.take(p)
 		}
 	}
+}
+
+// returns takes back what filters beside NodeResourcesFit see of a pod, if they let the row
+// through then.
+func (e *Evaluator) returns(d *dryRun, row uint32, p *placedPod) bool {
+	d.moveCounts(p, +1)
+	v := view{d.table, row, &d.totals}
+	if d.grouped() {
+		d.cluster.change(v)
+	}
+	for _, i := range d.reads.seeing {
+		if e.refuses(d, &d.class.filters[i], v) {
+			d.moveCounts(p, -1)
+			return false
+		}
+	}
+	return true
+}
+
+// returnsWhole takes all of a pod back if the row still takes the pod at hand then.
+func (e *Evaluator) returnsWhole(d *dryRun, row uint32, p *placedPod, check *RowCheck) bool {
+	d.move(p, +1)
+	if e.judge(d, row, &d.totals, check) < 0 {
+		return true
+	}
+	d.move(p, -1)
+	return false
 }
 
 // describe makes a candidate of the victims; false: there is none.
@@ -530,8 +624,9 @@ func (d *dryRun) describe(row uint32) bool {
 	return len(c.Victims) > 0
 }
 
-// removeAll takes the pods of lower priority from d.totals.
-func (d *dryRun) removeAll(row uint32) {
+// remove takes the pods of lower priority from d.totals: all of them, or what filters beside
+// NodeResourcesFit see.
+func (d *dryRun) remove(row uint32, whole bool) {
 	d.table.Totals(row, &d.totals)
 	s := &d.table.placed
 	d.tokens, d.gone = d.tokens[:0], d.gone[:0]
@@ -543,7 +638,12 @@ func (d *dryRun) removeAll(row uint32) {
 		}
 	}
 	for i := range d.lower {
-		d.move(&d.lower[i], -1)
+		switch p := &d.lower[i]; {
+		case whole:
+			d.move(p, -1)
+		case d.matters(p):
+			d.moveCounts(p, -1)
+		}
 	}
 }
 
@@ -555,16 +655,6 @@ func (d *dryRun) holders(x sharedCount) *tokenHolders {
 		d.tokens = append(d.tokens, tokenHolders{sharedCount: x})
 	}
 	return &d.tokens[i]
-}
-
-// returnsTo takes a pod back if the row still takes the pod at hand then.
-func (e *Evaluator) returnsTo(d *dryRun, row uint32, i int, check *RowCheck) bool {
-	d.move(&d.lower[i], +1)
-	if e.judge(d, row, &d.totals, check) < 0 {
-		return true
-	}
-	d.move(&d.lower[i], -1)
-	return false
 }
 
 // move adds a pod to d.totals, or takes it with sign -1.
@@ -586,7 +676,13 @@ func (d *dryRun) move(p *placedPod, sign int64) {
 	for _, x := range u.scalars {
 		r.requested[x.index] += sign * x.quantity
 	}
-	for _, h := range u.ports {
+	d.moveCounts(p, sign)
+}
+
+// moveCounts is move of ports and counters.
+func (d *dryRun) moveCounts(p *placedPod, sign int64) {
+	s, r := &d.table.placed, &d.totals
+	for _, h := range s.usages.contents[p.usage].ports {
 		if sign > 0 {
 			r.ports = takePort(r.ports, h)
 		} else if _, pods := holders(r.ports, h); pods > 0 {

@@ -16,6 +16,10 @@ type podReads struct {
 	counters []uint32
 	// ports are the host ports that NodePorts asks for.
 	ports []hostPort
+	// moving tells, by filter, which look at pods at all; seeing are those of them that look at
+	// more than resources.
+	moving []bool
+	seeing []int
 	// others tells that a rule looks at more than the above of what pods add up to.
 	others bool
 }
@@ -27,21 +31,28 @@ type totalsReader interface{ readsTotals() bool }
 // newPodReads looks through the filters of a class.
 func newPodReads(c *Class) podReads {
 	r := podReads{fit: -1, grouped: len(c.filters)}
+	r.moving = make([]bool, len(c.filters))
 	for i := range c.filters {
 		f := &c.filters[i]
+		_, reader := f.rule.(totalsReader)
 		switch rule := f.rule.(type) {
 		case *nodeResourcesFit:
 			r.fit = i
+			r.moving[i] = true
 		case *nodePorts:
-			r.ports = rule.wanted
+			r.ports, reader = rule.wanted, true
 		case *volumeRestrictions:
-			r.counters = append(r.counters, rule.disks...)
+			r.counters, reader = append(r.counters, rule.disks...), true
 		case *nodeVolumeLimits:
+			reader = true
 			for _, d := range rule.drivers {
 				r.counters = append(append(r.counters, d.GetShared()...), d.GetAttached())
 			}
 		case totalsReader:
 			r.others = r.others || rule.readsTotals()
+		}
+		if reader || f.group != nil {
+			r.moving[i], r.seeing = true, append(r.seeing, i)
 		}
 		if f.group != nil {
 			r.grouped = min(r.grouped, i)
