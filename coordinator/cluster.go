@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -37,7 +39,7 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 	} else {
 		s.cache.volumes.Delete(old)
 	}
-	if err := s.cache.limit(old, now); err != nil {
+	if err := cmp.Or(s.cache.limit(old, now), s.cache.budget(old, now)); err != nil {
 		s.fail(err)
 		return
 	}

@@ -90,6 +90,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.disown(p.UID) // it may have been ours before
 		return
 	}
+	s.cache.pend(p)
 	if s.promised(p) {
 		return
 	}

@@ -59,8 +59,8 @@ type KubernetesConfig struct {
 	// only.
 	Source                ObjectSource
 	DelayCacheUntilActive bool
-	// Scheduler is the template of the term's scheduler: Term, Journal and VolumeController
-	// are filled in.
+	// Scheduler is the template of the term's scheduler: Term, Journal, VolumeController and
+	// DisruptionController are filled in.
 	Scheduler SchedulerConfig
 	// Sinks run while this process leads, and have the time to write what is left when their
 	// context ends.
@@ -349,7 +349,7 @@ func (c *candidate) load(ctx context.Context, o office) (s *Scheduler, stop func
 	}
 	caughtUp := time.Now()
 	sc := c.Scheduler
-	sc.Term, sc.VolumeController = o.etcd.Term(), true
+	sc.Term, sc.VolumeController, sc.DisruptionController = o.etcd.Term(), true, true
 	if sc.BindGroup == 0 {
 		sc.BindGroup, sc.BindCalls = 1, bindsInFlight // no bind waits for another
 	}

@@ -24,12 +24,18 @@ type picture struct {
 	cluster  *cluster.Cluster
 	volumes  *volumes.Cache
 	guests   *guests // are told of nodes that change; nil: there are none
+	budgets  *cluster.Budgets
+	// counted says that budgets' status is worked out here; pending lists the pods of a namespace
+	// that wait for a node.
+	counted bool
+	pending func(namespace string, f func(*v1.Pod))
 }
 
 func newPicture(shards int) *picture {
 	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New()}
 	w.volumes = volumes.New(w.counters)
 	w.UseCounters(w.counters)
+	w.followBudgets(true)
 	return w
 }
 
@@ -40,6 +46,7 @@ func (w *picture) Volumes() compile.Volumes  { return w.volumes }
 
 // Assume is Cache.Assume; it returns by how much the node's counters have moved.
 func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) ([]*pb.CounterValue, error) {
+	w.budgets.SetPod(p, true)
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return nil, err
 	}
@@ -68,6 +75,7 @@ func (w *picture) RemoveNode(n *v1.Node) (*v1.Node, error) {
 // SetPod is Cache.SetPod.
 func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	before, was, _ := w.Pod(p.UID)
+	w.budgets.SetPod(p, true)
 	old, err := w.Cache.SetPod(p)
 	if err != nil {
 		return old, err
@@ -102,12 +110,14 @@ func (w *picture) Forget(p *v1.Pod) (bool, error) {
 		return forgotten, err
 	}
 	w.guests.changed(nodeName)
+	w.budgets.SetPod(object, false)
 	return true, w.unmount(nodeName, object)
 }
 
 // RemovePod is Cache.RemovePod. The pod may be pending.
 func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	w.volumes.Delete(p)
+	w.budgets.RemovePod(p)
 	old, nodeName, err := w.Cache.RemovePod(p.UID)
 	if err != nil || old == nil {
 		return old, nodeName, err

@@ -266,6 +266,3 @@ func (r *judgedRow) take(outcome scorer.PreemptOutcome, candidate *scorer.Preemp
 		r.result.AddReason(x, 1)
 	}
 }
-
-// budgets are the PodDisruptionBudgets in force.
-func (s *Scheduler) budgets() []scorer.Budget { return nil }

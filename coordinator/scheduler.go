@@ -54,6 +54,10 @@ type SchedulerConfig struct {
 	// VolumeController says that somebody else binds a claim to the volume that was found for
 	// it, as Kubernetes' volume controller does.
 	VolumeController bool
+	// DisruptionController says that somebody else keeps the status of PodDisruptionBudgets, as
+	// Kubernetes' disruption controller does. Otherwise it is worked out from their specs and the
+	// pods.
+	DisruptionController bool
 	// Journal keeps queue entries; nil: nowhere.
 	Journal Journal
 	// Evictor carries preemptions out; nil: victims are gone at once.
@@ -221,6 +225,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})
+	s.cache.pending = s.pendingIn
+	s.cache.followBudgets(!cfg.DisruptionController)
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)

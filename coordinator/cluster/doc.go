@@ -5,6 +5,7 @@
 //	Namespaces        names and labels; those that a selector matches
 //	DefaultSelector   the selector of the pods that a pod shares its Services and its
 //	                  controller with
+//	Budgets           the PodDisruptionBudgets, and which pods each counts
 //
 // # DefaultSelector
 //

@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+)
+
+// pdb is a budget of the namespace default.
+func pdb(s *metav1.LabelSelector, allowed int32, disrupted ...string) *policyv1.PodDisruptionBudget {
+	b := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: s}}
+	b.Status.DisruptionsAllowed = allowed
+	for _, name := range disrupted {
+		if b.Status.DisruptedPods == nil {
+			b.Status.DisruptedPods = map[string]metav1.Time{}
+		}
+		b.Status.DisruptedPods[name] = metav1.Time{}
+	}
+	return b
+}
+
+func placed(name string, labels map[string]string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: labels}}
+}
+
+func nobody(string, func(*v1.Pod, bool)) {}
+
+func TestWhichBudgetsCountAPod(t *testing.T) {
+	set := func(pairs ...string) *metav1.LabelSelector { return matching(pairs...) }
+	missing := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	unreadable := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Is"}}}
+	for name, c := range map[string]struct {
+		budgets []*policyv1.PodDisruptionBudget
+		pod     *v1.Pod
+		want    []uint32
+	}{
+		"one that selects it":             {[]*policyv1.PodDisruptionBudget{pdb(set("app", "web"), 1)}, placed("p", equal("app", "web")), []uint32{1}},
+		"two, and one that does not":      {[]*policyv1.PodDisruptionBudget{pdb(set("app", "web"), 1), pdb(set("app", "db"), 1), pdb(set("tier", "a"), 1)}, placed("p", equal("app", "web", "tier", "a")), []uint32{1, 3}},
+		"an empty selector":               {[]*policyv1.PodDisruptionBudget{pdb(set(), 1)}, placed("p", equal("app", "web")), nil},
+		"no selector":                     {[]*policyv1.PodDisruptionBudget{pdb(nil, 1)}, placed("p", equal("app", "web")), nil},
+		"one that can not be read":        {[]*policyv1.PodDisruptionBudget{pdb(unreadable, 1)}, placed("p", equal("app", "web")), nil},
+		"what is not there":               {[]*policyv1.PodDisruptionBudget{pdb(missing, 1)}, placed("p", equal("app", "web")), []uint32{1}},
+		"a pod without labels":            {[]*policyv1.PodDisruptionBudget{pdb(missing, 1)}, placed("p", nil), nil},
+		"somebody is about to evict it":   {[]*policyv1.PodDisruptionBudget{pdb(set("app", "web"), 1, "p"), pdb(set("app", "web"), 1, "q")}, placed("p", equal("app", "web")), []uint32{2}},
+		"one that is about another group": {[]*policyv1.PodDisruptionBudget{pdb(set("app", "db"), 1)}, placed("p", equal("app", "web")), nil},
+	} {
+		for _, podFirst := range []bool{false, true} {
+			var b *Budgets
+			b = NewBudgets(false, func(_ string, f func(*v1.Pod, bool)) {
+				if podFirst {
+					f(c.pod, true)
+				}
+			})
+			for i, x := range c.budgets {
+				b.Set("default", fmt.Sprint("b", i), x)
+			}
+			if !slices.Equal(b.Of(c.pod), c.want) {
+				t.Errorf("%s: got %v, want %v", name, b.Of(c.pod), c.want)
+			}
+			b.SetPod(c.pod, true)
+			if !slices.Equal(b.Of(c.pod), c.want) {
+				t.Errorf("%s, followed: got %v, want %v", name, b.Of(c.pod), c.want)
+			}
+			elsewhere := c.pod.DeepCopy()
+			elsewhere.Namespace = "elsewhere"
+			if got := b.Of(elsewhere); got != nil {
+				t.Errorf("%s, in another namespace: got %v, want none", name, got)
+			}
+		}
+	}
+}
+
+// model is the same, worked out anew from all objects every time.
+type model struct {
+	counted bool
+	budgets map[string]*policyv1.PodDisruptionBudget
+	pods    map[string]*v1.Pod
+	placed  map[string]bool
+}
+
+func (m *model) counts(b *policyv1.PodDisruptionBudget, p *v1.Pod) bool {
+	s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	_, disrupted := b.Status.DisruptedPods[p.Name]
+	return len(p.Labels) > 0 && err == nil && !s.Empty() && s.Matches(labels.Set(p.Labels)) && (m.counted || !disrupted)
+}
+
+// of names the budgets that count a pod.
+func (m *model) of(p *v1.Pod) (names []string) {
+	for name, b := range m.budgets {
+		if m.counts(b, p) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *model) allowed(name string) int32 {
+	b := m.budgets[name]
+	if !m.counted {
+		return b.Status.DisruptionsAllowed
+	}
+	expected, healthy := 0, 0
+	for name, p := range m.pods {
+		if m.counts(b, p) {
+			expected++
+			if m.placed[name] && p.DeletionTimestamp == nil {
+				healthy++
+			}
+		}
+	}
+	want := expected
+	if x := b.Spec.MaxUnavailable; x != nil {
+		n, _ := intstr.GetScaledValueFromIntOrPercent(x, expected, true)
+		want = max(0, expected-n)
+	} else if x := b.Spec.MinAvailable; x != nil {
+		want, _ = intstr.GetScaledValueFromIntOrPercent(x, expected, true)
+	}
+	return int32(max(0, healthy-want))
+}
+
+func drawBudget(t *rapid.T) *policyv1.PodDisruptionBudget {
+	b := pdb(&metav1.LabelSelector{MatchLabels: drawSet(t, "selector")}, int32(rapid.IntRange(0, 3).Draw(t, "allowed")))
+	if rapid.Bool().Draw(t, "disrupts") {
+		b.Status.DisruptedPods = map[string]metav1.Time{rapid.SampledFrom([]string{"p0", "p1", "p2"}).Draw(t, "disrupted"): {}}
+	}
+	share := rapid.SampledFrom([]intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromString("50%"), intstr.FromString("100%")}).Draw(t, "share")
+	switch rapid.IntRange(0, 2).Draw(t, "form") {
+	case 0:
+		b.Spec.MinAvailable = &share
+	case 1:
+		b.Spec.MaxUnavailable = &share
+	}
+	return b
+}
+
+// TestBudgetsFollowTheObjects changes budgets and pods at random; whoever hears what changes knows
+// of each pod the budgets that count it.
+func TestBudgetsFollowTheObjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{
+			counted: rapid.Bool().Draw(t, "counted"),
+			budgets: map[string]*policyv1.PodDisruptionBudget{}, pods: map[string]*v1.Pod{}, placed: map[string]bool{},
+		}
+		b := NewBudgets(m.counted, func(_ string, f func(*v1.Pod, bool)) {
+			for name, p := range m.pods {
+				f(p, m.placed[name])
+			}
+		})
+		told := map[types.UID][]uint32{} // as tables are told
+		numbers := map[string]uint32{}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "which"))
+			switch budget := "b" + name[1:]; rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0, 1:
+				if m.budgets[budget] == nil {
+					numbers[budget] = b.last + 1
+				}
+				m.budgets[budget] = drawBudget(t)
+				for _, uid := range b.Set("default", budget, m.budgets[budget]) {
+					told[uid] = b.Of(m.pods[strings.TrimPrefix(string(uid), "uid-")])
+				}
+			case 2:
+				delete(m.budgets, budget)
+				for _, uid := range b.Set("default", budget, nil) {
+					told[uid] = b.Of(m.pods[strings.TrimPrefix(string(uid), "uid-")])
+				}
+			case 3, 4:
+				p := placed(name, drawSet(t, "labels"))
+				if rapid.Bool().Draw(t, "deleted") {
+					p.DeletionTimestamp = &metav1.Time{}
+				}
+				m.pods[name], m.placed[name] = p, rapid.Bool().Draw(t, "placed")
+				b.SetPod(p, m.placed[name])
+				told[p.UID] = b.Of(p)
+			case 5:
+				if p := m.pods[name]; p != nil {
+					b.RemovePod(p)
+					delete(m.pods, name)
+					delete(told, p.UID)
+				}
+			}
+			check(t, b, m, numbers, told)
+		}
+	})
+}
+
+func check(t *rapid.T, b *Budgets, m *model, numbers map[string]uint32, told map[types.UID][]uint32) {
+	used := map[uint32]int32{}
+	for _, p := range m.pods {
+		var want []uint32
+		for _, name := range m.of(p) {
+			want = append(want, numbers[name])
+			used[numbers[name]] = m.allowed(name)
+		}
+		slices.Sort(want)
+		if got := told[p.UID]; !slices.Equal(got, want) {
+			t.Fatalf("%s with %v: got it told %v, want %v", p.Name, p.Labels, got, want)
+		}
+		if got := b.Of(p); !slices.Equal(got, want) {
+			t.Fatalf("%s with %v: got %v, want %v", p.Name, p.Labels, got, want)
+		}
+	}
+	got := map[uint32]int32{}
+	list := b.Allowed()
+	for i, x := range list {
+		got[x.ID] = x.Allowed
+		if i > 0 && list[i-1].ID >= x.ID {
+			t.Fatalf("got %v, want it ascending", list)
+		}
+	}
+	// One that counts no pod, but disrupts some, may be told or not.
+	for id := range got {
+		if _, ok := used[id]; !ok && !m.counted {
+			delete(got, id)
+		}
+	}
+	if !maps.Equal(got, used) {
+		t.Fatalf("allowed: got %v, want %v", got, used)
+	}
+}
+
+func TestAStatusAloneConcernsNoPod(t *testing.T) {
+	p := placed("p", equal("app", "web"))
+	b := NewBudgets(false, nobody)
+	b.Set("default", "b", pdb(matching("app", "web"), 1))
+	b.SetPod(p, true)
+	if got := b.Set("default", "b", pdb(matching("app", "web"), 0)); len(got) > 0 {
+		t.Errorf("another status: got %v concerned, want none", got)
+	}
+	if got := b.Allowed(); len(got) != 1 || got[0].Allowed != 0 {
+		t.Errorf("another status: got %v, want none allowed", got)
+	}
+	if got := b.Set("default", "b", pdb(matching("app", "web"), 0, "q")); len(got) > 0 {
+		t.Errorf("another pod disrupted: got %v concerned, want none", got)
+	}
+	if got := b.Set("default", "b", pdb(matching("app", "web"), 0, "p")); !slices.Equal(got, []types.UID{"uid-p"}) {
+		t.Errorf("disrupted: got %v concerned, want uid-p", got)
+	}
+}
+
+// What a cluster without a disruption controller allows.
+func TestTheStatusIsCountedWhereNobodyKeepsIt(t *testing.T) {
+	number, percent := intstr.FromInt32, intstr.FromString
+	for name, c := range map[string]struct {
+		min, max          *intstr.IntOrString
+		placed, pending   int
+		deleted, unready  int
+		want              int32
+		disruptionsBefore int32
+	}{
+		"two of three must stay":              {min: new(number(2)), placed: 3, want: 1},
+		"more than there are must stay":       {min: new(number(5)), placed: 3, want: 0},
+		"half of three, rounded up":           {min: new(percent("50%")), placed: 3, want: 1},
+		"pods that wait are expected":         {min: new(percent("50%")), placed: 3, pending: 3, want: 0},
+		"a number stays one":                  {min: new(number(2)), placed: 3, pending: 3, want: 1},
+		"one may be missing":                  {max: new(number(1)), placed: 3, want: 1},
+		"one is missing":                      {max: new(number(1)), placed: 3, pending: 1, want: 0},
+		"half of three, rounded up, may go":   {max: new(percent("50%")), placed: 3, want: 2},
+		"all may go":                          {max: new(percent("100%")), placed: 3, want: 3},
+		"one is going":                        {min: new(number(2)), placed: 2, deleted: 1, want: 0},
+		"one is not ready":                    {min: new(number(2)), placed: 2, unready: 1, want: 0},
+		"a spec that says nothing":            {placed: 3, want: 0},
+		"what its status says does not count": {min: new(number(3)), placed: 3, disruptionsBefore: 3, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBudgets(true, nobody)
+			x := pdb(matching("app", "web"), c.disruptionsBefore)
+			x.Spec.MinAvailable, x.Spec.MaxUnavailable = c.min, c.max
+			b.Set("default", "b", x)
+			n := 0
+			add := func(count int, hasNode bool, change func(*v1.Pod)) {
+				for range count {
+					p := placed(fmt.Sprint("p", n), equal("app", "web"))
+					change(p)
+					b.SetPod(p, hasNode)
+					n++
+				}
+			}
+			add(c.placed, true, func(*v1.Pod) {})
+			add(c.pending, false, func(*v1.Pod) {})
+			add(c.deleted, true, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
+			add(c.unready, true, func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}
+			})
+			if got := b.Allowed(); len(got) != 1 || got[0].Allowed != c.want {
+				t.Errorf("got %v, want %d allowed", got, c.want)
+			}
+		})
+	}
+}
+
+// BenchmarkBudgetsPass is a pod that comes and goes where no budget is.
+func BenchmarkBudgetsPass(b *testing.B) {
+	budgets := NewBudgets(false, nobody)
+	budgets.Set("elsewhere", "b", pdb(matching("app", "web"), 1))
+	p := placed("p", equal("app", "web", "pod-template-hash", "5d4f"))
+	b.ReportAllocs()
+	for b.Loop() {
+		budgets.SetPod(p, true)
+		budgets.Of(p)
+		budgets.RemovePod(p)
+	}
+}
