@@ -84,6 +84,9 @@ type SchedulerConfig struct {
 	// is how long one that fits nowhere rests at the most. 0: upstream's 1 s, 10 s and
 	// 5 minutes.
 	InitialBackoff, MaxBackoff, MaxUnschedulable time.Duration
+	// WaitBackoffOut has pods wait their backoff out though nothing else is to be decided (the
+	// feature gate SchedulerPopFromBackoffQ is off).
+	WaitBackoffOut bool
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
@@ -221,7 +224,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.cache.guests = s.guests
 	s.queue = queue.New(queue.Config{
 		Guests: guests,
-		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable,
+		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})

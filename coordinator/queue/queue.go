@@ -19,6 +19,9 @@ type Config struct {
 	InitialBackoff, MaxBackoff time.Duration
 	// MaxUnschedulable is how long a pod waits for an event at the most.
 	MaxUnschedulable time.Duration
+	// WaitBackoffOut leaves pods in Backoff for all their time, though Active runs out (the feature
+	// gate SchedulerPopFromBackoffQ is off).
+	WaitBackoffOut bool
 	// Profiles is what DefaultPlugins are given; nil: nothing is known.
 	Profiles Profiles
 	// Plugins replaces DefaultPlugins.
@@ -36,6 +39,7 @@ type Queue struct {
 	now              func() time.Time
 	backoffs         backoffs
 	maxUnschedulable time.Duration
+	waitBackoffOut   bool
 	born             time.Time // the first tick
 	rules            *rules
 	meter            Meter
@@ -81,6 +85,7 @@ func New(cfg Config) *Queue {
 		born:             now(),
 		backoffs:         backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff), max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
+		waitBackoffOut:   cfg.WaitBackoffOut,
 		rules:            rules,
 		meter:            cfg.Meter,
 		timer:            cfg.Timer,
@@ -233,7 +238,7 @@ func (q *Queue) forgetName(p *Pod) {
 }
 
 // PopBatch appends up to n pods to into, in the queue's order; they are in flight then. Where
-// Active runs out, pods are taken from Backoff before their time. Each is to be given to
+// Active runs out, pods are taken from Backoff before their time, unless they are to wait. Each is to be given to
 // Done, Unschedulable, Error or GiveBack.
 func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	q.Flush()
@@ -241,7 +246,7 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 		p := q.active.head()
 		early := p == nil
 		if early {
-			if p = q.backoff.head(); p == nil {
+			if p = q.backoff.head(); p == nil || q.waitBackoffOut {
 				break
 			}
 			q.tell(Active, eventPoppedEarly)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -115,6 +116,39 @@ func TestTheCoordinatorTakesKubeSchedulersFlags(t *testing.T) {
 		}
 		if got := fmt.Sprintf("%s %q %s %q %q", f.Name, f.Shorthand, f.Value.Type(), f.DefValue, f.NoOptDefVal); got != strings.TrimSpace(line) {
 			t.Errorf("--%s: want %s, got %s", name, strings.TrimSpace(line), got)
+		}
+	}
+}
+
+// TestFlagsOfOurs lists the coordinator's flags that kube-scheduler 1.36 does not have: no other is taken for
+// one of its own.
+func TestFlagsOfOurs(t *testing.T) {
+	text, err := os.ReadFile("../kubeflags/testdata/flags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, " ")
+		theirs[name] = true
+	}
+	var got []string
+	NewCoordinatorCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {
+		if !theirs[f.Name] {
+			got = append(got, f.Name)
+		}
+	})
+	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
+		"advertise", "cluster", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
+		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "http-listen", "listen", "local-workers", "record",
+		"shard-replicas", "shards", "standalone", "tls-ca-file",
+	})))
+	if !slices.Equal(got, want) {
+		t.Errorf("flags of ours: want %q, got %q", want, got)
+	}
+	for _, name := range policyFlags() {
+		if usage := NewCoordinatorCommand(nil).Flags().Lookup(name).Usage; !strings.HasPrefix(usage, "DEPRECATED: ") {
+			t.Errorf("--%s: want a deprecated flag, got %q", name, usage)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 )
 
@@ -145,6 +146,38 @@ func TestAPolicyTakesTheFilesPlace(t *testing.T) {
 		}
 		if out, errs, _ := converted(t, "", line...); !strings.Contains(out+errs, test.want) {
 			t.Errorf("%s: want %q, got\n%s%s", test.line, test.want, out, errs)
+		}
+	}
+}
+
+// TestGatesReachTheScheduler: those that are honoured change its settings, and a profile.
+func TestGatesReachTheScheduler(t *testing.T) {
+	for line, want := range map[string]coordinator.SchedulerConfig{
+		"": {},
+		"--feature-gates=SchedulerPopFromBackoffQ=false": {WaitBackoffOut: true},
+		"--feature-gates=SchedulerAsyncPreemption=false": {SyncPreemption: true},
+	} {
+		got, code, errs := capture(t, append([]string{"coordinator", "--standalone", "--embedded-etcd"}, strings.Fields(line)...)...)
+		o, ok := got.(CoordinatorOptions)
+		if !ok || code != 0 {
+			t.Fatalf("%q: got exit code %d, %s", line, code, errs)
+		}
+		var made coordinator.SchedulerConfig
+		o.honour(&made)
+		if made.WaitBackoffOut != want.WaitBackoffOut || made.SyncPreemption != want.SyncPreemption {
+			t.Errorf("%q: got %v, %v", line, made.WaitBackoffOut, made.SyncPreemption)
+		}
+	}
+	const off = "NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,InPlacePodVerticalScalingInitContainers=false,RestartAllContainersOnContainerExits=false"
+	for _, mode := range []string{"", "--standalone"} {
+		for gates, want := range map[string]bool{"NodeDeclaredFeatures=true": true, off: false} {
+			out, errs, code := command(t, strings.Fields("coordinator --write-config-to - --feature-gates "+gates+" "+mode)...)
+			if code != 0 || strings.Contains(out, "name: NodeDeclaredFeatures") != want {
+				t.Errorf("%s %s: want the plugin %v, got exit code %d, %s\n%s", mode, gates, want, code, errs, out)
+			}
+		}
+		if _, errs, code := command(t, strings.Fields("coordinator --embedded-etcd --feature-gates StorageCapacityScoring=true "+mode)...); code != exitUsage || !strings.Contains(errs, "can't be honoured: VolumeBinding scores nothing") {
+			t.Errorf("%s: a gate that is refused: got exit code %d, %s", mode, code, errs)
 		}
 	}
 }
