@@ -22,7 +22,44 @@ type model map[uint32]*modelRow
 type modelRow struct {
 	node     *pb.Node
 	pods     []*pb.PodUsage
+	placed   []*pb.PlacedPod // of each of pods; nil: it has no number
 	decision uint64
+}
+
+// numbered are the pods that have numbers, as a snapshot has them.
+func (x *modelRow) numbered() []*pb.PlacedPod {
+	var out []*pb.PlacedPod
+	for i, p := range x.placed {
+		if p == nil {
+			continue
+		}
+		p = proto.CloneOf(p)
+		p.Usage = proto.CloneOf(x.pods[i])
+		p.Usage.Requests = total([]*pb.Resources{p.Usage.Requests})
+		out = append(out, p)
+	}
+	start := func(p *pb.PlacedPod) uint64 { return uint64(p.StartMicros) - 1 } // none is last
+	slices.SortFunc(out, func(a, b *pb.PlacedPod) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(start(a), start(b)), cmp.Compare(a.Number, b.Number))
+	})
+	return out
+}
+
+// placed draws all of a pod but its usage.
+func (r random) placed() *pb.PlacedPod {
+	p := &pb.PlacedPod{Number: 1 + r.Uint64N(1<<40), Priority: int32(r.IntN(5)) - 2, StartMicros: r.Int64N(4)}
+	for id := uint32(1); id < 4; id++ {
+		if r.chance(20) {
+			p.Budgets = append(p.Budgets, id)
+		}
+		if r.chance(10) {
+			p.Leaving = append(p.Leaving, &pb.CounterValue{Counter: id, Value: 1 + r.Int64N(2)})
+		}
+		if r.chance(10) {
+			p.Shared = append(p.Shared, &pb.SharedCount{Counter: id, Token: r.Uint64N(2)})
+		}
+	}
+	return p
 }
 
 // rows are the model's rows as a snapshot has them.
@@ -31,7 +68,7 @@ func (m model) rows() []*pb.SnapshotRow {
 	for at, x := range m {
 		node := proto.CloneOf(x.node)
 		node.Allocatable = total([]*pb.Resources{node.Allocatable})
-		out = append(out, &pb.SnapshotRow{Row: at, Node: node, Totals: x.totals()})
+		out = append(out, &pb.SnapshotRow{Row: at, Node: node, Totals: x.totals(), Pods: x.numbered()})
 	}
 	slices.SortFunc(out, func(a, b *pb.SnapshotRow) int { return cmp.Compare(a.Row, b.Row) })
 	return out
@@ -121,14 +158,26 @@ func (m model) step(r random, rows int) *pb.Delta {
 		delete(m, at)
 	case len(x.pods) == 0 || r.chance(55):
 		d.Change, d.Decision = &pb.Delta_AddPod{AddPod: r.pod()}, r.Uint64N(3)
-		x.pods = append(x.pods, d.GetAddPod())
+		if r.chance(70) {
+			d.Pod = r.placed()
+		}
+		x.pods, x.placed = append(x.pods, d.GetAddPod()), append(x.placed, d.Pod)
 		if d.Decision != 0 {
 			x.decision = d.Decision
 		}
 	default:
 		i := r.IntN(len(x.pods))
+		if p := x.placed[i]; p != nil && r.chance(50) {
+			now := r.placed()
+			now.Number = p.Number
+			d.Change, x.placed[i] = &pb.Delta_ChangePod{ChangePod: now}, now
+			break
+		}
 		d.Change = &pb.Delta_RemovePod{RemovePod: x.pods[i]}
-		x.pods = slices.Delete(x.pods, i, i+1)
+		if p := x.placed[i]; p != nil {
+			d.Pod = &pb.PlacedPod{Number: p.Number}
+		}
+		x.pods, x.placed = slices.Delete(x.pods, i, i+1), slices.Delete(x.placed, i, i+1)
 	}
 	return d
 }

@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -29,7 +30,7 @@ func (t *Table) check() error {
 	if text != t.textBytes {
 		return fmt.Errorf("got %d bytes of names, want %d", t.textBytes, text)
 	}
-	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources} {
+	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources, t.checkPods} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -48,6 +49,7 @@ func (t *Table) leftover(row uint32) string {
 	add("the cordon", t.unschedulable.has(row))
 	add("pods", t.pods[row] != 0 || t.allowedPods[row] != 0)
 	add("a decision", t.lastDecision[row] != 0)
+	add("numbered pods", t.placed.ofRow[row] != nil)
 	add("ports", len(t.ports[row]) != 0)
 	add("taints", t.taints.ofRow[row] != 0)
 	add("images", len(t.images.ofRow[row]) != 0)
@@ -165,4 +167,31 @@ func (t *Table) checkResources() error {
 		return fmt.Errorf("scalars %v are not in order", t.scalarOrder)
 	}
 	return nil
+}
+
+func (t *Table) checkPods() error {
+	s := &t.placed
+	usages, counts, budgets := make([]uint32, len(s.usages.refs)), make([]uint32, len(s.counts.refs)), make([]uint32, len(s.budgets.refs))
+	slots := 0
+	for row, list := range s.ofRow {
+		if !slices.IsSortedFunc(list, func(a, b placedPod) int { return comparePods(&a, &b, math.MaxInt64) }) {
+			return fmt.Errorf("row %d: the pods are not in order", row)
+		}
+		slots += cap(list)
+		for i := range list {
+			usages[list[i].usage]++
+			counts[list[i].counts]++
+			budgets[list[i].budgets]++
+		}
+	}
+	if slots != s.slots {
+		return fmt.Errorf("got room for %d pods, want %d", s.slots, slots)
+	}
+	if err := checkRefs("usages", usages, s.usages.refs, len(s.usages.free)); err != nil {
+		return err
+	}
+	if err := checkRefs("counts", counts, s.counts.refs, len(s.counts.free)); err != nil {
+		return err
+	}
+	return checkRefs("budgets", budgets, s.budgets.refs, len(s.budgets.free))
 }
