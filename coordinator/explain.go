@@ -106,7 +106,9 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		if _, ok := s.binding[pod.UID]; ok {
 			note(out, beingBound)
 		}
-		note(out, s.blamed[pod.UID])
+		if why := s.blamed[pod.UID]; why != "" {
+			note(out, why)
+		}
 		if s.cache.Node(node) == nil {
 			note(out, "node "+node+" does not exist (any more)")
 		}

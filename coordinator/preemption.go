@@ -151,7 +151,10 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		return
 	}
 	e := preempt.Eviction{Preemptor: a.pod.Obj, Node: x.nominating.Node}
-	leaving := slices.DeleteFunc(slices.Clone(x.victims), func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
+	leaving := slices.Clone(x.victims)
+	if s.cfg.Evictor != nil {
+		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
+	}
 	if len(leaving) == 0 {
 		delete(s.preempting, a.pod.Obj.UID)
 		return

@@ -45,6 +45,9 @@ func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 	t.Helper()
 	x := &trial{}
 	cfg.Cluster, cfg.Term, cfg.Decisions = "test", 1, NewDecisionLog(&x.log)
+	if cfg.Profiles == nil {
+		cfg.Profiles = peaceful()
+	}
 	cfg.QueueNow = func() time.Time { return epoch } // a pod is tried once
 	s, err := NewScheduler(cfg)
 	if err != nil {

@@ -109,7 +109,7 @@ func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *store.Object
 		for uid, e := range entries {
 			x.journal.kept[uid] = e.GetAttempts()
 		}
-		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal}
+		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal, Profiles: peaceful()}
 		configure(&cfg)
 		s, err := NewScheduler(cfg)
 		if err != nil {
