@@ -36,14 +36,14 @@ type cluster struct {
 	whole  *scorer.Table
 	rows   map[uint32][2]uint32 // row of whole: shard, row
 	used   []uint32             // rows of each shard
-	pods   map[uint32]int       // row of whole: pods of 100m there
-	tick   uint64               // decisions so far
+	pods   map[uint32][]uint64  // row of whole: numbers of the pods of 100m there
+	tick   uint64               // decisions so far, and numbers of pods
 }
 
 func newCluster(shards int) *cluster {
 	c := &cluster{
 		tables: make([]*scorer.Table, shards), logs: make([][]*pb.Delta, shards), kept: 1 << 30,
-		whole: scorer.NewTable(0), rows: map[uint32][2]uint32{}, used: make([]uint32, shards), pods: map[uint32]int{},
+		whole: scorer.NewTable(0), rows: map[uint32][2]uint32{}, used: make([]uint32, shards), pods: map[uint32][]uint64{},
 	}
 	for i := range c.tables {
 		c.tables[i] = scorer.NewTable(uint32(i))
@@ -72,8 +72,8 @@ func (c *cluster) apply(t testing.TB, row uint32, name string, d *pb.Delta) {
 		c.used[shard]++
 		c.rows[row] = at
 	}
-	mine := &pb.Delta{Row: at[1], Change: d.GetChange(), Decision: d.GetDecision()}
-	whole := &pb.Delta{Row: row, Change: d.GetChange(), Decision: d.GetDecision()}
+	mine := &pb.Delta{Row: at[1], Change: d.GetChange(), Decision: d.GetDecision(), Pod: d.GetPod()}
+	whole := &pb.Delta{Row: row, Change: d.GetChange(), Decision: d.GetDecision(), Pod: d.GetPod()}
 	if err := c.tables[at[0]].Apply(mine); err != nil {
 		t.Fatalf("apply to shard %d: %v", at[0], err)
 	}
@@ -130,11 +130,16 @@ func (c *cluster) churn(t testing.TB, rng *rand.Rand, n int) {
 		switch x := rng.IntN(10); {
 		case x < 6:
 			c.tick++
-			c.pods[row]++
-			c.apply(t, row, name, &pb.Delta{Change: &pb.Delta_AddPod{AddPod: usage()}, Decision: c.tick})
-		case x < 8 && c.pods[row] > 0:
-			c.pods[row]--
-			c.apply(t, row, name, &pb.Delta{Change: &pb.Delta_RemovePod{RemovePod: usage()}})
+			c.pods[row] = append(c.pods[row], c.tick)
+			p := &pb.PlacedPod{Number: c.tick, Priority: int32(rng.IntN(4)), StartMicros: rng.Int64N(5)}
+			if rng.IntN(3) == 0 {
+				p.Budgets = []uint32{1}
+			}
+			c.apply(t, row, name, &pb.Delta{Change: &pb.Delta_AddPod{AddPod: usage()}, Decision: c.tick, Pod: p})
+		case x < 8 && len(c.pods[row]) > 0:
+			number := c.pods[row][0]
+			c.pods[row] = c.pods[row][1:]
+			c.apply(t, row, name, &pb.Delta{Change: &pb.Delta_RemovePod{RemovePod: usage()}, Pod: &pb.PlacedPod{Number: number}})
 		default:
 			changed := node(int(row))
 			changed.Unschedulable = rng.IntN(2) == 0

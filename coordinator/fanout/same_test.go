@@ -33,6 +33,7 @@ func TestTheAnswerDoesNotDependOnShardsNorWorkers(t *testing.T) {
 			candidates, diagnose := rapid.IntRange(1, 20).Draw(rt, "candidates"), rapid.Bool().Draw(rt, "diagnose")
 			c.wantSame(t, f, requests(t, candidates, diagnose,
 				query(1, 100, false), query(2, 3500, false), query(3, 500, true), query(4, 99000, false), spreadQuery(5)))
+			c.wantSamePreemptions(t, f, rapid.SampledFrom([]int{0, 1, 5, 1000}).Draw(rt, "all"))
 			f.SetMembers(fleet.members(rapid.IntRange(0, 4).Draw(rt, "workers then")))
 		}
 		if got := f.Stats(); got.Rounds == 0 {

@@ -53,7 +53,42 @@ func validTotals() *NodeTotals {
 }
 
 func addPod() *Delta {
-	return &Delta{Row: 1, Change: &Delta_AddPod{AddPod: validUsage()}, Decision: 9}
+	return &Delta{Row: 1, Change: &Delta_AddPod{AddPod: validUsage()}, Decision: 9, Pod: validPlaced()}
+}
+
+func validPlaced() *PlacedPod {
+	return &PlacedPod{
+		Number: 7, Priority: -5, StartMicros: 9, Budgets: []uint32{1, 4},
+		Leaving: []*CounterValue{{Counter: 1, Value: 1}}, Shared: []*SharedCount{{Counter: 1, Token: 5}, {Counter: 1, Token: 6}},
+	}
+}
+
+func changePod() *Delta { return &Delta{Row: 1, Change: &Delta_ChangePod{ChangePod: validPlaced()}} }
+
+func removePod() *Delta {
+	return &Delta{Row: 1, Change: &Delta_RemovePod{RemovePod: validUsage()}, Pod: &PlacedPod{Number: 7}}
+}
+
+func setCounterOfPods() *Delta {
+	return &Delta{Change: &Delta_SetCounter{SetCounter: &CounterColumn{
+		Counter: 1, Rows: []uint32{3}, Values: []int64{2}, PodRows: []uint32{3, 3}, PodNumbers: []uint64{1, 2}, PodValues: []int64{1, 1},
+	}}}
+}
+
+func validPreemption() *PreemptionRequest {
+	return &PreemptionRequest{
+		ClassId: 42, Priority: 5, NowMicros: 7, Budgets: []*Budget{{Id: 1, Allowed: -1}, {Id: 2}},
+		SkipShards: []uint32{0, 0, 1}, SkipRows: []uint32{1, 2, 0}, Candidates: 1,
+		Measures: []*MeasureResult{{Rows: []uint32{1}, Sums: []int64{2}}},
+	}
+}
+
+func validPreempted() *PreemptionResult {
+	return &PreemptionResult{
+		ClassId: 42, Tried: 3,
+		Candidates: []*PreemptionCandidate{{Shard: 1, Row: 2, Victims: []uint64{3, 4}, Violations: 1, TopPriority: -1, PrioritySum: 9, EarliestStart: 1}},
+		Reasons:    []*ReasonCount{{Reason: "No preemption victims found for incoming pod", Nodes: 1, Unresolvable: true}},
+	}
 }
 
 func setNode() *Delta { return &Delta{Row: 2, Change: &Delta_SetNode{SetNode: validNode()}} }
@@ -103,7 +138,7 @@ func validQuery() *Query {
 
 func validEvaluate() *EvaluateRequest {
 	return &EvaluateRequest{
-		Cluster: "c", Term: 1,
+		Cluster: "c", Term: 1, Preemptions: []*PreemptionRequest{validPreemption()},
 		Shards: []*ShardDeltas{
 			{Shard: 0, BaseGeneration: 5, Generation: 7, Deltas: []*Delta{setNode(), addPod()}},
 			{Shard: 1, BaseGeneration: 3, Generation: 3},
@@ -132,7 +167,8 @@ func validResult() *ClassResult {
 func validSnapshot() *LoadSnapshotRequest {
 	return &LoadSnapshotRequest{
 		Header: &SnapshotHeader{Cluster: "c", Term: 1, Shard: 3, Generation: 9},
-		Rows:   []*SnapshotRow{{Row: 0, Node: validNode(), Totals: validTotals()}, {Row: 5, Node: validNode()}},
+		Rows:   []*SnapshotRow{{Row: 0, Node: validNode(), Totals: validTotals(), Pods: []*PlacedPod{{Number: 3, UsageRef: 1}}}, {Row: 5, Node: validNode()}},
+		Usages: []*PodUsage{validUsage()},
 	}
 }
 
@@ -150,7 +186,8 @@ func validMessages() []message {
 	return []message{
 		validNode(), validTotals(), addPod(), setNode(), &SnapshotRow{Row: 1, Node: validNode(), Totals: validTotals()},
 		validQuery(), validVolumes(), validEvaluate(), validSnapshot(), validEntry(),
-		&EvaluateResponse{Results: []*ClassResult{validResult()}, BusyNanos: 1},
+		changePod(), removePod(), setCounterOfPods(),
+		&EvaluateResponse{Results: []*ClassResult{validResult()}, BusyNanos: 1, Preemptions: []*PreemptionResult{validPreempted()}},
 		&EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}},
 		&ApplyRequest{Objects: []*Object{{Ref: &ObjectRef{Kind: "Pod", Namespace: "d", Name: "a"}, Raw: []byte("{}")}}},
 		&DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Name: "n1"}}},

@@ -46,7 +46,7 @@ func FuzzEvaluateRequest(f *testing.F) {
 
 func FuzzEvaluateResponse(f *testing.F) {
 	fuzz(f, func() *EvaluateResponse { return new(EvaluateResponse) },
-		&EvaluateResponse{Results: []*ClassResult{validResult()}}, &EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}})
+		&EvaluateResponse{Results: []*ClassResult{validResult()}, Preemptions: []*PreemptionResult{validPreempted()}}, &EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}})
 }
 
 func FuzzLoadSnapshotRequest(f *testing.F) {
@@ -54,7 +54,7 @@ func FuzzLoadSnapshotRequest(f *testing.F) {
 }
 
 func FuzzDelta(f *testing.F) {
-	fuzz(f, func() *Delta { return new(Delta) }, addPod(), setNode(), &Delta{Change: &Delta_RemoveNode{}})
+	fuzz(f, func() *Delta { return new(Delta) }, addPod(), setNode(), changePod(), removePod(), setCounterOfPods(), &Delta{Change: &Delta_RemoveNode{}})
 }
 
 func FuzzQuery(f *testing.F) {
