@@ -26,10 +26,25 @@ func FuzzEvaluate(f *testing.F) {
 		Cluster: "blue", Term: 7, Queries: []*pb.Query{query(1, 500)},
 		Shards:  []*pb.ShardDeltas{after(0, 0, setNode(0, node(1)), addPod(0, 100))},
 		Classes: []*pb.ClassRequest{{ClassId: 1, Candidates: 3, Diagnose: true}},
+		Preemptions: []*pb.PreemptionRequest{{
+			ClassId: 1, Priority: 5, NowMicros: 3, Candidates: 2, Budgets: []*pb.Budget{{Id: 1, Allowed: 1}},
+			SkipShards: []uint32{0}, SkipRows: []uint32{5},
+		}},
 	}
+	full := addPod(0, 2000)
+	full.Pod = &pb.PlacedPod{Number: 1, Budgets: []uint32{1}}
+	req.Shards[0].Deltas = append(req.Shards[0].Deltas, full)
+	req.Shards[0].Generation++
 	f.Add(seed(&pb.LoadSnapshotRequest{Rows: []*pb.SnapshotRow{{Row: 0, Node: node(1)}}}), seed(req))
 	req.Shards[0] = after(0, 0)
 	f.Add(seed(&pb.LoadSnapshotRequest{Rows: []*pb.SnapshotRow{{Row: 2, Node: node(1)}, {Row: 70, Node: node(2)}}}), seed(req))
+	f.Add(seed(&pb.LoadSnapshotRequest{
+		Rows: []*pb.SnapshotRow{{
+			Row: 2, Node: node(1), Totals: &pb.NodeTotals{Pods: 1, Requested: &pb.Resources{MilliCpu: 2900}},
+			Pods: []*pb.PlacedPod{{Number: 4, UsageRef: 1}},
+		}},
+		Usages: []*pb.PodUsage{{Requests: &pb.Resources{MilliCpu: 2900}}},
+	}), seed(req))
 	f.Add([]byte(nil), []byte("\xff"))
 	f.Fuzz(func(t *testing.T, snapshot, request []byte) {
 		var chunk pb.LoadSnapshotRequest
