@@ -189,7 +189,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 }
 
 // clearLower takes the nominations to a node from pods of lower priority than a preemptor, so that
-// they look for another at once. It returns those whose status tells of the nomination.
+// they look for another at once. It returns them.
 func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 	var told []*v1.Pod
 	for _, other := range slices.Clone(s.queue.Nominated(node)) {
@@ -198,9 +198,8 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 		}
 		s.queue.Nominate(other, "")
 		s.journal.put(other.Obj.UID, s.queue.Entry(other))
-		if other.Obj.Status.NominatedNodeName != "" {
-			told = append(told, other.Obj)
-		}
+		// Its status may tell of the nomination by the time that it is looked at.
+		told = append(told, other.Obj)
 		bare := *other.Obj
 		bare.Status.NominatedNodeName = node
 		s.moveAll(queue.NominationEnded(&bare, nil))

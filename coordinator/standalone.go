@@ -19,6 +19,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -33,7 +34,7 @@ type StandaloneConfig struct {
 	LeaseTTL time.Duration
 	// API is told who leads.
 	API *api.Server
-	// Scheduler is the template of each term's scheduler: Term, Binder, Journal and
+	// Scheduler is the template of each term's scheduler: Term, Binder, Journal, Evictor and
 	// VolumeWriter are filled in.
 	Scheduler SchedulerConfig
 	// Registerer gives each term's scheduler a fresh place for its metrics, so that one
@@ -112,7 +113,7 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	g.Go(func() error { return ended(ctx, leadership) })
 	leads := false
 	g.Go(func() error {
-		s, st, revision, err := load(ctx, cfg, leadership)
+		s, st, revision, err := load(ctx, cfg, leadership, g.Go)
 		if err != nil {
 			return err
 		}
@@ -137,8 +138,9 @@ func lead(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	return err
 }
 
-// load makes a term's scheduler of what etcd holds, at the revision that it returns.
-func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership) (*Scheduler, *store.Store, int64, error) {
+// load makes a term's scheduler of what etcd holds, at the revision that it returns. run starts what
+// ends with the term.
+func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadership, run func(func() error)) (*Scheduler, *store.Store, int64, error) {
 	sc := cfg.Scheduler
 	sc.Term = leadership.Term()
 	if cfg.Registerer != nil {
@@ -148,6 +150,7 @@ func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	sc.Binder = fencedBinder{st, leadership}
 	sc.Journal = fencedJournal{st, leadership}
 	sc.VolumeWriter = fencedVolumes{st, leadership}
+	sc.Evictor = fencedEvictor{st, leadership, run}
 	objects, err := st.Load(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("load objects: %w", err)
@@ -206,6 +209,28 @@ type fencedJournal struct {
 
 func (j fencedJournal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	return j.store.SaveEntries(ctx, j.fence, put, del)
+}
+
+// fencedEvictor carries preemptions out under a term.
+type fencedEvictor struct {
+	store *store.Store
+	fence store.Fence
+	run   func(func() error)
+}
+
+// Evict is part of Evictor. Victims are gone at once: nobody runs anything that would take time.
+func (e fencedEvictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)) {
+	e.run(func() error {
+		err := e.store.Evict(ctx, e.fence, &x)
+		for _, v := range x.Victims {
+			if err != nil {
+				break
+			}
+			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", preempt.EventNote(x.Preemptor, x.Node, false))
+		}
+		done(err)
+		return nil // the loop ends the term where it is deposed
+	})
 }
 
 // fencedVolumes writes volumes and claims under a term.

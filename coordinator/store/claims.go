@@ -157,7 +157,7 @@ func (s *Store) settle(ctx context.Context, operation string, f Fence, refs []ob
 	}
 	current, revision, err := s.getAll(ctx, f, keys)
 	if err != nil {
-		return 0, fmt.Errorf("%s claims of ephemeral volumes: %w", operation, err)
+		return 0, fmt.Errorf("%s %s and others: %w", operation, refs[0], err)
 	}
 	for round := 0; len(pending) > 0; round++ {
 		var ws []write

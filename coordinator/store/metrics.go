@@ -12,6 +12,7 @@ const (
 	opDelete  = "delete"
 	opBind    = "bind"
 	opUpdate  = "update"
+	opEvict   = "evict"
 	opJournal = "journal"
 )
 

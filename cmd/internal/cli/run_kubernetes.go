@@ -214,13 +214,14 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	host := record.Id[:strings.LastIndex(record.Id, "_")]
 	binder := kube.NewBinder(kube.BinderConfig{Clients: k.clients})
 	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, Hostname: host, Busy: binder.Busy})
-	template.Binder, template.Reporter = binder, reporter
+	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
+	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
 	template.Registerer, template.PodNamed = k.registry, k.source.PodNamed
 	cfg := coordinator.KubernetesConfig{
 		Etcd: k.etcd, Record: record, LeaseTTL: election.LeaseDuration.Duration, Standing: k.standing, API: server,
 		Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive,
-		Scheduler: template, Sinks: []func(context.Context) error{reporter.Run},
+		Scheduler: template, Sinks: []func(context.Context) error{reporter.Run, evictor.Run},
 	}
 	if *election.LeaderElect {
 		events := kube.NewLeaseEvents(k.clients, *k.config.Completed().Profiles[0].SchedulerName, nil)
