@@ -35,6 +35,7 @@ func newPicture(shards int) *picture {
 	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New()}
 	w.volumes = volumes.New(w.counters)
 	w.UseCounters(w.counters)
+	w.UseDepartures(w)
 	w.followBudgets(true)
 	return w
 }
@@ -43,6 +44,11 @@ func newPicture(shards int) *picture {
 func (w *picture) Counters() *count.Registry { return w.counters }
 func (w *picture) Cluster() *cluster.Cluster { return w.cluster }
 func (w *picture) Volumes() compile.Volumes  { return w.volumes }
+
+// Departure is part of cache.Departures.
+func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.SharedCount) {
+	return w.counters.Departing(p), nil
+}
 
 // Assume is Cache.Assume; it returns by how much the node's counters have moved.
 func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) ([]*pb.CounterValue, error) {
