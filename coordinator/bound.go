@@ -124,6 +124,7 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 		newest = p.newest
 	}
 	_, node, _ := s.cache.Pod(uid)
+	defer s.queue.End(job.pod) // where it does not come back
 	switch {
 	case p == nil || p.letGo || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound):
 		delete(s.arrivals, uid)
@@ -136,7 +137,9 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 		if s.queue.Get(uid) != job.pod {
 			return
 		}
-		s.failures.note(klog.FromContext(s.life), job, err, s.cfg.Now())
+		if reason == ReasonSchedulerError {
+			s.failures.note(klog.FromContext(s.life), job, err, s.cfg.Now())
+		}
 		if newest != job.binding.Pod {
 			s.queue.Update(newest)
 			s.queue.Nominate(job.pod, "") // as after any error

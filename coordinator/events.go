@@ -173,6 +173,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 // podGone takes in that a pod is deleted or has ended.
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
+	s.rejectWaiting(p.UID)
 	old, node, err := s.cache.RemovePod(p)
 	if err != nil {
 		s.fail(err)

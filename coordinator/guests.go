@@ -47,9 +47,10 @@ type guests struct {
 // guestProfile is a profile with guests.
 type guestProfile struct {
 	*framework.Profile
-	// filters and scores tell whether guests look at single nodes, preFilters whether they look
-	// at the pod before.
-	preFilters, filters, scores bool
+	// filters and scores tell whether guests look at single nodes.
+	filters, scores bool
+	// cycles tells whether guests take part in attempts at all.
+	cycles bool
 	// filterNames are the guests of Filter.
 	filterNames []string
 }
@@ -74,12 +75,20 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 			return nil, errors.Join(fmt.Errorf("initializing profiles: creating profile for scheduler name %s: %w", c.Name, err), g.close())
 		}
 		g.profiles[c.Name] = &guestProfile{
-			Profile: p, preFilters: p.Runs(framework.PreFilter), filters: p.Runs(framework.Filter),
-			scores:      p.Runs(framework.Score) || p.Runs(framework.PreScore),
+			Profile: p, cycles: takesPart(p), filters: p.Guests(framework.Filter),
+			scores:      p.Guests(framework.Score) || p.Guests(framework.PreScore),
 			filterNames: slices.DeleteFunc(p.Plugins(framework.Filter), func(name string) bool { return cfg.Registry[name] == nil }),
 		}
 	}
 	return g, nil
+}
+
+// takesPart tells whether guests of a profile are called from PreFilter on.
+func takesPart(p *framework.Profile) bool {
+	return slices.ContainsFunc([]framework.Point{
+		framework.PreFilter, framework.Filter, framework.PostFilter, framework.PreScore, framework.Score, framework.Reserve,
+		framework.Permit, framework.PreBind, framework.Bind, framework.PostBind,
+	}, p.Guests)
 }
 
 // registry is the guests with the built-in plugins, those that act on one pod among them.
@@ -107,12 +116,15 @@ func (g *guests) close() error {
 	return errors.Join(errs...)
 }
 
-// of is a pod's profile, nil where it has no guests.
+// of is a pod's profile, nil where guests take no part in its attempts.
 func (g *guests) of(p *v1.Pod) *guestProfile {
 	if g == nil {
 		return nil
 	}
-	return g.profiles[p.Spec.SchedulerName]
+	if of := g.profiles[p.Spec.SchedulerName]; of != nil && of.cycles {
+		return of
+	}
+	return nil
 }
 
 // changed notes that a node's view is out of date.
@@ -225,7 +237,7 @@ func (s *Scheduler) activate(c *framework.Cycle) {
 // preEnqueue asks the guests of a pod's profile whether they hold it back.
 func (g *guests) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string) (string, string) {
 	return func(pod *v1.Pod, gated string) (string, string) {
-		p := g.of(pod)
+		p := g.profiles[pod.Spec.SchedulerName]
 		if p == nil {
 			return "", ""
 		}

@@ -23,3 +23,11 @@ func (q *Queue) Refused(p *Pod, rejectedBy []string, message string) {
 	}
 	q.Retry(p, errors.New(message))
 }
+
+// End drops a pod that is still in flight; others are left alone.
+func (q *Queue) End(p *Pod) {
+	if p.place == InFlight {
+		p.stands = nil
+		q.drop(p)
+	}
+}
