@@ -48,6 +48,8 @@ func newMachine(t *rapid.T) *machine {
 		counters: modelCounters{}, lastCounter: ownCounters, own: map[string]map[uint32]int64{}, limits: map[string]int64{},
 	}
 	m.c.UseCounters(m.counters)
+	m.c.UseDepartures(modelDepartures{})
+	m.c.SetBudgets(modelBudgets)
 	for i := range shards {
 		m.workers = append(m.workers, scorer.NewTable(uint32(i)))
 	}
@@ -244,6 +246,7 @@ func (m *machine) Check(t *rapid.T) {
 	m.checkRows(t)
 	m.checkCounters(t)
 	m.checkHeld(t)
+	m.checkPlaced(t)
 	m.checkTopologies(t)
 	m.checkWorkers(t)
 	m.checkSnapshots(t)
