@@ -16,6 +16,8 @@ type program struct {
 	name, path string
 	// from is the module to build it in; empty: that of the current folder.
 	from string
+	// folder is that to build it in, within the module.
+	folder string
 	// ldflags are the linker's.
 	ldflags string
 }
@@ -37,6 +39,17 @@ var (
 	oursProgram        = program{name: "shardsched", path: ours + "/cmd/shardsched", from: ours}
 )
 
+// Programs of schedulers with plugins compiled in: see Scheduler.Program.
+const (
+	PluginsOurs   = "plugins/ours"
+	PluginsTheirs = "plugins/theirs"
+)
+
+// pluginProgram is that of a folder of the bench module.
+func pluginProgram(folder string) program {
+	return program{name: "plugins-" + filepath.Base(folder), path: ".", from: ours + "/bench", folder: folder, ldflags: kubeVersion}
+}
+
 // Build builds all programs that a bed may need, so that starting one does not have to.
 func Build(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "testbed-")
@@ -44,6 +57,11 @@ func Build(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	for _, of := range []string{PluginsOurs, PluginsTheirs} {
+		if _, err := pluginProgram(of).build(ctx, dir); err != nil {
+			return err
+		}
+	}
 	return BuildIn(ctx, dir)
 }
 
@@ -84,7 +102,7 @@ func (p program) build(ctx context.Context, dir string) (string, error) {
 	}
 	built := filepath.Join(cache, p.name)
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", p.ldflags, "-o", built, p.path)
-	build.Dir = module
+	build.Dir = filepath.Join(module, filepath.FromSlash(p.folder))
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", p.path, err, out)
 	}

@@ -117,7 +117,7 @@ func (c *Cluster) build(p program) {
 // Upstream starts upstream's kube-scheduler. It ends with the test.
 func (c *Cluster) Upstream(s Scheduler) *SchedulerProcess {
 	c.T.Helper()
-	c.build(upstreamProgram)
+	c.build(s.program(upstreamProgram))
 	p, err := c.Bed.Upstream(c.Context(), s)
 	c.must(err)
 	c.T.Cleanup(func() { Stop(p.Process) })
@@ -127,7 +127,7 @@ func (c *Cluster) Upstream(s Scheduler) *SchedulerProcess {
 // Coordinator starts a coordinator of ours. It ends with the test.
 func (c *Cluster) Coordinator(s Scheduler) *SchedulerProcess {
 	c.T.Helper()
-	c.build(oursProgram)
+	c.build(s.program(oursProgram))
 	p, err := c.Bed.Coordinator(c.Context(), s)
 	c.must(err)
 	c.T.Cleanup(func() { Stop(p.Process) })

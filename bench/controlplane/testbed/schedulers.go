@@ -33,6 +33,17 @@ type Scheduler struct {
 	EmbeddedEtcd string
 	// Args are added to its flags.
 	Args []string
+	// Program is PluginsOurs or PluginsTheirs, the scheduler with plugins compiled in; empty: the
+	// scheduler alone.
+	Program string
+}
+
+// program is what runs.
+func (s *Scheduler) program(usual program) program {
+	if s.Program == "" {
+		return usual
+	}
+	return pluginProgram(s.Program)
 }
 
 // SchedulerProcess is a running scheduler.
@@ -119,7 +130,7 @@ func (b *Bed) flags(s *Scheduler, name string) (flags []string, https string, er
 
 // Upstream starts upstream's kube-scheduler and returns when it is ready.
 func (b *Bed) Upstream(ctx context.Context, s Scheduler) (*SchedulerProcess, error) {
-	file, err := b.binary(ctx, upstreamProgram)
+	file, err := b.binary(ctx, s.program(upstreamProgram))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +143,7 @@ func (b *Bed) Upstream(ctx context.Context, s Scheduler) (*SchedulerProcess, err
 
 // Coordinator starts a coordinator and returns when it is ready.
 func (b *Bed) Coordinator(ctx context.Context, s Scheduler) (*SchedulerProcess, error) {
-	file, err := b.binary(ctx, oursProgram)
+	file, err := b.binary(ctx, s.program(oursProgram))
 	if err != nil {
 		return nil, err
 	}

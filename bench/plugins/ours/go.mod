@@ -1,0 +1,3 @@
+module github.com/shardsched/shardsched/bench/plugins/ours
+
+go 1.26.0
