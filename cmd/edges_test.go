@@ -29,13 +29,14 @@ var layers = map[string][]string{
 	"cluster":  {"objects", "selector"},
 	"compile":  {"cluster", "count", "objects", "selector", "storage"},
 	"volumes":  {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"queue":    {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"preempt":  nil,
+	"queue":    {"cluster", "compile", "count", "objects", "preempt", "selector", "storage"},
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"config":   {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"fanout":   nil,
 	"tracing":  {"fanout"},
 	"lease":    nil,
-	"store":    {"lease", "objects", "storage"},
+	"store":    {"lease", "objects", "preempt", "storage"},
 }
 
 // impure is what the scorer may not import itself: no clock, no I/O, no goroutine's tools,

@@ -188,6 +188,9 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	}
 }
 
+// Differs from upstream: nominations are cleared in the queue at once, and in the status behind the
+// loop. Without SchedulerAsyncPreemption too victims are told to leave behind the loop.
+//
 // clearLower takes the nominations to a node from pods of lower priority than a preemptor, so that
 // they look for another at once. It returns them.
 func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {

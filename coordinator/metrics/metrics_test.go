@@ -25,6 +25,8 @@ func TestUpstreamsNames(t *testing.T) {
 		"scheduler_scheduling_algorithm_duration_seconds{}",
 		"scheduler_preemption_victims{}",
 		"scheduler_preemption_attempts_total{}",
+		"scheduler_preemption_goroutines_duration_seconds{result}",
+		"scheduler_preemption_goroutines_execution_total{result}",
 		"scheduler_pending_pods{queue}",
 		"scheduler_inflight_events{event}",
 		"scheduler_goroutines{operation}",

@@ -4,8 +4,6 @@ import (
 	"iter"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
 // PluginName is the plugin that all this is upstream's.
@@ -41,13 +39,20 @@ func Ineligible(p *v1.Pod, nominated string, hopeless bool, pods iter.Seq[*v1.Po
 	if nominated == "" || hopeless {
 		return ""
 	}
-	priority := compile.Priority(p)
+	own := priority(p)
 	for other := range pods {
-		if compile.Priority(other) < priority && isLeaving(other) {
+		if priority(other) < own && isLeaving(other) {
 			return leaving
 		}
 	}
 	return ""
+}
+
+func priority(p *v1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
 }
 
 // isLeaving tells whether a scheduler's preemption has a pod terminate.

@@ -162,7 +162,7 @@ func TestDecisionsDoNotDependOnHowTheWorkIsSplit(t *testing.T) {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
 			seed := uint64(1000 + i)
 			c := build.Random(rand.New(rand.NewPCG(seed, seed)), nodes, nodes/2, min(nodes*4, 900))
-			compareSplits(t, c, len(c.Pending))
+			compareSplits(t, c, 0) // preemptors are decided twice, and more
 		})
 	}
 }
