@@ -272,6 +272,7 @@ func (x *explainer) refuse(t *scorer.Table, row uint32, reasons []scorer.Reason)
 		refused.Shortfalls = append(refused.Shortfalls, short.Text)
 		missing += short.Share
 	}
+	refused.Shortfalls = append(refused.Shortfalls, x.expressionFailures(t, row, refused.Plugin)...)
 	x.closest = append(x.closest, refusalAt{
 		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
 		missing: missing,

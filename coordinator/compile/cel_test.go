@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"pgregory.net/rapid"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/expression"
 )
 
 // celProfileOf is a profile of expressions alone.
@@ -104,4 +107,22 @@ func TestProfilesTellWhatExpressionsRead(t *testing.T) {
 	if q := celProfileOf(t, []string{"pod.owners.all(o, o.kind != node.name)"}, nil); q.CELReadsPods() || !q.WantsWhole() {
 		t.Errorf("reads pods %t, wants whole pods %t, want false, true", q.CELReadsPods(), q.WantsWhole())
 	}
+}
+
+// TestQuantitiesAreKubernetes holds the language's quantities to those of the API.
+func TestQuantitiesAreKubernetes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{0,12})?(n|u|m|k|M|G|T|Ki|Mi|Gi|Ti|e[0-3]|E-[0-9])?`).Draw(t, "quantity")
+		want, err := resource.ParseQuantity(text)
+		got, ours := expression.ParseQuantity(text)
+		if (err == nil) != (ours == nil) {
+			t.Fatalf("%s: got %v, Kubernetes %v", text, ours, err)
+		}
+		if err != nil {
+			return
+		}
+		if again := resource.MustParse(got.String()); again.Cmp(want) != 0 {
+			t.Fatalf("%s: got %s, Kubernetes %s", text, got, want.String())
+		}
+	})
 }
