@@ -1,18 +1,30 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // peaceful is the default profile without PostFilter plugins: nobody is preempted, and messages end
@@ -172,4 +184,208 @@ func scriptPod(t *testing.T, name string, words []string) *v1.Pod {
 		f(p)
 	}
 	return p
+}
+
+// army is an Evictor that the test answers for.
+type army struct {
+	mu   sync.Mutex
+	told []preempt.Eviction
+	done []func(error)
+}
+
+func (a *army) Evict(_ context.Context, e preempt.Eviction, done func(error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told, a.done = append(a.told, e), append(a.done, done)
+}
+
+// orders are the evictions so far, in words.
+func (a *army) orders() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for _, e := range a.told {
+		words := []string{e.Preemptor.Name, "on", e.Node + ":"}
+		for _, v := range e.Victims {
+			words = append(words, v.Name)
+		}
+		for _, l := range e.Lower {
+			words = append(words, "-"+l.Name)
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return out
+}
+
+// report ends the newest eviction.
+func (a *army) report(err error) {
+	a.mu.Lock()
+	done := a.done[len(a.done)-1]
+	a.mu.Unlock()
+	done(err)
+	synctest.Wait()
+}
+
+// battle is a stage where preemption is carried out by an army.
+func battle(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *army, g *gossip)) {
+	t.Helper()
+	a, g := &army{}, &gossip{}
+	onStageAs(t, func(cfg *SchedulerConfig) {
+		cfg.Profiles, cfg.Evictor, cfg.Reporter = warlike(), a, g
+	}, clusterOf(nodes, pods...), nil, func(x *stage) { play(x, a, g) })
+}
+
+// pending is a pod of the queue as the loop sees it.
+func (x *stage) pending(t *testing.T, name string) (place queue.Place, gate, nominated string) {
+	t.Helper()
+	err := x.call(x.ctx, func() {
+		if p := x.queue.Find("default", name); p != nil {
+			place, gate, nominated = p.Place(), p.Gated, p.NominatedNode
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place, gate, nominated
+}
+
+func (x *stage) wantPending(t *testing.T, when, name string, place queue.Place, gate, nominated string) {
+	t.Helper()
+	if p, g, n := x.pending(t, name); p != place || g != gate || n != nominated {
+		t.Errorf("%s: %s is %q, gated by %q, nominated to %q; want %q, %q, %q", when, name, p, g, n, place, gate, nominated)
+	}
+}
+
+// A preemptor waits while its victims are told to leave, is gated where one leaves meanwhile, and
+// tried when all are told.
+func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
+	victims := []*v1.Pod{build.Pod("a").CPU("2").Priority(1).Node("n").Obj(), build.Pod("b").CPU("2").Priority(2).Node("n").Obj()}
+	p := build.Pod("p").CPU("4").Priority(10).Obj()
+	battle(t, nodesOf("4", "n"), append(slices.Clone(victims), p), func(x *stage, a *army, g *gossip) {
+		if got, want := a.orders(), []string{"p on n: b a"}; !slices.Equal(got, want) {
+			t.Fatalf("evictions: got %q, want %q", got, want)
+		}
+		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
+		x.deliver(store.Deleted, victims[1])
+		x.wantPending(t, "one has left", "p", queue.Gated, queue.DefaultPreemption, "n")
+		x.deliver(store.Deleted, victims[0])
+		x.wantPending(t, "both have", "p", queue.Gated, queue.DefaultPreemption, "n")
+		a.report(nil)
+		time.Sleep(2 * time.Second) // its backoff, by the test's clock
+		synctest.Wait()
+		g.want(t, "told", "p@3 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")
+	})
+}
+
+// Victims that can not be told have the preemptor tried again: it preempts anew.
+func TestAPreemptionThatFails(t *testing.T) {
+	battle(t, nodesOf("4", "n"), []*v1.Pod{
+		build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("p").CPU("4").Priority(10).Obj(),
+	}, func(x *stage, a *army, _ *gossip) {
+		a.report(errors.New("no"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, want := a.orders(), []string{"p on n: a", "p on n: a"}; !slices.Equal(got, want) {
+			t.Errorf("evictions: got %q, want %q", got, want)
+		}
+	})
+}
+
+// The nominated node is deleted while its victims leave: the preemptor finds another.
+func TestTheNominatedNodeIsDeleted(t *testing.T) {
+	nodes := nodesOf("4", "m", "n")
+	a1, b := build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("b").CPU("4").Priority(5).Node("m").Obj()
+	battle(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *army, _ *gossip) {
+		a.report(nil)
+		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
+		x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
+		x.deliver(store.Deleted, a1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, want := a.orders(), []string{"p on n: a", "p on m: b"}; !slices.Equal(got, want) {
+			t.Errorf("evictions: got %q, want %q", got, want)
+		}
+		x.wantPending(t, "in the end", "p", queue.Unschedulable, "", "m")
+	})
+}
+
+// A victim is on its way out by itself: nobody is told anything, and nobody waits for it.
+func TestAVictimThatEndsByItself(t *testing.T) {
+	ending := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
+	battle(t, nodesOf("4", "n"), []*v1.Pod{ending, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *army, g *gossip) {
+		if got := a.orders(); len(got) > 0 {
+			t.Errorf("evictions: got %q, want none", got)
+		}
+		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
+		x.deliver(store.Deleted, ending)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		g.want(t, "told", "p@2 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")
+	})
+}
+
+// The next leader knows of a nomination that nobody has written but to the journal: it keeps the
+// room for the preemptor.
+func TestANominationSurvivesAFailover(t *testing.T) {
+	a1 := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
+	p := build.Pod("p").CPU("4").Priority(10).Obj()
+	var entry *pb.QueueEntry
+	battle(t, nodesOf("4", "n"), []*v1.Pod{a1, p}, func(x *stage, _ *army, _ *gossip) {
+		if err := x.call(x.ctx, func() { entry = x.queue.Entry(x.queue.Get(p.UID)) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if entry.GetNominatedNode() != "n" {
+		t.Fatalf("journal entry: got %v, want it nominated to n", entry)
+	}
+	ledger := map[types.UID]*pb.QueueEntry{p.UID: entry}
+	a, g := &army{}, &gossip{}
+	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = warlike(), a, g },
+		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *stage) {
+			x.deliver(store.Added, build.Pod("low").CPU("1").Priority(5).Obj())
+			x.deliver(store.Deleted, a1)
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			heard := g.heard()
+			if !slices.Contains(heard, "p scheduled on n") || slices.Contains(heard, "low scheduled on n") {
+				t.Errorf("told %q, want p on n and low nowhere", heard)
+			}
+		})
+}
+
+// A wave of preemptors of one class shares dry runs, spreads over the nodes, and each looks at few
+// rows beyond those.
+func TestAWaveOfPreemptors(t *testing.T) {
+	const nodes, preemptors = 300, 200
+	all := &store.Objects{}
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())
+		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("4").Priority(1).Node(name).Obj())
+	}
+	for i := range preemptors {
+		all.Pods = append(all.Pods, build.Pod(fmt.Sprintf("p%d", i)).CPU("4").Priority(10).Obj())
+	}
+	a := &army{}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: a}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	x.turn(t)
+	nominated := map[string]string{}
+	for _, d := range x.decided(t) {
+		if other := nominated[d.Nominated]; d.Nominated == "" || other != "" {
+			t.Fatalf("%s is nominated to %q, as is %q", d.Pod, d.Nominated, other)
+		}
+		nominated[d.Nominated] = d.Pod
+	}
+	if len(nominated) != preemptors || len(a.told) != preemptors {
+		t.Errorf("%d pods are nominated and %d evictions begun, want %d", len(nominated), len(a.told), preemptors)
+	}
+	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+		t.Errorf("%v dry runs, want 1 for all", n)
+	}
+	// Each row once, and the row of each nomination once more for those behind it.
+	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+preemptors {
+		t.Errorf("%v rows were looked at, want %d at the most", n, nodes+preemptors)
+	}
 }
