@@ -140,7 +140,7 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 	clock := newClock()
 	if c.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "flight", Term: 1, Shards: split.Shards, BatchSize: min(split.Batch, 7), Profiles: profiles, QueueNow: clock.now,
-		Binder: c, VolumeWriter: c, VolumeController: true, Recorder: w,
+		Binder: c, VolumeWriter: c, VolumeController: true, DisruptionController: true, Recorder: w,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
 	o.log = coordinator.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
-		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now,
+		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,
 	})
 	if err != nil {
 		return nil, err

@@ -127,12 +127,12 @@ func cut(part any, n int, next *[]any) int {
 	return 0
 }
 
-// required tells of fields that no API server lets an object be without: what is simpler
-// than that shows something else.
+// required tells of fields that no API server lets an object be without, or that tell which of two
+// pods is the more important: what is simpler than that shows something else.
 func required(key string) bool {
 	return slices.Contains([]string{
 		"accessModes", "action", "capacity", "claimName", "driver", "key", "kind", "maxSkew", "name", "namespace", "nodeID", "operator", "pdName", "provisioner", "schedulerName",
-		"storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID", "volumeBindingMode", "weight", "whenUnsatisfiable",
+		"startTime", "status", "storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID", "volumeBindingMode", "weight", "whenUnsatisfiable",
 	}, key)
 }
 
