@@ -28,7 +28,7 @@ type Case struct {
 	// Message is what its condition says then, word for word, but for what plugins say that
 	// look for a way out afterwards, such as preemption.
 	Message string
-	// After is what these say. A scheduler that has none of them says nothing.
+	// After is what these say, word for word; empty: nothing.
 	After string
 }
 
@@ -70,7 +70,7 @@ func (r *Rig) judge(key string, c Case) {
 	switch {
 	case c.Want == "" && p.Spec.NodeName != "":
 		r.T.Errorf("%s: got node %s, want none: %s", key, p.Spec.NodeName, c.Message)
-	case c.Want == "" && said != "Unschedulable: "+c.Message || Upstream() && c.After != "" && said == message:
+	case c.Want == "" && said != "Unschedulable: "+c.Message || c.After != "" && said == message:
 		r.T.Errorf("%s:\n got %s\nwant Unschedulable: %s %s", key, message, c.Message, c.After)
 	case c.Want != "" && !slices.Contains(strings.Fields(c.Want), p.Spec.NodeName):
 		r.T.Errorf("%s: got node %q %s, want %s", key, p.Spec.NodeName, message, c.Want)

@@ -12,11 +12,16 @@ import (
 // kubelets is how many pods are looked at at once.
 const kubelets = 16
 
+// stopsAfter is the annotation of a pod whose containers take a while to end when they are told to.
+const stopsAfter = "hollow.shardsched.io/stops-after"
+
 // kubelet stands for the kubelets of all nodes: it makes pods with a node running, and
-// takes those away that are deleted, which a kubelet does when their containers have ended.
+// takes those away that are deleted, which a kubelet does when their containers have ended: at
+// once, or as late as the pod says, but no later than its grace period is over.
 func kubelet(_ context.Context, c cluster) (func(context.Context), error) {
 	pods := c.objects.Core().V1().Pods()
-	w := newWork("kubelet", func(ctx context.Context, key string) error {
+	var w *work
+	w = newWork("kubelet", func(ctx context.Context, key string) error {
 		namespace, name, err := cache.SplitMetaNamespaceKey(key)
 		if err != nil {
 			return err
@@ -25,12 +30,32 @@ func kubelet(_ context.Context, c cluster) (func(context.Context), error) {
 		if err != nil {
 			return unlessGone(err)
 		}
+		if left := time.Until(endOf(p)); left > 0 {
+			w.queue.AddAfter(key, left)
+			return nil
+		}
 		return c.care(ctx, p)
 	})
 	if err := w.watch(pods.Informer()); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) { w.run(ctx, kubelets) }, nil
+}
+
+// endOf is when the containers of a pod that is deleted will have ended; zero: it is not deleted.
+func endOf(p *v1.Pod) time.Time {
+	if p.DeletionTimestamp == nil || p.Spec.NodeName == "" {
+		return time.Time{}
+	}
+	var grace time.Duration
+	if s := p.DeletionGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+	}
+	takes, err := time.ParseDuration(p.Annotations[stopsAfter])
+	if err != nil {
+		takes = 0
+	}
+	return p.DeletionTimestamp.Add(min(takes, grace) - grace)
 }
 
 func (c cluster) care(ctx context.Context, p *v1.Pod) error {

@@ -1,8 +1,9 @@
 // Command controllers does what a test or a playground needs of a cluster's other
 // programs: upstream's own controllers for Deployments, ReplicaSets, StatefulSets,
-// volumes, namespaces and garbage, and stand-ins for what there is no machine for.
+// PodDisruptionBudgets, volumes, namespaces and garbage, and stand-ins for what there is no machine for.
 //
-//	kubelet      pods with a node are running at once, and gone at once when deleted
+//	kubelet      pods with a node are running at once, and gone at once when deleted, or as late
+//	             as their annotation hollow.shardsched.io/stops-after says
 //	provisioner  claims of classes with the provisioner hollow.shardsched.io get volumes
 //
 // It prints "controllers run" when they do.
@@ -48,6 +49,7 @@ func controllers() map[string]func(context.Context, cluster) (run func(context.C
 		"persistentvolume": volumes,
 		"provisioner":      provisioner,
 		"kubelet":          kubelet,
+		"disruption":       disruptions,
 	}
 }
 

@@ -7,11 +7,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	memory "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/disruption"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
@@ -45,6 +48,18 @@ func statefulSets(ctx context.Context, c cluster) (func(context.Context), error)
 	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
 	s := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(), apps.ControllerRevisions(), c.client)
 	return func(ctx context.Context) { s.Run(ctx, syncs) }, nil
+}
+
+func disruptions(ctx context.Context, c cluster) (func(context.Context), error) {
+	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
+	scales, err := scale.NewForConfig(c.config, mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(c.client.Discovery()))
+	if err != nil {
+		return nil, err
+	}
+	d := disruption.NewDisruptionController(ctx, core.Pods(), c.objects.Policy().V1().PodDisruptionBudgets(), core.ReplicationControllers(),
+		apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), c.client, mapper, scales, c.client.Discovery())
+	return d.Run, nil
 }
 
 func namespaces(ctx context.Context, c cluster) (func(context.Context), error) {

@@ -205,7 +205,7 @@ func (b *Bed) Logs(n int) string {
 }
 
 // Controllers starts controllers by their names, and returns when they run: deployment,
-// replicaset, statefulset, namespace, garbagecollector, persistentvolume are upstream's;
+// replicaset, statefulset, disruption, namespace, garbagecollector, persistentvolume are upstream's;
 // kubelet makes bound pods running and takes deleted ones away; provisioner makes the
 // volumes of classes with the provisioner named Provisioner.
 func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Process, error) {
@@ -220,6 +220,10 @@ func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Proces
 	_, err = p.Line(ctx, "controllers run")
 	return p, err
 }
+
+// StopsAfter is the annotation of a pod whose containers take a while to end, such as 2s, with the
+// controller "kubelet": no longer than its grace period.
+const StopsAfter = "hollow.shardsched.io/stops-after"
 
 // Provisioner is the name of the CSI driver whose volumes the controller "provisioner"
 // makes. A class's parameter "topology" names the node label that says where a volume
