@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -47,7 +48,22 @@ func (w *picture) Volumes() compile.Volumes  { return w.volumes }
 
 // Departure is part of cache.Departures.
 func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.SharedCount) {
-	return w.counters.Departing(p), nil
+	leaving, shared := w.volumes.Departure(p)
+	if counted := w.counters.Departing(p); len(counted) > 0 {
+		leaving = slices.Concat(leaving, counted) // no counter is of both
+		slices.SortFunc(leaving, func(a, b *pb.CounterValue) int { return cmp.Compare(a.Counter, b.Counter) })
+	}
+	return leaving, shared
+}
+
+// retell tells the tables of pods whose volumes are others now.
+func (w *picture) retell() error {
+	for _, uid := range w.volumes.TakeRetold() {
+		if err := w.Retell(uid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Assume is Cache.Assume; it returns by how much the node's counters have moved.
@@ -59,6 +75,9 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 	w.guests.changed(nodeName)
 	moved := w.volumes.PodAdded(nodeName, p)
 	if err := w.ChangeCounters(nodeName, moved); err != nil {
+		return nil, err
+	}
+	if err := w.retell(); err != nil {
 		return nil, err
 	}
 	return slices.Concat(w.Counted(p.UID).GetCounters(), moved), nil
@@ -101,11 +120,17 @@ func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 
 // mount counts the volumes of a pod that is on a node.
 func (w *picture) mount(nodeName string, p *v1.Pod) error {
-	return w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p))
+	if err := w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p)); err != nil {
+		return err
+	}
+	return w.retell()
 }
 
 func (w *picture) unmount(nodeName string, p *v1.Pod) error {
-	return w.ChangeCounters(nodeName, w.volumes.PodRemoved(nodeName, p))
+	if err := w.ChangeCounters(nodeName, w.volumes.PodRemoved(nodeName, p)); err != nil {
+		return err
+	}
+	return w.retell()
 }
 
 // Forget is Cache.Forget for a pod that is promised a node.
@@ -177,7 +202,7 @@ func (w *picture) settle() ([]volumes.NodeChange, error) {
 			return nil, fmt.Errorf("count volumes: %w", err)
 		}
 	}
-	return changes, nil
+	return changes, w.retell()
 }
 
 // observe makes known what a pod carries, before pods are compiled that it may come to

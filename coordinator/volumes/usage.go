@@ -36,6 +36,10 @@ type usage struct {
 	changes map[string]map[uint32]int64
 	// direct takes the changes of the pod at hand instead.
 	direct *[]*pb.CounterValue
+	// retold are pods whose Departure may have changed; numbers is how many volumes were
+	// numbered.
+	retold  set[types.UID]
+	numbers uint64
 }
 
 type set[T comparable] map[T]struct{}
@@ -47,6 +51,9 @@ type attached struct {
 	counter uint32
 	on      map[string]held
 	pods    int // all over the cluster
+	// users are the pods; number tells the volume from others.
+	users  set[*podUse]
+	number uint64
 }
 
 // held says why a volume is attached to a node.
@@ -76,6 +83,7 @@ func newUsage(c *Cache) usage {
 		attachments:         map[string]*attachment{},
 		attachmentsByVolume: map[string]set[*attachment]{},
 		changes:             map[string]map[uint32]int64{},
+		retold:              set[types.UID]{},
 	}
 }
 
@@ -148,13 +156,18 @@ func (c *Cache) attach(p *podUse, now []compile.Attachment) {
 	p.attachments = now
 	for _, as := range was {
 		if !slices.Contains(now, as) {
+			delete(c.usage.attached[as].users, p)
 			c.usage.move(as, p.node, held{pods: -1})
 		}
 	}
 	for _, as := range now {
 		if !slices.Contains(was, as) {
 			c.usage.move(as, p.node, held{pods: +1})
+			c.usage.attached[as].users[p] = struct{}{}
 		}
+	}
+	if len(was)+len(now) > 0 {
+		c.usage.retold[p.pod.UID] = struct{}{}
 	}
 }
 
@@ -209,7 +222,8 @@ func (c *Cache) recountClass(name string) {
 func (u *usage) move(as compile.Attachment, node string, by held) {
 	a := u.attached[as]
 	if a == nil {
-		a = &attached{id: as, on: map[string]held{}}
+		u.numbers++
+		a = &attached{id: as, on: map[string]held{}, users: set[*podUse]{}, number: u.numbers}
 		u.attached[as] = a
 	}
 	was := a.on[node]
@@ -228,6 +242,9 @@ func (u *usage) move(as compile.Attachment, node string, by held) {
 	}
 	if a.counter != 0 && by.pods != 0 {
 		u.change(node, a.counter, int64(by.pods))
+	}
+	if (was.attachments > 0) != (now.attachments > 0) {
+		a.retell(u, node)
 	}
 	u.used(a, by.pods)
 	if len(a.on) == 0 {
@@ -338,6 +355,7 @@ func (c *Cache) UseCounter(as compile.Attachment) uint32 {
 		for node, h := range a.on {
 			if h.pods != 0 {
 				c.usage.change(node, a.counter, int64(h.pods))
+				a.retell(&c.usage, node)
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func TestCountersAreARecount(t *testing.T) {
 		c, s := New(&registry{}), drawn{t}
 		got := values{}
 		pods, attachments, asked := map[*v1.Pod]string{}, map[string]words{}, set[compile.Attachment]{}
-		names := 0
+		names, told := 0, departures{}
 		set := func(kind, name string, w words) objects.Object {
 			obj := w.object(kind, name)
 			c.Set(obj)
@@ -216,6 +216,7 @@ func TestCountersAreARecount(t *testing.T) {
 				if want := recount(c, pods, attachments, asked); !cmp.Equal(got, want) {
 					t.Fatalf("counters (-want +got):\n%s", cmp.Diff(want, got))
 				}
+				told.check(t, c, pods, attachments, asked)
 				u := &c.usage
 				if n := len(u.attached) + len(u.pods) + len(u.claimsByVolume) + len(u.claimsByClass); len(pods)+len(attachments) == 0 && n > 0 {
 					t.Fatalf("without a pod %d entries are left, want none", n)
