@@ -49,6 +49,9 @@
 //	images.ofRow        [[id …] …]        and each image has its rows
 //	ports               [[ip proto port pods] …] sorted, with their holders
 //	counters.columns[c] [int64 …]  or lists, as resources; one for each counter in use
+//	placed.ofRow        [[pod …] …]           most important first, 32 bytes each: number,
+//	                                          priority, start, and interned: usage, how
+//	                                          counters change where it leaves, budgets
 //
 // Dictionaries count references and give numbers of dead entries out again, so a
 // table under endless churn stays as large as its rows. What numbers an entry got
@@ -120,6 +123,26 @@
 // normalising. Its groups are few; with more than MaxGroups keys a result overflows, and
 // a second round is asked with the maxima over all groups (Options.Normalise): then the
 // whole score is known row by row.
+//
+// # Preemption
+//
+// A dry run finds the rows that would take a pod if pods of lower priority left, and which
+// pods those are (Preempt). It tries the rows whose first refusal is one that pods may be the
+// cause of:
+//
+//	refused by fit, and the filters see nothing else of the row's lower pods
+//	    ──> arithmetic on what the row has left:  + all lower pods, − each that returns
+//	else
+//	    ──> the same for resources; ports, counters and groups are judged again for each
+//	        pod that moves them, as if the row's share in the measures were another
+//
+// The whole cluster's measures come with the question (Preemption.Whole), so that a row's
+// answer depends on no other table, and the best of all tables is the best of the
+// cluster's: candidates are in a total order (BeforeCandidate).
+//
+// A pod tells what counters lose where it leaves: what it counts for, what falls beside
+// (leaving), and what falls only with the last of the row's pods that have it (shared), as
+// an attached volume.
 //
 // # Errors
 //

@@ -20,6 +20,9 @@
 //	        INVALID_    FAILED_   need_       need_       need_            FAILED_
 //	        ARGUMENT  PRECONDITION classes  snapshots   snapshots        PRECONDITION
 //
+// A request may also ask for dry runs of preemption, over the same shards at the same
+// generations.
+//
 // A shard is locked from its deltas to the end of its evaluation, so that two
 // requests for it (a late one, a hedge) take turns. A request locks its shards
 // in ascending order. Of the deltas it carries, those that the shard already has

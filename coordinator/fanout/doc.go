@@ -38,6 +38,9 @@
 // backups do. Groups that overflow are asked for again with the cluster's
 // extrema, in a second round at the same generations.
 //
+// A round asks for classes ([Fanout.Evaluate]) or for dry runs of preemption
+// ([Fanout.Preempt]), with the same deltas, hedges and fallbacks.
+//
 // # A session's knowledge of a shard
 //
 //	           snapshot               deltas answered
