@@ -83,3 +83,8 @@ func (r *podReads) counts(id uint32) bool {
 	_, found := slices.BinarySearch(r.counters, id)
 	return found
 }
+
+// readsTotals tells whether an expression looks at what pods add up to.
+func (r *celFilter) readsTotals() bool {
+	return slices.ContainsFunc(r.list, func(x celTerm) bool { return readsPods(x.residual.Reads()) })
+}

@@ -328,3 +328,24 @@ func (x *preemptTrial) checkRows(p *Preemption, seen map[PreemptOutcome]int) {
 		}
 	}
 }
+
+// An expression that looks at what pods use is asked again for each pod that returns.
+func TestPreemptAsksExpressionsThatReadPods(t *testing.T) {
+	table := NewTable(0)
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_SetNode{SetNode: &pb.Node{Name: "n", AllowedPods: 10, Allocatable: &pb.Resources{MilliCpu: 4000}}}}))
+	for number := uint64(1); number <= 4; number++ {
+		u := &pb.PodUsage{Requests: &pb.Resources{MilliCpu: 1000}}
+		must(table.Apply(&pb.Delta{Change: &pb.Delta_AddPod{AddPod: u}, Pod: &pb.PlacedPod{Number: number, Priority: int32(number)}}))
+	}
+	c, e := newClass(t, celQuery([]string{"node.free['cpu'] >= quantity('2')"}, nil, 0)), NewEvaluator(nil)
+	var r PreemptionResult
+	r.Reset(c.ID(), 1)
+	e.Preempt(table, c, &Preemption{Priority: 5}, &r)
+	if best := r.Best(); best == nil || !slices.Equal(best.Victims, []uint64{2, 1}) {
+		t.Fatalf("got %s, want pods 2 and 1 as victims: they leave two CPUs", describePreemption(&r))
+	}
+	e.Preempt(table, c, &Preemption{Priority: 2}, &r)
+	if r.Tried != 2 || len(r.Reasons) != 1 || r.Reasons[0].Text != CelReason("f0") {
+		t.Fatalf("got %s, want the expression's reason where only pod 1 may leave", describePreemption(&r))
+	}
+}
