@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -480,7 +481,8 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	s.queue.Done(pod.UID)
 	job := bindJob{
 		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
-		work: work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
+		extender: extender.Binder(s.extenders.list, pod),
+		work:     work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
 	}
 	if s.cfg.Binder == nil || s.cfg.VolumeWriter == nil {
 		for _, obj := range s.cache.volumes.Complete(work) {
@@ -502,7 +504,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		return true
 	}
 	// There is nowhere to write to: it is as good as there.
-	s.bound([]bindJob{job}, []error{nil})
+	s.bound([]bindJob{job}, []error{s.bindHere(ctx, &job)})
 	return s.err == nil
 }
 

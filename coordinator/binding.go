@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -48,6 +49,8 @@ type bindJob struct {
 	// take; nil: nothing.
 	work     *volumes.Work
 	patience time.Duration
+	// extender binds the pod; nil: the binder does.
+	extender *extender.Extender
 	// popped is when its attempt began.
 	popped time.Time
 	// preBind and bind are how long these took; 0: not begun.
@@ -74,6 +77,10 @@ type bindings struct {
 	// group and calls are how many placements a call has, and how many calls there are at
 	// once, at the most.
 	group, calls int
+	// fence is asked before an extender is to bind; nil: nobody is. commitsExtended says that
+	// what an extender has bound is the binder's to commit.
+	fence           func() error
+	commitsExtended bool
 
 	mu     sync.Mutex
 	queued []bindJob
@@ -83,6 +90,8 @@ type bindings struct {
 	preBinds map[types.UID]context.CancelCauseFunc
 	// host runs the binding cycle of a hosted placement.
 	host func(ctx context.Context, job bindJob)
+	// extended are those queued that extenders bind.
+	extended []bindJob
 	// busy counts the calls under way, working the placements whose work is being done, and
 	// binding those that a call has.
 	busy, working, binding int
@@ -102,6 +111,8 @@ func (b *bindings) put(jobs []bindJob) {
 	for _, j := range jobs {
 		if j.work.PreBindNeeded() || j.cycle != nil {
 			b.works = append(b.works, j)
+		} else if j.extender != nil {
+			b.extended = append(b.extended, j)
 		} else {
 			b.queued = append(b.queued, j)
 		}
@@ -176,6 +187,9 @@ func (b *bindings) run(ctx context.Context) {
 				continue
 			}
 			wg.Go(func() { b.preBind(ctx, job) })
+		}
+		for _, job := range b.takeExtended() {
+			wg.Go(func() { b.bindExtended(ctx, job) })
 		}
 		for ctx.Err() == nil {
 			jobs := b.take()

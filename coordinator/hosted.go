@@ -466,7 +466,7 @@ func (s *Scheduler) hostedRefusal(p *pick, a *attempt, t tables) (*hostedEnd, er
 		}
 	}
 	if a.answer != nil {
-		for _, r := range a.answer.Refused {
+		for _, r := range a.answer.told {
 			extra[reason{r.Plugin, r.Text, r.Unresolvable}]++
 		}
 	}
@@ -555,15 +555,6 @@ func (p *pick) whyRefused(row cache.Row, t tables, e *scorer.Evaluator) []scorer
 	}
 	_, why := p.class.GroupReasons(p.result, &p.standing, r.group)
 	return why
-}
-
-// asksOutside tells whether those outside the loop have a say in a pod's node.
-func (s *Scheduler) asksOutside(*attempt) bool { return false }
-
-// askOutside takes in what those outside the loop say of the rows that are left, or parks the attempt
-// until they have.
-func (s *Scheduler) askOutside(_ context.Context, _ *attempt, rows []hostedRow) ([]hostedRow, *hostedEnd, bool) {
-	return rows, nil, false
 }
 
 // shown measures what guests were shown.

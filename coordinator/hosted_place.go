@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -88,6 +89,7 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 	s.ready = append(s.ready, bindJob{
 		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
 		work: r.work, patience: r.patience, popped: a.begun, trace: a.trace, cycle: cycle,
+		extender: extender.Binder(s.extenders.list, pod),
 	})
 	return s.err == nil
 }
@@ -267,7 +269,11 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 		return fwk.AsStatus(context.Cause(ctx)), false
 	}
 	begin := s.cfg.Now()
-	status = cycle.Bind(ctx, node)
+	if bound, err := s.bindings.extendedFirst(ctx, job); bound {
+		status = fwk.AsStatus(err)
+	} else {
+		status = cycle.Bind(ctx, node)
+	}
 	job.bind = max(s.cfg.Now().Sub(begin), 1)
 	return status, false
 }

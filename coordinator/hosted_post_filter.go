@@ -69,7 +69,11 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 			}
 			code, plugin := fwk.Unschedulable, ""
 			var texts []string
-			for _, r := range p.whyRefused(row, t, s.eval) {
+			why := p.whyRefused(row, t, s.eval)
+			if x, out := a.answer.refuses(name); out && len(why) == 0 {
+				why = a.answer.why(x)
+			}
+			for _, r := range why {
 				if r.Unresolvable {
 					code = fwk.UnschedulableAndUnresolvable
 				}

@@ -16,14 +16,14 @@ import (
 //	                    └─ pod gone, or not ours: dropped    tables of now
 //
 // The pod stays in flight in the queue meanwhile. Everything that was found out for it but for
-// the answer is found out anew.
+// the answer is found out anew. What has happened since the question is held against the answer.
 
 // outsiders is what those outside the loop have said of an attempt's nodes.
 type outsiders struct {
 	// Asked are the nodes that they were asked about, by name. A node that is feasible now and was
 	// not asked about is not chosen.
 	Asked map[string]struct{}
-	// Refused says why nodes among them can not have the pod.
+	// Refused says why nodes among them can not have the pod, or any others.
 	Refused map[string]scorer.Reason
 	// Scores are added to the nodes' totals, with their weights.
 	Scores map[string]int64
@@ -33,6 +33,8 @@ type outsiders struct {
 	Err error
 	// Rounds is how often they were asked in this attempt.
 	Rounds int
+	// told are the reasons of nodes that pass all else, when the attempt was looked at last.
+	told []scorer.Reason
 }
 
 // refuses tells whether a node is out, and why; a nil why stands for a node that nobody was asked
@@ -94,7 +96,9 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 		return attempt{}, false
 	}
 	fresh.answer, fresh.begun = a.answer, a.begun
-	s.queue.Rejoin(p)
+	if fresh.answer == nil {
+		s.queue.Rejoin(p)
+	}
 	return fresh, true
 }
 

@@ -465,7 +465,9 @@ func (p *pick) message(nodes int) (string, []string) {
 		if n <= 0 {
 			return
 		}
-		counts[text] += n
+		if plugin != unsaid.Plugin {
+			counts[text] += n
+		}
 		// PreFilters that narrowed the nodes together share a reason.
 		for _, name := range strings.Fields(plugin) {
 			plugins[name] = struct{}{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -94,6 +96,15 @@ type SchedulerConfig struct {
 	QueueNow func() time.Time
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer
+	// Extenders are the configuration's. With ExtendersInline the loop waits for what they say,
+	// so that a run does not depend on how fast they are; ExtendersCommit says that one that
+	// binds has told those whose the pods are, so that the Binder is not to.
+	Extenders                        []configv1.Extender
+	ExtendersInline, ExtendersCommit bool
+	extenderTransport                http.RoundTripper // nil: connections
+	// Fence returns an error once somebody else may lead: it is asked before an extender is to
+	// bind. nil: nobody does.
+	Fence func() error
 }
 
 // Scheduler is the scheduling loop of one term: the only writer of placement state.
@@ -153,6 +164,7 @@ type Scheduler struct {
 	err       error
 	watchers  []chan<- struct{} // told when the loop is idle
 	parking
+	extenders extenders
 	// draining says that nothing is decided any more, and what is under way comes to its end.
 	draining bool
 	// newMembers says that SetMembers was called.
@@ -240,6 +252,10 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if cfg.BindCalls > 0 {
 		s.bindings.calls = cfg.BindCalls
 	}
+	if s.extenders, err = newExtenders(&cfg, s.metrics); err != nil {
+		return nil, errors.Join(err, s.guests.close())
+	}
+	s.bindings.fence, s.bindings.commitsExtended = cfg.Fence, !cfg.ExtendersCommit
 	f := cfg.Fanout
 	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
 	f.Registerer = cfg.Registerer
@@ -316,6 +332,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.cause = s.loop(ctx)
 	cancel()
 	behind.Wait()
+	s.extenders.calls.Wait()
 	s.journal.farewell(ctx)
 	if err := s.guests.close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Plugins have not closed")
@@ -345,6 +362,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	for {
 		s.inbox.drain()
 		s.takeMembers(ctx)
+		s.giveTurns()
 		s.queue.Flush()
 		if s.err != nil {
 			return s.err
@@ -397,7 +415,7 @@ func (s *Scheduler) rest() {
 // spec makes every attempt an error, or that has no node to be tried on, is tried again
 // and again, but nothing comes of it.
 func (s *Scheduler) idle() bool {
-	if len(s.binding) > 0 || s.evictions > 0 || !s.inbox.empty() {
+	if len(s.binding) > 0 || s.evictions > 0 || len(s.parked)+len(s.resumed) > 0 || !s.inbox.empty() {
 		return false
 	}
 	hopeless := 0

@@ -32,7 +32,6 @@ type Config struct {
 	completed    *configv1.KubeSchedulerConfiguration
 	profiles     []profile
 	notEvaluated []string
-	notCalled    []string
 	noEffect     []notice
 	all          catalogue
 }
@@ -166,8 +165,8 @@ func (c *Config) Profiles() (map[string]*compile.Profile, error) {
 // not evaluate: pods are scheduled as if they were not there.
 func (c *Config) NotEvaluated() []string { return slices.Clone(c.notEvaluated) }
 
-// NotCalled names the extenders, by address. This version calls none.
-func (c *Config) NotCalled() []string { return slices.Clone(c.notCalled) }
+// Extenders are those that the configuration names, in its order. Each has a timeout.
+func (c *Config) Extenders() []configv1.Extender { return c.completed.DeepCopy().Extenders }
 
 // NoEffect names the fields that the file sets, or the like, and that change nothing, each
 // with the reason, where there is no API server.

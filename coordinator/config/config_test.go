@@ -23,7 +23,7 @@ import (
 //	load [points=(filter,score)]  each profile's plugins at these points, with weights at score;
 //	                              an asterisk stands before what is not evaluated
 //	arguments                     what the tables are given
-//	notices                       NotEvaluated, NotCalled and NoEffect
+//	notices                       NotEvaluated and NoEffect
 //	write                         the configuration completed
 //	sample FILE                   all of these for a file of testdata, at all points
 func TestScripts(t *testing.T) {
@@ -80,9 +80,6 @@ func allPoints() []string {
 
 func printNotices(b *strings.Builder, c *Config) {
 	fmt.Fprintf(b, "not evaluated: %s\n", strings.Join(c.NotEvaluated(), " "))
-	for _, n := range c.NotCalled() {
-		fmt.Fprintf(b, "not called: %s\n", n)
-	}
 	for _, n := range c.NoEffect() {
 		fmt.Fprintf(b, "no effect: %s\n", n)
 	}

@@ -48,9 +48,6 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		made.LeaseDuration = c.LeaderElection.LeaseDuration.Duration
 	}
 	made.notEvaluated = notEvaluated(made.profiles)
-	for _, e := range c.Extenders {
-		made.notCalled = append(made.notCalled, clip(e.URLPrefix))
-	}
 	made.noEffect = noEffect(doc, *c.LeaderElection.LeaderElect, made.profiles, written)
 	return made, nil
 }

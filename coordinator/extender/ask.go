@@ -37,6 +37,8 @@ type Answer struct {
 	// Refused are the reasons of nodes that are not kept, as far as they are given. They may
 	// be about nodes that were not asked about.
 	Refused map[string]Refusal
+	// Alone says that the pod's own node is kept, and that nobody was asked about the others.
+	Alone bool
 	// Narrowed says that nodes were asked about that are not kept.
 	Narrowed bool
 }
@@ -63,7 +65,7 @@ func Ask(ctx context.Context, list []*Extender, q Inquiry) (*Answer, error) {
 			klog.FromContext(ctx).Error(err, "Evaluation failed on nominated node", "pod", klog.KObj(q.Pod), "node", q.Nodes[q.Own].Name)
 		}
 		if err == nil && len(own) > 0 {
-			a.Kept = map[string]int64{own[0].Name: 0}
+			a.Alone, a.Kept = true, map[string]int64{own[0].Name: 0}
 			return a, nil
 		}
 	}

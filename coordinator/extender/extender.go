@@ -35,6 +35,8 @@ type Options struct {
 	InFlight int
 	// Meter counts an extender's calls; nil: nobody does.
 	Meter func(name string) Meter
+	// Transport takes the calls; nil: connections, as each extender's TLS configuration has them.
+	Transport http.RoundTripper
 }
 
 // Meter counts the calls of one extender, from any goroutine.
@@ -81,6 +83,9 @@ func New(c *configv1.Extender, o Options) (*Extender, error) {
 	transport, err := transport(c)
 	if err != nil {
 		return nil, err
+	}
+	if o.Transport != nil {
+		transport = o.Transport
 	}
 	e := &Extender{
 		prefix:    c.URLPrefix,

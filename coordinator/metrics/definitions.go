@@ -83,6 +83,10 @@ func Own() []Definition {
 		counter("shardsched_rows_searched_total", "Rows that the first plugin of a class looked at. A class whose answer is cached looks only at rows that have changed."),
 		counter("shardsched_rows_total", "Rows that it would have looked at without a cache: the nodes, once for each class asked."),
 		histogram("shardsched_batch_pods", "Pods decided in one batch.", 1, 2, 12),
+		histogram("shardsched_extender_call_duration_seconds", "Time that calls of an extender take, but for the wait for their turn.", 0.001, 2, 15, "extender", "verb"),
+		counter("shardsched_extender_errors_total", "Calls of an extender that failed. Answers that are no answer to their question are not among them.", "extender", "verb"),
+		gauge("shardsched_extender_calls_in_flight", "Calls of an extender under way.", "extender", "verb"),
+		gauge("shardsched_extender_waiting_pods", "Pods that wait for extenders' answers, or for their turn to have them asked."),
 		gauge("shardsched_journal_lag_entries", "Queue entries that are not written to etcd yet."),
 		gauge("shardsched_term", "The term of the leader."),
 	}

@@ -2,6 +2,9 @@ package queue
 
 import "errors"
 
+// Before tells whether the queue gives one pod before another.
+func (q *Queue) Before(a, b *Pod) bool { return q.active.before(a, b) }
+
 // Rejoin has a pod in flight, whose attempt waited for somebody, know all events so far: it
 // is decided on what is now.
 func (q *Queue) Rejoin(p *Pod) {

@@ -18,6 +18,7 @@ type Stage uint8
 const (
 	Compile Stage = iota
 	Merge
+	Extenders
 	PostFilter
 	Assume
 	Permit
@@ -28,7 +29,7 @@ const (
 )
 
 func (s Stage) name() string {
-	return [stages]string{"compile", "merge", "postfilter", "assume", "permit", "prebind", "bind"}[s]
+	return [stages]string{"compile", "merge", "extenders", "postfilter", "assume", "permit", "prebind", "bind"}[s]
 }
 
 // Result is what became of an attempt.

@@ -50,7 +50,7 @@ func (t *Tracer) emit(a *Attempt) {
 	for _, r := range a.again {
 		t.fanOut(merging, a, r, r.Parent)
 	}
-	for s := Assume; s < stages; s++ {
+	for s := Merge + 1; s < stages; s++ {
 		t.stage(ctx, a, s)
 	}
 	root.End(trace.WithTimestamp(a.end))

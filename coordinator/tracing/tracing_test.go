@@ -128,7 +128,7 @@ func TestASampledAttemptIsATree(t *testing.T) {
 		t.Fatal("the attempt was not kept")
 	}
 	spans := r.spans()
-	want := "schedule\n  queue\n  compile\n  merge\n  assume\n  permit\n  prebind\n  bind\n"
+	want := "schedule\n  queue\n  compile\n  merge\n  extenders\n  postfilter\n  assume\n  permit\n  prebind\n  bind\n"
 	if got := tree(spans); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -54,7 +54,6 @@ func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 		return nil
 	}
 	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
-	tell(log, "The configuration names extenders, which are not called yet: pods are scheduled as if there were none", "extenders", c.NotCalled())
 	tell(log, "Fields of the configuration have no effect", "fields", idle)
 	return nil
 }
@@ -92,6 +91,7 @@ func configure(c *config.Config, into *coordinator.SchedulerConfig) error {
 	if c == nil {
 		c = config.Default()
 	}
+	into.Extenders = c.Extenders()
 	profiles, err := c.Profiles()
 	if err != nil {
 		return err

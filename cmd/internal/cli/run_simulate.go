@@ -93,7 +93,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err != nil {
 		return nil, err
 	}
-	cfg.Recorder = recorder
+	cfg.Recorder, cfg.ExtendersInline = recorder, true
 	defer func() { err = errors.Join(err, endRecord()) }()
 	spans, err := startSpans(ctx, m.tracing, "simulate", registry)
 	if err != nil {
