@@ -32,11 +32,15 @@ var layers = map[string][]string{
 	"preempt":  nil,
 	"queue":    {"cluster", "compile", "count", "objects", "preempt", "selector", "storage"},
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"config":   {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"fanout":   nil,
-	"tracing":  {"fanout"},
-	"lease":    nil,
-	"store":    {"lease", "objects", "preempt", "storage"},
+	"metrics":  nil,
+	"extender": nil,
+	// What compiled-in plugins run in, and configurations name.
+	"framework": {"cluster", "compile", "count", "metrics", "objects", "selector", "storage"},
+	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "selector", "storage"},
+	"fanout":    nil,
+	"tracing":   {"fanout"},
+	"lease":     nil,
+	"store":     {"lease", "objects", "preempt", "storage"},
 }
 
 // impure is what the scorer may not import itself: no clock, no I/O, no goroutine's tools,
