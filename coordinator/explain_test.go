@@ -20,11 +20,18 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// rows is every row of every table, as text.
+// rows is every row of every table, as text, but for what each pod counts for: counters come into
+// use.
 func (x *trial) rows() []string {
 	var out []string
 	for i := range x.cache.NumShards() {
 		x.cache.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
+			r = proto.CloneOf(r)
+			for _, p := range r.Pods {
+				if p.Leaving, p.Shared = nil, nil; p.Usage != nil {
+					p.Usage.Counters = nil
+				}
+			}
 			out = append(out, r.String())
 			return true
 		})
