@@ -92,7 +92,9 @@ func (s *Scheduler) committed(job *bindJob, now time.Time) {
 		return
 	}
 	// Nobody will tell of the pod on its node: it is there.
-	s.seen(withNode(job.binding.Pod, job.binding.Node))
+	there := withNode(job.binding.Pod, job.binding.Node)
+	s.seen(there)
+	s.guests.bound(there)
 }
 
 // takeBack forgets a placement that was not committed, and has the pod tried again with its

@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Guests are plugins that are compiled in beside the built-in ones, as their authors wrote them for
@@ -29,6 +30,9 @@ type Guests struct {
 	// Environment is the template of what they get by their Handle. What the loop itself gives,
 	// from Snapshot on, is filled in.
 	Environment framework.Environment
+	// Start runs the informers that plugins have asked for until ctx ends, and returns when they have
+	// what there is; nil: nobody does that.
+	Start func(ctx context.Context) error
 	// Watch has changes of resources told that nothing but guests waits for, by the names that
 	// they register; nil: nobody does that. old is nil where the object is new, and now where it
 	// is gone.
@@ -41,7 +45,8 @@ type guests struct {
 	snapshot  *framework.Snapshot
 	nominator *guestNominator
 	profiles  map[string]*guestProfile
-	watched   []string // resources that only they wait for
+	// local are the informers that the loop feeds; nil: there is an API server.
+	local *localInformers
 }
 
 // guestProfile is a profile with guests.
@@ -65,7 +70,14 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 		return nil, err
 	}
 	env := cfg.Environment
-	g := &guests{env: &env, profiles: map[string]*guestProfile{}, nominator: &guestNominator{scheduler: s}}
+	var local *localInformers
+	if env.Informers == nil {
+		if env.ClientSet, local, err = newLocal(); err != nil {
+			return nil, err
+		}
+		env.Informers = local
+	}
+	g := &guests{local: local, env: &env, profiles: map[string]*guestProfile{}, nominator: &guestNominator{scheduler: s}}
 	g.snapshot = framework.NewSnapshot(shown{s.cache})
 	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, guestActivator{s}
 	env.Meter = framework.NewMeter(s.metrics.set)
@@ -234,6 +246,11 @@ func (s *Scheduler) activate(c *framework.Cycle) {
 	}
 }
 
+// changed takes in a change that only guests wait for, from any goroutine.
+func (s *Scheduler) changed(resource string, old, now any) {
+	s.inbox.put(func() { s.move(queue.Other(resource, old, now)) })
+}
+
 // preEnqueue asks the guests of a pod's profile whether they hold it back.
 func (g *guests) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string) (string, string) {
 	return func(pod *v1.Pod, gated string) (string, string) {
@@ -252,8 +269,44 @@ func (g *guests) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string)
 	}
 }
 
-// forQueue is what the queue has to know of guests; nil: there are none.
-func (g *guests) forQueue(ctx context.Context) (*queue.Guests, error) {
+// start runs the informers that guests have asked of the API server.
+func (g *Guests) start(ctx context.Context) error {
+	if g == nil || g.Start == nil {
+		return nil
+	}
+	return g.Start(ctx)
+}
+
+// run runs the informers that guests have asked for, where the loop feeds them.
+func (g *guests) run(ctx context.Context) {
+	if g != nil && g.local != nil {
+		g.local.run(ctx)
+	}
+}
+
+// load tells guests' informers of all objects, saw of a change, and bound of a pod that nobody else
+// will tell of.
+func (g *guests) load(all *store.Objects) {
+	if g != nil && g.local != nil {
+		g.local.load(all)
+	}
+}
+
+func (g *guests) saw(e *store.Event) {
+	if g != nil && g.local != nil {
+		g.local.set(e.Any(), e.Type == store.Deleted)
+	}
+}
+
+func (g *guests) bound(p *v1.Pod) {
+	if g != nil && g.local != nil {
+		g.local.set(p, false)
+	}
+}
+
+// forQueue is what the queue has to know of guests; nil: there are none. tell is told of changes that
+// only guests wait for.
+func (g *guests) forQueue(ctx context.Context, cfg *Guests, tell func(resource string, old, now any)) (*queue.Guests, error) {
 	if g == nil {
 		return nil, nil
 	}
@@ -270,6 +323,12 @@ func (g *guests) forQueue(ctx context.Context) (*queue.Guests, error) {
 			return nil, err
 		}
 	}
-	out.Plugins, g.watched = w.plugins()
+	var others []string
+	out.Plugins, others = w.plugins()
+	if len(others) > 0 && cfg.Watch != nil {
+		if err := cfg.Watch(others, tell); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }

@@ -243,11 +243,7 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 		if status := cycle.WaitOnPermit(ctx); !status.IsSuccess() {
 			return status, true
 		}
-		s.inbox.put(func() {
-			if s.queue.Get(pod.UID) == job.pod {
-				s.queue.Done(pod.UID)
-			}
-		})
+		s.inbox.put(func() { s.queue.End(job.pod) })
 	}
 	if preFlight.IsSuccess() {
 		job.trace.Begin(tracing.PreBind)

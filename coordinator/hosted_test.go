@@ -331,6 +331,10 @@ func TestPermit(t *testing.T) {
 			x.wantCalls("allowed", g, "PreBind p n", "PostBind p n")
 			x.wantPods("allowed", "p promised n")
 			x.wantBinds("allowed", "p@1 n")
+			x.confirm(cores("p", "4"), "n")
+			if err := x.Idle(x.ctx); err != nil {
+				t.Errorf("Idle: %v", err)
+			}
 		})
 	})
 	t.Run("rejected", func(t *testing.T) {

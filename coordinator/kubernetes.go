@@ -367,6 +367,9 @@ func (c *candidate) load(ctx context.Context, o office) (s *Scheduler, stop func
 	if s, err = NewScheduler(sc); err != nil {
 		return nil, nil, err
 	}
+	if err := sc.Guests.start(ctx); err != nil {
+		return nil, nil, err
+	}
 	objects, stop, err := c.Source.Subscribe(s.Deliver)
 	if err != nil {
 		return nil, nil, fmt.Errorf("subscribe to the API server's objects: %w", err)

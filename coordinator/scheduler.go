@@ -229,7 +229,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
 		return nil, err
 	}
-	guests, err := s.guests.forQueue(s.life)
+	guests, err := s.guests.forQueue(s.life, cfg.Guests, s.changed)
 	if err != nil {
 		return nil, errors.Join(err, s.guests.close())
 	}
@@ -287,6 +287,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
+	s.guests.load(all)
 	for _, obj := range all.Cluster {
 		s.clusterSet(obj)
 	}
@@ -309,6 +310,7 @@ func (s *Scheduler) Deliver(events []store.Event) {
 	s.inbox.put(func() {
 		for i := range events {
 			s.event(&events[i])
+			s.guests.saw(&events[i])
 		}
 	})
 }
@@ -329,6 +331,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
+	s.guests.run(ctx)
 	s.cause = s.loop(ctx)
 	cancel()
 	behind.Wait()

@@ -54,3 +54,9 @@ func BuiltIns(yield func(name string, points []framework.Point)) {
 		yield(p.name, list)
 	}
 }
+
+// IsBuiltIn tells whether a plugin of a name is one of upstream's, or of ours.
+func IsBuiltIn(name string) bool {
+	_, ok := find(name)
+	return ok
+}

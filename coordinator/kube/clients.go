@@ -49,6 +49,7 @@ type ClientConfig struct {
 //	status            QPS, Burst    yes     pods/status, PersistentVolumes and claims
 //	events            QPS, Burst    yes     events
 //	evictions         QPS, Burst    yes     victims of preemption: their conditions and DELETEs
+//	Guests            QPS, Burst    writes  whatever compiled-in plugins ask for
 //
 // Differs from upstream: there, lists, binds and status patches share one limit, so that
 // each pod that does not fit costs a bind, and each victim two.
@@ -59,11 +60,12 @@ type Clients struct {
 
 	binds, status, events, evictions *sender
 	metrics                          *writeMetrics
+	cfg                              ClientConfig
 }
 
 // NewClients makes the clients. It connects to nothing yet.
 func NewClients(ctx context.Context, cfg ClientConfig) (*Clients, error) {
-	c := &Clients{metrics: newWriteMetrics(cfg.Registerer)}
+	c := &Clients{metrics: newWriteMetrics(cfg.Registerer), cfg: cfg}
 	reads := cfg.rest("/scheduler")
 	http, err := rest.HTTPClientFor(reads)
 	if err != nil {
@@ -139,6 +141,11 @@ func (c *ClientConfig) rest(agent string) *rest.Config {
 	return out
 }
 
+// fenced lets writes through while this process leads.
+func (c *ClientConfig) fenced(next http.RoundTripper) http.RoundTripper {
+	return NewFencedTransport(next, c.fence)
+}
+
 // fencedREST is one whose requests are sent by a leader only.
 func (c *ClientConfig) fencedREST(agent string) *rest.Config {
 	out := c.rest(agent)
@@ -150,6 +157,6 @@ func (c *ClientConfig) fencedREST(agent string) *rest.Config {
 		}
 		return &fencedConn{Conn: conn, fence: c.fence}, nil
 	}
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return NewFencedTransport(next, c.fence) })
+	out.Wrap(c.fenced)
 	return out
 }

@@ -23,14 +23,17 @@ type trimmer struct {
 //
 // Differs from upstream: a node that is shown to an extender has no managed fields either.
 type Whole struct {
-	// Nodes are all nodes, Pending the pods without a node, and Pods all pods.
-	Nodes, Pending, Pods bool
+	// Nodes are all nodes, Pending the pods without a node, Pods all pods, and All all objects.
+	Nodes, Pending, Pods, All bool
 }
 
 func newTrimmer(w Whole) *trimmer { return &trimmer{whole: w, shared: newShared()} }
 
 // keeps tells whether an object stays as it is.
 func (w Whole) keeps(obj any) bool {
+	if _, ok := obj.(metav1.Object); ok && w.All {
+		return true
+	}
 	switch obj := obj.(type) {
 	case *v1.Node:
 		return w.Nodes

@@ -12,15 +12,17 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // NewCoordinatorCommand is `shardsched coordinator`.
-func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error) *cobra.Command {
+func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error, guests framework.Registry) *cobra.Command {
 	kube, err := kubeflags.New()
 	if err != nil {
 		panic(err) // the lists of flags and gates are ours and a test holds them
 	}
 	o := CoordinatorOptions{Kube: kube}
+	o.guests = guests
 	version := &versionFlag{}
 	c := &cobra.Command{
 		Use:     "coordinator",

@@ -106,7 +106,7 @@ func TestTheCoordinatorTakesKubeSchedulersFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := NewCoordinatorCommand(nil).Flags()
+	flags := NewCoordinatorCommand(nil, nil).Flags()
 	for line := range strings.Lines(string(text)) {
 		name, _, _ := strings.Cut(line, " ")
 		f := flags.Lookup(name)
@@ -133,7 +133,7 @@ func TestFlagsOfOurs(t *testing.T) {
 		theirs[name] = true
 	}
 	var got []string
-	NewCoordinatorCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {
+	NewCoordinatorCommand(nil, nil).Flags().VisitAll(func(f *pflag.Flag) {
 		if !theirs[f.Name] {
 			got = append(got, f.Name)
 		}
@@ -148,7 +148,7 @@ func TestFlagsOfOurs(t *testing.T) {
 		t.Errorf("flags of ours: want %q, got %q", want, got)
 	}
 	for _, name := range policyFlags() {
-		if usage := NewCoordinatorCommand(nil).Flags().Lookup(name).Usage; !strings.HasPrefix(usage, "DEPRECATED: ") {
+		if usage := NewCoordinatorCommand(nil, nil).Flags().Lookup(name).Usage; !strings.HasPrefix(usage, "DEPRECATED: ") {
 			t.Errorf("--%s: want a deprecated flag, got %q", name, usage)
 		}
 	}

@@ -154,7 +154,7 @@ func (o *Configuration) translate() (*config.Config, error) {
 	if o.translated, err = policy.Translate(p, policy.Options{}); err != nil {
 		return nil, err
 	}
-	return o.translated.Config(config.Reader{}, o.changes...)
+	return o.translated.Config(o.reader(), o.changes...)
 }
 
 // tellOfPolicy logs what a Policy came to: all of it for those who ask, and else what has no effect.

@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/config/policy"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // Process is what every long-running command takes.
@@ -31,6 +32,8 @@ type Configuration struct {
 	WriteConfigTo string
 	// changes are what flags say of it.
 	changes []config.Change
+	// guests are the plugins that profiles may name beside upstream's.
+	guests framework.Registry
 	// legacy is the Policy that takes the file's place; nil: none does. translated is what it
 	// came to.
 	legacy     func() (*policy.Policy, error)

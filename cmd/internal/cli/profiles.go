@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 func (o *Configuration) addFlags(fs *pflag.FlagSet) {
@@ -24,9 +27,14 @@ func (o *Configuration) read() (*config.Config, error) {
 		return o.translate()
 	}
 	if o.Config == "" {
-		return config.FromDefault(o.changes...)
+		return o.reader().FromDefault(o.changes...)
 	}
-	return config.Load(o.Config, o.changes...)
+	return o.reader().Load(o.Config, o.changes...)
+}
+
+// reader knows the plugins that are compiled in.
+func (o *Configuration) reader() config.Reader {
+	return config.ReaderFor(slices.Collect(maps.Keys(o.guests)))
 }
 
 // load reads the file for a run without Kubernetes. What of it is not done is logged once.
@@ -86,8 +94,9 @@ func (o *Configuration) write(out io.Writer) error {
 	return nil
 }
 
-// configure puts a configuration into a scheduler's settings; nil stands for the defaults.
-func configure(c *config.Config, into *coordinator.SchedulerConfig) error {
+// configure puts a configuration into a scheduler's settings, with the plugins that are compiled in;
+// nil stands for the defaults.
+func configure(c *config.Config, guests framework.Registry, into *coordinator.SchedulerConfig) error {
 	if c == nil {
 		c = config.Default()
 	}
@@ -97,6 +106,11 @@ func configure(c *config.Config, into *coordinator.SchedulerConfig) error {
 		return err
 	}
 	into.Profiles = profiles
+	if with := c.Guests(); len(with) > 0 {
+		into.Guests = &coordinator.Guests{
+			Registry: guests, Profiles: with, Environment: framework.Environment{Parallelism: c.Parallelism()},
+		}
+	}
 	into.InitialBackoff, into.MaxBackoff = c.PodInitialBackoff, c.PodMaxBackoff
 	return nil
 }

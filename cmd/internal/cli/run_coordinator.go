@@ -23,6 +23,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -42,6 +43,7 @@ type service struct {
 	listen    string
 	advertise string
 	config    *config.Config
+	guests    framework.Registry
 	decisions string
 	recording Recording
 	tracing   otlp.Options
@@ -143,7 +145,7 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordina
 	if v.honour != nil {
 		v.honour(&cfg)
 	}
-	if err := configure(v.config, &cfg); err != nil {
+	if err := configure(v.config, v.guests, &cfg); err != nil {
 		return coordinator.SchedulerConfig{}, err
 	}
 	return cfg, nil
@@ -236,7 +238,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	}
 	return service{
 		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS, honour: o.honour,
+		config: configuration, guests: o.guests, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

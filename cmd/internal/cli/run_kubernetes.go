@@ -99,6 +99,7 @@ type kubernetes struct {
 	standing *coordinator.Standing
 	clients  *kube.Clients
 	source   *kube.Source
+	guests   *kube.Guests // nil: no profile has any
 }
 
 func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client, etcdTLS *tls.Config) (*kubernetes, error) {
@@ -132,8 +133,23 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	if err != nil {
 		return nil, err
 	}
+	hosts := len(c.Guests()) > 0
+	whole.All = whole.All || hosts
 	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole})
+	if err == nil && hosts {
+		k.guests, err = kube.NewGuests(k.clients, k.source)
+	}
 	return k, err
+}
+
+// host gives the plugins that are compiled in what there is of the API server.
+func (k *kubernetes) host(g *coordinator.Guests) {
+	if g == nil || k.guests == nil {
+		return
+	}
+	env := &g.Environment
+	env.ClientSet, env.KubeConfig, env.Informers, env.Recorder = k.guests.Client, k.guests.Config, k.guests.Informers, k.guests.Recorder
+	g.Start, g.Watch = k.guests.Start, k.guests.Watch
 }
 
 // run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
@@ -170,7 +186,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
-	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
+	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server) })
 	if _, err := (localWorkers{
 		count: k.o.Workers, cluster: k.o.Cluster, tls: k.o.TLS, etcd: k.etcd, registerer: k.registry, tracer: spans.workers,
@@ -217,6 +233,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
+	k.host(template.Guests)
 	template.Registerer, template.PodNamed = k.registry, k.source.PodNamed
 	cfg := coordinator.KubernetesConfig{
 		Etcd: k.etcd, Record: record, LeaseTTL: election.LeaseDuration.Duration, Standing: k.standing, API: server,

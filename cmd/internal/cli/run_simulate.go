@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -23,7 +24,8 @@ import (
 type simulation struct {
 	sharding  Sharding
 	config    *config.Config // nil: the defaults
-	batch     int            // 0: the default
+	guests    framework.Registry
+	batch     int // 0: the default
 	decisions *coordinator.DecisionLog
 	recording Recording
 	process   Process
@@ -51,7 +53,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	sim := simulation{sharding: o.Sharding, config: configuration, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
+	sim := simulation{sharding: o.Sharding, config: configuration, guests: o.guests, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, len(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -86,7 +88,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
 		Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
 	}
-	if err := configure(m.config, &cfg); err != nil {
+	if err := configure(m.config, m.guests, &cfg); err != nil {
 		return nil, err
 	}
 	recorder, endRecord, err := m.recording.start(ctx, registry)

@@ -39,7 +39,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	defer end()
 	g, gctx := errgroup.WithContext(alive)
 	v := service{
-		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: configuration, leaseTTL: configuration.LeaseDuration,
+		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: configuration, guests: o.guests, leaseTTL: configuration.LeaseDuration,
 		decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
 			if s == nil {

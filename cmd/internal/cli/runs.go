@@ -3,8 +3,7 @@ package cli
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	fwk "k8s.io/kube-scheduler/framework"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // Runs are the bodies of the commands that run a scheduler. A command whose
@@ -15,7 +14,7 @@ type Runs struct {
 	Worker      func(context.Context, Streams, WorkerOptions) error
 	Simulate    func(context.Context, Streams, SimulateOptions) error
 	// Guests are the plugins that are compiled in beside upstream's, by name.
-	Guests map[string]func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+	Guests framework.Registry
 }
 
 // Standard is what the shardsched binary runs.

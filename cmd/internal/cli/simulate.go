@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // NewSimulateCommand is `shardsched simulate`.
-func NewSimulateCommand(run func(context.Context, SimulateOptions) error) *cobra.Command {
+func NewSimulateCommand(run func(context.Context, SimulateOptions) error, guests framework.Registry) *cobra.Command {
 	var o SimulateOptions
+	o.guests = guests
 	c := &cobra.Command{
 		Use:     "simulate -f PATH [-f PATH…]",
 		GroupID: groupRun,

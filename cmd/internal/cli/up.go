@@ -8,14 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // submitPatience is how long `up` waits for its own coordinator to lead.
 const submitPatience = time.Minute
 
 // NewUpCommand is `shardsched up`.
-func NewUpCommand(run func(context.Context, UpOptions) error) *cobra.Command {
+func NewUpCommand(run func(context.Context, UpOptions) error, guests framework.Registry) *cobra.Command {
 	var o UpOptions
+	o.guests = guests
 	c := &cobra.Command{
 		Use:     "up",
 		GroupID: groupRun,

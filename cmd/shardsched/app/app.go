@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
-	"k8s.io/apimachinery/pkg/runtime"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/cmd/internal/cli"
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // PluginFactory makes a plugin for one profile. args are those of the profile's pluginConfig, a
 // *runtime.Unknown with JSON in it; nil: it has none.
-type PluginFactory = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error)
+type PluginFactory = framework.PluginFactory
 
 // Registry is factories by the plugins' names.
-type Registry map[string]PluginFactory
+type Registry = framework.Registry
 
 // Option adds to a Registry.
 type Option func(Registry) error
@@ -27,11 +27,10 @@ type Option func(Registry) error
 // WithPlugin registers a plugin under a name that no other has.
 func WithPlugin(name string, factory PluginFactory) Option {
 	return func(r Registry) error {
-		if _, taken := r[name]; taken {
+		if config.IsBuiltIn(name) {
 			return fmt.Errorf("a plugin named %v already exists", name)
 		}
-		r[name] = factory
-		return nil
+		return r.Register(name, factory)
 	}
 }
 
