@@ -63,7 +63,14 @@ func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node 
 		return "", nil, s.noCandidates(&scorer.PreemptionResult{}), nil
 	}
 	nominees := s.nominees(a.pod.Obj, a.class)
-	best, rest, err := s.bestCandidate(ctx, a, p, nominees)
+	var best *scorer.PreemptionCandidate
+	var rest *scorer.PreemptionResult
+	if veto := s.vetoOf(a); veto != nil {
+		rest = s.candidatesHere(a, p, nominees, veto)
+		best = rest.Best()
+	} else {
+		best, rest, err = s.bestCandidate(ctx, a, p, nominees)
+	}
 	if err != nil {
 		return "", nil, "", err
 	}
@@ -78,6 +85,53 @@ func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node 
 		victims = append(victims, victim)
 	}
 	return best.Name, victims, "", nil
+}
+
+// vetoOf is what guests have to say of candidates; nil: nothing.
+func (s *Scheduler) vetoOf(a *attempt) guestVeto {
+	if s.guestVeto == nil {
+		return nil
+	}
+	return s.guestVeto(a)
+}
+
+// candidatesHere tries every row here, for guests have a say in it.
+func (s *Scheduler) candidatesHere(a *attempt, p *pick, nominees []*nominee, veto guestVeto) *scorer.PreemptionResult {
+	asked := &scorer.Preemption{
+		Priority: compile.Priority(a.pod.Obj), NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: s.budgets(), Whole: p.result,
+	}
+	with := make(map[cache.Row]*nominee, len(nominees))
+	for _, n := range nominees {
+		with[n.row] = n
+	}
+	var all scorer.PreemptionResult
+	all.Reset(p.class.ID(), 1)
+	for shard := range s.cache.NumShards() {
+		table := s.cache.Table(shard)
+		for index := range table.All() {
+			row := cache.Row{Shard: uint32(shard), Index: index}
+			check := s.checkOf(p, with[row], table)
+			check.Ask = func(gone []uint64) []scorer.Reason { return veto(table.Name(index), gone) }
+			outcome, candidate, why := s.eval.PreemptRow(table, index, p.class, asked, check)
+			s.metrics.dryRunRows.Inc()
+			r := judgedRow{}
+			r.result.Reset(p.class.ID(), 1)
+			r.take(outcome, candidate, why)
+			all.Merge(&r.result)
+		}
+	}
+	return &all
+}
+
+// checkOf is what a table does not know of a row: the pods that are nominated to it, if any.
+func (s *Scheduler) checkOf(p *pick, n *nominee, table *scorer.Table) *scorer.RowCheck {
+	if n == nil {
+		return &scorer.RowCheck{}
+	}
+	return &scorer.RowCheck{
+		Join:   func(totals *scorer.RowTotals) { n.join(table, totals) },
+		Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query()) },
+	}
 }
 
 // noCandidates words a dry run without candidates as upstream's FitError does.
@@ -229,10 +283,7 @@ func (s *Scheduler) judgeRow(w *wave, p *pick, row cache.Row, n *nominee) *judge
 	table := s.cache.Table(int(row.Shard))
 	var check *scorer.RowCheck
 	if n != nil {
-		check = &scorer.RowCheck{
-			Join:   func(totals *scorer.RowTotals) { n.join(table, totals) },
-			Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query()) },
-		}
+		check = s.checkOf(p, n, table)
 	}
 	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, p.class, w.askedHere(p), check)
 	r.take(outcome, candidate, why)

@@ -150,6 +150,8 @@ type Scheduler struct {
 	evictions int
 	alikes    alikes
 	wave      *wave // the newest dry run of preemption
+	// guestVeto gives what guests have to say of an attempt's candidates; nil: there are none.
+	guestVeto func(*attempt) guestVeto
 	blamed    map[types.UID]string
 	// disturbed says that a preemption has changed the tables in the middle of a batch; the next
 	// batches have at most calm pods.
@@ -229,7 +231,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
 		return nil, err
 	}
-	guests, err := s.guests.forQueue(s.life, cfg.Guests, s.changed)
+	guests, err := s.guests.forQueue(s.life)
 	if err != nil {
 		return nil, errors.Join(err, s.guests.close())
 	}
@@ -287,7 +289,6 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
-	s.guests.load(all)
 	for _, obj := range all.Cluster {
 		s.clusterSet(obj)
 	}
@@ -310,7 +311,6 @@ func (s *Scheduler) Deliver(events []store.Event) {
 	s.inbox.put(func() {
 		for i := range events {
 			s.event(&events[i])
-			s.guests.saw(&events[i])
 		}
 	})
 }
@@ -331,7 +331,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
-	s.guests.run(ctx)
 	s.cause = s.loop(ctx)
 	cancel()
 	behind.Wait()
