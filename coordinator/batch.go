@@ -74,6 +74,10 @@ type attempt struct {
 	hosted *hosted
 	// answer is what those outside the loop have said, where they were asked; nil: they were not.
 	answer *outsiders
+	// shrunk is what extenders have left of the candidates of its preemption; nil: they were not
+	// asked. away says that it was parked for that.
+	shrunk *shrunk
+	away   bool
 }
 
 // schedule decides a batch, pod by pod in queue order.

@@ -432,3 +432,85 @@ func TestExtendersInline(t *testing.T) {
 		}
 	})
 }
+
+func TestExtendersChooseVictims(t *testing.T) {
+	e := foo()
+	e.PreemptVerb = "preempt"
+	ignorable := e
+	ignorable.URLPrefix, ignorable.Ignorable = "http://x/bar", true
+	meta := func(node string, uids ...string) any {
+		v := &extenderv1.MetaVictims{}
+		for _, u := range uids {
+			v.Pods = append(v.Pods, &extenderv1.MetaPod{UID: u})
+		}
+		return extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{node: v}}
+	}
+	low := func(name, node string, priority int32) *v1.Pod {
+		p := bound(cores(name, "2"), node)
+		p.Spec.Priority = &priority
+		return p
+	}
+	for name, c := range map[string]struct {
+		answer          func(context.Context, []byte) (any, error)
+		gone, message   string
+		alsoWhileAsking func(*stage)
+	}{
+		"as it is":      {answer: func(context.Context, []byte) (any, error) { return meta("b", "b1"), nil }, gone: "b1"},
+		"other victims": {answer: func(context.Context, []byte) (any, error) { return meta("b", "b2"), nil }, gone: "b2"},
+		"none of them":  {answer: func(context.Context, []byte) (any, error) { return extenderv1.ExtenderPreemptionResult{}, nil }, message: "preemption: no candidate node for preemption"},
+		"no victims":    {answer: func(context.Context, []byte) (any, error) { return meta("b"), nil }, message: `preemption: expected at least one victim pod on node "b"`},
+		"another node":  {answer: func(context.Context, []byte) (any, error) { return meta("z", "x"), nil }, message: `preemption: nodeinfo not found for node name "z"`},
+		"a pod that is not there": {
+			answer:  func(context.Context, []byte) (any, error) { return meta("b", "a1"), nil },
+			message: "preemption: extender: http://x/foo claims to preempt pod (UID: &{a1}) on node: b, but the pod is not found on that node",
+		},
+		"an error": {message: `preemption: Post "http://x/foo/preempt": nobody there`},
+		"a victim that goes meanwhile": {
+			answer:          func(context.Context, []byte) (any, error) { return meta("b", "b1"), nil },
+			alsoWhileAsking: func(x *stage) { x.deliver(store.Deleted, low("b1", "b", 5)) },
+			gone:            "nobody: it fits",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdvisor()
+			onStageAs(t, func(cfg *SchedulerConfig) {
+				cfg.Extenders, cfg.extenderTransport, cfg.Profiles = []configv1.Extender{ignorable, e}, a, warlike()
+			}, clusterOf(nodesOf("4", "a", "b"), low("a1", "a", 1), low("a2", "a", 1), low("b1", "b", 5), low("b2", "b", 5)), nil, func(x *stage) {
+				letGo := a.hang("/foo/preempt")
+				if c.answer == nil {
+					delete(a.answers, "/foo/preempt")
+				}
+				p := wanting("p", "2")
+				p.Spec.Priority = new(int32)
+				*p.Spec.Priority = 10
+				x.deliver(store.Added, p)
+				x.deliver(store.Added, cores("tiny", "0"))
+				if c.alsoWhileAsking != nil {
+					c.alsoWhileAsking(x)
+				}
+				letGo(c.answer)
+				if got := len(x.binder.seen); got == 0 {
+					t.Error("another pod waits")
+				}
+				if c.message != "" {
+					x.wantMessage("p", "0/2 nodes are available: 2 Insufficient cpu. ")
+					x.wantMessage("p", c.message)
+				}
+				for _, name := range []string{"a1", "a2", "b1", "b2"} {
+					gone := false
+					if err := x.call(x.ctx, func() { _, node, _ := x.cache.Pod(types.UID(name)); gone = node == "" }); err != nil {
+						t.Fatal(err)
+					}
+					if want := name == c.gone || c.alsoWhileAsking != nil && name == "b1"; gone != want {
+						t.Errorf("%s is gone: %v, want %v", name, gone, want)
+					}
+				}
+				want := []string{"/foo/preempt p:", "/bar/preempt p:"}
+				if c.message != "" {
+					want = want[:1] // nothing is left to ask about
+				}
+				a.want(t, "asked once each", want...)
+			})
+		})
+	}
+}

@@ -95,7 +95,7 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 		a.trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh.answer, fresh.begun = a.answer, a.begun
+	fresh.answer, fresh.shrunk, fresh.begun = a.answer, a.shrunk, a.begun
 	if fresh.answer == nil {
 		s.queue.Rejoin(p)
 	}

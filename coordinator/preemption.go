@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -104,10 +105,15 @@ func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p
 
 // preempt is DefaultPreemption's PostFilter.
 func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.Verdict, []*v1.Pod, error) {
-	s.metrics.preemptionAttempts.Inc()
+	if a.shrunk == nil {
+		s.metrics.preemptionAttempts.Inc()
+	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
 	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
+	}
+	if list := extender.Preempters(s.extenders.list, pod); len(list) > 0 && p != nil {
+		return s.preemptAdvised(ctx, a, p, list)
 	}
 	node, victims, why, err := s.findVictims(ctx, a, p)
 	if err != nil {

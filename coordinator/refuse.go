@@ -27,6 +27,9 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *pick, d *pb.Dec
 			}
 			return false
 		}
+		if a.away {
+			return true
+		}
 	}
 	s.begin(a, x)
 	s.record(a, d, a.failed != nil)
