@@ -224,6 +224,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cluster:    map[objects.Ref]objects.Object{},
 		tally:      tally{submitToBound: newLatency()},
 	}
+	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
@@ -231,11 +232,14 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
 		return nil, err
 	}
-	guests, err := s.guests.forQueue(s.life)
+	guests, err := s.guests.forQueue(s.life, cfg.Guests, s.changed)
 	if err != nil {
 		return nil, errors.Join(err, s.guests.close())
 	}
 	s.cache.guests = s.guests
+	if s.guests != nil {
+		s.guestVeto = s.filtersGone(s.life)
+	}
 	s.queue = queue.New(queue.Config{
 		Guests: guests,
 		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
@@ -245,7 +249,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.cache.pending = s.pendingIn
 	s.cache.followBudgets(!cfg.DisruptionController)
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
-	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
 	s.bindings.host = s.bindHosted
 	if cfg.BindGroup > 0 {
@@ -289,6 +292,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
+	s.guests.load(all)
 	for _, obj := range all.Cluster {
 		s.clusterSet(obj)
 	}
@@ -311,6 +315,7 @@ func (s *Scheduler) Deliver(events []store.Event) {
 	s.inbox.put(func() {
 		for i := range events {
 			s.event(&events[i])
+			s.guests.saw(&events[i])
 		}
 	})
 }
@@ -331,6 +336,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
+	s.guests.run(ctx)
 	s.cause = s.loop(ctx)
 	cancel()
 	behind.Wait()
