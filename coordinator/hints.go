@@ -49,7 +49,26 @@ func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int6
 	if prof == nil || !ok {
 		return 0, false
 	}
-	return h.known.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource), true
+	room := h.known.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource)
+	if room < 1 && h.mayPreempt(p, prof, node) {
+		// What became free may be enough together with what victims leave: one is to find out.
+		room = 1
+	}
+	return room, true
+}
+
+// mayPreempt tells whether there are pods on a node that a pod may put out.
+func (h hintProfiles) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) bool {
+	if len(prof.PostFilters()) == 0 || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
+		return false
+	}
+	priority := compile.Priority(p)
+	for other := range h.known.PodsOn(node) {
+		if compile.Priority(other) < priority {
+			return true
+		}
+	}
+	return false
 }
 
 // DefaultConstraints is part of queue.Profiles.
