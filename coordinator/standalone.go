@@ -230,7 +230,7 @@ func (e fencedEvictor) Evict(ctx context.Context, x preempt.Eviction, done func(
 			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", preempt.EventNote(x.Preemptor, x.Node, false))
 		}
 		done(err)
-		return nil // the loop ends the term where it is deposed
+		return nil // where it is deposed, the end of the lease ends the term
 	})
 }
 

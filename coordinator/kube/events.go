@@ -111,6 +111,9 @@ func (w *eventWriter) failed(pod *v1.Pod, message string) {
 
 // preempted is about a victim, and related to the pod that it makes room for, whose profile
 // says so.
+//
+// Differs from upstream: there the relation is lost in 1.36 (the recorder is given a wrapper that
+// it can't refer to).
 func (w *eventWriter) preempted(victim, preemptor *v1.Pod, note string) {
 	o := occasionOf(victim, w.clock.Now())
 	o.controller, o.note = preemptor.Spec.SchedulerName, cut(note, noteLimit)
