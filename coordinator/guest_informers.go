@@ -65,7 +65,7 @@ func newLocal() (kubernetes.Interface, *localInformers, error) {
 			return cache.NewSharedIndexInformer(&cache.ListWatch{ListFunc: f.list, WatchFunc: f.watch}, example, 0,
 				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		})
-		l.synced = append(l.synced, informer.HasSynced)
+		l.synced = append(l.synced, informer.HasSyncedChecker())
 	}
 	return client, l, nil
 }
@@ -76,7 +76,7 @@ type localInformers struct {
 	informers.SharedInformerFactory
 	feeds map[string]*feed // by kind
 	// synced are the informers of feeds.
-	synced []cache.InformerSynced
+	synced []cache.DoneChecker
 }
 
 // kindOf is the kind of an object that the loop knows; empty: it does not.
@@ -149,7 +149,7 @@ func (l *localInformers) load(all *store.Objects) {
 // run runs the informers until ctx ends, and returns when they have what there is.
 func (l *localInformers) run(ctx context.Context) {
 	l.Start(ctx.Done())
-	cache.WaitForCacheSync(ctx.Done(), l.synced...)
+	cache.WaitFor(ctx, "", l.synced...)
 }
 
 // feedable is an object that an informer can hold.

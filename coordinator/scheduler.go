@@ -240,6 +240,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if s.guests != nil {
 		s.guestVeto = s.filtersGone(s.life)
 	}
+	if s.guests != nil {
+		s.guestVeto = s.filtersGone(s.life)
+	}
 	s.queue = queue.New(queue.Config{
 		Guests: guests,
 		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,

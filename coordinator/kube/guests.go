@@ -185,7 +185,7 @@ func (g *Guests) Start(ctx context.Context) error {
 		}
 	}
 	for _, reg := range g.registered {
-		if !cache.WaitForCacheSync(ctx.Done(), reg.HasSynced) {
+		if !cache.WaitFor(ctx, "", reg.HasSyncedChecker()) {
 			return fmt.Errorf("handlers of plugins' informers: %w", context.Cause(ctx))
 		}
 	}
