@@ -43,9 +43,9 @@ func (p *Plugin) hint(kind string, about func(pod *v1.Pod, old, now metav1.Objec
 	}
 }
 
-// named: a node that comes with the label script/wake, or whose label gets another value.
-func named(_ *v1.Pod, old, now metav1.Object) bool {
-	const wake = Prefix + "wake"
+// named: a node that comes with the label script/wake.NAMESPACE, or whose label gets another value.
+func named(pod *v1.Pod, old, now metav1.Object) bool {
+	wake := Prefix + "wake." + pod.Namespace
 	return now.GetLabels()[wake] != "" && (old == nil || old.GetLabels()[wake] != now.GetLabels()[wake])
 }
 
