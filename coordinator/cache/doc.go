@@ -36,7 +36,7 @@
 // Each pod gets a number when it comes, and keeps it for as long as it is known. With the
 // delta that charges its row go its priority, start, budgets (SetBudgets) and what else
 // falls where it leaves (UseDepartures); where those change alone, a delta of their own
-// tells (Retell, ChangeBudgets, SetPod). A column that fills a counter names the pods that
+// tells (Retell, SetPod). A column that fills a counter names the pods that
 // count, so that tables know what a victim would take along.
 //
 // # Rows

@@ -25,7 +25,7 @@ func (c *Cache) UseDepartures(d Departures) { c.departures = d }
 
 // SetBudgets makes known which budgets a pod's eviction counts against: ascending, from 1.
 // It is called before any pod is put in. Where the answer changes for a pod that is known,
-// ChangeBudgets or Retell tells.
+// Retell tells.
 func (c *Cache) SetBudgets(of func(p *v1.Pod) []uint32) { c.budgets = of }
 
 // PodNumbered returns the pod that victims of preemption name by number, and its node; nil
@@ -36,14 +36,6 @@ func (c *Cache) PodNumbered(number uint64) (object *v1.Pod, nodeName string) {
 		return nil, ""
 	}
 	return p.object, p.node
-}
-
-// NumberOf is a pod's number, 0 where it is not known.
-func (c *Cache) NumberOf(uid types.UID) uint64 {
-	if p := c.pods[uid]; p != nil {
-		return p.number
-	}
-	return 0
 }
 
 // PodsOn yields the pods that are on a node or promised to it, in no order.
@@ -59,20 +51,6 @@ func (c *Cache) PodsOn(nodeName string) iter.Seq[*v1.Pod] {
 			}
 		}
 	}
-}
-
-// ChangeBudgets says which budgets a pod counts against from now on; a pod that is not known
-// is left alone.
-func (c *Cache) ChangeBudgets(uid types.UID, budgets []uint32) error {
-	p := c.pods[uid]
-	if p == nil {
-		return nil
-	}
-	now := &pb.PlacedPod{
-		Number: p.number, Priority: p.told.GetPriority(), StartMicros: p.told.GetStartMicros(), Budgets: budgets,
-		Leaving: p.told.GetLeaving(), Shared: p.told.GetShared(),
-	}
-	return c.retell(p, now)
 }
 
 // Retell tells the tables what has changed of a pod: its budgets, and what else it counts
@@ -102,9 +80,8 @@ func (c *Cache) describe(p *pod) *pb.PlacedPod {
 }
 
 // tell tells the tables what preemption looks at of a pod, if that has changed.
-func (c *Cache) tell(p *pod) error { return c.retell(p, c.describe(p)) }
-
-func (c *Cache) retell(p *pod, now *pb.PlacedPod) error {
+func (c *Cache) tell(p *pod) error {
+	now := c.describe(p)
 	if proto.Equal(now, p.told) {
 		return nil
 	}
