@@ -59,6 +59,9 @@ func noEffect(doc *document, electing bool, profiles []profile, written []config
 		{"percentageOfNodesToScore", "every node is scored", false},
 		{"delayCacheUntilActive", "only the leader keeps a cache", true},
 	} {
+		if f.field == "parallelism" && slices.ContainsFunc(profiles, func(p profile) bool { return len(p.guests) > 0 }) {
+			continue // guests look at so many nodes at once
+		}
 		if doc.sets(f.field) {
 			list = append(list, notice{f.field + ": " + f.reason, f.standalone})
 		}
