@@ -194,11 +194,11 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	}
 }
 
-// Differs from upstream: nominations are cleared in the queue at once, and in the status behind the
-// loop. Without SchedulerAsyncPreemption too victims are told to leave behind the loop.
-//
 // clearLower takes the nominations to a node from pods of lower priority than a preemptor, so that
 // they look for another at once. It returns them.
+//
+// Differs from upstream: nominations are cleared in the queue at once, and in the status behind the
+// loop. Without SchedulerAsyncPreemption too victims are told to leave behind the loop.
 func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 	var told []*v1.Pod
 	for _, other := range slices.Clone(s.queue.Nominated(node)) {
