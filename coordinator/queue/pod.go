@@ -154,14 +154,6 @@ func before(a, b *Pod) bool {
 	return a.Seq < b.Seq
 }
 
-// endsBefore orders pods that back off: by the end, then by the queue's order.
-func endsBefore(a, b *Pod) bool {
-	if c := a.BackoffUntil.Compare(b.BackoffUntil); c != 0 {
-		return c < 0
-	}
-	return before(a, b)
-}
-
 // olderThan orders pods by their last failure.
 func olderThan(a, b *Pod) bool {
 	if c := a.Timestamp.Compare(b.Timestamp); c != 0 {

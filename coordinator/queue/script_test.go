@@ -126,7 +126,7 @@ func (s *script) show() {
 		if len(list) == 0 {
 			continue
 		}
-		less := map[Place]func(a, b *Pod) bool{Active: before, Backoff: endsBefore, ErrorBackoff: endsBefore}[place]
+		less := map[Place]func(a, b *Pod) bool{Active: before, Backoff: endsIn(before), ErrorBackoff: endsIn(before)}[place]
 		if less == nil {
 			less = olderThan
 		}
