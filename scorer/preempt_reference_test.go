@@ -89,14 +89,11 @@ func refAdd(n *groupNode, u *pb.PodUsage) {
 
 // refPreemption is one preemptor in one cluster.
 type refPreemption struct {
-	spec    *groupSpec
-	query   *pb.Query
-	nodes   []*refPlaced
-	asked   *Preemption
-	whole   []*groupNode // as the nodes are
-	outcome []PreemptOutcome
-	reasons [][]Reason
-	found   []PreemptionCandidate
+	spec  *groupSpec
+	query *pb.Query
+	nodes []*refPlaced
+	asked *Preemption
+	whole []*groupNode // as the nodes are
 }
 
 // judge is why the i-th node refuses the pod while some pods are gone.

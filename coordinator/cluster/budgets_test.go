@@ -55,8 +55,7 @@ func TestWhichBudgetsCountAPod(t *testing.T) {
 		"one that is about another group": {[]*policyv1.PodDisruptionBudget{pdb(set("app", "db"), 1)}, placed("p", equal("app", "web")), nil},
 	} {
 		for _, podFirst := range []bool{false, true} {
-			var b *Budgets
-			b = NewBudgets(false, func(_ string, f func(*v1.Pod, bool)) {
+			b := NewBudgets(false, func(_ string, f func(*v1.Pod, bool)) {
 				if podFirst {
 					f(c.pod, true)
 				}
