@@ -234,14 +234,10 @@ func (p *Plugin) waiting(k key, yield func(fwk.WaitingPod)) {
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete},
-		QueueingHintFn: func(_ klog.Logger, pod *v1.Pod, old, now any) (fwk.QueueingHint, error) {
+		QueueingHintFn: func(_ klog.Logger, pod *v1.Pod, _, now any) (fwk.QueueingHint, error) {
 			other, ok := now.(*v1.Pod)
 			if !ok {
-				if other, ok = old.(*v1.Pod); !ok {
-					return fwk.Queue, nil
-				}
-				// A pod that leaves makes room for a gang that has waited in vain.
-				return fwk.Queue, nil
+				return fwk.Queue, nil // a pod that leaves makes room for a gang that has waited in vain
 			}
 			a, _, _, _ := of(pod)
 			if b, _, member, _ := of(other); member && a == b {
