@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -246,8 +245,8 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	counts := map[uint64]int{}
 	var order []*compile.Class
-	var looked []*attempt // of order: one that others than tables have a say in, or nil
-	var profiles []string // of order
+	var looked map[uint64]*attempt // classes that others than tables have a say in, each by one pod
+	var profiles []string          // of order
 	for i := range attempts {
 		c := attempts[i].class
 		if attempts[i].failed != nil || c.Rejected != nil {
@@ -260,12 +259,15 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		if counts[id] == 0 {
-			order, looked = append(order, c), append(looked, nil)
+			order = append(order, c)
 			profiles = append(profiles, attempts[i].pod.Obj.Spec.SchedulerName)
 		}
 		counts[id]++
-		if s.guests != nil && s.looksAtNodes(&attempts[i]) {
-			looked[slices.IndexFunc(order, func(c *compile.Class) bool { return c.Scorer.ID() == id })] = &attempts[i]
+		if looked[id] == nil && s.looksAtNodes(&attempts[i]) {
+			if looked == nil {
+				looked = map[uint64]*attempt{}
+			}
+			looked[id] = &attempts[i]
 		}
 		attempts[i].trace.Asks(id)
 	}
@@ -274,8 +276,8 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	for i, c := range order {
 		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
 		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, counts[c.Scorer.ID()], len(attempts), len(order))}
-		if looked[i] != nil {
-			requests[i].Candidates = s.candidatesFor(looked[i], requests[i].Candidates)
+		if a := looked[c.Scorer.ID()]; a != nil {
+			requests[i].Candidates = s.candidatesFor(a, requests[i].Candidates)
 		}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}

@@ -46,6 +46,13 @@
 // has to take a pod with them and without them. Such rows are judged twice, and vetoed for
 // this one pod where they refuse it with them. A pod's own node is tried before all others.
 //
+// # Guests
+//
+// Plugins that are compiled in look at a pod, and at the nodes that tables have left, while the loop
+// waits; from Permit on they run beside it. Attempts that wait for extenders leave the batch and
+// come back with an answer. Profiles without guests, and pods that no extender is interested in, go
+// their way as if there were none. See hosted.go, hosted_place.go and park.go.
+//
 // # Terms
 //
 // A Scheduler lives for one term. When the lease is lost it is dropped whole, and the

@@ -23,6 +23,13 @@ import (
 
 // Guests are plugins that are compiled in beside the built-in ones, as their authors wrote them for
 // kube-scheduler: on the loop from PreEnqueue to Permit, and off it afterwards.
+//
+// Differs from upstream:
+//   - at PreFilter, Filter and Score they come after all built-in plugins, wherever the file has them;
+//   - they are made when the term begins, not while a process stands by;
+//   - what they tell the nominator, and whom they activate, counts from the loop's next turn on;
+//   - a pod that one of them keeps Pending waits as one that it finds Unschedulable does, and backs off;
+//   - in metrics, events of resources that only they wait for are all of the resource Other.
 type Guests struct {
 	// Registry has them by name, and Profiles are those that use any.
 	Registry framework.Registry

@@ -1,0 +1,52 @@
+package coordinator
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+
+	"github.com/shardsched/shardsched/coordinator/store"
+)
+
+// The pods of a profile without guests cost as much as if no other profile had any.
+func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
+	allocations := func(configure func(*SchedulerConfig)) float64 {
+		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 1}
+		configure(&cfg)
+		s, err := NewScheduler(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Load(&store.Objects{Nodes: nodesOf("64", "n", "o", "p")}, nil)
+		const batch = 16
+		n := 0
+		return testing.AllocsPerRun(20, func() {
+			for range batch {
+				n++
+				s.queue.Add(cores(fmt.Sprint("p", n), "10m"))
+			}
+			pods := s.queue.PopBatch(batch, nil)
+			s.schedule(s.life, pods)
+			for i := range batch {
+				s.podGone(cores(fmt.Sprint("p", n-i), "10m"))
+				s.history.forget(types.UID(fmt.Sprint("p", n-i)))
+			}
+		})
+	}
+	without := allocations(func(*SchedulerConfig) {})
+	g := newGuest()
+	hosts := hosting(t, "", g)
+	with := allocations(func(cfg *SchedulerConfig) {
+		hosts(cfg)
+		cfg.Guests.Profiles[0].Name = "another"
+		cfg.Guests.Environment.Informers = informers.NewSharedInformerFactory(nil, 0) // or else they are fed
+	})
+	if with > without*1.01+1 {
+		t.Errorf("got %v allocations for a batch beside a profile with guests, want the %v of a scheduler without", with, without)
+	}
+	if calls := g.take(); len(calls) != 0 {
+		t.Errorf("guests of another profile were called: %q", calls)
+	}
+}
