@@ -64,7 +64,13 @@ func New(t testing.TB, config testbed.Config) *Rig {
 // Settle, and returns when it leads and, ours, its two workers are there.
 func (r *Rig) Start(profiles string) {
 	r.T.Helper()
-	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" + strings.TrimSpace(profiles) + settlerProfile}
+	r.StartWith(profiles, "")
+}
+
+// StartWith is Start with fields of the configuration beside the profiles, in YAML.
+func (r *Rig) StartWith(profiles, fields string) {
+	r.T.Helper()
+	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" + strings.TrimSpace(profiles) + settlerProfile + fields}
 	if Upstream() {
 		r.Scheduler = r.Cluster.Upstream(s)
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
@@ -101,6 +102,10 @@ func configure(c *config.Config, guests framework.Registry, into *coordinator.Sc
 		c = config.Default()
 	}
 	into.Extenders = c.Extenders()
+	// Each term makes its own. What is wrong with their certificates is told at once.
+	if _, err := extender.NewAll(into.Extenders, extender.Options{}); err != nil {
+		return err
+	}
 	profiles, err := c.Profiles()
 	if err != nil {
 		return err
