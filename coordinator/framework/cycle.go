@@ -162,17 +162,14 @@ func (c *Cycle) PostFilter(ctx context.Context, statuses fwk.NodeToStatusReader,
 	var reasons []string
 	first := ""
 	for _, name := range p.lists[PostFilter] {
-		pl := p.plugins[name]
-		run := func() (*fwk.PostFilterResult, *fwk.Status) { return builtIn(name) }
-		if a, ok := acting(pl, PostFilter).(fwk.PostFilterPlugin); ok {
-			run = func() (*fwk.PostFilterResult, *fwk.Status) {
-				return a.PostFilter(p.named(ctx, PostFilter, pl), c.state, c.pod, statuses)
+		pl, start := p.plugins[name], p.env.Clock.Now()
+		r, s, ran := c.PostFilterBy(ctx, name, statuses)
+		if !ran {
+			if builtIn == nil {
+				continue
 			}
-		} else if builtIn == nil {
-			continue
+			r, s = builtIn(name)
 		}
-		start := p.env.Clock.Now()
-		r, s := run()
 		p.pluginRan(pl, PostFilter.String(), s, start)
 		switch {
 		case s.IsSuccess():

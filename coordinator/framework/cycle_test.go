@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/metrics"
 )
 
 // tally is a Filter and Score plugin that counts in the state which nodes it has seen, from any
@@ -296,6 +298,21 @@ func TestBuiltInPluginsTakeTheirTurnAtPostFilter(t *testing.T) {
 	c.state.(*CycleState).SetSkipAllPostFilterPlugins(true)
 	if _, s := c.PostFilter(t.Context(), NewNodeStatuses(), nil); s.Message() != "All PostFilter plugins are skipped" {
 		t.Errorf("skipped: got %q", s.Message())
+	}
+}
+
+func TestPostFilterPluginsAreMeasuredOnce(t *testing.T) {
+	set := metrics.NewSet(nil)
+	c := newProfile(t, &Environment{Meter: NewMeter(set)}, helper{"A", &log{}}).NewCycle(newPod("a"))
+	measured := func() uint64 {
+		return set.Histogram("scheduler_plugin_execution_duration_seconds", "A", "PostFilter", "Unschedulable").Count()
+	}
+	if _, s, ran := c.PostFilterBy(t.Context(), "A", NewNodeStatuses()); !ran || s.Message() != "A can't" || measured() != 0 {
+		t.Errorf("by itself: ran %t, %q, measured %d times, want it run and left to its caller to measure", ran, s.Message(), measured())
+	}
+	c.PostFilter(t.Context(), NewNodeStatuses(), nil)
+	if got := measured(); got != 1 {
+		t.Errorf("in its turn: measured %d times, want once", got)
 	}
 }
 
