@@ -134,6 +134,9 @@ func failures(points []string) story {
 		// The error of a node's score ends those of the others, or not.
 		without: []string{"Score"},
 	}
+	if points[0] != failing[0] {
+		st.without = afterExpectation
+	}
 	if points[0] == failing[0] {
 		st.wants = append(append(prefixed("fail-reserve-b-error: call: ",
 			"Reserve A n1: Success", "Reserve B n1: Error no Reserve by B", "Unreserve B n1", "Unreserve A n1", "PreFilter A", "PostBind B n1"),
@@ -145,12 +148,19 @@ func failures(points []string) story {
 	return st
 }
 
+// afterExpectation are the points that differ where a pod comes back after PreBind: upstream leaves
+// the nomination that it has written before (its copy of the pod is older), and looks at that node alone.
+var afterExpectation = []string{"Filter", "PreScore", "Score", "NormalizeScore"}
+
 // means tells whether a code at a point is no failure.
 func means(point, code string) bool {
 	switch point {
 	case "Permit":
 		return code == "Wait"
-	case "PreFilter", "PreScore", "PreBindPreFlight", "Bind":
+	case "PreFilter":
+		// Upstream's text of Wait is that of a verb of fmt without a value.
+		return code == "Skip" || code == "Wait"
+	case "PreScore", "PreBindPreFlight", "Bind":
 		return code == "Skip"
 	}
 	return false
@@ -238,7 +248,7 @@ func preBinds() story {
 			s.pod("prebind-fails", "A.PreBind", "Parallel", "B.PreBind", "once Error broken")
 			s.bound("prebind-parallel", "prebind-fails")
 		},
-		without: []string{"PreBind"},
+		without: append([]string{"PreBind"}, afterExpectation...),
 	}
 }
 
@@ -251,7 +261,8 @@ func binds() story {
 			s.pod("bind-error", "B.Bind", "once Error broken")
 			s.bound("bind-first", "bind-second", "bind-error")
 		},
-		wants: append(prefixed("bind-first: call: ", "Bind A n1: Bind", "PostBind A n1"), prefixed("bind-second: call: ", "Bind A n1: Skip", "Bind B n1: Bind", "PostBind A n1")...),
+		without: afterExpectation,
+		wants:   append(prefixed("bind-first: call: ", "Bind A n1: Bind", "PostBind A n1"), prefixed("bind-second: call: ", "Bind A n1: Skip", "Bind B n1: Bind", "PostBind A n1")...),
 	}
 }
 
@@ -360,13 +371,11 @@ func victims() story {
 	return story{
 		name: "plugins are asked about victims",
 		happens: func(s *side) {
-			s.slotNode("victims", "2")
-			for _, name := range []string{"victim-one", "victim-two"} {
-				p := build.Pod(name).Priority(1).Request(s.slot(), "1")
-				p.Obj().Spec.TerminationGracePeriodSeconds = new(int64)
-				s.create(p, "")
-				s.bound(name)
-			}
+			s.slotNode("victims", "1")
+			p := build.Pod("victims-low").Priority(1).Request(s.slot(), "1")
+			p.Obj().Spec.TerminationGracePeriodSeconds = new(int64)
+			s.create(p, "")
+			s.bound("victims-low")
 			s.create(build.Pod("victims-high").Priority(5).Request(s.slot(), "1"), "")
 			s.bound("victims-high")
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -344,22 +345,27 @@ func (s *side) outcome(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for _, name := range s.pods {
-		add := func(what, line string) { out = append(out, name+": "+what+": "+line) }
+		add := func(what, line string) {
+			line = strings.ReplaceAll(strings.ReplaceAll(line, "-"+s.name, "-SIDE"), s.name+"/", "SIDE/")
+			out = append(out, name+": "+what+": "+uid.ReplaceAllString(line, "UID"))
+		}
 		for _, call := range s.calls(name) {
 			add("call", call)
-		}
-		for _, e := range events[name] {
-			add("event", e)
 		}
 		p := s.Pods.Get(s.key(name))
 		if p == nil {
 			add("pod", "is gone")
 			continue
 		}
+		for _, e := range events[name] {
+			add("event", e)
+		}
 		add("pod", fmt.Sprintf("node %q, nominated %q", p.Spec.NodeName, p.Status.NominatedNodeName))
 		if c := testbed.ScheduledCondition(p); c != nil {
-			add("condition", strings.ReplaceAll(fmt.Sprintf("%s %s %q", c.Status, c.Reason, c.Message), s.name, "SIDE"))
+			add("condition", fmt.Sprintf("%s %s %q", c.Status, c.Reason, c.Message))
 		}
 	}
 	return out, nil
 }
+
+var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
