@@ -9,7 +9,7 @@ import (
 )
 
 // scale takes an extender's scores, of up to 10, to those of plugins, of up to 100.
-const scale = fwk.MaxNodeScore / extenderv1.MaxExtenderPriority
+const scale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 
 // Scores asks how good each node is for a pod. What an extender without that verb says is that
 // they are all the same.
