@@ -74,7 +74,13 @@ func (x *extenders) laneOf(pod *v1.Pod) *lane {
 	if len(list) == 0 {
 		return nil
 	}
+	return x.laneFor("", list)
+}
+
+// laneFor is the lane of those that wait for the same of the same extenders.
+func (x *extenders) laneFor(what string, list []*extender.Extender) *lane {
 	var key strings.Builder
+	key.WriteString(what)
 	room := list[0].InFlight()
 	for _, e := range list {
 		fmt.Fprintf(&key, "%d ", slices.Index(x.list, e))
@@ -143,7 +149,7 @@ func (s *Scheduler) giveTurns() {
 			a := l.waiting[0]
 			l.waiting = slices.Delete(l.waiting, 0, 1)
 			if s.parked[a.pod] == a {
-				s.resume(a, nil)
+				s.resume(a, a.answer)
 				n--
 			}
 		}

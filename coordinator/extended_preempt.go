@@ -9,21 +9,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Extenders may have a say in whom a pod puts out, too: they are shown the best candidates, as many as
-// a dry run has, and leave some of them, with these or other victims. They are asked behind the loop:
+// Extenders may have a say in whom a pod puts out, too: they are shown the best candidates, and leave
+// some of them, with these or other victims. They are asked behind the loop, in lanes as for filters:
 //
-//	decide ── no node ── candidates ──park──> asked ──resume──> decide ── no node ── candidates of now
-//	                                                                 that they have left: the best one
+//	decide ── no node ── candidates ──park──> asked ──resume──> decide ── no node ── which of those that
+//	                                                  they have left are candidates now: the best one
 //
-// Differs from upstream: an extender may not name nodes that are no candidates. Nodes that an extender's
-// filter refuses are none.
+// Where none is any more, they are asked again, about the candidates of now.
+//
+// Differs from upstream: of the nodes that an extender leaves, those that are no candidates by then are
+// passed over, as are those with a victim that is gone, or of no lower priority. It may name nodes that
+// it was shown only. Nodes that an extender's filter refuses are no candidates.
 
 // noCandidate is upstream's text where extenders leave nothing.
 const noCandidate = "no candidate node for preemption"
@@ -32,63 +34,59 @@ const noCandidate = "no candidate node for preemption"
 type shrunk struct {
 	victims map[string]*extenderv1.Victims
 	err     error
+	// rounds is how often they were asked in this attempt, and answered says that they have.
+	rounds   int
+	answered bool
 }
 
 // preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they are
 // to be asked first the attempt is parked, and its verdict is nobody's.
 func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *pick, list []*extender.Extender) (preempt.Verdict, []*v1.Pod, error) {
 	nominees := s.nominees(a.pod.Obj, a.class)
-	best, rest, err := s.bestCandidate(ctx, a, p, nominees)
-	switch {
-	case err != nil:
-		return preempt.Verdict{}, nil, err
-	case best == nil:
-		return preempt.Verdict{Text: preempt.Prefix + s.noCandidates(rest), Nominating: &preempt.Nominating{}}, nil, nil
+	if a.shrunk == nil {
+		a.shrunk = &shrunk{}
 	}
-	candidates := s.wave.candidates(s.judgeNominated(s.wave, a, p, nominees))
-	if a.shrunk == nil && s.askPreempters(ctx, a, list, candidates) {
-		return preempt.Verdict{Code: preempt.Error}, nil, nil
-	}
-	if a.shrunk.err != nil {
-		return preempt.Verdict{Code: preempt.Error, Text: preempt.Prefix + a.shrunk.err.Error()}, nil, nil
-	}
-	node, victims := s.bestAdvised(a, candidates)
-	if node == "" {
-		return preempt.Verdict{Text: preempt.Prefix + noCandidate}, nil, nil
-	}
-	return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
-}
-
-// candidates are those of a dry run that a pod may have, by node. own are the rows that were judged
-// here.
-func (w *wave) candidates(own []*judgedRow) map[string]*scorer.PreemptionCandidate {
-	out := map[string]*scorer.PreemptionCandidate{}
-	for i := range w.found.Candidates {
-		c := &w.found.Candidates[i]
-		if w.judged[cache.Row{Shard: c.Shard, Index: c.Row}] == nil {
-			out[c.Name] = c
-		}
-	}
-	for _, r := range own {
-		if c := r.result.Best(); c != nil {
-			out[c.Name] = c
-		}
-	}
-	return out
-}
-
-// askPreempters asks extenders about candidates, and parks the attempt until they have answered.
-func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*extender.Extender, candidates map[string]*scorer.PreemptionCandidate) (parked bool) {
-	victims := make(map[string]*extenderv1.Victims, len(candidates))
-	there := make(map[string][]*v1.Pod, len(candidates))
-	for name, c := range candidates {
-		v := &extenderv1.Victims{NumPDBViolations: int64(c.Violations)}
-		for _, number := range c.Victims {
-			if pod, _ := s.cache.PodNumbered(number); pod != nil {
-				v.Pods = append(v.Pods, pod)
+	for {
+		if x := a.shrunk; x.answered {
+			node, victims := s.bestAdvised(ctx, a, p, nominees)
+			switch {
+			case x.err != nil:
+				return preempt.Verdict{Code: preempt.Error, Text: preempt.Prefix + x.err.Error()}, nil, nil
+			case node != "":
+				return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
+			case len(x.victims) == 0 || x.rounds >= maxRounds:
+				return preempt.Verdict{Text: preempt.Prefix + noCandidate}, nil, nil
 			}
 		}
-		victims[name], there[name] = v, slices.Collect(s.cache.PodsOn(name))
+		found, err := s.findCandidates(ctx, a, p, nominees, a.prof.Candidates(s.cache.Nodes()))
+		if err != nil || len(found.list) == 0 {
+			return s.nobody(found), nil, err
+		}
+		shown := found.list[:min(a.prof.Candidates(found.all.Tried), len(found.list))]
+		if parked, err := s.askPreempters(ctx, a, list, shown); parked || err != nil {
+			return preempt.Verdict{Code: preempt.Error}, nil, err
+		}
+	}
+}
+
+// askPreempters asks extenders about candidates, or parks the attempt until they have answered, or
+// until its turn.
+func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*extender.Extender, candidates []*scorer.PreemptionCandidate) (parked bool, err error) {
+	l := s.extenders.laneFor("preempt", list)
+	if !s.extenders.inline && l.free == 0 {
+		l.wait(s.park(a), s.queue.Before)
+		a.away = true
+		return true, nil
+	}
+	victims := make(map[string]*extenderv1.Victims, len(candidates))
+	there := make(map[string][]*v1.Pod, len(candidates))
+	for _, c := range candidates {
+		pods, err := s.victimsOf(a.pod.Obj, c)
+		if err != nil {
+			return false, err
+		}
+		victims[c.Name] = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(c.Violations)}
+		there[c.Name] = slices.Collect(s.cache.PodsOn(c.Name))
 	}
 	on := func(node string) ([]*v1.Pod, error) {
 		if pods, ok := there[node]; ok {
@@ -96,35 +94,44 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 		}
 		return nil, fmt.Errorf("nodeinfo not found for node name %q", node)
 	}
-	pod := a.pod.Obj
+	pod, rounds := a.pod.Obj, a.shrunk.rounds+1
 	ask := func(ctx context.Context) *shrunk {
 		left, err := extender.Shrink(ctx, list, pod, victims, on)
-		return &shrunk{left, err}
+		return &shrunk{victims: left, err: err, rounds: rounds, answered: true}
 	}
 	if s.extenders.inline {
 		a.shrunk = ask(ctx)
-		return false
+		return false, nil
 	}
 	kept, life := s.park(a), s.life
 	a.away = true
+	l.free--
 	s.extenders.calls.Go(func() {
 		kept.shrunk = ask(life)
+		s.inbox.put(func() { l.free++ })
 		if life.Err() == nil {
 			s.resume(kept, kept.answer)
 		}
 	})
-	return true
+	return true, nil
 }
 
-// bestAdvised is the best of the nodes that extenders have left and that are candidates yet, with the
-// victims that they want, as far as these are there and may be put out; "": there is none.
-func (s *Scheduler) bestAdvised(a *attempt, candidates map[string]*scorer.PreemptionCandidate) (string, []*v1.Pod) {
+// bestAdvised is the best of the nodes that extenders have left and that are candidates now, with the
+// victims that they want, where these are there and may be put out; "": there is none.
+func (s *Scheduler) bestAdvised(ctx context.Context, a *attempt, p *pick, nominees []*nominee) (string, []*v1.Pod) {
 	var best *scorer.PreemptionCandidate
 	var victims []*v1.Pod
+	if p == nil {
+		return "", nil
+	}
+	asked, with := s.askHere(a, p), byRow(nominees)
 	for _, name := range slices.Sorted(maps.Keys(a.shrunk.victims)) {
-		c := candidates[name]
 		pods := s.putOut(a.pod.Obj, name, a.shrunk.victims[name].Pods)
-		if c == nil || len(pods) == 0 {
+		if len(pods) == 0 {
+			continue
+		}
+		c := s.candidateAt(ctx, a, p, asked, with, name)
+		if c == nil {
 			continue
 		}
 		if c = s.withVictims(c, pods, a.shrunk.victims[name].NumPDBViolations); best == nil || scorer.BeforeCandidate(c, best) {

@@ -3,13 +3,11 @@ package coordinator
 import (
 	"context"
 
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // postFilters are the PostFilter plugins of an attempt, guests among them.
@@ -62,7 +60,7 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 		for index := range t.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
 			name := s.nameOf(row)
-			if h.only != nil && !h.only.Has(name) {
+			if h.only != nil && !h.only.Has(name) && name != a.pod.Nomination() {
 				continue
 			}
 			if status := h.asked[row]; !status.IsSuccess() {
@@ -85,55 +83,4 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 		}
 	}
 	return out
-}
-
-// filtersGone gives what the guests of an attempt have to say of a node while some of its pods, by their
-// numbers, are gone; nil where none of them looks at nodes.
-func (s *Scheduler) filtersGone(ctx context.Context) func(*attempt) guestVeto {
-	return func(a *attempt) guestVeto {
-		h := a.hosted
-		if h == nil || !h.profile.filters || h.absent != nil {
-			return nil
-		}
-		return func(node string, gone []uint64) []scorer.Reason {
-			if h.only != nil && !h.only.Has(node) {
-				return []scorer.Reason{{Text: framework.LeftOut(h.narrowedBy).Message(), Unresolvable: true}}
-			}
-			status := s.filterGone(ctx, h, node, gone)
-			if status.IsSuccess() {
-				return nil
-			}
-			var out []scorer.Reason
-			for _, text := range status.Reasons() {
-				out = append(out, scorer.Reason{Plugin: status.Plugin(), Text: text, Unresolvable: status.Code() == fwk.UnschedulableAndUnresolvable})
-			}
-			return out
-		}
-	}
-}
-
-// filterGone shows guests a node without some of its pods.
-func (s *Scheduler) filterGone(ctx context.Context, h *hosted, node string, gone []uint64) *fwk.Status {
-	view, err := s.guests.snapshot.Get(node)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	cycle := h.cycle
-	if len(gone) > 0 {
-		cycle, view = cycle.Clone(), view.Snapshot()
-	}
-	for _, number := range gone {
-		pod, _ := s.cache.PodNumbered(number)
-		if pod == nil {
-			continue
-		}
-		info, _ := framework.NewPodInfo(pod) // terms that can not be read are left out
-		if err := view.RemovePod(klog.FromContext(ctx), pod); err != nil {
-			return fwk.AsStatus(err)
-		}
-		if status := cycle.RemovePod(ctx, info, view); !status.IsSuccess() {
-			return status
-		}
-	}
-	return cycle.Filter(ctx, view)
 }

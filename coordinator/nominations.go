@@ -105,6 +105,8 @@ type alike struct {
 	class     uint64
 	priority  int32
 	namespace string
+	// required tells that it has required terms, and repelled that pods which are there repel it.
+	required, repelled bool
 }
 
 // nomineeMemo is the nominees that pods find who are alike.
@@ -124,15 +126,18 @@ type knownNominee struct {
 }
 
 // of finds what is kept for a pod. Nothing is for pods with volumes, which find different ones of a
-// node's, and where pods that are there may repel the class: what those are counts.
+// node's.
 func (x *alikes) of(s *Scheduler, p *v1.Pod, class *compile.Class) *nomineeMemo {
-	if storage.HasClaims(p) || class.Query.GetVolumeRestrictions() != nil || len(class.Scorer.Repellers()) > 0 {
+	if storage.HasClaims(p) || class.Query.GetVolumeRestrictions() != nil {
 		return &nomineeMemo{}
 	}
 	if x.batch != s.batches || x.known == nil {
 		x.batch, x.known = s.batches, map[alike]*nomineeMemo{}
 	}
-	key := alike{class.ID(), compile.Priority(p), p.Namespace}
+	key := alike{class: class.ID(), priority: compile.Priority(p), namespace: p.Namespace}
+	if len(class.Scorer.Repellers()) > 0 {
+		key.required, key.repelled = hasRequiredTerms(p), s.repelled(class.Scorer)
+	}
 	memo := x.known[key]
 	if memo == nil {
 		memo = &nomineeMemo{nodes: map[string]knownNominee{}}
@@ -293,6 +298,7 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 	if !class.FiltersGroups() {
 		return false, nil
 	}
+	shape := p.shape
 	p.move(&r.verdict, -1)
 	group := p.move(&x.verdict, +1)
 	p.settle()
@@ -303,6 +309,7 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 	}
 	p.move(&x.verdict, -1)
 	p.move(&r.verdict, +1)
+	p.shape = shape
 	return refused, x.reasons
 }
 
@@ -310,18 +317,15 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 // is false where the answer does not serve then: the maxima that it rests on are those of
 // all rows.
 //
-// Where no filter of the class looks beyond a row, what was found of a row and its nominee holds
-// until either changes.
+// What was found of a row and its nominee holds until either changes; where a filter of the class looks
+// beyond a row, until anything changes that the class counts over all rows.
 func (p *pick) veto(list []*nominee, tables tables, e *scorer.Evaluator) bool {
-	if p.class.FiltersGroups() {
-		p.liftVetoes()
-	}
-	serves := true
+	serves, grouped := true, p.class.FiltersGroups()
 	p.round++
 	for _, n := range list {
 		r := p.row(n.row, tables, e)
 		at := p.index[n.row]
-		if r.round = p.round; r.checked != n {
+		if r.round = p.round; r.checked != n || grouped && r.shape != p.shape {
 			p.lift(r)
 			p.check(at, n, tables, e)
 			r = &p.repaired[at]
@@ -348,7 +352,7 @@ func (p *pick) veto(list []*nominee, tables tables, e *scorer.Evaluator) bool {
 func (p *pick) check(at int, n *nominee, tables tables, e *scorer.Evaluator) {
 	refused, reasons := p.refusedWith(at, n, p.class, tables, e)
 	r := &p.repaired[at]
-	r.checked = n
+	r.checked, r.shape = n, p.shape
 	if !refused {
 		return
 	}

@@ -101,7 +101,9 @@ type pick struct {
 	// vetoes are the repaired rows that are vetoed; some may be lifted by now.
 	vetoes []int
 	round  int
-	probe  probe
+	// shape counts the changes of what the class counts over all rows.
+	shape uint64
+	probe probe
 	// left is the standing of the rows that are left where guests have refused others.
 	left scorer.Standing
 	// judged counts the rows that were judged here.
@@ -137,6 +139,8 @@ type repairedRow struct {
 	checked *nominee
 	round   int
 	listed  bool
+	// shape is the pick's when it was looked at.
+	shape uint64
 }
 
 func newPick(class *scorer.Class) *pick {
@@ -215,6 +219,7 @@ func (s *picks) open(class *scorer.Class, result *scorer.Result, n int) {
 func (p *pick) start(result *scorer.Result, n int, diagnosed bool) {
 	p.result, p.synced, p.diagnosed = result, n, diagnosed
 	p.stale, p.settled = false, false
+	p.shape++
 	p.lists = p.lists[:0]
 	for i := range result.Groups {
 		g := &result.Groups[i]
@@ -352,6 +357,7 @@ func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
 // move adds a row's share to the answer, or takes it.
 func (p *pick) move(v *scorer.Verdict, by int) (group int) {
 	p.settled = false
+	p.shape++
 	group = p.result.Move(p.class, v, by)
 	p.opened()
 	return group

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
@@ -17,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // A pod that no node takes may put others out:
@@ -109,18 +111,16 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.V
 		s.metrics.preemptionAttempts.Inc()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
+	p = s.pickFor(a, p)
 	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
 	}
-	if list := extender.Preempters(s.extenders.list, pod); len(list) > 0 && p != nil {
+	if list := extender.Preempters(s.extenders.list, pod); len(list) > 0 {
 		return s.preemptAdvised(ctx, a, p, list)
 	}
-	node, victims, why, err := s.findVictims(ctx, a, p)
-	if err != nil {
-		return preempt.Verdict{}, nil, err
-	}
-	if node == "" {
-		return preempt.Verdict{Text: preempt.Prefix + why, Nominating: &preempt.Nominating{}}, nil, nil
+	node, victims, none, err := s.findVictims(ctx, a, p)
+	if err != nil || node == "" {
+		return none, nil, err
 	}
 	klog.FromContext(ctx).V(2).Info("The target node for the preemption is determined", "node", node, "pod", klog.KObj(pod))
 	return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
@@ -136,12 +136,14 @@ func (s *Scheduler) hopelessNode(a *attempt, p *pick, node string) bool {
 	if !ok {
 		return true
 	}
-	for _, r := range p.whyNot(row, tables{s.cache.Cache}, s.eval) {
-		if r.Unresolvable {
-			return true
-		}
+	if status, asked := s.guestStatus(a, row, node); asked && !status.IsSuccess() {
+		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
-	return false
+	why := p.whyRefused(row, tables{s.cache.Cache}, s.eval)
+	if x, out := a.answer.refuses(node); out && len(why) == 0 {
+		why = a.answer.why(x)
+	}
+	return slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable })
 }
 
 // begin has a preemptor wait for what is about to be carried out, should anything move it.

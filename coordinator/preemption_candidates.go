@@ -2,16 +2,18 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/preempt"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -25,12 +27,16 @@ import (
 //	        │  └─ free                    with the others
 //	        └─ nominated since: judged here, once for each change of its nominations
 //
-// Each takes the first that is free or the best that was judged here, whichever comes first. Only
-// where all n are taken, and there may be more, or a table has changed, are the workers asked again.
+// Each takes the first that is free or the best that was judged here, whichever comes first. Rows that
+// have changed since are judged here, too. Only where all n are taken, and there may be more, where many
+// rows have changed, or what a class counts over all rows has, are the workers asked again.
 
 // waveCandidates is how many candidates a dry run looks for at the most: as many preemptors share
 // one.
 const waveCandidates = 256
+
+// maxMoved is how many rows may change at the most for a dry run to be kept.
+const maxMoved = 256
 
 // wave is a dry run, for preemptors of a class and priority.
 type wave struct {
@@ -41,86 +47,119 @@ type wave struct {
 	asked       scorer.Preemption
 	here        *scorer.Preemption // asked of rows that are judged here
 	found       *scorer.PreemptionResult
-	// judged are rows that are, or were, promised to others.
+	// judged are rows that are, or were, promised to others, or have changed since.
 	judged map[cache.Row]*judgedRow
+	// measures are those that it went by, where the class's filters look beyond a row.
+	measures []scorer.MeasureResult
+	// moved and rows are scratch memory.
+	moved []cache.Row
+	rows  []uint32
 }
 
 // judgedRow is what a row comes to with the pods that are nominated to it; nil: with none.
 type judgedRow struct {
 	with   *nominee
 	result scorer.PreemptionResult
+	// stale: the row has changed since it was judged, if it was.
+	stale bool
 }
 
-// guestVeto is asked last why a node refuses a pod while some of its pods, by their numbers, are
-// gone; nothing where it takes it.
-type guestVeto func(node string, gone []uint64) []scorer.Reason
+// findings are what a dry run has found for one pod.
+type findings struct {
+	// list are the best ones, best first: as many as were asked for, if there are so many.
+	list []*scorer.PreemptionCandidate
+	// all is what there is to say of all rows.
+	all *scorer.PreemptionResult
+	// failed are why rows could not be tried.
+	failed []error
+}
 
 // findVictims finds the best candidate of a pod that no node takes: its node and the pods that have
-// to leave it, most important first. Where there is none it tells why.
-func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node string, victims []*v1.Pod, why string, err error) {
-	if p == nil {
-		// A PreFilter has rejected it on every node for good.
-		return "", nil, s.noCandidates(&scorer.PreemptionResult{}), nil
+// to leave it, most important first. Where there is none it gives what is told of it.
+func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node string, victims []*v1.Pod, none preempt.Verdict, err error) {
+	found, err := s.findCandidates(ctx, a, p, s.nominees(a.pod.Obj, a.class), 1)
+	if err != nil || len(found.list) == 0 {
+		return "", nil, s.nobody(found), err
 	}
-	nominees := s.nominees(a.pod.Obj, a.class)
-	var best *scorer.PreemptionCandidate
-	var rest *scorer.PreemptionResult
-	if veto := s.vetoOf(a); veto != nil {
-		rest = s.candidatesHere(a, p, nominees, veto)
-		best = rest.Best()
-	} else {
-		best, rest, err = s.bestCandidate(ctx, a, p, nominees)
-	}
-	if err != nil {
-		return "", nil, "", err
-	}
-	if best == nil {
-		return "", nil, s.noCandidates(rest), nil
-	}
-	for _, number := range best.Victims {
-		victim, _ := s.cache.PodNumbered(number)
-		if victim == nil {
-			return "", nil, "", fmt.Errorf("preempt for pod %s/%s on node %s: pod number %d is not known", a.pod.Obj.Namespace, a.pod.Obj.Name, best.Name, number)
-		}
-		victims = append(victims, victim)
-	}
-	return best.Name, victims, "", nil
+	best := found.list[0]
+	victims, err = s.victimsOf(a.pod.Obj, best)
+	return best.Name, victims, preempt.Verdict{}, err
 }
 
-// vetoOf is what guests have to say of candidates; nil: nothing.
-func (s *Scheduler) vetoOf(a *attempt) guestVeto {
-	if s.guestVeto == nil {
-		return nil
+// nobody is the verdict of a dry run without candidates.
+func (s *Scheduler) nobody(found findings) preempt.Verdict {
+	if len(found.failed) > 0 {
+		return preempt.Verdict{Code: preempt.Error, Text: preempt.Prefix + utilerrors.NewAggregate(found.failed).Error()}
 	}
-	return s.guestVeto(a)
+	return preempt.Verdict{Text: preempt.Prefix + s.noCandidates(found.all), Nominating: &preempt.Nominating{}}
+}
+
+// findCandidates finds the best candidates of a pod, n of them at the most. A pick of nil says that no
+// row can be helped.
+func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
+	switch {
+	case p == nil:
+		return findings{all: &scorer.PreemptionResult{}}, nil
+	case a.guestsJudge():
+		return s.candidatesHere(ctx, a, p, nominees, n), nil
+	}
+	return s.candidatesThere(ctx, a, p, nominees, n)
 }
 
 // candidatesHere tries every row here, for guests have a say in it.
-func (s *Scheduler) candidatesHere(a *attempt, p *pick, nominees []*nominee, veto guestVeto) *scorer.PreemptionResult {
-	asked := &scorer.Preemption{
-		Priority: compile.Priority(a.pod.Obj), NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: s.budgets(), Whole: p.result,
-	}
-	with := make(map[cache.Row]*nominee, len(nominees))
-	for _, n := range nominees {
-		with[n.row] = n
-	}
-	var all scorer.PreemptionResult
-	all.Reset(p.class.ID(), 1)
+func (s *Scheduler) candidatesHere(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) findings {
+	asked := s.askHere(a, p)
+	with := byRow(nominees)
+	found := findings{all: &scorer.PreemptionResult{}}
+	found.all.Reset(p.class.ID(), n)
 	for shard := range s.cache.NumShards() {
-		table := s.cache.Table(shard)
-		for index := range table.All() {
+		for index := range s.cache.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
-			check := s.checkOf(p, with[row], table)
-			check.Ask = func(gone []uint64) []scorer.Reason { return veto(table.Name(index), gone) }
-			outcome, candidate, why := s.eval.PreemptRow(table, index, p.class, asked, check)
-			s.metrics.dryRunRows.Inc()
-			r := judgedRow{}
-			r.result.Reset(p.class.ID(), 1)
-			r.take(outcome, candidate, why)
-			all.Merge(&r.result)
+			r, err := s.tryHere(ctx, a, p, asked, row, with[row])
+			found.all.Merge(&r)
+			if err != nil {
+				found.failed = append(found.failed, err)
+			}
 		}
 	}
-	return &all
+	for i := range found.all.Candidates {
+		found.list = append(found.list, &found.all.Candidates[i])
+	}
+	return found
+}
+
+// askHere is what is asked of rows one by one.
+func (s *Scheduler) askHere(a *attempt, p *pick) *scorer.Preemption {
+	return &scorer.Preemption{
+		Priority: compile.Priority(a.pod.Obj), NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: s.budgets(), Whole: p.result,
+	}
+}
+
+func byRow(nominees []*nominee) map[cache.Row]*nominee {
+	out := make(map[cache.Row]*nominee, len(nominees))
+	for _, n := range nominees {
+		out[n.row] = n
+	}
+	return out
+}
+
+// candidateAt tries one node for a pod, as it is now; nil: it is no candidate.
+func (s *Scheduler) candidateAt(ctx context.Context, a *attempt, p *pick, asked *scorer.Preemption, with map[cache.Row]*nominee, node string) *scorer.PreemptionCandidate {
+	row, ok := s.cache.RowOf(node)
+	if !ok {
+		return nil
+	}
+	n := with[row]
+	if a.guestsJudge() {
+		r, _ := s.tryHere(ctx, a, p, asked, row, n)
+		return r.Best()
+	}
+	r := judgedRow{}
+	r.result.Reset(p.class.ID(), 1)
+	table := s.cache.Table(int(row.Shard))
+	s.metrics.dryRunRows.Inc()
+	r.take(s.eval.PreemptRow(table, row.Index, p.class, asked, s.checkOf(p, n, table)))
+	return r.result.Best()
 }
 
 // checkOf is what a table does not know of a row: the pods that are nominated to it, if any.
@@ -150,43 +189,54 @@ func (s *Scheduler) noCandidates(r *scorer.PreemptionResult) string {
 	return fitError(s.cache.Nodes(), parts)
 }
 
-// bestCandidate is the best of all rows, or what there is to say of them where there is none.
-func (s *Scheduler) bestCandidate(ctx context.Context, a *attempt, p *pick, nominees []*nominee) (*scorer.PreemptionCandidate, *scorer.PreemptionResult, error) {
+// candidatesThere finds the best candidates of all rows, most of which the workers try.
+func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
 	for {
-		w, fresh, err := s.waveFor(ctx, a, p, nominees)
+		w, fresh, err := s.waveFor(ctx, a, p, nominees, n)
 		if err != nil {
-			return nil, nil, err
+			return findings{}, err
 		}
-		own := s.judgeNominated(w, a, p, nominees)
-		best, settled := w.best(own)
+		own := s.judgeNominated(w, p, nominees)
+		list, settled := w.best(own, n)
 		if settled || fresh {
-			return best, w.sum(own), nil
+			return findings{list: list, all: w.sum(own)}, nil
 		}
 		s.wave = nil
 	}
 }
 
-// best is the first candidate that is free, or the best of the rows that were judged here. It is not
-// settled where the workers may know of a better one, or of reasons that have changed.
-func (w *wave) best(own []*judgedRow) (best *scorer.PreemptionCandidate, settled bool) {
+// best are the first candidates that are free and those among the rows that were judged here, n of
+// them at the most. They are not settled where the workers may know of better ones, or of reasons that
+// have changed.
+func (w *wave) best(own []*judgedRow, n int) (list []*scorer.PreemptionCandidate, settled bool) {
 	for i := range w.found.Candidates {
 		c := &w.found.Candidates[i]
 		if w.judged[cache.Row{Shard: c.Shard, Index: c.Row}] == nil {
-			best = c
-			break
+			if list = append(list, c); len(list) == n {
+				break
+			}
 		}
 	}
-	settled = best != nil || len(w.found.Candidates) < w.asked.Limit()
+	settled = len(list) == n || len(w.found.Candidates) < w.asked.Limit()
 	for _, r := range own {
-		if c := r.result.Best(); c != nil && (best == nil || scorer.BeforeCandidate(c, best)) {
-			best = c
+		c := r.result.Best()
+		if c == nil || len(list) == n && !scorer.BeforeCandidate(c, list[n-1]) {
+			continue
 		}
+		at, _ := slices.BinarySearchFunc(list, c, func(x, y *scorer.PreemptionCandidate) int {
+			if scorer.BeforeCandidate(x, y) {
+				return -1
+			}
+			return 1
+		})
+		list = slices.Insert(list, at, c)
+		list = list[:min(len(list), n)]
 	}
-	if best == nil {
+	if len(list) == 0 {
 		// The reasons of the rows that were judged here are not to be counted twice.
 		settled = len(w.judged) == len(w.asked.Skip)
 	}
-	return best, settled
+	return list, settled
 }
 
 // sum is what there is to say of all rows where none is a candidate.
@@ -200,19 +250,22 @@ func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 	return &all
 }
 
-// waveFor is the dry run that serves a pod, and whether it was made for it.
-func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee) (w *wave, fresh bool, err error) {
+// waveFor is the dry run that serves a pod, with n candidates for it, and whether it was made for it.
+func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (w *wave, fresh bool, err error) {
 	priority, budgets := compile.Priority(a.pod.Obj), s.budgets()
-	if w := s.wave; w != nil && w.class == p.class.ID() && w.priority == priority && slices.Equal(w.budgets, budgets) && w.holds(s.cache) {
+	if w := s.wave; w != nil && w.class == p.class.ID() && w.priority == priority && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
 		return w, false, nil
 	}
 	w = &wave{class: p.class.ID(), priority: priority, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
 	for i := range s.cache.NumShards() {
 		w.generations = append(w.generations, s.cache.Table(i).Generation())
 	}
+	if p.class.FiltersGroups() {
+		w.measures = copyMeasures(p.result.Measures)
+	}
 	w.asked = scorer.Preemption{
 		Priority: priority, NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: budgets, Whole: p.result,
-		All: min(waveCandidates, s.cfg.BatchSize) + len(nominees),
+		All: min(max(min(waveCandidates, s.cfg.BatchSize), n)+len(nominees), pb.MaxCandidates),
 	}
 	for _, n := range nominees {
 		w.asked.Skip = append(w.asked.Skip, scorer.RowRef{Shard: n.row.Shard, Row: n.row.Index})
@@ -233,19 +286,74 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 	return w, true, nil
 }
 
-// holds tells whether the tables are still those of the dry run.
-func (w *wave) holds(shards fanout.Shards) bool {
+// catchUp has a dry run hold for the tables of now, where few rows have changed since and what all rows
+// count together has not; false: another is to be made. Rows that have changed are judged here.
+func (w *wave) catchUp(shards fanout.Shards, p *pick, nominees int, nowMicros int64) bool {
+	w.moved = w.moved[:0]
 	for i, g := range w.generations {
-		if shards.Table(i).Generation() != g {
+		table := shards.Table(i)
+		if table.Generation() == g {
+			continue
+		}
+		var ok bool
+		if w.rows, ok = table.ChangedSince(g, maxMoved-len(w.moved), w.rows[:0]); !ok {
 			return false
 		}
+		for _, index := range w.rows {
+			w.moved = append(w.moved, cache.Row{Shard: uint32(i), Index: index})
+		}
+	}
+	if len(w.moved) == 0 {
+		return true
+	}
+	// Pods that have not started count as starting now.
+	old := nowMicros-w.asked.NowMicros > time.Second.Microseconds()
+	if old || len(w.judged) > nominees+2*maxMoved || p.class.FiltersGroups() && !sameMeasures(w.measures, p.result.Measures) {
+		return false
+	}
+	for _, row := range w.moved {
+		w.judged[row] = &judgedRow{stale: true}
+	}
+	for i := range w.generations {
+		w.generations[i] = shards.Table(i).Generation()
 	}
 	return true
 }
 
+func copyMeasures(list []scorer.MeasureResult) []scorer.MeasureResult {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Cells = slices.Clone(out[i].Cells)
+	}
+	return out
+}
+
+// sameMeasures tells whether two answers count the same.
+func sameMeasures(a, b []scorer.MeasureResult) bool {
+	return slices.EqualFunc(a, b, func(x, y scorer.MeasureResult) bool { return sameCells(x.Cells, y.Cells) })
+}
+
+// sameCells compares cells; those without rows count as none.
+func sameCells(a, b []scorer.MeasureCell) bool {
+	i := 0
+	for _, c := range a {
+		if c.Rows <= 0 {
+			continue
+		}
+		for i < len(b) && b[i].Rows <= 0 {
+			i++
+		}
+		if i == len(b) || b[i] != c {
+			return false
+		}
+		i++
+	}
+	return !slices.ContainsFunc(b[i:], func(c scorer.MeasureCell) bool { return c.Rows > 0 })
+}
+
 // judgeNominated judges the rows that are promised to others, and those that were when the dry run
-// was made and are not any more, where that was not done before.
-func (s *Scheduler) judgeNominated(w *wave, a *attempt, p *pick, nominees []*nominee) []*judgedRow {
+// was made and are not any more or have changed since, where that was not done before.
+func (s *Scheduler) judgeNominated(w *wave, p *pick, nominees []*nominee) []*judgedRow {
 	out := make([]*judgedRow, 0, len(nominees))
 	named := make(map[cache.Row]struct{}, len(nominees))
 	for _, n := range nominees {
@@ -273,7 +381,7 @@ func (s *Scheduler) judgeNominated(w *wave, a *attempt, p *pick, nominees []*nom
 // judgeRow runs the dry run of one row with the pods that are nominated to it.
 func (s *Scheduler) judgeRow(w *wave, p *pick, row cache.Row, n *nominee) *judgedRow {
 	r := w.judged[row]
-	if r != nil && r.with == n {
+	if r != nil && r.with == n && !r.stale {
 		return r
 	}
 	r = &judgedRow{with: n}

@@ -150,8 +150,6 @@ type Scheduler struct {
 	evictions int
 	alikes    alikes
 	wave      *wave // the newest dry run of preemption
-	// guestVeto gives what guests have to say of an attempt's candidates; nil: there are none.
-	guestVeto func(*attempt) guestVeto
 	blamed    map[types.UID]string
 	// disturbed says that a preemption has changed the tables in the middle of a batch; the next
 	// batches have at most calm pods.
@@ -237,12 +235,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, errors.Join(err, s.guests.close())
 	}
 	s.cache.guests = s.guests
-	if s.guests != nil {
-		s.guestVeto = s.filtersGone(s.life)
-	}
-	if s.guests != nil {
-		s.guestVeto = s.filtersGone(s.life)
-	}
 	s.queue = queue.New(queue.Config{
 		Guests: guests,
 		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,

@@ -19,7 +19,9 @@ func (t *Table) Apply(d *pb.Delta) error {
 		return fmt.Errorf("delta %d of shard %d: row %d: %w", t.generation+1, t.shard, d.GetRow(), err)
 	}
 	t.generation++
-	if _, column := d.GetChange().(*pb.Delta_SetCounter); !column {
+	if _, column := d.GetChange().(*pb.Delta_SetCounter); column {
+		t.columns = t.generation
+	} else {
 		t.changed[d.GetRow()] = t.generation
 	}
 	return nil

@@ -44,7 +44,6 @@ type dryRun struct {
 	totals    RowTotals
 	joined    RowTotals
 	tokens    []tokenHolders
-	gone      []uint64
 	candidate PreemptionCandidate
 	reasons   []Reason
 }
@@ -114,9 +113,18 @@ type RowCheck struct {
 	// nothing.
 	Join   func(*RowTotals)
 	Adjust func(*Verdict)
-	// Ask is asked last why the row refuses the pod while the pods with those numbers are
-	// gone; nothing where it takes it. nil: nobody is asked.
-	Ask func(gone []uint64) []Reason
+	// Ask is asked last why the row refuses the pod, once pods have left; nothing where it takes
+	// it. nil: nobody is asked. Moved tells it before which pods, by their numbers, leave and come
+	// back, one at a time.
+	Ask   func() []Reason
+	Moved func(number uint64, back bool)
+}
+
+// moved tells that a pod has left the row, or has come back.
+func (c *RowCheck) moved(p *placedPod, back bool) {
+	if c != nil && c.Moved != nil {
+		c.Moved(p.number, back)
+	}
 }
 
 // PreemptRow is Preempt for one row, whether or not p skips it; check may be nil. The
@@ -306,8 +314,8 @@ func (e *Evaluator) judge(d *dryRun, row uint32, totals *RowTotals, check *RowCh
 		}
 	}
 	at := e.judgeTotals(d, view{d.table, row, totals}, 0, nil)
-	if at < 0 && check != nil && check.Ask != nil {
-		if why := check.Ask(d.gone); len(why) > 0 {
+	if at < 0 && totals != nil && check != nil && check.Ask != nil {
+		if why := check.Ask(); len(why) > 0 {
 			d.reasons = append(d.reasons, why...)
 			return len(d.class.filters)
 		}
@@ -364,6 +372,9 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 	switch {
 	case check != nil || d.reads.others:
 		d.remove(row, true)
+		for i := range d.lower {
+			check.moved(&d.lower[i], false)
+		}
 		if e.judge(d, row, &d.totals, check) >= 0 {
 			return StillRefused, d.reasons
 		}
@@ -591,10 +602,12 @@ func (e *Evaluator) returns(d *dryRun, row uint32, p *placedPod) bool {
 // returnsWhole takes all of a pod back if the row still takes the pod at hand then.
 func (e *Evaluator) returnsWhole(d *dryRun, row uint32, p *placedPod, check *RowCheck) bool {
 	d.move(p, +1)
+	check.moved(p, true)
 	if e.judge(d, row, &d.totals, check) < 0 {
 		return true
 	}
 	d.move(p, -1)
+	check.moved(p, false)
 	return false
 }
 
@@ -629,7 +642,7 @@ func (d *dryRun) describe(row uint32) bool {
 func (d *dryRun) remove(row uint32, whole bool) {
 	d.table.Totals(row, &d.totals)
 	s := &d.table.placed
-	d.tokens, d.gone = d.tokens[:0], d.gone[:0]
+	d.tokens = d.tokens[:0]
 	for i := range s.ofRow[row] {
 		for _, x := range s.counts.contents[s.ofRow[row][i].counts].shared {
 			if d.reads.counts(x.counter) {
@@ -659,11 +672,6 @@ func (d *dryRun) holders(x sharedCount) *tokenHolders {
 
 // move adds a pod to d.totals, or takes it with sign -1.
 func (d *dryRun) move(p *placedPod, sign int64) {
-	if sign < 0 {
-		d.gone = append(d.gone, p.number)
-	} else if i := slices.Index(d.gone, p.number); i >= 0 {
-		d.gone = slices.Delete(d.gone, i, i+1)
-	}
 	s, r := &d.table.placed, &d.totals
 	u := &s.usages.contents[p.usage]
 	r.pods += sign

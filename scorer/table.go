@@ -45,6 +45,10 @@ type Table struct {
 	placed   podSet
 	// changed is the generation of the last change of each row.
 	changed []uint64
+	// columns is the generation of the last counter that came into use.
+	columns uint64
+	// loaded is the generation of the snapshot that the table was made from.
+	loaded uint64
 }
 
 // NewTable makes an empty table at generation 0.
@@ -108,7 +112,7 @@ func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters
 			return nil, fmt.Errorf("snapshot of shard %d: counters[%d]: %w", shard, i, err)
 		}
 	}
-	t.generation = generation
+	t.generation, t.loaded = generation, generation
 	return t, nil
 }
 
@@ -128,6 +132,28 @@ func (t *Table) loadCounter(c *pb.CounterColumn) error {
 		t.counters.fill(c, t.capacity)
 	}
 	return nil
+}
+
+// ChangedSince appends the rows to into that have changed after a generation, those that hold no
+// node any more included, as far as they are at most limit. ok is false where there are more, where
+// a counter has come into use since, and where the table knows of no change that far back.
+func (t *Table) ChangedSince(generation uint64, limit int, into []uint32) (rows []uint32, ok bool) {
+	if generation == t.generation {
+		return into, true
+	}
+	if generation > t.generation || generation < t.loaded || t.columns > generation {
+		return into, false
+	}
+	for row, at := range t.changed {
+		if at <= generation {
+			continue
+		}
+		if limit--; limit < 0 {
+			return into, false
+		}
+		into = append(into, uint32(row))
+	}
+	return into, true
 }
 
 // Generation is the number of the last delta applied.

@@ -29,6 +29,7 @@ type ProfileConfig struct {
 	Spread           configv1.PodTopologySpreadArgs
 	InterPodAffinity configv1.InterPodAffinityArgs
 	VolumeBinding    configv1.VolumeBindingArgs
+	Preemption       configv1.DefaultPreemptionArgs
 	CELFilter        CELFilterArgs
 	CELScore         CELScoreArgs
 	// IgnoresGates says that scheduling gates hold no pod back.
@@ -70,18 +71,26 @@ type Profile struct {
 	// ignorePreferred leaves out the scores of pods without preferred terms.
 	ignorePreferred bool
 
-	ignoresGates  bool
-	preFilters    []string
-	postFilters   []string
-	gatesPreempt  bool
-	bindTimeout   time.Duration
-	cel           *celProfile // nil: there are no expressions
-	addedSelector *nodeaffinity.NodeSelector
-	defaultHard   []v1.TopologySpreadConstraint
+	ignoresGates bool
+	preFilters   []string
+	postFilters  []string
+	gatesPreempt bool
+
+	minCandidatesPercent, minCandidates int
+	bindTimeout                         time.Duration
+	cel                                 *celProfile // nil: there are no expressions
+	addedSelector                       *nodeaffinity.NodeSelector
+	defaultHard                         []v1.TopologySpreadConstraint
 }
 
 // defaultBindTimeout is upstream's.
 const defaultBindTimeout = 10 * time.Minute
+
+// How many candidates for preemption extenders are shown where nothing else is said, as upstream's.
+const (
+	defaultMinCandidatesPercent = 10
+	defaultMinCandidates        = 100
+)
 
 // Name is the schedulerName that pods ask for.
 func (p *Profile) Name() string { return p.name }
@@ -111,6 +120,12 @@ func (p *Profile) IgnoresGates() bool { return p.ignoresGates }
 // PostFilters are the plugins that are asked where a pod fits nowhere, in order. The caller must
 // not change them.
 func (p *Profile) PostFilters() []string { return p.postFilters }
+
+// Candidates is how many candidates for preemption extenders are shown, of so many nodes that were
+// tried (upstream: calculateNumCandidates).
+func (p *Profile) Candidates(tried int) int {
+	return min(max(tried*p.minCandidatesPercent/100, p.minCandidates), tried)
+}
 
 // GatesPreemptors tells whether a pod is not tried while its victims are told to leave.
 func (p *Profile) GatesPreemptors() bool { return p.gatesPreempt }
@@ -195,6 +210,13 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
 	p.bindTimeout = defaultBindTimeout
+	p.minCandidatesPercent, p.minCandidates = defaultMinCandidatesPercent, defaultMinCandidates
+	if n := c.Preemption.MinCandidateNodesPercentage; n != nil {
+		p.minCandidatesPercent = int(*n)
+	}
+	if n := c.Preemption.MinCandidateNodesAbsolute; n != nil {
+		p.minCandidates = int(*n)
+	}
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second
 	}

@@ -168,7 +168,7 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
 		case c.Name == defaultPreemption:
-			reason = "preemption looks at all nodes, whatever minCandidateNodesPercentage and minCandidateNodesAbsolute say"
+			reason = "preemption looks at all nodes: minCandidateNodesPercentage and minCandidateNodesAbsolute only bound what extenders with a preempt verb are shown"
 		default:
 			continue
 		}

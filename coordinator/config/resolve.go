@@ -110,6 +110,8 @@ func (p *profile) setArguments(list []configv1.PluginConfig) {
 			p.table.Spread = *args
 		case *configv1.InterPodAffinityArgs:
 			p.table.InterPodAffinity = *args
+		case *configv1.DefaultPreemptionArgs:
+			p.table.Preemption = *args
 		case *configv1.VolumeBindingArgs:
 			p.table.VolumeBinding = *args
 		case *compile.CELFilterArgs:
