@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -74,13 +75,12 @@ func (e *Evaluator) PreemptRange(t *Table, c *Class, p *Preemption, from, to int
 			continue
 		}
 		into.Tried++
-		switch outcome, why := e.tryRow(d, row, int(d.refusedBy[row]), nil); outcome {
-		case Preemptable:
+		outcome, why := e.tryRow(d, row, int(d.refusedBy[row]), nil)
+		if outcome == Preemptable {
 			into.add(&d.candidate)
-		default:
-			for _, r := range why {
-				into.AddReason(r, 1)
-			}
+		}
+		for _, r := range why {
+			into.AddReason(r, 1)
 		}
 	}
 	into.cut()
@@ -142,10 +142,6 @@ func (e *Evaluator) PreemptRow(t *Table, row uint32, c *Class, p *Preemption, ch
 		if at < 0 || unresolvable(d.reasons) {
 			return NotTried, nil, d.reasons
 		}
-		if check == nil {
-			outcome, why := e.tryRow(d, row, at, nil)
-			return outcome, &d.candidate, why
-		}
 	}
 	outcome, why := e.tryRow(d, row, at, check)
 	return outcome, &d.candidate, why
@@ -170,7 +166,7 @@ func (e *Evaluator) dryRun(t *Table, c *Class, p *Preemption) *dryRun {
 	}
 	d.lookUpUsages()
 	d.lookUpBudgets()
-	if c.pods.grouped < len(c.filters) {
+	if d.grouped() {
 		d.cluster.begin(c, p.Whole)
 	}
 	return d
@@ -224,7 +220,7 @@ func (d *dryRun) lookUpBudgets() {
 	for i, set := range sets {
 		d.budgets[i] = d.budgets[i][:0]
 		for _, id := range set {
-			at, found := slices.BinarySearchFunc(d.asked.Budgets, id, func(b Budget, id uint32) int { return int(int64(b.ID) - int64(id)) })
+			at, found := slices.BinarySearchFunc(d.asked.Budgets, id, func(b Budget, id uint32) int { return cmp.Compare(b.ID, id) })
 			if found {
 				d.budgets[i] = append(d.budgets[i], int32(at))
 			}
@@ -254,7 +250,7 @@ func (e *Evaluator) findPotential(d *dryRun, from, to int) {
 			e.addRefused(d, rule, i)
 		}
 	}
-	if d.reads.grouped == len(c.filters) {
+	if !d.grouped() {
 		return // what is left takes the pod
 	}
 	for row := range d.rest.all {
@@ -298,8 +294,8 @@ func (d *dryRun) begin(row uint32) {
 }
 
 // judge finds the first filter that refuses a row with totals as what its pods add up to
-// (nil: as the table has it), and leaves why in d.reasons; -1: none does. A filter of -1 in
-// place of the class's own is len(filters): check.Ask.
+// (nil: as the table has it), and leaves why in d.reasons; -1: none does. len(filters) stands
+// for check.Ask.
 func (e *Evaluator) judge(d *dryRun, row uint32, totals *RowTotals, check *RowCheck) int {
 	d.reasons = d.reasons[:0]
 	if check != nil && check.Join != nil {
@@ -492,7 +488,7 @@ func (e *Evaluator) judgeSpare(d *dryRun, v view, at int) int {
 // short tells whether resources are missing by d.slack, and leaves which in d.reasons. All
 // are unresolvable where one of them is more than the whole node has.
 func (d *dryRun) short(row uint32) bool {
-	n, unresolvable, from := len(d.slack)-1, 0, len(d.reasons)
+	n, hopeless, from := len(d.slack)-1, false, len(d.reasons)
 	if d.slack[n] < 0 {
 		d.reasons = append(d.reasons, d.fit.why[0])
 	}
@@ -502,11 +498,11 @@ func (d *dryRun) short(row uint32) bool {
 		}
 		d.reasons = append(d.reasons, d.fit.why[2*(k+1)])
 		if allocatable, _ := d.fit.needs[k].amounts(view{t: d.table, row: row}); d.fit.needs[k].amount > allocatable {
-			unresolvable = 1
+			hopeless = true
 		}
 	}
 	for i := range d.reasons[from:] {
-		d.reasons[from+i].Unresolvable = unresolvable > 0
+		d.reasons[from+i].Unresolvable = hopeless
 	}
 	return len(d.reasons) > from
 }
