@@ -46,7 +46,7 @@ func Thousandths(n int64) Quantity {
 }
 
 // ParseQuantity reads an amount as Kubernetes writes it: 1500m, 1.5, 4Gi, 2e3. Less than a
-// billionth is rounded away from zero.
+// billionth is rounded away from zero; what does not fit into 64 bits is an error.
 func ParseQuantity(s string) (Quantity, error) {
 	bad := fmt.Errorf("quantity %.80q: expected a number with a suffix such as m, k, M, Gi or e3", s)
 	if s == "" || len(s) > maxQuantityText {
