@@ -153,8 +153,9 @@ func (s *Scheduler) unseen(p *v1.Pod, class *compile.Class) []uint32 {
 	var out []uint32
 	q := class.Query
 	if repellers := class.Scorer.Repellers(); len(repellers) > 0 && !hasRequiredTerms(p) && !s.repelled(class.Scorer) {
-		out = repellers
+		out = slices.Clone(repellers)
 	}
+	out = append(out, q.GetVolumeRestrictions().GetNamed()...)
 	for _, i := range q.GetVolumeRestrictions().GetClaims() {
 		for _, c := range q.Measures[i].GetCounters() {
 			out = append(out, c.GetCounter())
@@ -207,24 +208,30 @@ func spreadBeyond(p *v1.Pod, class *compile.Class, pods []*v1.Pod) []int64 {
 	return out
 }
 
-// claimsOf counts the claims that VolumeRestrictions counts of nominated pods: by name
-// alone, and only where the pod has a disk besides, for its PreFilter skips otherwise.
+// claimsOf counts the volumes of nominated pods that VolumeRestrictions counts: by the names of
+// the pod's claims alone.
 func (s *Scheduler) claimsOf(p *v1.Pod, class *compile.Class, pods []*v1.Pod) int64 {
-	r := class.Query.GetVolumeRestrictions()
-	if len(r.GetDisks()) == 0 || len(r.GetClaims()) == 0 {
+	if len(class.Query.GetVolumeRestrictions().GetClaims()) == 0 {
 		return 0
 	}
 	n := int64(0)
-	for _, own := range p.Spec.Volumes {
-		if own.PersistentVolumeClaim == nil || !s.alone(p.Namespace, own.PersistentVolumeClaim.ClaimName) {
+	for i := range p.Spec.Volumes {
+		own := p.Spec.Volumes[i].PersistentVolumeClaim
+		if own == nil || mounts(p.Spec.Volumes[:i], own.ClaimName) > 0 || !s.alone(p.Namespace, own.ClaimName) {
 			continue
 		}
 		for _, other := range pods {
-			for _, v := range other.Spec.Volumes {
-				if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == own.PersistentVolumeClaim.ClaimName {
-					n++
-				}
-			}
+			n += mounts(other.Spec.Volumes, own.ClaimName)
+		}
+	}
+	return n
+}
+
+// mounts counts the volumes that are claims of a name.
+func mounts(list []v1.Volume, claim string) (n int64) {
+	for i := range list {
+		if c := list[i].PersistentVolumeClaim; c != nil && c.ClaimName == claim {
+			n++
 		}
 	}
 	return n
@@ -236,8 +243,10 @@ func (s *Scheduler) alone(namespace, name string) bool {
 	return claim != nil && slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
 }
 
-// addTo adds to a row's verdict what counters do not tell of the nominated pods.
-func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query) {
+// addTo adds to a row's verdict what counters do not tell of the nominated pods. Where the pod
+// has no disk besides, and none of its claims is in use, VolumeRestrictions' PreFilter skips: in a
+// dry run the scorer knows.
+func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query, dry bool) {
 	hard := q.GetSpread().GetHard()
 	for i, more := range n.spread {
 		place := hard[i].GetPlace()
@@ -251,7 +260,7 @@ func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query) {
 			v.Key.Values[in.RowValue] += more
 		}
 	}
-	if n.claims > 0 {
+	if n.claims > 0 && (dry || len(q.GetVolumeRestrictions().GetDisks()) > 0) {
 		v.Measured[q.GetVolumeRestrictions().GetClaims()[0]].Value += n.claims
 	}
 }
@@ -288,7 +297,7 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 	table.Totals(r.row.Index, &x.totals)
 	n.join(table, &x.totals)
 	e.Row(table, r.row.Index, &x.totals, class, p.diagnosed, &x.verdict)
-	n.addTo(&x.verdict, class.Query())
+	n.addTo(&x.verdict, class.Query(), false)
 	x.reasons = x.reasons[:0]
 	if !x.verdict.Passed {
 		_, why := e.Reasons(table, r.row.Index, &x.totals, class)

@@ -169,7 +169,7 @@ func (s *Scheduler) checkOf(p *pick, n *nominee, table *scorer.Table) *scorer.Ro
 	}
 	return &scorer.RowCheck{
 		Join:   func(totals *scorer.RowTotals) { n.join(table, totals) },
-		Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query()) },
+		Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query(), true) },
 	}
 }
 

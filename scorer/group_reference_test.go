@@ -56,6 +56,10 @@ type groupJudge struct {
 	spec  *groupSpec
 	query *pb.Query
 	nodes []*groupNode
+	// before is the cluster when claims were counted, and at the node that has changed since; nil:
+	// it has not.
+	before []*groupNode
+	at     int
 
 	reasons  map[*groupNode][]Reason
 	feasible []*groupNode
@@ -146,12 +150,25 @@ func (j *groupJudge) filterClaims(n *groupNode) []Reason {
 			return []Reason{{"VolumeRestrictions", "node(s) had no available disk", false}}
 		}
 	}
+	refs, before := int64(0), j.nodes
+	if j.before != nil {
+		before = j.before
+	}
 	for _, claim := range j.spec.claims {
-		for _, other := range j.nodes {
-			if other.counters[claim] > 0 {
-				return []Reason{{"VolumeRestrictions", "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod", false}}
-			}
+		if slices.ContainsFunc(before, func(other *groupNode) bool { return other.counters[claim] > 0 }) {
+			refs++
 		}
+	}
+	if refs == 0 && len(j.query.GetVolumeRestrictions().GetDisks()) == 0 {
+		return nil
+	}
+	if j.before != nil {
+		for _, id := range j.query.GetVolumeRestrictions().GetNamed() {
+			refs += j.nodes[j.at].counters[id] - j.before[j.at].counters[id]
+		}
+	}
+	if refs > 0 {
+		return []Reason{{"VolumeRestrictions", "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod", false}}
 	}
 	return nil
 }

@@ -44,7 +44,9 @@ func compileGroups(spec *groupSpec, q *pb.Query, unique func(key string) bool) {
 		a.Preferred = append(a.Preferred, b.place(x, &pb.RowValue{}))
 	}
 	q.InterPodAffinity = a
-	q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: q.GetVolumeRestrictions().GetDisks()}
+	q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{
+		Disks: q.GetVolumeRestrictions().GetDisks(), Named: q.GetVolumeRestrictions().GetNamed(),
+	}
 	for _, counter := range spec.claims {
 		m := b.measure(&pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counting(counter)})
 		q.VolumeRestrictions.Claims = append(q.VolumeRestrictions.Claims, m)
@@ -182,7 +184,7 @@ func (r random) groupSpec() (*groupSpec, *pb.Query) {
 		q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: []uint32{3}}
 	}
 	if r.chance(20) {
-		s.claims = []uint32{pick(r, uint32(1), 90, 91)}
+		s.claims = r.ids(60, 1, 90, 91)
 	}
 	for _, p := range []pb.Plugin{pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY, pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS} {
 		if r.chance(85) {

@@ -54,6 +54,9 @@ func newPodReads(c *Class) podReads {
 		if reader || f.group != nil {
 			r.moving[i], r.seeing = true, append(r.seeing, i)
 		}
+		if rule, ok := f.group.(*readWriteOncePod); ok {
+			r.counters = append(r.counters, rule.named...)
+		}
 		if f.group != nil {
 			r.grouped = min(r.grouped, i)
 			for _, k := range f.needs.values {

@@ -15,6 +15,8 @@ type rowCluster struct {
 
 	// was is the row's share and values as they are counted in whole; now those to judge by.
 	was, now Verdict
+	// totals are those to judge by; nil: the table's own.
+	totals *RowTotals
 	// sums are the counters' sums behind the row values, domains the measures' over the row's
 	// domain.
 	sums, domains []int64
@@ -76,6 +78,7 @@ func newWholeMeasure(of *MeasureResult, by pb.Breakdown) wholeMeasure {
 // row takes in a row as the table has it.
 func (x *rowCluster) row(v view) {
 	g := &x.class.group
+	x.totals = nil
 	x.was.reset(len(g.measures))
 	x.class.measure(v, x.was.Measured)
 	x.class.fillKey(v, true, &x.was.Key)
@@ -112,6 +115,7 @@ func (m *MeasureResult) sumOf(domain string) int64 {
 // change judges by other totals of the row's pods from now on.
 func (x *rowCluster) change(v view) {
 	g := &x.class.group
+	x.totals = v.totals
 	for i := range g.measures {
 		if m := &x.now.Measured[i]; m.Included {
 			m.Value = x.was.Measured[i].Value + v.totals.shift(g.sums[g.measures[i].sum])
@@ -125,6 +129,7 @@ func (x *rowCluster) change(v view) {
 
 // unchanged judges by the table's own totals.
 func (x *rowCluster) unchanged() {
+	x.totals = nil
 	copy(x.now.Measured, x.was.Measured)
 	x.now.Key.Values = append(x.now.Key.Values[:0], x.was.Key.Values...)
 }
@@ -138,6 +143,29 @@ func (r *RowTotals) shift(terms []*pb.CounterTerm) int64 {
 				n += t.GetWeight() * r.counters[i].change
 			}
 		}
+	}
+	return n
+}
+
+// changeOf is by how much counters differ from the table's, together.
+func (r *RowTotals) changeOf(ids []uint32) int64 {
+	n := int64(0)
+	if r == nil {
+		return n
+	}
+	for i := range r.counters {
+		if slices.Contains(ids, r.counters[i].id) {
+			n += r.counters[i].change
+		}
+	}
+	return n
+}
+
+// beside is what a measure was adjusted by, beside what the row's pods come to.
+func (x *rowCluster) beside(measure int) int64 {
+	n := x.moved(measure)
+	if x.totals != nil {
+		n -= x.totals.shift(x.class.group.sums[x.class.group.measures[measure].sum])
 	}
 	return n
 }
@@ -237,11 +265,18 @@ func (r *interPodAffinityFilter) attractedTo(x *rowCluster) bool {
 	return met || first
 }
 
+// Upstream counts the claims that are in use once each, and takes back a use for each volume of
+// a pod that leaves which names one of them, in whatever namespace: with one of two users, or a
+// namesake, it takes the claim to be free. Where none is in use, and nothing else to be asked, it
+// is not asked at all.
 func (r *readWriteOncePod) refusesRow(x *rowCluster) int {
+	used, beside := int64(0), int64(0)
 	for _, m := range r.claims {
-		if x.total(int(m)) > 0 {
-			return 0
-		}
+		used += int64(asInt(x.whole[m].total > 0))
+		beside += x.beside(int(m))
 	}
-	return -1
+	if used == 0 && !r.asks || used+beside+x.totals.changeOf(r.named) <= 0 {
+		return -1
+	}
+	return 0
 }

@@ -109,7 +109,7 @@ func (r *refPreemption) judge(i int, gone []uint64, nominated []*pb.PodUsage) []
 func (r *refPreemption) judge1(i int, n *groupNode) []Reason {
 	nodes := slices.Clone(r.whole)
 	nodes[i] = n
-	j := &groupJudge{spec: r.spec, query: r.query, nodes: nodes}
+	j := &groupJudge{spec: r.spec, query: r.query, nodes: nodes, before: r.whole, at: i}
 	return j.filter(n)
 }
 

@@ -178,6 +178,18 @@ func (x *preemptTrial) ask(byRow bool) {
 		}
 		q.Filters = slices.Insert(q.Filters, r.IntN(len(q.Filters)+1), pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS)
 	}
+	if r.chance(30) {
+		spec.claims = r.ids(60, 1, 90, 91)
+		if q.VolumeRestrictions == nil {
+			q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{}
+		}
+		if len(spec.claims) > 0 {
+			q.VolumeRestrictions.Named = r.ids(60, 1, 2, 8, 90)
+		}
+		if !slices.Contains(q.Filters, pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS) {
+			q.Filters = append(q.Filters, pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS)
+		}
+	}
 	unique := uniqueAmong(x.ref.whole)
 	compileGroups(spec, q, func(key string) bool { return byRow && unique(key) })
 	x.ref.spec, x.ref.query, x.class = spec, q, newClass(x.t, q)

@@ -17,6 +17,11 @@ func (r random) chance(percent int) bool { return r.IntN(100) < percent }
 
 func pick[T any](r random, list ...T) T { return list[r.IntN(len(list))] }
 
+// ids picks some of a sorted list of counters.
+func (r random) ids(percent int, list ...uint32) []uint32 {
+	return slices.DeleteFunc(list, func(uint32) bool { return !r.chance(percent) })
+}
+
 // some returns a few of the texts, sorted, each once.
 func (r random) some(percent int, list ...string) []string {
 	var out []string

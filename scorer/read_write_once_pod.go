@@ -9,6 +9,9 @@ import (
 type readWriteOncePod struct {
 	oneReason
 	claims []uint32 // measures
+	named  []uint32 // counters
+	// asks tells that the plugin has something to ask of nodes besides.
+	asks bool
 }
 
 func newReadWriteOncePod(q *pb.Query) (groupFilter, needs) {
@@ -21,7 +24,10 @@ func newReadWriteOncePod(q *pb.Query) (groupFilter, needs) {
 	for _, m := range claims {
 		n.measures = append(n.measures, int(m))
 	}
-	return &readWriteOncePod{newReason(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS, text, false), claims}, n
+	return &readWriteOncePod{
+		oneReason: newReason(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS, text, false),
+		claims:    claims, named: q.GetVolumeRestrictions().GetNamed(), asks: len(q.GetVolumeRestrictions().GetDisks()) > 0,
+	}, n
 }
 
 func (r *readWriteOncePod) begin(s *Standing) {

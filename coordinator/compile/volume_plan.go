@@ -27,10 +27,10 @@ type mounts struct {
 	refusing pb.Plugin
 	refusal  *unfit
 
-	disks, claims []uint32
-	limits        *pb.VolumeLimitsQuery
-	binding       *pb.VolumeBindingQuery
-	zones         []*pb.ZoneRequirement
+	disks, claims, named []uint32
+	limits               *pb.VolumeLimitsQuery
+	binding              *pb.VolumeBindingQuery
+	zones                []*pb.ZoneRequirement
 	// failing is the plugin whose Filter cannot be run.
 	failing pb.Plugin
 	failure error
@@ -72,7 +72,7 @@ func newMounts(p *v1.Pod, prof *Profile, w World, kept *affinities) *mounts {
 		var no *unfit
 		switch f {
 		case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS:
-			no = m.restrict(p, claims, w.Counters())
+			no = m.restrict(p, claims, s, w.Counters())
 		case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS:
 			m.limit(p, s)
 		case pb.Plugin_PLUGIN_VOLUME_BINDING:
@@ -89,7 +89,7 @@ func newMounts(p *v1.Pod, prof *Profile, w World, kept *affinities) *mounts {
 }
 
 // restrict runs VolumeRestrictions' PreFilter.
-func (m *mounts) restrict(p *v1.Pod, claims []podClaim, counters *count.Registry) *unfit {
+func (m *mounts) restrict(p *v1.Pod, claims []podClaim, s Volumes, counters *count.Registry) *unfit {
 	for i := range p.Spec.Volumes {
 		for _, k := range count.Disk(&p.Spec.Volumes[i].VolumeSource) {
 			m.disks = append(m.disks, counters.Keyed(k))
@@ -100,8 +100,10 @@ func (m *mounts) restrict(p *v1.Pod, claims []podClaim, counters *count.Registry
 	names, no := claimsForOne(claims)
 	for _, name := range names {
 		m.claims = append(m.claims, counters.Keyed(count.Claim(p.Namespace, name)))
+		m.named = append(m.named, counters.KeyedIn(count.ClaimName(name), s.NamespacesOf(name)))
 	}
-	m.keyed = slices.Concat(m.disks, m.claims)
+	slices.Sort(m.named)
+	m.keyed = slices.Concat(m.disks, m.claims, m.named)
 	return no
 }
 
@@ -186,11 +188,11 @@ func (m *mounts) fill(q *pb.Query) {
 		return
 	}
 	if !m.skips(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS) {
-		q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: m.disks}
-		if len(m.claims) > 0 {
-			// Pods that use one of the claims, all over the cluster.
-			q.VolumeRestrictions.Claims = []uint32{uint32(len(q.Measures))}
-			q.Measures = append(q.Measures, &pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counters(m.claims...)})
+		q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: m.disks, Named: m.named}
+		for _, id := range m.claims {
+			// Pods that use the claim, all over the cluster.
+			q.VolumeRestrictions.Claims = append(q.VolumeRestrictions.Claims, uint32(len(q.Measures)))
+			q.Measures = append(q.Measures, &pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counters(id)})
 		}
 	}
 	q.VolumeLimits, q.VolumeZones = m.limits, m.zones

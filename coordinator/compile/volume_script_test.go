@@ -48,6 +48,7 @@ func (s *store) StorageClass(name string) *storagev1.StorageClass { return s.cla
 func (s *store) CSIDriver(name string) *storagev1.CSIDriver       { return s.drivers[name] }
 func (s *store) AttachedCounter(driver string) uint32             { return s.attached[driver] }
 func (s *store) UseCounter(a Attachment) uint32                   { return s.used[a] }
+func (s *store) NamespacesOf(string) []string                     { return nil }
 func (s *store) Version() uint64                                  { return s.version }
 
 func (s *store) VolumesOf(class string) iter.Seq[*v1.PersistentVolume] {

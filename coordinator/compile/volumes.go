@@ -43,6 +43,9 @@ type VolumeCounters interface {
 	// VolumeAttachment does not count: as upstream, a volume that is attached without a
 	// pod is counted once more for the pod that comes to use it.
 	UseCounter(Attachment) uint32
+	// NamespacesOf are those whose pods, on any row, name a claim so, sorted. Nothing is compiled
+	// anew when they change.
+	NamespacesOf(claim string) []string
 }
 
 // Attachment is a volume as NodeVolumeLimits tells volumes apart.
@@ -72,6 +75,7 @@ func (noVolumes) CapacitiesOf(string) iter.Seq[*storagev1.CSIStorageCapacity] {
 }
 func (noVolumes) AttachedCounter(string) uint32 { return 0 }
 func (noVolumes) UseCounter(Attachment) uint32  { return 0 }
+func (noVolumes) NamespacesOf(string) []string  { return nil }
 func (noVolumes) Version() uint64               { return 0 }
 
 func nothing[T any](func(T) bool) {}

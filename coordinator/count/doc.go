@@ -7,7 +7,7 @@
 //	Pods       pods of some namespaces, or of all, that match a selector
 //	term       pods that carry an affinity term, by kind: required affinity, required
 //	           anti-affinity, or preferred (each with its weight)
-//	Key        pods that use a disk, or a claim
+//	Key        pods that use a disk, a claim, or claims of a name
 //
 // # A counter's life
 //

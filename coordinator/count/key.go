@@ -19,6 +19,7 @@ type keyKind byte
 
 const (
 	claim keyKind = iota + 1
+	claimName
 	gcePersistentDisk
 	awsElasticBlockStore
 	iscsi
@@ -27,6 +28,9 @@ const (
 
 // Claim is the key of a PersistentVolumeClaim.
 func Claim(namespace, name string) Key { return Key{kind: claim, a: namespace, b: name} }
+
+// ClaimName is the key of claims of one name, in any namespace.
+func ClaimName(name string) Key { return Key{kind: claimName, a: name} }
 
 // Disk lists the keys that stand against a volume of a pod on a node: where the counter
 // of one of them is above 0, a pod there uses the same disk and upstream's
@@ -77,6 +81,7 @@ func eachKey(p *v1.Pod, f func(Key)) {
 		v := &p.Spec.Volumes[i].VolumeSource
 		if c := v.PersistentVolumeClaim; c != nil {
 			f(Claim(p.Namespace, c.ClaimName))
+			f(ClaimName(c.ClaimName))
 			continue
 		}
 		eachDisk(v, func(k Key, readOnly bool) {
@@ -105,6 +110,14 @@ func (k Key) within() []string {
 	}
 	return nil
 }
+
+// among is a key that pods of some namespaces alone used when its counter was made.
+type among struct {
+	Key
+	namespaces []string
+}
+
+func (k among) within() []string { return k.namespaces }
 
 func (k Key) append(into []byte) []byte {
 	into = append(into, byte(k.kind), 'a')

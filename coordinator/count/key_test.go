@@ -1,10 +1,13 @@
 package count
 
 import (
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 func TestTwoDisksConflictWhereTheCounterOfOneOfTheirKeysIsAboveZero(t *testing.T) {
@@ -22,4 +25,49 @@ func TestTwoDisksConflictWhereTheCounterOfOneOfTheirKeysIsAboveZero(t *testing.T
 			t.Errorf("conflict of %v with %v: got %v, want %v", b, a, other, want)
 		}
 	})
+}
+
+func TestAClaimCountsByItsNameInEveryNamespace(t *testing.T) {
+	mounts := func(namespace string, claims ...string) *v1.Pod {
+		p := &v1.Pod{}
+		p.Namespace = namespace
+		for _, name := range claims {
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+			}})
+		}
+		return p
+	}
+	r := New()
+	id := r.KeyedIn(ClaimName("data"), []string{"b"})
+	if added := r.TakeNew(); len(added) != 1 || !slices.Equal(added[0].Namespaces(), []string{"b"}) {
+		t.Errorf("got new counters %v, want one that pods of b fill", added)
+	}
+	for _, x := range []struct {
+		pod  *v1.Pod
+		want int64
+	}{
+		{mounts("a", "data"), 1},
+		{mounts("b", "data", "other", "data"), 2},
+		{mounts("c", "other"), 0},
+	} {
+		got := int64(0)
+		for _, v := range r.Contributions(x.pod) {
+			if v.Counter == id {
+				got += v.Value
+			}
+		}
+		if value := r.counters[id].Value(x.pod); got != x.want || value != x.want {
+			t.Errorf("pod of %s: got %d, and %d by its counter, want %d", x.pod.Namespace, got, value, x.want)
+		}
+	}
+	for range patience + 2 {
+		r.Sweep(func(func([]*pb.CounterValue) bool) {})
+	}
+	if len(r.keyed) > 0 || r.KeyedIn(ClaimName("data"), nil) == id {
+		t.Error("nobody asks for the counter, and it stays")
+	}
+	if added := r.TakeNew(); len(added) != 1 || added[0].Namespaces() == nil {
+		t.Errorf("got new counters %v, want one that no pod fills", added)
+	}
 }

@@ -87,11 +87,18 @@ func appendNamespaces(into []byte, n Namespaces) []byte {
 }
 
 // Keyed is the counter of the pods that use what a key names.
-func (r *Registry) Keyed(k Key) uint32 {
+func (r *Registry) Keyed(k Key) uint32 { return r.keyedBy(k, k) }
+
+// KeyedIn is Keyed where so far only pods of some namespaces, sorted, use what the key names.
+func (r *Registry) KeyedIn(k Key, namespaces []string) uint32 {
+	return r.keyedBy(k, among{k, append([]string{}, namespaces...)})
+}
+
+func (r *Registry) keyedBy(k Key, what counted) uint32 {
 	c := r.keyed[k]
 	if c == nil {
 		r.spec = k.append(append(r.spec[:0], specKey))
-		c = r.add(k)
+		c = r.add(what)
 		r.keyed[k] = c
 	}
 	c.used = r.sweeps
@@ -206,6 +213,8 @@ func (r *Registry) drop(c *Counter) {
 		r.terms.remove(what)
 	case Key:
 		delete(r.keyed, what)
+	case among:
+		delete(r.keyed, what.Key)
 	}
 }
 

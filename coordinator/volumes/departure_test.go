@@ -28,6 +28,7 @@ func (d departures) check(t interface{ Fatalf(string, ...any) }, c *Cache, pods 
 			d[uid] = fmt.Sprint(c.Departure(p))
 		}
 	}
+	checkNames(t, c, pods)
 	maps.DeleteFunc(d, func(uid types.UID, _ string) bool { return known[uid] == nil })
 	all := recount(c, pods, attachments, asked)
 	for p, node := range pods {
@@ -62,6 +63,26 @@ func (d departures) check(t interface{ Fatalf(string, ...any) }, c *Cache, pods 
 		if !cmp.Equal(got, want) {
 			t.Fatalf("pod %s leaves %s (-want +got):\n%s", p.Name, node, cmp.Diff(want, got))
 		}
+	}
+}
+
+// checkNames holds NamespacesOf against the pods.
+func checkNames(t interface{ Fatalf(string, ...any) }, c *Cache, pods map[*v1.Pod]string) {
+	want := map[string][]string{}
+	for p := range pods {
+		for key := range mountedClaims(p) {
+			if !slices.Contains(want[key.name], key.namespace) {
+				want[key.name] = append(want[key.name], key.namespace)
+			}
+		}
+	}
+	for name, list := range want {
+		if slices.Sort(list); !slices.Equal(c.NamespacesOf(name), list) {
+			t.Fatalf("claims %s: got namespaces %v, want %v", name, c.NamespacesOf(name), list)
+		}
+	}
+	if len(c.usage.naming) != len(want) {
+		t.Fatalf("got names %v, want %v", c.usage.naming, want)
 	}
 }
 

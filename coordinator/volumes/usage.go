@@ -20,6 +20,8 @@ type usage struct {
 	version  *uint64 // the cache's
 	attached map[compile.Attachment]*attached
 	pods     map[types.UID]*podUse
+	// naming are the namespaces, sorted, whose pods name a claim so.
+	naming map[string][]string
 	// drivers holds the counter of each driver that ever had a volume attached.
 	drivers map[string]uint32
 	// uses is how many counters were reserved for single volumes; free are those of
@@ -77,6 +79,7 @@ func newUsage(c *Cache) usage {
 		version:             &c.version,
 		attached:            map[compile.Attachment]*attached{},
 		pods:                map[types.UID]*podUse{},
+		naming:              map[string][]string{},
 		drivers:             map[string]uint32{},
 		claimsByVolume:      map[string]set[*claim]{},
 		claimsByClass:       map[string]set[*claim]{},
@@ -131,6 +134,7 @@ func (c *Cache) addPod(p *podUse) {
 			x.users = set[*podUse]{}
 		}
 		x.users[p] = struct{}{}
+		c.usage.name(x)
 		c.watch(x)
 	}
 	c.attach(p, compile.Attachments(p.pod, c))
@@ -144,11 +148,34 @@ func (c *Cache) removePod(p *podUse) {
 			continue // the pod mounts it twice
 		}
 		delete(x.users, p)
+		c.usage.name(x)
 		c.watch(x)
 		c.forgetClaim(x)
 	}
 	c.attach(p, nil)
 }
+
+// name keeps whether a claim is one that pods name.
+func (u *usage) name(x *claim) {
+	list := u.naming[x.key.name]
+	i, known := slices.BinarySearch(list, x.key.namespace)
+	switch used := len(x.users) > 0; {
+	case used == known:
+		return
+	case used:
+		list = slices.Insert(list, i, x.key.namespace)
+	default:
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(u.naming, x.key.name)
+	} else {
+		u.naming[x.key.name] = list
+	}
+}
+
+// NamespacesOf is part of compile.Volumes.
+func (c *Cache) NamespacesOf(claim string) []string { return c.usage.naming[claim] }
 
 // attach says what a pod counts as from now on.
 func (c *Cache) attach(p *podUse, now []compile.Attachment) {

@@ -2023,9 +2023,12 @@ type VolumeRestrictionsQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counters of disks that the pod can not share: a row that has one is refused. Sorted.
 	Disks []uint32 `protobuf:"varint,1,rep,packed,name=disks,proto3" json:"disks,omitempty"`
-	// Indexes into Query.measures, by TOTAL: pods that use a ReadWriteOncePod claim of the
-	// pod. A sum above 0 refuses every row.
-	Claims        []uint32 `protobuf:"varint,2,rep,packed,name=claims,proto3" json:"claims,omitempty"`
+	// Indexes into Query.measures, by TOTAL, one for each ReadWriteOncePod claim of the pod:
+	// pods that use it. A sum above 0 refuses every row.
+	Claims []uint32 `protobuf:"varint,2,rep,packed,name=claims,proto3" json:"claims,omitempty"`
+	// Counters of volumes that name those claims, in any namespace: so many uses are taken back
+	// with a pod that leaves in a dry run of preemption. Sorted.
+	Named         []uint32 `protobuf:"varint,3,rep,packed,name=named,proto3" json:"named,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2070,6 +2073,13 @@ func (x *VolumeRestrictionsQuery) GetDisks() []uint32 {
 func (x *VolumeRestrictionsQuery) GetClaims() []uint32 {
 	if x != nil {
 		return x.Claims
+	}
+	return nil
+}
+
+func (x *VolumeRestrictionsQuery) GetNamed() []uint32 {
+	if x != nil {
+		return x.Named
 	}
 	return nil
 }
@@ -3934,10 +3944,11 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"self_match\x18\x02 \x01(\bR\tselfMatch\x12(\n" +
 	"\x04anti\x18\x03 \x03(\v2\x14.shardsched.v1.PlaceR\x04anti\x129\n" +
 	"\rexisting_anti\x18\x04 \x03(\v2\x14.shardsched.v1.PlaceR\fexistingAnti\x122\n" +
-	"\tpreferred\x18\x05 \x03(\v2\x14.shardsched.v1.PlaceR\tpreferred\"G\n" +
+	"\tpreferred\x18\x05 \x03(\v2\x14.shardsched.v1.PlaceR\tpreferred\"]\n" +
 	"\x17VolumeRestrictionsQuery\x12\x14\n" +
 	"\x05disks\x18\x01 \x03(\rR\x05disks\x12\x16\n" +
-	"\x06claims\x18\x02 \x03(\rR\x06claims\"u\n" +
+	"\x06claims\x18\x02 \x03(\rR\x06claims\x12\x14\n" +
+	"\x05named\x18\x03 \x03(\rR\x05named\"u\n" +
 	"\rDriverVolumes\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\x12\x1a\n" +

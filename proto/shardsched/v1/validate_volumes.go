@@ -45,6 +45,9 @@ func (x *Query) validateVolumes() error {
 	if err := counters("disks", r.GetDisks()); err != nil {
 		return in("volume_restrictions", err)
 	}
+	if err := counters("named", r.GetNamed()); err != nil {
+		return in("volume_restrictions", err)
+	}
 	for i, m := range r.GetClaims() {
 		if err := x.measure("", m, byTotal); err != nil {
 			return in("volume_restrictions", at("claims", i, err))

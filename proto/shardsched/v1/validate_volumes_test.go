@@ -15,7 +15,7 @@ func validVolumes() *Query {
 			Plugin_PLUGIN_VOLUME_ZONE, Plugin_PLUGIN_NODE_DECLARED_FEATURES,
 		},
 		Measures:           []*Measure{{By: Breakdown_BREAKDOWN_TOTAL, Counters: []*CounterTerm{{Counter: 9, Weight: 1}}}},
-		VolumeRestrictions: &VolumeRestrictionsQuery{Disks: []uint32{3, 4}, Claims: []uint32{0}},
+		VolumeRestrictions: &VolumeRestrictionsQuery{Disks: []uint32{3, 4}, Claims: []uint32{0}, Named: []uint32{5, 8}},
 		VolumeLimits: &VolumeLimitsQuery{
 			Drivers:      []*DriverVolumes{{Driver: "a", Volumes: 2, Attached: 5, Shared: []uint32{6, 7}}, {Driver: "b", Volumes: 1}},
 			MissingClaim: "looking up PVC",
