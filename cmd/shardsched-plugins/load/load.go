@@ -53,7 +53,7 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fw
 	measured, err := strconv.ParseInt(node.Node().Annotations[CPU], 10, 64)
 	capacity := node.GetAllocatable().GetMilliCPU()
 	if err != nil || measured < 0 || capacity <= 0 {
-		return fwk.MinNodeScore, nil
+		return fwk.MinScore, nil
 	}
 	expected := milliCPU(pod)
 	if at, err := time.Parse(time.RFC3339, node.Node().Annotations[At]); err == nil {
@@ -66,11 +66,11 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fw
 	percent := measured + expected*100/capacity
 	switch {
 	case percent <= p.target:
-		return fwk.MaxNodeScore * percent / p.target, nil
+		return fwk.MaxScore * percent / p.target, nil
 	case percent >= 100:
-		return fwk.MinNodeScore, nil
+		return fwk.MinScore, nil
 	}
-	return fwk.MaxNodeScore * (100 - percent) / (100 - p.target), nil
+	return fwk.MaxScore * (100 - percent) / (100 - p.target), nil
 }
 
 // ScoreExtensions are none: scores are whole already.
