@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -30,7 +31,7 @@ const (
 
 const (
 	// version counts changes of the language that the names of its functions do not tell.
-	version = 1
+	version = 2
 	// maxDepth is how deep an expression may nest.
 	maxDepth = 60
 	// maxCopying bounds the macros that write their operand twice.
@@ -104,6 +105,12 @@ type costs struct{}
 func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	sum := uint64(1)
 	switch function {
+	case operators.Add:
+		// A list that a macro adds to is the result itself.
+		if _, isList := result.(traits.Lister); !isList || len(args) < 2 || args[0] == result {
+			return nil
+		}
+		sum = weight(result, PodCost)
 	case "split", "join", "replace", "lowerAscii", "upperAscii", "trim", "substring", "charAt", "format", "strings.quote",
 		"quantity", "isQuantity", "sum", "min", "max", "isSorted", "indexOf", "lastIndexOf":
 		for _, a := range args {

@@ -190,6 +190,8 @@ func TestErrorsPointAtTheColumn(t *testing.T) {
 		{"[node] == [node]", Filter, "column 2: node stands by itself: name one of its fields, such as node.labels"},
 		{"node.annotations.exists(k, k == 'a')", Filter, "column 5: node.annotations: name the annotation by a constant, for rows carry no others"},
 		{"[1].exists(node, node == 1)", Filter, "column 11: a macro's variable may not be named node"},
+		{"node.name.matches('a(')", Filter, "column 19: error parsing regexp: missing closing ): `a(`"},
+		{"pod.name.find('[') == ''", Filter, "column 15: error parsing regexp: missing closing ]: `[`"},
 		{"pod.labels['a' == 'b'", Filter, "column 22: Syntax error: missing ']' at '<EOF>'"},
 	} {
 		_, err := Compile(c.text, c.kind)

@@ -3,12 +3,14 @@ package expression
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
@@ -180,18 +182,49 @@ func (s *survey) look(e ast.Expr, bound []string) (open []string) {
 		}
 	case ast.StructKind:
 		s.wrong(e, "messages can not be made here")
+	case ast.CallKind:
+		s.checkPattern(e.AsCall())
+		open = s.lookInto(e, bound, &f)
 	case ast.ComprehensionKind:
 		open = s.lookComprehension(e, bound, &f)
 	default:
 		f.plain = e.Kind() == ast.ListKind || e.Kind() == ast.MapKind
-		for _, c := range children(e) {
-			open = append(open, s.look(c, bound)...)
-			f.take(s.facts[c.ID()])
-		}
+		open = s.lookInto(e, bound, &f)
 	}
 	f.inner = len(open) > 0
 	s.facts[e.ID()] = f
 	return open
+}
+
+// lookInto looks at what an expression is made of.
+func (s *survey) lookInto(e ast.Expr, bound []string, f *facts) (open []string) {
+	for _, c := range children(e) {
+		open = append(open, s.look(c, bound)...)
+		f.take(s.facts[c.ID()])
+	}
+	return open
+}
+
+// checkPattern tells of a regular expression that is none, where it stands in the text.
+func (s *survey) checkPattern(c ast.CallExpr) {
+	at := 0
+	switch c.FunctionName() {
+	case "find", "findAll":
+	case overloads.Matches:
+		if !c.IsMemberFunction() {
+			at = 1
+		}
+	default:
+		return
+	}
+	if at >= len(c.Args()) || c.Args()[at].Kind() != ast.LiteralKind {
+		return
+	}
+	if text, isText := c.Args()[at].AsLiteral().(types.String); isText {
+		if _, err := regexp.Compile(string(text)); err != nil {
+			s.wrong(c.Args()[at], err.Error())
+		}
+	}
 }
 
 func (f *facts) take(o facts) {
@@ -347,10 +380,11 @@ func (t *Template) isType(e ast.Expr) bool {
 // plan makes a checked expression ready. A constant that can not be made ready beforehand, such
 // as a malformed regular expression, is left until it is come to.
 func plan(a *ast.AST, limit uint64) (cel.Program, error) {
-	options := []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostLimit(limit), cel.EvalOptions(cel.OptTrackCost, cel.OptOptimize)}
-	program, err := the().env.PlanProgram(a, options...)
+	options := []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostLimit(limit), cel.CustomDecorator(the().guard(limit)),
+		cel.EvalOptions(cel.OptTrackCost)}
+	program, err := the().env.PlanProgram(a, append(options, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
-		program, err = the().env.PlanProgram(a, append(options[:2:2], cel.EvalOptions(cel.OptTrackCost))...)
+		program, err = the().env.PlanProgram(a, options...)
 	}
 	return program, err
 }
