@@ -1,7 +1,6 @@
 package plugins
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -98,7 +97,7 @@ type reader struct {
 }
 
 // patience bounds each step.
-const patience = 5 * time.Minute
+const patience = 4 * time.Minute
 
 func (r *reader) follow(b block) {
 	r.t.Helper()
@@ -214,7 +213,7 @@ func kubectl(t *testing.T) string {
 	}
 	out, err := exec.Command("go", "build", "-o", name, "./kubectl").CombinedOutput()
 	if err != nil {
-		t.Fatalf("build kubectl: %v\n%s", cmp.Or(err), out)
+		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
 	return dir
 }
