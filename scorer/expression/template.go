@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -78,6 +79,9 @@ type part struct {
 func Compile(text string, kind Kind) (*Template, error) {
 	if len(text) > pb.MaxCelText {
 		return nil, &Error{Problem: fmt.Sprintf("longer than %d bytes", pb.MaxCelText)}
+	}
+	if !utf8.ValidString(text) {
+		return nil, &Error{Problem: "expected UTF-8"}
 	}
 	if n := strings.Count(text, "optMap") + strings.Count(text, "optFlatMap"); n > maxCopying {
 		return nil, &Error{Problem: fmt.Sprintf("optMap and optFlatMap %d times, expected at most %d", n, maxCopying)}
