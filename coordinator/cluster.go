@@ -34,6 +34,7 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 // nil where it is new, now is nil where it is gone. Pods that wait may fit after it.
 func (s *Scheduler) clusterObject(old, now objects.Object) {
 	s.cache.cluster.Set(old, now)
+	clear(s.alikes.known) // what pods count as may go by it
 	if now != nil {
 		s.cache.volumes.Set(now)
 	} else {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -35,7 +36,7 @@ type nominee struct {
 }
 
 // nominees lists the nodes that a pod finds promised to others, sorted by name. Those of pods that
-// look at them alike are kept for the batch: the same pointer stands for the same pods.
+// look at them alike are kept: the same pointer stands for the same pods.
 func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
 	if class.Query == nil || len(s.queue.NominatedNodes()) == 0 {
 		return nil
@@ -45,15 +46,18 @@ func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
 	if pending := s.queue.Get(p.UID); pending != nil {
 		own = pending.NominatedNode
 	}
-	if memo.listed && own == "" && memo.at == s.queue.Nominations() {
+	if memo.listed && own == "" && memo.at == s.queue.Nominations() && memo.batch == s.batches {
 		return memo.list
 	}
 	var out []*nominee
+	if len(memo.nodes) > 2*len(s.queue.NominatedNodes())+maxAlikes {
+		clear(memo.nodes) // most of them are not nominated any more
+	}
 	for _, node := range s.queue.NominatedNodes() {
 		change := s.queue.NominationsOf(node)
 		known := memo.nodes[node]
-		if known.change != change || node == own {
-			known = knownNominee{change, s.nomineeOf(node, p, class)}
+		if known.change != change || node == own || !s.lasts(&known, node) {
+			known = knownNominee{change: change, batch: s.batches, nominee: s.nomineeOf(node, p, class)}
 			if node != own && memo.nodes != nil {
 				memo.nodes[node] = known
 			}
@@ -63,9 +67,20 @@ func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
 		}
 	}
 	if own == "" && memo.nodes != nil {
-		memo.list, memo.at, memo.listed = out, s.queue.Nominations(), true
+		memo.list, memo.at, memo.listed, memo.batch = out, s.queue.Nominations(), true, s.batches
 	}
 	return out
+}
+
+// lasts tells whether what was found of a node's pods in an earlier batch holds yet: volumes may be
+// others by now.
+func (s *Scheduler) lasts(known *knownNominee, node string) bool {
+	if known.batch == s.batches {
+		return true
+	}
+	row, ok := s.cache.RowOf(node)
+	return ok && known.nominee != nil && known.nominee.row == row &&
+		!slices.ContainsFunc(s.queue.Nominated(node), func(p *queue.Pod) bool { return storage.HasClaims(p.Obj) })
 }
 
 // nomineeOf is what one node is promised to; nil: to nobody that comes before the pod.
@@ -94,11 +109,13 @@ func (s *Scheduler) nomineeOf(node string, p *v1.Pod, class *compile.Class) *nom
 	return n
 }
 
-// alikes keeps nominees by who looks at them, for one batch.
+// alikes keeps nominees by who looks at them.
 type alikes struct {
-	batch uint64
 	known map[alike]*nomineeMemo
 }
+
+// maxAlikes bounds them.
+const maxAlikes = 64
 
 // alike is what nominees depend on, of the pod that looks at them.
 type alike struct {
@@ -116,12 +133,14 @@ type nomineeMemo struct {
 	// none of the nodes.
 	list   []*nominee
 	at     uint64
+	batch  uint64
 	listed bool
 }
 
-// knownNominee is a node's, as of the change; its nominee is nil where nobody comes before the pod.
+// knownNominee is a node's, as of the change and the batch; its nominee is nil where nobody comes before the pod.
 type knownNominee struct {
 	change  uint64
+	batch   uint64
 	nominee *nominee
 }
 
@@ -131,15 +150,18 @@ func (x *alikes) of(s *Scheduler, p *v1.Pod, class *compile.Class) *nomineeMemo 
 	if storage.HasClaims(p) || class.Query.GetVolumeRestrictions() != nil {
 		return &nomineeMemo{}
 	}
-	if x.batch != s.batches || x.known == nil {
-		x.batch, x.known = s.batches, map[alike]*nomineeMemo{}
-	}
 	key := alike{class: class.ID(), priority: compile.Priority(p), namespace: p.Namespace}
 	if len(class.Scorer.Repellers()) > 0 {
 		key.required, key.repelled = hasRequiredTerms(p), s.repelled(class.Scorer)
 	}
 	memo := x.known[key]
 	if memo == nil {
+		if len(x.known) >= maxAlikes {
+			clear(x.known)
+		}
+		if x.known == nil {
+			x.known = map[alike]*nomineeMemo{}
+		}
 		memo = &nomineeMemo{nodes: map[string]knownNominee{}}
 		x.known[key] = memo
 	}
@@ -296,6 +318,7 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 	table := tables.Table(int(r.row.Shard))
 	table.Totals(r.row.Index, &x.totals)
 	n.join(table, &x.totals)
+	p.judged++
 	e.Row(table, r.row.Index, &x.totals, class, p.diagnosed, &x.verdict)
 	n.addTo(&x.verdict, class.Query(), false)
 	x.reasons = x.reasons[:0]

@@ -38,10 +38,18 @@ const waveCandidates = 256
 // maxMoved is how many rows may change at the most for a dry run to be kept.
 const maxMoved = 256
 
+// maxWaves is of how many classes and priorities dry runs are kept.
+const maxWaves = 32
+
+// waveKey is whom a dry run is for.
+type waveKey struct {
+	class    uint64
+	priority int32
+}
+
 // wave is a dry run, for preemptors of a class and priority.
 type wave struct {
-	class       uint64
-	priority    int32
+	key         waveKey
 	generations []uint64
 	budgets     []scorer.Budget
 	asked       scorer.Preemption
@@ -201,7 +209,7 @@ func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, no
 		if settled || fresh {
 			return findings{list: list, all: w.sum(own)}, nil
 		}
-		s.wave = nil
+		delete(s.waves, w.key)
 	}
 }
 
@@ -242,7 +250,7 @@ func (w *wave) best(own []*judgedRow, n int) (list []*scorer.PreemptionCandidate
 // sum is what there is to say of all rows where none is a candidate.
 func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 	var all scorer.PreemptionResult
-	all.Reset(w.class, 1)
+	all.Reset(w.key.class, 1)
 	all.Merge(w.found)
 	for _, r := range own {
 		all.Merge(&r.result)
@@ -252,11 +260,11 @@ func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 
 // waveFor is the dry run that serves a pod, with n candidates for it, and whether it was made for it.
 func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (w *wave, fresh bool, err error) {
-	priority, budgets := compile.Priority(a.pod.Obj), s.budgets()
-	if w := s.wave; w != nil && w.class == p.class.ID() && w.priority == priority && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
+	key, budgets := waveKey{p.class.ID(), compile.Priority(a.pod.Obj)}, s.budgets()
+	if w := s.waves[key]; w != nil && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
 		return w, false, nil
 	}
-	w = &wave{class: p.class.ID(), priority: priority, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
+	w = &wave{key: key, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
 	for i := range s.cache.NumShards() {
 		w.generations = append(w.generations, s.cache.Table(i).Generation())
 	}
@@ -264,7 +272,7 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 		w.measures = copyMeasures(p.result.Measures)
 	}
 	w.asked = scorer.Preemption{
-		Priority: priority, NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: budgets, Whole: p.result,
+		Priority: key.priority, NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: budgets, Whole: p.result,
 		All: min(max(min(waveCandidates, s.cfg.BatchSize), n)+len(nominees), pb.MaxCandidates),
 	}
 	for _, n := range nominees {
@@ -277,12 +285,18 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 		return int(a.Row) - int(b.Row)
 	})
 	s.metrics.dryRuns.Inc()
-	w.found, err = s.fanout.Preempt(a.trace.Again(ctx, w.class), fanout.PreemptRequest{Class: p.class, Preemption: &w.asked})
+	w.found, err = s.fanout.Preempt(a.trace.Again(ctx, w.key.class), fanout.PreemptRequest{Class: p.class, Preemption: &w.asked})
 	if err != nil {
 		return nil, false, err
 	}
 	s.metrics.dryRunRows.Add(float64(w.found.Tried))
-	s.wave = w
+	if len(s.waves) >= maxWaves {
+		clear(s.waves)
+	}
+	if s.waves == nil {
+		s.waves = map[waveKey]*wave{}
+	}
+	s.waves[key] = w
 	return w, true, nil
 }
 
@@ -385,7 +399,7 @@ func (s *Scheduler) judgeRow(w *wave, p *pick, row cache.Row, n *nominee) *judge
 		return r
 	}
 	r = &judgedRow{with: n}
-	r.result.Reset(w.class, 1)
+	r.result.Reset(w.key.class, 1)
 	w.judged[row] = r
 	s.metrics.dryRunRows.Inc()
 	table := s.cache.Table(int(row.Shard))

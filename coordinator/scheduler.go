@@ -149,7 +149,7 @@ type Scheduler struct {
 	// leave.
 	evictions int
 	alikes    alikes
-	wave      *wave // the newest dry run of preemption
+	waves     map[waveKey]*wave // the newest dry runs of preemption
 	blamed    map[types.UID]string
 	// disturbed says that a preemption has changed the tables in the middle of a batch; the next
 	// batches have at most calm pods.

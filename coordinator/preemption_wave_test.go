@@ -1,0 +1,125 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/store"
+)
+
+// preemptor is the i-th pod of several classes, in turn, that take a full node each.
+func preemptor(i int) *build.PodBuilder {
+	p := build.Pod(fmt.Sprintf("p%d", i)).CPU("4").Priority(10).NodeSelector("pool", "full")
+	switch i % 3 {
+	case 1:
+		p.Label("app", "spread").Spread(build.Hard(v1.LabelHostname, 1, "app=spread"))
+	case 2:
+		p.Label("app", "apart").Apart(build.Around(v1.LabelHostname, "app=apart"))
+	}
+	return p
+}
+
+// judgedRows is how many rows the loop has judged by itself, for repairs and nominations.
+func (x *trial) judgedRows() (n int) {
+	for _, p := range x.picks.of {
+		n += p.judged
+	}
+	for _, p := range x.picks.spare {
+		n += p.judged
+	}
+	return n
+}
+
+// A thousand preemptors of three classes come with a thousand pods of lower priority that fit elsewhere:
+// the latter are placed in the same turn, each preemptor has a node of its own, and what is looked at
+// grows with the pods, not with their square.
+func TestAThousandPreemptorsAndOthers(t *testing.T) {
+	const full, free, each = 1100, 100, 1000
+	all := &store.Objects{}
+	for i := range full + free {
+		name, pool := fmt.Sprintf("n%d", i), "full"
+		if i >= full {
+			pool = "free"
+		}
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", pool).Obj())
+		if pool == "full" {
+			all.Pods = append(all.Pods, build.Pod("v"+name).CPU("4").Priority(1).Node(name).Obj())
+		}
+	}
+	for i := range each {
+		all.Pods = append(all.Pods, preemptor(i).Obj(), build.Pod(fmt.Sprintf("o%d", i)).CPU("100m").NodeSelector("pool", "free").Obj())
+	}
+	a := &army{}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: a}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	x.turn(t)
+	nominated, placed := map[string]string{}, 0
+	for _, d := range x.decided(t) {
+		if strings.HasPrefix(d.Pod, "default/o") {
+			if d.Node != "" {
+				placed++
+			}
+			continue
+		}
+		if other := nominated[d.Nominated]; d.Nominated == "" || other != "" {
+			t.Fatalf("%s is nominated to %q, as is %q: %s", d.Pod, d.Nominated, other, d.Message)
+		}
+		nominated[d.Nominated] = d.Pod
+	}
+	if placed != each || len(nominated) != each || len(a.told) != each {
+		t.Errorf("%d pods are placed, %d nominated and %d evictions begun, want %d each", placed, len(nominated), len(a.told), each)
+	}
+	dryRuns, rows := testutil.ToFloat64(x.metrics.dryRuns), testutil.ToFloat64(x.metrics.dryRunRows)
+	// A dry run for each class and batch of preemptors; each row in it, and a few rows more for each
+	// preemptor.
+	if dryRuns > 3*3 || rows > 3*3*full+5*each {
+		t.Errorf("%v dry runs over %v rows, want %d over %d at the most", dryRuns, rows, 3*3, 3*3*full+5*each)
+	}
+	if n := x.judgedRows(); n > 25*each {
+		t.Errorf("%d rows were judged on the loop, want %d at the most", n, 25*each)
+	}
+	if max := uint64(2*each/512 + 2); x.batches > max {
+		t.Errorf("%d batches, want %d at the most", x.batches, max)
+	}
+}
+
+// What little changes between preemptors costs them little: no dry run over all nodes is made again for
+// each.
+func TestPreemptorsAmongChanges(t *testing.T) {
+	const nodes, preemptors = 200, 60
+	all := &store.Objects{}
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
+		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(1).Node(name).Obj())
+	}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	for i := range preemptors {
+		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: build.Pod(fmt.Sprintf("x%d", i)).CPU("100m").Node(fmt.Sprintf("n%d", i)).Obj()})
+		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
+		x.turn(t)
+	}
+	nominated := map[string]bool{}
+	for _, d := range x.decided(t) {
+		if d.Nominated == "" || nominated[d.Nominated] {
+			t.Fatalf("%s is nominated to %q: %s", d.Pod, d.Nominated, d.Message)
+		}
+		nominated[d.Nominated] = true
+	}
+	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+		t.Errorf("%v dry runs, want 1", n)
+	}
+	// The row of each change and that of each nomination once.
+	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
+		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
+	}
+}
