@@ -26,6 +26,7 @@ func TestPluginsAreCalledAsByKubeScheduler(t *testing.T) {
 	for _, st := range []story{
 		everyPoint(), narrowing(), skipping(), failures(failing[:7]), failures(failing[7:]), afterFilters(), permits(), deletions(), preBinds(), binds(),
 		gates(), order(), p.requeueing(), waitingVictim(), victims(),
+		gangThatFits(), gangThatDoesNot(), quotas(), loads(), p.loadsLater(),
 	} {
 		p.tell(t, st)
 	}
@@ -98,7 +99,7 @@ var failing = []string{
 }
 
 func failures(points []string) story {
-	codes := []string{"Error", "Unschedulable", "UnschedulableAndUnresolvable", "Pending", "Skip", "Wait"}
+	codes := []string{"Error", "Unschedulable", "UnschedulableAndUnresolvable", "Pending"}
 	name := func(point, plugin, code string) string {
 		return strings.ToLower(fmt.Sprintf("fail-%s-%s-%s", point, plugin, code))
 	}
@@ -106,7 +107,7 @@ func failures(points []string) story {
 		for _, point := range points {
 			for _, plugin := range []string{"A", "B"} {
 				for i, code := range codes {
-					if plugin == "B" && i > 1 || means(point, code) {
+					if plugin == "B" && i > 1 {
 						continue
 					}
 					do(name(point, plugin, code), plugin, point, code)
@@ -151,20 +152,6 @@ func failures(points []string) story {
 // afterExpectation are the points that differ where a pod comes back after PreBind: upstream leaves
 // the nomination that it has written before (its copy of the pod is older), and looks at that node alone.
 var afterExpectation = []string{"Filter", "PreScore", "Score", "NormalizeScore"}
-
-// means tells whether a code at a point is no failure.
-func means(point, code string) bool {
-	switch point {
-	case "Permit":
-		return code == "Wait"
-	case "PreFilter":
-		// Upstream's text of Wait is that of a verb of fmt without a value.
-		return code == "Skip" || code == "Wait"
-	case "PreScore", "PreBindPreFlight", "Bind":
-		return code == "Skip"
-	}
-	return false
-}
 
 // wake changes a node's label, which the plugins have registered for.
 func (s *side) wake(node, value string) {
@@ -344,12 +331,17 @@ func (p *pair) requeueing() story {
 // slot is a resource of one node of the side alone.
 func (s *side) slot() string { return "script.shardsched.io/slot-" + s.name }
 
-// slotNode makes that node, with room for so many.
+// slotNode makes that node, with room for so many, and returns when the scheduler knows it: a pod waits
+// for its label.
 func (s *side) slotNode(name string, slots string) string {
 	s.T.Helper()
+	probe := name + "-probe"
+	s.pod(probe, "A.PreFilter", "once Unschedulable no node yet", "A.PreFilterResult", "n1")
+	s.refused(probe)
 	name += "-" + s.name
-	s.Create(build.Node(name).CPU("8").Memory("32Gi").Pods("100").Resource(s.slot(), slots).Obj())
+	s.Create(build.Node(name).CPU("8").Memory("32Gi").Pods("100").Resource(s.slot(), slots).Label(scripted.Prefix+"wake."+s.name, "made").Obj())
 	s.nodes = append(s.nodes, name)
+	s.bound(probe)
 	return name
 }
 

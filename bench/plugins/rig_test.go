@@ -23,6 +23,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/plugins/scripted"
+	"github.com/shardsched/shardsched/cmd/shardsched-plugins/load"
 	"github.com/shardsched/shardsched/coordinator/build"
 )
 
@@ -95,7 +96,11 @@ func newPair(t *testing.T) *pair {
 		c.Create(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		c.Create(build.Node(n).CPU("64").Memory("256Gi").Pods("1000").Obj())
+		o := build.Node(n).CPU("64").Memory("256Gi").Pods("1000").Obj()
+		if percent := map[string]string{"n1": "90", "n2": "20"}[n]; percent != "" {
+			o.Annotations = map[string]string{load.CPU: percent}
+		}
+		c.Create(o)
 	}
 	p.theirs = &side{Cluster: c, name: theirs, run: c.Upstream(testbed.Scheduler{Name: theirs, Config: configuration(theirs), Program: testbed.PluginsTheirs})}
 	p.ours = &side{Cluster: c, name: ours, run: c.Coordinator(testbed.Scheduler{Name: ours, Config: configuration(ours), Program: testbed.PluginsOurs})}

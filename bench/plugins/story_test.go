@@ -19,6 +19,10 @@ type story struct {
 	name string
 	// happens ends when all has happened to the pods that is to happen.
 	happens func(*side)
+	// before is done before it happens to either.
+	before func(*testing.T)
+	// ends compares where pods are in the end, and nothing else.
+	ends bool
 	// without are the points whose calls may differ from run to run.
 	without []string
 	// nominees has calls count that come of nominated pods. A pod is one from PreBind on until the
@@ -34,6 +38,9 @@ const settle = 10 * time.Second
 // tell has a story happen to both, and compares what can be seen.
 func (p *pair) tell(t *testing.T, st story) {
 	t.Run(st.name, func(t *testing.T) {
+		if st.before != nil {
+			st.before(t)
+		}
 		var sides []*side
 		t.Run("both", func(t *testing.T) {
 			for _, of := range []*side{p.theirs, p.ours} {
@@ -97,10 +104,10 @@ func (st story) cut(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		_, call, ok := strings.Cut(line, ": call: ")
 		if !ok {
-			return false
+			return st.ends && !strings.Contains(line, ": pod: ")
 		}
 		nominee := point(call) == "AddPod" || point(call) == "Filter" && !strings.Contains(call, " adds 0:")
-		return slices.Contains(st.without, point(call)) || nominee && !st.nominees
+		return st.ends || slices.Contains(st.without, point(call)) || nominee && !st.nominees
 	})
 }
 

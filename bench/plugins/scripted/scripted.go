@@ -280,7 +280,7 @@ func (p *Plugin) Score(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 		return score, nil
 	}
 	if name == "n1" {
-		return fwk.MaxNodeScore, s
+		return fwk.MaxScore, s
 	}
 	return 0, s
 }

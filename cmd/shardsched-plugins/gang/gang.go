@@ -52,7 +52,7 @@ type key struct{ namespace, name string }
 
 // gang is what is known of one.
 type gang struct {
-	created map[types.UID]struct{} // pods that exist
+	created map[types.UID]*v1.Pod  // pods that exist
 	placed  map[types.UID]struct{} // pods that have a node, or are promised one
 }
 
@@ -103,7 +103,7 @@ func of(pod *v1.Pod) (k key, size int, member bool, err error) {
 func (p *Plugin) get(k key) *gang {
 	g := p.gangs[k]
 	if g == nil {
-		g = &gang{created: map[types.UID]struct{}{}, placed: map[types.UID]struct{}{}}
+		g = &gang{created: map[types.UID]*v1.Pod{}, placed: map[types.UID]struct{}{}}
 		p.gangs[k] = g
 	}
 	return g
@@ -125,7 +125,7 @@ func (p *Plugin) seen(obj any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.get(k)
-	g.created[pod.UID] = struct{}{}
+	g.created[pod.UID] = pod
 	if pod.Spec.NodeName != "" {
 		g.placed[pod.UID] = struct{}{}
 	}
@@ -142,12 +142,24 @@ func (p *Plugin) deleted(obj any) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.get(k)
-	delete(g.created, pod.UID)
-	delete(g.placed, pod.UID)
-	if len(g.created) == 0 {
+	p.lose(k, pod.UID, true)
+}
+
+// lose takes a pod's place from its gang, and the pod itself where it is gone. It returns how many
+// have a place. p.mu is held.
+func (p *Plugin) lose(k key, uid types.UID, gone bool) (placed int) {
+	g := p.gangs[k]
+	if g == nil {
+		return 0
+	}
+	delete(g.placed, uid)
+	if gone {
+		delete(g.created, uid)
+	}
+	if len(g.created) == 0 && len(g.placed) == 0 {
 		delete(p.gangs, k)
 	}
+	return len(g.placed)
 }
 
 // PreFilter refuses a pod as long as its gang can not be complete.
@@ -161,7 +173,11 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ [
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.get(k).created); n < size {
+	n := 0
+	if g := p.gangs[k]; g != nil {
+		n = len(g.created)
+	}
+	if n < size {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %q has %d of %d pods", k.name, n, size))
 	}
 	return nil, nil
@@ -188,9 +204,7 @@ func (p *Plugin) Unreserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _
 		return
 	}
 	p.mu.Lock()
-	g := p.get(k)
-	delete(g.placed, pod.UID)
-	complete := len(g.placed) >= size
+	complete := p.lose(k, pod.UID, false) >= size
 	p.mu.Unlock()
 	if complete {
 		return
@@ -202,7 +216,8 @@ func (p *Plugin) Unreserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _
 }
 
 // Permit has a pod wait until its gang is complete, and lets the others go where this completes it.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+// Those without a node are tried at once: a gang whose pods came back one by one would never meet.
+func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	k, size, member, err := of(pod)
 	switch {
 	case err != nil:
@@ -210,14 +225,27 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 	case !member:
 		return nil, 0
 	}
-	p.mu.Lock()
-	n := len(p.get(k).placed)
-	p.mu.Unlock()
+	n, others := p.standing(k)
 	if n < size {
+		p.handle.Activate(klog.FromContext(ctx), others)
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("gang %q has %d of %d pods", k.name, n, size)), p.timeout
 	}
 	p.waiting(k, func(w fwk.WaitingPod) { w.Allow(Name) })
 	return nil, 0
+}
+
+// standing is how many pods of a gang have a place, and those that have none, by namespace and name.
+func (p *Plugin) standing(k key) (placed int, others map[string]*v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.get(k)
+	others = map[string]*v1.Pod{}
+	for uid, pod := range g.created {
+		if _, has := g.placed[uid]; !has {
+			others[klog.KObj(pod).String()] = pod
+		}
+	}
+	return len(g.placed), others
 }
 
 // waiting yields the pods of a gang that wait on Permit.

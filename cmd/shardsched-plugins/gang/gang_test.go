@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -29,6 +30,8 @@ func (h *handle) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
 		f(w)
 	}
 }
+
+func (*handle) Activate(klog.Logger, map[string]*v1.Pod) {}
 
 // waiting notes what becomes of a pod that waits.
 type waiting struct {

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/cmd/shardsched-plugins/internal/args"
@@ -78,9 +79,6 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // milliCPU is what a pod asks for, in thousandths.
 func milliCPU(pod *v1.Pod) int64 {
-	sum := int64(0)
-	for i := range pod.Spec.Containers {
-		sum += pod.Spec.Containers[i].Resources.Requests.Cpu().MilliValue()
-	}
-	return sum
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return requests.Cpu().MilliValue()
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
@@ -34,7 +35,8 @@ type Quota struct {
 
 // Plugin is the quota plugin of one profile.
 type Plugin struct {
-	max map[string]v1.ResourceList
+	max    map[string]v1.ResourceList
+	lister corelisters.PodLister
 
 	mu   sync.Mutex
 	used map[string]v1.ResourceList // by namespace; guarded by mu
@@ -73,7 +75,9 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if informers == nil {
 		return nil, fmt.Errorf("plugin %s needs an API server", Name)
 	}
-	_, err := informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	pods := informers.Core().V1().Pods()
+	p.lister = pods.Lister()
+	_, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.seen(obj) },
 		UpdateFunc: func(_, obj any) { p.seen(obj) },
 		DeleteFunc: func(obj any) {
@@ -95,11 +99,15 @@ func (p *Plugin) seen(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	switch {
 	case !ok || pod.Spec.NodeName == "":
-	case pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed:
+	case ended(pod):
 		p.give(pod.UID)
 	default:
 		p.take(pod)
 	}
+}
+
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // take counts a pod, once.
@@ -197,8 +205,17 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
 		QueueingHintFn: func(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHint, error) {
-			if gone, ok := old.(*v1.Pod); ok && gone.Namespace != pod.Namespace {
+			gone, ok := old.(*v1.Pod)
+			switch {
+			case !ok:
+				return fwk.Queue, nil
+			case gone.Namespace != pod.Namespace:
 				return fwk.QueueSkip, nil
+			}
+			// The queue may hear of it before this plugin's handler does, and there is no
+			// second event. The informer's store knows by then.
+			if now, err := p.lister.Pods(gone.Namespace).Get(gone.Name); err != nil || now.UID != gone.UID || ended(now) {
+				p.give(gone.UID)
 			}
 			return fwk.Queue, nil
 		},
