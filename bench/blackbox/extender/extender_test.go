@@ -3,10 +3,13 @@ package extender
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
@@ -128,6 +131,9 @@ func testFailing(r *rig.Rig, s *servers) {
 	r.Goes("default/q", "a")
 	want := "failed filter with extender at URL " + s.URL + "/down/filter, code 500"
 	r.Until("are told of the error", func(p *v1.Pod) bool {
+		if p == nil {
+			return false
+		}
 		c := testbed.ScheduledCondition(p)
 		return c != nil && c.Reason == v1.PodReasonSchedulerError && c.Message == want
 	}, "default/p")
@@ -166,10 +172,14 @@ func testPreempt(r *rig.Rig, s *servers) {
 	r.Create(there...)
 	settle(r, node("tiny", "100m"))
 	r.Create(with(build.Pod("p").CPU("4").Priority(100), "preempted"))
-	r.Until("are nominated to b", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "b" }, "default/p")
-	r.Await("the victim leaves", func(ctx context.Context) (string, bool) {
-		p := r.Pods.Get("default/low-b")
-		return testbed.Describe(p), p == nil || p.DeletionTimestamp != nil
+	r.Until("are nominated to b", func(p *v1.Pod) bool { return p != nil && p.Status.NominatedNodeName == "b" }, "default/p")
+	// The pod is gated until then, and what happens to the victim before that would not wake it.
+	r.Await("the victim is told to leave", func(ctx context.Context) (string, bool) {
+		list, err := r.Admin.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
+		r.Must(err)
+		return fmt.Sprintf("%d events", len(list.Items)), slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "Preempted" && e.Regarding.Name == "low-b"
+		})
 	})
 	r.Delete("default/low-b")
 	r.Goes("default/p", "b")
@@ -196,7 +206,7 @@ func testHanging(r *rig.Rig, s *servers) {
 		r.Create(build.Pod(fmt.Sprintf("p%d", i)).CPU("1").Obj())
 		keys[i] = fmt.Sprintf("default/p%d", i)
 	}
-	r.Until("are bound beside it", func(p *v1.Pod) bool { return p.Spec.NodeName != "" }, keys...)
+	r.Until("are bound beside it", func(p *v1.Pod) bool { return p != nil && p.Spec.NodeName != "" }, keys...)
 	if n := s.times("slow/filter"); n != 16 {
 		r.T.Errorf("%d calls are under way, want 16", n)
 	}

@@ -88,7 +88,11 @@ func (s *servers) answer(w http.ResponseWriter, r *http.Request) {
 	case "binder/bind":
 		out = extenderv1.ExtenderBindingResult{Error: s.bind(r.Context(), &q.ExtenderBindingArgs)}
 	case "preempter/preempt":
-		out = extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{"b": q.NodeNameToMetaVictims["b"]}}
+		left := map[string]*extenderv1.MetaVictims{}
+		if v := q.NodeNameToMetaVictims["b"]; v != nil {
+			left["b"] = v // upstream does not survive a null
+		}
+		out = extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: left}
 	case "slow/filter":
 		select {
 		case <-s.held:
