@@ -178,6 +178,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		}
 		e.Victims = append(e.Victims, v)
 	}
+	s.tally.preempted += uint64(len(e.Victims))
 	switch {
 	case len(e.Victims) == 0 && len(e.Lower) == 0:
 		s.evicted(a.pod.Obj.UID, nil, time.Time{})

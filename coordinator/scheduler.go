@@ -174,8 +174,9 @@ type Scheduler struct {
 // tally is what the summary counts.
 type tally struct {
 	present, bound, bindFailures uint64
-	requeries                    uint64
-	submitToBound                *latency
+	// preempted are the victims that were told to leave.
+	preempted, requeries uint64
+	submitToBound        *latency
 	// deciding runs while pods wait for a decision, working also while binds are
 	// under way.
 	deciding, working stopwatch

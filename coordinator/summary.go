@@ -65,6 +65,7 @@ func (s *Scheduler) summarise() *pb.Summary {
 		PodsBound:        t.bound,
 		Decisions:        s.seq,
 		BindFailures:     t.bindFailures,
+		PodsPreempted:    t.preempted,
 		Deciding:         durationpb.New(deciding),
 		Binding:          durationpb.New(working),
 		DecidedPerSecond: perSecond(s.seq, deciding),
@@ -124,12 +125,27 @@ func pendingText(p *queue.Pod) string {
 
 // withoutCounts strips a FitError of its numbers: "0/3 nodes are available: 1
 // Insufficient cpu, 2 node(s) were unschedulable." gives "Insufficient cpu,
-// node(s) were unschedulable".
+// node(s) were unschedulable". What PostFilter plugins said behind it follows, likewise.
 func withoutCounts(message string) string {
-	_, list, ok := strings.Cut(message, " nodes are available: ")
+	_, list, ok := strings.Cut(message, nodesAvailable)
 	if !ok {
 		return message
 	}
+	list, said, _ := strings.Cut(list, ". ")
+	out := sortedReasons(list)
+	if head, list, ok := strings.Cut(said, nodesAvailable); ok {
+		// "…preemption: 0/3"
+		out += "; " + head[:strings.LastIndex(head, " ")+1] + sortedReasons(list)
+	} else if said != "" {
+		out += "; " + strings.TrimSuffix(said, ".")
+	}
+	return out
+}
+
+const nodesAvailable = " nodes are available: "
+
+// sortedReasons sorts a FitError's reasons, each once and without how many nodes it is for.
+func sortedReasons(list string) string {
 	parts := strings.Split(strings.TrimSuffix(list, "."), ", ")
 	for i, part := range parts {
 		if count, rest, ok := strings.Cut(part, " "); ok && strings.Trim(count, "0123456789") == "" {

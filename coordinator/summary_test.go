@@ -22,8 +22,18 @@ func TestWithoutCounts(t *testing.T) {
 		"other numbers stay":            {"0/9 nodes are available: 3 too old, 4 of 5 gone.", "of 5 gone, too old"},
 		"an error":                      {"bind pod a/b to n: changed meanwhile", "bind pod a/b to n: changed meanwhile"},
 		"no node at all":                {noNodes, noNodes},
-		"no reason at all":              {"0/9 nodes are available:", "0/9 nodes are available:"},
-		"nothing":                       {"", ""},
+		"not helped by preemption": {
+			"0/40 nodes are available: 7 Insufficient memory, 40 Insufficient cpu. no new claims to deallocate, preemption: 0/40 nodes are available: " +
+				"19 Preemption is not helpful for scheduling, 21 No preemption victims found for incoming pod.",
+			"Insufficient cpu, Insufficient memory; no new claims to deallocate, preemption: " +
+				"No preemption victims found for incoming pod, Preemption is not helpful for scheduling",
+		},
+		"not to be helped": {
+			"0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
+			"Insufficient cpu; preemption: not eligible due to preemptionPolicy=Never",
+		},
+		"no reason at all": {"0/9 nodes are available:", "0/9 nodes are available:"},
+		"nothing":          {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := withoutCounts(x.message); got != x.want {
@@ -100,4 +110,24 @@ func TestSummaryOfAScheduler(t *testing.T) {
 
 func pluginNamed(name string) func(*pb.PluginLatency) bool {
 	return func(l *pb.PluginLatency) bool { return l.Plugin == name }
+}
+
+func TestSummaryCountsWhoIsPreempted(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 2, Profiles: warlike()}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{
+		Nodes: []*v1.Node{build.Node("n").CPU("2").Memory("4Gi").Obj()},
+		Pods: []*v1.Pod{
+			build.Pod("a").CPU("1").Node("n").Obj(),
+			build.Pod("b").CPU("1").Node("n").Obj(),
+			build.Pod("high").CPU("2").Priority(10).Obj(),
+		},
+	}, nil)
+	for range 3 {
+		x.turn(t)
+		x.rest()
+	}
+	if sum := x.summarise(); sum.PodsPreempted != 2 || sum.PodsPresent != 2 {
+		t.Errorf("got %d preempted, %d there before; want 2, 2", sum.PodsPreempted, sum.PodsPresent)
+	}
 }

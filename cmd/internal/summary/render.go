@@ -57,6 +57,9 @@ func (p *page) totals(s *pb.Summary) {
 	if n := s.GetPodsPresent(); n > 0 {
 		pods += fmt.Sprintf(", %s there before", count(n))
 	}
+	if n := s.GetPodsPreempted(); n > 0 {
+		pods += ", " + p.paint(yellow, count(n)+" preempted")
+	}
 	if n := s.GetBindFailures(); n > 0 {
 		pods += ", " + p.paint(red, plural(n, "bind")+" failed and taken back")
 	}

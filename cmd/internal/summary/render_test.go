@@ -66,3 +66,15 @@ func TestStyleFollowsTheTerminal(t *testing.T) {
 		})
 	}
 }
+
+func TestTotalsTellWhoHadToLeave(t *testing.T) {
+	for preempted, want := range map[uint64]string{0: "  pods           2 bound, 0 pending, 7 there before\n", 1200: "  pods           2 bound, 0 pending, 7 there before, 1,200 preempted\n"} {
+		var text strings.Builder
+		if err := Render(&text, &pb.Summary{PodsBound: 2, PodsPresent: 7, PodsPreempted: preempted}, Style{}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("got %q, want %q in it", text.String(), want)
+		}
+	}
+}

@@ -2396,7 +2396,9 @@ type Summary struct {
 	// True when no pod is waiting to be decided and no bind is in flight.
 	Idle bool `protobuf:"varint,20,opt,name=idle,proto3" json:"idle,omitempty"`
 	// Classes seen.
-	Classes       uint64 `protobuf:"varint,21,opt,name=classes,proto3" json:"classes,omitempty"`
+	Classes uint64 `protobuf:"varint,21,opt,name=classes,proto3" json:"classes,omitempty"`
+	// Pods that were told to leave their nodes for pods of higher priority.
+	PodsPreempted uint64 `protobuf:"varint,22,opt,name=pods_preempted,json=podsPreempted,proto3" json:"pods_preempted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2574,6 +2576,13 @@ func (x *Summary) GetIdle() bool {
 func (x *Summary) GetClasses() uint64 {
 	if x != nil {
 		return x.Classes
+	}
+	return 0
+}
+
+func (x *Summary) GetPodsPreempted() uint64 {
+	if x != nil {
+		return x.PodsPreempted
 	}
 	return 0
 }
@@ -3062,7 +3071,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
 	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
-	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\xea\x06\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\x91\a\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x04R\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12!\n" +
@@ -3086,7 +3095,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\trequeries\x18\x12 \x01(\x04R\trequeries\x12+\n" +
 	"\x11local_evaluations\x18\x13 \x01(\x04R\x10localEvaluations\x12\x12\n" +
 	"\x04idle\x18\x14 \x01(\bR\x04idle\x12\x18\n" +
-	"\aclasses\x18\x15 \x01(\x04R\aclasses\"\x12\n" +
+	"\aclasses\x18\x15 \x01(\x04R\aclasses\x12%\n" +
+	"\x0epods_preempted\x18\x16 \x01(\x04R\rpodsPreempted\"\x12\n" +
 	"\x10GetLeaderRequest\"a\n" +
 	"\x11GetLeaderResponse\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x17\n" +
