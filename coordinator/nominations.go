@@ -287,20 +287,6 @@ func (n *nominee) addTo(v *scorer.Verdict, q *pb.Query, dry bool) {
 	}
 }
 
-// whyNot is why a row refuses a pod, in a diagnosis; nothing where it does not.
-func (p *pick) whyNot(row cache.Row, tables tables, e *scorer.Evaluator) []scorer.Reason {
-	r := p.row(row, tables, e)
-	switch {
-	case r.vetoed:
-		return r.vetoReasons
-	case r.group < 0:
-		return r.reasons
-	}
-	p.settle()
-	_, why := p.class.GroupReasons(p.result, &p.standing, r.group)
-	return why
-}
-
 // probe is what looking at one row alone needs; its memory is used again.
 type probe struct {
 	totals   scorer.RowTotals
