@@ -25,6 +25,9 @@ import (
 // nominee is a node that waits for pods which come before the one at hand.
 type nominee struct {
 	row    cache.Row
+	node   string
+	pods   []*v1.Pod
+	beside *v1.Pod // the pod that looks at them, or one alike
 	usages []*pb.PodUsage
 	// volumes is by how much the counters of the node's volumes would differ.
 	volumes []*pb.CounterValue
@@ -98,7 +101,7 @@ func (s *Scheduler) nomineeOf(node string, p *v1.Pod, class *compile.Class) *nom
 	if len(pods) == 0 {
 		return nil
 	}
-	n := &nominee{row: row}
+	n := &nominee{row: row, node: node, pods: pods, beside: p}
 	unseen := s.unseen(p, class)
 	for _, other := range pods {
 		n.usages = append(n.usages, withoutCounters(s.cache.UsageOf(other), unseen))
@@ -303,7 +306,7 @@ func (p *pick) refusedWith(at int, n *nominee, class *scorer.Class, tables table
 	r, x := &p.repaired[at], &p.probe
 	table := tables.Table(int(r.row.Shard))
 	table.Totals(r.row.Index, &x.totals)
-	n.join(table, &x.totals)
+	n.join(table, &x.totals, n.volumes)
 	p.judged++
 	e.Row(table, r.row.Index, &x.totals, class, p.diagnosed, &x.verdict)
 	n.addTo(&x.verdict, class.Query(), false)
@@ -469,10 +472,11 @@ func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason
 	return of, slices.Clone(instead), nil
 }
 
-// join adds the pods to what a row's pods add up to.
-func (n *nominee) join(t *scorer.Table, totals *scorer.RowTotals) {
+// join adds the pods to what a row's pods add up to; volumes are by how much the counters of the
+// node's volumes differ then.
+func (n *nominee) join(t *scorer.Table, totals *scorer.RowTotals, volumes []*pb.CounterValue) {
 	for _, u := range n.usages {
 		totals.AddPod(t, u)
 	}
-	totals.AddCounters(n.volumes, 1)
+	totals.AddCounters(volumes, 1)
 }

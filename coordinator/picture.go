@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
@@ -59,6 +60,21 @@ func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.Shar
 // retell tells the tables of pods whose volumes are others now.
 func (w *picture) retell() error {
 	for _, uid := range w.volumes.TakeRetold() {
+		if err := w.Retell(uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retellIn tells the tables of all pods of some namespaces.
+func (w *picture) retellIn(namespaces []string) error {
+	var pods []types.UID
+	for _, ns := range namespaces {
+		w.EachIn(ns, func(p *v1.Pod) { pods = append(pods, p.UID) })
+	}
+	slices.Sort(pods)
+	for _, uid := range pods {
 		if err := w.Retell(uid); err != nil {
 			return err
 		}
@@ -180,11 +196,14 @@ func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 // counters that were in use.
 func (w *picture) settle() ([]volumes.NodeChange, error) {
 	var ids []uint32
-	var namespaces []string
+	var namespaces, departing []string
 	all := false
 	for _, c := range w.counters.TakeNew() {
 		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
 			continue // all that count for it have come since, with it
+		}
+		if c.OfDeparting() {
+			departing = append(departing, c.Namespaces()...)
 		}
 		ids = append(ids, c.ID())
 		all = all || c.Namespaces() == nil
@@ -195,6 +214,9 @@ func (w *picture) settle() ([]volumes.NodeChange, error) {
 		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
 			return nil, err
 		}
+	}
+	if err := w.retellIn(departing); err != nil {
+		return nil, err
 	}
 	changes := w.volumes.TakeChanges()
 	for _, x := range changes {

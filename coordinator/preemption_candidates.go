@@ -175,10 +175,25 @@ func (s *Scheduler) checkOf(p *pick, n *nominee, table *scorer.Table) *scorer.Ro
 	if n == nil {
 		return &scorer.RowCheck{}
 	}
-	return &scorer.RowCheck{
-		Join:   func(totals *scorer.RowTotals) { n.join(table, totals) },
+	check := &scorer.RowCheck{
+		Join:   func(totals *scorer.RowTotals) { n.join(table, totals, n.volumes) },
 		Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query(), true) },
 	}
+	if !s.cache.volumes.Attaches(n.pods) {
+		return check
+	}
+	// What the nominated pods attach beside those that are there depends on who has left.
+	var left []*v1.Pod
+	check.Moved = func(number uint64, back bool) {
+		pod, _ := s.cache.PodNumbered(number)
+		if left = slices.DeleteFunc(left, func(x *v1.Pod) bool { return x == pod }); !back && pod != nil {
+			left = append(left, pod)
+		}
+	}
+	check.Join = func(totals *scorer.RowTotals) {
+		n.join(table, totals, s.cache.volumes.Joining(n.node, n.pods, n.beside, left...))
+	}
+	return check
 }
 
 // noCandidates words a dry run without candidates as upstream's FitError does.

@@ -81,7 +81,14 @@ func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *pick, asked *sco
 	check.Refused = known
 	t := &rehearsal{Scheduler: s, cycle: a.hosted.cycle, node: name}
 	if a.hosted.profile.filters {
-		check.Ask, check.Moved = func() []scorer.Reason { return t.ask(ctx) }, func(number uint64, back bool) { t.move(ctx, number, back) }
+		moved := check.Moved
+		check.Ask = func() []scorer.Reason { return t.ask(ctx) }
+		check.Moved = func(number uint64, back bool) {
+			if moved != nil {
+				moved(number, back)
+			}
+			t.move(ctx, number, back)
+		}
 	}
 	s.metrics.dryRunRows.Inc()
 	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, p.class, asked, check)

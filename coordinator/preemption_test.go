@@ -23,6 +23,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -48,8 +49,9 @@ func warlike() map[string]*compile.Profile {
 // decides, where victims go at once, and its decisions are printed in order:
 //
 //	node NAME cpu=N [label=K=V] [taint=K]…
+//	claim NAME
 //	pod NAME cpu=N [priority=N] [node=NODE] [nominated=NODE] [label=K=V] [start=SECONDS] [port=N]
-//	    [never] [leaving] [apart=K=V] [spread=K=V] [selector=K=V] [claim=NAME]
+//	    [never] [leaving] [apart=K=V] [spread=K=V] [evenly] [selector=K=V] [claim=NAME]
 //
 // Each script is run over shards and sizes of batches; the outcome must not depend on them.
 func TestPreemptionScripts(t *testing.T) {
@@ -81,6 +83,8 @@ func runPreemption(t *testing.T, script string, shards, batch int) string {
 			all.Nodes = append(all.Nodes, scriptNode(t, words[1], words[2:]))
 		case "pod":
 			all.Pods = append(all.Pods, scriptPod(t, words[1], words[2:]))
+		case "claim":
+			all.Cluster = append(all.Cluster, scriptClaim(words[1])...)
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
@@ -101,6 +105,21 @@ func runPreemption(t *testing.T, script string, shards, batch int) string {
 		fmt.Fprintf(&out, "%s: %s\n", d.Pod, d.Message)
 	}
 	return out.String()
+}
+
+// scriptClaim is a claim that is bound, and for one pod alone.
+func scriptClaim(name string) []objects.Object {
+	claim := &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{storage.AnnBindCompleted: "yes"}},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: name, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	}
+	volume := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{Namespace: "default", Name: name, UID: claim.UID}},
+		Status:     v1.PersistentVolumeStatus{Phase: v1.VolumeBound},
+	}
+	return []objects.Object{claim, volume}
 }
 
 func scriptNode(t *testing.T, name string, words []string) *v1.Node {
@@ -170,6 +189,8 @@ func scriptPod(t *testing.T, name string, words []string) *v1.Pod {
 			b.Near(build.Around(v1.LabelTopologyZone, v))
 		case "spread":
 			b.Spread(build.Hard(v1.LabelHostname, 1, v))
+		case "evenly":
+			b.Spread(build.Hard(v1.LabelHostname, 1, ""))
 		case "selector":
 			key, value, _ := strings.Cut(v, "=")
 			b.NodeSelector(key, value)

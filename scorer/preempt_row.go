@@ -293,10 +293,14 @@ func (d *dryRun) move(p *placedPod, sign int64) {
 func (d *dryRun) moveCounts(p *placedPod, sign int64) {
 	s, r := &d.table.placed, &d.totals
 	for _, h := range s.usages.contents[p.usage].ports {
-		if sign > 0 {
+		// Upstream's node has a set of ports: the port of a pod that leaves is free, whoever else
+		// holds it.
+		at, pods := holders(r.ports, h)
+		switch {
+		case sign > 0 && pods == 0:
 			r.ports = takePort(r.ports, h)
-		} else if _, pods := holders(r.ports, h); pods > 0 {
-			r.ports = freePort(r.ports, h)
+		case sign < 0 && pods > 0:
+			r.ports = slices.Delete(r.ports, at, at+1)
 		}
 	}
 	counts := &s.counts.contents[p.counts]

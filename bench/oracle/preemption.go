@@ -94,15 +94,19 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 			}
 		}
 		result, status := plugin.PostFilter(ctx, c.state, c.pod, c.fit.Diagnosis.NodeToStatus)
-		if result != nil && result.Mode() == fwk.ModeOverride {
-			out.Clears = result.NominatedNodeName == ""
-		}
-		if status.IsSuccess() {
+		clears := result != nil && result.Mode() == fwk.ModeOverride && result.NominatedNodeName == ""
+		switch {
+		case status.IsSuccess():
 			return nil, fmt.Errorf("PostFilter of %s succeeded where there is no candidate", e.Name)
-		}
-		if !status.IsRejected() || status.Code() == fwk.UnschedulableAndUnresolvable {
-			out.Message = status.Message()
+		case !status.IsRejected():
+			out.Message, out.Clears = status.Message(), false
 			return out, nil
+		case status.Code() == fwk.UnschedulableAndUnresolvable:
+			out.Message, out.Clears = status.Message(), clears
+			return out, nil
+		}
+		if result != nil && result.Mode() != fwk.ModeNoop {
+			out.Clears = clears
 		}
 		reasons = append(reasons, status.Reasons()...)
 	}

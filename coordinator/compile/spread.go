@@ -114,10 +114,11 @@ func include(list []string, s string) []string {
 }
 
 // counted is what a constraint counts on a row; nothing where its selector matches no
-// pod, or every pod: upstream counts none for an empty one.
-func (g *groups) counted(c *constraint) []*pb.CounterTerm {
+// pod, or every pod: upstream counts none for an empty one. Pods that leave in a dry run of
+// preemption are taken from that all the same, where the constraint is hard.
+func (g *groups) counted(c *constraint, hard bool) []*pb.CounterTerm {
 	s := g.selector(c)
-	if s.Empty() {
+	if s.Empty() && !hard {
 		return nil
 	}
 	return counters(g.registry.Spread(g.setting.pod.Namespace, s))
@@ -186,7 +187,7 @@ func (g *groups) inclusion(c *constraint, keys []string) *pb.Inclusion {
 }
 
 func (g *groups) hardPlace(c *constraint, among *pb.Inclusion) *pb.Place {
-	counts := g.counted(c)
+	counts := g.counted(c, true)
 	if !g.setting.unique(c.key) {
 		return g.inDomain(c.key, counts, among)
 	}
@@ -201,7 +202,7 @@ func (g *groups) hardPlace(c *constraint, among *pb.Inclusion) *pb.Place {
 // those where it is empty. So the label's values are domains then, even where each has
 // but one node.
 func (g *groups) softPlace(c *constraint, among *pb.Inclusion, requireAll bool) *pb.Place {
-	counts := g.counted(c)
+	counts := g.counted(c, false)
 	switch {
 	case c.key == v1.LabelHostname:
 		return g.inRow(&pb.RowValue{TopologyKey: c.key, Counters: counts}, nil)

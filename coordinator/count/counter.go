@@ -34,6 +34,12 @@ func (c *Counter) Value(p *v1.Pod) int64 { return c.what.value(p) }
 // Namespaces are those whose pods may add something, sorted; nil: all.
 func (c *Counter) Namespaces() []string { return c.what.within() }
 
+// OfDeparting tells that pods count for the counter only where they leave (Registry.Departing).
+func (c *Counter) OfDeparting() bool {
+	m, ok := c.what.(*matched)
+	return ok && m.unselected()
+}
+
 // Namespaces is a set of namespaces by name.
 type Namespaces struct {
 	// All includes namespaces that do not exist.
@@ -66,12 +72,20 @@ func (n *Namespaces) And(other *Namespaces) Namespaces {
 type matched struct {
 	among    Namespaces
 	selector *selector.Selector
-	// staying leaves out pods that are being deleted.
+	// staying leaves out pods that are being deleted; all pods, where the selector is empty.
 	staying bool
 }
 
+// passes tells that the counter leaves out a pod that matches.
+func (m *matched) passes(p *v1.Pod) bool {
+	return m.staying && p.DeletionTimestamp != nil || m.unselected()
+}
+
+// unselected tells that the counter leaves out all pods.
+func (m *matched) unselected() bool { return m.staying && m.selector.Empty() }
+
 func (m *matched) value(p *v1.Pod) int64 {
-	if m.staying && p.DeletionTimestamp != nil || !m.among.Has(p.Namespace) || !m.selector.Matches(p.Labels) {
+	if m.passes(p) || !m.among.Has(p.Namespace) || !m.selector.Matches(p.Labels) {
 		return 0
 	}
 	return 1

@@ -6,18 +6,18 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Departing is what a pod that is being deleted would add to counters if it were not:
-// upstream's preemption takes that from what it counted for spreading once the pod leaves,
-// though it had not counted the pod. Sorted by counter; nothing for other pods. The list
-// is shared: nobody writes to it.
+// Departing is what Spread counters leave out of a pod: upstream's preemption takes that from
+// what it counted for spreading once the pod leaves, though it had not counted the pod. Sorted by
+// counter; mostly nothing for pods that are not being deleted. The list is shared: nobody writes
+// to it.
 func (r *Registry) Departing(p *v1.Pod) []*pb.CounterValue {
 	own := r.pods.spaces[p.Namespace]
-	if p.DeletionTimestamp == nil || own == nil {
+	if own == nil || p.DeletionTimestamp == nil && own.unselected == 0 {
 		return nil
 	}
 	var list []*pb.CounterValue
 	own.index.Matching(p.Labels, func(c *Counter) {
-		if c.what.(*matched).staying {
+		if c.what.(*matched).passes(p) {
 			list = append(list, &pb.CounterValue{Counter: c.id, Value: 1})
 		}
 	})

@@ -23,6 +23,8 @@ type podIndex struct {
 type podSpace struct {
 	index selector.Index[*Counter]
 	kept  map[string]*answer
+	// unselected is how many counters leave out all pods.
+	unselected int
 }
 
 // answer is a list of contributions that is kept.
@@ -33,11 +35,21 @@ func newPodIndex() podIndex {
 }
 
 func (x *podIndex) add(c *Counter, m *matched) {
-	x.each(m, func(s *podSpace) { s.index.Add(m.selector, c) })
+	x.each(m, func(s *podSpace) {
+		s.index.Add(m.selector, c)
+		if m.unselected() {
+			s.unselected++
+		}
+	})
 }
 
 func (x *podIndex) remove(c *Counter, m *matched) {
-	x.each(m, func(s *podSpace) { s.index.Remove(m.selector, c) })
+	x.each(m, func(s *podSpace) {
+		s.index.Remove(m.selector, c)
+		if m.unselected() {
+			s.unselected--
+		}
+	})
 	for _, name := range m.among.Names {
 		if s := x.spaces[name]; s != nil && s.index.Len() == 0 {
 			delete(x.spaces, name)
@@ -105,7 +117,7 @@ func (x *podIndex) in(s *podSpace, p *v1.Pod) *answer {
 func (s *podSpace) match(p *v1.Pod) *answer {
 	var list []*pb.CounterValue
 	s.index.Matching(p.Labels, func(c *Counter) {
-		if c.what.(*matched).staying && p.DeletionTimestamp != nil {
+		if c.what.(*matched).passes(p) {
 			return
 		}
 		list = append(list, &pb.CounterValue{Counter: c.id, Value: 1})

@@ -47,7 +47,9 @@ const (
 )
 
 // Spread is the counter of the pods of a namespace that match a selector and are not
-// being deleted; 0 where the selector matches nothing.
+// being deleted; 0 where the selector matches nothing. Where it is empty they count for nothing
+// but in Departing: upstream skips an empty selector, but takes from what it has counted whoever
+// leaves in a dry run of preemption.
 func (r *Registry) Spread(namespace string, s *selector.Selector) uint32 {
 	return r.selecting(specSpread, Namespaces{Names: []string{namespace}}, s)
 }

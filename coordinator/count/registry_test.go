@@ -96,7 +96,9 @@ func drawCounter(t *rapid.T, r *Registry) naive {
 	switch rapid.IntRange(0, 3).Draw(t, "counter") {
 	case 0:
 		ns := drawNamespace(t)
-		return naive{r.Spread(ns, s), one(func(p *v1.Pod) bool { return p.Namespace == ns && p.DeletionTimestamp == nil && matches(p) })}
+		return naive{r.Spread(ns, s), one(func(p *v1.Pod) bool {
+			return p.Namespace == ns && p.DeletionTimestamp == nil && !s.Empty() && matches(p)
+		})}
 	case 1:
 		return naive{r.Pods(Namespaces{All: true}, s), one(matches)}
 	case 2:

@@ -20,10 +20,17 @@ func (c *Cache) Observe(pod *v1.Pod) {
 	}
 }
 
+// Attaches tells whether one of some pods, all of them observed, attaches a volume.
+func (c *Cache) Attaches(pods []*v1.Pod) bool {
+	return slices.ContainsFunc(pods, func(p *v1.Pod) bool {
+		return storageMatters(p) && len(compile.Attachments(p, c)) > 0
+	})
+}
+
 // Joining is by how much a node's counters would differ with more pods on it, all of them
 // observed, for the query of a pod that was compiled without them: sorted by counter, none
-// of them 0. It changes nothing.
-func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod) []*pb.CounterValue {
+// of them 0. Some of the pods that are there may have left before. It changes nothing.
+func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod, left ...*v1.Pod) []*pb.CounterValue {
 	var joining []compile.Attachment
 	for _, p := range pods {
 		if !storageMatters(p) {
@@ -41,11 +48,11 @@ func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod) []*pb.Count
 	own := compile.Attachments(beside, c)
 	return c.usage.collect(func() {
 		for _, as := range joining {
-			c.usage.join(as, node, slices.Contains(own, as))
+			c.usage.join(as, node, slices.Contains(own, as), left)
 		}
 		for _, as := range own {
 			if !slices.ContainsFunc(own, func(x compile.Attachment) bool {
-				return x.Driver == as.Driver && !slices.Contains(joining, x) && c.usage.at(x, node).pods == 0
+				return x.Driver == as.Driver && !slices.Contains(joining, x) && c.usage.at(x, node, left).pods == 0
 			}) {
 				c.usage.change(node, c.usage.drivers[as.Driver], -unlimited)
 			}
@@ -57,23 +64,30 @@ func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod) []*pb.Count
 // however many there are.
 const unlimited = 1 << 40
 
-// at is why a volume is attached to a node, if it is.
-func (u *usage) at(as compile.Attachment, node string) held {
-	if a := u.attached[as]; a != nil {
-		return a.on[node]
+// at is why a volume is attached to a node once some pods have left, if it is.
+func (u *usage) at(as compile.Attachment, node string, left []*v1.Pod) held {
+	a := u.attached[as]
+	if a == nil {
+		return held{}
 	}
-	return held{}
+	h := a.on[node]
+	for _, pod := range left {
+		if p := u.pods[pod.UID]; p != nil && p.node == node && slices.Contains(p.attachments, as) {
+			h.pods--
+		}
+	}
+	return h
 }
 
 // join notes what one volume more changes on a node. Where the query asks for it too, and
 // no pod uses it so far, the query does not know that it is shared: then it is left to the
 // query to count it.
-func (u *usage) join(as compile.Attachment, node string, shared bool) {
+func (u *usage) join(as compile.Attachment, node string, shared bool, left []*v1.Pod) {
 	driver, counter := u.drivers[as.Driver], uint32(0)
 	if a := u.attached[as]; a != nil {
 		counter = a.counter
 	}
-	if !u.at(as, node).attached() {
+	if !u.at(as, node, left).attached() {
 		u.change(node, driver, 1)
 	}
 	switch {
