@@ -29,9 +29,9 @@ func (s *side) gang(name string) (pods []string) {
 func gangThatFits() story {
 	return story{
 		name: "a gang that fits is bound together",
+		node: "gang-yes", slots: "4",
 		ends: true,
 		happens: func(s *side) {
-			s.slotNode("gang-yes", "4")
 			for _, pod := range s.gang("gang-yes") {
 				s.Bound(s.key(pod))
 			}
@@ -43,9 +43,9 @@ func gangThatFits() story {
 func gangThatDoesNot() story {
 	return story{
 		name: "a gang that does not fit is not bound, and gives its room back",
+		node: "gang-no", slots: "3",
 		ends: true,
 		happens: func(s *side) {
-			s.slotNode("gang-no", "3")
 			pods := s.gang("gang-no")
 			// One finds no room, and the others wait for it in vain.
 			keys := make([]string, len(pods))
@@ -72,14 +72,14 @@ func quotas() story {
 		name: "a pod waits for its namespace's quota until another ends",
 		ends: true,
 		happens: func(s *side) {
-			s.create(build.Pod("quota-first").CPU("2"), quotaProfile)
+			s.create(build.Pod("quota-first").NodeSelector("name", "n1").CPU("2"), quotaProfile)
 			s.Bound(s.key("quota-first"))
-			s.create(build.Pod("quota-second").CPU("2"), quotaProfile)
+			s.create(build.Pod("quota-second").NodeSelector("name", "n1").CPU("2"), quotaProfile)
 			why := s.Unschedulable(s.key("quota-second"))
 			if want := fmt.Sprintf("namespace %q would use 4 of 3 cpu", s.name); !strings.Contains(why, want) {
 				s.T.Errorf("got %q, want %q", why, want)
 			}
-			s.create(build.Pod("quota-third").CPU("1"), quotaProfile)
+			s.create(build.Pod("quota-third").NodeSelector("name", "n1").CPU("1"), quotaProfile)
 			s.Bound(s.key("quota-third"))
 			_, err := s.Admin.CoreV1().Pods(s.name).Patch(s.Context(), "quota-first", types.MergePatchType, []byte(`{"status": {"phase": "Succeeded"}}`), metav1.PatchOptions{}, "status")
 			s.must(err)

@@ -34,8 +34,7 @@ type side struct {
 	name string
 	run  *testbed.SchedulerProcess
 
-	pods  []string // those of the story, in the order of their creation
-	nodes []string // those that the story has added
+	pods []string // those of the story, in the order of their creation
 }
 
 const theirs, ours = "theirs", "ours"
@@ -96,7 +95,7 @@ func newPair(t *testing.T) *pair {
 		c.Create(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		o := build.Node(n).CPU("64").Memory("256Gi").Pods("1000").Obj()
+		o := build.Node(n).CPU("64").Memory("256Gi").Pods("1000").Label("name", n).Obj()
 		if percent := map[string]string{"n1": "90", "n2": "20"}[n]; percent != "" {
 			o.Annotations = map[string]string{load.CPU: percent}
 		}
@@ -282,7 +281,7 @@ func (s *side) calls(pod string) []string {
 	var out []string
 	for _, line := range s.run.Tail(math.MaxInt) {
 		if call, ok := strings.CutPrefix(line, prefix); ok {
-			out = append(out, strings.ReplaceAll(call, s.name, "SIDE"))
+			out = append(out, call)
 		}
 	}
 	for i := 0; i < len(out); {
@@ -351,8 +350,7 @@ func (s *side) outcome(ctx context.Context) ([]string, error) {
 	var out []string
 	for _, name := range s.pods {
 		add := func(what, line string) {
-			line = strings.ReplaceAll(strings.ReplaceAll(line, "-"+s.name, "-SIDE"), s.name+"/", "SIDE/")
-			out = append(out, name+": "+what+": "+uid.ReplaceAllString(line, "UID"))
+			out = append(out, name+": "+what+": "+uid.ReplaceAllString(s.neutral(line), "UID"))
 		}
 		for _, call := range s.calls(name) {
 			add("call", call)
@@ -366,11 +364,28 @@ func (s *side) outcome(ctx context.Context) ([]string, error) {
 			add("event", e)
 		}
 		add("pod", fmt.Sprintf("node %q, nominated %q", p.Spec.NodeName, p.Status.NominatedNodeName))
-		if c := testbed.ScheduledCondition(p); c != nil {
+		if c := testbed.ScheduledCondition(p); c != nil && p.Spec.NodeName == "" { // upstream may write a failure late
 			add("condition", fmt.Sprintf("%s %s %q", c.Status, c.Reason, c.Message))
 		}
 	}
 	return out, nil
+}
+
+// neutral says the same of both sides. Statuses of nodes are sorted anew.
+func (s *side) neutral(line string) string {
+	other := theirs
+	if s.name == theirs {
+		other = ours
+	}
+	line = strings.NewReplacer("-"+s.name, "-SIDE", s.name+"/", "SIDE/", "-"+other, "-OTHER").Replace(line)
+	before, rest, listed := strings.Cut(line, " - [")
+	if listed {
+		list, after, _ := strings.Cut(rest, "]")
+		statuses := strings.Split(list, "; ")
+		slices.Sort(statuses)
+		line = before + " - [" + strings.Join(statuses, "; ") + "]" + after
+	}
+	return line
 }
 
 var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)

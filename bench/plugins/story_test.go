@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/coordinator/build"
 )
 
 // story is something that happens to some pods. Pods have names that no other story has.
@@ -19,6 +19,9 @@ type story struct {
 	name string
 	// happens ends when all has happened to the pods that is to happen.
 	happens func(*side)
+	// slots adds a node for each side, named as the story's pods begin, with so many slots (see
+	// side.slot); empty: none.
+	slots, node string
 	// before is done before it happens to either.
 	before func(*testing.T)
 	// ends compares where pods are in the end, and nothing else.
@@ -41,6 +44,13 @@ func (p *pair) tell(t *testing.T, st story) {
 		if st.before != nil {
 			st.before(t)
 		}
+		if st.slots != "" {
+			for _, s := range []*side{p.theirs, p.ours} {
+				n := build.Node(st.node+"-"+s.name).CPU("8").Memory("32Gi").Pods("100").Resource(s.slot(), st.slots).Obj()
+				p.Create(n)
+				t.Cleanup(func() { p.removeNode(n.Name) })
+			}
+		}
 		var sides []*side
 		t.Run("both", func(t *testing.T) {
 			for _, of := range []*side{p.theirs, p.ours} {
@@ -49,6 +59,9 @@ func (p *pair) tell(t *testing.T, st story) {
 				t.Run(s.name, func(t *testing.T) {
 					t.Parallel()
 					s.Cluster = &testbed.Cluster{Bed: p.Bed, T: t}
+					if st.slots != "" {
+						s.knows(st.node)
+					}
 					st.happens(s)
 				})
 			}
@@ -63,7 +76,7 @@ func (p *pair) tell(t *testing.T, st story) {
 	})
 }
 
-// clear deletes the story's pods and nodes.
+// clear deletes the story's pods.
 func (s *side) clear() {
 	s.T.Helper()
 	keys := make([]string, len(s.pods))
@@ -71,9 +84,6 @@ func (s *side) clear() {
 		keys[i] = s.key(name)
 	}
 	s.Delete(keys...)
-	for _, name := range s.nodes {
-		s.must(s.Admin.CoreV1().Nodes().Delete(s.Context(), name, metav1.DeleteOptions{}))
-	}
 }
 
 func (p *pair) compare(t *testing.T, st story, want, got *side) {

@@ -257,7 +257,7 @@ func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, 
 		}
 		slices.Sort(saw)
 	}
-	s := p.call(ctx, pod, "PostFilter", "", "["+strings.Join(saw, ", ")+"]")
+	s := p.call(ctx, pod, "PostFilter", "", "["+strings.Join(saw, "; ")+"]")
 	if node, ok := strings.CutPrefix(p.said(pod, "PostFilter", ""), "Nominate "); ok {
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}, nil
 	}

@@ -109,12 +109,13 @@ func (p *Plugin) get(k key) *gang {
 	return g
 }
 
+// seen takes a pod in. Where its gang is all there then, those that were refused for that are tried.
 func (p *Plugin) seen(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
 		return
 	}
-	k, _, member, err := of(pod)
+	k, size, member, err := of(pod)
 	if !member || err != nil {
 		return
 	}
@@ -123,11 +124,17 @@ func (p *Plugin) seen(obj any) {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	g := p.get(k)
+	_, known := g.created[pod.UID]
 	g.created[pod.UID] = pod
 	if pod.Spec.NodeName != "" {
 		g.placed[pod.UID] = struct{}{}
+	}
+	complete := !known && len(g.created) >= size
+	p.mu.Unlock()
+	if complete {
+		_, others := p.standing(k)
+		p.handle.Activate(klog.Background(), others)
 	}
 }
 
@@ -258,7 +265,7 @@ func (p *Plugin) waiting(k key, yield func(fwk.WaitingPod)) {
 }
 
 // EventsToRegister says that a pod that was refused is worth another try when another of its gang
-// comes.
+// is bound, or any pod leaves. That another has been created is no event for the queue: see seen.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete},
