@@ -65,7 +65,7 @@ func narrowing() story {
 		name: "PreFilter leaves some nodes",
 		happens: func(s *side) {
 			s.pod("narrow-one", "A.PreFilterResult", "n2 n3", "B.PreFilterResult", "n1 n2")
-			s.pod("narrow-two", "A.PreFilterResult", "n2 n3")
+			s.pod("narrow-two", "A.PreFilterResult", "n2 n3", "A.Score.n3", "100")
 			s.pod("narrow-none", "A.PreFilterResult", "n1", "B.PreFilterResult", "n2")
 			s.pod("narrow-empty", "A.PreFilterResult", "")
 			s.pod("narrow-unknown", "A.PreFilterResult", "nowhere")
@@ -124,7 +124,7 @@ func failures(points []string) story {
 				say := "once " + code + " no " + point + " by " + plugin
 				switch point {
 				case "Filter":
-					s.pod(name, plugin+"."+point, say, "A.PreFilterResult", "n1")
+					s.pod(name, plugin+"."+point, say, plugin+".PreFilterResult", "n1")
 				case "Score":
 					s.pod(name, plugin+".Score.n1", say)
 				default:
@@ -365,6 +365,8 @@ func waitingVictim() story {
 	return story{
 		name: "a pod that waits on Permit gives way to one of higher priority",
 		node: "waits", slots: "1",
+		// How often it tries again, in vain.
+		without: []string{"PreEnqueue", "PreFilter", "PostFilter"},
 		happens: func(s *side) {
 			s.create(says(build.Pod("waits-low").Priority(1).Request(s.slot(), "1"), "A.Permit", "Wait 60s"), "")
 			s.saw("waits-low", "PreBindPreFlight B")
