@@ -145,9 +145,12 @@ func (h *decisionHistory) past(uid types.UID) []*pb.PastDecision {
 
 // rememberedBytes is about what a decision takes.
 func rememberedBytes(r *remembered) int {
-	const fixed, node, plugin = 400, 120, 100
+	const fixed, node, plugin, victim = 400, 120, 100, 16
 	d := r.decision
-	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(r.trace)
+	n := fixed + len(d.Pod) + len(d.Uid) + len(d.Profile) + len(d.Node) + len(d.Message) + len(d.Nominated) + len(r.trace)
+	for _, v := range d.Victims {
+		n += victim + len(v)
+	}
 	for _, t := range r.top {
 		n += node + len(t.Node) + plugin*len(t.Plugins)
 	}

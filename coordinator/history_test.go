@@ -101,3 +101,10 @@ func TestScoresAreSpelledOutForSome(t *testing.T) {
 		t.Error("got none a second later, want one")
 	}
 }
+
+func TestVictimsCountAmongWhatIsRemembered(t *testing.T) {
+	few, many := &remembered{decision: &pb.Decision{}}, &remembered{decision: &pb.Decision{Nominated: "n", Victims: []string{"a/b", "a/c"}}}
+	if got := rememberedBytes(many) - rememberedBytes(few); got != 1+2*(16+3) {
+		t.Errorf("got %d bytes more, want 39", got)
+	}
+}

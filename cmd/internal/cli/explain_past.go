@@ -37,18 +37,35 @@ func explainHistory(b *strings.Builder, past []*pb.PastDecision) {
 	var rows [][]string
 	for _, p := range past {
 		d := p.GetDecision()
-		outcome := "on " + d.GetNode() + fmt.Sprintf(", score %d", d.GetScore())
-		if d.GetNode() == "" {
-			outcome = "nowhere"
-		}
 		rows = append(rows, []string{
-			fmt.Sprintf("  %d", d.GetSeq()), clockTime(p.GetTime()), fmt.Sprint(p.GetAttempt()), outcome,
+			fmt.Sprintf("  %d", d.GetSeq()), clockTime(p.GetTime()), fmt.Sprint(p.GetAttempt()), outcomeOf(d),
 			fmt.Sprintf("%d of %d", d.GetFeasible(), d.GetNodes()), p.GetTraceId(),
 		})
 	}
 	newTable(b, "  DECISION", "TIME", "ATTEMPT", "OUTCOME", "FEASIBLE", "TRACE").print(rows...)
 	explainTop(b, fmt.Sprintf("Best nodes when decision %d was made", past[0].GetDecision().GetSeq()), past[0].GetTop())
 	b.WriteString("\n")
+}
+
+// outcomeOf tells what a decision came to, with whom it put out: three of them at the most.
+func outcomeOf(d *pb.Decision) string {
+	if d.GetNode() != "" {
+		return fmt.Sprintf("on %s, score %d", d.GetNode(), d.GetScore())
+	}
+	if d.GetNominated() == "" {
+		return "nowhere"
+	}
+	out := "nominated to " + d.GetNominated()
+	victims := d.GetVictims()
+	if len(victims) == 0 {
+		return out
+	}
+	const most = 3
+	more := ""
+	if n := len(victims) - most; n > 0 {
+		victims, more = victims[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return out + ", preempts " + strings.Join(victims, ", ") + more
 }
 
 // explainVerdicts tells what becomes of the pod on the nodes that were asked for.
