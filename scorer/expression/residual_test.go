@@ -191,6 +191,8 @@ func TestErrorsPointAtTheColumn(t *testing.T) {
 		{"node.annotations.exists(k, k == 'a')", Filter, "column 5: node.annotations: name the annotation by a constant, for rows carry no others"},
 		{"[1].exists(node, node == 1)", Filter, "column 11: a macro's variable may not be named node"},
 		{"node.name.matches('a(')", Filter, "column 19: error parsing regexp: missing closing ): `a(`"},
+		{"node.free['cpu'] > quantity('0x')", Filter, "column 28: fails whatever the pod and the node are: quantity \"0x\": expected a number with a suffix such as m, k, M, Gi or e3"},
+		{"node.pods > 1 || 1 / 0 == 1", Filter, "column 24: fails whatever the pod and the node are: division by zero"},
 		{"pod.name.find('[') == ''", Filter, "column 15: error parsing regexp: missing closing ]: `[`"},
 		{"pod.labels['a' == 'b'", Filter, "column 22: Syntax error: missing ']' at '<EOF>'"},
 	} {

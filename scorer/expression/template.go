@@ -370,6 +370,9 @@ func (t *Template) split(s *survey, e ast.Expr) error {
 		p.program = program
 	} else {
 		p.constant = answer(program, &activation{})
+		if types.IsError(p.constant) {
+			return t.wrong(e, "fails whatever the pod and the node are: "+p.constant.(*types.Err).Error())
+		}
 	}
 	t.partOf[e.ID()] = len(t.parts)
 	t.parts = append(t.parts, p)
