@@ -20,7 +20,6 @@ import (
 var absent = []string{
 	"scheduler_batch_attempts_total", "scheduler_batch_cache_flushed_total",
 	"scheduler_get_node_hint_duration_seconds", "scheduler_store_schedule_results_duration_seconds",
-	"scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_goroutines_execution_total",
 	"scheduler_dra_bindingconditions_allocations_total", "scheduler_dra_bindingconditions_wait_duration_seconds",
 	"scheduler_resourceclaim_creates_total",
 }
