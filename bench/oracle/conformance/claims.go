@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,7 +108,7 @@ func (f *volumeFamily) unbound(claim *v1.PersistentVolumeClaim) {
 	case 7:
 		claim.Status.Phase = v1.ClaimLost
 	case 8:
-		claim.DeletionTimestamp = &metav1.Time{}
+		claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(epoch+100, 0)}
 	case 9:
 		claim.Spec.Resources.Requests = nil
 	case 10:

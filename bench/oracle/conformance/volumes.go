@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -208,7 +209,7 @@ func (f *volumeFamily) volume(class string) *v1.PersistentVolume {
 	case 3:
 		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "default", Name: "somebody", UID: "somebody"}
 	case 4:
-		pv.DeletionTimestamp = &metav1.Time{}
+		pv.DeletionTimestamp = &metav1.Time{Time: time.Unix(epoch+100, 0)}
 	case 5:
 		pv.Annotations = map[string]string{v1.BetaStorageClassAnnotation: oneOf(g.strange, classWait, classLocal)}
 	}
