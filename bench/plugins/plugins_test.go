@@ -365,8 +365,11 @@ func waitingVictim() story {
 	return story{
 		name: "a pod that waits on Permit gives way to one of higher priority",
 		node: "waits", slots: "1",
-		// How often it tries again, in vain.
-		without: []string{"PreEnqueue", "PreFilter", "PostFilter"},
+		nominees: true, retries: true,
+		wants: []string{
+			"waits-low: event: Normal Preempted Preempting by SIDE: Preempted by pod UID on node waits-SIDE (in kube-scheduler memory).",
+			"waits-high: call: RemovePod A waits-SIDE waits-low: Success", "waits-high: call: Filter B waits-SIDE adds -1: Success",
+		},
 		happens: func(s *side) {
 			s.create(says(build.Pod("waits-low").Priority(1).Request(s.slot(), "1"), "A.Permit", "Wait 60s"), "")
 			s.saw("waits-low", "PreBindPreFlight B")
@@ -389,6 +392,11 @@ func victims() story {
 	return story{
 		name: "plugins are asked about victims",
 		node: "victims", slots: "1",
+		nominees: true, retries: true,
+		wants: []string{
+			"victims-high: call: RemovePod A victims-SIDE victims-low: Success", "victims-high: call: Filter B victims-SIDE adds -1: Success",
+			"victims-high: call: AddPod A victims-SIDE victims-low: Success",
+		},
 		happens: func(s *side) {
 			p := build.Pod("victims-low").Priority(1).Request(s.slot(), "1")
 			p.Obj().Spec.TerminationGracePeriodSeconds = new(int64)

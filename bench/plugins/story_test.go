@@ -31,6 +31,9 @@ type story struct {
 	// nominees has calls count that come of nominated pods. A pod is one from PreBind on until the
 	// scheduler has heard that it is bound: whether another sees it is up to chance.
 	nominees bool
+	// retries says that it is up to chance how often pods try again: calls of the first attempt
+	// count, and what is not said of failures.
+	retries bool
 	// wants are lines that the outcome has at least, in this order.
 	wants []string
 }
@@ -109,15 +112,22 @@ func (p *pair) compare(t *testing.T, st story, want, got *side) {
 	}
 }
 
-// cut takes the calls out that may differ.
+// cut takes out what does not count.
 func (st story) cut(lines []string) []string {
+	attempts := map[string]int{}
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		_, call, ok := strings.Cut(line, ": call: ")
+		pod, said, _ := strings.Cut(line, ": ")
+		call, ok := strings.CutPrefix(said, "call: ")
 		if !ok {
-			return st.ends && !strings.Contains(line, ": pod: ")
+			return st.ends && !strings.HasPrefix(said, "pod: ") || st.retries && strings.Contains(said, "FailedScheduling")
 		}
+		if strings.HasPrefix(call, "PreFilter A ") {
+			attempts[pod]++
+		}
+		// Whether a pod gets as far as to be put back once more is chance as well.
+		late := attempts[pod] > 1 || point(call) == "PreEnqueue"
 		nominee := point(call) == "AddPod" || point(call) == "Filter" && !strings.Contains(call, " adds 0:")
-		return st.ends || slices.Contains(st.without, point(call)) || nominee && !st.nominees
+		return st.ends || slices.Contains(st.without, point(call)) || nominee && !st.nominees || late && st.retries
 	})
 }
 
