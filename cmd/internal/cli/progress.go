@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/summary"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -41,6 +42,16 @@ func newProgress(s Streams, total int) *progress {
 			progressbar.OptionClearOnFinish())
 	}
 	return p
+}
+
+// waiting counts the pods that are to be placed: those that have no node and have not ended.
+func waiting(pods []*v1.Pod) (n int) {
+	for _, p := range pods {
+		if p.Spec.NodeName == "" && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+			n++
+		}
+	}
+	return n
 }
 
 // theme keeps to characters that any terminal's font has: those of ThemeUnicode are in the

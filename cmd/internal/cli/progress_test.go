@@ -4,8 +4,18 @@ import (
 	"testing"
 	"unicode"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/shardsched/shardsched/cmd/internal/summary"
+	"github.com/shardsched/shardsched/coordinator/build"
 )
+
+func TestProgressIsOfPodsThatWait(t *testing.T) {
+	pods := []*v1.Pod{build.Pod("a").Obj(), build.Pod("b").Node("n").Obj(), build.Pod("c").Phase(v1.PodFailed).Obj(), build.Pod("d").Gate("g").Obj()}
+	if got := waiting(pods); got != 2 {
+		t.Errorf("got %d, want 2: one is on a node, one has ended", got)
+	}
+}
 
 // TestThemesNeedNoSpecialFont refuses characters of the private use area, which are boxes in
 // most fonts.

@@ -54,7 +54,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 		return err
 	}
 	sim := simulation{sharding: o.Sharding, config: configuration, guests: o.guests, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
-	report := newProgress(s, len(in.Pods))
+	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
 	err = errors.Join(err, log.Close())

@@ -79,7 +79,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address strin
 		return nil
 	case scheduler = <-leading:
 	}
-	report := newProgress(s, len(in.Pods))
+	report := newProgress(s, waiting(in.Pods))
 	applied := make(chan error, 1)
 	go func() { applied <- o.submit(ctx, s, in, address) }()
 	err := watchUntil(ctx, scheduler, applied, report.update)
