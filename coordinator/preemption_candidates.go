@@ -262,13 +262,20 @@ func (w *wave) best(own []*judgedRow, n int) (list []*scorer.PreemptionCandidate
 	return list, settled
 }
 
-// sum is what there is to say of all rows where none is a candidate.
+// sum is how many rows were tried, and why those are no candidates that are none. It has no
+// candidates: sorting those of a thousand rows for each preemptor is most of its work.
 func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 	var all scorer.PreemptionResult
 	all.Reset(w.key.class, 1)
-	all.Merge(w.found)
+	add := func(r *scorer.PreemptionResult) {
+		all.Tried += r.Tried
+		for _, c := range r.Reasons {
+			all.AddReason(scorer.Reason{Plugin: c.Plugin, Text: c.Text, Unresolvable: c.Unresolvable}, c.Nodes)
+		}
+	}
+	add(w.found)
 	for _, r := range own {
-		all.Merge(&r.result)
+		add(&r.result)
 	}
 	return &all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // preemptor is the i-th pod of several classes, in turn, that take a full node each.
@@ -121,5 +122,21 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 	// The row of each change and that of each nomination once.
 	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
 		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
+	}
+}
+
+func TestTheSumOfAWaveIsWithoutCandidates(t *testing.T) {
+	found := func(tried, refused int) scorer.PreemptionResult {
+		var r scorer.PreemptionResult
+		r.Reset(1, 8)
+		r.Tried, r.Candidates = tried, make([]scorer.PreemptionCandidate, 2)
+		r.AddReason(scorer.Reason{Plugin: "p", Text: "no"}, refused)
+		return r
+	}
+	all := found(5, 3)
+	w := &wave{found: &all}
+	got := w.sum([]*judgedRow{{result: found(1, 1)}, {result: found(1, 1)}})
+	if got.Tried != 7 || len(got.Candidates) != 0 || len(got.Reasons) != 1 || got.Reasons[0].Nodes != 5 {
+		t.Errorf("got %+v, want 7 tried, no candidates, one reason for 5", got)
 	}
 }
