@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator"
@@ -120,6 +122,7 @@ func (c *cluster) Write(_ context.Context, objs []objects.Object) (versions []st
 func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests int) (config, flight []byte) {
 	t.Helper()
 	split := SplitOf(seed)
+	s.Config = peaceful(s.Config)
 	config, err := s.Config.file()
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +170,23 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 		t.Error(err)
 	}
 	return config, out.Bytes()
+}
+
+// peaceful is a configuration without preemption: this cluster evicts nobody. What preemption decides
+// is held in scenarios (TestRandomScenarios), where victims go at once.
+func peaceful(c *Configuration) *Configuration {
+	if c == nil {
+		c = newConfiguration()
+		c.Profiles = []configv1.KubeSchedulerProfile{{SchedulerName: ptr.To(v1.DefaultSchedulerName)}}
+	}
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		if p.Plugins == nil {
+			p.Plugins = &configv1.Plugins{}
+		}
+		p.Plugins.PostFilter.Disabled = []configv1.Plugin{{Name: "*"}}
+	}
+	return c
 }
 
 // start is what the scheduler is given before it runs.
