@@ -326,5 +326,6 @@ func decisionOf(d *pb.Decision) Decision {
 	return Decision{
 		Seq: d.GetSeq(), Pod: d.GetPod(), UID: d.GetUid(), Profile: d.GetProfile(), Node: d.GetNode(), Score: d.GetScore(),
 		Feasible: int(d.GetFeasible()), Nodes: int(d.GetNodes()), Message: d.GetMessage(),
+		Nominated: d.GetNominated(), Victims: d.GetVictims(),
 	}
 }
