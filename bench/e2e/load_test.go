@@ -53,6 +53,8 @@ func pods(prefix string, n int, random *rand.Rand) []*v1.Pod {
 	out := make([]*v1.Pod, n)
 	for i := range out {
 		b := build.Pod(fmt.Sprintf("%s-%04d", prefix, i)).UID("").Priority(int32(random.IntN(3)))
+		never := v1.PreemptNever // nobody is to be gone in the end
+		b.Obj().Spec.PreemptionPolicy = &never
 		millis := func(low, high int) string { return fmt.Sprintf("%dm", low+random.IntN((high-low)/50)*50) }
 		mebis := func(low, high int) string { return fmt.Sprintf("%dMi", low+random.IntN((high-low)/64)*64) }
 		switch kind := random.IntN(100); {
