@@ -62,7 +62,7 @@ func newLocal() (kubernetes.Interface, *localInformers, error) {
 		f := newFeed()
 		l.feeds[kindOf(example)] = f
 		informer := l.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			return cache.NewSharedIndexInformer(&cache.ListWatch{ListFunc: f.list, WatchFunc: f.watch}, example, 0,
+			return cache.NewSharedIndexInformer(&cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch}, example, 0,
 				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		})
 		l.synced = append(l.synced, informer.HasSyncedChecker())
@@ -200,7 +200,7 @@ func (f *feed) set(o feedable, gone bool) {
 	f.moved = make(chan struct{})
 }
 
-func (f *feed) list(metav1.ListOptions) (runtime.Object, error) {
+func (f *feed) list(_ context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := &v1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(f.version, 10)}}
@@ -221,7 +221,7 @@ func (f *feed) after(version uint64) (list []watch.Event, next <-chan struct{}, 
 	return f.changes[uint64(len(f.changes))-n:], f.moved, true
 }
 
-func (f *feed) watch(o metav1.ListOptions) (watch.Interface, error) {
+func (f *feed) watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
 		return nil, apierrors.NewMethodNotSupported(v1.Resource("objects"), "watch-list") // it is to list first
 	}
