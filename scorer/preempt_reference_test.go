@@ -21,12 +21,14 @@ type refPlaced struct {
 	pods []*pb.PlacedPod
 }
 
-// with is the node without some of its pods, of which back has just come back (0: none); nominated
-// pods are beside it. The ports of those that are gone are free, whoever else holds them.
-func (p *refPlaced) with(gone []uint64, back uint64, nominated []*pb.PodUsage) *groupNode {
+// with is the node without some of its pods; nominated pods are beside it.
+func (p *refPlaced) with(gone []uint64, nominated []*pb.PodUsage) *groupNode {
 	out := &groupNode{proto.CloneOf(p.base.SnapshotRow), map[uint32]int64{}}
 	for id, v := range p.base.counters {
 		out.counters[id] = v
+	}
+	for _, u := range nominated {
+		refAdd(out, u)
 	}
 	held := map[sharedCount]bool{}
 	for _, x := range p.pods {
@@ -40,22 +42,6 @@ func (p *refPlaced) with(gone []uint64, back uint64, nominated []*pb.PodUsage) *
 		for _, s := range x.Shared {
 			held[sharedCount{s.Counter, s.Token}] = true
 		}
-	}
-	for _, x := range p.pods {
-		if slices.Contains(gone, x.Number) {
-			out.Totals.Ports = slices.DeleteFunc(out.Totals.Ports, func(held *pb.PortUse) bool {
-				return slices.ContainsFunc(x.Usage.GetHostPorts(), func(h *pb.HostPort) bool { return proto.Equal(held.Port, h) })
-			})
-		}
-	}
-	for _, x := range p.pods {
-		if x.Number == back {
-			refAdd(out, &pb.PodUsage{HostPorts: x.Usage.GetHostPorts()})
-			out.Totals.Pods--
-		}
-	}
-	for _, u := range nominated {
-		refAdd(out, u)
 	}
 	// What all of its holders had was counted by the base.
 	for _, x := range p.pods {
@@ -110,14 +96,14 @@ type refPreemption struct {
 	whole []*groupNode // as the nodes are
 }
 
-// judge is why the i-th node refuses the pod while some pods are gone, and one has just come back.
-func (r *refPreemption) judge(i int, gone []uint64, back uint64, nominated []*pb.PodUsage) []Reason {
+// judge is why the i-th node refuses the pod while some pods are gone.
+func (r *refPreemption) judge(i int, gone []uint64, nominated []*pb.PodUsage) []Reason {
 	if len(nominated) > 0 {
-		if why := r.judge1(i, r.nodes[i].with(gone, back, nominated)); len(why) > 0 {
+		if why := r.judge1(i, r.nodes[i].with(gone, nominated)); len(why) > 0 {
 			return why
 		}
 	}
-	return r.judge1(i, r.nodes[i].with(gone, back, nil))
+	return r.judge1(i, r.nodes[i].with(gone, nil))
 }
 
 func (r *refPreemption) judge1(i int, n *groupNode) []Reason {
@@ -130,7 +116,7 @@ func (r *refPreemption) judge1(i int, n *groupNode) []Reason {
 // try does what upstream's SelectVictimsOnNode does.
 func (r *refPreemption) try(i int, nominated []*pb.PodUsage) (PreemptOutcome, []Reason, PreemptionCandidate) {
 	var c PreemptionCandidate
-	why := r.judge(i, nil, 0, nominated)
+	why := r.judge(i, nil, nominated)
 	if len(why) == 0 || slices.ContainsFunc(why, func(x Reason) bool { return x.Unresolvable }) {
 		return NotTried, nil, c
 	}
@@ -150,7 +136,7 @@ func (r *refPreemption) try(i int, nominated []*pb.PodUsage) (PreemptOutcome, []
 	if len(lower) == 0 {
 		return NoVictims, []Reason{{"", "No preemption victims found for incoming pod", true}}, c
 	}
-	if why := r.judge(i, gone, 0, nominated); len(why) > 0 {
+	if why := r.judge(i, gone, nominated); len(why) > 0 {
 		return StillRefused, why, c
 	}
 	important := func(a, b *pb.PlacedPod) int {
@@ -179,7 +165,7 @@ func (r *refPreemption) try(i int, nominated []*pb.PodUsage) (PreemptOutcome, []
 	var victims []*pb.PlacedPod
 	for k, p := range slices.Concat(violating, others) {
 		without := slices.DeleteFunc(slices.Clone(gone), func(n uint64) bool { return n == p.Number })
-		if len(r.judge(i, without, p.Number, nominated)) == 0 {
+		if len(r.judge(i, without, nominated)) == 0 {
 			gone = without
 			continue
 		}

@@ -293,14 +293,10 @@ func (d *dryRun) move(p *placedPod, sign int64) {
 func (d *dryRun) moveCounts(p *placedPod, sign int64) {
 	s, r := &d.table.placed, &d.totals
 	for _, h := range s.usages.contents[p.usage].ports {
-		// Upstream's node has a set of ports: the port of a pod that leaves is free, whoever else
-		// holds it.
-		at, pods := holders(r.ports, h)
-		switch {
-		case sign > 0 && pods == 0:
+		if sign > 0 {
 			r.ports = takePort(r.ports, h)
-		case sign < 0 && pods > 0:
-			r.ports = slices.Delete(r.ports, at, at+1)
+		} else if _, pods := holders(r.ports, h); pods > 0 {
+			r.ports = freePort(r.ports, h)
 		}
 	}
 	counts := &s.counts.contents[p.counts]

@@ -84,7 +84,7 @@ func (x *preemptTrial) node(base *groupNode, pods int) *refPlaced {
 	if base.Totals == nil {
 		base.Totals = &pb.NodeTotals{}
 	}
-	full := n.with(nil, 0, nil).Totals
+	full := n.with(nil, nil).Totals
 	if r.chance(70) {
 		a := base.Node.Allocatable
 		a.MilliCpu = full.Requested.GetMilliCpu() + r.Int64N(3000)
@@ -107,7 +107,7 @@ func newPreemptTrial(t *rapid.T, e *Evaluator, rows int) *preemptTrial {
 		x.ref.nodes = append(x.ref.nodes, x.node(base, x.r.IntN(8)))
 	}
 	for _, n := range x.ref.nodes {
-		x.ref.whole = append(x.ref.whole, n.with(nil, 0, nil))
+		x.ref.whole = append(x.ref.whole, n.with(nil, nil))
 	}
 	x.deal(rapid.IntRange(1, 5).Draw(t, "shards"))
 	return x

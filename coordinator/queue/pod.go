@@ -102,7 +102,12 @@ type Pod struct {
 
 // Nomination is the node that the pod is nominated to as far as anybody knows: what Nominate said,
 // as long as the status has not changed since, else the status. "": none.
+//
+// Differs from upstream: a pod that is being deleted is not nominated any more.
 func (p *Pod) Nomination() string {
+	if p.Obj.DeletionTimestamp != nil {
+		return ""
+	}
 	if p.nominated != nil {
 		return *p.nominated
 	}
