@@ -82,6 +82,19 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 	if c.fit == nil || !v.Unfit() {
 		return out, nil
 	}
+	if hasPorts(c.pod) {
+		nodes, err := o.NodeInfos().List()
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
+			restore, err := keepPorts(node.(*framework.NodeInfo), priority(c.pod))
+			if err != nil {
+				return nil, err
+			}
+			defer restore()
+		}
+	}
 	var reasons []string
 	for _, e := range c.profile.ListPlugins().PostFilter.Enabled {
 		plugin := c.profile.plugins[e.Name].(fwk.PostFilterPlugin)
@@ -140,6 +153,69 @@ func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreempt
 	return nil
 }
 
+// keepPorts has the ports that pods of some priority or more hold stay taken on a node of the
+// snapshot where a lesser one leaves which holds them too (see removePod): until restore is called
+// the lesser have none of those.
+func keepPorts(node *framework.NodeInfo, least int32) (restore func(), err error) {
+	held, saved, changed := fwk.HostPortInfo{}, *node, node.SnapshotConcrete()
+	for _, p := range node.Pods {
+		if priority(p.GetPod()) >= least {
+			addPorts(held, p.GetPod())
+		}
+	}
+	for _, p := range node.Pods {
+		bare := withoutPorts(p.GetPod(), held)
+		if priority(p.GetPod()) >= least || bare == nil {
+			continue
+		}
+		if err := changed.RemovePod(quiet(), p.GetPod()); err != nil {
+			return nil, err
+		}
+		info, _ := framework.NewPodInfo(bare) // terms that can't be read count as none
+		changed.AddPodInfo(info)
+	}
+	for ip, ports := range held {
+		for port := range ports {
+			changed.UsedPorts.Add(ip, port.Protocol, port.Port)
+		}
+	}
+	*node = *changed
+	return func() { *node = saved }, nil
+}
+
+func addPorts(into fwk.HostPortInfo, pod *v1.Pod) {
+	for _, p := range util.GetHostPorts(pod) {
+		into.Add(p.HostIP, string(p.Protocol), p.HostPort)
+	}
+}
+
+// withoutPorts is a pod without those of its ports that others hold; nil: it has none of them.
+func withoutPorts(pod *v1.Pod, held fwk.HostPortInfo) *v1.Pod {
+	out := pod.DeepCopy()
+	found := false
+	for _, list := range [][]v1.Container{out.Spec.InitContainers, out.Spec.Containers} {
+		for i := range list {
+			list[i].Ports = slices.DeleteFunc(list[i].Ports, func(p v1.ContainerPort) bool {
+				own := fwk.HostPortInfo{}
+				own.Add(p.HostIP, string(p.Protocol), p.HostPort)
+				for ip, ports := range own {
+					for port := range ports {
+						if _, both := held[ip][port]; both {
+							found = true
+							return true
+						}
+					}
+				}
+				return false
+			})
+		}
+	}
+	if !found {
+		return nil
+	}
+	return out
+}
+
 func newCandidate(c preemption.Candidate) *Candidate {
 	out := &Candidate{Node: c.Name(), Violations: int(c.Victims().NumPDBViolations), pods: c.Victims().Pods}
 	for _, p := range out.pods {
@@ -149,25 +225,31 @@ func newCandidate(c preemption.Candidate) *Candidate {
 }
 
 // Nominate keeps room for a pod that waits on a node, or with no node takes that back, as a
-// scheduler does once PostFilter has told it; the pod's status says so from now on. Others of lower
-// priority that were nominated to the node are not any more, and are returned.
-func (c *Cluster) Nominate(uid types.UID, node string) (lower []*v1.Pod) {
+// scheduler does once PostFilter has told it; the pod's status says so from now on.
+func (c *Cluster) Nominate(uid types.UID, node string) {
 	pod := c.pending[uid]
 	if pod == nil {
-		return nil
-	}
-	if node != "" {
-		for _, other := range slices.Clone(c.nominated.NominatedPodsForNode(node)) {
-			if p := c.pending[other.GetPod().UID]; p != nil && p.UID != uid && priority(p) < priority(pod) {
-				c.Nominate(p.UID, "")
-				lower = append(lower, p)
-			}
-		}
+		return
 	}
 	changed := pod.DeepCopy()
 	changed.Status.NominatedNodeName = node
 	c.pending[uid] = changed
 	c.nominated.nominate(changed, node)
+}
+
+// ClearLower takes their nomination from the pods that are nominated to a node and have a lower
+// priority than one that waits, as a scheduler does once it has victims leave. It returns them.
+func (c *Cluster) ClearLower(uid types.UID, node string) (lower []*v1.Pod) {
+	pod := c.pending[uid]
+	if pod == nil {
+		return nil
+	}
+	for _, other := range slices.Clone(c.nominated.NominatedPodsForNode(node)) {
+		if p := c.pending[other.GetPod().UID]; p != nil && p.UID != uid && priority(p) < priority(pod) {
+			c.Nominate(p.UID, "")
+			lower = append(lower, p)
+		}
+	}
 	return lower
 }
 

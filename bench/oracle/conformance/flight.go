@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -204,7 +205,7 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 		return err
 	}
 	node, known := t.nominated[uid]
-	if known && old != nil && old.Status.NominatedNodeName == now.Status.NominatedNodeName {
+	if known && now.DeletionTimestamp == nil && old != nil && old.Status.NominatedNodeName == now.Status.NominatedNodeName {
 		t.upstream.Nominate(uid, node) // the status that tells is still on its way
 	} else {
 		delete(t.nominated, uid)
@@ -230,9 +231,12 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 		t.upstream.Withdraw(pod.UID)
 		return nil
 	case d.Node == "" && (p.Clears || d.Nominated != ""):
-		for _, lower := range t.upstream.Nominate(pod.UID, d.Nominated) {
-			t.nominated[lower.UID] = ""
+		if slices.ContainsFunc(d.Victims, t.stays) {
+			for _, lower := range t.upstream.ClearLower(pod.UID, d.Nominated) {
+				t.nominated[lower.UID] = ""
+			}
 		}
+		t.upstream.Nominate(pod.UID, d.Nominated)
 		t.nominated[pod.UID] = d.Nominated
 		return nil
 	case d.Node == "" || v.Feasible[d.Node] == nil:
@@ -240,6 +244,16 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	}
 	t.promised[pod.UID], t.binding[pod.UID] = true, true
 	return t.assume(ctx, v, pod, d.Node, r.GetAssumed())
+}
+
+// stays tells whether a pod, by namespace/name, is there and not being deleted.
+func (t *tracker) stays(text string) bool {
+	for _, pod := range t.pods {
+		if name(pod) == text {
+			return pod.DeletionTimestamp == nil
+		}
+	}
+	return false
 }
 
 // assume puts a pod on its node, with the volumes that our scheduler has found. Of several that

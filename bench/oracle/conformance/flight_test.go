@@ -18,13 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -45,6 +44,9 @@ type cluster struct {
 	// for a moment after so many changes too.
 	patience time.Duration
 	rests    int
+	// dying are victims that take their time to leave, and behind are evictions under way.
+	dying  []*v1.Pod
+	behind sync.WaitGroup
 }
 
 // deliver tells the scheduler of changes. The lock is held, so that they come in order.
@@ -62,8 +64,68 @@ func (c *cluster) chance(percent int) bool { return !c.kind && c.rnd.IntN(100) <
 func (c *cluster) change(r Round) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.chance(70) {
+		c.bury()
+	}
 	c.deliver(c.api.round(r))
 }
+
+// bury lets the victims go that took their time.
+func (c *cluster) bury() {
+	for _, pod := range c.dying {
+		c.deliver(c.api.remove(pod))
+	}
+	c.dying = nil
+}
+
+// Evict is the scheduler's Evictor.
+func (c *cluster) Evict(_ context.Context, e preempt.Eviction, done func(error)) {
+	c.behind.Go(func() { done(c.evict(e)) })
+}
+
+func (c *cluster) evict(e preempt.Eviction) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, pod := range e.Lower {
+		c.api.nominate(pod, "")
+	}
+	for _, victim := range e.Victims {
+		pod, _ := c.api.objects[keyOf(victim)].(*v1.Pod)
+		switch {
+		case pod == nil:
+		case c.chance(10):
+			return store.ErrConflict
+		case c.chance(40):
+			pod = pod.DeepCopy()
+			pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(epoch+200, 0)}
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
+				Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+			})
+			c.dying = append(c.dying, pod)
+			c.deliver(Round{c.api.put(pod)})
+		default:
+			c.deliver(c.api.remove(pod))
+		}
+	}
+	return nil
+}
+
+// Unscheduled writes what becomes of a pod's nominated node, some time.
+func (c *cluster) Unscheduled(pod *v1.Pod, reason, _ string, nominating *preempt.Nominating) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case nominating != nil:
+		c.api.nominate(pod, nominating.Node)
+	case reason == coordinator.ReasonSchedulerError:
+		c.api.nominate(pod, "")
+	}
+}
+
+func (c *cluster) Preempted(*v1.Pod, *v1.Pod, string) {}
+func (c *cluster) Skipped(*v1.Pod)                    {}
+func (c *cluster) Expected(*v1.Pod, string)           {}
+func (c *cluster) Scheduled(*v1.Pod, string)          {}
 
 // Bind is the scheduler's binder.
 func (c *cluster) Bind(_ context.Context, bindings []store.Binding, done func(int, error)) {
@@ -122,7 +184,6 @@ func (c *cluster) Write(_ context.Context, objs []objects.Object) (versions []st
 func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests int) (config, flight []byte) {
 	t.Helper()
 	split := SplitOf(seed)
-	s.Config = peaceful(s.Config)
 	config, err := s.Config.file()
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +205,7 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 	if c.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "flight", Term: 1, Shards: split.Shards, BatchSize: min(split.Batch, 7), Profiles: profiles, QueueNow: clock.now,
 		Binder: c, VolumeWriter: c, VolumeController: true, DisruptionController: true, Recorder: w,
+		Evictor: c, Reporter: c,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +224,7 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 		clock.unix.Add(12)
 	}
 	c.calm(ctx, clock)
+	c.behind.Wait()
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("seed %d: %v", seed, err)
@@ -170,23 +233,6 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 		t.Error(err)
 	}
 	return config, out.Bytes()
-}
-
-// peaceful is a configuration without preemption: this cluster evicts nobody. What preemption decides
-// is held in scenarios (TestRandomScenarios), where victims go at once.
-func peaceful(c *Configuration) *Configuration {
-	if c == nil {
-		c = newConfiguration()
-		c.Profiles = []configv1.KubeSchedulerProfile{{SchedulerName: ptr.To(v1.DefaultSchedulerName)}}
-	}
-	for i := range c.Profiles {
-		p := &c.Profiles[i]
-		if p.Plugins == nil {
-			p.Plugins = &configv1.Plugins{}
-		}
-		p.Plugins.PostFilter.Disabled = []configv1.Plugin{{Name: "*"}}
-	}
-	return c
 }
 
 // start is what the scheduler is given before it runs.
@@ -218,9 +264,9 @@ func (c *cluster) calm(ctx context.Context, clock *clock) {
 	c.mu.Lock()
 	c.kind = true
 	c.mu.Unlock()
-	for range 3 {
+	for range 4 { // a victim's end, and a nomination that is written then, are news again
 		clock.unix.Add(12) // past every backoff, and no flush
-		c.scheduler.Deliver(nil)
+		c.change(nil)
 		c.idle(ctx, c.patience)
 	}
 }
@@ -241,7 +287,7 @@ func (*buffer) Close() error { return nil }
 func TestFlights(t *testing.T) {
 	const seeds, most = 40, 400 // how much comes between two changes is the machine's affair
 	var total FlightResult
-	enough := func() bool { return total.Decisions >= 2000 && total.TakenBack >= 50 }
+	enough := func() bool { return total.Decisions >= 2000 && total.TakenBack >= 50 && total.Preemptions >= 40 }
 	for seed := uint64(1); (seed <= seeds || seed <= most && !enough()) && !t.Failed(); seed++ {
 		config, flight := fly(t, seed, Random(seed, 25, Evaluated()), 50*time.Millisecond, 0)
 		r, err := (&Flight{Config: config, Record: bytes.NewReader(flight)}).Replay(klog.NewContext(t.Context(), klog.Logger{}))
@@ -260,7 +306,7 @@ func TestFlights(t *testing.T) {
 		}
 	}
 	if !t.Failed() && !enough() {
-		t.Errorf("got %v: want 2000 decisions, and 50 taken back", &total)
+		t.Errorf("got %v: want 2000 decisions, 50 taken back and 40 preemptions", &total)
 	}
 	t.Log(&total)
 }

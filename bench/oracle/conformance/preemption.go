@@ -128,9 +128,10 @@ func (r *replay) preempts(pod *v1.Pod, d Decision) error {
 			}
 		}
 	}
-	for _, lower := range r.upstream.Nominate(pod.UID, d.Nominated) {
+	for _, lower := range r.upstream.ClearLower(pod.UID, d.Nominated) {
 		r.api.nominate(lower, "")
 	}
+	r.upstream.Nominate(pod.UID, d.Nominated)
 	r.api.nominate(pod, d.Nominated)
 	return nil
 }

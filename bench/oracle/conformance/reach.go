@@ -137,9 +137,10 @@ func (r *Reach) preempt(ctx context.Context, up *oracle.Oracle, api *apiServer, 
 			err = errors.Join(err, up.Remove(e.Object))
 		}
 	}
-	for _, lower := range up.Nominate(pod.UID, best.Node) {
+	for _, lower := range up.ClearLower(pod.UID, best.Node) {
 		api.nominate(lower, "")
 	}
+	up.Nominate(pod.UID, best.Node)
 	api.nominate(pod, best.Node)
 	return err
 }

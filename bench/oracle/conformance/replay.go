@@ -158,7 +158,11 @@ func (r *replay) apply(e Event) error {
 	if e.Type == Removed {
 		return errors.Join(r.upstream.Remove(e.Object), r.own.apply(e))
 	}
-	return errors.Join(r.upstream.Set(e.Object), r.own.apply(e))
+	err := errors.Join(r.upstream.Set(e.Object), r.own.apply(e))
+	if pod, ok := e.Object.(*v1.Pod); ok && pod.DeletionTimestamp != nil {
+		r.upstream.Withdraw(pod.UID) // we keep no room for it, and upstream does
+	}
+	return err
 }
 
 // hold holds a decision against upstream, and then follows it.
