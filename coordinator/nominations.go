@@ -443,27 +443,31 @@ func (p *pick) alone(at int) (score int64, ok bool) {
 	return score, true
 }
 
-// ownReasons is why a pod's own nominated node refuses it, of and instead, where a PreFilter
-// has narrowed the nodes to others: that node was tried all the same, before them.
-func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason, err error) {
+// ownOutside finds a pod's own nominated node where a PreFilter has narrowed the nodes to others: it
+// is tried all the same, before them, with the class that class is without that; nil: there is none.
+func (s *Scheduler) ownOutside(a *attempt) (row cache.Row, class *scorer.Class, err error) {
 	name, q := a.pod.Nomination(), a.class.Query
 	row, ok := s.cache.RowOf(name)
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
-		return nil, nil, nil
+		return row, nil, nil
 	}
 	wide := proto.CloneOf(q)
 	wide.Narrowed = nil
-	class, err := scorer.NewClass(wide)
-	if err != nil {
+	class, err = scorer.NewClass(wide)
+	return row, class, err
+}
+
+// ownReasons is why such a node refuses the pod: of with the PreFilter, and instead without.
+func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason, err error) {
+	row, class, err := s.ownOutside(a)
+	if class == nil || err != nil {
 		return nil, nil, err
 	}
 	t := tables{s.cache.Cache}
 	r := p.row(row, t, s.eval)
-	with := &nominee{}
-	for _, n := range s.nominees(a.pod.Obj, a.class) {
-		if n.row == row {
-			with = n
-		}
+	with := byRow(s.nominees(a.pod.Obj, a.class))[row]
+	if with == nil {
+		with = &nominee{}
 	}
 	if of = r.reasons; r.vetoed {
 		of = r.vetoReasons

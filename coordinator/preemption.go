@@ -140,6 +140,9 @@ func (s *Scheduler) hopelessNode(a *attempt, p *pick, node string) bool {
 		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
 	why := p.whyRefused(row, tables{s.cache.Cache}, s.eval)
+	if _, instead, err := s.ownReasons(p, a); err == nil && instead != nil {
+		why = instead
+	}
 	if x, out := a.answer.refuses(node); out && len(why) == 0 {
 		why = a.answer.why(x)
 	}

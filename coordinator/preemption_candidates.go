@@ -220,6 +220,13 @@ func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, no
 			return findings{}, err
 		}
 		own := s.judgeNominated(w, p, nominees)
+		outside, err := s.judgeOutside(a, w, p, nominees)
+		if err != nil {
+			return findings{}, err
+		}
+		if outside != nil {
+			own = append(own, outside)
+		}
 		list, settled := w.best(own, n)
 		if settled || fresh {
 			return findings{list: list, all: w.sum(own)}, nil
@@ -420,16 +427,31 @@ func (s *Scheduler) judgeRow(w *wave, p *pick, row cache.Row, n *nominee) *judge
 	if r != nil && r.with == n && !r.stale {
 		return r
 	}
-	r = &judgedRow{with: n}
-	r.result.Reset(w.key.class, 1)
+	r = s.tryRow(w, p, p.class, row, n)
 	w.judged[row] = r
+	return r
+}
+
+// judgeOutside runs the dry run of the pod's own nominated node where a PreFilter has narrowed the
+// nodes to others; nil: there is no such node.
+func (s *Scheduler) judgeOutside(a *attempt, w *wave, p *pick, nominees []*nominee) (*judgedRow, error) {
+	row, class, err := s.ownOutside(a)
+	if class == nil || err != nil {
+		return nil, err
+	}
+	return s.tryRow(w, p, class, row, byRow(nominees)[row]), nil
+}
+
+func (s *Scheduler) tryRow(w *wave, p *pick, class *scorer.Class, row cache.Row, n *nominee) *judgedRow {
+	r := &judgedRow{with: n}
+	r.result.Reset(w.key.class, 1)
 	s.metrics.dryRunRows.Inc()
 	table := s.cache.Table(int(row.Shard))
 	var check *scorer.RowCheck
 	if n != nil {
 		check = s.checkOf(p, n, table)
 	}
-	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, p.class, w.askedHere(p), check)
+	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, class, w.askedHere(p), check)
 	r.take(outcome, candidate, why)
 	return r
 }

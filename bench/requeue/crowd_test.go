@@ -98,8 +98,11 @@ func testLeaderKilled(t *testing.T, s stage) {
 		return fmt.Sprint(got, " attempts"), got >= tries.Attempts
 	})
 	next.until("all wait again", func(now counts) bool { return now.sum(pending, label("queue", "unschedulable")) == waiting })
-	if got := next.count().sum(attempts, label("result", "unschedulable")); got > waiting {
-		t.Errorf("attempts of %d pods that wait, by the next leader: got %v, want no more than one each", waiting, got)
+	// The room of a pod whose bind is refused is free again, which may help any of them.
+	now := next.count()
+	most := waiting * (1 + now.sum(attempts, label("result", "error")))
+	if got := now.sum(attempts, label("result", "unschedulable")); got > most {
+		t.Errorf("attempts of %d pods that wait, by the next leader: got %v, want no more than %v", waiting, got, most)
 	}
 	if got := next.explain(standby, "default", one).Attempts; got != known.Attempts && got != known.Attempts+1 {
 		t.Errorf("attempts of %s that the next leader knows of: got %d, want %d or one more", one, got, known.Attempts)
