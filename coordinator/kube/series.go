@@ -33,8 +33,8 @@ type series struct {
 	// count is how many attempts there were, and last when the last one was.
 	count int32
 	last  time.Time
-	// written is the count that the API server has, 0: the event is not there; at is when
-	// it was written. sent is the count in the request under way.
+	// written is the count that the API server has, 0: the event is not there. sent is the
+	// count in the newest request, and at when that was made.
 	written, sent int32
 	at            time.Time
 	queued        bool
@@ -104,7 +104,7 @@ func (w *eventWriter) sweep() {
 func (w *eventWriter) patch(s *series) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.sent = s.count
+	s.sent, s.at = s.count, w.clock.Now()
 	if s.written == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (w *eventWriter) written(o occasion) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := o.series
-	s.queued, s.written, s.at = false, s.sent, w.clock.Now()
+	s.queued, s.written = false, s.sent
 	if s.over || s.written < 2 {
 		w.enqueue(s)
 	}

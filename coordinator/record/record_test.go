@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,12 @@ func TestSlowDisk(t *testing.T) {
 		w.Bound(d)
 	}
 	close(f.open)
+	written := func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.queued) == 0 }
+	for late := time.Now().Add(time.Minute); !written(); runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatal("what waits is not written in a minute")
+		}
+	}
 	w.Begin("c", 2, &store.Objects{})
 	w.Bound(d)
 	if err := w.Close(); err != nil {
