@@ -155,6 +155,14 @@ type provider struct {
 	kinds map[string]*structure
 }
 
+// FindIdent implements types.Provider.
+func (p *provider) FindIdent(name string) (ref.Val, bool) {
+	if s, ok := p.kinds[name]; ok {
+		return s.typ, true
+	}
+	return p.Registry.FindIdent(name)
+}
+
 // FindStructType implements types.Provider.
 func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if s, ok := p.kinds[name]; ok {

@@ -151,6 +151,9 @@ func TestWhatIsLeftOfAnExpression(t *testing.T) {
 		{"node.free['cpu'] > quantity('1')", "", 0, "[{free true cpu}]"},
 		{"node.taints.all(t, t.key == 'a')", "", 0, "[{taints false }]"},
 		{"1 < 2", "true", 0, "[]"},
+		{"type(node.labels) == type(pod.labels)", "", 1, "[{labels false }]"},
+		{"type(node.pods) == (pod.priority > 2 ? int : string)", "", 1, "[{pods false }]"},
+		{"type(node.taints[0]) == shardsched.Taint", "", 0, "[{taints false }]"},
 	} {
 		tmpl, err := Compile(c.text, Filter)
 		if err != nil {
@@ -194,6 +197,9 @@ func TestErrorsPointAtTheColumn(t *testing.T) {
 		{"node.free['cpu'] > quantity('0x')", Filter, "column 28: fails whatever the pod and the node are: quantity \"0x\": expected a number with a suffix such as m, k, M, Gi or e3"},
 		{"node.pods > 1 || 1 / 0 == 1", Filter, "column 24: fails whatever the pod and the node are: division by zero"},
 		{"pod.name.find('[') == ''", Filter, "column 15: error parsing regexp: missing closing ]: `[`"},
+		{"cel.bind(t, type(pod.labels), t == type(node.labels))", Filter, "column 9: reference to undefined type: t"},
+		{"{dyn(b'a'): node.pods}.exists(k, {dyn(b'a'): 1}.size() == 1)", Filter,
+			"column 56: fails whatever the pod and the node are: internal error: runtime error: hash of unhashable type types.Bytes"},
 		{"pod.labels['a' == 'b'", Filter, "column 22: Syntax error: missing ']' at '<EOF>'"},
 	} {
 		_, err := Compile(c.text, c.kind)

@@ -104,6 +104,9 @@ func Compile(text string, kind Kind) (*Template, error) {
 	if err := t.split(&s, t.ast.Expr()); err != nil {
 		return nil, err
 	}
+	if err := t.checkPlan(); err != nil {
+		return nil, err
+	}
 	t.pod, t.node = sorted(s.pod), sorted(s.node)
 	return t, nil
 }
@@ -129,6 +132,16 @@ func (t *Template) checkResult() error {
 		return nil
 	}
 	return t.wrong(t.ast.Expr(), fmt.Sprintf("expected %s, got %s", text, got))
+}
+
+// checkPlan tells of what can be checked but not evaluated, such as a variable that is a type.
+func (t *Template) checkPlan() error {
+	b := binding{template: t, ast: ast.Copy(t.ast), factory: ast.NewExprFactory()}
+	b.substitute(b.ast.Expr())
+	if _, err := plan(b.ast, NodeCost); err != nil {
+		return t.wrong(t.ast.Expr(), err.Error())
+	}
+	return nil
 }
 
 func (t *Template) wrong(e ast.Expr, problem string) error { return wrongAt(t.ast, e, problem) }
@@ -343,7 +356,8 @@ func children(e ast.Expr) (list []ast.Expr) {
 // split makes parts of the largest expressions that look at no node.
 func (t *Template) split(s *survey, e ast.Expr) error {
 	f := s.facts[e.ID()]
-	if f.node || f.inner {
+	// A type is never an argument: an identifier that is one has to be a type's name.
+	if f.node || f.inner || t.ast.GetType(e.ID()).Kind() == types.TypeKind {
 		for _, c := range children(e) {
 			if _, seen := s.facts[c.ID()]; !seen {
 				continue // below what accessed takes whole
@@ -354,7 +368,7 @@ func (t *Template) split(s *survey, e ast.Expr) error {
 		}
 		return nil
 	}
-	if _, known := t.partOf[e.ID()]; known || f.plain || t.isType(e) {
+	if _, known := t.partOf[e.ID()]; known || f.plain {
 		return nil
 	}
 	if len(t.parts) == pb.MaxCelArguments {
@@ -379,21 +393,26 @@ func (t *Template) split(s *survey, e ast.Expr) error {
 	return nil
 }
 
-// isType tells whether an expression is the name of a type.
-func (t *Template) isType(e ast.Expr) bool {
-	return e.Kind() == ast.IdentKind && t.ast.GetType(e.ID()).Kind() == types.TypeKind
-}
-
 // plan makes a checked expression ready. A constant that can not be made ready beforehand, such
 // as a malformed regular expression, is left until it is come to.
 func plan(a *ast.AST, limit uint64) (cel.Program, error) {
 	options := []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostLimit(limit), cel.CustomDecorator(the().guard(limit)),
 		cel.EvalOptions(cel.OptTrackCost)}
-	program, err := the().env.PlanProgram(a, append(options, cel.EvalOptions(cel.OptOptimize))...)
+	program, err := planned(a, append(options, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
-		program, err = the().env.PlanProgram(a, options...)
+		program, err = planned(a, options...)
 	}
 	return program, err
+}
+
+// planned is cel-go's plan, which evaluates constants, and panics where that does.
+func planned(a *ast.AST, options ...cel.ProgramOption) (program cel.Program, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return the().env.PlanProgram(a, options...)
 }
 
 // answer is what a part comes to, a failure included.
