@@ -164,6 +164,7 @@ func TestBrokenMessages(t *testing.T) {
 		{"a key twice", result(func(x *ClassResult) { x.Groups[0].Key = x.Groups[1].Key }), "results[0].groups[1].key: expected keys sorted, each once"},
 		{"keys of two lengths", result(func(x *ClassResult) { x.Groups[1].Key = []int64{9} }), "results[0].groups[1].key: expected 2 scores as in the group before, got 1"},
 		{"a group without rows", result(func(x *ClassResult) { x.Groups[1].Rows = 0 }), "results[0].groups[1].rows: expected 1 or more, got 0"},
+		{"keys beside extrema", result(func(x *ClassResult) { x.Extrema = []int64{1} }), "results[0].groups[0].key: expected no scores beside extrema, got 2"},
 		{"groups in spite of overflow", result(func(x *ClassResult) { x.Overflow = true }), "results[0].groups: expected none with overflow, got 2"},
 		{"reasons out of order", result(func(x *ClassResult) { x.Reasons[2].Plugin = "A" }), "results[0].reasons[2]: expected reasons sorted by plugin and text"},
 		{"a reason for no node", result(func(x *ClassResult) { x.Reasons[2].Nodes = 0 }), "results[0].reasons[2].nodes: expected 1 or more, got 0"},

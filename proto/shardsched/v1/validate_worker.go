@@ -216,6 +216,9 @@ func (x *ClassResult) validateGroups() error {
 		if err := g.Validate(); err != nil {
 			return at("groups", i, err)
 		}
+		if len(x.GetExtrema()) > 0 && len(g.Key) > 0 {
+			return at("groups", i, wrong("key", "expected no scores beside extrema, got %d", len(g.Key)))
+		}
 		if i > 0 && len(g.Key) != len(list[i-1].Key) {
 			return at("groups", i, wrong("key", "expected %d scores as in the group before, got %d", len(list[i-1].Key), len(g.Key)))
 		}
