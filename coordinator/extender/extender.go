@@ -115,7 +115,7 @@ func NewAll(list []configv1.Extender, o Options) ([]*Extender, error) {
 	for i := range list {
 		e, err := New(&list[i], o)
 		if err != nil {
-			return nil, fmt.Errorf("couldn't build extenders: %w", err)
+			return nil, fmt.Errorf("couldn't build extenders: extenders[%d].tlsConfig: %w", i, err)
 		}
 		if e.ignorable {
 			last = append(last, e)

@@ -213,6 +213,30 @@ func TestStatusOtherThan200IsAnError(t *testing.T) {
 	}
 }
 
+func TestConnectionIsUsedAgainAfterAnError(t *testing.T) {
+	from := make(chan string, 3)
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		from <- r.RemoteAddr
+		w.WriteHeader(http.StatusInternalServerError)
+		for range 2 {
+			_, _ = w.Write(make([]byte, 10<<10))
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	e := client(t, everything(s.URL))
+	for range cap(from) {
+		if err := e.BindPod(t.Context(), pod("p"), "a"); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	first := <-from
+	for range cap(from) - 1 {
+		if next := <-from; next != first {
+			t.Errorf("call comes from %s, want %s as the first", next, first)
+		}
+	}
+}
+
 func TestSlowExtenderTimesOut(t *testing.T) {
 	over := make(chan struct{})
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -310,9 +334,18 @@ func TestIgnorableOnesAreLast(t *testing.T) {
 	if want := []string{"http://b", "http://d", "http://a", "http://c"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("order is %v, want %v", got, want)
 	}
-	_, err = extender.NewAll([]configv1.Extender{{TLSConfig: &configv1.ExtenderTLSConfig{CAFile: "/does/not/exist"}}}, extender.Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "couldn't build extenders: ") {
-		t.Errorf("error is %v, want one about the extenders", err)
+	for _, c := range []struct {
+		tls  configv1.ExtenderTLSConfig
+		want string
+	}{
+		{configv1.ExtenderTLSConfig{CAFile: "/does/not/exist"}, "couldn't build extenders: extenders[1].tlsConfig: open /does/not/exist: "},
+		{configv1.ExtenderTLSConfig{Insecure: true, CAFile: "/does/not/exist"},
+			"couldn't build extenders: extenders[1].tlsConfig: specifying a root certificates file with the insecure flag is not allowed"},
+	} {
+		_, err = extender.NewAll([]configv1.Extender{{}, {TLSConfig: &c.tls}}, extender.Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("error is %v, want %s", err, c.want)
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 const (
 	maxAnswer   = 64 << 20
 	answerShare = 2
+	// maxError bounds what is read of an answer that is an error, so that its connection can
+	// be used again.
+	maxError = 64 << 10
 )
 
 // send asks for a verb when it is its turn, and reads the answer.
@@ -51,6 +54,7 @@ func (e *Extender) post(ctx context.Context, v Verb, question, answer any) error
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxError)
 		return fmt.Errorf("failed %v with extender at URL %v, code %v", e.paths[v], url, resp.StatusCode)
 	}
 	return decode(resp.Body, url, maxAnswer+answerShare*int64(len(body)), answer)
