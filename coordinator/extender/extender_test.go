@@ -156,6 +156,7 @@ func TestPreempt(t *testing.T) {
 	offered := map[string]*extenderv1.Victims{"a": {Pods: []*v1.Pod{victim}, NumPDBViolations: 1}, "b": {Pods: []*v1.Pod{victim}}}
 	for _, c := range []struct{ name, answer, err string }{
 		{"fewer nodes, other victims", `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-other"}],"NumPDBViolations":2}}}`, ""},
+		{"a victim twice", `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-other"},{"UID":"uid-other"}],"NumPDBViolations":2}}}`, ""},
 		{"unknown node", `{"NodeNameToMetaVictims":{"z":{}}}`, "no z"},
 		{"unknown pod", `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"x"}]}}}`, "claims to preempt pod (UID: &{x}) on node: a, but the pod is not found on that node"},
 		{"no pod", `{"NodeNameToMetaVictims":{"a":{"Pods":[null]}}}`, "but the pod is not found on that node"},

@@ -56,7 +56,9 @@ func (e *Extender) victims(answer *extenderv1.ExtenderPreemptionResult, on PodsO
 			if at < 0 {
 				return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node", e.prefix, p, node)
 			}
-			v.Pods = append(v.Pods, there[at])
+			if !slices.Contains(v.Pods, there[at]) {
+				v.Pods = append(v.Pods, there[at])
+			}
 		}
 	}
 	return out, nil
