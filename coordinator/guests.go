@@ -87,7 +87,8 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 	g := &guests{local: local, env: &env, profiles: map[string]*guestProfile{}, nominator: &guestNominator{scheduler: s}}
 	g.snapshot = framework.NewSnapshot(shown{s.cache})
 	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, guestActivator{s}
-	env.Meter = framework.NewMeter(s.metrics.set)
+	env.Meter, env.Extenders = framework.NewMeter(s.metrics.set), s.Extenders()
+	env.BuiltIn = func(string) framework.BuiltInRunner { return builtIns{} }
 	for _, c := range cfg.Profiles {
 		p, err := framework.NewProfile(s.life, c, registry, &env)
 		if err != nil {

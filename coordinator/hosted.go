@@ -40,6 +40,8 @@ type hosted struct {
 	asked map[cache.Row]*fwk.Status
 	// absent is the status of all nodes where PreFilter has rejected the pod; nil: it has not.
 	absent *fwk.Status
+	// prepared is what the built-in plugins tell guests; nil: nothing yet.
+	prepared *prepared
 }
 
 // host opens a hosted attempt; nil: the pod's profile has no guests.
@@ -56,6 +58,7 @@ func (s *Scheduler) decideHosted(ctx context.Context, a *attempt) bool {
 	s.guests.nominator.refresh()
 	s.guests.snapshot.Begin()
 	defer s.guests.snapshot.End()
+	defer a.hosted.end()
 	return s.decideOne(ctx, a)
 }
 
@@ -202,6 +205,7 @@ func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
 	if h == nil {
 		return nil
 	}
+	s.prepare(a)
 	result, status, plugins := h.cycle.PreFilter(ctx)
 	switch {
 	case status.IsSuccess():

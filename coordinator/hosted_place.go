@@ -34,6 +34,7 @@ import (
 
 // placeHosted is place for an attempt whose profile has guests.
 func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+	a.hosted.end()
 	a.trace.Begin(tracing.Assume)
 	table := s.cache.Table(int(c.row.Shard))
 	d.Node, d.Score = table.Name(c.row.Index), c.score

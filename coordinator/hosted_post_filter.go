@@ -67,19 +67,15 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 				out.Set(name, status)
 				continue
 			}
-			code, plugin := fwk.Unschedulable, ""
-			var texts []string
 			why := p.whyRefused(row, t, s.eval)
 			if x, out := a.answer.refuses(name); out && len(why) == 0 {
 				why = a.answer.why(x)
 			}
-			for _, r := range why {
-				if r.Unresolvable {
-					code = fwk.UnschedulableAndUnresolvable
-				}
-				texts, plugin = append(texts, r.Text), r.Plugin
+			status := statusOf(why)
+			if status == nil {
+				status = fwk.NewStatus(fwk.Unschedulable)
 			}
-			out.Set(name, fwk.NewStatus(code, texts...).WithPlugin(plugin))
+			out.Set(name, status)
 		}
 	}
 	return out

@@ -101,6 +101,11 @@ func (s *Scheduler) nomineeOf(node string, p *v1.Pod, class *compile.Class) *nom
 	if len(pods) == 0 {
 		return nil
 	}
+	return s.nomineeWith(row, node, pods, p, class)
+}
+
+// nomineeWith is what some pods would take of a node that a pod looks at.
+func (s *Scheduler) nomineeWith(row cache.Row, node string, pods []*v1.Pod, p *v1.Pod, class *compile.Class) *nominee {
 	n := &nominee{row: row, node: node, pods: pods, beside: p}
 	unseen := s.unseen(p, class)
 	for _, other := range pods {

@@ -228,6 +228,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
 	var err error
+	if s.extenders, err = newExtenders(&cfg, s.metrics); err != nil {
+		return nil, err
+	}
 	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
 		return nil, err
 	}
@@ -252,9 +255,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	if cfg.BindCalls > 0 {
 		s.bindings.calls = cfg.BindCalls
-	}
-	if s.extenders, err = newExtenders(&cfg, s.metrics); err != nil {
-		return nil, errors.Join(err, s.guests.close())
 	}
 	s.bindings.fence, s.bindings.commitsExtended = cfg.Fence, !cfg.ExtendersCommit
 	f := cfg.Fanout

@@ -38,6 +38,14 @@ func (c *Cache) PodNumbered(number uint64) (object *v1.Pod, nodeName string) {
 	return p.object, p.node
 }
 
+// NumberOf is the number of a pod that is on a node or promised to it; 0: it is on none.
+func (c *Cache) NumberOf(uid types.UID) uint64 {
+	if p := c.pods[uid]; p != nil {
+		return p.number
+	}
+	return 0
+}
+
 // PodsOn yields the pods that are on a node or promised to it, in no order.
 func (c *Cache) PodsOn(nodeName string) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {

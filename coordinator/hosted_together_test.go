@@ -1,0 +1,186 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+)
+
+// Guests come before extenders: these are asked about what guests have let pass, and the scores of
+// both are added up.
+func TestGuestsAndExtendersTogether(t *testing.T) {
+	g := newGuest()
+	configure, a := hosting(t, "", g), newAdvisor()
+	onStageAs(t, func(c *SchedulerConfig) {
+		configure(c)
+		c.Extenders, c.extenderTransport = []configv1.Extender{foo("filter", "prioritize")}, a
+	}, clusterOf(nodesOf("4", "a", "b", "c", "d")), nil, func(x *stage) {
+		g.fits = func(node string) *fwk.Status {
+			if node == "a" {
+				return no("not a")
+			}
+			return nil
+		}
+		g.score = func(node string) int64 { return map[string]int64{"b": 90, "c": 100, "d": 60}[node] }
+		a.filter("/foo/filter", map[string]string{"c": "no foo"}, "a", "b", "d")
+		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
+			return extenderv1.HostPriorityList{{Host: "d", Score: 2}}, nil // 10 × 2 × 2 = 40
+		})
+		x.deliver(store.Added, wanting("p", "1"))
+		a.want(t, "of what the guest lets pass", "/foo/filter p: b c d", "/foo/prioritize p: b d")
+		x.wantPods("90 against 60 and 40", "p promised d")
+		if list := g.handle.Extenders(); len(list) != 1 || list[0].Name() != "http://x/foo" || !list[0].IsFilter() {
+			t.Errorf("got extenders %v of the handle, want foo", list)
+		}
+		// With nothing left, both tell why.
+		a.filter("/foo/filter", map[string]string{"b": "no foo", "c": "no foo", "d": "no foo"})
+		x.deliver(store.Added, wanting("q", "1"))
+		x.wantMessage("q", "0/4 nodes are available: 1 not a, 3 no foo.")
+	})
+}
+
+// sorting has small names first, and keeps nothing.
+type sorting struct{}
+
+func (sorting) Name() string { return "Sorting" }
+
+func (sorting) Less(a, b fwk.QueuedPodInfo) bool {
+	return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name
+}
+
+func TestTwoProfilesWithOneOrder(t *testing.T) {
+	made := 0
+	file := `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {queueSort: {enabled: [{name: Sorting}], disabled: [{name: '*'}]}}
+- schedulerName: other
+  plugins: {queueSort: {enabled: [{name: Sorting}], disabled: [{name: '*'}]}}
+`
+	c, err := config.ReaderFor([]string{"Sorting"}).Parse("test", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	onStageAs(t, func(cfg *SchedulerConfig) {
+		cfg.Guests = &Guests{Profiles: c.Guests(), Registry: framework.Registry{
+			"Sorting": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				made++
+				return sorting{}, nil
+			},
+		}}
+		if cfg.Profiles, err = c.Profiles(); err != nil {
+			t.Fatal(err)
+		}
+	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		pods := []*v1.Pod{cores("d", "1"), cores("b", "1"), cores("c", "1"), cores("a", "1")}
+		pods[1].Spec.SchedulerName, pods[3].Spec.SchedulerName = "other", "other"
+		if err := x.call(x.ctx, func() {
+			for _, p := range pods {
+				x.event(&store.Event{Type: store.Added, Kind: "Pod", Pod: p})
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		x.wantBinds("in the guest's order, whatever the profile", "a@1 n", "b@1 n", "c@1 n", "d@1 n")
+		if made != 2 {
+			t.Errorf("the plugin was made %d times, want once for each profile", made)
+		}
+	})
+}
+
+// A guest sees pods of no lower priority that are nominated to a node as if they were there, told of
+// each before it is asked, and is asked without them too.
+func TestGuestsAreShownNominatedPods(t *testing.T) {
+	l := &licences{limit: 2}
+	onStageAs(t, hosting(t, "{multiPoint: {enabled: [{name: Licences}]}, postFilter: {disabled: [{name: '*'}]}}", l), clusterOf(nodesOf("4", "n"), holder("a", "n", 9)), nil, func(x *stage) {
+		waits := build.Pod("first").UID("first").CPU("4").Priority(5).Label("licence", "yes").Nominated("n").Obj()
+		x.deliver(store.Added, waits)
+		synctest.Wait()
+		if got, _, nominated := x.pending(t, "first"); got != queue.Unschedulable || nominated != "n" {
+			t.Fatalf("got %v nominated to %q, want it to wait for n", got, nominated)
+		}
+		l.mu.Lock()
+		l.calls = nil
+		l.mu.Unlock()
+		x.deliver(store.Added, build.Pod("p").UID("p").Label("licence", "yes").Priority(5).Obj())
+		x.wantMessage("p", "0/1 nodes are available: 1 no licence is free.")
+		want := []string{"add first of 2 on n", "filter n with 2"}
+		l.mu.Lock()
+		got := slices.Clone(l.calls)
+		l.calls = nil
+		l.mu.Unlock()
+		if len(got) < 2 || !slices.Equal(got[:2], want) {
+			t.Errorf("got calls %q, want %q first", got, want)
+		}
+		// One of higher priority does not mind it.
+		x.deliver(store.Added, build.Pod("high").UID("high").Label("licence", "yes").Priority(6).Obj())
+		x.wantPods("it is placed", "first unschedulable", "p unschedulable", "high promised n")
+		if got := l.calls; slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, "add first") }) {
+			t.Errorf("got calls %q, want none about the nominated pod", got)
+		}
+	})
+}
+
+// inquirer is a guest that asks the built-in plugins where no node is left, and once it is too late.
+type inquirer struct {
+	*guest
+	mu   sync.Mutex
+	said []string
+	late func() *fwk.Status
+}
+
+func (a *inquirer) PostFilter(ctx context.Context, state fwk.CycleState, p *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodes, err := a.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	view := nodes[0].Snapshot()
+	ask := func() *fwk.Status { return a.handle.RunFilterPluginsWithNominatedPods(ctx, state, p, view) }
+	a.said = append(a.said, ask().Message())
+	for _, other := range nodes[0].GetPods() {
+		if err := view.RemovePod(klog.Background(), other.GetPod()); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+	}
+	a.said = append(a.said, ask().Message())
+	a.said = append(a.said, a.handle.RunFilterPlugins(ctx, framework.NewCycleState(), p, view).Message())
+	a.late = ask
+	return nil, no("asked")
+}
+
+func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
+	a := &inquirer{guest: newGuest()}
+	onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", a), clusterOf(nodesOf("4", "n"), bound(cores("there", "4"), "n")), nil, func(x *stage) {
+		x.deliver(store.Added, cores("p", "1"))
+		x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu. asked")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		want := []string{"Insufficient cpu", "", "the built-in plugins have prepared nothing in this state: not found"}
+		if !slices.Equal(a.said, want) {
+			t.Errorf("got %q, want %q", a.said, want)
+		}
+		if s := a.late(); s.Code() != fwk.Error || !strings.Contains(s.Message(), "during a scheduling cycle only") {
+			t.Errorf("got %v afterwards, want an error", s)
+		}
+	})
+}
