@@ -30,7 +30,13 @@ func (l *language) guard(limit uint64) interpreter.InterpretableDecorator {
 				return interpreter.NewCall(i.ID(), i.Function(), o, i.Args(), func(args ...ref.Val) ref.Val { return l.add(args, limit) }), nil
 			}
 			if ahead := ahead[i.Function()]; ahead != nil {
-				if call := l.binding(i.Function(), i.OverloadID()); call != nil {
+				call := l.binding(i.Function(), i.OverloadID())
+				if i.Function() == overloads.Matches {
+					if call = matches; constantPattern(i) {
+						return i, nil // it is made ready by now
+					}
+				}
+				if call != nil {
 					return interpreter.NewCall(i.ID(), i.Function(), i.OverloadID(), i.Args(), func(args ...ref.Val) ref.Val {
 						if ahead(args) > limit {
 							panic(tooCostly)
@@ -86,9 +92,22 @@ var ahead = map[string]func(args []ref.Val) uint64{
 		}
 		return product(size(args[0]), size(args[1])) / 10
 	},
+	"find":            patternCost,
+	"findAll":         patternCost,
+	overloads.Matches: patternCost,
 	"sets.contains":   pairs,
 	"sets.equivalent": pairs,
 	"sets.intersects": pairs,
+}
+
+// constantPattern tells whether a call is with a regular expression that stands in the text.
+func constantPattern(i interpreter.InterpretableCall) bool {
+	args := i.Args()
+	if len(args) < 2 {
+		return false
+	}
+	_, constant := args[1].(interpreter.InterpretableConst)
+	return constant
 }
 
 func pairs(args []ref.Val) uint64 {

@@ -50,6 +50,45 @@ func TestASingleStepMayNotCostMuch(t *testing.T) {
 	}
 }
 
+// Each of these takes half a second and 100 MB for each node where patterns may be of any size.
+func TestARegularExpressionMayNotBeLarge(t *testing.T) {
+	large := strings.Repeat(".{1000}", 500)
+	for text, want := range map[string]string{
+		"node.name.find('%s') == ''":          "column 16: regular expression: expected at most 2000 steps with its repeats written out, got 500000",
+		"node.name.findAll('%s').size() == 0": "column 19: regular expression: expected at most 2000 steps with its repeats written out, got 500000",
+		"matches(pod.name, '%s')":             "column 19: regular expression: expected at most 2000 steps with its repeats written out, got 500000",
+	} {
+		if _, err := Compile(fmt.Sprintf(text, large), Filter); err == nil || err.Error() != want {
+			t.Errorf("%s: error is %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{
+		"node.name.find(pod.annotations['p']) == ''", "node.name.findAll(pod.annotations['p']).size() == 0", "node.name.matches(pod.annotations['p'])",
+		"node.name.find(node.annotations['p']) == ''", "node.name.matches(node.annotations['p'])", "pod.name.matches(pod.annotations['p']) && node.pods > 0",
+		"dyn(node.name).matches(node.annotations['p'])",
+	} {
+		for pattern, fails := range map[string]bool{large: true, ".{1000}": false, "[": true, "^n{1,2}$": false} {
+			tmpl, err := Compile(text, Filter)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			r, err := tmpl.Residual(tmpl.Ask(&Pod{Name: "p", Annotations: map[string]string{"p": pattern}}))
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if o := r.Eval(&fakeNode{name: "n", pods: 1, annotations: map[string]string{"p": pattern}}); (o.Failed != "") != fails {
+				t.Errorf("%s of %.20q: got %+v, want a failure: %v", text, pattern, o, fails)
+			}
+		}
+	}
+	if got := patternOf("a(bc|[d-z]){2,}x?.*^").steps; got != 1+3*3+1+1+1 {
+		t.Errorf("got %d steps, want 13", got)
+	}
+	if o := direct(t, "node.name.matches('^[mn]$') && !node.name.matches(node.name + 'a')", Filter, &Pod{}, &fakeNode{name: "n"}); !o.Pass {
+		t.Errorf("got %+v, want true", o)
+	}
+}
+
 func TestGuardedStepsDoAsBefore(t *testing.T) {
 	for text, want := range map[string]bool{
 		"'a-b'.replace('-', node.name) == 'anb' && 'aaa'.replace('a', node.name, 2) == 'nna'":                          true,

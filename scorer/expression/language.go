@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -31,7 +32,7 @@ const (
 
 const (
 	// version counts changes of the language that the names of its functions do not tell.
-	version = 2
+	version = 3
 	// maxDepth is how deep an expression may nest.
 	maxDepth = 60
 	// maxCopying bounds the macros that write their operand twice.
@@ -117,11 +118,8 @@ func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint6
 			sum += walked(a)
 		}
 		sum += walked(result)
-	case "find", "findAll":
-		if len(args) < 2 {
-			return nil
-		}
-		sum = (1 + walked(args[0])) * (1 + size(args[1])/4)
+	case "find", "findAll", overloads.Matches:
+		sum = patternCost(args)
 	case "sets.contains", "sets.equivalent", "sets.intersects":
 		if len(args) == 2 {
 			sum += size(args[0]) * size(args[1])

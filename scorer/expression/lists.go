@@ -42,14 +42,6 @@ func listLibrary() []cel.EnvOption {
 	}
 }
 
-func matching(pattern ref.Val, f func(*regexp.Regexp) ref.Val) ref.Val {
-	r, err := regexp.Compile(string(pattern.(types.String)))
-	if err != nil {
-		return types.NewErr("illegal regex: %v", err)
-	}
-	return f(r)
-}
-
 func findAll(s, pattern ref.Val, most int) ref.Val {
 	return matching(pattern, func(r *regexp.Regexp) ref.Val {
 		return types.NewStringList(types.DefaultTypeAdapter, r.FindAllString(string(s.(types.String)), most))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -368,7 +369,13 @@ func (b *binding) inline(e ast.Expr) {
 			return
 		}
 		switch v := b.arguments[n].(type) {
-		case types.Bool, types.Int, types.Uint, types.Double, types.String, types.Bytes:
+		case types.String:
+			if strings.Contains(string(v), "{") && patternOf(string(v)).steps > maxSteps {
+				return // cel-go would make it ready
+			}
+			e.SetKindCase(b.factory.NewLiteral(e.ID(), v))
+			delete(b.ast.ReferenceMap(), e.ID())
+		case types.Bool, types.Int, types.Uint, types.Double, types.Bytes:
 			e.SetKindCase(b.factory.NewLiteral(e.ID(), v))
 			delete(b.ast.ReferenceMap(), e.ID())
 		}

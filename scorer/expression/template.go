@@ -3,7 +3,6 @@ package expression
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -238,7 +237,7 @@ func (s *survey) checkPattern(c ast.CallExpr) {
 		return
 	}
 	if text, isText := c.Args()[at].AsLiteral().(types.String); isText {
-		if _, err := regexp.Compile(string(text)); err != nil {
+		if err := patternOf(string(text)).err; err != nil {
 			s.wrong(c.Args()[at], err.Error())
 		}
 	}
