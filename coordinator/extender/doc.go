@@ -30,4 +30,7 @@
 // Differs from upstream: an answer has a bound: 64 MiB and twice the question. A victim list
 // that is null counts as one without victims, and a victim that is null as one without UID;
 // upstream crashes on either. A victim that is listed twice counts once; upstream deletes it twice.
+//
+// Differs from upstream: a timeout below zero is that of an extender that names none; upstream
+// waits for ever.
 package extender

@@ -94,7 +94,7 @@ func New(c *configv1.Extender, o Options) (*Extender, error) {
 		cached:    c.NodeCacheCapable,
 		ignorable: c.Ignorable,
 		managed:   map[v1.ResourceName]struct{}{},
-		client:    &http.Client{Transport: transport, Timeout: cmp.Or(c.HTTPTimeout.Duration, defaultTimeout)},
+		client:    &http.Client{Transport: transport, Timeout: cmp.Or(max(c.HTTPTimeout.Duration, 0), defaultTimeout)},
 	}
 	for _, r := range c.ManagedResources {
 		e.managed[v1.ResourceName(r.Name)] = struct{}{}

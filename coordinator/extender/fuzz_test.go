@@ -6,9 +6,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
@@ -81,6 +83,15 @@ func FuzzBindAnswer(f *testing.F) {
 		var answer extenderv1.ExtenderBindingResult
 		_ = decode(bytes.NewReader(body), "u", 1<<20, &answer)
 	})
+}
+
+func TestATimeoutBelowZeroIsNone(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{-time.Second: defaultTimeout, 0: defaultTimeout, time.Minute: time.Minute} {
+		e, err := New(&configv1.Extender{HTTPTimeout: metav1.Duration{Duration: given}}, Options{})
+		if err != nil || e.client.Timeout != want {
+			t.Errorf("%v: got %v (%v), want %v", given, e.client.Timeout, err, want)
+		}
+	}
 }
 
 func TestAnswersAreBounded(t *testing.T) {
