@@ -130,6 +130,9 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 	switch {
 	case p == nil || p.letGo || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound):
 		delete(s.arrivals, uid)
+		if hosted := (*cycleError)(nil); errors.As(err, &hosted) && hosted.early {
+			s.cfg.Reporter.Abandoned(newest, hosted.Error())
+		}
 	case newest.DeletionTimestamp != nil:
 		delete(s.arrivals, uid)
 		s.cfg.Reporter.Skipped(newest)

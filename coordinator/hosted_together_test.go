@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -182,5 +183,22 @@ func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
 		if s := a.late(); s.Code() != fwk.Error || !strings.Contains(s.Message(), "during a scheduling cycle only") {
 			t.Errorf("got %v afterwards, want an error", s)
 		}
+	})
+}
+
+// A pod that is deleted while it waits on Permit gets its event all the same.
+func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
+	g, told := newGuest(), &gossip{}
+	g.says["Permit"], g.wait = wait(), time.Minute
+	configure := hosting(t, "", g)
+	onStageAs(t, func(cfg *SchedulerConfig) {
+		configure(cfg)
+		told.configure(cfg)
+	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		x.deliver(store.Added, cores("p", "4"))
+		told.want(t, "it waits", "p expected on n")
+		x.deliver(store.Deleted, cores("p", "4"))
+		told.want(t, "it is gone", "p expected on n", "p abandoned: 0/1 nodes are available: 1 removed.")
+		x.wantPods("gone")
 	})
 }

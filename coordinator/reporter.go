@@ -25,6 +25,8 @@ type Reporter interface {
 	Preempted(victim, preemptor *v1.Pod, node string)
 	// Skipped says that a pod was not tried, for it is being deleted.
 	Skipped(pod *v1.Pod)
+	// Abandoned says that a pod was waiting on Permit and is gone; message is the FitError.
+	Abandoned(pod *v1.Pod, message string)
 	// Expected says that a node is chosen whose PreBind has work, which may take long.
 	Expected(pod *v1.Pod, node string)
 	// Scheduled says that a pod is bound.
@@ -37,5 +39,6 @@ type silent struct{}
 func (silent) Unscheduled(*v1.Pod, string, string, *preempt.Nominating) {}
 func (silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
 func (silent) Skipped(*v1.Pod)                                          {}
+func (silent) Abandoned(*v1.Pod, string)                                {}
 func (silent) Expected(*v1.Pod, string)                                 {}
 func (silent) Scheduled(*v1.Pod, string)                                {}

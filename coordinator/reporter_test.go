@@ -39,6 +39,7 @@ func (g *gossip) Preempted(v, by *v1.Pod, n string) {
 	g.tell("%s preempted by %s on %s", v.Name, by.Name, n)
 }
 func (g *gossip) Skipped(p *v1.Pod)              { g.tell("%s skipped", p.Name) }
+func (g *gossip) Abandoned(p *v1.Pod, m string)  { g.tell("%s abandoned: %s", p.Name, m) }
 func (g *gossip) Expected(p *v1.Pod, n string)   { g.tell("%s expected on %s", p.Name, n) }
 func (g *gossip) Scheduled(p *v1.Pod, n string)  { g.tell("%s scheduled on %s", p.Name, n) }
 func (g *gossip) heard() []string                { g.mu.Lock(); defer g.mu.Unlock(); return slices.Clone(g.told) }

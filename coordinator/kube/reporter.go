@@ -91,6 +91,9 @@ func (r *Reporter) Skipped(pod *v1.Pod) {
 	r.events.failed(pod, fmt.Sprintf("skip schedule deleting pod: %s/%s", pod.Namespace, pod.Name))
 }
 
+// Abandoned notes that a pod which is gone has waited on Permit in vain: the event FailedScheduling.
+func (r *Reporter) Abandoned(pod *v1.Pod, message string) { r.events.failed(pod, message) }
+
 // Expected notes that a pod goes to a node once its volumes are there.
 func (r *Reporter) Expected(pod *v1.Pod, node string) { r.status.expected(pod, node) }
 

@@ -155,7 +155,8 @@ func TestStatusPatches(t *testing.T) {
 			r.Unscheduled(p, "SchedulerError", "oops", nil)
 			r.Unscheduled(p, "Unschedulable", "x", nil)
 		}, "{" + condition("Unschedulable", "x", "2026-01-02T12:00:00Z") + `,"nominatedNodeName":null}`},
-		"it is being deleted": {pod("a"), func(r *reporting, p *v1.Pod) { r.Skipped(p) }, ""},
+		"it is being deleted":        {pod("a"), func(r *reporting, p *v1.Pod) { r.Skipped(p) }, ""},
+		"it was waiting and is gone": {pod("a"), func(r *reporting, p *v1.Pod) { r.Abandoned(p, "x") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReporting(t, script(reply{code: 200}))
