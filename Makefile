@@ -9,7 +9,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools.mod
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
 PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli
 
-.PHONY: build demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-cluster fuzz clean
+.PHONY: build demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster fuzz clean
 
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
@@ -74,11 +74,15 @@ ROUNDS ?= 3
 chaos:
 	cd bench && $(GO) test -count=1 -v -timeout 60m ./chaos -run NothingIsLost -nodes 2000 -pods 10000 -rate 60 -rounds $(ROUNDS) -seed $(SEED)
 
-# Figures, not tests: on a machine that does nothing else.
+# Figures, not tests: on a machine that does nothing else. make bench DECIDE='-workloads basic -nodes 5000'
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
 	cd bench && $(GO) run ./trace
-	cd bench && $(GO) run ./oracle/cmd/decide -out ../bin/decide
+	cd bench && $(GO) run ./decide $(DECIDE)
+
+# Ours alone on a million nodes, which takes a few minutes and up to 20 GiB.
+bench-million:
+	cd bench && $(GO) run ./decide -nodes 1000000 -pods 1000000 -placed 0 -workloads basic -sides workers -limit 10m -sample 0 -out results/decide-million $(DECIDE)
 
 # kube-scheduler and ours on a real API server, the same nodes and pods: make bench-cluster
 # CLUSTER='-runs 3 -workloads basic'. All of it takes three quarters of an hour a run.

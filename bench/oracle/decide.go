@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +17,31 @@ import (
 // DefaultParallelism is that of a kube-scheduler whose configuration says nothing else.
 const DefaultParallelism = 16
 
+// ErrNoFit is what Decide ends with where no node that it has looked at is feasible.
+var ErrNoFit = errors.New("it fits nowhere")
+
+// Upstream's constants for how many nodes are looked at where the configuration does not say.
+const (
+	leastSampled        = 100 // nodes
+	leastSampledPercent = 5
+	mostSampledPercent  = 50
+	nodesPerPercent     = 125
+)
+
+// Sample has Decide look for no more feasible nodes than a kube-scheduler does whose
+// configuration says nothing of percentageOfNodesToScore, each pod from where the last one has
+// left off. Without it, all nodes are looked at.
+func (o *Oracle) Sample() { o.sampling = true }
+
+// sampled is how many feasible nodes are enough.
+func (o *Oracle) sampled(nodes int) int {
+	if !o.sampling || nodes < leastSampled {
+		return nodes
+	}
+	percent := max(mostSampledPercent-nodes/nodesPerPercent, leastSampledPercent)
+	return max(nodes*percent/100, leastSampled)
+}
+
 // Decision is a node that was chosen for a pod.
 type Decision struct {
 	Node string
@@ -24,11 +50,11 @@ type Decision struct {
 	Total    int64
 }
 
-// Decide decides a pod as kube-scheduler does, every node looked at and no verdict kept: it
+// Decide decides a pod as kube-scheduler does, every node looked at unless Sample was called, and no verdict kept: it
 // brings the snapshot up to date, filters and scores, takes a node with the highest
 // total, assumes the pod there and reserves its volumes. It is what upstream's plugins cost:
 // unlike a kube-scheduler it keeps no diagnosis of nodes that do not fit, and tries no
-// nominated node.
+// nominated node. Where the pod fits nowhere, that is ErrNoFit.
 func (o *Oracle) Decide(ctx context.Context, pod *v1.Pod) (Decision, error) {
 	ctx = klog.NewContext(ctx, quiet())
 	d, err := o.decide(ctx, pod)
@@ -69,26 +95,46 @@ func (o *Oracle) fitting(ctx context.Context, p *profile, state fwk.CycleState, 
 	if err != nil {
 		return nil, err
 	}
+	all := len(nodes)
 	narrowed, status, _ := p.RunPreFilterPlugins(ctx, state, pod)
-	if !status.IsSuccess() {
+	switch {
+	case status.IsRejected():
+		return nil, fmt.Errorf("%w: %s", ErrNoFit, status.Message())
+	case !status.IsSuccess():
 		return nil, status.AsError()
 	}
 	if !narrowed.AllNodes() {
 		nodes = o.only(narrowed)
 	}
-	feasible := make([]fwk.NodeInfo, len(nodes))
-	var n atomic.Int32
+	wanted := int32(o.sampled(len(nodes)))
+	feasible := make([]fwk.NodeInfo, wanted)
+	var n, refused atomic.Int32
 	var failed atomic.Pointer[fwk.Status]
-	p.Parallelizer().Until(ctx, len(nodes), func(i int) {
-		switch status := p.RunFilterPluginsWithNominatedPods(ctx, state, pod, nodes[i]); {
+	enough, stop := context.WithCancel(ctx)
+	defer stop()
+	p.Parallelizer().Until(enough, len(nodes), func(i int) {
+		node := nodes[(o.start+i)%len(nodes)]
+		switch status := p.RunFilterPluginsWithNominatedPods(enough, state, pod, node); {
 		case status.IsSuccess():
-			feasible[n.Add(1)-1] = nodes[i]
+			at := n.Add(1)
+			if at > wanted {
+				n.Add(-1)
+				stop()
+				return
+			}
+			feasible[at-1] = node
 		case status.Code() == fwk.Error:
 			failed.Store(status)
+			stop()
+		default:
+			refused.Add(1)
 		}
 	}, metrics.Filter)
 	if failed.Load() != nil {
 		return nil, failed.Load().AsError()
+	}
+	if all > 0 {
+		o.start = (o.start + int(n.Load()+refused.Load())) % all
 	}
 	return feasible[:n.Load()], nil
 }
@@ -103,10 +149,10 @@ func (o *Oracle) only(narrowed *fwk.PreFilterResult) (nodes []fwk.NodeInfo) {
 	return nodes
 }
 
-// choose scores the nodes and takes the first of the best.
+// choose scores the nodes and takes one of the best at random.
 func (p *profile) choose(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) (Decision, error) {
 	if len(feasible) == 0 {
-		return Decision{}, errors.New("it fits nowhere")
+		return Decision{}, ErrNoFit
 	}
 	if len(feasible) == 1 {
 		return Decision{Node: feasible[0].Node().Name, Feasible: 1}, nil
@@ -118,10 +164,16 @@ func (p *profile) choose(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if !status.IsSuccess() {
 		return Decision{}, status.AsError()
 	}
-	best := &scores[0]
+	best, equal := &scores[0], 0
 	for i := range scores {
-		if scores[i].TotalScore > best.TotalScore {
-			best = &scores[i]
+		switch s := &scores[i]; {
+		case s.TotalScore > best.TotalScore:
+			best, equal = s, 1
+		case s.TotalScore == best.TotalScore:
+			// Each of so many that are equal is as likely to be the one.
+			if equal++; rand.IntN(equal) == 0 {
+				best = s
+			}
 		}
 	}
 	return Decision{Node: best.Name, Feasible: len(feasible), Total: best.TotalScore}, nil

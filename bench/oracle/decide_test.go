@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -42,7 +43,43 @@ func TestDecideTakesABestNodeAndSeesItTakenNext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := parallel.Decide(t.Context(), build.Pod("large").CPU("100").Obj()); err == nil {
-		t.Error("a pod that fits nowhere: got no error")
+	if _, err := parallel.Decide(t.Context(), build.Pod("large").CPU("100").Obj()); !errors.Is(err, ErrNoFit) {
+		t.Errorf("a pod that fits nowhere: got %v, want %v", err, ErrNoFit)
+	}
+}
+
+func TestSampleLooksAtAsManyNodesAsUpstreamAndGoesOnWhereItWas(t *testing.T) {
+	c, err := DefaultConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := NewParallel(t.Context(), c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 450 {
+		if err := o.Set(build.Node(fmt.Sprintf("n%d", i)).CPU("4").Memory("8Gi").Obj()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Sample()
+	if got, want := fmt.Sprint(o.sampled(99), o.sampled(450), o.sampled(1000), o.sampled(5000), o.sampled(50000)), "99 211 420 500 2500"; got != want {
+		t.Errorf("nodes looked at of 99, 450, 1000, 5000, 50000: got %s, want %s", got, want)
+	}
+	taken := map[string]bool{}
+	for i := range 3 {
+		d, err := o.Decide(t.Context(), build.Pod(fmt.Sprintf("p%d", i)).CPU("100m").Obj())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken[d.Node] = true; d.Feasible != 211 {
+			t.Errorf("pod %d: got %d feasible nodes, want 211", i, d.Feasible)
+		}
+	}
+	if want := 3 * 211 % 450; o.start != want {
+		t.Errorf("where the next pod begins: got %d, want %d", o.start, want)
+	}
+	if len(taken) != 3 {
+		t.Errorf("nodes: got %v, want three", taken)
 	}
 }

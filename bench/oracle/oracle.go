@@ -24,6 +24,9 @@ type Oracle struct {
 	profiles map[string]*profile
 	first    *profile // whose queue sort plugin counts
 	api      recorder
+	// sampling says that Decide does not look at all nodes; start is where it goes on.
+	sampling bool
+	start    int
 }
 
 // profile is upstream's framework for one profile.

@@ -1,4 +1,4 @@
-package decide
+package main
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/oracle"
+	"github.com/shardsched/shardsched/coordinator/build"
 )
 
 const (
@@ -42,7 +43,9 @@ func attaches(node string) []oracle.Object {
 }
 
 // claimed gives a pod a claim: with its volume where the pod is on a node, else without.
-func claimed(p *v1.Pod, _ string, on *v1.Node) []oracle.Object {
+func claimed(m *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.Object {
+	modest(m, b, i, on)
+	p := b.Obj()
 	claim := claim(p, storageClass)
 	if on == nil {
 		return []oracle.Object{claim}
@@ -73,7 +76,9 @@ func localOf(node, name string, claim *v1.PersistentVolumeClaim) *v1.PersistentV
 
 // locallyClaimed gives a pod a claim for such a volume. A pod that is on a node already has
 // one beside the free one.
-func locallyClaimed(p *v1.Pod, _ string, on *v1.Node) []oracle.Object {
+func locallyClaimed(m *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.Object {
+	modest(m, b, i, on)
+	p := b.Obj()
 	claim := claim(p, localClass)
 	if on == nil {
 		return []oracle.Object{claim}

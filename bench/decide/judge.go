@@ -1,4 +1,4 @@
-package decide
+package main
 
 import (
 	"context"
@@ -15,17 +15,21 @@ import (
 
 // judge replays our decisions beside upstream and holds a sample of them against it: as
 // many nodes are feasible, ours has the highest total, and the total is the one that we have
-// told. Several oracles share the sample.
-func judge(ctx context.Context, w *Workload, decisions []decision, sample int) (judged int, err error) {
-	if len(decisions) != len(w.Pods) {
-		return 0, fmt.Errorf("%d of %d pods are decided", len(decisions), len(w.Pods))
-	}
+// told; where we have found none, neither does upstream. Several oracles share the sample. Those
+// of warm came before, of pods that are no part of the workload.
+func judge(ctx context.Context, w *Workload, warm, decisions []decision, sample int) (judged int, err error) {
 	places := picked(len(decisions), sample)
+	for i := range places {
+		places[i] += len(warm)
+	}
+	decisions = slices.Concat(warm, decisions)
 	var next, done atomic.Int64
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // ends the oracles
 	g, failing := errgroup.WithContext(ctx)
-	for range runtime.GOMAXPROCS(0) {
+	for range min(runtime.GOMAXPROCS(0), len(places)) {
 		g.Go(func() error {
-			j, err := newReplay(ctx, w, decisions)
+			j, err := newReplay(ctx, w, decisions, len(warm))
 			if err != nil {
 				return err
 			}
@@ -59,17 +63,18 @@ type replay struct {
 	oracle    *oracle.Oracle
 	pods      map[string]*v1.Pod
 	decisions []decision
-	placed    func(p *v1.Pod, node string) []oracle.Object // the shape's
+	placed    func(p *v1.Pod, node string) []oracle.Object // the kind's
+	warm      int                                          // decisions of pods that are not of the kind
 	next      int
 }
 
-func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay, error) {
+func newReplay(ctx context.Context, w *Workload, decisions []decision, warm int) (*replay, error) {
 	o, err := newOracle(ctx, w, 1)
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions, placed: w.Shape.placed}
-	for _, p := range w.Pods {
+	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions, placed: w.Kind.placed, warm: warm}
+	for _, p := range append([]*v1.Pod{first()}, w.Pods...) {
 		r.pods[string(p.UID)] = p
 	}
 	return r, nil
@@ -79,12 +84,15 @@ func newReplay(ctx context.Context, w *Workload, decisions []decision) (*replay,
 func (r *replay) hold(ctx context.Context, i int) error {
 	for ; r.next < i; r.next++ {
 		d := r.decisions[r.next]
+		if d.Node == "" {
+			continue
+		}
 		p := r.pods[d.UID].DeepCopy()
 		p.Spec.NodeName = d.Node
 		if err := r.oracle.Set(p); err != nil {
 			return err
 		}
-		if r.placed == nil {
+		if r.placed == nil || r.next < r.warm {
 			continue
 		}
 		for _, obj := range r.placed(p, d.Node) {
@@ -94,9 +102,19 @@ func (r *replay) hold(ctx context.Context, i int) error {
 		}
 	}
 	d := r.decisions[i]
-	v, err := r.oracle.Judge(ctx, r.pods[d.UID])
+	pod := r.pods[d.UID]
+	if pod == nil {
+		return fmt.Errorf("decision %d: there is no pod %s", i, d.UID)
+	}
+	v, err := r.oracle.Judge(ctx, pod)
 	if err != nil {
 		return err
+	}
+	if d.Node == "" {
+		if len(v.Feasible) > 0 || v.Err == nil {
+			return fmt.Errorf("decision %d: upstream finds %d nodes, we none: %s", i, len(v.Feasible), d.Message)
+		}
+		return nil
 	}
 	if v.Err != nil {
 		return fmt.Errorf("decision %d: upstream finds no node: %w", i, v.Err)
