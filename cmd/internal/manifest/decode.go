@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -53,6 +54,9 @@ var (
 func reword(err error) string {
 	text := err.Error()
 	if m := wrongType.FindStringSubmatch(text); m != nil {
+		if typed := new(json.UnmarshalTypeError); errors.As(err, &typed) && typed.Type.Kind() == reflect.String {
+			m[2] = "string" // or a type that is one, such as v1.TaintEffect
+		}
 		if n := notNumber.FindStringSubmatch(text); n != nil {
 			return fmt.Sprintf("expected %s, got %s", wanting(m[2]), Clip(n[1]))
 		}

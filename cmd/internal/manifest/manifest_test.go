@@ -135,6 +135,15 @@ func TestHugeLabelGivesAShortError(t *testing.T) {
 	}
 }
 
+func TestTextsOfOwnTypesAreCalledStrings(t *testing.T) {
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x}\nspec:\n  preemptionPolicy: 3\n"
+	got := readText([]string{"-"}, Options{Stdin: strings.NewReader(text)}, false)
+	want := "error: standard input:5: Pod x/p: spec.preemptionPolicy: expected a string, got a number (put it in quotes)\n"
+	if got != want {
+		t.Errorf("got %s, want %s", Clip(got), want)
+	}
+}
+
 func TestErrorsAreFoundByErrorsAs(t *testing.T) {
 	_, err := Read([]string{"-"}, Options{Stdin: strings.NewReader("kind: Pod\n")}, &Report{})
 	var e *Error
