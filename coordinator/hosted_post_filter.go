@@ -2,35 +2,31 @@ package coordinator
 
 import (
 	"context"
+	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/scorer"
 )
 
-// postFilters are the PostFilter plugins of an attempt, guests among them.
-func (s *Scheduler) postFilters(a *attempt) []string {
-	if a.hosted != nil {
-		return a.hosted.profile.Plugins(framework.PostFilter)
-	}
-	return a.prof.PostFilters()
+// askPostFilters asks the PostFilter plugins of a hosted attempt, guests and built-in ones: ask asks one
+// of these.
+func (s *Scheduler) askPostFilters(ctx context.Context, a *attempt, p *pick, ask func(plugin string) preempt.Verdict) preempt.Verdict {
+	return verdictOf(a.hosted.cycle.PostFilter(ctx,
+		func() fwk.NodeToStatusReader { return s.statuses(a, p) },
+		func(name string) (*fwk.PostFilterResult, *fwk.Status) { return toldBy(ask(name)) },
+	))
 }
 
-// guestPostFilter asks a guest what may help a pod that no node takes.
-func (s *Scheduler) guestPostFilter(ctx context.Context, name string, a *attempt, p *pick) (preempt.Verdict, error) {
-	if a.hosted == nil {
-		return preempt.Verdict{}, nil
-	}
-	r, status, ok := a.hosted.cycle.PostFilterBy(ctx, name, s.statuses(a, p))
-	if !ok {
-		return preempt.Verdict{}, nil
-	}
+// verdictOf is what PostFilter plugins say, as the loop has it.
+func verdictOf(r *fwk.PostFilterResult, status *fwk.Status) preempt.Verdict {
 	v := preempt.Verdict{Text: status.Message()}
 	switch {
 	case status.IsSuccess():
-		v.Code, v.Text = preempt.Success, ""
+		v.Code = preempt.Success
 	case status.Code() == fwk.UnschedulableAndUnresolvable:
 		v.Code = preempt.Unresolvable
 	case !status.IsRejected():
@@ -39,16 +35,35 @@ func (s *Scheduler) guestPostFilter(ctx context.Context, name string, a *attempt
 	if r != nil && r.NominatingInfo != nil && r.Mode() == fwk.ModeOverride {
 		v.Nominating = &preempt.Nominating{Node: r.NominatedNodeName}
 	}
-	return v, nil
+	return v
+}
+
+// toldBy is what a built-in PostFilter plugin says, as plugins do.
+func toldBy(v preempt.Verdict) (r *fwk.PostFilterResult, status *fwk.Status) {
+	if v.Nominating != nil {
+		r = &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: v.Nominating.Node}}
+	}
+	var reasons []string
+	if v.Text != "" {
+		reasons = append(reasons, v.Text)
+	}
+	return r, fwk.NewStatus([preempt.Codes]fwk.Code{
+		preempt.Unschedulable: fwk.Unschedulable, preempt.Success: fwk.Success,
+		preempt.Unresolvable: fwk.UnschedulableAndUnresolvable, preempt.Error: fwk.Error,
+	}[v.Code], reasons...)
 }
 
 // statuses tells what each node was turned away with. It looks at every row.
 func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 	out := framework.NewNodeStatuses()
 	h := a.hosted
-	if h.absent != nil || p == nil {
-		if h.absent != nil {
-			out.SetAbsent(h.absent)
+	switch {
+	case h.absent != nil:
+		out.SetAbsent(h.absent)
+		return out
+	case p == nil:
+		if r := a.class.Rejected; r != nil {
+			out.SetAbsent(statusOf([]scorer.Reason{{Plugin: strings.Join(r.Plugins, " "), Text: r.Message, Unresolvable: r.Unresolvable}}))
 		}
 		return out
 	}

@@ -56,29 +56,39 @@ type preemption struct {
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
 // decision. p is the pick of its class, diagnosed; nil: a PreFilter has rejected the pod.
 func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.Decision) (preemption, error) {
-	plugins := s.postFilters(a)
-	if len(plugins) == 0 {
+	if a.hosted == nil && len(a.prof.PostFilters()) == 0 {
 		return preemption{}, nil
 	}
 	a.trace.Begin(tracing.PostFilter)
 	defer a.trace.End(tracing.PostFilter)
-	begin := s.cfg.Now()
 	var out preemption
 	var failed error
-	v := preempt.Run(plugins, func(name string) preempt.Verdict {
-		begin := s.cfg.Now()
+	ask := func(name string) preempt.Verdict {
 		v, err := s.postFilterBy(ctx, name, a, p, &out)
 		if err != nil {
 			failed = err
 			return preempt.Verdict{Code: preempt.Error, Text: err.Error()}
 		}
-		s.metrics.postFilterPlugin(name, v.Code, s.cfg.Now().Sub(begin))
 		return v
-	})
+	}
+	var v preempt.Verdict
+	if a.hosted != nil {
+		v = s.askPostFilters(ctx, a, p, ask) // which is measured there
+	} else {
+		begin := s.cfg.Now()
+		v = preempt.Run(a.prof.PostFilters(), func(name string) preempt.Verdict {
+			begin := s.cfg.Now()
+			v := ask(name)
+			s.metrics.postFilterPlugin(name, v.Code, s.cfg.Now().Sub(begin))
+			return v
+		})
+		if failed == nil {
+			s.metrics.of(d.Profile).postFiltered(v.Code, s.cfg.Now().Sub(begin))
+		}
+	}
 	if failed != nil {
 		return preemption{}, failed
 	}
-	s.metrics.of(d.Profile).postFiltered(v.Code, s.cfg.Now().Sub(begin))
 	out.nominating = v.Nominating
 	if v.Text != "" {
 		d.Message += " " + v.Text
@@ -92,7 +102,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.D
 	return out, nil
 }
 
-// postFilterBy is what one plugin says. An error ends the loop; one of the attempt is a verdict.
+// postFilterBy is what one built-in plugin says. An error ends the loop; one of the attempt is a verdict.
 func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *pick, out *preemption) (preempt.Verdict, error) {
 	switch name {
 	case preempt.DynamicResources:
@@ -102,7 +112,7 @@ func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p
 		out.victims = victims
 		return v, err
 	}
-	return s.guestPostFilter(ctx, name, a, p)
+	return preempt.Verdict{}, nil
 }
 
 // preempt is DefaultPreemption's PostFilter.

@@ -194,7 +194,7 @@ func (o *own) remove(ctx context.Context, node string) string {
 	return text(o.Clone().RemovePod(ctx, p, n))
 }
 func (o *own) postFilter(ctx context.Context) string {
-	r, s := o.PostFilter(ctx, o.statuses, nil)
+	r, s := o.PostFilter(ctx, func() fwk.NodeToStatusReader { return o.statuses }, nil)
 	return nominates(r, s)
 }
 func (o *own) preScore(ctx context.Context, nodes []string) string {

@@ -150,45 +150,6 @@ func (c *Cycle) RemovePod(ctx context.Context, other fwk.PodInfo, node fwk.NodeI
 
 func (c *Cycle) runner() runner { return runner{Profile: c.profile} }
 
-// PostFilter runs the PostFilter plugins, until one helps or says that nothing does. builtIn runs
-// the built-in plugins in their turn that nothing acts for here; nil: they are left out.
-func (c *Cycle) PostFilter(ctx context.Context, statuses fwk.NodeToStatusReader, builtIn func(plugin string) (*fwk.PostFilterResult, *fwk.Status)) (_ *fwk.PostFilterResult, s *fwk.Status) {
-	p, start := c.profile, c.profile.env.Clock.Now()
-	defer func() { p.pointRan(PostFilter.String(), s, start) }()
-	if c.state.ShouldSkipAllPostFilterPlugins() {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
-	}
-	var result *fwk.PostFilterResult // the last that says anything
-	var reasons []string
-	first := ""
-	for _, name := range p.lists[PostFilter] {
-		pl, start := p.plugins[name], p.env.Clock.Now()
-		r, s, ran := c.PostFilterBy(ctx, name, statuses)
-		if !ran {
-			if builtIn == nil {
-				continue
-			}
-			r, s = builtIn(name)
-		}
-		p.pluginRan(pl, PostFilter.String(), s, start)
-		switch {
-		case s.IsSuccess():
-			return r, s
-		case s.Code() == fwk.UnschedulableAndUnresolvable:
-			return r, by(pl, s)
-		case !s.IsRejected():
-			return nil, fwk.AsStatus(failedBy(pl, PostFilter, s)).WithPlugin(pl.Name())
-		case r != nil && r.Mode() != fwk.ModeNoop:
-			result = r
-		}
-		reasons = append(reasons, s.Reasons()...)
-		if first == "" {
-			first = pl.Name()
-		}
-	}
-	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(first)
-}
-
 // Reserve runs the Reserve plugins; the first that fails ends it, and calls for Unreserve.
 func (c *Cycle) Reserve(ctx context.Context, node string) (s *fwk.Status) {
 	p, start := c.profile, c.profile.env.Clock.Now()

@@ -6,14 +6,51 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PostFilterBy runs one PostFilter plugin; false: it is none that runs here. How long it took is the
-// caller's to measure, with what it asks built-in plugins in between.
-func (c *Cycle) PostFilterBy(ctx context.Context, name string, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status, bool) {
-	p := c.profile
-	pl, ok := acting(p.plugins[name], PostFilter).(fwk.PostFilterPlugin)
-	if !ok {
-		return nil, nil, false
+// PostFilter runs the PostFilter plugins, until one helps or says that nothing does. statuses is
+// asked before the first guest what the nodes were turned away with. builtIn runs the built-in
+// plugins in their turn that nothing acts for here; nil: they are left out.
+func (c *Cycle) PostFilter(ctx context.Context, statuses func() fwk.NodeToStatusReader, builtIn func(plugin string) (*fwk.PostFilterResult, *fwk.Status)) (_ *fwk.PostFilterResult, s *fwk.Status) {
+	p, start := c.profile, c.profile.env.Clock.Now()
+	defer func() { p.pointRan(PostFilter.String(), s, start) }()
+	if c.state.ShouldSkipAllPostFilterPlugins() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
 	}
-	r, s := pl.PostFilter(p.named(ctx, PostFilter, pl), c.state, c.pod, statuses)
-	return r, s, true
+	var result *fwk.PostFilterResult // the last that says anything
+	var reasons []string
+	first := ""
+	var known fwk.NodeToStatusReader
+	for _, name := range p.lists[PostFilter] {
+		pl := p.plugins[name]
+		guest, acts := acting(pl, PostFilter).(fwk.PostFilterPlugin)
+		if acts && known == nil {
+			known = statuses()
+		}
+		start := p.env.Clock.Now()
+		var r *fwk.PostFilterResult
+		var s *fwk.Status
+		switch {
+		case acts:
+			r, s = guest.PostFilter(p.named(ctx, PostFilter, guest), c.state, c.pod, known)
+		case builtIn != nil:
+			r, s = builtIn(name)
+		default:
+			continue
+		}
+		p.pluginRan(pl, PostFilter.String(), s, start)
+		switch {
+		case s.IsSuccess():
+			return r, s
+		case s.Code() == fwk.UnschedulableAndUnresolvable:
+			return r, by(pl, s)
+		case !s.IsRejected():
+			return nil, fwk.AsStatus(failedBy(pl, PostFilter, s)).WithPlugin(pl.Name())
+		case r != nil && r.Mode() != fwk.ModeNoop:
+			result = r
+		}
+		reasons = append(reasons, s.Reasons()...)
+		if first == "" {
+			first = pl.Name()
+		}
+	}
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(first)
 }
