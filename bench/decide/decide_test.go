@@ -293,7 +293,7 @@ func TestReportHasTablesAndCharts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"commit abc, 2026-01-02T03:04:05Z, seed 7\n", "61: 61 nodes.", "borg: 96591 nodes.",
-		" basic  60.0        -         100  10000          -   -         -   -      20000  50.0      200       200      16  \n", "basic: nothing else\n",
+		"basic  60.0        -         100  10000          -   -         -   -      20000  50.0      200       200      16", "basic: nothing else\n",
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("the table has no %q:\n%s", want, text)
