@@ -32,5 +32,5 @@
 // upstream crashes on either. A victim that is listed twice counts once; upstream deletes it twice.
 //
 // Differs from upstream: a timeout below zero is that of an extender that names none; upstream
-// waits for ever.
+// waits for ever. Errors leave out passwords of its address.
 package extender

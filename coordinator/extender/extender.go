@@ -170,6 +170,14 @@ func (e *Extender) Label() string {
 	return u.Redacted()
 }
 
+// public is an address without a password, for texts that pods' owners read.
+func public(address string) string {
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return address
+}
+
 // IsIgnorable tells whether pods are scheduled without it when it fails.
 func (e *Extender) IsIgnorable() bool { return e.ignorable }
 

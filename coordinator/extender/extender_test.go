@@ -357,6 +357,33 @@ func TestLabelHidesSecrets(t *testing.T) {
 	}
 }
 
+func TestErrorsHideSecrets(t *testing.T) {
+	on := func(string) ([]*v1.Pod, error) { return nil, nil }
+	offered := map[string]*extenderv1.Victims{"a": {}}
+	for answer, ask := range map[string]func(*extender.Extender) error{
+		`{"NodeNames":["z"]}`: func(e *extender.Extender) error {
+			_, err := e.FilterNodes(t.Context(), pod("p"), nodes("a"))
+			return err
+		},
+		`{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"x"}]}}}`: func(e *extender.Extender) error {
+			_, err := e.Victims(t.Context(), pod("p"), offered, on)
+			return err
+		},
+		"": func(e *extender.Extender) error { return e.BindPod(t.Context(), pod("p"), "a") },
+	} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if answer == "" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			text(answer)(w, r)
+		})
+		err := ask(client(t, everything(strings.Replace(s.URL, "http://", "http://me:secret@", 1))))
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "http://me:xxxxx@") {
+			t.Errorf("answer %q: error is %v, want one without the password", answer, err)
+		}
+	}
+}
+
 // counts is a Meter.
 type counts struct {
 	began, ended chan extender.Verb

@@ -45,7 +45,7 @@ func (e *Extender) filtered(answer *extenderv1.ExtenderFilterResult, nodes []*v1
 	keep := func(name string) error {
 		at, ok := place[name]
 		if !ok {
-			return fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list", e.prefix, name)
+			return fmt.Errorf("extender %q claims a filtered node %q which is not found in the input node list", public(e.prefix), name)
 		}
 		if at >= 0 {
 			f.Kept = append(f.Kept, at)

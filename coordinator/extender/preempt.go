@@ -18,7 +18,7 @@ type PodsOn func(node string) ([]*v1.Pod, error)
 // them; a node may have no victims in it.
 func (e *Extender) Victims(ctx context.Context, pod *v1.Pod, victims map[string]*extenderv1.Victims, on PodsOn) (map[string]*extenderv1.Victims, error) {
 	if !e.SupportsPreemption() {
-		return nil, fmt.Errorf("preempt verb is not defined for extender %v but run into ProcessPreemption", e.prefix)
+		return nil, fmt.Errorf("preempt verb is not defined for extender %v but run into ProcessPreemption", public(e.prefix))
 	}
 	question := &extenderv1.ExtenderPreemptionArgs{Pod: pod}
 	if e.cached {
@@ -54,7 +54,7 @@ func (e *Extender) victims(answer *extenderv1.ExtenderPreemptionResult, on PodsO
 			}
 			at := slices.IndexFunc(there, func(x *v1.Pod) bool { return string(x.UID) == p.UID })
 			if at < 0 {
-				return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node", e.prefix, p, node)
+				return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node", public(e.prefix), p, node)
 			}
 			if !slices.Contains(v.Pods, there[at]) {
 				v.Pods = append(v.Pods, there[at])

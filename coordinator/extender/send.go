@@ -55,7 +55,7 @@ func (e *Extender) post(ctx context.Context, v Verb, question, answer any) error
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxError)
-		return fmt.Errorf("failed %v with extender at URL %v, code %v", e.paths[v], url, resp.StatusCode)
+		return fmt.Errorf("failed %v with extender at URL %v, code %v", e.paths[v], public(url), resp.StatusCode)
 	}
 	return decode(resp.Body, url, maxAnswer+answerShare*int64(len(body)), answer)
 }
@@ -78,7 +78,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		var one [1]byte
 		n, err := b.r.Read(one[:])
 		if n > 0 {
-			return 0, fmt.Errorf("answer of extender at URL %v is larger than %d bytes", b.url, b.most)
+			return 0, fmt.Errorf("answer of extender at URL %v is larger than %d bytes", public(b.url), b.most)
 		}
 		return 0, err
 	}
