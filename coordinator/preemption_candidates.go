@@ -86,8 +86,11 @@ type findings struct {
 // to leave it, most important first. Where there is none it gives what is told of it.
 func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node string, victims []*v1.Pod, none preempt.Verdict, err error) {
 	found, err := s.findCandidates(ctx, a, p, s.nominees(a.pod.Obj, a.class), 1)
-	if err != nil || len(found.list) == 0 {
-		return "", nil, s.nobody(found), err
+	if err != nil {
+		return "", nil, preempt.Verdict{}, err
+	}
+	if len(found.list) == 0 {
+		return "", nil, s.nobody(found), nil
 	}
 	best := found.list[0]
 	victims, err = s.victimsOf(a.pod.Obj, best)
