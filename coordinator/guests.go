@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -26,7 +27,8 @@ import (
 //
 // Differs from upstream:
 //   - at PreFilter, Filter and Score they come after all built-in plugins, wherever the file has them;
-//   - they are made when the term begins, not while a process stands by;
+//   - they are made anew when a term begins; while a process stands by there are none, but they were
+//     made once as it started, to see whether they can be;
 //   - what they tell the nominator, and whom they activate, counts from the loop's next turn on;
 //   - a pod that one of them keeps Pending waits as one that it finds Unschedulable does, and backs off;
 //   - in metrics, events of resources that only they wait for are all of the resource Other.
@@ -92,7 +94,7 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 	for _, c := range cfg.Profiles {
 		p, err := framework.NewProfile(s.life, c, registry, &env)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("initializing profiles: creating profile for scheduler name %s: %w", c.Name, err), g.close())
+			return nil, errors.Join(notMade(c.Name, err), g.close())
 		}
 		g.profiles[c.Name] = &guestProfile{
 			Profile: p, cycles: takesPart(p), filters: p.Guests(framework.Filter),
@@ -101,6 +103,41 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 		}
 	}
 	return g, nil
+}
+
+// Check makes the plugins of all profiles and closes them again: what is wrong with one, or with its
+// arguments, is told as a process starts, and not when it comes to lead. They get informers that
+// nobody starts. nil will do.
+func (c *Guests) Check(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	registry, err := c.registry(nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	env := c.Environment
+	if env.ClientSet != nil {
+		env.Informers = informers.NewSharedInformerFactory(env.ClientSet, 0)
+	} else if env.ClientSet, env.Informers, err = newLocal(); err != nil {
+		return err
+	}
+	made := &guests{profiles: map[string]*guestProfile{}}
+	for _, of := range c.Profiles {
+		p, err := framework.NewProfile(ctx, of, registry, &env)
+		if err != nil {
+			return errors.Join(notMade(of.Name, err), made.close())
+		}
+		made.profiles[of.Name] = &guestProfile{Profile: p}
+	}
+	return made.close()
+}
+
+// notMade is upstream's error of a profile.
+func notMade(profile string, err error) error {
+	return fmt.Errorf("initializing profiles: creating profile for scheduler name %s: %w", profile, err)
 }
 
 // takesPart tells whether guests of a profile are called from PreFilter on.

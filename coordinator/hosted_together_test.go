@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -276,4 +277,49 @@ func TestAPostFilterBehindAPreFilter(t *testing.T) {
 		x.wantCalls("rejected", g, `PostFilter p n=[persistentvolumeclaim "nowhere" not found]`)
 		x.wantMessage("p", `0/1 nodes are available: persistentvolumeclaim "nowhere" not found. asked`)
 	})
+}
+
+// closing is a plugin that tells when it is closed.
+type closing struct {
+	sorting
+	closed *int
+}
+
+func (c closing) Close() error {
+	*c.closed++
+	return nil
+}
+
+// What is wrong with a plugin is told before there is a scheduler, in upstream's words.
+func TestGuestsAreCheckedAtTheStart(t *testing.T) {
+	closed := 0
+	two := framework.ProfileConfig{Args: []framework.PluginArgs{{Name: "Picky", Args: &runtime.Unknown{Raw: []byte(`{"no": 1}`)}}}}
+	two.Plugins.Bind.Enabled = []configv1.Plugin{{Name: defaultBinder}}
+	two.Plugins.QueueSort.Enabled = []configv1.Plugin{{Name: "Sorting"}}
+	one := two
+	one.Name, two.Name = "one", "two"
+	two.Plugins.PostBind.Enabled = []configv1.Plugin{{Name: "Picky"}}
+	g := &Guests{Profiles: []framework.ProfileConfig{one, two}, Registry: framework.Registry{
+		"Sorting": func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			h.SharedInformerFactory().Core().V1().Pods().Informer()
+			if ctx.Err() != nil || h.ClientSet() == nil {
+				t.Errorf("got context %v and client %v, want both to work with", ctx.Err(), h.ClientSet())
+			}
+			return closing{closed: &closed}, nil
+		},
+		"Picky": func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+			return nil, fmt.Errorf("unknown argument in %s", args.(*runtime.Unknown).Raw)
+		},
+	}}
+	want := `initializing profiles: creating profile for scheduler name two: initializing plugin "Picky": unknown argument in {"no": 1}`
+	if err := g.Check(t.Context()); err == nil || err.Error() != want || closed != 1 {
+		t.Errorf("got %v and %d closed, want %s and the one that was made closed", err, closed, want)
+	}
+	g.Profiles = g.Profiles[:1]
+	if err := g.Check(t.Context()); err != nil || closed != 2 {
+		t.Errorf("got %v and %d closed in all, want no error", err, closed)
+	}
+	if err := (*Guests)(nil).Check(t.Context()); err != nil {
+		t.Errorf("without guests: %v", err)
+	}
 }

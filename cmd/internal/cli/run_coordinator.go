@@ -83,6 +83,9 @@ func (v service) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := scheduler.Guests.Check(ctx); err != nil {
+		return err
+	}
 	recorder, endRecord, err := v.recording.start(ctx, registry.process)
 	if err != nil {
 		return err

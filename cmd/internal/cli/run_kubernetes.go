@@ -203,6 +203,9 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	}
 	template.Recorder = recorder
 	cfg := k.coordinator(record, server, template)
+	if err := cfg.Scheduler.Guests.Check(base); err != nil {
+		return endGroup(g, err)
+	}
 	cfg.Leading = debugger.leading.Store
 	running, stop := context.WithCancel(ctx)
 	defer stop()
