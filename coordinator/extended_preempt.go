@@ -59,8 +59,11 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *pick, lis
 			}
 		}
 		found, err := s.findCandidates(ctx, a, p, nominees, a.prof.Candidates(s.cache.Nodes()))
-		if err != nil || len(found.list) == 0 {
-			return s.nobody(found), nil, err
+		if err != nil {
+			return preempt.Verdict{Code: preempt.Error}, nil, err
+		}
+		if len(found.list) == 0 {
+			return s.nobody(found), nil, nil
 		}
 		shown := found.list[:min(a.prof.Candidates(found.all.Tried), len(found.list))]
 		if parked, err := s.askPreempters(ctx, a, list, shown); parked || err != nil {
