@@ -31,6 +31,8 @@ import (
 //     made once as it started, to see whether they can be;
 //   - what they tell the nominator, and whom they activate, counts from the loop's next turn on;
 //   - a pod that one of them keeps Pending waits as one that it finds Unschedulable does, and backs off;
+//   - at PreFilter, Filter and Score what they take and what the built-in plugins take is measured
+//     apart, so that an attempt counts twice in the durations of these points;
 //   - in metrics, events of resources that only they wait for are all of the resource Other.
 type Guests struct {
 	// Registry has them by name, and Profiles are those that use any.

@@ -323,3 +323,30 @@ func TestGuestsAreCheckedAtTheStart(t *testing.T) {
 		t.Errorf("without guests: %v", err)
 	}
 }
+
+// The binding cycle of a placement is measured once, by its plugins.
+func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		configure func(*SchedulerConfig)
+		preBinds  uint64
+	}{
+		"with a guest": {hosting(t, "", newGuest()), 1}, "without": {func(*SchedulerConfig) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStageAs(t, c.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+				x.deliver(store.Added, cores("p", "1"))
+				x.wantPods("bound", "p promised n")
+				set := x.metrics.set
+				for what, got := range map[string]struct{ got, want uint64 }{
+					"Bind":          {set.Histogram("scheduler_framework_extension_point_duration_seconds", "Bind", "Success", "default-scheduler").Count(), 1},
+					"DefaultBinder": {set.Histogram("scheduler_plugin_execution_duration_seconds", "DefaultBinder", "Bind", "Success").Count(), 1},
+					"PreBind":       {set.Histogram("scheduler_framework_extension_point_duration_seconds", "PreBind", "Success", "default-scheduler").Count(), c.preBinds},
+				} {
+					if got.got != got.want {
+						t.Errorf("%s is measured %d times, want %d", what, got.got, got.want)
+					}
+				}
+			})
+		})
+	}
+}

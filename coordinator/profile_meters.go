@@ -147,7 +147,7 @@ func (m *meters) refusedAttempt(profile string, failed bool, d time.Duration) {
 	p.unschedulable.count(d)
 }
 
-// binds counts what PreBind and Bind of a placement took.
+// binds counts what PreBind and Bind of a placement took, unless its plugins have told that themselves.
 func (m *meters) binds(job *bindJob, err error) {
 	p := m.of(job.binding.Pod.Spec.SchedulerName)
 	preBind, preBindPlugin, bind, bindPlugin := p.preBind, p.preBindPlugin, p.bind, p.bindPlugin
@@ -157,6 +157,9 @@ func (m *meters) binds(job *bindJob, err error) {
 			preBind, preBindPlugin = p.preBindError, p.preBindPluginError
 			m.bindErrors.Inc()
 		}
+	}
+	if job.cycle != nil {
+		return
 	}
 	if job.preBind > 0 {
 		preBind.Seconds(job.preBind)
