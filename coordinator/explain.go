@@ -15,6 +15,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -81,6 +83,9 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.Expla
 		note(out, class.Rejected.Message)
 		return nil
 	}
+	if others := s.notAsked(&bare); len(others) > 0 {
+		note(out, "nodes and scores are those of the built-in plugins; "+strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
+	}
 	x := explainer{s: s, class: class, out: out, top: int(cmp.Or(req.Top, defaultTop)), at: out.Node, verdicts: newVerdicts(req)}
 	x.judgeAll(s.nominees(&bare, class))
 	x.judgeOwn(&bare)
@@ -88,6 +93,25 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.Expla
 	x.report()
 	x.tellVerdicts()
 	return nil
+}
+
+// notAsked names the guests and extenders that have a say in a pod's node. They may keep count of what
+// they are asked, so that an explanation asks none of them.
+func (s *Scheduler) notAsked(p *v1.Pod) []string {
+	var names []string
+	if of := s.guests.of(p); of != nil {
+		for _, at := range []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score} {
+			for _, name := range of.Plugins(at) {
+				if _, guest := s.cfg.Guests.Registry[name]; guest && !slices.Contains(names, "plugin "+name) {
+					names = append(names, "plugin "+name)
+				}
+			}
+		}
+	}
+	for _, e := range extender.Interested(s.extenders.list, p) {
+		names = append(names, "extender "+e.Label())
+	}
+	return names
 }
 
 // find looks a pod up in the cache, then in the queue.

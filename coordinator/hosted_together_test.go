@@ -25,6 +25,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Guests come before extenders: these are asked about what guests have let pass, and the scores of
@@ -349,4 +350,31 @@ func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An explanation names those whom it does not ask.
+func TestExplanationsNameWhomTheyDoNotAsk(t *testing.T) {
+	g := newGuest()
+	configure, a := hosting(t, "", g), newAdvisor()
+	onStageAs(t, func(c *SchedulerConfig) {
+		configure(c)
+		c.Extenders, c.extenderTransport = []configv1.Extender{foo("filter")}, a
+	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
+		a.filter("/foo/filter", map[string]string{"a": "no foo", "b": "no foo"})
+		x.deliver(store.Added, wanting("p", "1"))
+		x.wantPods("refused", "p unschedulable")
+		g.take()
+		seen := len(a.seen)
+		out, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "nodes and scores are those of the built-in plugins; plugin Guest, extender http://x/foo have a say too and are not asked for an explanation: the decisions tell what they said"
+		if out.Note != want || out.Feasible != 2 || len(g.take()) > 0 || len(a.seen) != seen {
+			t.Errorf("got note %q and %d feasible nodes, want %q and 2, with nobody asked", out.Note, out.Feasible, want)
+		}
+		if got := out.GetDecision().GetMessage(); !strings.Contains(got, "2 no foo") {
+			t.Errorf("got decision %q, want what the extender said in it", got)
+		}
+	})
 }
