@@ -20,7 +20,7 @@ const data = "../../../shared/data"
 func small(t *testing.T, args ...string) *plan {
 	t.Helper()
 	p, err := parse(append([]string{
-		"-nodes", "61", "-pods", "60", "-placed", "60", "-upstream-pods", "5", "-limit", "1m", "-repetitions", "2", "-sample", "60", "-batch", "16", "-data", data,
+		"-nodes", "61", "-pods", "60", "-placed", "60", "-upstream-pods", "5", "-limit", "1m", "-sample", "60", "-batch", "16", "-data", data,
 	}, args...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestEveryDecisionIsOneThatUpstreamCouldHaveMade(t *testing.T) {
 				t.Errorf("judged: got %d decisions, want 60", out.Judged)
 			}
 			for _, name := range Sides() {
-				if got := len(out.Sides[name]); got != 2 {
-					t.Errorf("%s: got %d runs, want 2", name, got)
+				if got := len(out.Sides[name]); got != 1 {
+					t.Errorf("%s: got %d runs, want 1", name, got)
 				}
 				for _, r := range out.Sides[name] {
 					theirs := name == Upstream || name == Sampled
@@ -71,8 +71,11 @@ func TestEveryDecisionIsOneThatUpstreamCouldHaveMade(t *testing.T) {
 					if !theirs && (r.Batches < 4 || r.Rounds < 4) {
 						t.Errorf("%s: got %d batches and %d rounds, want 4 or more", name, r.Batches, r.Rounds)
 					}
-					if remote := name == Workers; remote != (r.ToWorkers > 0) || remote != (r.FromWorkers > 0) || remote != (r.WorkerBytes > 0) {
+					if remote := name == Workers || name == Single; remote != (r.ToWorkers > 0) || remote != (r.FromWorkers > 0) || remote != (r.WorkerBytes > 0) {
 						t.Errorf("%s: got %v and %v bytes on the wire and %v in workers, want some with workers alone", name, r.ToWorkers, r.FromWorkers, r.WorkerBytes)
+					}
+					if alone := name == Single; alone != (r.P50Micros > 0) || r.P99Micros < r.P50Micros {
+						t.Errorf("%s: got %v and %v µs for a pod, want some where each comes alone", name, r.P50Micros, r.P99Micros)
 					}
 					if got := r.Common.Pods; got != 5 && k.Name != "backlog" && k.Name != "openb" {
 						t.Errorf("%s: got %d placed of the first 5", name, got)
@@ -125,6 +128,22 @@ func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestQuantilesAreOfWhatWasMeasured(t *testing.T) {
+	var took []time.Duration
+	for i := range 101 {
+		took = append(took, time.Duration(100-i)*time.Millisecond)
+	}
+	if got := quantile(took, 0.5); got != 50000 {
+		t.Errorf("median: got %v µs, want 50000", got)
+	}
+	if got := quantile(took, 0.99); got != 99000 {
+		t.Errorf("p99: got %v µs, want 99000", got)
+	}
+	if got := quantile(nil, 0.99); got != 0 {
+		t.Errorf("of none: got %v, want 0", got)
 	}
 }
 

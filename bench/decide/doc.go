@@ -9,7 +9,8 @@
 //	            ├── upstream   oracle.Decide on all nodes, 16 goroutines ──────────┐
 //	            ├── sampled    the same, on as many nodes as upstream samples ─────┤ pods a second, CPU,
 //	            ├── tables     our scheduler on its own tables ────────────────────┤ allocations, …
-//	            ├── workers    our scheduler with workers over gRPC on loopback ───┘
+//	            ├── workers    our scheduler with workers over gRPC on loopback ───┤
+//	            ├── single     the same, each pod when the one before is decided ──┘
 //	            v
 //	        judge: our decisions replayed; of a sample, upstream's count of feasible nodes, best
 //	               total and total of our node must be those that we have told

@@ -54,7 +54,7 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	fs.SetOutput(progress)
 	kinds := fs.String("workloads", "all", "workloads, with commas: their names, or all but those that are only measured where they are named: "+named())
 	clusters := fs.String("nodes", "1000,5000,50000", "numbers of nodes, with commas; borg: the 96,591 machines of eight Borg cells")
-	sides := fs.String("sides", "all", "sides, with commas: all, or of upstream (all nodes), sampled (its default), tables (ours, no worker), workers (ours, over gRPC)")
+	sides := fs.String("sides", "all", "sides, with commas: all, or of upstream (all nodes), sampled (its default), tables (ours, no worker), workers (ours, over gRPC), single (the same, each pod alone)")
 	fs.StringVar(&p.out, "out", "results/decide", "`prefix` of the report's files, .json, .txt and .svg; empty: none are written")
 	fs.StringVar(&p.data, "data", "../../shared/data", "`folder` of the traces: openb-gpu-2023, borg-2019")
 	fs.IntVar(&p.placed, "placed", -1, "pods that are on nodes already; -1: as many as nodes")

@@ -34,16 +34,20 @@ type Options struct {
 	Profiles string `json:"-"`
 }
 
+// singlePods is how many pods come alone.
+const singlePods = 1000
+
 // Names of the sides.
 const (
 	Upstream = "upstream"
 	Sampled  = "sampled"
 	Tables   = "tables"
 	Workers  = "workers"
+	Single   = "single"
 )
 
 // Sides are the names of all of them.
-func Sides() []string { return []string{Upstream, Sampled, Tables, Workers} }
+func Sides() []string { return []string{Upstream, Sampled, Tables, Workers, Single} }
 
 // Run is what one repetition of a side took, by the pod where nothing else is said.
 type Run struct {
@@ -55,6 +59,9 @@ type Run struct {
 	WallMicros     float64 `json:"wallMicros"`
 	AllocatedBytes float64 `json:"allocatedBytes"`
 	Allocations    float64 `json:"allocations"`
+	// P50Micros and P99Micros are from when a pod comes to when it is decided, where it comes alone.
+	P50Micros float64 `json:"p50Micros,omitempty"`
+	P99Micros float64 `json:"p99Micros,omitempty"`
 	// ToWorkers and FromWorkers are bytes on the wire.
 	ToWorkers   float64 `json:"toWorkersBytes"`
 	FromWorkers float64 `json:"fromWorkersBytes"`
@@ -196,6 +203,12 @@ func (m *measurement) start(ctx context.Context, name string) (side, []*v1.Pod, 
 	case Workers:
 		s, err := newOurs(ctx, m.workload, &m.Options, m.Workers)
 		return s, pods, err
+	case Single:
+		s, err := newOurs(ctx, m.workload, &m.Options, m.Workers)
+		if err == nil {
+			s.single = true
+		}
+		return s, pods[:min(singlePods, len(pods))], err
 	case Tables:
 		s, err := newOurs(ctx, m.workload, &m.Options, 0)
 		return s, pods, err
@@ -255,8 +268,18 @@ func run(ctx context.Context, s side, pods []*v1.Pod, limit time.Duration) (Run,
 	if own != nil {
 		r.ToWorkers, r.FromWorkers = float64(own.traffic.in.Load()-in)/float64(n), float64(own.traffic.out.Load()-out)/float64(n)
 		r.Batches, r.Rounds, r.Requeries = own.counted.batches, own.counted.rounds, own.counted.again
+		r.P50Micros, r.P99Micros = quantile(own.took, 0.5), quantile(own.took, 0.99)
 	}
 	return r, nil
+}
+
+// quantile is in microseconds; 0 of no durations.
+func quantile(took []time.Duration, q float64) float64 {
+	if len(took) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(took))
+	return float64(sorted[int(q*float64(len(sorted)-1)+0.5)].Nanoseconds()) / 1e3
 }
 
 func refusedOf(decisions []decision) (n int) {

@@ -51,6 +51,10 @@ type ours struct {
 	read, decided int
 	counted       counts
 	unmeasured    []decision // before those of the last call
+	// single says that each pod comes when the one before is decided; took is how long each was
+	// decided after it came.
+	single bool
+	took   []time.Duration
 }
 
 // counts are what our side says of a run.
@@ -119,14 +123,14 @@ func (o *ours) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration) 
 	if err != nil {
 		return 0, err
 	}
-	events := make([]store.Event, len(pods))
-	for i, p := range pods {
-		events[i] = store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p}
-	}
-	o.scheduler.Deliver(events)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := o.scheduler.Idle(limited); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+	if o.single {
+		err = o.oneByOne(limited, pods)
+	} else {
+		err = o.await(limited, pods)
+	}
+	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return 0, err
 	}
 	after, err := o.count(ctx)
@@ -137,6 +141,29 @@ func (o *ours) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration) 
 	o.decided = int(after.Decisions - before.Decisions)
 	o.counted = counts{after.Rounds - before.Rounds, after.Requeries - before.Requeries, uint64(now - batches)}
 	return o.decided, err
+}
+
+// await delivers pods and waits until they are decided.
+func (o *ours) await(ctx context.Context, pods []*v1.Pod) error {
+	events := make([]store.Event, len(pods))
+	for i, p := range pods {
+		events[i] = store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p}
+	}
+	o.scheduler.Deliver(events)
+	return o.scheduler.Idle(ctx)
+}
+
+// oneByOne delivers each pod when the one before is decided.
+func (o *ours) oneByOne(ctx context.Context, pods []*v1.Pod) error {
+	o.took = o.took[:0]
+	for i := range pods {
+		began := time.Now()
+		if err := o.await(ctx, pods[i:i+1]); err != nil {
+			return err
+		}
+		o.took = append(o.took, time.Since(began))
+	}
+	return nil
 }
 
 func (o *ours) count(ctx context.Context) (*pb.Summary, error) { return o.scheduler.Summary(ctx) }

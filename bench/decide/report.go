@@ -61,7 +61,7 @@ func (r *Report) Table(w io.Writer) error {
 		if err := grid(w, speedHead(), on, (*Outcome).speed); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n%s: what ours with workers takes beside.\n\n", cluster)
+		fmt.Fprintf(w, "\n%s: what ours with workers takes beside; alone: a pod that comes when nothing else waits, from then to its decision.\n\n", cluster)
 		if err := grid(w, costHead(), on, (*Outcome).cost); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func speedHead() []string {
 func (o *Outcome) speed() []string {
 	own := o.Sides[Workers]
 	cells := []string{o.Kind, figure(median(own, podsOf)), figure(median(own, refused))}
-	for _, side := range Sides() {
+	for _, side := range []string{Upstream, Sampled, Tables, Workers} {
 		cells = append(cells, figure(median(o.Sides[side], perSecond)), figure(median(o.Sides[side], cpuOf)))
 	}
 	return append(cells, figure(o.TimesFaster()), figure(o.TimesLess()), fmt.Sprint(o.Judged))
@@ -124,7 +124,7 @@ func (o *Outcome) TimesLess() float64 {
 func costHead() []string {
 	return []string{
 		"workload", "to workers B/pod", "from B/pod", "allocs/pod", "B/pod", "pods/batch", "rounds/batch", "requeries",
-		"node object B", "coordinator B/node", "worker B/node", "peak MiB",
+		"node object B", "coordinator B/node", "worker B/node", "peak MiB", "alone p50 µs", "p99 µs",
 	}
 }
 
@@ -139,6 +139,7 @@ func (o *Outcome) cost() []string {
 		of(func(r Run) float64 { return float64(r.Requeries) }), figure(o.NodeBytes),
 		of(func(r Run) float64 { return r.SideBytes - r.WorkerBytes }), of(func(r Run) float64 { return r.WorkerBytes }),
 		of(func(r Run) float64 { return r.PeakBytes / (1 << 20) }),
+		figure(median(o.Sides[Single], func(r Run) float64 { return r.P50Micros })), figure(median(o.Sides[Single], func(r Run) float64 { return r.P99Micros })),
 	}
 }
 
