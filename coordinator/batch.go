@@ -28,25 +28,42 @@ const (
 	// spareCandidates is how many candidates a group offers at the least beyond what the
 	// class's own pods can use up: for the rows that other classes of the batch take.
 	spareCandidates = 192
-	// sharedCandidates is how many the classes of a batch share beyond their own pods'. To
-	// name a candidate takes a fraction of what looking at all rows again does.
-	sharedCandidates = 8192
-	// groupedShare is the part of that for each group of a class whose rows are grouped by
-	// domains: they are many, and the other classes' pods take from all of them.
-	groupedShare = 3
-	// heldCandidates is how many a group may offer where fewer pods than that are asked for:
-	// more may come before anything else changes.
-	heldCandidates = 64
+	// heldRows is how many rows all answers that are held may have repaired, of some 300 bytes
+	// each, and heldRowsMax how many one of them.
+	heldRows, heldRowsMax = 1 << 18, 1 << 14
+	// groupedShare is the part of that which a group offers as candidates where rows are grouped by
+	// domains: other pods take from all of the groups.
+	groupedShare = 4
+	// roundCandidates is how many candidates the answers of one round may name: as many as fit in
+	// a message.
+	roundCandidates = 1 << 17
+	// fewGroups and manyGroups are how many large groups a class may have without and with domains.
+	fewGroups, manyGroups = 4, 64
 )
 
-// candidates is how many a group offers for n pods of all in a batch of so many classes. With
-// one more than there are pods it can never run out, but for the batches that it is held for.
-func candidates(q *pb.Query, n, all, classes int) int {
-	spare := max(spareCandidates, sharedCandidates/classes)
-	if len(q.GetDomainKeys()) > 0 {
-		spare /= groupedShare
+// heldBy is how many rows the answer of a class may have repaired, of so many classes.
+func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
+
+// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and
+// where its class recurs as many changes after that as it is held for.
+func candidates(q *pb.Query, all, classes int, recurs bool) int {
+	held := 0
+	if recurs {
+		held = heldBy(classes)
 	}
-	return min(n+spare, max(all, heldCandidates)+1)
+	if len(q.GetDomainKeys()) > 0 {
+		held /= groupedShare
+	}
+	return min(held+all+1, pb.MaxCandidates)
+}
+
+// offers is how many candidates an answer may have in a cluster of so many nodes.
+func offers(r *fanout.Request, nodes int) int {
+	groups := fewGroups
+	if r.Class.HasGroups() {
+		groups = manyGroups
+	}
+	return min(groups*r.Candidates, nodes)
 }
 
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
@@ -110,7 +127,6 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			break
 		}
 	}
-	s.picks.keep(s.cache)
 	s.recover()
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
@@ -145,8 +161,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		s.compile(&attempts[i])
 	}
 	s.metrics.prepared(attempts, s.cfg.Now().Sub(begin))
-	_, err := s.cache.settle()
-	return attempts, err
+	return attempts, s.cache.settle()
 }
 
 // observeNominated makes known what the pods carry that others have to find room beside.
@@ -204,43 +219,29 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	s.compile(a)
-	if err := s.settle(); err != nil {
+	if err := s.cache.settle(); err != nil {
 		return err
 	}
 	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
 		return nil
 	}
 	s.asks(a, 1)
-	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidates(a.class.Query, 1, s.cfg.BatchSize, sharedCandidates))}})
+	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidates(a.class.Query, s.cfg.BatchSize, len(s.picks.of)+1, false))}})
 	if err != nil {
 		return err
 	}
 	s.classes[a.class.ID()] = struct{}{}
-	s.picks.open(a.class.Scorer, results[0], len(s.touches.list))
+	s.picks.open(a.class.Scorer, results[0], &s.touches)
 	return nil
 }
 
-// settle is the cache's in the middle of a batch: the rows whose counters move are touched.
-func (s *Scheduler) settle() error {
-	changes, err := s.cache.settle()
-	for _, x := range changes {
-		if row, ok := s.cache.RowOf(x.Node); ok {
-			s.cache.Table(int(row.Shard)).Totals(row.Index, s.touches.add(row))
-			s.touches.counted(x.Counters)
-		}
-	}
-	return err
-}
-
-// ask sends the classes of a batch to the workers, in one round, but for those whose
-// answer still holds.
+// ask sends the classes of a batch to the workers, but for those whose answer still serves: in one
+// round, unless the answers may be too long for that.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
-	if !s.picks.hold(s.cache, len(attempts), s.cfg.BatchSize) {
-		s.picks.reset(s.fanout.Recycle)
-		s.touches.reset()
-	}
-	s.picks.pods += len(attempts)
-	if s.cache.Nodes() == 0 {
+	nodes := s.cache.Nodes()
+	limits := servesTo{behind: 256 + nodes/10, rows: heldBy(len(s.picks.of)), pods: len(attempts)}
+	s.picks.hold(&s.touches, limits, s.fanout.Recycle)
+	if nodes == 0 {
 		return nil
 	}
 	counts := map[uint64]int{}
@@ -275,21 +276,30 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	s.asking = s.asking[:0]
 	for i, c := range order {
 		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
-		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, counts[c.Scorer.ID()], len(attempts), len(order))}
+		_, known := s.classes[c.Scorer.ID()]
+		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, len(attempts), len(order)+len(s.picks.of), known || counts[c.Scorer.ID()] > 1)}
 		if a := looked[c.Scorer.ID()]; a != nil {
 			requests[i].Candidates = s.candidatesFor(a, requests[i].Candidates)
 		}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
-	if len(requests) == 0 {
-		return nil
-	}
-	results, err := s.evaluate(s.tracing.FanOut(ctx), requests)
-	if err != nil {
-		return err
-	}
-	for i, c := range order {
-		s.picks.open(c.Scorer, results[i], len(s.touches.list))
+	for from, to := 0, 0; from < len(requests); from = to {
+		to = from + 1
+		for all := offers(&requests[from], nodes); to < len(requests); to++ {
+			if all += offers(&requests[to], nodes); all > roundCandidates {
+				break
+			}
+		}
+		asking := s.asking
+		s.asking = asking[from:to]
+		results, err := s.evaluate(s.tracing.FanOut(ctx), requests[from:to])
+		s.asking = asking
+		if err != nil {
+			return err
+		}
+		for i, r := range requests[from:to] {
+			s.picks.open(r.Class, results[i], &s.touches)
+		}
 	}
 	return nil
 }
@@ -407,7 +417,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 			s.metrics.repaired.Add(float64(p.judged - judged))
 		}
 		if !p.veto(nominees, t, s.eval) {
-			p.startHere(len(s.touches.list), t, s.eval)
+			p.startHere(s.touches.end(), t, s.eval)
 			p.veto(nominees, t, s.eval)
 		}
 		if c, ok := s.ownNode(p, a.pod.Nomination()); ok {
@@ -426,14 +436,14 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.metrics.requeries.Inc()
 		results, err := s.evaluate(a.trace.Again(ctx, p.class.ID()), []fanout.Request{{
 			Class:      p.class,
-			Candidates: min(s.cfg.BatchSize+1, spareCandidates) + len(nominees),
+			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), true)+len(nominees), pb.MaxCandidates),
 			Diagnose:   v == nowhere,
 		}})
 		if err != nil {
 			return choice{}, nowhere, err
 		}
 		s.fanout.Recycle(p.result)
-		p.start(results[0], len(s.touches.list), v == nowhere)
+		p.start(results[0], s.touches.end(), v == nowhere)
 	}
 }
 
@@ -447,7 +457,8 @@ func (s *Scheduler) ownNode(p *pick, name string) (choice, bool) {
 		return choice{}, false
 	}
 	p.row(row, tables{s.cache.Cache}, s.eval)
-	score, ok := p.alone(p.index[row])
+	at, _ := p.index.find(row)
+	score, ok := p.alone(at)
 	return choice{row: row, score: score, feasible: 1}, ok
 }
 
@@ -473,13 +484,10 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		s.refuse(ctx, a, d, nil, nil)
 		return true
 	}
-	table.Totals(c.row.Index, s.touches.add(c.row))
-	moved, err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq)
-	if err != nil {
+	if err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq); err != nil {
 		s.fail(err)
 		return false
 	}
-	s.touches.counted(moved)
 	a.trace.End(tracing.Assume)
 	a.trace.Decided(d)
 	s.record(a, d, false, work.Assumed()...)
@@ -495,7 +503,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 			s.cfg.Recorder.Change(obj, false, true)
 			s.clusterSet(obj)
 		}
-		if err := s.settle(); err != nil {
+		if err := s.cache.settle(); err != nil {
 			s.fail(err)
 			return false
 		}

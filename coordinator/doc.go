@@ -14,25 +14,31 @@
 //	                                  fanout ──gRPC──> workers
 //
 // A turn of the loop takes the inbox in, moves what has waited long enough, pops a
-// batch in queue order, asks the workers for all of its classes in one round and
-// decides pod by pod. It never waits for a bind or for the journal.
+// batch in queue order, asks the workers in one round for those of its classes that it has
+// no answer for, and decides pod by pod. It never waits for a bind or for the journal.
 //
-// # A batch
+// # Answers
 //
-// The workers' answer is of one moment, the batch's start. Every placement since
-// is a touch: the row, and what its pods added up to before. Before a class's next
-// pod is decided, its pick is repaired: each touched row is judged as it was when the
-// workers answered (to take it out of the counts) and as it is now (to put it back in),
-// by the same code that the workers run. So pod n+1 sees pod n, the counts are those
-// that upstream would have, and a batch decides as its pods would one by one:
+// A workers' answer is of one moment. Every change of what a row's pods add up to since is
+// a touch: the row, and what they added up to before. Before a class's next pod is
+// decided, its pick is repaired: each touched row is judged as it was when the workers
+// answered (to take it out of the counts) and as it is now (to put it back in), by the same
+// code that the workers run. So pod n+1 sees pod n, the counts are those that upstream
+// would have, and a batch decides as its pods would one by one:
 //
 //	answer:  group key -> rows, best candidates      touched rows: verdicts of now
-//	             └── heads that are not touched ──┬── feasible ones ──┘
+//	             └── heads that are not touched ──┬── heads by score ──┘
 //	                                     best of G(key) + L(row), tie rule
 //
 // A group lists only its best candidates. When those are used up and rows that it
 // did not list might be better than all that is known, the class is asked again.
 // The same happens when no row is left and the reasons are wanted.
+//
+// Answers are held over batches. They are given up where a node itself changes, or a counter that
+// the class reads is set anew; where so much has changed since a class's last pod that a pass over
+// all rows on the workers costs less than the repair; and where so many rows were repaired, or
+// candidates used, that they take too much memory or are about to run out. A class whose nodes are
+// full is refused by the answer that is held, without looking at any row that has not changed.
 //
 // # Volumes
 //

@@ -76,7 +76,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.Expla
 		note(out, err.Error())
 		return nil
 	}
-	if _, err := s.cache.settle(); err != nil {
+	if err := s.cache.settle(); err != nil {
 		return err
 	}
 	if class.Rejected != nil {
@@ -219,7 +219,8 @@ func (x *explainer) judgeAll(list []*nominee) {
 	x.pick.veto(list, tables{x.s.cache.Cache}, x.s.eval)
 	x.pick.settle()
 	for i := range list {
-		x.judgeAwaiting(&x.pick.repaired[x.pick.index[list[i].row]])
+		at, _ := x.pick.index.find(list[i].row)
+		x.judgeAwaiting(&x.pick.repaired[at])
 	}
 	for _, g := range x.grouped {
 		x.judgeGrouped(g)

@@ -210,14 +210,14 @@ func (p *pick) top(n int, tables tables) []groupedAt {
 		}
 		taken := 0
 		for _, c := range p.result.Groups[i].Candidates[p.lists[i].used:] {
-			if _, known := p.index[cache.Row{Shard: c.Shard, Index: c.Row}]; known {
+			if _, known := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); known {
 				continue
 			}
 			c.Score += g.Score
-			if list = append(list, groupedAt{c, i}); taken == n-1 {
+			list = insertGrouped(list, groupedAt{c, i}, n)
+			if taken++; taken == n {
 				break
 			}
-			taken++
 		}
 	}
 	for i := range p.repaired {
@@ -225,10 +225,10 @@ func (p *pick) top(n int, tables tables) []groupedAt {
 		if r.vetoed || r.group < 0 || !p.standing.Groups[r.group].Feasible {
 			continue
 		}
-		list = append(list, groupedAt{tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score), r.group})
+		if score := r.local + p.standing.Groups[r.group].Score; len(list) < n || score >= list[n-1].candidate.Score {
+			list = insertGrouped(list, groupedAt{tables.Candidate(r.row, score), r.group}, n)
+		}
 	}
-	sortGrouped(list)
-	list = list[:min(n, len(list))]
 	for i := range p.standing.Groups {
 		candidates := p.result.Groups[i].Candidates
 		if !p.standing.Groups[i].Feasible || !p.lists[i].hidden || len(candidates) == 0 {
@@ -241,6 +241,19 @@ func (p *pick) top(n int, tables tables) []groupedAt {
 		}
 	}
 	return list
+}
+
+// insertGrouped adds a row to the best n, best first.
+func insertGrouped(list []groupedAt, x groupedAt, n int) []groupedAt {
+	i := len(list)
+	for i > 0 && scorer.Before(x.candidate, list[i-1].candidate) {
+		i--
+	}
+	if i == n {
+		return list
+	}
+	list = slices.Insert(list, i, x)
+	return list[:min(n, len(list))]
 }
 
 // sortGrouped puts the best rows first.

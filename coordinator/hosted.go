@@ -172,10 +172,10 @@ func (s *Scheduler) refreshPick(p *pick, nominees []*nominee, t tables) {
 func (s *Scheduler) lookHere(p *pick, nominees []*nominee, t tables) {
 	r := &scorer.Result{}
 	r.Reset(p.class.ID(), 0)
-	p.start(r, len(s.touches.list), p.diagnosed)
+	p.start(r, s.touches.end(), p.diagnosed)
 	for shard := range t.NumShards() {
 		for index := range t.Table(shard).All() {
-			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, t, s.eval)
+			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, s.touches.end(), t, s.eval)
 			p.move(&at.verdict, +1)
 			p.countReasons(at.reasons, +1)
 		}
@@ -195,7 +195,7 @@ func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt) error {
 		return err
 	}
 	s.fanout.Recycle(p.result)
-	p.start(results[0], len(s.touches.list), true)
+	p.start(results[0], s.touches.end(), true)
 	return nil
 }
 
@@ -276,7 +276,7 @@ func (s *Scheduler) rowsFor(p *pick, h *hosted, nominees []*nominee, t tables) [
 		}
 		for _, c := range p.result.Groups[i].Candidates {
 			row := cache.Row{Shard: c.Shard, Index: c.Row}
-			if _, known := p.index[row]; !known {
+			if _, known := p.index.find(row); !known {
 				rows = append(rows, hostedRow{row: row, group: i, local: c.Score})
 			}
 		}
@@ -378,7 +378,8 @@ func (s *Scheduler) ownHosted(ctx context.Context, p *pick, a *attempt, t tables
 	if _, out := a.answer.refuses(name); out || a.answer == nil && s.asksOutside(a) {
 		return choice{}, false
 	}
-	score, ok := p.alone(p.index[rows[0].row])
+	at, _ := p.index.find(rows[0].row)
+	score, ok := p.alone(at)
 	return choice{row: rows[0].row, score: score, feasible: 1}, ok
 }
 

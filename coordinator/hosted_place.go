@@ -44,14 +44,8 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 		r.work, r.failed = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
 	}
 	cycle.State().Write(reservationKey, r)
-	table.Totals(c.row.Index, s.touches.add(c.row))
 	var err error
-	s.guests.snapshot.Assume(pod.UID, d.Node, func() {
-		moved, failed := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq)
-		if err = failed; err == nil {
-			s.touches.counted(moved)
-		}
-	})
+	s.guests.snapshot.Assume(pod.UID, d.Node, func() { err = s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq) })
 	if err != nil {
 		s.fail(err)
 		return false
@@ -79,7 +73,7 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 			s.cfg.Recorder.Change(obj, false, true)
 			s.clusterSet(obj)
 		}
-		if err := s.settle(); err != nil {
+		if err := s.cache.settle(); err != nil {
 			s.fail(err)
 			return false
 		}

@@ -350,7 +350,7 @@ func (p *pick) veto(list []*nominee, tables tables, e *scorer.Evaluator) bool {
 	p.round++
 	for _, n := range list {
 		r := p.row(n.row, tables, e)
-		at := p.index[n.row]
+		at, _ := p.index.find(n.row)
 		if r.round = p.round; r.checked != n || grouped && r.shape != p.shape {
 			p.lift(r)
 			p.check(at, n, tables, e)
@@ -477,7 +477,8 @@ func (s *Scheduler) ownReasons(p *pick, a *attempt) (of, instead []scorer.Reason
 	if of = r.reasons; r.vetoed {
 		of = r.vetoReasons
 	}
-	_, instead = p.refusedWith(p.index[row], with, class, t, s.eval)
+	at, _ := p.index.find(row)
+	_, instead = p.refusedWith(at, with, class, t, s.eval)
 	return of, slices.Clone(instead), nil
 }
 

@@ -108,7 +108,7 @@ func (o *oneByOne) fails(d *decisionLine, p *v1.Pod, err error) {
 
 func (o *oneByOne) compile(p *v1.Pod) (*compile.Class, error) {
 	class, err := o.compiler.Class(p, o.profile, o.cache)
-	o.must(o.cache.settle())
+	o.must(nil, o.cache.settle())
 	return class, err
 }
 
@@ -144,7 +144,7 @@ func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate,
 		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err))
 		return
 	}
-	o.must(o.cache.Assume(p, d.Node, class.Usage, d.Seq))
+	o.must(nil, o.cache.Assume(p, d.Node, class.Usage, d.Seq))
 	for _, obj := range o.cache.volumes.Complete(work) {
 		o.set(obj)
 	}

@@ -7,56 +7,8 @@ import (
 	"strings"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/fanout"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
-
-// touch is one placement of the running batch: the row that got the pod, and what
-// its pods added up to just before.
-type touch struct {
-	row cache.Row
-	// before holds counters as differences from the table's own, which move on.
-	before scorer.RowTotals
-}
-
-// touches is the log of a batch's placements, oldest first. Its memory is used
-// again by the next batch.
-type touches struct {
-	list []touch
-	rows map[cache.Row][]int // places in list
-}
-
-func (t *touches) reset() {
-	t.list = t.list[:0]
-	clear(t.rows)
-}
-
-// add opens an entry for a row and returns where to put its totals.
-func (t *touches) add(row cache.Row) *scorer.RowTotals {
-	if len(t.list) < cap(t.list) {
-		t.list = t.list[:len(t.list)+1]
-	} else {
-		t.list = append(t.list, touch{})
-	}
-	if t.rows == nil {
-		t.rows = map[cache.Row][]int{}
-	}
-	t.rows[row] = append(t.rows[row], len(t.list)-1)
-	e := &t.list[len(t.list)-1]
-	e.row = row
-	return &e.before
-}
-
-// counted tells by how much the newest placement moved the counters of its row.
-func (t *touches) counted(changes []*pb.CounterValue) {
-	if len(changes) == 0 {
-		return
-	}
-	for _, i := range t.rows[t.list[len(t.list)-1].row] {
-		t.list[i].before.AddCounters(changes, -1)
-	}
-}
 
 // verdict says what a pick came to.
 type verdict int
@@ -86,11 +38,15 @@ type pick struct {
 	settled  bool // standing is that of result
 	// lists say how far each group's candidates are used up.
 	lists []list
-	// synced is how many touches the repair has seen.
-	synced int
-	// repaired are the rows looked at since the answer; index finds them.
+	// synced is the number of the first change that the repair has not seen.
+	synced uint64
+	// repaired are the rows looked at since the answer; index finds them. ranked are those of each
+	// group, by what they score.
 	repaired []repairedRow
-	index    map[cache.Row]int
+	index    rowIndex
+	ranked   []rowHeap
+	// groups is how many the answer had.
+	groups int
 	// diagnosed says that result.Reasons was asked for; reasons are those counts, repaired.
 	diagnosed bool
 	reasons   map[reason]int
@@ -141,82 +97,114 @@ type repairedRow struct {
 	listed  bool
 	// shape is the pick's when it was looked at.
 	shape uint64
+	// seen is the number of the first change that the verdict does not know of.
+	seen uint64
+	// at is its place in repaired, and version counts its verdicts.
+	at      int
+	version uint32
 }
 
 func newPick(class *scorer.Class) *pick {
-	return &pick{class: class, index: map[cache.Row]int{}}
+	return &pick{class: class}
 }
 
 // maxSpareRows bounds the memory that picks keep from batch to batch: as many repaired rows,
 // of some 300 bytes.
 const maxSpareRows = 1 << 18
 
-// picks are those of a batch, by class. They hold for the next batches too, as long as
-// nothing but their own placements changes the tables, and no more pods come than in one
-// large batch: where pods come one by one, few of them have all rows looked at.
+// picks are the answers that are held, by class: for as many batches as they can be repaired by the
+// log of changes, and as it pays.
 type picks struct {
 	of map[uint64]*pick
 	// spare are some of earlier batches, for their memory, which is for that many rows.
 	spare []*pick
 	rows  int
-	// generations are those of the tables after the last batch, and pods how many have
-	// come since all were reset.
-	generations []uint64
-	pods        int
 }
 
 // reset begins anew. What the workers have answered is not read any more.
 func (s *picks) reset(recycle func(*scorer.Result)) {
-	for _, p := range s.of {
-		recycle(p.result)
-		p.result = nil
-		if n := s.rows + cap(p.repaired); n <= maxSpareRows {
-			s.spare, s.rows = append(s.spare, p), n
+	for id := range s.of {
+		s.drop(id, recycle)
+	}
+}
+
+// drop forgets the pick of a class.
+func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
+	p := s.of[id]
+	delete(s.of, id)
+	recycle(p.result)
+	p.result = nil
+	if n := s.rows + cap(p.repaired); n <= maxSpareRows {
+		s.spare, s.rows = append(s.spare, p), n
+	}
+}
+
+// hold drops the picks that the log of changes does not serve any more, and those that nobody has
+// used for so long that they do not serve.
+func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) {
+	if t.lost {
+		s.reset(recycle)
+	}
+	t.trim()
+	for id, p := range s.of {
+		if p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
+			s.drop(id, recycle)
 		}
 	}
-	clear(s.of)
-	s.pods = 0
-}
-
-// keep notes what the picks know of the tables, at the end of a batch.
-func (s *picks) keep(shards fanout.Shards) {
-	s.generations = s.generations[:0]
-	for i := range shards.NumShards() {
-		s.generations = append(s.generations, shards.Table(i).Generation())
+	t.columns = t.columns[:0]
+	if t.reads = len(s.of) > 0; !t.reads {
+		t.reset()
 	}
 }
 
-// forget makes sure that nothing is held for the next batch.
-func (s *picks) forget() { s.generations = s.generations[:0] }
+// reads tells whether the class reads a counter.
+func (p *pick) reads(counter uint32) bool {
+	_, found := slices.BinarySearch(p.class.Counters(), counter)
+	return found
+}
 
-// hold tells whether the picks are still those of the tables, and can serve a batch of n
-// pods more.
-func (s *picks) hold(shards fanout.Shards, n, limit int) bool {
-	if s.pods+n > limit || len(s.generations) != shards.NumShards() {
+// servesTo is what an answer has to serve, and how far it may be repaired.
+type servesTo struct {
+	// behind is how many changes may be repaired at once, and rows how many rows in all.
+	behind, rows int
+	// pods is how many are to be decided.
+	pods int
+}
+
+// serves tells whether it pays to repair the answer once more, rather than to ask for another.
+// Looking at a row by itself costs some ten times what it costs in a pass over all of them.
+func (p *pick) serves(end uint64, limits servesTo) bool {
+	behind := int(end - p.synced)
+	if p.stale || behind > limits.behind || len(p.repaired)+behind > limits.rows || len(p.lists) > 4*p.groups+256 {
 		return false
 	}
-	for i, g := range s.generations {
-		if shards.Table(i).Generation() != g {
+	if !p.settled {
+		return true // it is not known which groups count
+	}
+	for i := range p.standing.Groups {
+		l, n := &p.lists[i], len(p.result.Groups[i].Candidates)
+		if l.hidden && p.standing.Groups[i].Feasible && n-l.used < min(limits.pods, n/4) {
 			return false
 		}
 	}
 	return true
 }
 
-// open starts a class's pick with an answer, of the state after the first n touches.
-func (s *picks) open(class *scorer.Class, result *scorer.Result, n int) {
+// open starts a class's pick with an answer, of the state before a change.
+func (s *picks) open(class *scorer.Class, result *scorer.Result, t *touches) {
 	p := newPick(class)
 	if last := len(s.spare) - 1; last >= 0 {
 		p, s.spare = s.spare[last], s.spare[:last]
 		p.class = class
 		s.rows -= cap(p.repaired)
 	}
-	p.start(result, n, false)
+	t.reads = true
+	p.start(result, t.end(), false)
 	s.of[class.ID()] = p
 }
 
-// start takes a fresh answer, of the state after the first n touches.
-func (p *pick) start(result *scorer.Result, n int, diagnosed bool) {
+// start takes a fresh answer, of the state before change n.
+func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	p.result, p.synced, p.diagnosed = result, n, diagnosed
 	p.stale, p.settled = false, false
 	p.shape++
@@ -225,9 +213,14 @@ func (p *pick) start(result *scorer.Result, n int, diagnosed bool) {
 		g := &result.Groups[i]
 		p.lists = append(p.lists, list{hidden: g.Rows > len(g.Candidates)})
 	}
+	p.opened()
+	p.groups = len(p.lists)
 	p.repaired = p.repaired[:0]
 	p.vetoes = p.vetoes[:0]
-	clear(p.index)
+	for i := range p.ranked {
+		p.ranked[i] = p.ranked[i][:0]
+	}
+	p.index.reset()
 	if !diagnosed {
 		return
 	}
@@ -237,54 +230,57 @@ func (p *pick) start(result *scorer.Result, n int, diagnosed bool) {
 	}
 }
 
-// startHere takes the place of an answer: every row is looked at here and now, after the
-// first n touches. It serves where a maximum of a normalised answer is vetoed, which the
+// startHere takes the place of an answer: every row is looked at here and now, before change n. It
+// serves where a maximum of a normalised answer is vetoed, which the
 // workers can not know of.
-func (p *pick) startHere(n int, tables tables, e *scorer.Evaluator) {
+func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
 	r := &scorer.Result{}
 	r.Reset(p.class.ID(), 0)
 	p.start(r, n, false)
 	for shard := range tables.NumShards() {
 		for index := range tables.Table(shard).All() {
-			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, tables, e)
+			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, n, tables, e)
 			p.move(&at.verdict, +1)
 		}
 	}
 }
 
-// repair takes in what was placed since the last call.
+// repair takes in what has changed since the last call.
 func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
-	p.repaired = slices.Grow(p.repaired, len(t.list)-p.synced)
-	for i := p.synced; i < len(t.list); i++ {
-		entry := &t.list[i]
-		if at, known := p.index[entry.row]; known {
-			p.exchange(&p.repaired[at], tables, e)
-		} else if !p.stays(entry, tables, e) {
-			p.exchange(p.look(entry.row, &entry.before, tables, e), tables, e)
+	end := t.end()
+	for ; p.synced < end; p.synced++ {
+		entry := t.at(p.synced)
+		at, known := p.index.find(entry.row)
+		switch {
+		case known && p.repaired[at].seen > p.synced: // it was judged after that
+		case known:
+			p.exchange(&p.repaired[at], end, tables, e)
+		case !p.stays(t, entry, tables, e):
+			p.exchange(p.look(entry.row, &entry.before, p.synced, tables, e), end, tables, e)
 		}
 	}
-	p.synced = len(t.list)
 }
 
 // stays looks at a row as it is now, and tells whether it has the same share in the answer
 // as before it was touched. A pod more only ever makes a row refuse others, but for what
-// counters tell: one that passes without them having moved has passed before.
-func (p *pick) stays(entry *touch, tables tables, e *scorer.Evaluator) bool {
-	if p.diagnosed || entry.before.Moves(p.class) {
+// counters tell: one that passes without them having moved, and that no pod has left, has passed
+// before.
+func (p *pick) stays(t *touches, entry *touch, tables tables, e *scorer.Evaluator) bool {
+	if p.diagnosed || entry.before.Moves(p.class) || t.leftSince(entry.row, p.synced) {
 		return false
 	}
-	if r := p.look(entry.row, nil, tables, e); r.verdict.Passed {
+	if r := p.look(entry.row, nil, t.end(), tables, e); r.verdict.Passed {
 		return true
 	}
 	p.repaired = p.repaired[:len(p.repaired)-1]
-	delete(p.index, entry.row)
+	p.index.undo(entry.row)
 	return false
 }
 
-// look takes a row out of the candidates, judged by the totals that the answer saw;
-// nil: those that it has.
-func (p *pick) look(row cache.Row, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) *repairedRow {
-	p.index[row] = len(p.repaired)
+// look takes a row out of the candidates, judged by the totals that the answer saw, which were
+// those before change n; nil: those that it has.
+func (p *pick) look(row cache.Row, totals *scorer.RowTotals, n uint64, tables tables, e *scorer.Evaluator) *repairedRow {
+	p.index.put(row, len(p.repaired))
 	if len(p.repaired) < cap(p.repaired) {
 		p.repaired = p.repaired[:len(p.repaired)+1]
 	} else {
@@ -292,24 +288,47 @@ func (p *pick) look(row cache.Row, totals *scorer.RowTotals, tables tables, e *s
 	}
 	r := &p.repaired[len(p.repaired)-1]
 	r.row, r.vetoed, r.checked, r.listed = row, false, nil, false
+	r.at, r.seen = len(p.repaired)-1, n
 	p.judge(r, totals, tables, e)
 	r.group = p.result.GroupOf(&r.verdict)
 	p.opened()
+	if totals == nil {
+		p.rank(r, tables)
+	}
 	return r
 }
 
+// rank makes a row one of its group's, by what it scores now.
+func (p *pick) rank(r *repairedRow, tables tables) {
+	if r.group < 0 {
+		return
+	}
+	h := &p.ranked[r.group]
+	if len(*h) > 2*len(p.repaired)+sweptRows {
+		h.sweep(p.outdated)
+	}
+	h.push(newRankedRow(r, tables))
+}
+
+// sweptRows is how many outdated rows a heap may hold at the least.
+const sweptRows = 64
+
+// outdated tells whether a row has another verdict by now.
+func (p *pick) outdated(x *rankedRow) bool { return p.repaired[x.at].version != x.version }
+
 // row is a row taken out of the candidates.
 func (p *pick) row(row cache.Row, tables tables, e *scorer.Evaluator) *repairedRow {
-	if i, ok := p.index[row]; ok {
+	if i, ok := p.index.find(row); ok {
 		return &p.repaired[i]
 	}
-	return p.look(row, nil, tables, e)
+	return p.look(row, nil, p.synced, tables, e)
 }
 
 // judge evaluates a row as the workers do. nil totals are the current ones.
 func (p *pick) judge(r *repairedRow, totals *scorer.RowTotals, tables tables, e *scorer.Evaluator) {
 	table := tables.Table(int(r.row.Shard))
 	p.judged++
+	r.version++
 	e.Row(table, r.row.Index, totals, p.class, p.diagnosed, &r.verdict)
 	r.reasons, r.extreme = r.reasons[:0], false
 	if !r.verdict.Passed {
@@ -338,11 +357,12 @@ func (p *pick) extreme(key []int64) bool {
 	return false
 }
 
-// exchange puts a row's verdict as it is now in the place of its old one. Most pods are of
-// other classes and change nothing but the row's own score.
-func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
+// exchange puts a row's verdict as it is now, before change n, in the place of its old one. Most pods
+// are of other classes and change nothing but the row's own score.
+func (p *pick) exchange(r *repairedRow, n uint64, tables tables, e *scorer.Evaluator) {
 	p.lift(r)
 	extreme := r.extreme
+	r.seen = n
 	r.verdict, p.was = p.was, r.verdict
 	p.countReasons(r.reasons, -1)
 	p.judge(r, nil, tables, e)
@@ -351,7 +371,19 @@ func (p *pick) exchange(r *repairedRow, tables tables, e *scorer.Evaluator) {
 		p.move(&p.was, -1)
 		r.group = p.move(&r.verdict, +1)
 	}
-	p.stale = p.stale || extreme && !r.verdict.Passed
+	p.rank(r, tables)
+	p.stale = p.stale || extreme && !r.verdict.Passed || p.result.Normalised && r.verdict.Passed && p.beyond(&r.verdict.Key)
+}
+
+// beyond tells whether a key has more than the maxima that a normalised answer rests on: it is of a
+// row that was refused when that was given.
+func (p *pick) beyond(key *scorer.Key) bool {
+	for i, k := range key.Raw[:p.class.KeyLen()] {
+		if k > p.result.Extrema[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // move adds a row's share to the answer, or takes it.
@@ -368,6 +400,9 @@ func (p *pick) opened() {
 	for len(p.lists) < len(p.result.Groups) {
 		p.lists = append(p.lists, list{})
 		p.settled = false
+	}
+	for len(p.ranked) < len(p.lists) {
+		p.ranked = append(p.ranked, nil)
 	}
 }
 
@@ -407,18 +442,19 @@ func (p *pick) best(tables tables) (choice, verdict) {
 		}
 	}
 	for i := range p.standing.Groups {
+		if !p.standing.Groups[i].Feasible {
+			continue
+		}
 		if c, ok := p.head(i); ok {
 			better(c)
 		}
+		if c, ok := p.rankedHead(i, tables); ok && len(p.vetoes) == 0 {
+			c.Score += p.standing.Groups[i].Score
+			better(c)
+		}
 	}
-	for i := range p.repaired {
-		r := &p.repaired[i]
-		if r.vetoed || r.group < 0 || !p.standing.Groups[r.group].Feasible {
-			continue
-		}
-		if score := r.local + p.standing.Groups[r.group].Score; !found || score >= top.Score {
-			better(tables.Candidate(r.row, score))
-		}
+	if len(p.vetoes) > 0 {
+		p.eachRepaired(tables, better)
 	}
 	for i := range p.standing.Groups {
 		if bound, ok := p.bound(i); ok && (!found || scorer.Before(bound, top)) {
@@ -431,6 +467,25 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score}, chosen
 }
 
+// eachRepaired tells of the feasible rows that were looked at since the answer.
+func (p *pick) eachRepaired(tables tables, f func(scorer.Candidate)) {
+	for i := range p.repaired {
+		if r := &p.repaired[i]; !r.vetoed && r.group >= 0 && p.standing.Groups[r.group].Feasible {
+			f(tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score))
+		}
+	}
+}
+
+// rankedHead is the best row of a group that was looked at since the answer, with its local score.
+func (p *pick) rankedHead(i int, tables tables) (scorer.Candidate, bool) {
+	for h := &p.ranked[i]; len(*h) > 0; h.pop() {
+		if x := &(*h)[0]; !p.outdated(x) {
+			return tables.Candidate(p.repaired[x.at].row, x.score), true
+		}
+	}
+	return scorer.Candidate{}, false
+}
+
 // head is the best candidate of a feasible group that was not touched since the answer.
 func (p *pick) head(i int) (scorer.Candidate, bool) {
 	g := &p.standing.Groups[i]
@@ -440,7 +495,7 @@ func (p *pick) head(i int) (scorer.Candidate, bool) {
 	candidates, l := p.result.Groups[i].Candidates, &p.lists[i]
 	for l.used < len(candidates) {
 		c := candidates[l.used]
-		if _, ok := p.index[cache.Row{Shard: c.Shard, Index: c.Row}]; !ok {
+		if _, ok := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); !ok {
 			c.Score += g.Score
 			return c, true
 		}

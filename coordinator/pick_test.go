@@ -28,7 +28,8 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, cache: cache.New(1), eval: scorer.NewEvaluator(nil)}
+	b := &bench{t: t, cache: cache.New(1), eval: scorer.NewEvaluator(nil), touches: touches{reads: true}}
+	b.cache.Watch(&b.touches)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if _, err := b.cache.SetNode(build.Node(name).CPU("4").Memory("8Gi").Obj()); err != nil {
 			t.Fatal(err)
@@ -54,8 +55,6 @@ func (b *bench) candidate(name string) scorer.Candidate {
 // place gives a node a pod that takes so much of it.
 func (b *bench) place(name, cpu string) {
 	b.seq++
-	row, _ := b.cache.RowOf(name)
-	b.cache.Table(0).Totals(row.Index, b.touches.add(row))
 	p := build.Pod(name + cpu).UID(name + string(rune('0'+b.seq))).CPU(cpu).Obj()
 	if err := b.cache.Assume(p, name, compile.Usage(p), b.seq); err != nil {
 		b.t.Fatal(err)
@@ -77,7 +76,7 @@ func (b *bench) answer(rows int, named ...string) *pick {
 	})
 	r.Groups = []scorer.Group{g}
 	p := newPick(b.class.Scorer)
-	p.start(r, 0, false)
+	p.start(r, b.touches.end(), false)
 	return p
 }
 
@@ -143,7 +142,7 @@ func TestAMaximumThatMayHaveLeft(t *testing.T) {
 			r := &scorer.Result{Rows: 4, Feasible: 4, Normalised: true, Extrema: []int64{x.taints},
 				Groups: []scorer.Group{{Rows: 4, Candidates: []scorer.Candidate{b.candidate("b")}}}}
 			p := newPick(b.class.Scorer)
-			p.start(r, 0, false)
+			p.start(r, b.touches.end(), false)
 			b.place("a", x.cpu)
 			p.repair(&b.touches, tables{b.cache}, b.eval)
 			_, v := p.best(tables{b.cache})
@@ -196,7 +195,7 @@ func BenchmarkRepair(b *testing.B) {
 	var log touches
 	for i := range uint32(256) {
 		row := cache.Row{Index: i}
-		c.Table(0).Totals(i, log.add(row))
+		c.Table(0).Totals(i, log.add(row, false))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -209,28 +208,29 @@ func BenchmarkRepair(b *testing.B) {
 }
 
 // A group that names one row more than there are pods has one left that no other pod of
-// the batch was given.
+// the batch was given; where its class recurs it names more, for the batches to come.
 func TestCandidatesOfABatch(t *testing.T) {
 	for _, x := range []struct {
-		n, all, classes int
-		domains         []string
-		want            int
+		all, classes int
+		recurs       bool
+		domains      []string
+		want         int
 	}{
-		{1, 1, 1, nil, 65}, {512, 512, 1, nil, 513}, {32, 512, 16, nil, 513}, {8, 512, 64, nil, 200}, {1, 512, 512, nil, 193}, {3, 40, 10, nil, 65}, {3, 80, 10, nil, 81},
-		{512, 512, 1, []string{"zone"}, 513}, {32, 512, 16, []string{"zone"}, 202}, {1, 512, 512, []string{"zone"}, 65},
+		{1, 1, false, nil, 2}, {512, 512, false, nil, 513}, {512, 1, false, []string{"zone"}, 513},
+		{1, 1, true, nil, 16386}, {512, 1, true, nil, 16897}, {512, 64, true, nil, 4609}, {512, 1 << 18, true, nil, 514},
+		{512, 1, true, []string{"zone"}, 4609}, {1 << 16, 1, true, nil, 1 << 16},
 	} {
-		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.n, x.all, x.classes); got != x.want {
-			t.Errorf("%d of %d pods, %d classes, domains %v: got %d, want %d", x.n, x.all, x.classes, x.domains, got, x.want)
+		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.all, x.classes, x.recurs); got != x.want {
+			t.Errorf("%d pods, %d classes, recurs %t, domains %v: got %d, want %d", x.all, x.classes, x.recurs, x.domains, got, x.want)
 		}
 	}
 }
 
-// Answers hold while only what was placed by them has changed the tables, and for no more
-// pods than in one large batch.
-func TestAnswersHoldUntilSomethingElseChanges(t *testing.T) {
+// Answers hold over batches, whatever pods come and go, until a node changes or too much has.
+func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
 	defer x.fanout.Close()
-	x.Load(clusterOf(nodesOf("64", "a", "b", "c")), nil)
+	x.Load(clusterOf(nodesOf("640", "a", "b", "c")), nil)
 	come := func(name string, rounds int) {
 		t.Helper()
 		x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: cores(name, "1")}})
@@ -240,14 +240,24 @@ func TestAnswersHoldUntilSomethingElseChanges(t *testing.T) {
 			t.Errorf("pod %s: got %d rounds, want %d", name, x.rounds, rounds)
 		}
 	}
+	bound := func(i int) *v1.Pod { return build.Pod(fmt.Sprint("bound-", i)).CPU("1").Node("a").Obj() }
 	come("first", 1)
 	come("like the first", 0)
 	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("64", "d")[0]}})
 	come("after a node", 1)
-	for i := range 4 {
-		come(fmt.Sprintf("until they are as many as in a batch, %d", i), 0)
+	for i := range 20 {
+		come(fmt.Sprintf("more than a batch, %d", i), 0)
 	}
-	come("one more", 1)
+	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: bound(0)}})
+	come("after a pod that another has bound", 0)
+	x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: bound(0)}})
+	come("after that has left", 0)
+	var many []store.Event
+	for i := range 300 {
+		many = append(many, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: bound(i)})
+	}
+	x.Deliver(many)
+	come("after more changes than nodes", 1)
 }
 
 // What picks keep for the next batch is bounded by the rows that they have room for.
@@ -264,7 +274,7 @@ func TestPicksKeepNoMoreMemoryThanAllowed(t *testing.T) {
 		t.Errorf("got %d results handed back, %d picks, %d spare for %d rows; want 3, 0, 2, %d", len(recycled), len(s.of), len(s.spare), s.rows, maxSpareRows)
 	}
 	b := newBench(t)
-	s.open(b.class.Scorer, &scorer.Result{}, 0)
+	s.open(b.class.Scorer, &scorer.Result{}, &b.touches)
 	if len(s.spare) != 1 || s.rows != maxSpareRows/2 || cap(s.of[b.class.ID()].repaired) != maxSpareRows/2 {
 		t.Errorf("got %d spare for %d rows, want one for half as many", len(s.spare), s.rows)
 	}

@@ -82,21 +82,17 @@ func (w *picture) retellIn(namespaces []string) error {
 	return nil
 }
 
-// Assume is Cache.Assume; it returns by how much the node's counters have moved.
-func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) ([]*pb.CounterValue, error) {
+// Assume is Cache.Assume.
+func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
 	w.budgets.SetPod(p, true)
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
-		return nil, err
+		return err
 	}
 	w.guests.changed(nodeName)
-	moved := w.volumes.PodAdded(nodeName, p)
-	if err := w.ChangeCounters(nodeName, moved); err != nil {
-		return nil, err
+	if err := w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p)); err != nil {
+		return err
 	}
-	if err := w.retell(); err != nil {
-		return nil, err
-	}
-	return slices.Concat(w.Counted(p.UID).GetCounters(), moved), nil
+	return w.retell()
 }
 
 // SetNode is Cache.SetNode.
@@ -192,9 +188,8 @@ func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 }
 
 // settle brings the counters that came into use, or have changed, to the tables. It is
-// called before anything that was compiled is evaluated. It returns what has changed of
-// counters that were in use.
-func (w *picture) settle() ([]volumes.NodeChange, error) {
+// called before anything that was compiled is evaluated.
+func (w *picture) settle() error {
 	var ids []uint32
 	var namespaces, departing []string
 	all := false
@@ -212,19 +207,18 @@ func (w *picture) settle() ([]volumes.NodeChange, error) {
 	if len(ids) > 0 {
 		slices.Sort(namespaces)
 		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := w.retellIn(departing); err != nil {
-		return nil, err
+		return err
 	}
-	changes := w.volumes.TakeChanges()
-	for _, x := range changes {
+	for _, x := range w.volumes.TakeChanges() {
 		if err := w.ChangeCounters(x.Node, x.Counters); err != nil {
-			return nil, fmt.Errorf("count volumes: %w", err)
+			return fmt.Errorf("count volumes: %w", err)
 		}
 	}
-	return changes, w.retell()
+	return w.retell()
 }
 
 // observe makes known what a pod carries, before pods are compiled that it may come to

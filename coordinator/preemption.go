@@ -255,16 +255,14 @@ func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 	s.queue.Preempted(uid)
 }
 
-// recover ends a batch that was disturbed: what is known of the tables does not hold for the next
-// ones. Those are short at first, so that a wave of preemptors does not give back all the others
-// again and again.
+// recover ends a batch. Those after one that was disturbed are short at first, so that a wave of
+// preemptors does not give back all the others again and again.
 func (s *Scheduler) recover() {
 	if !s.disturbed {
 		s.calm = min(2*s.calm, s.cfg.BatchSize)
 		return
 	}
 	s.disturbed, s.calm = false, 1
-	s.picks.forget()
 }
 
 // blame keeps in mind why a pod has to leave its node, as long as it is there.

@@ -265,7 +265,7 @@ func TestARebuildFromTheObjectsDecidesTheSame(t *testing.T) {
 			t.Fatalf("rows (-from the objects +by deltas):\n%s", d)
 		}
 		for _, s := range []*trial{x, y} {
-			if err := s.settle(); err != nil {
+			if err := s.cache.settle(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -224,6 +224,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		tally:      tally{submitToBound: newLatency()},
 	}
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
+	s.cache.Watch(&s.touches)
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))

@@ -9,21 +9,43 @@ import (
 // that is further behind gets a snapshot.
 const keptDeltas = 8192
 
+// Watcher is told of the changes of tables. It must not keep or change a delta.
+type Watcher interface {
+	// Changing comes right before a change, and Changed after it, unless it was refused.
+	Changing(t *scorer.Table, d *pb.Delta)
+	Changed(t *scorer.Table, d *pb.Delta)
+}
+
 // shard is a table with the log that leads to it: log[i] leads from generation
 // first+i to first+i+1.
 type shard struct {
 	table *scorer.Table
-	log   []*pb.Delta
-	first uint64
-	free  []uint32
-	next  uint32
+	// watcher is told of every change; nil: nobody is.
+	watcher Watcher
+	log     []*pb.Delta
+	first   uint64
+	free    []uint32
+	next    uint32
 }
 
 func newShard(i uint32) *shard { return &shard{table: scorer.NewTable(i)} }
 
+// Watch has a watcher told of every change from now on; nil: nobody.
+func (c *Cache) Watch(w Watcher) {
+	for _, s := range c.shards {
+		s.watcher = w
+	}
+}
+
 func (s *shard) apply(d *pb.Delta) error {
+	if s.watcher != nil {
+		s.watcher.Changing(s.table, d)
+	}
 	if err := s.table.Apply(d); err != nil {
 		return err
+	}
+	if s.watcher != nil {
+		s.watcher.Changed(s.table, d)
 	}
 	s.log = append(s.log, d)
 	if len(s.log) >= 2*keptDeltas {
