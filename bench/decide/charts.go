@@ -64,6 +64,12 @@ func save(p *plot.Plot, width vg.Length, name string) error {
 	return f.Close()
 }
 
+// spaced puts the legend into the upper right corner and room around what is written.
+func spaced(p *plot.Plot) {
+	p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
+	p.Title.Padding = vg.Points(8)
+}
+
 // decades makes an axis logarithmic, from a whole power of ten.
 func decades(axis *plot.Axis, least float64) {
 	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -95,9 +101,10 @@ func (r *Report) bars(cluster string) (*plot.Plot, error) {
 	}
 	p.NominalX(names...)
 	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/5, draw.XRight, draw.YCenter
+	p.X.Min, p.X.Max = -0.7, float64(len(on))-0.3
 	decades(&p.Y, least)
 	p.Y.Max *= 5
-	p.Legend.Top = true
+	spaced(p)
 	return p, nil
 }
 
@@ -175,7 +182,7 @@ func (r *Report) lines() (*plot.Plot, error) {
 		p.Y.Max = p.Y.Min * 10
 	}
 	p.X.Max *= 12 // room for the legend
-	p.Legend.Top = true
+	spaced(p)
 	return p, nil
 }
 

@@ -189,9 +189,12 @@ func TestEqualSeedsMakeEqualWorkloads(t *testing.T) {
 }
 
 func TestDistinctPodsAreOfAsManySizes(t *testing.T) {
-	for name, want := range map[string]int{"basic": 1, "classes-100": 100, "distinct": 300} {
-		k := kind(t, name)
-		w, err := NewWorkload(k, Size{Nodes: 3, Pods: 300, Seed: 1})
+	for _, c := range []struct {
+		name       string
+		apps, want int
+	}{{"basic", 0, 1}, {"basic", 7, 1}, {"classes-100", 0, 100}, {"classes-100", 7, 7}, {"distinct", 0, 300}} {
+		k := kind(t, c.name)
+		w, err := NewWorkload(k, Size{Nodes: 3, Pods: 300, Apps: c.apps, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,8 +202,8 @@ func TestDistinctPodsAreOfAsManySizes(t *testing.T) {
 		for _, p := range w.Pods {
 			sizes[requests(p)] = true
 		}
-		if len(sizes) != want {
-			t.Errorf("%s: got %d sizes of 300 pods, want %d", name, len(sizes), want)
+		if len(sizes) != c.want {
+			t.Errorf("%s, %d workloads: got %d sizes of 300 pods, want %d", c.name, c.apps, len(sizes), c.want)
 		}
 	}
 }

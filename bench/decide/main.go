@@ -37,6 +37,7 @@ type plan struct {
 	kinds        []Kind
 	clusters     []Size
 	placed, pods int
+	apps         int
 	seed         uint64
 	data, out    string
 }
@@ -59,9 +60,10 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	fs.StringVar(&p.data, "data", "../../shared/data", "`folder` of the traces: openb-gpu-2023, borg-2019")
 	fs.IntVar(&p.placed, "placed", -1, "pods that are on nodes already; -1: as many as nodes")
 	fs.IntVar(&p.pods, "pods", 0, "pods that are decided; 0: 10,000, or as many as the workload needs")
+	fs.IntVar(&p.apps, "apps", 0, "workloads that the pods are of, in turn, where they are of more than one; 0: as many as each kind has")
 	fs.Uint64Var(&p.seed, "seed", 1, "seed of what is random in a workload")
 	fs.IntVar(&p.UpstreamPods, "upstream-pods", 1000, "how many of the pods upstream decides at the most: the first")
-	fs.DurationVar(&p.Limit, "limit", 3*time.Second, "how long a side decides in a repetition at the most")
+	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long a side decides in a repetition at the most")
 	fs.IntVar(&p.Repetitions, "repetitions", 1, "how often each side is measured")
 	fs.IntVar(&p.Sample, "sample", 16, "how many of our decisions are held against upstream; a quarter of that with more than 20,000 nodes")
 	fs.IntVar(&p.Batch, "batch", 0, "pods that share a round; 0: the default")
@@ -93,7 +95,7 @@ func (p *plan) validate() error {
 		name         string
 		value, least int
 	}{
-		{"placed", p.placed, -1}, {"pods", p.pods, 0}, {"upstream-pods", p.UpstreamPods, 1}, {"repetitions", p.Repetitions, 1},
+		{"placed", p.placed, -1}, {"pods", p.pods, 0}, {"apps", p.apps, 0}, {"upstream-pods", p.UpstreamPods, 1}, {"repetitions", p.Repetitions, 1},
 		{"sample", p.Sample, 0}, {"batch", p.Batch, 0}, {"workers", p.Workers, 1}, {"shards", p.Shards, 1},
 	} {
 		if f.value < f.least {
@@ -160,7 +162,7 @@ func clustersOf(text string) (out []Size, err error) {
 
 // size is how large a workload of a cluster is.
 func (p *plan) size(cluster Size, k Kind) Size {
-	cluster.Seed, cluster.Data, cluster.Placed, cluster.Pods = p.seed, p.data, p.placed, p.pods
+	cluster.Seed, cluster.Data, cluster.Placed, cluster.Pods, cluster.Apps = p.seed, p.data, p.placed, p.pods, p.apps
 	if p.placed < 0 {
 		cluster.Placed = cluster.Nodes
 	}

@@ -18,7 +18,10 @@ type Size struct {
 	// Placed pods are on nodes already.
 	Placed int `json:"placed"`
 	// Pods are decided.
-	Pods int    `json:"pods"`
+	Pods int `json:"pods"`
+	// Apps are the workloads that pods are of, in turn, of kinds with more than one; 0: as many as the
+	// kind has.
+	Apps int    `json:"apps,omitempty"`
 	Seed uint64 `json:"seed"`
 	// Data is the folder of the traces.
 	Data string `json:"-"`
@@ -52,6 +55,9 @@ func NewWorkload(kind Kind, size Size) (*Workload, error) {
 	m := &maker{Rand: rand.New(rand.NewPCG(size.Seed, uint64(size.Nodes))), size: size, workload: &Workload{Kind: kind}}
 	if m.apps = kind.apps; m.apps == 0 {
 		m.apps = defaultApps
+	}
+	if size.Apps > 0 && m.apps > 1 {
+		m.apps = size.Apps
 	}
 	if kind.alone {
 		m.apps = max(m.apps, 2*(size.Placed+size.Pods)/max(size.Nodes, 1)+1)
