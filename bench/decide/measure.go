@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -74,6 +75,8 @@ type Run struct {
 	// WorkerBytes what workers say that they keep of that.
 	SideBytes   float64 `json:"sideBytesPerNode"`
 	WorkerBytes float64 `json:"workerBytesPerNode"`
+	// PodBytes is what it keeps by the pod once all are decided, beside their objects; 0: not all were.
+	PodBytes float64 `json:"podBytes"`
 	// PeakBytes is how much memory the process has held at the most, the pods and nodes
 	// themselves included.
 	PeakBytes float64 `json:"peakBytes"`
@@ -90,8 +93,10 @@ type Outcome struct {
 	Kind  string `json:"kind"`
 	About string `json:"about"`
 	Size  Size   `json:"size"`
-	// NodeBytes is what the objects of the nodes take, by the node.
-	NodeBytes float64 `json:"nodeBytes"`
+	// NodeBytes is what the objects of the nodes take, by the node, PodObjectBytes what those of the
+	// pods that are decided take, by the pod.
+	NodeBytes      float64 `json:"nodeObjectBytes"`
+	PodObjectBytes float64 `json:"podObjectBytes"`
 	// Sides' runs, by name.
 	Sides map[string][]Run `json:"sides"`
 	// Judged is how many of our decisions were held against upstream.
@@ -107,7 +112,7 @@ func Measure(ctx context.Context, kind Kind, size Size, o Options) (*Outcome, er
 	}
 	size.Placed = len(w.Placed)
 	m := &measurement{Options: o, workload: w, outcome: &Outcome{
-		Kind: kind.Name, About: kind.About, Size: size, NodeBytes: w.NodeBytes, Sides: map[string][]Run{},
+		Kind: kind.Name, About: kind.About, Size: size, NodeBytes: w.NodeBytes, PodObjectBytes: w.PodBytes, Sides: map[string][]Run{},
 	}}
 	sides := slices.Clone(o.Sides)
 	for i := range o.Repetitions {
@@ -142,6 +147,7 @@ type measurement struct {
 // side sets a side up, measures it and drops it.
 func (m *measurement) side(ctx context.Context, name string, repetition int) (err error) {
 	before := heapBytes()
+	debug.FreeOSMemory() // what was let go of is not this side's
 	resetPeak()
 	s, pods, err := m.start(ctx, name)
 	if err != nil {
@@ -155,7 +161,7 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 		u.made = nil
 	}
 	nodes := float64(max(len(m.workload.Nodes), 1))
-	held := float64(heapBytes()-before) / nodes
+	ready := heapBytes()
 	var r Run
 	measured := func() (err error) { r, err = run(ctx, s, pods, m.Limit); return err }
 	own, _ := s.(*ours)
@@ -168,7 +174,10 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 	if err != nil {
 		return err
 	}
-	r.SideBytes, r.PeakBytes = held, peakBytes()
+	r.SideBytes, r.PeakBytes = float64(ready-before)/nodes, peakBytes()
+	if r.Pods >= len(pods) {
+		r.PodBytes = float64(heapBytes()-ready) / float64(r.Pods)
+	}
 	if own != nil {
 		if r.WorkerBytes, err = own.workerBytes(); err != nil {
 			return err

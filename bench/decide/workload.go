@@ -34,8 +34,9 @@ type Workload struct {
 	Objects []oracle.Object // all but nodes and pods
 	Placed  []*v1.Pod
 	Pods    []*v1.Pod
-	// NodeBytes is what the objects of the nodes take on the heap, by the node.
-	NodeBytes float64
+	// NodeBytes is what the objects of the nodes take on the heap, by the node, PodBytes what those of the
+	// pods that wait take, by the pod.
+	NodeBytes, PodBytes float64
 }
 
 // maker makes a workload; equal seeds make equal ones.
@@ -74,9 +75,11 @@ func NewWorkload(kind Kind, size Size) (*Workload, error) {
 			m.workload.Placed = append(m.workload.Placed, m.pod(fmt.Sprintf("placed-%d", i), i, m.workload.Nodes[m.order[i%size.Nodes]]))
 		}
 	}
+	before = heapBytes()
 	for i := range size.Pods {
 		m.workload.Pods = append(m.workload.Pods, m.pod(fmt.Sprintf("pod-%d", i), i, nil))
 	}
+	m.workload.PodBytes = float64(heapBytes()-before) / float64(max(size.Pods, 1))
 	return m.workload, nil
 }
 
