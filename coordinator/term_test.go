@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -136,6 +137,27 @@ func TestTheEndOfATerm(t *testing.T) {
 			x.Deliver([]store.Event{added(cores("fits", "4")), added(cores("too-large", "5"))})
 			x.wantEnd(nil)
 			x.wantBinds("nothing is bound after the end")
+			if got := x.queue.Len(queue.Active); got != 1 {
+				t.Errorf("given back: got %d pods, want the one that was not decided", got)
+			}
+		})
+	})
+	t.Run("before a dry run of preemption", func(t *testing.T) {
+		onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles = warlike() }, clusterOf(nodesOf("4", "n"), build.Pod("there").CPU("4").Node("n").Obj()), nil, func(x *stage) {
+			if err := x.call(x.ctx, func() {
+				through := x.evaluate
+				x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
+					found, err := through(ctx, requests)
+					if requests[0].Diagnose {
+						x.cancel()
+					}
+					return found, err
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			x.Deliver([]store.Event{added(build.Pod("above").CPU("4").Priority(1).Obj())})
+			x.wantEnd(nil)
 			if got := x.queue.Len(queue.Active); got != 1 {
 				t.Errorf("given back: got %d pods, want the one that was not decided", got)
 			}
