@@ -72,9 +72,11 @@ type Run struct {
 	Rounds    uint64 `json:"rounds"`
 	Requeries uint64 `json:"requeries"`
 	// SideBytes is what the side keeps on the heap by the node, before the measured pods come,
-	// WorkerBytes what workers say that they keep of that.
-	SideBytes   float64 `json:"sideBytesPerNode"`
-	WorkerBytes float64 `json:"workerBytesPerNode"`
+	// WorkerBytes what workers say that they keep of that, and WorkerEndBytes once pods are decided, with
+	// what they hold for classes.
+	SideBytes      float64 `json:"sideBytesPerNode"`
+	WorkerBytes    float64 `json:"workerBytesPerNode"`
+	WorkerEndBytes float64 `json:"workerEndBytesPerNode"`
 	// PodBytes is what it keeps by the pod once all are decided, beside their objects; 0: not all were.
 	PodBytes float64 `json:"podBytes"`
 	// PeakBytes is how much memory the process has held at the most, the pods and nodes
@@ -162,9 +164,15 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 	}
 	nodes := float64(max(len(m.workload.Nodes), 1))
 	ready := heapBytes()
-	var r Run
-	measured := func() (err error) { r, err = run(ctx, s, pods, m.Limit); return err }
 	own, _ := s.(*ours)
+	var r Run
+	var workers float64
+	if own != nil {
+		if workers, err = own.workerBytes(); err != nil {
+			return err
+		}
+	}
+	measured := func() (err error) { r, err = run(ctx, s, pods, m.Limit); return err }
 	if own != nil && m.Profiles != "" {
 		prefix := filepath.Join(m.Profiles, fmt.Sprintf("%s-%s-%s-%d", m.outcome.Kind, m.outcome.Size.Cluster, name, repetition))
 		err = profiled(prefix, measured)
@@ -179,10 +187,10 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 		r.PodBytes = float64(heapBytes()-ready) / float64(r.Pods)
 	}
 	if own != nil {
-		if r.WorkerBytes, err = own.workerBytes(); err != nil {
+		if r.WorkerEndBytes, err = own.workerBytes(); err != nil {
 			return err
 		}
-		r.WorkerBytes /= nodes
+		r.WorkerBytes, r.WorkerEndBytes = workers/nodes, r.WorkerEndBytes/nodes
 	}
 	if r.decisions, err = s.decisions(); err != nil {
 		return err

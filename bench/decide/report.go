@@ -124,7 +124,7 @@ func (o *Outcome) TimesLess() float64 {
 func costHead() []string {
 	return []string{
 		"workload", "to workers B/pod", "from B/pod", "allocs/pod", "B/pod", "pods/batch", "rounds/batch", "requeries",
-		"node object B", "coordinator B/node", "worker B/node", "pod object B", "kept B/pod", "peak MiB", "alone p50 µs", "p99 µs",
+		"node object B", "coordinator B/node", "worker B/node", "at the end", "pod object B", "kept B/pod", "peak MiB", "alone p50 µs", "p99 µs",
 	}
 }
 
@@ -138,6 +138,7 @@ func (o *Outcome) cost() []string {
 		of(func(r Run) float64 { return ratio(float64(r.Rounds), float64(r.Batches)) }),
 		of(func(r Run) float64 { return float64(r.Requeries) }), figure(o.NodeBytes),
 		of(func(r Run) float64 { return r.SideBytes - r.WorkerBytes }), of(func(r Run) float64 { return r.WorkerBytes }),
+		of(func(r Run) float64 { return r.WorkerEndBytes }),
 		figure(o.PodObjectBytes), of(func(r Run) float64 { return r.PodBytes }),
 		of(func(r Run) float64 { return r.PeakBytes / (1 << 20) }),
 		figure(median(o.Sides[Single], func(r Run) float64 { return r.P50Micros })), figure(median(o.Sides[Single], func(r Run) float64 { return r.P99Micros })),
