@@ -66,6 +66,25 @@ func offers(r *fanout.Request, nodes int) int {
 	return min(groups*r.Candidates, nodes)
 }
 
+// freshness is how long batches are by how many of their classes have no answer. Each of those names
+// as many candidates as there are pods in the batch, and looks again at as many rows: where nearly
+// every pod has a class of its own, short batches take less.
+type freshness struct {
+	pods int // of the next batch at the most
+}
+
+// freshClasses is how many classes without an answer a batch is to have.
+const freshClasses = 32
+
+// seen takes in a batch of so many pods, with so many classes that had no answer.
+func (f *freshness) seen(pods, classes, most int) {
+	if classes <= freshClasses {
+		f.pods = min(2*f.pods, most)
+	} else {
+		f.pods = min(max(pods*freshClasses/classes, 1), most)
+	}
+}
+
 // maxAsks bounds the rounds for one pod. The second answer is of this very moment,
 // so a third says that workers and coordinator disagree.
 const maxAsks = 2
@@ -283,6 +302,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		s.classes[c.Scorer.ID()] = struct{}{}
 	}
+	s.fresh.seen(len(attempts), len(requests), s.cfg.BatchSize)
 	for from, to := 0, 0; from < len(requests); from = to {
 		to = from + 1
 		for all := offers(&requests[from], nodes); to < len(requests); to++ {

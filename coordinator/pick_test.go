@@ -279,3 +279,15 @@ func TestPicksKeepNoMoreMemoryThanAllowed(t *testing.T) {
 		t.Errorf("got %d spare for %d rows, want one for half as many", len(s.spare), s.rows)
 	}
 }
+
+// Batches are short where nearly every pod has a class of its own, and grow again.
+func TestBatchesByTheirFreshClasses(t *testing.T) {
+	f := freshness{pods: 512}
+	for _, x := range []struct{ pods, classes, want int }{
+		{512, 512, 32}, {32, 32, 64}, {64, 64, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
+	} {
+		if f.seen(x.pods, x.classes, 512); f.pods != x.want {
+			t.Errorf("after %d pods of %d classes: got %d, want %d", x.pods, x.classes, f.pods, x.want)
+		}
+	}
+}

@@ -155,6 +155,7 @@ type Scheduler struct {
 	// batches have at most calm pods.
 	disturbed bool
 	calm      int
+	fresh     freshness
 	arrivals  map[types.UID]time.Time
 	history   *decisionHistory
 	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
@@ -216,6 +217,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		preempting: map[types.UID]struct{}{},
 		blamed:     map[types.UID]string{},
 		calm:       cfg.BatchSize,
+		fresh:      freshness{pods: cfg.BatchSize},
 		arrivals:   map[types.UID]time.Time{},
 		history:    newDecisionHistory(),
 		hopeless:   map[types.UID]struct{}{},
@@ -383,7 +385,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 				s.scheduleResumed(ctx)
 				continue
 			}
-			s.popped = s.queue.PopBatch(s.calm, s.popped[:0])
+			s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
 			if len(s.popped) > 0 {
 				s.schedule(ctx, s.popped)
 				continue
