@@ -102,6 +102,9 @@ func (f *filling) take(c *Cache, pods map[types.UID]*pod) {
 				p.counted = withCounters(p.counted, now)
 			}
 		}
+		if p.object.DeletionTimestamp != nil {
+			f.leaving = append(f.leaving, p)
+		}
 		if n.object == nil {
 			continue
 		}
@@ -116,9 +119,6 @@ func (f *filling) take(c *Cache, pods map[types.UID]*pod) {
 			}
 			x.values[n.row.Index] += v.GetValue()
 			x.pods = append(x.pods, counted{n.row.Index, p.number, v.GetValue()})
-		}
-		if p.object.DeletionTimestamp != nil {
-			f.leaving = append(f.leaving, p)
 		}
 	}
 }

@@ -117,3 +117,36 @@ func TestBudgetsOfPods(t *testing.T) {
 		t.Errorf("a pod that is not known: %v", err)
 	}
 }
+
+// lateDepartures know of pods that leave only once a counter is in use.
+type lateDepartures struct{ inUse bool }
+
+func (d *lateDepartures) Departure(p *v1.Pod, nodeName string) ([]*pb.CounterValue, []*pb.SharedCount) {
+	if !d.inUse {
+		return nil, nil
+	}
+	return modelDepartures{}.Departure(p, nodeName)
+}
+
+// A counter comes into use while a pod that is being deleted is there, and its node is not yet.
+func TestDepartureOfAPodBeforeItsNode(t *testing.T) {
+	c, d := New(1), &lateDepartures{}
+	c.UseDepartures(d)
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}, Spec: v1.PodSpec{NodeName: "n"}}
+	if _, err := c.SetPod(p); err != nil {
+		t.Fatal(err)
+	}
+	d.inUse = true
+	if err := c.FillCounters([]uint32{3}, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Table(0).Snapshot(func(row *pb.SnapshotRow) bool {
+		if got := row.Pods[0].Leaving; len(got) != 1 || got[0].Counter != 3 {
+			t.Errorf("what leaves with the pod: got %v, want counter 3", got)
+		}
+		return true
+	})
+}
