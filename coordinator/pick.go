@@ -48,8 +48,10 @@ type pick struct {
 	// groups is how many the answer had.
 	groups int
 	// diagnosed says that result.Reasons was asked for; reasons are those counts, repaired.
+	// hopeless is how many rows have a reason among them that no pod's leaving changes.
 	diagnosed bool
 	reasons   map[reason]int
+	hopeless  int
 	// stale says that a maximum may have left a whole answer: it must be asked again.
 	stale bool
 	// was is what a row was judged before.
@@ -224,7 +226,7 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	if !diagnosed {
 		return
 	}
-	p.reasons = map[reason]int{}
+	p.reasons, p.hopeless = map[reason]int{}, result.Hopeless
 	for _, r := range result.Reasons {
 		p.reasons[reason{r.Plugin, r.Text, r.Unresolvable}] += r.Nodes
 	}
@@ -406,10 +408,32 @@ func (p *pick) opened() {
 	}
 }
 
+// countReasons counts those of one row, or takes them.
 func (p *pick) countReasons(list []scorer.Reason, by int) {
+	hopeless := false
 	for _, x := range list {
 		p.reasons[reason{x.Plugin, x.Text, x.Unresolvable}] += by
+		hopeless = hopeless || x.Unresolvable
 	}
+	if hopeless {
+		p.hopeless += by
+	}
+}
+
+// resolvable is how many of so many nodes refuse the class for nothing but what pods that leave may
+// change, in a diagnosis.
+func (p *pick) resolvable(nodes int) int {
+	p.settle()
+	n := nodes - p.hopeless
+	for i := range p.standing.Groups {
+		if rows := p.result.Groups[i].Rows; rows > 0 {
+			_, why := p.class.GroupReasons(p.result, &p.standing, i)
+			if p.standing.Groups[i].Feasible || slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable }) {
+				n -= rows
+			}
+		}
+	}
+	return n
 }
 
 // settle brings the standing up to date.

@@ -113,8 +113,23 @@ func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *pick, nom
 		return findings{all: &scorer.PreemptionResult{}}, nil
 	case a.guestsJudge():
 		return s.candidatesHere(ctx, a, p, nominees, n), nil
+	case p.diagnosed && !s.cache.HasBelow(compile.Priority(a.pod.Obj)):
+		if found, ok, err := s.nobodyBelow(a, p); ok || err != nil {
+			return found, err
+		}
 	}
 	return s.candidatesThere(ctx, a, p, nominees, n)
+}
+
+// nobodyBelow is what a dry run would find where no pod on a node is of lower priority, which it takes
+// no look at any row to tell; false: there is a node that it knows nothing of.
+func (s *Scheduler) nobodyBelow(a *attempt, p *pick) (findings, bool, error) {
+	if _, class, err := s.ownOutside(a); class != nil || err != nil {
+		return findings{}, false, err
+	}
+	all := &scorer.PreemptionResult{Tried: p.resolvable(s.cache.Nodes())}
+	all.AddReason(scorer.NoVictimsFound(), all.Tried)
+	return findings{all: all}, true, nil
 }
 
 // candidatesHere tries every row here, for guests have a say in it.

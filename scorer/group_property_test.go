@@ -185,6 +185,15 @@ func (x *groupTrial) checkReasons(r *Result, s *Standing, want *groupJudge) {
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
 		x.t.Fatalf("got reasons %v, want %v", got, wanted)
 	}
+	hopeless := 0
+	for _, n := range x.nodes {
+		if !x.row(n).Passed && unresolvable(want.reasons[n]) {
+			hopeless++
+		}
+	}
+	if r.Hopeless != hopeless {
+		x.t.Fatalf("got %d rows that nothing helps, want %d\nquery %v", r.Hopeless, hopeless, x.class.Query())
+	}
 }
 
 // checkCandidates: each group offers its best rows, and none where it can not be feasible.

@@ -182,14 +182,22 @@ func (e *Evaluator) countReasons(t *Table, rule filterRule, n int) {
 	reasons := rule.reasons()
 	if len(reasons) == 1 {
 		e.part.addReason(reasons[0], n)
+		if reasons[0].Unresolvable {
+			e.part.Hopeless += n
+		}
 		return
 	}
 	e.counts = scratch(e.counts, len(reasons))
 	clear(e.counts)
 	for row := range e.refused.all {
 		e.why = rule.refusals(view{t: t, row: row}, e.why[:0])
+		hopeless := false
 		for _, i := range e.why {
 			e.counts[i]++
+			hopeless = hopeless || reasons[i].Unresolvable
+		}
+		if hopeless {
+			e.part.Hopeless++
 		}
 	}
 	for i, n := range e.counts {

@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// NoVictimsFound is what is said of rows that refuse a pod and have none of lower priority.
+func NoVictimsFound() Reason { return Reason{Text: noVictims, Unresolvable: true} }
+
 // noVictims and alreadyFits are what is said of rows that have nothing to give up, and of
 // those that take the pod as they are.
 const (
@@ -360,7 +363,7 @@ func (e *Evaluator) refuses(d *dryRun, f *filterTerm, v view) bool {
 func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (PreemptOutcome, []Reason) {
 	d.reasons = d.reasons[:0]
 	if !d.findLower(row) {
-		d.reasons = append(d.reasons, Reason{Text: noVictims, Unresolvable: true})
+		d.reasons = append(d.reasons, NoVictimsFound())
 		return NoVictims, d.reasons
 	}
 	d.begin(row)

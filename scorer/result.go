@@ -29,8 +29,10 @@ type Result struct {
 	Extrema []int64
 	// Measures are in the order of Query.measures.
 	Measures []MeasureResult
-	// Reasons say why rows were refused, sorted by plugin and text. Only where asked for.
-	Reasons []ReasonCount
+	// Reasons say why rows were refused, sorted by plugin and text; Hopeless is how many of those
+	// have an unresolvable one. Only where asked for.
+	Reasons  []ReasonCount
+	Hopeless int
 
 	// limit is how many candidates a group holds.
 	limit int
@@ -82,6 +84,7 @@ func (r *Result) Merge(o *Result) {
 	r.limit = max(r.limit, o.limit)
 	r.Rows += o.Rows
 	r.Feasible += o.Feasible
+	r.Hopeless += o.Hopeless
 	r.Normalised = r.Normalised || o.Normalised
 	r.grouped = r.grouped || o.grouped
 	r.raise(o.Extrema)

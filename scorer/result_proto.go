@@ -14,6 +14,7 @@ func (r *Result) Proto() *pb.ClassResult {
 		Rows:     uint32(r.Rows),
 		Feasible: uint32(r.Feasible),
 		Overflow: r.Overflow,
+		Hopeless: uint32(r.Hopeless),
 	}
 	keyLen := min(len(r.Extrema), MaxKey)
 	if r.Overflow || r.Normalised {
@@ -68,6 +69,7 @@ func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDe
 func (r *Result) AddProtoBy(part *Result, p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
 	part.Reset(r.ClassID, r.limit)
 	part.Rows, part.Feasible, part.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
+	part.Hopeless = int(p.GetHopeless())
 	part.raise(p.GetExtrema())
 	part.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
 	part.grouped = len(p.GetMeasures()) > 0

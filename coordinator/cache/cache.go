@@ -36,6 +36,7 @@ type Cache struct {
 	counters    Counters
 	// numbered finds pods by number; last is the last number given.
 	numbered   map[uint64]*pod
+	priorities priorities
 	last       uint64
 	budgets    func(*v1.Pod) []uint32
 	departures Departures
@@ -294,6 +295,7 @@ func (c *Cache) put(p *pod, decision uint64) error {
 	}
 	c.numbered[p.number] = p
 	p.told = c.describe(p)
+	c.priorities.add(p.told.GetPriority())
 	ns := c.byNamespace[p.object.Namespace]
 	if ns == nil {
 		ns = map[types.UID]*pod{}
@@ -335,6 +337,7 @@ func (c *Cache) remove(p *pod) error {
 	n := c.nodes[p.node]
 	delete(n.pods, p.object.UID)
 	delete(c.numbered, p.number)
+	c.priorities.remove(p.told.GetPriority())
 	if ns := c.byNamespace[p.object.Namespace]; len(ns) == 1 {
 		delete(c.byNamespace, p.object.Namespace)
 	} else {

@@ -93,6 +93,8 @@ func (c *Cache) tell(p *pod) error {
 	if proto.Equal(now, p.told) {
 		return nil
 	}
+	c.priorities.remove(p.told.GetPriority())
+	c.priorities.add(now.GetPriority())
 	p.told = now
 	n := c.nodes[p.node]
 	if n.object == nil {

@@ -162,6 +162,9 @@ func (x *ClassResult) Validate() error {
 	if x.GetFeasible() > x.GetRows() {
 		return wrong("feasible", "expected at most the %d rows, got %d", x.GetRows(), x.GetFeasible())
 	}
+	if x.GetHopeless() > x.GetRows()-x.GetFeasible() {
+		return wrong("hopeless", "expected at most the %d rows that are in no group, got %d", x.GetRows()-x.GetFeasible(), x.GetHopeless())
+	}
 	if err := x.validateGroups(); err != nil {
 		return err
 	}

@@ -633,7 +633,10 @@ type ClassResult struct {
 	// In the order in which the plugins ran.
 	Timings []*PluginTiming `protobuf:"bytes,8,rep,name=timings,proto3" json:"timings,omitempty"`
 	// In the order of Query.measures.
-	Measures      []*MeasureResult `protobuf:"bytes,9,rep,name=measures,proto3" json:"measures,omitempty"`
+	Measures []*MeasureResult `protobuf:"bytes,9,rep,name=measures,proto3" json:"measures,omitempty"`
+	// With diagnose: how many of the rows that are in no group are refused for a reason that no
+	// pod's leaving changes.
+	Hopeless      uint32 `protobuf:"varint,10,opt,name=hopeless,proto3" json:"hopeless,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +732,13 @@ func (x *ClassResult) GetMeasures() []*MeasureResult {
 		return x.Measures
 	}
 	return nil
+}
+
+func (x *ClassResult) GetHopeless() uint32 {
+	if x != nil {
+		return x.Hopeless
+	}
+	return 0
 }
 
 // EvaluateResponse answers an EvaluateRequest. Where need_snapshots or
@@ -1136,7 +1146,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x03 \x03(\v2\".shardsched.v1.PreemptionCandidateR\n" +
 	"candidates\x124\n" +
-	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\xe3\x02\n" +
+	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\xff\x02\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -1146,7 +1156,9 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aextrema\x18\x06 \x03(\x12R\aextrema\x124\n" +
 	"\areasons\x18\a \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x125\n" +
 	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
-	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\"\xf4\x01\n" +
+	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1a\n" +
+	"\bhopeless\x18\n" +
+	" \x01(\rR\bhopeless\"\xf4\x01\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
