@@ -3,7 +3,6 @@ module github.com/shardsched/shardsched
 go 1.26.0
 
 require (
-	cel.dev/expr v0.25.3
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/blang/semver/v4 v4.0.0
 	github.com/cespare/xxhash/v2 v2.3.0
@@ -43,6 +42,7 @@ require (
 )
 
 require (
+	cel.dev/expr v0.25.3 // indirect
 	github.com/NYTimes/gziphandler v1.1.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect

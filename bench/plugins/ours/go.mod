@@ -1,3 +1,0 @@
-module github.com/shardsched/shardsched/bench/plugins/ours
-
-go 1.26.0
