@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -278,6 +279,12 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			attempts[i].trace.Held(id)
 			continue
 		}
+		if rows, few := s.fewRows(&attempts[i]); few && counts[id] == 0 {
+			s.picks.openHere(c.Scorer, rows, &s.touches, tables{s.cache.Cache}, s.eval)
+			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
+			attempts[i].trace.Held(id)
+			continue
+		}
 		if counts[id] == 0 {
 			order = append(order, c)
 			profiles = append(profiles, attempts[i].pod.Obj.Spec.SchedulerName)
@@ -322,6 +329,24 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 	}
 	return nil
+}
+
+// fewNodes is how many nodes a PreFilter may leave for them to be looked at here.
+const fewNodes = 8
+
+// fewRows are the rows of a pod that may get few nodes only, as that of a DaemonSet, where nothing else
+// matters.
+func (s *Scheduler) fewRows(a *attempt) (rows []cache.Row, few bool) {
+	names := a.class.Query.GetNarrowed().GetNames()
+	if a.class.Query.GetNarrowed() == nil || len(names) > fewNodes || a.class.Scorer.HasGroups() || s.looksAtNodes(a) {
+		return nil, false
+	}
+	for _, name := range names {
+		if row, ok := s.cache.RowOf(name); ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, true
 }
 
 // asks tells for whom the workers are about to be asked.

@@ -66,6 +66,8 @@ type pick struct {
 	left scorer.Standing
 	// judged counts the rows that were judged here.
 	judged int
+	// brief: it is of no use to another batch.
+	brief bool
 }
 
 // reason is why a node was refused.
@@ -149,7 +151,7 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 	}
 	t.trim()
 	for id, p := range s.of {
-		if p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
+		if p.brief || p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
 			s.drop(id, recycle)
 		}
 	}
@@ -194,15 +196,35 @@ func (p *pick) serves(end uint64, limits servesTo) bool {
 
 // open starts a class's pick with an answer, of the state before a change.
 func (s *picks) open(class *scorer.Class, result *scorer.Result, t *touches) {
+	p := s.take(class)
+	t.reads, p.brief = true, false
+	p.start(result, t.end(), false)
+	s.of[class.ID()] = p
+}
+
+// openHere starts a class's pick with the rows that it may get at all, as they are: workers are not
+// asked for so few.
+func (s *picks) openHere(class *scorer.Class, rows []cache.Row, t *touches, tables tables, e *scorer.Evaluator) {
+	p := s.take(class)
+	t.reads, p.brief = true, true
+	p.startEmpty(t.end())
+	for _, row := range rows {
+		if _, known := p.index.find(row); !known {
+			p.take(row, t.end(), tables, e)
+		}
+	}
+	s.of[class.ID()] = p
+}
+
+// take gives a pick without an answer.
+func (s *picks) take(class *scorer.Class) *pick {
 	p := newPick(class)
 	if last := len(s.spare) - 1; last >= 0 {
 		p, s.spare = s.spare[last], s.spare[:last]
 		p.class = class
 		s.rows -= cap(p.repaired)
 	}
-	t.reads = true
-	p.start(result, t.end(), false)
-	s.of[class.ID()] = p
+	return p
 }
 
 // start takes a fresh answer, of the state before change n.
@@ -236,15 +258,24 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 // serves where a maximum of a normalised answer is vetoed, which the
 // workers can not know of.
 func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
+	p.startEmpty(n)
+	for shard := range tables.NumShards() {
+		for index := range tables.Table(shard).All() {
+			p.take(cache.Row{Shard: uint32(shard), Index: index}, n, tables, e)
+		}
+	}
+}
+
+// startEmpty starts with an answer of no rows.
+func (p *pick) startEmpty(n uint64) {
 	r := &scorer.Result{}
 	r.Reset(p.class.ID(), 0)
 	p.start(r, n, false)
-	for shard := range tables.NumShards() {
-		for index := range tables.Table(shard).All() {
-			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, n, tables, e)
-			p.move(&at.verdict, +1)
-		}
-	}
+}
+
+// take adds a row to an answer that does not have it.
+func (p *pick) take(row cache.Row, n uint64, tables tables, e *scorer.Evaluator) {
+	p.move(&p.look(row, nil, n, tables, e).verdict, +1)
 }
 
 // repair takes in what has changed since the last call.

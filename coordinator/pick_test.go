@@ -291,3 +291,38 @@ func TestBatchesByTheirFreshClasses(t *testing.T) {
 		}
 	}
 }
+
+// Pods that may get one node only, as a DaemonSet's, are decided without asking anybody.
+func TestPodsForANodeByName(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
+	defer x.fanout.Close()
+	x.Load(clusterOf(nodesOf("2", "a", "b", "c")), nil)
+	var events []store.Event
+	for i, node := range []string{"a", "b", "c", "a", "b", "a", "gone"} {
+		p := build.Pod(fmt.Sprint("p", i)).CPU("1").Obj()
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}},
+		}}}
+		events = append(events, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+	}
+	x.Deliver(events[:5])
+	x.rounds = 0
+	x.turn(t)
+	if x.rounds != 0 {
+		t.Errorf("five pods with a node each: got %d rounds, want none", x.rounds)
+	}
+	x.Deliver(events[5:])
+	x.turn(t)
+	var got []string
+	for _, d := range x.decided(t) {
+		got = append(got, d.Pod+" "+d.Node+d.Message)
+	}
+	want := []string{
+		"default/p0 a", "default/p1 b", "default/p2 c", "default/p3 a", "default/p4 b",
+		"default/p5 0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+		"default/p6 0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
