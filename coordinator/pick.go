@@ -66,7 +66,7 @@ type pick struct {
 	left scorer.Standing
 	// judged counts the rows that were judged here.
 	judged int
-	// brief: it is of no use to another batch.
+	// brief: the answer has all rows that a PreFilter leaves, and is of no use to another batch.
 	brief bool
 }
 
@@ -197,7 +197,7 @@ func (p *pick) serves(end uint64, limits servesTo) bool {
 // open starts a class's pick with an answer, of the state before a change.
 func (s *picks) open(class *scorer.Class, result *scorer.Result, t *touches) {
 	p := s.take(class)
-	t.reads, p.brief = true, false
+	t.reads = true
 	p.start(result, t.end(), false)
 	s.of[class.ID()] = p
 }
@@ -206,8 +206,9 @@ func (s *picks) open(class *scorer.Class, result *scorer.Result, t *touches) {
 // asked for so few.
 func (s *picks) openHere(class *scorer.Class, rows []cache.Row, t *touches, tables tables, e *scorer.Evaluator) {
 	p := s.take(class)
-	t.reads, p.brief = true, true
+	t.reads = true
 	p.startEmpty(t.end())
+	p.brief = true
 	for _, row := range rows {
 		if _, known := p.index.find(row); !known {
 			p.take(row, t.end(), tables, e)
@@ -230,7 +231,7 @@ func (s *picks) take(class *scorer.Class) *pick {
 // start takes a fresh answer, of the state before change n.
 func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	p.result, p.synced, p.diagnosed = result, n, diagnosed
-	p.stale, p.settled = false, false
+	p.stale, p.settled, p.brief = false, false, false
 	p.shape++
 	p.lists = p.lists[:0]
 	for i := range result.Groups {
@@ -286,6 +287,7 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 		at, known := p.index.find(entry.row)
 		switch {
 		case known && p.repaired[at].seen > p.synced: // it was judged after that
+		case p.brief && !known: // a PreFilter refuses it, as before
 		case known:
 			p.exchange(&p.repaired[at], end, tables, e)
 		case !p.stays(t, entry, tables, e):
