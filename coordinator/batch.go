@@ -121,6 +121,8 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) { s.schedul
 
 // scheduleAll decides attempts that have their answers, and then a batch.
 func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed []*attempt) {
+	s.touches.deciding = true
+	defer func() { s.touches.deciding = false }()
 	now := s.cfg.Now()
 	s.popTime = now
 	s.tally.deciding.start(now)

@@ -116,6 +116,10 @@ func newPick(class *scorer.Class) *pick {
 // of some 300 bytes.
 const maxSpareRows = 1 << 18
 
+// maxPicks is how many answers are held from batch to batch at the most: with more, all are asked for
+// anew.
+const maxPicks = 1024
+
 // picks are the answers that are held, by class: for as many batches as they can be repaired by the
 // log of changes, and as it pays.
 type picks struct {
@@ -138,7 +142,7 @@ func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
 	delete(s.of, id)
 	recycle(p.result)
 	p.result = nil
-	if n := s.rows + cap(p.repaired); n <= maxSpareRows {
+	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks {
 		s.spare, s.rows = append(s.spare, p), n
 	}
 }
@@ -146,7 +150,7 @@ func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
 // hold drops the picks that the log of changes does not serve any more, and those that nobody has
 // used for so long that they do not serve.
 func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) {
-	if t.lost {
+	if t.lost || len(s.of) > maxPicks {
 		s.reset(recycle)
 	}
 	t.trim()
@@ -156,6 +160,11 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 		}
 	}
 	t.columns = t.columns[:0]
+	oldest := t.end()
+	for _, p := range s.of {
+		oldest = min(oldest, p.synced)
+	}
+	t.forget(oldest)
 	if t.reads = len(s.of) > 0; !t.reads {
 		t.reset()
 	}
@@ -259,7 +268,11 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 // serves where a maximum of a normalised answer is vetoed, which the
 // workers can not know of.
 func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
+	diagnosed := p.diagnosed
 	p.startEmpty(n)
+	if diagnosed {
+		p.diagnosed, p.reasons, p.hopeless = true, map[reason]int{}, 0
+	}
 	for shard := range tables.NumShards() {
 		for index := range tables.Table(shard).All() {
 			p.take(cache.Row{Shard: uint32(shard), Index: index}, n, tables, e)
@@ -276,7 +289,9 @@ func (p *pick) startEmpty(n uint64) {
 
 // take adds a row to an answer that does not have it.
 func (p *pick) take(row cache.Row, n uint64, tables tables, e *scorer.Evaluator) {
-	p.move(&p.look(row, nil, n, tables, e).verdict, +1)
+	r := p.look(row, nil, n, tables, e)
+	p.move(&r.verdict, +1)
+	p.countReasons(r.reasons, +1)
 }
 
 // repair takes in what has changed since the last call.
@@ -301,7 +316,7 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 // counters tell: one that passes without them having moved, and that no pod has left, has passed
 // before.
 func (p *pick) stays(t *touches, entry *touch, tables tables, e *scorer.Evaluator) bool {
-	if p.diagnosed || entry.before.Moves(p.class) || t.leftSince(entry.row, p.synced) {
+	if p.diagnosed || p.class.SharesByPods() || entry.before.Moves(p.class) || t.leftSince(entry.row, p.synced) {
 		return false
 	}
 	if r := p.look(entry.row, nil, t.end(), tables, e); r.verdict.Passed {
@@ -407,7 +422,7 @@ func (p *pick) exchange(r *repairedRow, n uint64, tables tables, e *scorer.Evalu
 		r.group = p.move(&r.verdict, +1)
 	}
 	p.rank(r, tables)
-	p.stale = p.stale || extreme && !r.verdict.Passed || p.result.Normalised && r.verdict.Passed && p.beyond(&r.verdict.Key)
+	p.stale = p.stale || extreme && (!r.verdict.Passed || p.was.Key.Raw != r.verdict.Key.Raw) || p.result.Normalised && r.verdict.Passed && p.beyond(&r.verdict.Key)
 }
 
 // beyond tells whether a key has more than the maxima that a normalised answer rests on: it is of a

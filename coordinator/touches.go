@@ -30,6 +30,8 @@ type touches struct {
 	rows  map[cache.Row][]uint64 // numbers of a row's changes
 	// reads tells that somebody holds an answer; else there is nothing to log.
 	reads bool
+	// deciding tells that answers are in use: nothing is given up then.
+	deciding bool
 	// lost tells that a row has changed in a way that is not in the log.
 	lost bool
 	// columns are counters that were set anew.
@@ -55,7 +57,11 @@ func (t *touches) trim() {
 	if len(t.list) <= maxTouches {
 		return
 	}
-	cut := len(t.list) - maxTouches/2
+	t.cut(len(t.list) - maxTouches/2)
+}
+
+// cut forgets the oldest changes.
+func (t *touches) cut(cut int) {
 	for i := range t.list[:cut] {
 		row := t.list[i].row
 		if kept := t.rows[row][1:]; len(kept) > 0 {
@@ -71,6 +77,14 @@ func (t *touches) trim() {
 	}
 	t.list = t.list[:n]
 	t.first += uint64(cut)
+}
+
+// forget forgets the changes before n, which nobody is to repair by any more, once they are the greater
+// part: every change of a row is told to all of the row's that are kept.
+func (t *touches) forget(n uint64) {
+	if cut := int(n - t.first); 2*cut > len(t.list) {
+		t.cut(cut)
+	}
 }
 
 // add opens an entry for a row and returns where to put its totals.
@@ -101,7 +115,7 @@ func (t *touches) counted(row cache.Row, changes []*pb.CounterValue, sign int64)
 
 // Changing is part of cache.Watcher.
 func (t *touches) Changing(table *scorer.Table, d *pb.Delta) {
-	if !t.reads || t.lost && len(t.list) >= 2*maxTouches {
+	if !t.reads || t.lost && !t.deciding && len(t.list) >= 2*maxTouches {
 		return
 	}
 	t.lost = t.lost || len(t.list) >= 2*maxTouches

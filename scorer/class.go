@@ -19,7 +19,9 @@ type Class struct {
 	group   groupPart
 	// late tells that some filter is.
 	late bool
-	pods podReads
+	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
+	byPods bool
+	pods   podReads
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -70,6 +72,9 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 				return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 			}
 			f.rule = rule
+			for i := range rule.list {
+				c.byPods = c.byPods || readsPods(rule.list[i].residual.Reads())
+			}
 		}
 		f.group, f.needs = newGroupFilter(p, q)
 		grouped = grouped || f.group != nil
@@ -85,6 +90,9 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 				return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 			}
 			term.rule, term.normalisation = rule, how
+			for i := range rule.list {
+				c.byPods = c.byPods || how != local && readsPods(rule.list[i].residual.Reads())
+			}
 		}
 		term.group, term.needs = newGroupScore(s.GetPlugin(), q)
 		if term.normalisation != local {
@@ -139,3 +147,7 @@ func (c *Class) HasGroups() bool { return c.group.any() }
 
 // Counters are the counters that the query refers to, sorted, each once.
 func (c *Class) Counters() []uint32 { return c.group.counters }
+
+// SharesByPods tells whether a row may pass, or be in another group, for having a pod more: otherwise
+// only counters do that.
+func (c *Class) SharesByPods() bool { return c.byPods }

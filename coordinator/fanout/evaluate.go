@@ -128,7 +128,7 @@ func (f *Fanout) askAgain(ctx context.Context, asks []scan.Ask, all []merged) er
 	f.mu.Unlock()
 	for i, x := range at {
 		first, r := &all[x], second[i].result
-		r.Normalised, r.Extrema, r.Reasons = true, again[i].Options.Extrema, first.result.Reasons
+		r.Normalised, r.Extrema, r.Reasons, r.Hopeless = true, again[i].Options.Extrema, first.result.Reasons, first.result.Hopeless
 		first.result = r
 		for _, p := range second[i].passes {
 			scan.AddPass(&first.passes, p)
