@@ -292,8 +292,7 @@ func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 		x.deliver(store.Deleted, victims[0])
 		x.wantPending(t, "both have", "p", queue.Gated, queue.DefaultPreemption, "n")
 		a.report(nil)
-		time.Sleep(2 * time.Second) // its backoff, by the test's clock
-		synctest.Wait()
+		elapse(2 * time.Second) // its backoff
 		g.want(t, "told", "p@3 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")
 	})
 }
@@ -304,8 +303,7 @@ func TestAPreemptionThatFails(t *testing.T) {
 		build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("p").CPU("4").Priority(10).Obj(),
 	}, func(x *stage, a *army, _ *gossip) {
 		a.report(errors.New("no"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		if got, want := a.orders(), []string{"p on n: a", "p on n: a"}; !slices.Equal(got, want) {
 			t.Errorf("evictions: got %q, want %q", got, want)
 		}
@@ -321,8 +319,7 @@ func TestTheNominatedNodeIsDeleted(t *testing.T) {
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
 		x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
 		x.deliver(store.Deleted, a1)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		elapse(time.Minute)
 		if got, want := a.orders(), []string{"p on n: a", "p on m: b"}; !slices.Equal(got, want) {
 			t.Errorf("evictions: got %q, want %q", got, want)
 		}
@@ -339,8 +336,7 @@ func TestAVictimThatEndsByItself(t *testing.T) {
 		}
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
 		x.deliver(store.Deleted, ending)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		elapse(2 * time.Second)
 		g.want(t, "told", "p@2 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")
 	})
 }
@@ -365,8 +361,7 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *stage) {
 			x.deliver(store.Added, build.Pod("low").CPU("1").Priority(5).Obj())
 			x.deliver(store.Deleted, a1)
-			time.Sleep(30 * time.Second)
-			synctest.Wait()
+			elapse(30 * time.Second)
 			heard := g.heard()
 			if !slices.Contains(heard, "p scheduled on n") || slices.Contains(heard, "low scheduled on n") {
 				t.Errorf("told %q, want p on n and low nowhere", heard)

@@ -40,6 +40,9 @@ func hold(t *testing.T, cfg kube.LeaseConfig) *kube.Lease {
 	return a.lease
 }
 
+// elapse lets the bubble's clock go on; nothing is waited for.
+func elapse(d time.Duration) { <-time.After(d) }
+
 func isDone(l *kube.Lease) bool {
 	synctest.Wait()
 	select {
@@ -76,7 +79,7 @@ func wantAfter(t *testing.T, what string, got, least, most time.Duration) {
 func TestALeaseIsHeldAsLongAsItIsRenewed(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseserver.Server) {
 		l := hold(t, config(s.Client("me")))
-		time.Sleep(10 * leaseDuration)
+		elapse(10 * leaseDuration)
 		wantHeld(t, "after ten durations", l)
 		if got := *s.Lease().Spec.LeaseDurationSeconds; got != 15 {
 			t.Errorf("duration in the Lease: got %d s, want 15", got)
@@ -109,7 +112,7 @@ func TestAnUpstreamHolderIsWaitedFor(t *testing.T) {
 				c := s.Client("me")
 				c.NoWatch = tc.noWatch
 				got := acquire(quiet(t), config(c))
-				time.Sleep(3*leaseDuration + retryPeriod/4) // between two renewals
+				elapse(3*leaseDuration + retryPeriod/4) // between two renewals
 				if len(got) > 0 {
 					t.Fatalf("got the Lease of a living holder: %v", <-got)
 				}
@@ -130,7 +133,7 @@ func TestALeaseThatIsReleasedIsFreeForUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseserver.Server) {
 		l := hold(t, config(s.Client("me")))
 		u := run(t, s.Client("upstream"))
-		time.Sleep(leaseDuration)
+		elapse(leaseDuration)
 		if u.isLeading() {
 			t.Fatal("upstream leads beside")
 		}
@@ -154,7 +157,7 @@ func TestALeaseOfTheOwnGroupIsTakenAtOnce(t *testing.T) {
 		cfg.Ours = func(holder string) bool { return kube.IsOfGroup(holder, "g") && deposed }
 		ctx, cancel := context.WithCancel(quiet(t))
 		waits := acquire(ctx, cfg)
-		time.Sleep(leaseDuration / 3)
+		elapse(leaseDuration / 3)
 		if len(waits) > 0 {
 			t.Fatal("got the Lease of one that may still lead")
 		}
@@ -165,7 +168,7 @@ func TestALeaseOfTheOwnGroupIsTakenAtOnce(t *testing.T) {
 		deposed = true
 		l := hold(t, cfg)
 		first.Set(func(c *leaseserver.Client) { c.Hangs = false }) // it goes on
-		time.Sleep(renewDeadline)
+		elapse(renewDeadline)
 		wantLost(t, "the old holder", old)
 		wantHeld(t, "the new one", l)
 		for _, release := range []func(){old.Abandon, func() { _ = old.Release(quiet(t)) }} {
@@ -225,7 +228,7 @@ func TestALeaseIsLost(t *testing.T) {
 					c.NoWatch = true
 				}
 				l := hold(t, config(c))
-				time.Sleep(leaseDuration + retryPeriod/4)
+				elapse(leaseDuration + retryPeriod/4)
 				tc.happens(s, c)
 				begun := time.Now()
 				writes := len(s.Log())
@@ -233,7 +236,7 @@ func TestALeaseIsLost(t *testing.T) {
 				wantAfter(t, "the loss", time.Since(begun), 0, tc.within)
 				wantLost(t, "then", l)
 				c.Set(func(c *leaseserver.Client) { c.Down, c.Hangs, c.Lossy = false, false, false })
-				time.Sleep(leaseDuration)
+				elapse(leaseDuration)
 				if err := l.Release(quiet(t)); err != nil {
 					t.Error(err)
 				}
@@ -256,7 +259,7 @@ func TestTheDeadlineCountsFromWhenTheWriteWasSent(t *testing.T) {
 		cfg.Clock = clock
 		got := acquire(quiet(t), cfg)
 		for len(s.Log()) == 0 {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		clock.Step(leaseDuration) // before the answer is here
 		if a := <-got; a.err == nil {
@@ -286,7 +289,7 @@ func TestAHolderThatWasStoppedIsExpired(t *testing.T) {
 		clock.Step(time.Nanosecond)
 		writes := len(s.Log())
 		wantLost(t, "at the end", l)
-		time.Sleep(leaseDuration)
+		elapse(leaseDuration)
 		if got := s.Log(); len(got) != writes {
 			t.Errorf("written after the end: got %q, want nothing", got[writes:])
 		}
@@ -406,7 +409,7 @@ func neverTwo(t *testing.T, s *leaseserver.Server, steps, pauses []int) (foul []
 	}
 	wait := func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); {
-			time.Sleep(min(250*time.Millisecond, time.Until(end)))
+			elapse(min(250*time.Millisecond, time.Until(end)))
 			synctest.Wait()
 			for c, got := range waiting {
 				if len(got) > 0 {
