@@ -26,8 +26,8 @@ import (
 const noNodes = "no nodes available to schedule pods"
 
 const (
-	// spareCandidates is how many candidates a group offers at the least beyond what the
-	// class's own pods can use up: for the rows that other classes of the batch take.
+	// spareCandidates is for how many pods of a batch a class is asked again by itself: others may
+	// follow, and other classes take from the rows, too.
 	spareCandidates = 192
 	// heldRows is how many rows all answers that are held may have repaired, of some 300 bytes
 	// each, and heldRowsMax how many one of them.

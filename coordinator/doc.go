@@ -36,8 +36,9 @@
 //
 // Answers are held over batches. They are given up where a node itself changes, or a counter that
 // the class reads is set anew; where so much has changed since a class's last pod that a pass over
-// all rows on the workers costs less than the repair; and where so many rows were repaired, or
-// candidates used, that they take too much memory or are about to run out. A class whose nodes are
+// all rows on the workers costs less than the repair; where so many rows were repaired, or
+// candidates used, that they take too much memory or are about to run out; and where there are
+// more than a thousand. A class whose nodes are
 // full is refused by the answer that is held, without looking at any row that has not changed.
 //
 // # Volumes

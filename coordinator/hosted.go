@@ -170,16 +170,7 @@ func (s *Scheduler) refreshPick(p *pick, nominees []*nominee, t tables) {
 
 // lookHere judges every row here and now.
 func (s *Scheduler) lookHere(p *pick, nominees []*nominee, t tables) {
-	r := &scorer.Result{}
-	r.Reset(p.class.ID(), 0)
-	p.start(r, s.touches.end(), p.diagnosed)
-	for shard := range t.NumShards() {
-		for index := range t.Table(shard).All() {
-			at := p.look(cache.Row{Shard: uint32(shard), Index: index}, nil, s.touches.end(), t, s.eval)
-			p.move(&at.verdict, +1)
-			p.countReasons(at.reasons, +1)
-		}
-	}
+	p.startHere(s.touches.end(), t, s.eval)
 	p.veto(nominees, t, s.eval)
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -77,10 +76,8 @@ func (b *prepared) begin() error {
 	}
 	class := b.class.Scorer
 	if q := class.Query(); q.GetNarrowed() != nil {
-		wide := proto.CloneOf(q)
-		wide.Narrowed = nil
 		var err error
-		if class, err = scorer.NewClass(wide); err != nil {
+		if class, err = unnarrowed(q); err != nil {
 			return err
 		}
 	}

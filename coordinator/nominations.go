@@ -10,6 +10,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -83,7 +84,7 @@ func (s *Scheduler) lasts(known *knownNominee, node string) bool {
 	}
 	row, ok := s.cache.RowOf(node)
 	return ok && known.nominee != nil && known.nominee.row == row &&
-		!slices.ContainsFunc(s.queue.Nominated(node), func(p *queue.Pod) bool { return storage.HasClaims(p.Obj) })
+		!slices.ContainsFunc(s.queue.Nominated(node), func(p *queue.Pod) bool { return volumes.StorageMatters(p.Obj) })
 }
 
 // nomineeOf is what one node is promised to; nil: to nobody that comes before the pod.
@@ -456,10 +457,15 @@ func (s *Scheduler) ownOutside(a *attempt) (row cache.Row, class *scorer.Class, 
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
 		return row, nil, nil
 	}
+	class, err = unnarrowed(q)
+	return row, class, err
+}
+
+// unnarrowed is the class of a query without what a PreFilter narrows the nodes to.
+func unnarrowed(q *pb.Query) (*scorer.Class, error) {
 	wide := proto.CloneOf(q)
 	wide.Narrowed = nil
-	class, err = scorer.NewClass(wide)
-	return row, class, err
+	return scorer.NewClass(wide)
 }
 
 // ownReasons is why such a node refuses the pod: of with the PreFilter, and instead without.

@@ -28,8 +28,8 @@ type choice struct {
 }
 
 // pick chooses rows for the pods of one class, one after the other. It starts from
-// the workers' answer, of one moment, and repairs it with the rows that
-// were given a pod since.
+// the workers' answer, of one moment, and repairs it with the rows whose pods have
+// changed since.
 type pick struct {
 	class *scorer.Class
 	// result is the answer, repaired but for the candidates.
@@ -41,10 +41,11 @@ type pick struct {
 	// synced is the number of the first change that the repair has not seen.
 	synced uint64
 	// repaired are the rows looked at since the answer; index finds them. ranked are those of each
-	// group, by what they score.
+	// group, by what they score, and heaped is how many they are in all, outdated ones included.
 	repaired []repairedRow
 	index    rowIndex
 	ranked   []rowHeap
+	heaped   int
 	// groups is how many the answer had.
 	groups int
 	// diagnosed says that result.Reasons was asked for; reasons are those counts, repaired.
@@ -56,8 +57,9 @@ type pick struct {
 	stale bool
 	// was is what a row was judged before.
 	was scorer.Verdict
-	// vetoes are the repaired rows that are vetoed; some may be lifted by now.
+	// vetoes are the repaired rows that are vetoed; some may be lifted by now. aside is scratch memory.
 	vetoes []int
+	aside  []rankedRow
 	round  int
 	// shape counts the changes of what the class counts over all rows.
 	shape uint64
@@ -216,7 +218,7 @@ func (s *picks) open(class *scorer.Class, result *scorer.Result, t *touches) {
 func (s *picks) openHere(class *scorer.Class, rows []cache.Row, t *touches, tables tables, e *scorer.Evaluator) {
 	p := s.take(class)
 	t.reads = true
-	p.startEmpty(t.end())
+	p.startEmpty(t.end(), false)
 	p.brief = true
 	for _, row := range rows {
 		if _, known := p.index.find(row); !known {
@@ -254,6 +256,7 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	for i := range p.ranked {
 		p.ranked[i] = p.ranked[i][:0]
 	}
+	p.heaped = 0
 	p.index.reset()
 	if !diagnosed {
 		return
@@ -265,14 +268,10 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 }
 
 // startHere takes the place of an answer: every row is looked at here and now, before change n. It
-// serves where a maximum of a normalised answer is vetoed, which the
-// workers can not know of.
+// serves where a maximum of a normalised answer is vetoed, which the workers can not know of, and where
+// guests have to see every row.
 func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
-	diagnosed := p.diagnosed
-	p.startEmpty(n)
-	if diagnosed {
-		p.diagnosed, p.reasons, p.hopeless = true, map[reason]int{}, 0
-	}
+	p.startEmpty(n, p.diagnosed)
 	for shard := range tables.NumShards() {
 		for index := range tables.Table(shard).All() {
 			p.take(cache.Row{Shard: uint32(shard), Index: index}, n, tables, e)
@@ -281,10 +280,10 @@ func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
 }
 
 // startEmpty starts with an answer of no rows.
-func (p *pick) startEmpty(n uint64) {
+func (p *pick) startEmpty(n uint64, diagnosed bool) {
 	r := &scorer.Result{}
 	r.Reset(p.class.ID(), 0)
-	p.start(r, n, false)
+	p.start(r, n, diagnosed)
 }
 
 // take adds a row to an answer that does not have it.
@@ -353,14 +352,18 @@ func (p *pick) rank(r *repairedRow, tables tables) {
 	if r.group < 0 {
 		return
 	}
-	h := &p.ranked[r.group]
-	if len(*h) > 2*len(p.repaired)+sweptRows {
-		h.sweep(p.outdated)
+	if p.heaped > 2*len(p.repaired)+sweptRows {
+		p.heaped = 0
+		for i := range p.ranked {
+			p.ranked[i].sweep(p.outdated)
+			p.heaped += len(p.ranked[i])
+		}
 	}
-	h.push(newRankedRow(r, tables))
+	p.ranked[r.group].push(newRankedRow(r, tables))
+	p.heaped++
 }
 
-// sweptRows is how many outdated rows a heap may hold at the least.
+// sweptRows is how many outdated rows the heaps may hold at the least.
 const sweptRows = 64
 
 // outdated tells whether a row has another verdict by now.
@@ -460,7 +463,10 @@ func (p *pick) opened() {
 func (p *pick) countReasons(list []scorer.Reason, by int) {
 	hopeless := false
 	for _, x := range list {
-		p.reasons[reason{x.Plugin, x.Text, x.Unresolvable}] += by
+		why := reason{x.Plugin, x.Text, x.Unresolvable}
+		if p.reasons[why] += by; p.reasons[why] == 0 {
+			delete(p.reasons, why)
+		}
 		hopeless = hopeless || x.Unresolvable
 	}
 	if hopeless {
@@ -520,13 +526,10 @@ func (p *pick) best(tables tables) (choice, verdict) {
 		if c, ok := p.head(i); ok {
 			better(c)
 		}
-		if c, ok := p.rankedHead(i, tables); ok && len(p.vetoes) == 0 {
+		if c, ok := p.rankedHead(i, tables); ok {
 			c.Score += p.standing.Groups[i].Score
 			better(c)
 		}
-	}
-	if len(p.vetoes) > 0 {
-		p.eachRepaired(tables, better)
 	}
 	for i := range p.standing.Groups {
 		if bound, ok := p.bound(i); ok && (!found || scorer.Before(bound, top)) {
@@ -539,23 +542,28 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score}, chosen
 }
 
-// eachRepaired tells of the feasible rows that were looked at since the answer.
-func (p *pick) eachRepaired(tables tables, f func(scorer.Candidate)) {
-	for i := range p.repaired {
-		if r := &p.repaired[i]; !r.vetoed && r.group >= 0 && p.standing.Groups[r.group].Feasible {
-			f(tables.Candidate(r.row, r.local+p.standing.Groups[r.group].Score))
-		}
-	}
-}
-
 // rankedHead is the best row of a group that was looked at since the answer, with its local score.
-func (p *pick) rankedHead(i int, tables tables) (scorer.Candidate, bool) {
-	for h := &p.ranked[i]; len(*h) > 0; h.pop() {
-		if x := &(*h)[0]; !p.outdated(x) {
-			return tables.Candidate(p.repaired[x.at].row, x.score), true
+func (p *pick) rankedHead(i int, tables tables) (best scorer.Candidate, found bool) {
+	h := &p.ranked[i]
+	p.aside = p.aside[:0]
+	for len(*h) > 0 && !found {
+		x := &(*h)[0]
+		r := &p.repaired[x.at]
+		switch {
+		case p.outdated(x):
+			p.heaped--
+			h.pop()
+		case r.vetoed: // for this pod
+			p.aside = append(p.aside, *x)
+			h.pop()
+		default:
+			best, found = tables.Candidate(r.row, x.score), true
 		}
 	}
-	return scorer.Candidate{}, false
+	for _, x := range p.aside {
+		h.push(x)
+	}
+	return best, found
 }
 
 // head is the best candidate of a feasible group that was not touched since the answer.

@@ -12,7 +12,7 @@ import (
 // Observe has the drivers counted whose volumes a pod attaches that is not on a node, but
 // may be looked at as if it were (Joining).
 func (c *Cache) Observe(pod *v1.Pod) {
-	if !storageMatters(pod) {
+	if !StorageMatters(pod) {
 		return
 	}
 	for _, as := range compile.Attachments(pod, c) {
@@ -23,7 +23,7 @@ func (c *Cache) Observe(pod *v1.Pod) {
 // Attaches tells whether one of some pods, all of them observed, attaches a volume.
 func (c *Cache) Attaches(pods []*v1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p *v1.Pod) bool {
-		return storageMatters(p) && len(compile.Attachments(p, c)) > 0
+		return StorageMatters(p) && len(compile.Attachments(p, c)) > 0
 	})
 }
 
@@ -33,7 +33,7 @@ func (c *Cache) Attaches(pods []*v1.Pod) bool {
 func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod, left ...*v1.Pod) []*pb.CounterValue {
 	var joining []compile.Attachment
 	for _, p := range pods {
-		if !storageMatters(p) {
+		if !StorageMatters(p) {
 			continue
 		}
 		for _, as := range compile.Attachments(p, c) {

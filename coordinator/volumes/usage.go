@@ -95,7 +95,7 @@ func newUsage(c *Cache) usage {
 // changes nothing; one that was on another node moves, and what that changes there is left
 // to TakeChanges.
 func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
-	if !storageMatters(pod) {
+	if !StorageMatters(pod) {
 		return nil
 	}
 	if p := c.usage.pods[pod.UID]; p != nil {
@@ -109,7 +109,7 @@ func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
 
 // PodRemoved undoes PodAdded.
 func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
-	if !storageMatters(pod) {
+	if !StorageMatters(pod) {
 		return nil
 	}
 	p := c.usage.pods[pod.UID]
@@ -119,8 +119,8 @@ func (c *Cache) PodRemoved(node string, pod *v1.Pod) []*pb.CounterValue {
 	return c.usage.collect(func() { c.removePod(p) })
 }
 
-// storageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
-func storageMatters(pod *v1.Pod) bool {
+// StorageMatters tells whether a pod mounts anything that NodeVolumeLimits counts.
+func StorageMatters(pod *v1.Pod) bool {
 	return storage.HasClaims(pod) || slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return compile.IsMigratedInline(&v.VolumeSource)
 	})
