@@ -12,12 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/bench/oracle"
+	"github.com/shardsched/shardsched/bench/workload"
 	"github.com/shardsched/shardsched/coordinator/build"
 )
-
-const zones = 3
-
-func zone(i int) string { return fmt.Sprintf("zone-%d", i%zones) }
 
 // inventory makes nodes: of three sizes, or as Borg's machines are.
 func inventory(size Size) ([]*v1.Node, error) {
@@ -26,29 +23,9 @@ func inventory(size Size) ([]*v1.Node, error) {
 	}
 	out := make([]*v1.Node, size.Nodes)
 	for i := range out {
-		out[i] = node(i)
+		out[i] = workload.Node(i)
 	}
 	return out, nil
-}
-
-// node is one of three sizes; a few nodes would rather not have pods.
-func node(i int) *v1.Node {
-	sizes := []struct{ cpu, memory string }{{"16", "64Gi"}, {"32", "128Gi"}, {"64", "256Gi"}}
-	size := sizes[i/zones%len(sizes)]
-	return labelled(i, zone(i), "type-"+size.cpu).CPU(size.cpu).Memory(size.memory).Obj()
-}
-
-// labelled is a node without CPU and memory.
-func labelled(i int, zone, kind string) *build.NodeBuilder {
-	name := fmt.Sprintf("node-%d", i)
-	b := build.Node(name).EphemeralStorage("200Gi").Zone(zone).
-		Label(v1.LabelHostname, name).Label(v1.LabelTopologyRegion, "region").
-		Label(v1.LabelInstanceTypeStable, kind).Label(v1.LabelOSStable, "linux").Label(v1.LabelArchStable, "amd64").
-		Image(300<<20, "base:1")
-	if i%16 == 0 {
-		b.Taint("spot:PreferNoSchedule")
-	}
-	return b
 }
 
 // borg names the inventory of eight Borg cells of 2019, and how many machines those have.
@@ -76,7 +53,7 @@ func borgNodes(data string) ([]*v1.Node, error) {
 			return nil, fmt.Errorf("machine_shapes.csv: line %d: %w", at+2, err)
 		}
 		for range count {
-			out = append(out, labelled(len(out), "cell-"+row[0], fmt.Sprintf("shape-%s-%s", row[1], row[2])).
+			out = append(out, workload.Labelled(len(out), "cell-"+row[0], fmt.Sprintf("shape-%s-%s", row[1], row[2])).
 				CPU(fmt.Sprintf("%dm", int64(cpus*borgMilliCPU))).Memory(fmt.Sprintf("%dMi", int64(memory*borgMemoryMiB))).Obj())
 		}
 	}

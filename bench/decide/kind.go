@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/bench/oracle"
+	"github.com/shardsched/shardsched/bench/workload"
 	"github.com/shardsched/shardsched/coordinator/build"
 )
 
@@ -43,7 +44,7 @@ type Kind struct {
 }
 
 const (
-	namespace = "default"
+	namespace = workload.Namespace
 	teams     = 10 // namespaces of the kinds that select some
 	groups    = 3  // that they are in
 	hostPort  = 8000
@@ -91,7 +92,7 @@ func Kinds() []Kind {
 		{
 			Name: "node-affinity", About: "only in two of the zones, rather on one type of machine",
 			pod: asks(func(b *build.PodBuilder, app string) {
-				b.Required(build.Labels(build.Match(v1.LabelTopologyZone, v1.NodeSelectorOpIn, zone(0), zone(1))))
+				b.Required(build.Labels(build.Match(v1.LabelTopologyZone, v1.NodeSelectorOpIn, workload.Zone(0), workload.Zone(1))))
 				b.Preferred(20, build.Labels(build.Match(v1.LabelInstanceTypeStable, v1.NodeSelectorOpIn, "type-32")))
 			}),
 		},
@@ -148,11 +149,7 @@ func sized(m *maker, b *build.PodBuilder, i int, _ *v1.Node) []oracle.Object {
 
 // distinct pods all differ in what they request, those that are on nodes from those that wait, too.
 func distinct(_ *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.Object {
-	odd := 0
-	if on != nil {
-		odd = 1
-	}
-	b.Label("app", "distinct").CPU(fmt.Sprintf("%dm", 100+i%101)).Memory(fmt.Sprintf("%dKi", 100<<10+2*i+odd))
+	workload.Distinct(b, i, on != nil)
 	return nil
 }
 

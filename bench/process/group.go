@@ -36,6 +36,16 @@ func (g *Group) run() {
 // Start runs a program. The name labels its output; a second process of a name adds
 // to the first one's file.
 func (g *Group) Start(name, program string, args ...string) (*Process, error) {
+	return g.start(func(begin func() error) error { return begin() }, name, program, args)
+}
+
+// StartOn runs a program on one core: all that it ever starts runs nowhere else. Linux only.
+func (g *Group) StartOn(core int, name, program string, args ...string) (*Process, error) {
+	return g.start(func(begin func() error) error { return onCore(core, begin) }, name, program, args)
+}
+
+// start runs a program; around calls what begins it.
+func (g *Group) start(around func(begin func() error) error, name, program string, args []string) (*Process, error) {
 	file, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("output of %s: %w", name, err)
@@ -46,7 +56,7 @@ func (g *Group) Start(name, program string, args ...string) (*Process, error) {
 	p.cmd.SysProcAttr = dieWithParent()
 	fmt.Fprintf(file, "--- %s %q\n", program, args)
 	outcome := make(chan error, 1)
-	g.starts <- func() { outcome <- p.cmd.Start() }
+	g.starts <- func() { outcome <- around(p.cmd.Start) }
 	if err := <-outcome; err != nil {
 		file.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
