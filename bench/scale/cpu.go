@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// selfCPU is what this process has used so far.
+func selfCPU() time.Duration {
+	var u syscall.Rusage
+	// It fails only for arguments that are none.
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// machineCPU is how long all cores have been busy so far, for anybody; 0: the system does not say.
+func machineCPU() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	return busyCores(string(text))
+}
+
+// busyCores is the time that the first line of /proc/stat counts as neither idle nor waiting, in ticks of 10 ms.
+func busyCores(stat string) (busy time.Duration) {
+	const idle, waiting, guest = 4, 5, 9 // what guests use is part of user time
+	line, _, _ := strings.Cut(stat, "\n")
+	for i, field := range strings.Fields(line) {
+		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != waiting && i < guest {
+			busy += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return busy
+}
+
+// others are the cores that everybody but this process and its workers kept busy.
+func others(from, to time.Time, machine, self time.Duration, before, after []time.Duration) float64 {
+	rest := machine - self
+	for i := range before {
+		rest -= after[i] - before[i]
+	}
+	return max(rest.Seconds()/to.Sub(from).Seconds(), 0)
+}

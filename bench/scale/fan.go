@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+)
+
+// Fan is what rounds to the workers took, with nothing decided: shards asked about classes that they
+// have not seen, and the answers merged. All by the round where nothing else is said.
+type Fan struct {
+	Workers    int `json:"workers"`
+	Nodes      int `json:"nodes"`
+	Shards     int `json:"shards"`
+	Classes    int `json:"classes"`
+	Candidates int `json:"candidates"`
+	// Rows are those of the worker that has the most.
+	Rows            int     `json:"rowsOfLargest"`
+	Rounds          int     `json:"rounds"`
+	RoundsPerSecond float64 `json:"roundsPerSecond"`
+	// ClassesPerSecond is what that comes to in classes: as many pods, where no two are alike.
+	ClassesPerSecond  float64   `json:"classesPerSecond"`
+	P50Micros         float64   `json:"p50Micros"`
+	P99Micros         float64   `json:"p99Micros"`
+	CoordinatorMicros float64   `json:"coordinatorCPUMicros"`
+	WorkerMicros      []float64 `json:"workerCPUMicros"`
+	ToWorkers         float64   `json:"toWorkersBytes"`
+	FromWorkers       float64   `json:"fromWorkersBytes"`
+	// Others are the cores that everybody else kept busy meanwhile.
+	Others float64 `json:"othersCores"`
+}
+
+// ask asks workers for as long as limit says.
+func (c *crew) ask(ctx context.Context, w *world, classes, candidates int, limit time.Duration) (Fan, error) {
+	f := fanout.New(fanout.Config{Cluster: clusterName, Term: c.term(), Shards: w, Dial: c.dial()})
+	defer f.Close()
+	f.SetMembers(c.members)
+	r := Fan{Workers: len(c.members), Nodes: w.Nodes(), Shards: w.NumShards(), Classes: classes, Candidates: candidates}
+	var took []time.Duration
+	var busy time.Duration // of the coordinator
+	round := func() error {
+		requests, err := w.requests(classes, candidates)
+		if err != nil {
+			return err
+		}
+		began, used := time.Now(), selfCPU()
+		results, err := f.Evaluate(ctx, requests)
+		took, busy = append(took, time.Since(began)), busy+selfCPU()-used
+		for _, result := range results {
+			f.Recycle(result)
+		}
+		return err
+	}
+	for range warmRounds { // snapshots, connections, memory
+		if err := round(); err != nil {
+			return Fan{}, err
+		}
+	}
+	took, busy = nil, 0
+	r.Rows = largest(w, f.ShardOwners())
+	in, out, local := c.traffic.in.Load(), c.traffic.out.Load(), f.Stats().LocalShards
+	workers, err := c.cpu()
+	if err != nil {
+		return Fan{}, err
+	}
+	began, used, machine := time.Now(), selfCPU(), machineCPU()
+	for time.Since(began) < limit {
+		if err := round(); err != nil {
+			return Fan{}, err
+		}
+	}
+	after, err := c.cpu()
+	if err != nil {
+		return Fan{}, err
+	}
+	r.Others = others(began, time.Now(), machineCPU()-machine, selfCPU()-used, workers, after)
+	if here := f.Stats().LocalShards - local; here > 0 {
+		return Fan{}, fmt.Errorf("%d shards were evaluated by the coordinator", here)
+	}
+	n := float64(len(took))
+	var sum time.Duration
+	for _, t := range took {
+		sum += t
+	}
+	r.Rounds, r.RoundsPerSecond = len(took), n/sum.Seconds()
+	r.ClassesPerSecond = r.RoundsPerSecond * float64(classes)
+	r.P50Micros, r.P99Micros = quantile(took, 0.5), quantile(took, 0.99)
+	r.CoordinatorMicros = micros(busy) / n
+	for i := range workers {
+		r.WorkerMicros = append(r.WorkerMicros, micros(after[i]-workers[i])/n)
+	}
+	r.ToWorkers, r.FromWorkers = float64(c.traffic.out.Load()-out)/n, float64(c.traffic.in.Load()-in)/n
+	return r, c.check()
+}
+
+// warmRounds are not measured.
+const warmRounds = 3
+
+// largest is how many rows the worker has that is asked about the most.
+func largest(w *world, owners [][]string) (most int) {
+	rows := map[string]int{}
+	for shard, list := range owners {
+		rows[list[0]] += w.Table(shard).Nodes()
+		most = max(most, rows[list[0]])
+	}
+	return most
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// quantile is in microseconds; 0 of no durations.
+func quantile(took []time.Duration, q float64) float64 {
+	if len(took) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(took))
+	return micros(sorted[int(q*float64(len(sorted)-1)+0.5)])
+}
