@@ -19,30 +19,38 @@ func (r *balancedAllocation) plugin() pb.Plugin {
 	return pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION
 }
 
-func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	columns := e.bindColumns(t, r.scored, false)
 	if len(columns) == 2 {
 		e.columnOfTwo(&columns[0], &columns[1], rows, into)
-		return
+		return rows
 	}
 	for row := range rows.all {
 		into[row] = e.balanceAt(columns, row)
 	}
+	return rows
 }
 
-// columnOfTwo is column for two resources, as nearly every profile has it.
+// add is for cpu and memory, as nearly every profile has it: how even their shares are without the
+// pod is known.
+func (r *balancedAllocation) add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
+	if !cpuAndMemory(r.scored) {
+		return false
+	}
+	p := t.pairOf(r.scored, false)
+	if p.usual() {
+		p.addScores(e, t, r, rows, weight, into)
+	}
+	return p.usual()
+}
+
+// columnOfTwo is column for two resources.
 func (e *Evaluator) columnOfTwo(a, b *scoredColumn, rows bitmap, into []int64) {
 	for w, word := range rows {
 		for ; word != 0; word &= word - 1 {
 			row := w*wordRows + bits.TrailingZeros64(word)
-			allA, allB := a.allocatable[row], b.allocatable[row]
-			if allA == 0 || allB == 0 {
-				into[row] = balance(0, 0) // one share, or none, is even with itself
-				continue
-			}
-			usedA, usedB := a.used[row], b.used[row]
-			with := deviationOfTwo(share(usedA+a.request, allA), share(usedB+b.request, allB))
-			without := deviationOfTwo(share(usedA, allA), share(usedB, allB))
+			with := deviationOf(a.used[row]+a.request, a.allocatable[row], b.used[row]+b.request, b.allocatable[row])
+			without := deviationOf(a.used[row], a.allocatable[row], b.used[row], b.allocatable[row])
 			into[row] = balance(with, without)
 		}
 	}
@@ -87,8 +95,11 @@ func share(requested, allocatable int64) float64 {
 
 // balance is 1.36's formula, of the deviations with the pod and without it: 75 where
 // the pod changes nothing, more where it evens the shares out.
-func balance(with, without float64) int64 {
-	return maxNodeScore/2 + (maxNodeScore/2+evenness(with)-evenness(without))/2
+func balance(with, without float64) int64 { return balanceOf(evenness(with), evenness(without)) }
+
+// balanceOf is balance of how even the shares are.
+func balanceOf(with, without int64) int64 {
+	return maxNodeScore/2 + (maxNodeScore/2+with-without)/2
 }
 
 // evenness is 100 for equal shares, 50 for the least equal ones.
@@ -96,6 +107,15 @@ func evenness(deviation float64) int64 { return int64((1 - deviation) * maxNodeS
 
 // deviationOfTwo is the standard deviation of two shares.
 func deviationOfTwo(a, b float64) float64 { return math.Abs((a - b) / 2) }
+
+// deviationOf is the deviation of what is used of two resources, of each of which there is some. One
+// share, or none, is even with itself.
+func deviationOf(usedA, allA, usedB, allB int64) float64 {
+	if allA == 0 || allB == 0 {
+		return 0
+	}
+	return deviationOfTwo(share(usedA, allA), share(usedB, allB))
+}
 
 // deviation is the shares' population standard deviation, operation for operation
 // as upstream computes it, for the result is cut to an integer.

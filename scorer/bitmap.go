@@ -51,7 +51,14 @@ func (b bitmap) without(o bitmap) {
 	}
 }
 
-// union adds the rows of o, which is as long.
+// intersect leaves the rows that o, which may be longer, has too.
+func (b bitmap) intersect(o bitmap) {
+	for i := range b {
+		b[i] &= o[i]
+	}
+}
+
+// union adds the rows of o, which may be shorter.
 func (b bitmap) union(o bitmap) {
 	for i, w := range o {
 		b[i] |= w

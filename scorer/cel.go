@@ -195,8 +195,9 @@ func (r *celScore) mean(row *celRow) int64 {
 	return sum / r.weights
 }
 
-func (r *celScore) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *celScore) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	e.judgeRows(t, &r.celTerms, rows, func(row uint32, score int64) { into[row] = score })
+	return rows
 }
 
 func (r *celScore) score(_ *Evaluator, v view) int64 { return r.mean(&celRow{v}) }

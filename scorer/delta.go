@@ -23,6 +23,7 @@ func (t *Table) Apply(d *pb.Delta) error {
 		t.columns = t.generation
 	} else {
 		t.changed[d.GetRow()] = t.generation
+		t.renew(d.GetRow())
 	}
 	return nil
 }

@@ -39,11 +39,16 @@
 //	nonZero[cpu,memory] [int64 …]
 //	pods, allowedPods   [int64 …]
 //	lastDecision        [uint64 …]                      first part of the tie rule
+//	derived             what follows from a row's other columns, so that no pass computes it:
+//	  .ties             [uint64 …]                      the tie rule as one number
+//	  .full, .odd       [bit  bit  bit …     │ bit …]   no room for a pod; amounts as no node has
+//	  .evenness         [byte …]                        of the shares of cpu and memory in use
+//	  .free             least free cpu and memory of each 64 rows
 //	labels.columns[k]   one for each key in use:
 //	  .rows             [id   id   0  …]  1, 2 or 4 bytes a row, or lists while rare
 //	  .values           id → text, .byValue: text → id, .refs: rows with the value
 //	labels.rowKeys      [set  set  set …] which keys the row has, interned
-//	taints.ofRow        [list list …]     list of taints, interned: 0 = none
+//	taints.ofRow        [list list …]     list of taints, interned: 0 = none; .tainted: the others
 //	traits.ofRow        [set  set  set …] declared features, and what the CSINode says of
 //	                                      drivers' limits and migrated plugins, interned
 //	images.ofRow        [[id …] …]        and each image has its rows
@@ -69,7 +74,8 @@
 //	each score:                           key column, or local += weight × column
 //	each row left:                        group by key, best k by (local, tie rule)
 //
-// Filters see 64 rows a word and skip words that are empty. Row evaluates one row
+// Filters see 64 rows a word and skip words that are empty. The loops that nearly every class runs
+// over all rows are there for AVX-512 too (pair.go), operation for operation the same. Row evaluates one row
 // with the same formulas, for the coordinator to repair what its own placements
 // changed since, and to explain.
 //

@@ -37,6 +37,7 @@ type Evaluator struct {
 	rows, refused bitmap // feasible so far; refused by one rule
 	any, term     bitmap // of a selector's terms
 	exempt        bitmap // of what a filter asks
+	keyed         bitmap // rows whose raw scores may be other than 0
 	keep          []uint8
 	room          []int64 // by trait
 	attached      []int64

@@ -164,8 +164,8 @@ func (e *Evaluator) deal(t *Table, c *Class, limit int) {
 			last = code
 		}
 		into.rows++
-		if score := e.local[row]; score >= into.floor {
-			into.offer(t, score, row, g.limit)
+		if into.bar.passes(e.local[row], t.derived.ties[row]) {
+			into.offer(t, e.local[row], row, g.limit)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (e *Evaluator) groupOf(c *Class, code uint64, row uint32, direct bool) *gro
 	into := g.open()
 	into.code, into.row = code, row
 	if e.closed(c, row) {
-		into.floor = math.MaxInt64
+		into.bar.score = math.MaxInt64
 	}
 	*slot = int32(len(g.groups))
 	return into

@@ -29,7 +29,7 @@ func (r *imageLocality) grade(sum int64) int64 {
 	return maxNodeScore * (min(max(sum, minImageBytes), r.most) - minImageBytes) / (r.most - minImageBytes)
 }
 
-func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	clear(into)
 	touched := false
 	for _, x := range r.images {
@@ -39,13 +39,14 @@ func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64
 		}
 	}
 	if !touched {
-		return
+		return nil
 	}
 	for row, sum := range into {
 		if sum != 0 {
 			into[row] = r.grade(sum)
 		}
 	}
+	return rows
 }
 
 func (r *imageLocality) score(_ *Evaluator, v view) int64 {

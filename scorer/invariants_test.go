@@ -3,6 +3,7 @@ package scorer
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -30,7 +31,7 @@ func (t *Table) check() error {
 	if text != t.textBytes {
 		return fmt.Errorf("got %d bytes of names, want %d", t.textBytes, text)
 	}
-	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources, t.checkPods} {
+	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources, t.checkPods, t.checkDerived} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -62,6 +63,48 @@ func (t *Table) leftover(row uint32) string {
 	}
 	add("non-zero requests", t.nonZero[cpu].at(row) != 0 || t.nonZero[memory].at(row) != 0)
 	return strings.Join(left, ", ")
+}
+
+// checkDerived computes what follows from other columns anew.
+func (t *Table) checkDerived() error {
+	d := &t.derived
+	for w, word := range t.live {
+		least := [2]int64{math.MaxInt64, math.MaxInt64}
+		for ; word != 0; word &= word - 1 {
+			row := uint32(w*wordRows + bits.TrailingZeros64(word))
+			if got, want := d.ties[row], tieOf(t.lastDecision[row], t.hashes[row]); got != want {
+				return fmt.Errorf("row %d: got tie %x, want %x", row, got, want)
+			}
+			if got, want := d.full.has(row), t.pods[row] >= t.allowedPods[row]; got != want {
+				return fmt.Errorf("row %d: got full %t, want %t", row, got, want)
+			}
+			if got, want := t.taints.tainted.has(row), len(t.taints.of(row)) > 0; got != want {
+				return fmt.Errorf("row %d: got tainted %t, want %t", row, got, want)
+			}
+			var shares []float64
+			odd := false
+			for i, r := range t.resources[:2] {
+				all, used := r.allocatable.at(row), r.requested.at(row)
+				if all != 0 {
+					shares = append(shares, share(used, all))
+				}
+				least[i] = min(least[i], all-used)
+				odd = odd || all == 0 || all > maxExact || used > maxUsual || t.nonZero[i].at(row) > maxUsual
+			}
+			if got, want := int64(d.evenness[row]), evenness(deviation(shares)); got != want {
+				return fmt.Errorf("row %d: got evenness %d, want %d", row, got, want)
+			}
+			if got := d.odd.has(row); got != odd {
+				return fmt.Errorf("row %d: got odd %t, want %t", row, got, odd)
+			}
+		}
+		for i := range least {
+			if got := d.free[i].amount[w]; got != least[i] {
+				return fmt.Errorf("word %d: got %d free of %s at least, want %d", w, got, t.resources[i].name, least[i])
+			}
+		}
+	}
+	return nil
 }
 
 func (t *Table) checkLabels() error {

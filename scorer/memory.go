@@ -14,5 +14,5 @@ func (t *Table) MemoryBytes() int64 {
 	for _, r := range t.resources {
 		n += resourceBytes + r.allocatable.memory() + r.requested.memory()
 	}
-	return n + t.labels.memory() + t.annotations.memory() + t.taints.memory() + t.images.memory() + t.counters.memory() + t.traits.memory() + t.placed.memory()
+	return n + t.labels.memory() + t.annotations.memory() + t.taints.memory() + t.images.memory() + t.counters.memory() + t.traits.memory() + t.placed.memory() + t.derived.memory()
 }

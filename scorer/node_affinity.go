@@ -112,16 +112,23 @@ func (r *nodeAffinity) refusals(v view, into []int) []int {
 	return append(into, podDoesNotMatch)
 }
 
-func (r *nodeAffinity) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *nodeAffinity) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	clear(into)
+	if len(r.preferred) == 0 {
+		return nil
+	}
+	e.any = scratch(e.any, len(rows))
+	clear(e.any)
 	for i := range r.preferred {
 		p := &r.preferred[i]
 		e.term = rows.copyOf(e.term)
 		p.narrow(e, t, e.term)
+		e.any.union(e.term)
 		for row := range e.term.all {
 			into[row] += p.weight
 		}
 	}
+	return e.any
 }
 
 func (r *nodeAffinity) score(_ *Evaluator, v view) int64 {

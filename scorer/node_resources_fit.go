@@ -74,17 +74,7 @@ func lacks(amount, allocatable, requested int64) bool { return amount > allocata
 func full(pods, allowed int64) bool { return pods+1 > allowed }
 
 func (r *nodeResourcesFit) narrow(_ *Evaluator, t *Table, rows bitmap) {
-	for w, word := range rows {
-		if word == 0 {
-			continue
-		}
-		pods, allowed := t.pods[w*wordRows:(w+1)*wordRows], t.allowedPods[w*wordRows:(w+1)*wordRows]
-		var refused uint64
-		for i, n := range pods {
-			refused |= asBit(full(n, allowed[i%wordRows])) << (i % wordRows)
-		}
-		rows[w] = word &^ refused
-	}
+	rows.without(t.derived.full)
 	for i := range r.needs {
 		r.needs[i].narrow(t, rows)
 	}
@@ -95,8 +85,10 @@ func (n *need) narrow(t *Table, rows bitmap) {
 	switch {
 	case x == nil:
 		clear(rows)
+	case n.fixed == cpu || n.fixed == memory:
+		n.narrowDense(x, rows, t.derived.free[n.fixed].amount)
 	case x.allocatable.dense != nil && x.requested.dense != nil:
-		n.narrowDense(x, rows)
+		n.narrowDense(x, rows, nil)
 	default:
 		x.allocatable.intersect(rows) // the others have none
 		for row := range rows.all {
@@ -107,10 +99,12 @@ func (n *need) narrow(t *Table, rows bitmap) {
 	}
 }
 
-func (n *need) narrowDense(x *resource, rows bitmap) {
+// narrowDense is narrow for columns with a slot a row. free is the least that the rows of each word have
+// left; nil: nobody knows.
+func (n *need) narrowDense(x *resource, rows bitmap, free []int64) {
 	amount := n.amount
 	for w, word := range rows {
-		if word == 0 {
+		if word == 0 || free != nil && amount <= free[w] {
 			continue
 		}
 		allocatable := x.allocatable.dense[w*wordRows : (w+1)*wordRows]

@@ -10,7 +10,7 @@ import (
 // This file is the Score of the plugin NodeResourcesFit: how full a node gets, by one
 // of three strategies. cpu and memory count with defaults for pods that name none.
 
-func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	columns := e.bindColumns(t, r.scored, true)
 	e.sums = scratch(e.sums, len(into))
 	clear(e.sums)
@@ -23,6 +23,20 @@ func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []in
 			into[row] = r.mean(e.sums[row])
 		}
 	}
+	return rows
+}
+
+// add is for LeastAllocated over cpu and memory of equal weight, the default: the mean is then half
+// the sum.
+func (r *nodeResourcesFit) add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
+	if r.strategy != pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED || !cpuAndMemory(r.scored) || r.scored[0].weight != r.scored[1].weight {
+		return false
+	}
+	p := t.pairOf(r.scored, true)
+	if p.usual() {
+		p.addScores(e, t, r, rows, weight, into)
+	}
+	return p.usual()
 }
 
 // addColumn adds the scores of one resource for all rows. LeastAllocated, the
@@ -34,7 +48,7 @@ func (r *nodeResourcesFit) addColumn(c *scoredColumn, rows bitmap, sums []weight
 			row := w*wordRows + bits.TrailingZeros64(word)
 			capacity, requested := c.allocatable[row], c.used[row]+c.request
 			if !least {
-				r.add(&sums[row], c.weight, requested, capacity)
+				r.count(&sums[row], c.weight, requested, capacity)
 			} else if capacity != 0 {
 				sums[row].add(leastAllocated(requested, capacity), c.weight)
 			}
@@ -47,7 +61,7 @@ func (r *nodeResourcesFit) score(_ *Evaluator, v view) int64 {
 	for i := range r.scored {
 		s := &r.scored[i]
 		used, capacity := v.scored(s, true)
-		r.add(&sum, s.weight, used+s.request, capacity)
+		r.count(&sum, s.weight, used+s.request, capacity)
 	}
 	return r.mean(sum)
 }
@@ -55,8 +69,8 @@ func (r *nodeResourcesFit) score(_ *Evaluator, v view) int64 {
 // weighted is a sum of scores with their weights.
 type weighted struct{ scores, weights int64 }
 
-// add adds the score of one resource. A resource that the row does not have is left out.
-func (r *nodeResourcesFit) add(sum *weighted, weight, requested, capacity int64) {
+// count adds the score of one resource. A resource that the row does not have is left out.
+func (r *nodeResourcesFit) count(sum *weighted, weight, requested, capacity int64) {
 	if capacity == 0 {
 		return
 	}

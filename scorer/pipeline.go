@@ -21,10 +21,17 @@ type filterRule interface {
 // scoreRule is a plugin's Score. It is immutable.
 type scoreRule interface {
 	plugin() pb.Plugin
-	// column writes the raw score of each of the rows to into.
-	column(e *Evaluator, t *Table, rows bitmap, into []int64)
+	// column writes the raw score of each of the rows to into. It returns the rows whose score may
+	// be other than 0, which hold until the evaluator's next pass.
+	column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap)
 	// score is column for one row.
 	score(e *Evaluator, v view) int64
+}
+
+// adder is a score rule that can add to the local scores at once, for most classes.
+type adder interface {
+	// add adds the weighted score of each of the rows; false where column has to be asked.
+	add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool
 }
 
 // newFilter makes the rule of a filter plugin. The order of the cases is the one in
@@ -149,7 +156,8 @@ func (e *Evaluator) score(t *Table, c *Class) {
 	rows := len(e.rows) * wordRows
 	e.local = scratch(e.local, rows)
 	clear(e.local)
-	e.raw = scratch(e.raw, rows)
+	e.keyed = scratch(e.keyed, len(e.rows))
+	clear(e.keyed)
 	for i := range c.scores {
 		s := &c.scores[i]
 		switch {
@@ -159,14 +167,24 @@ func (e *Evaluator) score(t *Table, c *Class) {
 			continue
 		case s.key >= 0:
 			e.keys[s.key] = scratch(e.keys[s.key], rows)
-			s.rule.column(e, t, e.rows, e.keys[s.key])
+			e.keyed.union(s.rule.column(e, t, e.rows, e.keys[s.key]))
 		default:
-			s.rule.column(e, t, e.rows, e.raw)
-			addWeighted(e.local, e.raw, s.weight)
+			e.addLocal(t, s)
 		}
 		if e.observer != nil {
 			e.observer.Pass(s.plugin, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
+	}
+}
+
+// addLocal adds the score of a plugin that looks at nothing but the row.
+func (e *Evaluator) addLocal(t *Table, s *scoreTerm) {
+	if r, ok := s.rule.(adder); ok && r.add(e, t, e.rows, s.weight, e.local) {
+		return
+	}
+	e.raw = scratch(e.raw, len(e.local))
+	if s.rule.column(e, t, e.rows, e.raw) != nil {
+		addWeighted(e.local, e.raw, s.weight)
 	}
 }
 

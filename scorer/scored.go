@@ -29,9 +29,17 @@ type scoredColumn struct {
 	weight, request   int64
 }
 
+// cpuAndMemory tells whether the scored resources are these two.
+func cpuAndMemory(list []scoredResource) bool {
+	return len(list) == 2 && list[0].fixed != list[1].fixed && list[0].isCPUOrMemory() && list[1].isCPUOrMemory()
+}
+
+// isCPUOrMemory tells whether the resource is cpu or memory.
+func (s *scoredResource) isCPUOrMemory() bool { return s.fixed == cpu || s.fixed == memory }
+
 // countedNonZero tells whether a resource's used part is counted with defaults.
 func (s *scoredResource) countedNonZero(nonZero bool) bool {
-	return nonZero && (s.fixed == cpu || s.fixed == memory)
+	return nonZero && s.isCPUOrMemory()
 }
 
 // bindColumns finds the columns of scored resources, leaving out those that no row has.

@@ -43,6 +43,7 @@ type Table struct {
 	ports    [][]portUse
 	counters counterSet
 	placed   podSet
+	derived  derived
 	// changed is the generation of the last change of each row.
 	changed []uint64
 	// columns is the generation of the last counter that came into use.
@@ -105,6 +106,7 @@ func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters
 			}
 			t.addPlaced(r.GetRow(), p, p.GetUsage())
 		}
+		t.renew(r.GetRow())
 		t.changed[r.GetRow()] = generation
 	}
 	for i, c := range counters {
@@ -214,13 +216,14 @@ func (t *Table) grow(rows int) {
 	t.lastDecision = lengthened(t.lastDecision, t.capacity)
 	t.labels.grow(t.capacity)
 	t.annotations.grow(t.capacity)
-	t.taints.ofRow = lengthened(t.taints.ofRow, t.capacity)
+	t.taints.grow(t.capacity)
 	t.images.ofRow = lengthened(t.images.ofRow, t.capacity)
 	t.traits.ofRow = lengthened(t.traits.ofRow, t.capacity)
 	t.ports = lengthened(t.ports, t.capacity)
 	t.counters.grow(t.capacity)
 	t.placed.ofRow = lengthened(t.placed.ofRow, t.capacity)
 	t.changed = lengthened(t.changed, t.capacity)
+	t.derived.grow(t.capacity)
 }
 
 // setNode writes a node's own columns; what pods add up to stays.

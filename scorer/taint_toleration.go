@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"math/bits"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -59,22 +61,37 @@ func (r *taintToleration) narrow(e *Evaluator, t *Table, rows bitmap) {
 			keep[i], refuses = 0, true
 		}
 	}
-	if refuses {
-		narrowDense(t.taints.ofRow, keep, rows)
+	if !refuses {
+		return
+	}
+	for w, word := range rows {
+		for word &= t.taints.tainted[w]; word != 0; word &= word - 1 {
+			i := bits.TrailingZeros64(word)
+			rows[w] &^= uint64(1-keep[t.taints.ofRow[w*wordRows+i]]) << i
+		}
 	}
 }
 
 func (r *taintToleration) passes(v view) bool { return r.admits(v.t.taints.of(v.row)) }
 
-func (r *taintToleration) column(e *Evaluator, t *Table, rows bitmap, into []int64) {
+func (r *taintToleration) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
+	clear(into)
 	lists := t.taints.lists.contents
 	e.listScores = scratch(e.listScores, len(lists))
+	disliked := false
 	for i, list := range lists {
 		e.listScores[i] = r.dislikes(list)
+		disliked = disliked || e.listScores[i] > 0
 	}
-	for row := range into {
+	if !disliked {
+		return nil
+	}
+	e.any = rows.copyOf(e.any)
+	e.any.intersect(t.taints.tainted)
+	for row := range e.any.all {
 		into[row] = e.listScores[t.taints.ofRow[row]]
 	}
+	return e.any
 }
 
 func (r *taintToleration) score(_ *Evaluator, v view) int64 { return r.dislikes(v.t.taints.of(v.row)) }

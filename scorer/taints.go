@@ -16,8 +16,9 @@ type taint struct {
 // whether a pod tolerates a list is decided once for all rows that have it.
 type taintSets struct {
 	lists interned[[]taint]
-	// ofRow is the list of each row.
+	// ofRow is the list of each row, tainted are the rows with one.
 	ofRow   []uint32
+	tainted bitmap
 	encoded []byte // scratch
 }
 
@@ -40,6 +41,12 @@ func (s *taintSets) set(row uint32, taints []*pb.Taint) {
 		return list
 	})
 	s.lists.release(before)
+	s.tainted.put(row, s.ofRow[row] != 0)
+}
+
+func (s *taintSets) grow(capacity int) {
+	s.ofRow = lengthened(s.ofRow, capacity)
+	s.tainted = lengthened(s.tainted, words(capacity))
 }
 
 // of is the row's taints.
@@ -47,7 +54,7 @@ func (s *taintSets) of(row uint32) []taint { return s.lists.contents[s.ofRow[row
 
 func (s *taintSets) memory() int64 {
 	const perList = 3 * 40 // the list itself: three taints as structs
-	return s.lists.memory() + int64(len(s.lists.contents))*perList + int64(4*cap(s.ofRow))
+	return s.lists.memory() + int64(len(s.lists.contents))*perList + int64(4*cap(s.ofRow)+8*cap(s.tainted))
 }
 
 // appendText appends a string so that no two lists of strings look the same.

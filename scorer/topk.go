@@ -23,16 +23,16 @@ type groupRows struct {
 	row  uint32 // one of them, where there is a code
 	rows int
 	heap []scoredRow
-	// floor is the score of the root of a full heap: what is below has no chance.
-	floor int64
+	// bar is the root of a full heap.
+	bar bar
 }
 
-// scoredRow is a candidate while the heap holds it, with what mostly decides; the rest of
-// the tie rule's columns stay in the table.
+// scoredRow is a candidate while the heap holds it, with what mostly decides; the tie rule's
+// columns stay in the table.
 type scoredRow struct {
-	score    int64
-	decision uint64
-	row      uint32
+	score int64
+	tie   uint64
+	row   uint32
 }
 
 // group puts the rows in e.rows, with their keys and local scores, into e.part.
@@ -44,32 +44,45 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 		e.addGroupScores(c, o.Extrema)
 		keyLen = 0
 	}
-	first, second, third := e.keyColumns(keyLen)
 	var key [MaxKey]int64
 	into := g.of(key)
-	for w, word := range e.rows {
-		for ; word != 0; word &= word - 1 {
-			row := w*wordRows + bits.TrailingZeros64(word)
-			if first[row] != key[0] || second[row] != key[1] || third[row] != key[2] {
-				key = [MaxKey]int64{first[row], second[row], third[row]}
-				if into = g.of(key); into == nil {
-					break
-				}
-			}
-			into.rows++
-			if score := e.local[row]; score >= into.floor {
-				into.offer(t, score, uint32(row), g.limit)
-			}
-		}
-		if into == nil {
-			break
-		}
+	if keyLen > 0 {
+		e.rows.without(e.keyed)
+	}
+	into.rows = e.rows.count()
+	into.offerAll(t, e.rows, e.local, g.limit)
+	if keyLen > 0 {
+		e.groupKeyed(t, keyLen)
+		e.rows.union(e.keyed)
 	}
 	for i := range c.keyLen {
 		e.part.Extrema[i] = g.extremum(i, e.keys[i], e.rows, keyLen)
 	}
 	g.addTo(&e.part, keyLen)
 	g.table = nil
+}
+
+// groupKeyed groups the rows whose keys may have more than zeros.
+func (e *Evaluator) groupKeyed(t *Table, keyLen int) {
+	g := &e.groups
+	first, second, third := e.keyColumns(keyLen)
+	var key [MaxKey]int64
+	into := g.of(key)
+	for w, word := range e.keyed {
+		for ; word != 0; word &= word - 1 {
+			row := w*wordRows + bits.TrailingZeros64(word)
+			if first[row] != key[0] || second[row] != key[1] || third[row] != key[2] {
+				key = [MaxKey]int64{first[row], second[row], third[row]}
+				if into = g.of(key); into == nil {
+					return
+				}
+			}
+			into.rows++
+			if into.bar.passes(e.local[row], t.derived.ties[row]) {
+				into.offer(t, e.local[row], uint32(row), g.limit)
+			}
+		}
+	}
 }
 
 // keyColumns are the columns of the key; those that it does not have are zero.
@@ -146,7 +159,7 @@ func (g *grouping) open() *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[n]
-	*into = groupRows{heap: into.heap[:0], floor: math.MinInt64}
+	*into = groupRows{heap: into.heap[:0], bar: bar{math.MinInt64, math.MaxUint64}}
 	return into
 }
 
@@ -185,22 +198,41 @@ func (t *Table) chosenBefore(a, b *scoredRow) bool {
 	if a.score != b.score {
 		return a.score > b.score
 	}
-	if a.decision != b.decision {
-		return a.decision < b.decision
+	if a.tie != b.tie {
+		return a.tie < b.tie
 	}
-	return t.hashedBefore(a.row, b.row)
+	return t.tiesBefore(a.row, b.row)
 }
 
-func (t *Table) hashedBefore(a, b uint32) bool {
+// tiesBefore is the tie rule for rows of one table.
+func (t *Table) tiesBefore(a, b uint32) bool {
+	if x, y := t.lastDecision[a], t.lastDecision[b]; x != y {
+		return x < y
+	}
 	if x, y := t.hashes[a], t.hashes[b]; x != y {
 		return x < y
 	}
 	return t.names[a] < t.names[b]
 }
 
+// offerAll offers each of the rows, a few words at a time: the bar rises meanwhile.
+func (x *groupRows) offerAll(t *Table, rows bitmap, scores []int64, limit int) {
+	var passed [8]uint64
+	for from := 0; from < len(rows); from += len(passed) {
+		part := rows[from:min(from+len(passed), len(rows))]
+		x.bar.pass(part, scores[from*wordRows:], t.derived.ties[from*wordRows:], passed[:])
+		for row := range bitmap(passed[:len(part)]).all {
+			row += uint32(from * wordRows)
+			if x.bar.passes(scores[row], t.derived.ties[row]) {
+				x.offer(t, scores[row], row, limit)
+			}
+		}
+	}
+}
+
 // offer keeps a row if it is among the best. Below the limit the heap is only a list.
 func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
-	s := scoredRow{score, t.lastDecision[row], row}
+	s := scoredRow{score, t.derived.ties[row], row}
 	switch {
 	case limit == 0:
 		return
@@ -214,7 +246,7 @@ func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
 		x.heap[0] = s
 		x.down(t, 0, limit)
 	}
-	x.floor = x.heap[0].score
+	x.bar = bar{x.heap[0].score, x.heap[0].tie}
 }
 
 // pile makes a heap of the list.
