@@ -31,7 +31,7 @@ type Cache struct {
 	annotations []string
 	// assumed counts the pods that are only promised.
 	assumed     int
-	byNamespace map[string]map[types.UID]*pod
+	byNamespace map[string]*podList
 	topologies  map[string]*topology
 	counters    Counters
 	// numbered finds pods by number; last is the last number given.
@@ -46,9 +46,8 @@ type Cache struct {
 type node struct {
 	name   string
 	object *v1.Node // nil: only pods are known
-	wire   *pb.Node
 	row    Row
-	pods   map[types.UID]*pod
+	pods   podList
 	// own are the counters that ChangeCounters gave it; limits those of its CSINode.
 	own    map[uint32]int64
 	limits Limits
@@ -64,7 +63,7 @@ type Limits struct {
 
 type pod struct {
 	object *v1.Pod
-	node   string
+	node   *node
 	usage  *pb.PodUsage
 	// counters is what it adds to counters.
 	counters []*pb.CounterValue
@@ -72,9 +71,11 @@ type pod struct {
 	counted *pb.PodUsage
 	assumed bool
 	// number is the pod's as long as it is known; told is what the tables were told of it for
-	// preemption, without number and usage.
+	// preemption.
 	number uint64
-	told   *pb.PlacedPod
+	told   told
+	// onNode and inNamespace are its places in the lists of its node and its namespace.
+	onNode, inNamespace int32
 }
 
 // New makes an empty cache of the given number of shards.
@@ -85,7 +86,7 @@ func New(shards int) *Cache {
 		pods:   map[types.UID]*pod{},
 		images: map[string]*image{},
 
-		byNamespace: map[string]map[types.UID]*pod{},
+		byNamespace: map[string]*podList{},
 		topologies:  map[string]*topology{},
 		numbered:    map[uint64]*pod{},
 	}
@@ -109,46 +110,62 @@ func ShardOf(name string, shards int) int {
 func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	n := c.node(object.Name)
 	old := n.object
-	wire := compile.Node(object)
-	wire.Annotations = compile.Annotations(object, c.annotations)
-	wire.VolumeLimits, wire.MigratedPlugins = n.limits.Volumes, n.limits.Migrated
 	c.countImages(old, object)
 	c.countTopologies(old, object)
 	n.object = object
-	if old != nil && proto.Equal(n.wire, wire) {
+	wire := c.wire(object, &n.limits)
+	// An object that comes again may have been changed in place.
+	if old != nil && old != object && proto.Equal(c.wire(old, &n.limits), wire) {
 		return old, nil
 	}
-	n.wire = wire
+	return old, c.setRow(n, wire, old == nil)
+}
+
+// wire is a node as the tables know it. It is made anew from the object whenever it is asked for:
+// to keep it would be to keep each node twice.
+func (c *Cache) wire(object *v1.Node, limits *Limits) *pb.Node {
+	out := compile.Node(object)
+	out.Annotations = compile.Annotations(object, c.annotations)
+	out.VolumeLimits, out.MigratedPlugins = limits.Volumes, limits.Migrated
+	return out
+}
+
+// setRow writes a node's row, or begins it.
+func (c *Cache) setRow(n *node, wire *pb.Node, begin bool) error {
 	s := c.shards[n.row.Shard]
-	if old == nil {
+	if begin {
 		c.known++
 		n.row.Index = s.take()
 	}
 	if err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_SetNode{SetNode: wire}}); err != nil {
-		return old, fmt.Errorf("set node %s: %w", object.Name, err)
+		return fmt.Errorf("set node %s: %w", n.name, err)
 	}
-	if old != nil {
-		return old, nil
+	if !begin {
+		return nil
 	}
 	for _, p := range n.pods {
 		if err := c.add(n, p, 0); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, c.restoreOwn(n)
+	return c.restoreOwn(n)
 }
 
 // SetLimits takes over what a node's CSINode says. It is kept for a node that is not known
 // yet.
 func (c *Cache) SetLimits(nodeName string, limits Limits) error {
 	n := c.node(nodeName)
+	old := n.limits
 	n.limits = limits
 	defer c.dropIfEmpty(n)
 	if n.object == nil {
 		return nil
 	}
-	_, err := c.SetNode(n.object)
-	return err
+	wire := c.wire(n.object, &limits)
+	if proto.Equal(c.wire(n.object, &old), wire) {
+		return nil
+	}
+	return c.setRow(n, wire, false)
 }
 
 // RemoveNode drops a node and returns its object, nil where it was not known.
@@ -164,7 +181,7 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	s := c.shards[n.row.Shard]
 	err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
 	s.release(n.row.Index)
-	n.object, n.wire = nil, nil
+	n.object = nil
 	c.known--
 	c.dropIfEmpty(n)
 	if err != nil {
@@ -179,7 +196,7 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	usage, counters := compile.Usage(object), c.contributions(object)
 	p := c.pods[object.UID]
-	if p != nil && p.node == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
+	if p != nil && p.node.name == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed
 		p.object, p.assumed = object, false
@@ -200,16 +217,16 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 			return old, err
 		}
 	}
-	return old, c.put(&pod{object: object, node: object.Spec.NodeName, usage: usage, counters: counters, number: number}, 0)
+	return old, c.put(&pod{object: object, usage: usage, counters: counters, number: number}, object.Spec.NodeName, 0)
 }
 
 // Assume promises a pod room on a node under the number of its decision. The
 // pod's own object is left alone.
 func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
 	if p := c.pods[object.UID]; p != nil {
-		return fmt.Errorf("assume pod %s/%s: it is on node %s already", object.Namespace, object.Name, p.node)
+		return fmt.Errorf("assume pod %s/%s: it is on node %s already", object.Namespace, object.Name, p.node.name)
 	}
-	return c.put(&pod{object: object, node: nodeName, usage: usage, counters: c.contributions(object), assumed: true}, decision)
+	return c.put(&pod{object: object, usage: usage, counters: c.contributions(object), assumed: true}, nodeName, decision)
 }
 
 // Forget takes a promise back; a pod that is not assumed is left alone. It
@@ -231,7 +248,7 @@ func (c *Cache) RemovePod(uid types.UID) (*v1.Pod, string, error) {
 		return nil, "", nil
 	}
 	delete(c.pods, uid)
-	return p.object, p.node, c.remove(p)
+	return p.object, p.node.name, c.remove(p)
 }
 
 // Pod returns a pod's object and the node that it is on or promised to.
@@ -240,7 +257,7 @@ func (c *Cache) Pod(uid types.UID) (object *v1.Pod, nodeName string, assumed boo
 	if p == nil {
 		return nil, "", false
 	}
-	return p.object, p.node, p.assumed
+	return p.object, p.node.name, p.assumed
 }
 
 // Node returns a node's object, nil where it is not known.
@@ -279,15 +296,16 @@ func (c *Cache) Deltas(i int, after uint64) ([]*pb.Delta, bool) { return c.shard
 func (c *Cache) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &node{name: name, row: Row{Shard: uint32(ShardOf(name, len(c.shards)))}, pods: map[types.UID]*pod{}}
+		n = &node{name: name, row: Row{Shard: uint32(ShardOf(name, len(c.shards)))}}
 		c.nodes[name] = n
 	}
 	return n
 }
 
-func (c *Cache) put(p *pod, decision uint64) error {
-	n := c.node(p.node)
-	n.pods[p.object.UID] = p
+func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
+	n := c.node(nodeName)
+	p.node = n
+	n.pods.add(p, onNode)
 	c.pods[p.object.UID] = p
 	if p.number == 0 {
 		c.last++
@@ -295,13 +313,13 @@ func (c *Cache) put(p *pod, decision uint64) error {
 	}
 	c.numbered[p.number] = p
 	p.told = c.describe(p)
-	c.priorities.add(p.told.GetPriority())
+	c.priorities.add(p.told.priority)
 	ns := c.byNamespace[p.object.Namespace]
 	if ns == nil {
-		ns = map[types.UID]*pod{}
+		ns = &podList{}
 		c.byNamespace[p.object.Namespace] = ns
 	}
-	ns[p.object.UID] = p
+	ns.add(p, inNamespace)
 	if p.assumed {
 		c.assumed++
 	}
@@ -329,19 +347,18 @@ func (c *Cache) add(n *node, p *pod, decision uint64) error {
 
 func (c *Cache) charge(n *node, p *pod, decision uint64) error {
 	return c.shards[n.row.Shard].apply(&pb.Delta{
-		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision, Pod: p.told,
+		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision, Pod: p.placed(),
 	})
 }
 
 func (c *Cache) remove(p *pod) error {
-	n := c.nodes[p.node]
-	delete(n.pods, p.object.UID)
+	n := p.node
+	n.pods.remove(p, onNode)
 	delete(c.numbered, p.number)
-	c.priorities.remove(p.told.GetPriority())
-	if ns := c.byNamespace[p.object.Namespace]; len(ns) == 1 {
+	c.priorities.remove(p.told.priority)
+	ns := c.byNamespace[p.object.Namespace]
+	if ns.remove(p, inNamespace); len(*ns) == 0 {
 		delete(c.byNamespace, p.object.Namespace)
-	} else {
-		delete(ns, p.object.UID)
 	}
 	if p.assumed {
 		c.assumed--
@@ -370,7 +387,7 @@ func (c *Cache) dropIfEmpty(n *node) {
 func (c *Cache) Find(namespace, name string) (*v1.Pod, string) {
 	for _, p := range c.pods {
 		if p.object.Name == name && p.object.Namespace == namespace {
-			return p.object, p.node
+			return p.object, p.node.name
 		}
 	}
 	return nil, ""
@@ -390,6 +407,6 @@ func (c *Cache) Without(uid types.UID) (put func() error, err error) {
 	return func() error {
 		// Counters may have come into use since.
 		p.counters = c.contributions(p.object)
-		return c.put(p, 0)
+		return c.put(p, p.node.name, 0)
 	}, nil
 }

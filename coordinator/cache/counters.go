@@ -3,6 +3,8 @@ package cache
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,10 +53,12 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 		f.columns[id] = make([]column, len(c.shards))
 	}
 	if all {
-		f.take(c, c.pods)
+		f.take(c, maps.Values(c.pods))
 	} else {
 		for _, ns := range namespaces {
-			f.take(c, c.byNamespace[ns])
+			if list := c.byNamespace[ns]; list != nil {
+				f.take(c, slices.Values(*list))
+			}
 		}
 	}
 	for _, id := range ids {
@@ -93,9 +97,9 @@ type counted struct {
 }
 
 // take asks pods what they add.
-func (f *filling) take(c *Cache, pods map[types.UID]*pod) {
-	for _, p := range pods {
-		n := c.nodes[p.node]
+func (f *filling) take(c *Cache, pods iter.Seq[*pod]) {
+	for p := range pods {
+		n := p.node
 		if now := c.contributions(p.object); !equalCounters(p.counters, now) {
 			p.counters = now
 			if n.object != nil {

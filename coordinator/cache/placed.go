@@ -3,8 +3,8 @@ package cache
 import (
 	"fmt"
 	"iter"
+	"slices"
 
-	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,7 +35,7 @@ func (c *Cache) PodNumbered(number uint64) (object *v1.Pod, nodeName string) {
 	if p == nil {
 		return nil, ""
 	}
-	return p.object, p.node
+	return p.object, p.node.name
 }
 
 // NumberOf is the number of a pod that is on a node or promised to it; 0: it is on none.
@@ -71,36 +71,74 @@ func (c *Cache) Retell(uid types.UID) error {
 	return c.tell(p)
 }
 
+// told is what preemption looks at of a pod, without number and usage.
+type told struct {
+	startMicros int64 // 0: not started
+	priority    int32
+	// more is what few pods have; nil: nothing.
+	more *toldMore
+}
+
+// toldMore is what an eviction counts against, and what else falls where the pod leaves.
+type toldMore struct {
+	budgets []uint32
+	leaving []*pb.CounterValue
+	shared  []*pb.SharedCount
+}
+
+func (t told) equal(o told) bool {
+	if t.startMicros != o.startMicros || t.priority != o.priority || (t.more == nil) != (o.more == nil) {
+		return false
+	}
+	return t.more == nil || slices.Equal(t.more.budgets, o.more.budgets) && equalCounters(t.more.leaving, o.more.leaving) &&
+		slices.EqualFunc(t.more.shared, o.more.shared, func(a, b *pb.SharedCount) bool {
+			return a == b || a.GetCounter() == b.GetCounter() && a.GetToken() == b.GetToken()
+		})
+}
+
 // describe is what preemption looks at of a pod.
-func (c *Cache) describe(p *pod) *pb.PlacedPod {
-	out := &pb.PlacedPod{Number: p.number, Priority: compile.Priority(p.object)}
+func (c *Cache) describe(p *pod) told {
+	out := told{priority: compile.Priority(p.object)}
 	if start := p.object.Status.StartTime; start != nil {
 		// A pod that started before 1970 is as old as any.
-		out.StartMicros = max(start.UnixMicro(), 1)
+		out.startMicros = max(start.UnixMicro(), 1)
 	}
+	var more toldMore
 	if c.budgets != nil {
-		out.Budgets = c.budgets(p.object)
+		more.budgets = c.budgets(p.object)
 	}
 	if c.departures != nil {
-		out.Leaving, out.Shared = c.departures.Departure(p.object, p.node)
+		more.leaving, more.shared = c.departures.Departure(p.object, p.node.name)
+	}
+	if len(more.budgets)+len(more.leaving)+len(more.shared) > 0 {
+		out.more = &more
+	}
+	return out
+}
+
+// placed is the pod as a delta tells it.
+func (p *pod) placed() *pb.PlacedPod {
+	out := &pb.PlacedPod{Number: p.number, Priority: p.told.priority, StartMicros: p.told.startMicros}
+	if m := p.told.more; m != nil {
+		out.Budgets, out.Leaving, out.Shared = m.budgets, m.leaving, m.shared
 	}
 	return out
 }
 
 // tell tells the tables what preemption looks at of a pod, if that has changed.
 func (c *Cache) tell(p *pod) error {
-	now := c.describe(p)
-	if proto.Equal(now, p.told) {
+	before := p.told
+	p.told = c.describe(p)
+	if p.told.equal(before) {
 		return nil
 	}
-	c.priorities.remove(p.told.GetPriority())
-	c.priorities.add(now.GetPriority())
-	p.told = now
-	n := c.nodes[p.node]
+	c.priorities.remove(before.priority)
+	c.priorities.add(p.told.priority)
+	n := p.node
 	if n.object == nil {
 		return nil
 	}
-	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_ChangePod{ChangePod: now}}
+	d := &pb.Delta{Row: n.row.Index, Change: &pb.Delta_ChangePod{ChangePod: p.placed()}}
 	if err := c.shards[n.row.Shard].apply(d); err != nil {
 		return fmt.Errorf("change pod %s/%s on node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 	}
