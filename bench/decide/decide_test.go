@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/shardsched/shardsched/bench/machine"
 )
 
@@ -179,13 +181,46 @@ func TestEqualSeedsMakeEqualWorkloads(t *testing.T) {
 			if made[i], err = NewWorkload(k, p.size(p.clusters[0], k)); err != nil {
 				t.Fatal(err)
 			}
-			made[i].Kind, made[i].NodeBytes, made[i].PodBytes = Kind{}, 0, 0
+			made[i].Kind, made[i].NodeBytes, made[i].PodBytes, made[i].refill = Kind{}, 0, 0, nil
 		}
 		if !reflect.DeepEqual(made[0], made[1]) {
 			t.Errorf("%s: two of one seed differ", k.Name)
 		}
 		if reflect.DeepEqual(made[0], made[2]) {
 			t.Errorf("%s: two seeds make the same", k.Name)
+		}
+	}
+}
+
+func TestPodsThatASideHasTakenAreMadeAgainAsTheyWere(t *testing.T) {
+	p := small(t)
+	for _, name := range []string{"backlog", "volumes", "daemon"} {
+		k := kind(t, name)
+		w, err := NewWorkload(k, p.size(p.clusters[0], k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, want := len(w.Objects), make([]*v1.Pod, len(w.Pods))
+		for i, pod := range w.Pods {
+			want[i] = pod.DeepCopy()
+		}
+		own, err := newOurs(t.Context(), w, &p.Options, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.end()
+		own.takes = true
+		if _, err := own.decide(t.Context(), w.Pods, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if w.Pods[0] != nil || w.Pods[len(w.Pods)-1] != nil {
+			t.Errorf("%s: got pods that stay with the workload, want them taken", name)
+		}
+		if err := w.refill(); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(w.Pods, want) || len(w.Objects) != objects {
+			t.Errorf("%s: got %d other pods and %d objects, want the same %d and %d", name, len(w.Pods), len(w.Objects), len(want), objects)
 		}
 	}
 }
@@ -230,10 +265,11 @@ func TestNearlyFullHasRoomForThePodsAndFewMore(t *testing.T) {
 
 func TestBorgHasTheTracesMachines(t *testing.T) {
 	present(t, "borg-2019")
-	nodes, err := borgNodes(data)
+	w, err := NewWorkload(kind(t, "basic"), Size{Cluster: borg, Nodes: borgMachines, Data: data, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	nodes := w.Nodes
 	if len(nodes) != borgMachines {
 		t.Errorf("got %d machines, want %d", len(nodes), borgMachines)
 	}

@@ -17,15 +17,22 @@ import (
 )
 
 // inventory makes nodes: of three sizes, or as Borg's machines are.
-func inventory(size Size) ([]*v1.Node, error) {
-	if size.Cluster == borg {
-		return borgNodes(size.Data)
+func (m *maker) inventory() error {
+	if m.size.Cluster == borg {
+		return m.borgNodes()
 	}
-	out := make([]*v1.Node, size.Nodes)
-	for i := range out {
-		out[i] = workload.Node(i)
+	for i := range m.size.Nodes {
+		if err := m.add(workload.Node(i)); err != nil {
+			return err
+		}
 	}
-	return out, nil
+	return nil
+}
+
+// add takes a node in.
+func (m *maker) add(n *v1.Node) error {
+	m.workload.Nodes = append(m.workload.Nodes, n)
+	return m.kept(n)
 }
 
 // borg names the inventory of eight Borg cells of 2019, and how many machines those have.
@@ -39,25 +46,27 @@ const (
 
 // borgNodes are the machines of the trace, a cell a zone, so that neighbours differ.
 // Source: Google cluster-usage traces v3 (ClusterData2019), CC-BY-4.0, reduced to shape counts.
-func borgNodes(data string) ([]*v1.Node, error) {
-	rows, err := readCSV(filepath.Join(data, "borg-2019", "machine_shapes.csv"), "cell", "cpus", "memory", "machine_count")
+func (m *maker) borgNodes() error {
+	rows, err := readCSV(filepath.Join(m.size.Data, "borg-2019", "machine_shapes.csv"), "cell", "cpus", "memory", "machine_count")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []*v1.Node
 	for at, row := range rows {
 		cpus, e1 := strconv.ParseFloat(row[1], 64)
 		memory, e2 := strconv.ParseFloat(row[2], 64)
 		count, e3 := strconv.Atoi(row[3])
 		if err := errors.Join(e1, e2, e3); err != nil {
-			return nil, fmt.Errorf("machine_shapes.csv: line %d: %w", at+2, err)
+			return fmt.Errorf("machine_shapes.csv: line %d: %w", at+2, err)
 		}
 		for range count {
-			out = append(out, workload.Labelled(len(out), "cell-"+row[0], fmt.Sprintf("shape-%s-%s", row[1], row[2])).
-				CPU(fmt.Sprintf("%dm", int64(cpus*borgMilliCPU))).Memory(fmt.Sprintf("%dMi", int64(memory*borgMemoryMiB))).Obj())
+			n := workload.Labelled(len(m.workload.Nodes), "cell-"+row[0], fmt.Sprintf("shape-%s-%s", row[1], row[2])).
+				CPU(fmt.Sprintf("%dm", int64(cpus*borgMilliCPU))).Memory(fmt.Sprintf("%dMi", int64(memory*borgMemoryMiB))).Obj()
+			if err := m.add(n); err != nil {
+				return err
+			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // tracePod is what a pod of the openb trace asks for.
@@ -94,7 +103,9 @@ func openbCluster(m *maker) error {
 		if n[2] > 0 {
 			b.Label(modelLabel, row[4]).Resource(gpu, row[3]).Resource(gpuMilli, fmt.Sprint(1000*n[2]))
 		}
-		m.workload.Nodes = append(m.workload.Nodes, b.Obj())
+		if err := m.add(b.Obj()); err != nil {
+			return err
+		}
 	}
 	return m.readTrace(filepath.Join(folder, "openb_pod_list_gpuspec33.csv"))
 }

@@ -77,7 +77,8 @@ type Run struct {
 	SideBytes      float64 `json:"sideBytesPerNode"`
 	WorkerBytes    float64 `json:"workerBytesPerNode"`
 	WorkerEndBytes float64 `json:"workerEndBytesPerNode"`
-	// PodBytes is what it keeps by the pod once all are decided, beside their objects; 0: not all were.
+	// PodBytes is what it keeps by the pod once all are decided, more than the objects that waited took;
+	// 0: not all were.
 	PodBytes float64 `json:"podBytes"`
 	// PeakBytes is how much memory the process has held at the most, the pods and nodes
 	// themselves included.
@@ -125,6 +126,9 @@ func Measure(ctx context.Context, kind Kind, size Size, o Options) (*Outcome, er
 		}
 		slices.Reverse(sides)
 	}
+	if err := w.refill(); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind.Name, err)
+	}
 	m.compare()
 	if len(m.decisions) == 0 {
 		return m.outcome, nil
@@ -148,6 +152,9 @@ type measurement struct {
 
 // side sets a side up, measures it and drops it.
 func (m *measurement) side(ctx context.Context, name string, repetition int) (err error) {
+	if err := m.workload.refill(); err != nil {
+		return err
+	}
 	before := heapBytes()
 	debug.FreeOSMemory() // what was let go of is not this side's
 	resetPeak()
@@ -165,6 +172,9 @@ func (m *measurement) side(ctx context.Context, name string, repetition int) (er
 	nodes := float64(max(len(m.workload.Nodes), 1))
 	ready := heapBytes()
 	own, _ := s.(*ours)
+	if own != nil {
+		own.takes = true
+	}
 	var r Run
 	var workers float64
 	if own != nil {

@@ -47,6 +47,9 @@ type ours struct {
 	group     *errgroup.Group
 	stop      context.CancelFunc
 	ended     bool
+	// takes says that pods are the scheduler's alone once they are delivered, as an informer keeps
+	// no object of which a newer one has come.
+	takes bool
 	// read is how many decisions of the log are not measured, decided how many are.
 	read, decided int
 	counted       counts
@@ -150,6 +153,9 @@ func (o *ours) await(ctx context.Context, pods []*v1.Pod) error {
 		events[i] = store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p}
 	}
 	o.scheduler.Deliver(events)
+	if o.takes {
+		clear(pods)
+	}
 	return o.scheduler.Idle(ctx)
 }
 

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/kube"
 )
 
 // Size is how large a workload is.
@@ -27,7 +31,8 @@ type Size struct {
 	Data string `json:"-"`
 }
 
-// Workload is a cluster with pods on its nodes, and pods that wait, all of one kind.
+// Workload is a cluster with pods on its nodes, and pods that wait, all of one kind. Nodes and pods are
+// as our source of a cluster keeps them: without what nobody reads, and with their equal parts in common.
 type Workload struct {
 	Kind    Kind
 	Nodes   []*v1.Node
@@ -37,11 +42,15 @@ type Workload struct {
 	// NodeBytes is what the objects of the nodes take on the heap, by the node, PodBytes what those of the
 	// pods that wait take, by the pod.
 	NodeBytes, PodBytes float64
+	// refill makes the pods that wait once more, for a side that has taken them.
+	refill func() error
 }
 
 // maker makes a workload; equal seeds make equal ones.
 type maker struct {
 	*rand.Rand
+	source   *rand.PCG // Rand's
+	keep     cache.TransformFunc
 	size     Size
 	workload *Workload
 	apps     int
@@ -53,7 +62,10 @@ const defaultApps = 10
 
 // NewWorkload makes the cluster and the pods of a kind.
 func NewWorkload(kind Kind, size Size) (*Workload, error) {
-	m := &maker{Rand: rand.New(rand.NewPCG(size.Seed, uint64(size.Nodes))), size: size, workload: &Workload{Kind: kind}}
+	source := rand.NewPCG(size.Seed, uint64(size.Nodes))
+	m := &maker{
+		Rand: rand.New(source), source: source, keep: kube.Transform(kube.Whole{}), size: size, workload: &Workload{Kind: kind},
+	}
 	if m.apps = kind.apps; m.apps == 0 {
 		m.apps = defaultApps
 	}
@@ -72,23 +84,61 @@ func NewWorkload(kind Kind, size Size) (*Workload, error) {
 	m.surround()
 	if kind.cluster == nil {
 		for i := range size.Placed {
-			m.workload.Placed = append(m.workload.Placed, m.pod(fmt.Sprintf("placed-%d", i), i, m.workload.Nodes[m.order[i%size.Nodes]]))
+			pod, objects, err := m.pod(fmt.Sprintf("placed-%d", i), i, m.workload.Nodes[m.order[i%size.Nodes]])
+			if err != nil {
+				return nil, err
+			}
+			m.workload.Placed, m.workload.Objects = append(m.workload.Placed, pod), append(m.workload.Objects, objects...)
 		}
 	}
 	before = heapBytes()
-	for i := range size.Pods {
-		m.workload.Pods = append(m.workload.Pods, m.pod(fmt.Sprintf("pod-%d", i), i, nil))
+	state := *m.source
+	objects, err := m.pods()
+	if err != nil {
+		return nil, err
 	}
+	m.workload.Objects = append(m.workload.Objects, objects...)
 	m.workload.PodBytes = float64(heapBytes()-before) / float64(max(size.Pods, 1))
+	m.workload.refill = func() error {
+		if !slices.Contains(m.workload.Pods, nil) {
+			return nil
+		}
+		*m.source = state
+		_, err := m.pods()
+		return err
+	}
 	return m.workload, nil
+}
+
+// pods makes the pods that wait, and returns what belongs to them.
+func (m *maker) pods() (objects []oracle.Object, err error) {
+	m.workload.Pods = make([]*v1.Pod, m.size.Pods)
+	for i := range m.workload.Pods {
+		pod, more, err := m.pod(fmt.Sprintf("pod-%d", i), i, nil)
+		if err != nil {
+			return nil, err
+		}
+		m.workload.Pods[i], objects = pod, append(objects, more...)
+	}
+	return objects, nil
 }
 
 // nodes makes the nodes, and of kinds with clusters of their own the pods that are there.
 func (m *maker) nodes() (err error) {
 	if m.workload.Kind.cluster != nil {
-		return m.workload.Kind.cluster(m)
+		err = m.workload.Kind.cluster(m)
+	} else {
+		err = m.inventory()
 	}
-	m.workload.Nodes, err = inventory(m.size)
+	for _, p := range m.workload.Placed {
+		err = errors.Join(err, m.kept(p))
+	}
+	return err
+}
+
+// kept makes an object what our source keeps of it.
+func (m *maker) kept(obj any) error {
+	_, err := m.keep(obj)
 	return err
 }
 
@@ -113,21 +163,22 @@ func (m *maker) surround() {
 // app is the workload that the ith pod is of.
 func (m *maker) app(i int) string { return fmt.Sprintf("app-%d", i%m.apps) }
 
-// pod is the ith on nodes or the ith that waits.
-func (m *maker) pod(name string, i int, on *v1.Node) *v1.Pod {
+// pod is the ith on nodes or the ith that waits, and what belongs to it.
+func (m *maker) pod(name string, i int, on *v1.Node) (*v1.Pod, []oracle.Object, error) {
 	b := build.Pod(name).Namespace(namespace)
 	if on != nil {
 		b.Node(on.Name)
 	}
-	m.workload.Objects = append(m.workload.Objects, m.workload.Kind.pod(m, b, i, on)...)
-	return b.Obj()
+	objects := m.workload.Kind.pod(m, b, i, on)
+	pod := b.Obj()
+	return pod, objects, m.kept(pod)
 }
 
 // fullCluster has one pod on every node: it leaves room for several of the kind's pods on three nodes in
 // ten, for a twentieth more than there are to decide, and for none on the others.
 func fullCluster(m *maker) (err error) {
 	w := m.workload
-	if w.Nodes, err = inventory(m.size); err != nil {
+	if err := m.inventory(); err != nil {
 		return err
 	}
 	open := m.order[:max(len(m.order)*3/10, 1)]

@@ -62,10 +62,10 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 		cfg.Clock = clock.RealClock{}
 	}
 	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), stopped: make(chan struct{})}
-	t := newTrimmer(cfg.Whole)
+	transform := Transform(cfg.Whole)
 	for _, k := range objects.Kinds() {
 		i := newInformer(cfg.Client, k, s.troubles, cfg.Clock.After)
-		if err := errors.Join(i.SetTransform(t.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {
+		if err := errors.Join(i.SetTransform(transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {
 			return nil, fmt.Errorf("informer of %s: %w", k.Plural(), err)
 		}
 		one := &source{kind: k, informer: i, store: i.GetStore()}

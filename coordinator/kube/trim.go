@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // trimmer cuts objects down to what is read of them, and lets them share what is equal. An
@@ -28,6 +29,10 @@ type Whole struct {
 }
 
 func newTrimmer(w Whole) *trimmer { return &trimmer{whole: w, shared: newShared()} }
+
+// Transform makes objects what a Source with that Whole keeps of them: it changes those that it is
+// given, which are shared from then on. It is safe for concurrent use.
+func Transform(w Whole) cache.TransformFunc { return newTrimmer(w).transform }
 
 // keeps tells whether an object stays as it is.
 func (w Whole) keeps(obj any) bool {

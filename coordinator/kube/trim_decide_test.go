@@ -31,7 +31,7 @@ func TestTrimmedObjectsDecideAlike(t *testing.T) {
 			cluster = build.Crowd(r, build.CrowdSize{Nodes: 10, Present: 60, Pending: 60, Kinds: 6, Nominated: 10, Claims: true})
 		}
 		whole, trimmed := &store.Objects{}, &store.Objects{}
-		trim := kube.TrimmerForTest()
+		trim := kube.Transform(kube.Whole{})
 		add := func(obj objects.Object) {
 			obj = obj.DeepCopyObject().(objects.Object)
 			clutter(obj)
