@@ -247,6 +247,11 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
 		return nil
 	}
+	return s.askAlone(ctx, a)
+}
+
+// askAlone asks for the class of one pod by itself.
+func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
 	s.asks(a, 1)
 	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidates(a.class.Query, s.cfg.BatchSize, len(s.picks.of)+1, false))}})
 	if err != nil {
@@ -262,7 +267,9 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	nodes := s.cache.Nodes()
 	limits := servesTo{behind: 256 + nodes/10, rows: heldBy(len(s.picks.of)), pods: len(attempts)}
+	s.families.recount(s.touches.columns)
 	s.picks.hold(&s.touches, limits, s.fanout.Recycle)
+	s.families.hold(s.picks.of)
 	if nodes == 0 {
 		return nil
 	}
@@ -271,11 +278,19 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	var looked map[uint64]*attempt // classes that others than tables have a say in, each by one pod
 	var profiles []string          // of order
 	for i := range attempts {
+		if a := &attempts[i]; a.failed == nil && a.class.Rejected == nil {
+			s.families.join(a.class)
+		}
+	}
+	for i := range attempts {
 		c := attempts[i].class
 		if attempts[i].failed != nil || c.Rejected != nil {
 			continue
 		}
 		id := c.Scorer.ID()
+		if base := s.families.baseOf(c); base != nil && s.picks.of[id] == nil && s.mayShare(&attempts[i]) {
+			c, id = base, base.ID()
+		}
 		if s.picks.of[id] != nil {
 			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
 			attempts[i].trace.Held(id)
@@ -328,6 +343,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		for i, r := range requests[from:to] {
 			s.picks.open(r.Class, results[i], &s.touches)
+			s.picks.of[r.Class.ID()].shared = s.families.of[r.Class.ID()] != nil
 		}
 	}
 	return nil
@@ -411,7 +427,24 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
 		refusedBy = a.class.Rejected.Plugins
 	default:
-		p = s.picks.of[a.class.Scorer.ID()]
+		if p = s.picks.of[a.class.Scorer.ID()]; p == nil {
+			c, m, err := s.chooseShared(ctx, a)
+			if m != nil {
+				d.Feasible = uint32(c.feasible)
+				a.top = s.spellOut(m, a, c)
+				return s.place(ctx, a, d, c)
+			}
+			if err == nil {
+				err = s.askAlone(ctx, a)
+			}
+			if err != nil {
+				if ctx.Err() == nil {
+					s.fail(err)
+				}
+				return false
+			}
+			p = s.picks.of[a.class.Scorer.ID()]
+		}
 		if end := s.preFilter(ctx, a); end != nil {
 			return s.endHosted(ctx, a, p, d, end)
 		}

@@ -353,20 +353,20 @@ func (x *explainer) name(c scorer.Candidate) string {
 
 // scored spells a node's score out, plugin by plugin.
 func (x *explainer) scored(f *groupedAt, node string) *pb.ScoredNode {
-	out := x.s.scored(x.class, x.pick, f, node)
+	out := x.s.scored(x.class, x.pick.result, &x.pick.standing, f, node)
 	out.Chosen = node == x.at
 	return out
 }
 
 // scored spells the score of a row of a pick's groups out, plugin by plugin.
-func (s *Scheduler) scored(class *compile.Class, p *pick, f *groupedAt, node string) *pb.ScoredNode {
+func (s *Scheduler) scored(class *compile.Class, result *scorer.Result, standing *scorer.Standing, f *groupedAt, node string) *pb.ScoredNode {
 	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score}
 	own := map[pb.Plugin]*pb.PluginScore{}
 	t := s.cache.Table(int(f.candidate.Shard))
 	for _, p := range s.eval.Scores(t, f.candidate.Row, nil, class.Scorer) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
 	}
-	for _, p := range class.Scorer.GroupScores(p.result, &p.standing, f.group) {
+	for _, p := range class.Scorer.GroupScores(result, standing, f.group) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
 	}
 	for _, w := range class.Query.Scores {

@@ -177,10 +177,20 @@ func (s *Scheduler) finish(trace *tracing.Attempt, d *pb.Decision, r tracing.Res
 	s.history.traced(types.UID(d.Uid), d.Seq, trace.TraceID())
 }
 
+// answered is what has an answer for a class: a pick, or a sibling of a family.
+type answered interface {
+	top(n int, t tables) []groupedAt
+	whole() (*scorer.Result, *scorer.Standing)
+}
+
+func (p *pick) whole() (*scorer.Result, *scorer.Standing)    { return p.result, &p.standing }
+func (m *sibling) whole() (*scorer.Result, *scorer.Standing) { return &m.result, &m.standing }
+
 // spellOut scores the best nodes of a decision plugin by plugin, where that is afforded: the
 // chosen one, and those that came next. A normalised answer is not taken apart.
-func (s *Scheduler) spellOut(p *pick, a *attempt, c choice) []*pb.ScoredNode {
-	if p.result.Normalised || !s.history.affordScores(s.popTime) {
+func (s *Scheduler) spellOut(p answered, a *attempt, c choice) []*pb.ScoredNode {
+	result, standing := p.whole()
+	if result.Normalised || !s.history.affordScores(s.popTime) {
 		return nil
 	}
 	list := p.top(scoredNodes, tables{s.cache.Cache})
@@ -191,7 +201,7 @@ func (s *Scheduler) spellOut(p *pick, a *attempt, c choice) []*pb.ScoredNode {
 	for i := range list {
 		at := &list[i].candidate
 		node := s.cache.Table(int(at.Shard)).Name(at.Row)
-		x := s.scored(a.class, p, &list[i], node)
+		x := s.scored(a.class, result, standing, &list[i], node)
 		x.Chosen = cache.Row{Shard: at.Shard, Index: at.Row} == c.row
 		out = append(out, x)
 	}
@@ -208,16 +218,9 @@ func (p *pick) top(n int, tables tables) []groupedAt {
 		if !g.Feasible {
 			continue
 		}
-		taken := 0
-		for _, c := range p.result.Groups[i].Candidates[p.lists[i].used:] {
-			if _, known := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); known {
-				continue
-			}
+		for _, c := range p.untouchedBest(i, n) {
 			c.Score += g.Score
 			list = insertGrouped(list, groupedAt{c, i}, n)
-			if taken++; taken == n {
-				break
-			}
 		}
 	}
 	for i := range p.repaired {
@@ -230,15 +233,41 @@ func (p *pick) top(n int, tables tables) []groupedAt {
 		}
 	}
 	for i := range p.standing.Groups {
-		candidates := p.result.Groups[i].Candidates
-		if !p.standing.Groups[i].Feasible || !p.lists[i].hidden || len(candidates) == 0 {
+		if c, ok := p.unnamed(i); ok && p.standing.Groups[i].Feasible {
+			c.Score += p.standing.Groups[i].Score
+			list = cutGrouped(list, c)
+		}
+	}
+	return list
+}
+
+// untouchedBest are the best n candidates of a group that were not touched since the answer, with their
+// local scores.
+func (p *pick) untouchedBest(i, n int) (out []scorer.Candidate) {
+	for _, c := range p.result.Groups[i].Candidates[p.lists[i].used:] {
+		if _, known := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); known {
 			continue
 		}
-		last := candidates[len(candidates)-1]
-		last.Score += p.standing.Groups[i].Score
-		for len(list) > 0 && scorer.Before(last, list[len(list)-1].candidate) {
-			list = list[:len(list)-1]
+		if out = append(out, c); len(out) == n {
+			break
 		}
+	}
+	return out
+}
+
+// unnamed stands before the rows of a group that the workers did not name, where there are such.
+func (p *pick) unnamed(i int) (scorer.Candidate, bool) {
+	candidates := p.result.Groups[i].Candidates
+	if !p.lists[i].hidden || len(candidates) == 0 {
+		return scorer.Candidate{}, false
+	}
+	return candidates[len(candidates)-1], true
+}
+
+// cutGrouped drops the rows that stand behind another.
+func cutGrouped(list []groupedAt, x scorer.Candidate) []groupedAt {
+	for len(list) > 0 && scorer.Before(x, list[len(list)-1].candidate) {
+		list = list[:len(list)-1]
 	}
 	return list
 }

@@ -70,7 +70,17 @@ type pick struct {
 	judged int
 	// brief: the answer has all rows that a PreFilter leaves, and is of no use to another batch.
 	brief bool
+	// shared: the classes of a family decide by it. moves are then the rows that have gone from group to
+	// group since the answer, and answers counts those.
+	shared  bool
+	moves   []groupMove
+	answers uint64
+	// owners are the classes that have a repaired row of their own.
+	owners [][]owner
 }
+
+// groupMove is a repaired row that has gone from one group to another; -1: none.
+type groupMove struct{ at, from, to int32 }
 
 // reason is why a node was refused.
 type reason struct {
@@ -190,7 +200,11 @@ type servesTo struct {
 // Looking at a row by itself costs some ten times what it costs in a pass over all of them.
 func (p *pick) serves(end uint64, limits servesTo) bool {
 	behind := int(end - p.synced)
-	if p.stale || behind > limits.behind || len(p.repaired)+behind > limits.rows || len(p.lists) > 4*p.groups+256 {
+	rows := limits.rows
+	if p.shared {
+		rows = maxSharedRows
+	}
+	if p.stale || behind > limits.behind || len(p.repaired)+behind > rows || len(p.lists) > 4*p.groups+256 {
 		return false
 	}
 	if !p.settled {
@@ -236,6 +250,7 @@ func (s *picks) take(class *scorer.Class) *pick {
 		p.class = class
 		s.rows -= cap(p.repaired)
 	}
+	p.shared = false
 	return p
 }
 
@@ -244,6 +259,11 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	p.result, p.synced, p.diagnosed = result, n, diagnosed
 	p.stale, p.settled, p.brief = false, false, false
 	p.shape++
+	p.answers++
+	p.moves = p.moves[:0]
+	for i := range p.owners {
+		p.owners[i] = p.owners[i][:0]
+	}
 	p.lists = p.lists[:0]
 	for i := range result.Groups {
 		g := &result.Groups[i]
@@ -421,11 +441,50 @@ func (p *pick) exchange(r *repairedRow, n uint64, tables tables, e *scorer.Evalu
 	p.judge(r, nil, tables, e)
 	p.countReasons(r.reasons, +1)
 	if !r.verdict.SharesAs(&p.was) {
-		p.move(&p.was, -1)
+		from := p.move(&p.was, -1)
 		r.group = p.move(&r.verdict, +1)
+		p.tellMove(r, from)
 	}
 	p.rank(r, tables)
+	p.stir(r)
 	p.stale = p.stale || extreme && (!r.verdict.Passed || p.was.Key.Raw != r.verdict.Key.Raw) || p.result.Normalised && r.verdict.Passed && p.beyond(&r.verdict.Key)
+}
+
+// tellMove tells the classes of a family of a row that has left a group.
+func (p *pick) tellMove(r *repairedRow, from int) {
+	if !p.shared {
+		return
+	}
+	if !slices.Equal(r.verdict.Measured, p.was.Measured) {
+		p.answers++ // they begin anew
+		return
+	}
+	p.moves = append(p.moves, groupMove{int32(r.at), int32(from), int32(r.group)})
+}
+
+// owned makes a repaired row one of a class's own.
+func (p *pick) owned(at int, o owner) {
+	for len(p.owners) <= at {
+		p.owners = append(p.owners, nil)
+	}
+	p.owners[at] = append(p.owners[at], o)
+}
+
+// stir tells the classes that have a row of their own that it may score otherwise.
+func (p *pick) stir(r *repairedRow) {
+	if r.at >= len(p.owners) {
+		return
+	}
+	list := p.owners[r.at]
+	for i := 0; i < len(list); {
+		if o := list[i]; o.of.gone || o.of.begun != o.begun || !o.of.stir(o.at) {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+			continue
+		}
+		i++
+	}
+	p.owners[r.at] = list
 }
 
 // beyond tells whether a key has more than the maxima that a normalised answer rests on: it is of a
@@ -572,11 +631,17 @@ func (p *pick) head(i int) (scorer.Candidate, bool) {
 	if !g.Feasible {
 		return scorer.Candidate{}, false
 	}
+	c, ok := p.untouched(i)
+	c.Score += g.Score
+	return c, ok
+}
+
+// untouched is the best candidate of a group that was not touched since the answer, with its local score.
+func (p *pick) untouched(i int) (scorer.Candidate, bool) {
 	candidates, l := p.result.Groups[i].Candidates, &p.lists[i]
 	for l.used < len(candidates) {
 		c := candidates[l.used]
 		if _, ok := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); !ok {
-			c.Score += g.Score
 			return c, true
 		}
 		l.used++
@@ -587,13 +652,21 @@ func (p *pick) head(i int) (scorer.Candidate, bool) {
 // bound is what the rows of a feasible group that the workers did not name can reach at
 // the most: they stand behind the last that they named.
 func (p *pick) bound(i int) (scorer.Candidate, bool) {
-	l, g := &p.lists[i], &p.result.Groups[i]
-	if !p.standing.Groups[i].Feasible || !l.hidden || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {
+	if !p.standing.Groups[i].Feasible {
 		return scorer.Candidate{}, false
 	}
-	c := g.Candidates[len(g.Candidates)-1]
+	c, ok := p.behind(i)
 	c.Score += p.standing.Groups[i].Score
-	return c, true
+	return c, ok
+}
+
+// behind is the last candidate of a group of which the workers did not name all, where they are used up.
+func (p *pick) behind(i int) (scorer.Candidate, bool) {
+	l, g := &p.lists[i], &p.result.Groups[i]
+	if !l.hidden || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {
+		return scorer.Candidate{}, false
+	}
+	return g.Candidates[len(g.Candidates)-1], true
 }
 
 // message words the refusal as upstream's FitError does, and names the plugins that

@@ -79,6 +79,59 @@ func (h *rowHeap) down(i int) {
 	list[i] = x
 }
 
+// walk visits rows, best first, until visit returns false.
+func (h rowHeap) walk(visit func(*rankedRow) bool) {
+	if len(h) == 0 {
+		return
+	}
+	// The next one is below one that was visited: front is a heap of those, by their places.
+	front := append(make([]int32, 0, 32), 0)
+	for len(front) > 0 {
+		at := int(front[0])
+		if !visit(&h[at]) {
+			return
+		}
+		last := len(front) - 1
+		front[0] = front[last]
+		front = front[:last]
+		h.downFront(front)
+		for child := 2*at + 1; child <= 2*at+2 && child < len(h); child++ {
+			front = h.upFront(append(front, int32(child)))
+		}
+	}
+}
+
+// downFront moves the first place to where it belongs.
+func (h rowHeap) downFront(front []int32) {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(front) {
+			return
+		}
+		if r := child + 1; r < len(front) && h[front[r]].before(&h[front[child]]) {
+			child = r
+		}
+		if !h[front[child]].before(&h[front[i]]) {
+			return
+		}
+		front[i], front[child] = front[child], front[i]
+		i = child
+	}
+}
+
+// upFront moves the last place to where it belongs.
+func (h rowHeap) upFront(front []int32) []int32 {
+	for i := len(front) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h[front[i]].before(&h[front[parent]]) {
+			break
+		}
+		front[i], front[parent] = front[parent], front[i]
+		i = parent
+	}
+	return front
+}
+
 // sweep takes out what stale tells.
 func (h *rowHeap) sweep(stale func(*rankedRow) bool) {
 	*h = slices.DeleteFunc(*h, func(x rankedRow) bool { return stale(&x) })

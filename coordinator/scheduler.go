@@ -133,6 +133,7 @@ type Scheduler struct {
 	// The rest belongs to the loop.
 	touches  touches
 	picks    picks
+	families families
 	ready    []bindJob
 	failures bindFailures // what the log was told of binds
 	batches  uint64
@@ -213,6 +214,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		plugins:    newPluginLatencies(),
 		ended:      make(chan struct{}),
 		picks:      picks{of: map[uint64]*pick{}},
+		families:   newFamilies(),
 		binding:    map[types.UID]*promise{},
 		preempting: map[types.UID]struct{}{},
 		blamed:     map[types.UID]string{},
@@ -226,6 +228,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		tally:      tally{submitToBound: newLatency()},
 	}
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
+	s.touches.counters = s.families.counted
 	s.cache.Watch(&s.touches)
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)

@@ -176,9 +176,13 @@ func (s *Scheduler) utilisation() []*pb.Utilisation {
 	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
 	uses := map[string]*use{}
 	for i := range s.cache.NumShards() {
-		s.cache.Table(i).Snapshot(func(row *pb.SnapshotRow) bool {
-			addUse(uses, row)
-			return true
+		s.cache.Table(i).Uses(func(resource string) func(allocatable, requested int64) {
+			u := uses[resource]
+			if u == nil {
+				u = &use{}
+				uses[resource] = u
+			}
+			return u.add
 		})
 	}
 	rank := func(name string) int {
@@ -198,32 +202,4 @@ func (s *Scheduler) utilisation() []*pb.Utilisation {
 		}
 	}
 	return out
-}
-
-func addUse(uses map[string]*use, row *pb.SnapshotRow) {
-	at := func(name string) *use {
-		u := uses[name]
-		if u == nil {
-			u = &use{}
-			uses[name] = u
-		}
-		return u
-	}
-	have, taken := row.GetNode().GetAllocatable(), row.GetTotals().GetRequested()
-	at("cpu").add(have.GetMilliCpu(), taken.GetMilliCpu())
-	at("memory").add(have.GetMemoryBytes(), taken.GetMemoryBytes())
-	at("ephemeral-storage").add(have.GetEphemeralStorageBytes(), taken.GetEphemeralStorageBytes())
-	at("pods").add(row.GetNode().GetAllowedPods(), row.GetTotals().GetPods())
-	for _, r := range have.GetScalars() {
-		at(r.Name).add(r.Quantity, scalar(taken, r.Name))
-	}
-}
-
-func scalar(r *pb.Resources, name string) int64 {
-	for _, s := range r.GetScalars() {
-		if s.Name == name {
-			return s.Quantity
-		}
-	}
-	return 0
 }

@@ -36,6 +36,8 @@ type touches struct {
 	lost bool
 	// columns are counters that were set anew.
 	columns []uint32
+	// counters is told of every row whose counters have changed; nil: nobody is.
+	counters func(row cache.Row, changes []*pb.CounterValue)
 }
 
 // end is the number of the next change.
@@ -107,6 +109,9 @@ func (t *touches) add(row cache.Row, left bool) *scorer.RowTotals {
 func (t *touches) counted(row cache.Row, changes []*pb.CounterValue, sign int64) {
 	if len(changes) == 0 {
 		return
+	}
+	if t.counters != nil {
+		t.counters(row, changes)
 	}
 	for _, n := range t.rows[row] {
 		t.at(n).before.AddCounters(changes, -sign)

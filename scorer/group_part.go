@@ -24,6 +24,7 @@ type groupPart struct {
 	// labels are the different labels that domains and measures are told by.
 	labels   []string
 	counters []uint32
+	summed   []uint32 // those of the sums
 }
 
 // rowValue is a number of the row that is part of the key.
@@ -63,7 +64,7 @@ func newGroupPart(q *pb.Query) groupPart {
 		}
 		g.measures = append(g.measures, x)
 	}
-	g.counters = countersOf(q, g.sums)
+	g.counters, g.summed = countersOf(q, g.sums), summed(g.sums)
 	return g
 }
 
@@ -102,14 +103,20 @@ func (g *groupPart) label(key string) int {
 	return len(g.labels) - 1
 }
 
-// countersOf lists the counters of the sums and of the volume rules.
-func countersOf(q *pb.Query, sums [][]*pb.CounterTerm) []uint32 {
-	var out []uint32
+// summed lists the counters of the sums.
+func summed(sums [][]*pb.CounterTerm) (out []uint32) {
 	for _, terms := range sums {
 		for _, t := range terms {
 			out = append(out, t.GetCounter())
 		}
 	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// countersOf lists the counters of the sums and of the volume rules.
+func countersOf(q *pb.Query, sums [][]*pb.CounterTerm) []uint32 {
+	out := summed(sums)
 	out = append(out, q.GetVolumeRestrictions().GetDisks()...)
 	for _, d := range q.GetVolumeLimits().GetDrivers() {
 		out = append(out, d.GetShared()...)

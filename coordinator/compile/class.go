@@ -24,6 +24,9 @@ type Class struct {
 	ScoreError error
 	// HardSelectors are those of Query.spread.hard, in that order.
 	HardSelectors []*selector.Selector
+	// Base is the class of Query without what it counts (scorer.BaseQuery), where it counts anything and
+	// is not Volatile: classes that differ in selectors alone share it.
+	Base *Class
 	// Usage is what a pod of the class adds to its node.
 	Usage *pb.PodUsage
 

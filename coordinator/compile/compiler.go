@@ -35,6 +35,8 @@ type Compiler struct {
 	// workload have in common. queries are what such pods have led to.
 	specs   *simplelru.LRU[planKey, *keptSpec]
 	queries *simplelru.LRU[uint64, *keptQuery]
+	// bases are what classes have in common that differ in selectors.
+	bases *simplelru.LRU[uint64, *keptBase]
 
 	signature signature
 	setting   setting
@@ -73,6 +75,12 @@ type keptQuery struct {
 	class   *scorer.Class
 }
 
+// keptBase is a base with its query, encoded without the id.
+type keptBase struct {
+	encoded []byte
+	class   *Class
+}
+
 // classKey finds a class of a plan: the hash of a setting.
 type classKey struct {
 	plan *keptPlan
@@ -95,6 +103,7 @@ func New() *Compiler {
 		classes: newLRU[classKey, *keptClass](keptClasses),
 		specs:   newLRU[planKey, *keptSpec](keptPlans),
 		queries: newLRU[uint64, *keptQuery](keptQueries),
+		bases:   newLRU[uint64, *keptBase](keptQueries),
 		volumes: newAffinities(),
 	}
 }
@@ -140,9 +149,32 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 // make makes a class of a plan and the setting.
 func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 	class, err := e.plan.class(&c.setting, c.ready)
+	if err == nil && class.Scorer != nil && class.Scorer.HasGroups() && !class.Volatile {
+		class.Base, err = c.base(class.Query)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compile pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
+	return class, nil
+}
+
+// base finds or makes the class of a query without what it counts.
+func (c *Compiler) base(q *pb.Query) (*Class, error) {
+	b := scorer.BaseQuery(q)
+	id, encoded, err := identify(b)
+	if err != nil {
+		return nil, err
+	}
+	if k, ok := c.bases.Get(id); ok && bytes.Equal(k.encoded, encoded) {
+		return k.class, nil
+	}
+	b.ClassId = id
+	ready, err := scorer.NewClassWith(b, &c.expressions)
+	if err != nil {
+		return nil, err
+	}
+	class := &Class{Query: b, Scorer: ready}
+	c.bases.Add(id, &keptBase{encoded, class})
 	return class, nil
 }
 

@@ -1,0 +1,79 @@
+package scorer
+
+import (
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// BaseQuery is a query without what it counts: every row has 0 of its row values and adds 0 to its
+// measures. Queries that differ in selectors alone have the same one. It has no id.
+func BaseQuery(q *pb.Query) *pb.Query {
+	base := proto.CloneOf(q)
+	base.ClassId = 0
+	for _, v := range base.RowValues {
+		v.Counters = nil
+	}
+	for _, m := range base.Measures {
+		m.Counters = nil
+	}
+	return base
+}
+
+// CopyCounts makes r the groups and measures of a result for another class, without candidates.
+func (r *Result) CopyCounts(classID uint64, o *Result) {
+	r.Reset(classID, 0)
+	r.Rows, r.Feasible, r.grouped = o.Rows, o.Feasible, o.grouped
+	r.growGroups(len(o.Groups))
+	for i := range o.Groups {
+		r.Groups[i].Key.set(&o.Groups[i].Key)
+		r.Groups[i].Rows = o.Groups[i].Rows
+	}
+	r.openMeasures(len(o.Measures))
+	for i := range o.Measures {
+		r.Measures[i].reset(o.Measures[i].By)
+		r.Measures[i].Missing = o.Measures[i].Missing
+		r.Measures[i].Cells = append(r.Measures[i].Cells, o.Measures[i].Cells...)
+	}
+}
+
+// GroupFor is the group with a key, which it opens at the end, without rows, where it is new.
+func (r *Result) GroupFor(key *Key) int {
+	group := r.index.find(r.Groups, key)
+	if group < 0 {
+		group = len(r.Groups)
+		r.openGroup().Key.set(key)
+	}
+	return group
+}
+
+// MoveRows adds so many rows to a group, or takes them: Move for a row whose share in the measures stays.
+func (r *Result) MoveRows(group, by int) {
+	r.Groups[group].Rows += by
+	r.Feasible += by
+}
+
+// GroupCounters are the counters that row values and measures add up, sorted, each once.
+func (c *Class) GroupCounters() []uint32 { return c.group.summed }
+
+// CounterRows yields the rows that have any of a counter, in order.
+func (t *Table) CounterRows(id uint32) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		c := t.counters.column(id)
+		if c == nil {
+			return
+		}
+		for _, row := range c.rows {
+			if !yield(row) {
+				return
+			}
+		}
+		for row, n := range c.dense {
+			if n != 0 && !yield(uint32(row)) {
+				return
+			}
+		}
+	}
+}
