@@ -357,7 +357,7 @@ func (m *sibling) renew(row cache.Row, t tables, e *scorer.Evaluator) {
 		m.of.owned(base.at, owner{m, int32(at), m.begun})
 	}
 	own := &m.own[at]
-	e.Row(t.Table(int(row.Shard)), row.Index, nil, m.class, false, &own.verdict)
+	m.class.Recount(t.Table(int(row.Shard)), row.Index, &m.of.repaired[own.at].verdict, &own.verdict)
 	own.group = int32(m.result.Move(m.class, &own.verdict, +1))
 	m.rank(at, t)
 }

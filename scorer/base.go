@@ -22,6 +22,21 @@ func BaseQuery(q *pb.Query) *pb.Query {
 	return base
 }
 
+// Recount is Evaluator.Row for a class whose verdict by its base is known: it only looks at what the class counts.
+func (c *Class) Recount(t *Table, row uint32, base, into *Verdict) {
+	into.reset(len(c.group.measures))
+	if !t.HasNode(row) {
+		return
+	}
+	v := view{t: t, row: row}
+	c.measure(v, into.Measured)
+	if into.Passed = base.Passed && c.fillKey(v, false, &into.Key); !into.Passed {
+		into.Key.reset()
+		return
+	}
+	into.Local, into.Key.Raw = base.Local, base.Key.Raw
+}
+
 // CopyCounts makes r the groups and measures of a result for another class, without candidates.
 func (r *Result) CopyCounts(classID uint64, o *Result) {
 	r.Reset(classID, 0)
