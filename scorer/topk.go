@@ -13,18 +13,35 @@ type grouping struct {
 	limit  int
 	// overflowed tells that there were too many keys; then only extrema count.
 	overflowed bool
+	// seeds are the rows that were the best of the last class, on shard.
+	seeds []seeds
+	shard uint32
 }
 
+// seeds are the best rows of the group with a key.
+type seeds struct {
+	key  [MaxKey]int64
+	rows []uint32
+}
+
+// maxSeeds is how many of the best rows are kept sorted, and begin the next class's: a few are
+// cheaper to keep so than in a heap.
+const maxSeeds = 256
+
 // groupRows is one group: its rows counted, the best of them in a heap whose root is the
-// worst.
+// worst, or in order.
 type groupRows struct {
 	key  [MaxKey]int64
 	code uint64 // stands for the whole key, where there is more to it
 	row  uint32 // one of them, where there is a code
 	rows int
 	heap []scoredRow
-	// bar is the root of a full heap.
+	// sorted tells that the heap is a list in order, best first.
+	sorted bool
+	// bar is the worst of a full heap.
 	bar bar
+	// members are the rows that were not offered yet, where they are offered together.
+	members bitmap
 }
 
 // scoredRow is a candidate while the heap holds it, with what mostly decides; the tie rule's
@@ -35,6 +52,9 @@ type scoredRow struct {
 	row   uint32
 }
 
+// bar is what a row has to come up to that is to be better.
+func (s *scoredRow) bar() bar { return bar{s.score, s.tie} }
+
 // group puts the rows in e.rows, with their keys and local scores, into e.part.
 func (e *Evaluator) group(t *Table, c *Class, o Options) {
 	g := &e.groups
@@ -44,16 +64,17 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 		e.addGroupScores(c, o.Extrema)
 		keyLen = 0
 	}
-	var key [MaxKey]int64
-	into := g.of(key)
+	zero := g.of([MaxKey]int64{})
+	zero.members = e.rows.copyOf(zero.members)
 	if keyLen > 0 {
-		e.rows.without(e.keyed)
+		zero.members.without(e.keyed)
 	}
-	into.rows = e.rows.count()
-	into.offerAll(t, e.rows, e.local, g.limit)
+	zero.rows = zero.members.count()
 	if keyLen > 0 {
-		e.groupKeyed(t, keyLen)
-		e.rows.union(e.keyed)
+		e.dealKeyed(keyLen)
+	}
+	if !g.overflowed {
+		g.choose(e.local)
 	}
 	for i := range c.keyLen {
 		e.part.Extrema[i] = g.extremum(i, e.keys[i], e.rows, keyLen)
@@ -62,26 +83,87 @@ func (e *Evaluator) group(t *Table, c *Class, o Options) {
 	g.table = nil
 }
 
-// groupKeyed groups the rows whose keys may have more than zeros.
-func (e *Evaluator) groupKeyed(t *Table, keyLen int) {
+// dealKeyed gives the rows whose keys may have more than zeros to their groups.
+func (e *Evaluator) dealKeyed(keyLen int) {
 	g := &e.groups
 	first, second, third := e.keyColumns(keyLen)
 	var key [MaxKey]int64
 	into := g.of(key)
 	for w, word := range e.keyed {
 		for ; word != 0; word &= word - 1 {
-			row := w*wordRows + bits.TrailingZeros64(word)
+			i := bits.TrailingZeros64(word)
+			row := w*wordRows + i
 			if first[row] != key[0] || second[row] != key[1] || third[row] != key[2] {
 				key = [MaxKey]int64{first[row], second[row], third[row]}
 				if into = g.of(key); into == nil {
 					return
 				}
+				if into.rows == 0 {
+					into.members = scratch(into.members, len(e.rows))
+					clear(into.members)
+				}
 			}
+			into.members[w] |= 1 << i
 			into.rows++
-			if into.bar.passes(e.local[row], t.derived.ties[row]) {
-				into.offer(t, e.local[row], uint32(row), g.limit)
-			}
 		}
+	}
+}
+
+// choose finds the best of the members of each group. It begins with those of the last class: mostly
+// they are among the best again, and few of the others pass the bar then.
+func (g *grouping) choose(scores []int64) {
+	if g.limit == 0 {
+		return
+	}
+	sorted := g.limit <= maxSeeds
+	if g.shard != g.table.shard {
+		g.seeds, g.shard = g.seeds[:0], g.table.shard
+	}
+	for i := range g.groups {
+		x := &g.groups[i]
+		if x.sorted = sorted; sorted {
+			x.seed(g.table, g.seedsOf(x.key), scores, g.limit)
+		}
+		x.offerAll(g.table, scores, g.limit)
+	}
+	if sorted {
+		g.keepSeeds()
+	}
+}
+
+func (g *grouping) seedsOf(key [MaxKey]int64) []uint32 {
+	for i := range g.seeds {
+		if g.seeds[i].key == key {
+			return g.seeds[i].rows
+		}
+	}
+	return nil
+}
+
+// keepSeeds makes the best rows the seeds.
+func (g *grouping) keepSeeds() {
+	n := len(g.groups)
+	g.seeds = slices.Grow(g.seeds[:cap(g.seeds)], max(0, n-cap(g.seeds)))[:n]
+	for i := range g.groups {
+		x, s := &g.groups[i], &g.seeds[i]
+		s.key, s.rows = x.key, s.rows[:0]
+		for k := range x.heap {
+			s.rows = append(s.rows, x.heap[k].row)
+		}
+	}
+}
+
+// seed offers the seeds that are members, which end to be members.
+func (x *groupRows) seed(t *Table, seeds []uint32, scores []int64, limit int) {
+	for _, row := range seeds {
+		if x.members.has(row) && len(x.heap) < limit {
+			x.members.remove(row)
+			x.heap = append(x.heap, scoredRow{scores[row], t.derived.ties[row], row})
+		}
+	}
+	x.order(t)
+	if len(x.heap) == limit {
+		x.bar = x.heap[limit-1].bar()
 	}
 }
 
@@ -159,7 +241,7 @@ func (g *grouping) open() *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[n]
-	*into = groupRows{heap: into.heap[:0], bar: bar{math.MinInt64, math.MaxUint64}}
+	*into = groupRows{heap: into.heap[:0], members: into.members[:0], bar: bar{math.MinInt64, math.MaxUint64}}
 	return into
 }
 
@@ -185,7 +267,9 @@ func (x *groupRows) best(t *Table, into []Candidate) []Candidate {
 	if len(x.heap) == 0 {
 		return into
 	}
-	x.order(t)
+	if !x.sorted {
+		x.order(t)
+	}
 	into = slices.Grow(into, len(x.heap))
 	for i := range x.heap {
 		into = append(into, t.Candidate(x.heap[i].row, x.heap[i].score))
@@ -215,16 +299,18 @@ func (t *Table) tiesBefore(a, b uint32) bool {
 	return t.names[a] < t.names[b]
 }
 
-// offerAll offers each of the rows, a few words at a time: the bar rises meanwhile.
-func (x *groupRows) offerAll(t *Table, rows bitmap, scores []int64, limit int) {
+// offerAll offers the members, some words at a time: the bar rises meanwhile.
+func (x *groupRows) offerAll(t *Table, scores []int64, limit int) {
 	var passed [8]uint64
-	for from := 0; from < len(rows); from += len(passed) {
-		part := rows[from:min(from+len(passed), len(rows))]
+	for from := 0; from < len(x.members); from += len(passed) {
+		part := x.members[from:min(from+len(passed), len(x.members))]
 		x.bar.pass(part, scores[from*wordRows:], t.derived.ties[from*wordRows:], passed[:])
-		for row := range bitmap(passed[:len(part)]).all {
-			row += uint32(from * wordRows)
-			if x.bar.passes(scores[row], t.derived.ties[row]) {
-				x.offer(t, scores[row], row, limit)
+		for w, word := range passed[:len(part)] {
+			for ; word != 0; word &= word - 1 {
+				row := (from+w)*wordRows + bits.TrailingZeros64(word)
+				if x.bar.passes(scores[row], t.derived.ties[row]) {
+					x.offer(t, scores[row], uint32(row), limit)
+				}
 			}
 		}
 	}
@@ -236,6 +322,9 @@ func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
 	switch {
 	case limit == 0:
 		return
+	case x.sorted:
+		x.insert(t, s, limit)
+		return
 	case len(x.heap) < limit:
 		x.heap = append(x.heap, s)
 		if len(x.heap) < limit {
@@ -246,7 +335,30 @@ func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
 		x.heap[0] = s
 		x.down(t, 0, limit)
 	}
-	x.bar = bar{x.heap[0].score, x.heap[0].tie}
+	x.bar = x.heap[0].bar()
+}
+
+// insert is offer for a sorted list.
+func (x *groupRows) insert(t *Table, s scoredRow, limit int) {
+	at, end := 0, len(x.heap)
+	for at < end {
+		if i := int(uint(at+end) / 2); t.chosenBefore(&x.heap[i], &s) {
+			at = i + 1
+		} else {
+			end = i
+		}
+	}
+	if at == limit {
+		return
+	}
+	if len(x.heap) < limit {
+		x.heap = append(x.heap, scoredRow{})
+	}
+	copy(x.heap[at+1:], x.heap[at:])
+	x.heap[at] = s
+	if len(x.heap) == limit {
+		x.bar = x.heap[limit-1].bar()
+	}
 }
 
 // pile makes a heap of the list.
