@@ -34,12 +34,22 @@
 //	                      ├ all answered (the primary has not) ─────> merged
 //	                      └ failed, or past the deadline ─> here ───> merged
 //
-// A shard counts once in a merge: either its part's primary counts, or the
-// backups do. Groups that overflow are asked for again with the cluster's
+// Too slow is who takes longer than its own pace lets expect, by [Config].HedgeAfter and more, or, once
+// half of the workers have answered, a quarter longer than the slowest of those
+// took for the same work. A shard counts once in a merge: either its part's primary
+// counts, or the backups do. Groups that overflow are asked for again with the cluster's
 // extrema, in a second round at the same generations.
 //
 // A round asks for classes ([Fanout.Evaluate]) or for dry runs of preemption
 // ([Fanout.Preempt]), with the same deltas, hedges and fallbacks.
+//
+// # Who gets which shard
+//
+// Each shard ranks the members by a hash of the two, weighted by cores (rendezvous
+// hashing), and nobody is first for more than its share: a round takes as long as
+// the one with the most rows. Who has a shard keeps it unless that is more than a
+// share, so that a member that leaves moves its own shards only, and one that joins as
+// many as it is to have. A new leader begins anew, as workers do then.
 //
 // # A session's knowledge of a shard
 //

@@ -55,7 +55,8 @@ type Config struct {
 	// take, before its shards are evaluated here; 0: DefaultDeadline.
 	Deadline time.Duration
 	// HedgeAfter is how long, beyond what is expected, a shard's next owners wait
-	// for the first; 0: DefaultHedgeAfter. Without a second replica nobody is asked.
+	// for the first, at the most; 0: DefaultHedgeAfter. They wait less where other
+	// workers have answered. Without a second replica nobody is asked.
 	HedgeAfter time.Duration
 	// LocalCores is on how many cores the coordinator evaluates by itself; 0: all.
 	LocalCores int
@@ -137,7 +138,8 @@ type Fanout struct {
 	changed  bool     // wanted is new
 	remap    bool     // owners have to be given out again
 	sessions []*session
-	owners   [][]int // per shard, indices of sessions
+	owners   [][]int      // per shard, indices of sessions
+	holders  [][]*session // the same as of when they were given out
 	stats    Stats
 	deposed  bool
 }

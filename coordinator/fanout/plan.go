@@ -157,14 +157,39 @@ func (f *Fanout) giveOut(now time.Time) {
 			members, index = append(members, s.member), append(index, i)
 		}
 	}
-	f.owners = owners(f.cfg.Shards.NumShards(), f.cfg.Replicas, members, func(shard uint32, m int) bool {
+	f.owners = share(f.cfg.Shards.NumShards(), f.cfg.Replicas, members, func(shard uint32, m int) bool {
 		return f.sessions[index[m]].refuses(shard)
-	})
-	for _, list := range f.owners {
+	}, f.keptBy(index))
+	f.holders = make([][]*session, len(f.owners))
+	for shard, list := range f.owners {
 		for i := range list {
 			list[i] = index[list[i]]
+			f.holders[shard] = append(f.holders[shard], f.sessions[list[i]])
 		}
 	}
+}
+
+// keptBy are, for each shard, those to whom it was given last, as indices of index, which
+// are those of sessions, -1 for one that is gone; nil: nothing was given out yet. The caller holds f.mu.
+func (f *Fanout) keptBy(index []int) [][]int {
+	if f.holders == nil {
+		return nil
+	}
+	at := make(map[*session]int, len(index))
+	for m, i := range index {
+		at[f.sessions[i]] = m
+	}
+	out := make([][]int, len(f.holders))
+	for shard, list := range f.holders {
+		for _, s := range list {
+			m, ok := at[s]
+			if !ok {
+				m = -1
+			}
+			out[shard] = append(out[shard], m)
+		}
+	}
+	return out
 }
 
 // assignments lists, for each session, the shards it is asked for and those it
@@ -218,6 +243,13 @@ func (f *Fanout) backed(not *session, shards []uint32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(shards, func(shard uint32) bool { return f.nextOwner(not, shard) != nil })
+}
+
+// whollyBacked says whether other sessions own all of the shards.
+func (f *Fanout) whollyBacked(not *session, shards []uint32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(shards, func(shard uint32) bool { return f.nextOwner(not, shard) == nil })
 }
 
 // nextOwner is the first owner of a shard that is well and is not that session;
