@@ -118,3 +118,37 @@ func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience
 		deadline: cfg.Deadline + 10*expected + 2*loading,
 	}
 }
+
+// How much longer than the slowest of those that have answered a worker may take before its
+// shards' next owners are asked, which have most likely nothing to do by then.
+const (
+	overdueFactor = 1.25
+	overdueSpare  = time.Millisecond
+)
+
+// overdue is how long after its beginning a round has waited long enough for the parts that are open,
+// by what the others took of what they were expected to; false: fewer than half of them have
+// answered. One that got a snapshot says nothing, and nothing can be said of it.
+func overdue(parts []*part) (time.Duration, bool) {
+	asked, done := 0, 0
+	slowest, expected := 0.0, time.Duration(0)
+	for _, p := range parts {
+		if p.primary.session == nil {
+			continue
+		}
+		asked++
+		switch {
+		case p.tracker.primary == answered && !p.loads && p.expected > 0:
+			done++
+			slowest = max(slowest, float64(p.took)/float64(p.expected))
+		case !p.tracker.settled && p.loads:
+			return 0, false
+		case !p.tracker.settled:
+			expected = max(expected, p.expected)
+		}
+	}
+	if done == 0 || 2*done < asked {
+		return 0, false
+	}
+	return time.Duration(overdueFactor*slowest*float64(expected)) + overdueSpare, true
+}

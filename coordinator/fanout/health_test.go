@@ -107,3 +107,37 @@ func TestPaceFollowsObservations(t *testing.T) {
 		t.Fatalf("it falls to its least: got %v, want %v", got, want)
 	}
 }
+
+func TestARoundIsOverdueOnceHalfHaveAnswered(t *testing.T) {
+	const ms = time.Millisecond
+	remote := func(expected, took time.Duration) *part {
+		p := &part{primary: &attempt{session: &session{}}, expected: expected, took: took}
+		if took > 0 {
+			p.tracker = tracker{primary: answered, settled: true}
+		}
+		return p
+	}
+	loading := func(p *part) *part { p.loads = true; return p }
+	here := &part{primary: &attempt{}}
+	cases := []struct {
+		name  string
+		parts []*part
+		want  time.Duration
+		ok    bool
+	}{
+		{"nobody has answered", []*part{remote(ms, 0), remote(ms, 0)}, 0, false},
+		{"one of two", []*part{remote(10*ms, 10*ms), remote(10*ms, 0)}, 13500 * time.Microsecond, true},
+		{"one of two, all are slower than expected", []*part{remote(10*ms, 40*ms), remote(10*ms, 0)}, 51 * ms, true},
+		{"one of two, which has half of the work", []*part{remote(10*ms, 10*ms), remote(20*ms, 0)}, 26 * ms, true},
+		{"one of three", []*part{remote(ms, ms), remote(ms, 0), remote(ms, 0)}, 0, false},
+		{"two of three, by the slower", []*part{remote(4*ms, 4*ms), remote(4*ms, 8*ms), remote(4*ms, 0)}, 11 * ms, true},
+		{"own tables do not count", []*part{here, remote(ms, 0)}, 0, false},
+		{"one that took a snapshot says nothing", []*part{loading(remote(ms, ms)), remote(ms, 0)}, 0, false},
+		{"nothing is said of one that gets a snapshot", []*part{remote(ms, ms), loading(remote(ms, 0))}, 0, false},
+	}
+	for _, c := range cases {
+		if got, ok := overdue(c.parts); got != c.want || ok != c.ok {
+			t.Errorf("%s: got %v, %t; want %v, %t", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}

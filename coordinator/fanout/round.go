@@ -33,7 +33,10 @@ type round struct {
 	open     int // parts that are not settled
 	parts    []*part
 	outcomes chan *attempt
+	begun    time.Time   // when workers were asked
 	hedge    clock.Timer // nil: nobody to hedge with
+	hasty    bool        // hedge comes early, because of those that have answered
+	hurried  bool        // it has come
 	deadline clock.Timer // nil before the first remote attempt
 	patience patience
 
@@ -61,6 +64,9 @@ type part struct {
 	tracker  tracker
 	primary  *attempt
 	backups  []*attempt
+	// expected is how long the primary should take, snapshots apart; took is how long it did.
+	expected, took time.Duration
+	loads          bool // snapshots
 }
 
 // attempt is one try at some shards. What it found is read once it has come back
@@ -125,7 +131,8 @@ func (r *round) prepare() []*job {
 			continue
 		}
 		jobs[i] = r.f.newJob(s, p.shards, r.question)
-		w := patienceFor(&r.f.cfg, s.expect(jobs[i].work()), jobs[i].snapshotRows())
+		p.expected, p.loads = s.expect(jobs[i].work()), jobs[i].snapshotRows() > 0
+		w := patienceFor(&r.f.cfg, p.expected, jobs[i].snapshotRows())
 		r.patience.hedge = max(r.patience.hedge, w.hedge)
 		r.patience.deadline = max(r.patience.deadline, w.deadline)
 	}
@@ -137,9 +144,29 @@ func (r *round) startTimers(remote int) {
 	if remote == 0 {
 		return
 	}
+	r.begun = r.f.cfg.Clock.Now()
 	r.deadline = r.f.cfg.Clock.NewTimer(r.patience.deadline)
 	if r.f.cfg.Replicas > 1 {
-		r.hedge = r.f.cfg.Clock.NewTimer(r.patience.hedge)
+		r.hedgeAfter(r.patience.hedge)
+	}
+}
+
+// hedgeAfter has the next owners asked so long after the round began.
+func (r *round) hedgeAfter(d time.Duration) {
+	if r.hedge != nil {
+		r.hedge.Stop()
+	}
+	r.hedge = r.f.cfg.Clock.NewTimer(max(d-r.f.cfg.Clock.Since(r.begun), 0))
+}
+
+// hurry brings the hedge forward once others have shown how long this round takes.
+func (r *round) hurry() {
+	if r.hedge == nil || r.hurried {
+		return
+	}
+	if d, ok := overdue(r.parts); ok && d < r.patience.hedge {
+		r.hasty = true
+		r.hedgeAfter(d)
 	}
 }
 
@@ -288,7 +315,11 @@ func (r *round) outcome(a *attempt) error {
 		a.session.withHealth(func(h *health) { h.answer() })
 	}
 	a.set(answered)
+	if a.session != nil && a.backup < 0 {
+		a.part.took = r.f.cfg.Clock.Since(r.begun)
+	}
 	r.advance(a.part)
+	r.hurry()
 	return nil
 }
 
@@ -389,14 +420,22 @@ func (r *round) startBackups(p *part) {
 }
 
 // hedgeSlow has the next owners asked for every part that is still open and that
-// has any.
+// has any. Early it leaves parts alone of which the own tables had to do a share: that can wait.
 func (r *round) hedgeSlow() {
+	backed := r.f.backed
+	if r.hasty {
+		backed = r.f.whollyBacked
+	}
 	for _, p := range r.parts {
-		if p.primary.session == nil || !p.tracker.hedge() || !r.f.backed(p.primary.session, p.shards) {
+		if p.primary.session == nil || !p.tracker.hedge() || !backed(p.primary.session, p.shards) {
 			continue
 		}
 		r.tally.hedges++
 		r.startBackups(p)
+	}
+	if r.hasty {
+		r.hasty, r.hurried = false, true
+		r.hedgeAfter(r.patience.hedge)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -160,5 +161,48 @@ func TestTheContextEndsAnEvaluate(t *testing.T) {
 	c.wantSame(t, f, reqs)
 	if got := status(t, f, "w0").GetFailures(); got != 0 {
 		t.Errorf("got %d failures, want none: the worker was not to blame", got)
+	}
+}
+
+func TestAWorkerIsHedgedOnceTheOthersShowThatItIsSlow(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 300)
+	began := time.Unix(1000, 0)
+	clock := clocktesting.NewFakeClock(began)
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2, Clock: clock, HedgeAfter: time.Hour, Deadline: 24 * time.Hour})
+	reqs := requests(t, 5, true, query(1, 100, false))
+	owned(t, c, f, 2, reqs)
+	if got := f.Stats().Hedges; got > 0 {
+		t.Fatalf("got %d hedges while all answered at once, want none", got)
+	}
+
+	fleet.proxies["w0"].script(func(_ context.Context, req *pb.EvaluateRequest) error {
+		if len(req.GetClasses()) > 0 {
+			clock.Step(10 * time.Millisecond) // it takes that long
+		}
+		return nil
+	}, nil)
+	_, release := hold(fleet.proxies["w1"])
+	defer release()
+	began = clock.Now()
+	done := start(t.Context(), f, reqs)
+	for got := (outcome{}); got.results == nil; {
+		select {
+		case got = <-done:
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			c.wantResults(t, got.results, reqs)
+		default:
+			clock.Step(time.Millisecond)
+			runtime.Gosched()
+		}
+	}
+	if got := clock.Since(began); got >= time.Hour {
+		t.Errorf("the round took %v, want less than the time that is set for hedges", got)
+	}
+	if got := f.Stats(); got.Hedges != 1 || got.LocalShards != 0 {
+		t.Errorf("got %+v, want one hedge and nothing evaluated here", got)
 	}
 }
