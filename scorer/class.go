@@ -59,7 +59,10 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
-	c := &Class{query: q, group: newGroupPart(q)}
+	c := &Class{
+		query: q, group: newGroupPart(q),
+		filters: make([]filterTerm, 0, 1+len(q.GetFilters())), scores: make([]scoreTerm, 0, len(q.GetScores())),
+	}
 	if q.GetNarrowed() != nil {
 		c.filters = append(c.filters, filterTerm{rule: newNarrowed(q.GetNarrowed())})
 	}
@@ -83,7 +86,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	}
 	for _, s := range q.GetScores() {
 		term := scoreTerm{plugin: s.GetPlugin(), weight: s.GetWeight(), key: -1}
-		term.rule, term.normalisation = newScore(s.GetPlugin(), q)
+		term.rule, term.normalisation = newScore(s.GetPlugin(), q, c.ruleOf(s.GetPlugin()))
 		if term.plugin == pb.Plugin_PLUGIN_CEL_SCORE {
 			rule, how, err := newCelScore(q.GetCel(), kept)
 			if err != nil {
@@ -103,6 +106,16 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	}
 	c.pods = newPodReads(c)
 	return c, nil
+}
+
+// ruleOf is the rule of a filter plugin; nil where it has none.
+func (c *Class) ruleOf(p pb.Plugin) filterRule {
+	for i := range c.filters {
+		if c.filters[i].plugin == p {
+			return c.filters[i].rule
+		}
+	}
+	return nil
 }
 
 // ID is the query's class_id.

@@ -34,6 +34,7 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 	r := &nodeResourcesFit{strategy: f.GetScoringType(), scored: newScoredResources(f.GetScored())}
 	if !f.GetBestEffort() {
 		names := fixedNames()
+		r.needs = make([]need, 0, fixedResources+len(f.GetRequests().GetScalars()))
 		r.addNeed(names[cpu], f.GetRequests().GetMilliCpu())
 		r.addNeed(names[memory], f.GetRequests().GetMemoryBytes())
 		r.addNeed(names[ephemeralStorage], f.GetRequests().GetEphemeralStorageBytes())
@@ -41,9 +42,10 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 			r.addNeed(s.GetName(), s.GetQuantity())
 		}
 	}
+	r.why = make([]Reason, 0, 2*(1+len(r.needs)))
 	r.addReasons("Too many pods")
 	for i := range r.needs {
-		r.addReasons("Insufficient " + r.needs[i].name)
+		r.addReasons(r.needs[i].shortage())
 	}
 	if f.GetScoringType() == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO {
 		r.points = brokenLine(f.GetShape())
@@ -55,6 +57,17 @@ func (r *nodeResourcesFit) addNeed(name string, amount int64) {
 	if amount > 0 {
 		r.needs = append(r.needs, need{newResourceRef(name), amount})
 	}
+}
+
+// shortage is the reason of a node that lacks the resource.
+func (n *need) shortage() string {
+	switch n.fixed {
+	case cpu:
+		return "Insufficient cpu"
+	case memory:
+		return "Insufficient memory"
+	}
+	return "Insufficient " + n.name
 }
 
 // addReasons adds a text twice: for nodes on which preemption may help, and for

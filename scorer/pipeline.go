@@ -65,22 +65,31 @@ func newFilter(p pb.Plugin, q *pb.Query) filterRule {
 	return nil
 }
 
-// newScore makes the rule of a score plugin. A raw score is either normalised over
-// all feasible rows of the cluster, and then part of the group's key, or it is local.
-func newScore(p pb.Plugin, q *pb.Query) (rule scoreRule, n normalisation) {
+// newScore makes the rule of a score plugin, of which the filter's is made, or nil. A raw score is
+// either normalised over all feasible rows of the cluster, and then part of the group's key, or it is
+// local.
+func newScore(p pb.Plugin, q *pb.Query, made filterRule) (rule scoreRule, n normalisation) {
 	switch p {
 	case pb.Plugin_PLUGIN_TAINT_TOLERATION:
-		return newTaintToleration(q), normalisedReverse
+		return madeOr(made, newTaintToleration, q), normalisedReverse
 	case pb.Plugin_PLUGIN_NODE_AFFINITY:
-		return newNodeAffinity(q), normalised
+		return madeOr(made, newNodeAffinity, q), normalised
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT:
-		return newNodeResourcesFit(q), local
+		return madeOr(made, newNodeResourcesFit, q), local
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
 		return newBalancedAllocation(q), local
 	case pb.Plugin_PLUGIN_IMAGE_LOCALITY:
 		return newImageLocality(q), local
 	}
 	return nil, local
+}
+
+// madeOr is the rule that a plugin's filter has, or one of its own.
+func madeOr[R scoreRule](made filterRule, build func(*pb.Query) R, q *pb.Query) R {
+	if r, ok := made.(R); ok {
+		return r
+	}
+	return build(q)
 }
 
 // Evaluate answers a class for the rows of t and adds the answer to into, which was

@@ -42,6 +42,7 @@ type Result struct {
 	// epoch counts what may have moved groups or cells to other places.
 	epoch uint64
 	index keyIndex
+	// spare is memory for candidates while the result is merged into another.
 	spare []Candidate
 }
 
@@ -78,7 +79,8 @@ func (r *Result) Reset(classID uint64, candidates int) {
 	}
 }
 
-// Merge adds the answer over other tables. It copies what it needs of o.
+// Merge adds the answer over other tables. It copies what it needs of o, and uses what memory o has
+// to spare.
 func (r *Result) Merge(o *Result) {
 	r.moved()
 	r.limit = max(r.limit, o.limit)
@@ -99,7 +101,7 @@ func (r *Result) Merge(o *Result) {
 		r.overflow()
 	}
 	if !r.Overflow {
-		r.mergeGroups(o.Groups)
+		r.mergeGroups(o)
 	}
 }
 
@@ -161,9 +163,10 @@ func (r *Result) growGroups(n int) {
 	}
 }
 
-// mergeGroups adds groups, which are sorted as the result's own are: from the back, so
+// mergeGroups adds the groups of o, which are sorted as the result's own are: from the back, so
 // that each moves once.
-func (r *Result) mergeGroups(list []Group) {
+func (r *Result) mergeGroups(o *Result) {
+	list := o.Groups
 	n := r.missing(list)
 	if !r.grouped && len(r.Groups)+n > MaxGroups {
 		r.overflow()
@@ -184,7 +187,7 @@ func (r *Result) mergeGroups(list []Group) {
 			groups[at].Key.set(&list[k].Key)
 		}
 		if order <= 0 {
-			r.addRows(&groups[at], list[k].Rows, list[k].Candidates)
+			r.addRows(&groups[at], list[k].Rows, list[k].Candidates, &o.spare)
 			k--
 		}
 	}
@@ -208,15 +211,16 @@ func (r *Result) missing(list []Group) int {
 	return n
 }
 
-// addRows adds rows to a group; best are the best of them in order.
-func (r *Result) addRows(g *Group, rows int, best []Candidate) {
+// addRows adds rows to a group; best are the best of them in order. spare is memory for the
+// candidates that the group has.
+func (r *Result) addRows(g *Group, rows int, best []Candidate, spare *[]Candidate) {
 	g.Rows += rows
-	if len(g.Candidates) == 0 {
-		g.Candidates = append(g.Candidates, best[:min(len(best), r.limit)]...)
-		return
+	have, n := g.Candidates, min(len(g.Candidates)+len(best), r.limit)
+	if len(have) > 0 && len(best) > 0 {
+		*spare = append((*spare)[:0], have...)
+		have = *spare
 	}
-	merged := mergeCandidates(r.spare[:0], g.Candidates, best, r.limit)
-	r.spare, g.Candidates = g.Candidates[:0], merged
+	g.Candidates = mergeCandidates(slices.Grow(g.Candidates[:0], n), have, best, r.limit)
 }
 
 // sortGroups puts groups in the order of their keys.

@@ -21,8 +21,13 @@ func (r *Result) Proto() *pb.ClassResult {
 		out.Extrema = slices.Clone(r.Extrema)
 		keyLen = 0
 	}
-	for i := range r.Groups {
-		out.Groups = append(out.Groups, r.Groups[i].proto(keyLen))
+	if n := len(r.Groups); n > 0 {
+		store := make([]pb.Group, n)
+		out.Groups = make([]*pb.Group, n)
+		for i := range store {
+			r.Groups[i].proto(keyLen, &store[i])
+			out.Groups[i] = &store[i]
+		}
 	}
 	for i := range r.Measures {
 		out.Measures = append(out.Measures, r.Measures[i].proto())
@@ -35,25 +40,18 @@ func (r *Result) Proto() *pb.ClassResult {
 	return out
 }
 
-func (g *Group) proto(keyLen int) *pb.Group {
+// proto writes the group to an empty message.
+func (g *Group) proto(keyLen int, out *pb.Group) {
 	n := len(g.Candidates)
-	out := &pb.Group{
-		Key:             slices.Clone(g.Key.Raw[:keyLen]),
-		Rows:            uint32(g.Rows),
-		CandidateShards: make([]uint32, n),
-		CandidateRows:   make([]uint32, n),
-		CandidateScores: make([]int64, n),
-		Domains:         slices.Clone(g.Key.Domains),
-		Missing:         g.Key.Missing.words(),
-		RowValues:       slices.Clone(g.Key.Values),
-		LateFilter:      g.Key.LateFilter,
-		LateReasons:     g.Key.LateReasons,
-	}
+	out.Key, out.Rows = slices.Clone(g.Key.Raw[:keyLen]), uint32(g.Rows)
+	out.Domains, out.Missing, out.RowValues = slices.Clone(g.Key.Domains), g.Key.Missing.words(), slices.Clone(g.Key.Values)
+	out.LateFilter, out.LateReasons = g.Key.LateFilter, g.Key.LateReasons
+	places := make([]uint32, 2*n)
+	out.CandidateShards, out.CandidateRows, out.CandidateScores = places[:n:n], places[n:], make([]int64, n)
 	for i := range g.Candidates {
 		c := &g.Candidates[i]
 		out.CandidateShards[i], out.CandidateRows[i], out.CandidateScores[i] = c.Shard, c.Row, c.Score
 	}
-	return out
 }
 
 // AddProto merges a message, of which tie looks up the tie rule's columns: they must be
@@ -101,7 +99,7 @@ func (r *Result) unite() {
 				if n := len(r.Groups); n == 0 || !r.Groups[n-1].Key.Equal(&list[k].Key) {
 					r.openGroup().Key.set(&list[k].Key)
 				}
-				r.addRows(&r.Groups[len(r.Groups)-1], list[k].Rows, list[k].Candidates)
+				r.addRows(&r.Groups[len(r.Groups)-1], list[k].Rows, list[k].Candidates, &r.spare)
 			}
 			return
 		}
