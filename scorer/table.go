@@ -77,65 +77,6 @@ func NewTable(shard uint32) *Table {
 	return t
 }
 
-// LoadTable makes a table from a snapshot, whose rows may come in any order. A counter
-// may come in parts, each with rows of its own.
-func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn) (*Table, error) {
-	t := NewTable(shard)
-	highest := uint32(0)
-	for i, r := range rows {
-		if err := r.Validate(); err != nil {
-			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: %w", shard, i, err)
-		}
-		highest = max(highest, r.GetRow())
-	}
-	if len(rows) > 0 {
-		t.grow(int(highest) + 1)
-	}
-	for i, r := range rows {
-		if t.HasNode(r.GetRow()) {
-			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: row %d comes twice", shard, i, r.GetRow())
-		}
-		if err := t.checkName(r.GetRow(), r.GetNode().GetName()); err != nil {
-			return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: %w", shard, i, err)
-		}
-		t.setNode(r.GetRow(), r.GetNode())
-		t.setTotals(r.GetRow(), r.GetTotals())
-		for k, p := range r.GetPods() {
-			if err := t.checkPlaced(r.GetRow(), p, false); err != nil {
-				return nil, fmt.Errorf("snapshot of shard %d: rows[%d]: pods[%d]: %w", shard, i, k, err)
-			}
-			t.addPlaced(r.GetRow(), p, p.GetUsage())
-		}
-		t.renew(r.GetRow())
-		t.changed[r.GetRow()] = generation
-	}
-	for i, c := range counters {
-		if err := t.loadCounter(c); err != nil {
-			return nil, fmt.Errorf("snapshot of shard %d: counters[%d]: %w", shard, i, err)
-		}
-	}
-	t.generation, t.loaded = generation, generation
-	return t, nil
-}
-
-func (t *Table) loadCounter(c *pb.CounterColumn) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	if err := t.checkColumn(c); err != nil {
-		return err
-	}
-	for _, row := range c.GetRows() {
-		if t.counters.at(c.GetCounter(), row) != 0 {
-			return fmt.Errorf("counter %d: row %d comes twice", c.GetCounter(), row)
-		}
-	}
-	if len(c.GetRows()) > 0 {
-		t.counters.fill(c, t.capacity)
-	}
-	return nil
-}
-
 // ChangedSince appends the rows to into that have changed after a generation, those that hold no
 // node any more included, as far as they are at most limit. ok is false where there are more, where
 // a counter has come into use since, and where the table knows of no change that far back.

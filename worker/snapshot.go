@@ -23,7 +23,7 @@ func (s *Server) LoadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	return err
 }
 
-// loadSnapshot builds a table of all chunks and then exchanges the shard.
+// loadSnapshot builds a table of the chunks as they come, and then exchanges the shard.
 func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse]) (*pb.LoadSnapshotResponse, error) {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -39,13 +39,9 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
 	}
-	rows, counters, err := receiveRows(stream, first)
+	table, err := receive(stream, first)
 	if err != nil {
 		return nil, err
-	}
-	table, err := scorer.LoadTable(header.GetShard(), header.GetGeneration(), rows, counters)
-	if err != nil {
-		return nil, invalid(err, "snapshot of shard %d", header.GetShard())
 	}
 	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
@@ -58,32 +54,38 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	return &pb.LoadSnapshotResponse{TableBytes: uint64(bytes)}, nil
 }
 
-// receiveRows gathers the rows and counters of all chunks, of which the first has come.
-func receiveRows(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (rows []*pb.SnapshotRow, counters []*pb.CounterColumn, err error) {
+// receive builds the table of all chunks, of which the first has come.
+func receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (*scorer.Table, error) {
+	header := chunk.GetHeader()
+	loader := scorer.NewLoader(header.GetShard(), header.GetGeneration())
 	var usages []*pb.PodUsage
+	last := -1 // the last row
 	for n := 0; ; n++ {
 		if n > 0 && chunk.GetHeader() != nil {
-			return nil, nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
+			return nil, invalid(errors.New("a header in mid-stream"), "snapshot chunk %d", n)
 		}
 		if err := chunk.Validate(); err != nil {
-			return nil, nil, invalid(err, "snapshot chunk %d", n)
+			return nil, invalid(err, "snapshot chunk %d", n)
 		}
 		usages = append(usages, chunk.GetUsages()...)
 		if err := resolveUsages(chunk.GetRows(), usages); err != nil {
-			return nil, nil, invalid(err, "snapshot chunk %d", n)
+			return nil, invalid(err, "snapshot chunk %d", n)
 		}
-		if n, more := len(rows), chunk.GetRows(); n > 0 && len(more) > 0 && more[0].GetRow() <= rows[n-1].GetRow() {
-			return nil, nil, invalid(fmt.Errorf("row %d after row %d", more[0].GetRow(), rows[n-1].GetRow()), "snapshot")
+		if rows := chunk.GetRows(); len(rows) > 0 {
+			if int(rows[0].GetRow()) <= last {
+				return nil, invalid(fmt.Errorf("row %d after row %d", rows[0].GetRow(), last), "snapshot")
+			}
+			last = int(rows[len(rows)-1].GetRow())
 		}
-		rows, counters = append(rows, chunk.GetRows()...), append(counters, chunk.GetCounters()...)
-		next, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return rows, counters, nil
+		if err := loader.Add(chunk.GetRows(), chunk.GetCounters()); err != nil {
+			return nil, invalid(err, "snapshot of shard %d", header.GetShard())
 		}
-		if err != nil {
-			return nil, nil, err
+		var err error
+		if chunk, err = stream.Recv(); errors.Is(err, io.EOF) {
+			return loader.Table(), nil
+		} else if err != nil {
+			return nil, err
 		}
-		chunk = next
 	}
 }
 

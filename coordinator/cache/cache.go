@@ -91,7 +91,7 @@ func New(shards int) *Cache {
 		numbered:    map[uint64]*pod{},
 	}
 	for i := range c.shards {
-		c.shards[i] = newShard(uint32(i))
+		c.shards[i] = newShard(uint32(i), shards)
 	}
 	return c
 }

@@ -5,9 +5,17 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// keptDeltas is how many deltas a shard keeps for the workers at least. A worker
-// that is further behind gets a snapshot.
-const keptDeltas = 8192
+// How many deltas a shard keeps for the workers at least: keptDeltas, or fewer where there are
+// many shards, which share allKept; and of a large shard one for every rowsPerDelta rows, for
+// what is spared is a snapshot of all of them. A worker that is further behind gets one.
+const (
+	keptDeltas   = 8192
+	allKept      = 1 << 16
+	leastKept    = 1024
+	rowsPerDelta = 4
+	// nodeWeight is how many deltas one that sets a node counts for: it is that much larger.
+	nodeWeight = 8
+)
 
 // Watcher is told of the changes of tables. It must not keep or change a delta.
 type Watcher interface {
@@ -24,11 +32,25 @@ type shard struct {
 	watcher Watcher
 	log     []*pb.Delta
 	first   uint64
-	free    []uint32
-	next    uint32
+	// weight is the log's, least what it keeps of that at least.
+	weight, least int
+	free          []uint32
+	next          uint32
 }
 
-func newShard(i uint32) *shard { return &shard{table: scorer.NewTable(i)} }
+func newShard(i uint32, shards int) *shard {
+	return &shard{table: scorer.NewTable(i), least: min(max(allKept/shards, leastKept), keptDeltas)}
+}
+
+// kept is the weight that the log keeps at least.
+func (s *shard) kept() int { return max(s.least, s.table.Nodes()/rowsPerDelta) }
+
+func weightOf(d *pb.Delta) int {
+	if _, node := d.GetChange().(*pb.Delta_SetNode); node {
+		return nodeWeight
+	}
+	return 1
+}
 
 // Watch has a watcher told of every change from now on; nil: nobody.
 func (c *Cache) Watch(w Watcher) {
@@ -48,16 +70,20 @@ func (s *shard) apply(d *pb.Delta) error {
 		s.watcher.Changed(s.table, d)
 	}
 	s.log = append(s.log, d)
-	if len(s.log) >= 2*keptDeltas {
-		s.trim(len(s.log) - keptDeltas)
+	if s.weight += weightOf(d); s.weight >= 2*s.kept() {
+		s.trim()
 	}
 	return nil
 }
 
-// trim forgets the oldest n deltas. The rest moves to memory of its own: a slice
+// trim forgets the oldest deltas. The rest moves to memory of its own: a slice
 // that since gave out may still be read.
-func (s *shard) trim(n int) {
-	s.log = append(make([]*pb.Delta, 0, 2*keptDeltas), s.log[n:]...)
+func (s *shard) trim() {
+	n := 0
+	for kept := s.kept(); s.weight > kept; n++ {
+		s.weight -= weightOf(s.log[n])
+	}
+	s.log = append(make([]*pb.Delta, 0, 2*(len(s.log)-n)), s.log[n:]...)
 	s.first += uint64(n)
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -71,6 +72,38 @@ func TestTheLogIsTrimmed(t *testing.T) {
 	}
 	if got, want := snapshot(follower), snapshot(c.Table(0)); !slices.Equal(got, want) {
 		t.Errorf("the follower's table: got %v, want %v", got, want)
+	}
+}
+
+// A log is as long as is worth it: longer for a large shard, shorter for one of many, and of nodes,
+// which are large, it keeps fewer.
+func TestTheLogIsAsLongAsItIsWorth(t *testing.T) {
+	last := func(c *Cache, n uint64) bool {
+		_, kept := c.Deltas(0, c.Table(0).Generation()-n)
+		return kept
+	}
+	for _, x := range []struct {
+		shards, nodes int
+		least         uint64 // how many deltas of pods are kept
+	}{{1, 100, keptDeltas}, {1, 5 * keptDeltas, 5 * keptDeltas / rowsPerDelta}, {64, 64, leastKept}} {
+		c := New(x.shards)
+		for i := range x.nodes {
+			setNode(t, c, newNode(fmt.Sprint("n", i)))
+		}
+		if n := uint64(2 * x.least); c.Table(0).Generation() > n && last(c, n/nodeWeight) {
+			t.Errorf("%+v: got %d deltas of nodes kept, want fewer", x, n/nodeWeight)
+		}
+		name := c.Table(0).Name(0)
+		p := newPod("p", "1").Obj()
+		for decision := range 2 * x.least {
+			assume(t, c, p, name, decision+1)
+			if _, err := c.Forget(p.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(c.shards[0].log); !last(c, x.least) || got >= int(2*x.least) {
+			t.Errorf("%+v: got %d deltas kept, want %d or more and fewer than twice that", x, got, x.least)
+		}
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -14,10 +17,6 @@ import (
 // errRoundOver means that a snapshot is wanted of tables that may no longer be
 // read.
 var errRoundOver = errors.New("the round is over")
-
-// snapshotter makes the snapshot of a shard at the newest generation; false where
-// the tables may not be read.
-type snapshotter func(shard uint32) ([]*pb.LoadSnapshotRequest, bool)
 
 // piece answers some of a question's classes for some of a job's shards.
 type piece struct {
@@ -52,14 +51,21 @@ type call struct {
 
 // run asks for everything. pieces and gaps are complete unless it errs.
 func (c *call) run(ctx context.Context) error {
-	for i := range c.job.shards {
-		if s := &c.job.shards[i]; !s.known {
-			if err := c.load(ctx, s); err != nil {
-				return err
-			}
+	q := c.job.ask
+	for i := 0; i < len(c.job.shards); i++ {
+		s := &c.job.shards[i]
+		err := c.catchUp(ctx, s)
+		if errors.Is(err, errTooLarge) {
+			c.refuse(ctx, s, err)
+			c.gaps = append(c.gaps, gap{shards: []uint32{s.shard}, from: 0, to: q.len()})
+			c.job.shards = slices.Delete(c.job.shards, i, i+1)
+			i--
+			continue
+		}
+		if err != nil {
+			return err
 		}
 	}
-	q := c.job.ask
 	for _, group := range c.job.groups() {
 		rows := 0
 		for _, s := range group {
@@ -77,6 +83,46 @@ func (c *call) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// catchUp sends a shard's snapshot, or as many of its deltas ahead as leave few enough for a request
+// that asks.
+func (c *call) catchUp(ctx context.Context, s *shardJob) error {
+	if !s.known {
+		return c.load(ctx, s)
+	}
+	for s.bytes > deltaBudget {
+		n, bytes := 0, 0
+		for ; n < len(s.deltas); n++ {
+			one := deltaBytes(s.deltas[n])
+			if n > 0 && bytes+one > deltaBudget {
+				break
+			}
+			bytes += one
+		}
+		ahead := &shardJob{shard: s.shard, base: s.base, known: true, target: s.base + uint64(n), deltas: s.deltas[:n]}
+		start := c.fanout.cfg.Clock.Now()
+		callCtx, written := c.record.open(ctx, c.session, []*shardJob{ahead}, c.backup, start)
+		resp, err := c.session.client.Evaluate(callCtx, c.request([]*shardJob{ahead}, 0, 0))
+		written.answered(resp, err, c.fanout.cfg.Clock.Now())
+		if err != nil {
+			return err
+		}
+		if contains(resp.GetNeedSnapshots(), s.shard) {
+			// It has not got what they follow, and will say so again when it is asked.
+			s.base, s.deltas, s.bytes = s.target, nil, 0
+			return nil
+		}
+		c.session.ack(s.shard, ahead.target)
+		s.base, s.deltas, s.bytes = ahead.target, s.deltas[n:], s.bytes-bytes
+	}
+	return nil
+}
+
+// refuse keeps a shard away from the worker for a while.
+func (c *call) refuse(ctx context.Context, s *shardJob, why error) {
+	klog.FromContext(ctx).Error(why, "A shard can not be sent", "worker", c.session.member.ID)
+	c.session.refuse(s.shard, c.fanout.cfg.Clock.Now().Add(refusedFor))
 }
 
 // ask asks some shards for the classes from … to-1 until it has the answer,
@@ -196,7 +242,11 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 			full.shards = append(full.shards, s.shard)
 			continue
 		}
-		if err := c.load(ctx, s); err != nil {
+		if err := c.load(ctx, s); errors.Is(err, errTooLarge) {
+			c.refuse(ctx, s, err)
+			full.shards = append(full.shards, s.shard)
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		again = append(again, s)
@@ -243,19 +293,16 @@ func (c *call) load(ctx context.Context, s *shardJob) (err error) {
 		start := c.fanout.cfg.Clock.Now()
 		defer func() { c.record.loads(c, s.shard, start, err) }()
 	}
-	chunks, ok := c.snap(s.shard)
-	if !ok {
-		return errRoundOver
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a snapshot that was begun and is not all there
 	stream, err := c.session.client.LoadSnapshot(ctx)
 	if err != nil {
 		return err
 	}
-	for _, chunk := range chunks {
-		if err := stream.Send(chunk); err != nil {
-			break // the cause comes with the answer
-		}
+	if err := c.snap(s.shard, stream.Send); err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
+	// After io.EOF the cause comes with the answer.
 	if _, err := stream.CloseAndRecv(); err != nil {
 		return err
 	}

@@ -12,7 +12,9 @@
 //     seen a leader with a newer term.
 //   - Tables are read during Evaluate only, never by what is still under way when
 //     it returns.
-//   - No message on the wire is larger than 4 MiB.
+//   - No message on the wire is larger than 4 MiB. A snapshot is made and sent chunk by chunk,
+//     and is nowhere as a whole; only those for standby owners are made at once, one at a time
+//     for each. A shard with a node that no message can hold is evaluated here.
 //
 // # Words
 //
@@ -57,6 +59,9 @@
 //	unknown ─────────────> held at g ─────────────────> held at g + n
 //	   ^                       │
 //	   └──── NEED_SNAPSHOT ────┘
+//
+// Deltas are what is sent as long as the log has them and they are up to a quarter of what a
+// snapshot would be; more than a request may carry go ahead of it, in requests without classes.
 //
 // A worker that asks twice for the same snapshot in one attempt has no room for
 // the shard: it is refused there for a while and goes to the next in the ranking.

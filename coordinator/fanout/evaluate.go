@@ -315,7 +315,7 @@ func (f *Fanout) warm(ctx context.Context, standby []assignment) {
 // snapshot to one at a time: it is made here, where tables may be read.
 func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 	j := f.newJob(x.session, x.shards, &question{})
-	snapshots := make(map[uint32][]*pb.LoadSnapshotRequest, 1)
+	snapshots := make(map[uint32]*madeSnapshot, 1)
 	j.shards = slices.DeleteFunc(j.shards, func(s shardJob) bool {
 		if s.known {
 			return len(s.deltas) == 0
@@ -323,16 +323,21 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 		if len(snapshots) > 0 {
 			return true
 		}
-		snapshots[s.shard] = chunks(f.cfg.Cluster, f.cfg.Term, f.cfg.Shards.Table(int(s.shard)))
+		made := makeSnapshot(f.cfg.Cluster, f.cfg.Term, f.cfg.Shards.Table(int(s.shard)))
+		snapshots[s.shard] = &made
 		return false
 	})
 	if len(j.shards) == 0 {
 		x.session.warming.Store(false)
 		return
 	}
-	c := &call{fanout: f, session: x.session, job: j, snap: func(shard uint32) ([]*pb.LoadSnapshotRequest, bool) {
-		list, ok := snapshots[shard]
-		return list, ok
+	c := &call{fanout: f, session: x.session, job: j, snap: func(shard uint32, send func(*pb.LoadSnapshotRequest) error) error {
+		made := snapshots[shard]
+		if made == nil {
+			return errRoundOver
+		}
+		delete(snapshots, shard)
+		return made.send(send)
 	}}
 	ctx, cancel := f.detached(ctx, patienceFor(&f.cfg, 0, j.snapshotRows()).deadline)
 	f.running.Go(func() {

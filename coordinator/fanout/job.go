@@ -1,12 +1,9 @@
 package fanout
 
 import (
-	"slices"
-
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
-	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
@@ -18,9 +15,10 @@ const (
 	queryBudget  = 1 << 20 // of one request
 	answerBudget = 3 << 20 // of one response, estimated
 	chunkBudget  = 1 << 20 // of one chunk of a snapshot
-	// snapshotOver is the size of a shard's deltas from which a snapshot is sent
-	// instead.
-	snapshotOver = 1 << 20
+	// snapshotOver is the size of a shard's deltas up to which they are always sent. Of a large shard
+	// they are up to a quarter of a snapshot, whose rows take some 250 bytes.
+	snapshotOver     = 1 << 20
+	deltaBytesPerRow = 64
 )
 
 // shardJob is one shard of a job.
@@ -128,10 +126,10 @@ func (f *Fanout) newShardJob(s *session, shard uint32) shardJob {
 	if !kept || uint64(len(deltas)) != j.target-base {
 		return j
 	}
-	bytes := 0
+	bytes, limit := 0, max(snapshotOver, deltaBytesPerRow*j.rows)
 	for _, d := range deltas {
-		bytes += deltaBytes(d)
-		if bytes > snapshotOver {
+		one := deltaBytes(d)
+		if bytes += one; bytes > limit || one > deltaBudget {
 			return j
 		}
 	}
@@ -139,12 +137,15 @@ func (f *Fanout) newShardJob(s *session, shard uint32) shardJob {
 	return j
 }
 
-// snapshotRows is how many rows the job's snapshots hold.
+// snapshotRows is how many rows the job's snapshots hold; what deltas there are counts as a tenth
+// as many.
 func (j *job) snapshotRows() int {
 	rows := 0
 	for i := range j.shards {
 		if !j.shards[i].known {
 			rows += j.shards[i].rows
+		} else {
+			rows += len(j.shards[i].deltas) / 10
 		}
 	}
 	return rows
@@ -241,55 +242,3 @@ func answerBytes(c *pb.ClassRequest, rows int) int {
 	const candidateBytes, fixed, fullGroups = 12, 512, 3
 	return fixed + candidateBytes*min(rows, fullGroups*int(c.GetCandidates()))
 }
-
-// chunks cuts a table into the messages of a snapshot stream.
-func chunks(cluster string, term uint64, t *scorer.Table) []*pb.LoadSnapshotRequest {
-	chunk := &pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{
-		Cluster: cluster, Term: term, Shard: t.Shard(), Generation: t.Generation(),
-	}}
-	out := []*pb.LoadSnapshotRequest{chunk}
-	bytes := 0
-	room := func(m proto.Message) {
-		size := proto.Size(m) + 8
-		if bytes > 0 && bytes+size > chunkBudget {
-			chunk, bytes = &pb.LoadSnapshotRequest{}, 0
-			out = append(out, chunk)
-		}
-		bytes += size
-	}
-	usages := map[*pb.PodUsage]uint32{}
-	t.Snapshot(func(row *pb.SnapshotRow) bool {
-		// Pods of equal usage share one message here, and on the wire.
-		var added []*pb.PodUsage
-		for _, p := range row.GetPods() {
-			ref, told := usages[p.GetUsage()]
-			if !told {
-				added = append(added, p.GetUsage())
-				ref = uint32(len(usages) + 1)
-				usages[p.GetUsage()] = ref
-			}
-			p.Usage, p.UsageRef = nil, ref
-		}
-		for _, u := range added {
-			room(u)
-			chunk.Usages = append(chunk.Usages, u)
-		}
-		room(row)
-		chunk.Rows = append(chunk.Rows, row)
-		return true
-	})
-	t.Counters(func(column *pb.CounterColumn) bool {
-		for part := range slices.Chunk(column.GetRows(), counterChunk) {
-			c := &pb.CounterColumn{Counter: column.GetCounter(), Rows: part, Values: column.Values[:len(part)]}
-			column.Values = column.Values[len(part):]
-			room(c)
-			chunk.Counters = append(chunk.Counters, c)
-		}
-		return true
-	})
-	return out
-}
-
-// counterChunk is how many rows of a counter stand together in a chunk: they take
-// about 4 bytes each, and never more than 11.
-const counterChunk = 32 << 10

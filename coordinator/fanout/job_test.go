@@ -121,7 +121,7 @@ func TestChunksAreBelowTheLimitAndMakeTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list := chunks("blue", 7, table)
+	list := chunksOf(t, table)
 	var rows []*pb.SnapshotRow
 	for i, c := range list {
 		if size := proto.Size(c); size > chunkBudget+4096 {
@@ -151,8 +151,18 @@ func TestChunksAreBelowTheLimitAndMakeTheTable(t *testing.T) {
 	}
 }
 
+// chunksOf are all chunks of a table.
+func chunksOf(t *testing.T, table *scorer.Table) []*pb.LoadSnapshotRequest {
+	t.Helper()
+	made := makeSnapshot("blue", 7, table)
+	if made.err != nil {
+		t.Fatal(made.err)
+	}
+	return made.chunks
+}
+
 func TestAnEmptyTableIsOneChunk(t *testing.T) {
-	list := chunks("blue", 7, scorer.NewTable(3))
+	list := chunksOf(t, scorer.NewTable(3))
 	if len(list) != 1 || list[0].GetHeader() == nil {
 		t.Fatalf("got %v, want one chunk with a header", list)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -229,14 +228,6 @@ func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	if a.err == nil {
 		r.f.metrics.requests.WithLabelValues("answered").Inc()
 	}
-}
-
-// snapshot is the round's snapshotter.
-func (r *round) snapshot(shard uint32) (list []*pb.LoadSnapshotRequest, ok bool) {
-	ok = r.reading(func() {
-		list = chunks(r.f.cfg.Cluster, r.f.cfg.Term, r.f.cfg.Shards.Table(int(shard)))
-	})
-	return list, ok
 }
 
 // evaluateHere evaluates an attempt's shards on the coordinator's own tables.
