@@ -38,6 +38,7 @@ type Cache struct {
 	numbered   map[uint64]*pod
 	priorities priorities
 	last       uint64
+	labelled   podsByLabel
 	budgets    func(*v1.Pod) []uint32
 	departures Departures
 }
@@ -89,6 +90,7 @@ func New(shards int) *Cache {
 		byNamespace: map[string]*podList{},
 		topologies:  map[string]*topology{},
 		numbered:    map[uint64]*pod{},
+		labelled:    podsByLabel{},
 	}
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i), shards)
@@ -199,7 +201,9 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	if p != nil && p.node.name == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed
+		c.labelled.remove(p)
 		p.object, p.assumed = object, false
+		c.labelled.add(p)
 		if wasAssumed {
 			c.assumed--
 			old = nil
@@ -320,6 +324,7 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 		c.byNamespace[p.object.Namespace] = ns
 	}
 	ns.add(p, inNamespace)
+	c.labelled.add(p)
 	if p.assumed {
 		c.assumed++
 	}
@@ -360,6 +365,7 @@ func (c *Cache) remove(p *pod) error {
 	if ns.remove(p, inNamespace); len(*ns) == 0 {
 		delete(c.byNamespace, p.object.Namespace)
 	}
+	c.labelled.remove(p)
 	if p.assumed {
 		c.assumed--
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -48,10 +49,7 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 // FillCounters brings counters into use: the pods of the namespaces, each named once, are
 // asked anew what they add; all pods where all is true.
 func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error {
-	f := filling{columns: make(map[uint32][]column, len(ids))}
-	for _, id := range ids {
-		f.columns[id] = make([]column, len(c.shards))
-	}
+	f := c.fill(ids)
 	if all {
 		f.take(c, maps.Values(c.pods))
 	} else {
@@ -61,6 +59,33 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 			}
 		}
 	}
+	return f.end(c, ids)
+}
+
+// FillCounter brings a counter into use to which only pods add that have all of some labels; false where
+// those are not found by themselves.
+func (c *Cache) FillCounter(id uint32, demands []selector.Demand) (bool, error) {
+	pods := c.demanded(demands)
+	if pods == nil {
+		return false, nil
+	}
+	ids := []uint32{id}
+	f := c.fill(ids)
+	f.take(c, pods)
+	return true, f.end(c, ids)
+}
+
+// fill begins to fill counters.
+func (c *Cache) fill(ids []uint32) *filling {
+	f := &filling{columns: make(map[uint32][]column, len(ids))}
+	for _, id := range ids {
+		f.columns[id] = make([]column, len(c.shards))
+	}
+	return f
+}
+
+// end writes what was counted.
+func (f *filling) end(c *Cache, ids []uint32) error {
 	for _, id := range ids {
 		for i, column := range f.columns[id] {
 			if err := c.setCounter(i, id, column); err != nil {

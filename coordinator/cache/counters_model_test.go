@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -83,6 +84,13 @@ func (m *machine) UseCounters(t *rapid.T) {
 			all = true
 		}
 		m.counters[m.lastCounter] = x
+		if rapid.Bool().Draw(t, "by label") {
+			demands := []selector.Demand{{Key: "app", Values: []string{x.app}}}
+			if filled, err := m.c.FillCounter(m.lastCounter, demands); !filled || err != nil {
+				t.Fatalf("FillCounter: filled %v, %v", filled, err)
+			}
+			continue
+		}
 		ids, among = append(ids, m.lastCounter), append(among, x.namespaces...)
 	}
 	slices.Sort(among)
@@ -146,6 +154,15 @@ func (m *machine) SetLimits(t *rapid.T) {
 
 // checkCounters holds each counter against the sum over the pods.
 func (m *machine) checkCounters(t *rapid.T) {
+	for key, values := range m.c.labelled {
+		found := 0
+		for _, pods := range values {
+			found += len(pods)
+		}
+		if found != len(m.pods) { // each has all labels
+			t.Fatalf("%d pods are found by label %s, want %d", found, key, len(m.pods))
+		}
+	}
 	want := map[string]map[uint32]int64{}
 	for name := range m.nodes {
 		want[name] = map[uint32]int64{}

@@ -34,6 +34,14 @@ func (c *Counter) Value(p *v1.Pod) int64 { return c.what.value(p) }
 // Namespaces are those whose pods may add something, sorted; nil: all.
 func (c *Counter) Namespaces() []string { return c.what.within() }
 
+// Demands are the labels that the pods must have that may add something; none: any may.
+func (c *Counter) Demands() []selector.Demand {
+	if m, ok := c.what.(*matched); ok {
+		return m.selector.Demands()
+	}
+	return nil
+}
+
 // OfDeparting tells that pods count for the counter only where they leave (Registry.Departing).
 func (c *Counter) OfDeparting() bool {
 	m, ok := c.what.(*matched)

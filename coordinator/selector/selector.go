@@ -65,6 +65,22 @@ func Equal(m map[string]string) *Selector {
 	return of(out)
 }
 
+// Demand is a label that a selector wants with one of some values.
+type Demand struct {
+	Key    string
+	Values []string
+}
+
+// Demands are the labels that must be there with one of some values.
+func (s *Selector) Demands() (out []Demand) {
+	for i := range s.requirements {
+		if r := &s.requirements[i]; r.op == in {
+			out = append(out, Demand{r.key, r.values})
+		}
+	}
+	return out
+}
+
 // And matches where both do.
 func (s *Selector) And(other *Selector) *Selector {
 	switch {
