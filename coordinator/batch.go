@@ -45,18 +45,24 @@ const (
 // heldBy is how many rows the answer of a class may have repaired, of so many classes.
 func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
 
-// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and
-// where its class recurs as many changes after that as it is held for.
-func candidates(q *pb.Query, all, classes int, recurs bool) int {
-	held := 0
-	if recurs {
-		held = heldBy(classes)
-	}
+// firstHeld is for how many changes the first answer of a class is to be held, and heldGrowth how many
+// times longer one is to be held than the one before was: to sort and send candidates that nobody uses
+// is most of what an answer takes.
+const firstHeld, heldGrowth = 1024, 4
+
+// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and as many
+// changes after that as it may be held for, going by how many rows the answer before had repaired.
+func candidates(q *pb.Query, all, classes, repaired int) int {
+	held := heldBy(classes)
 	if len(q.GetDomainKeys()) > 0 {
 		held /= groupedShare
 	}
+	held = min(held, max(firstHeld, heldGrowth*all, heldGrowth*repaired))
 	return min(held+all+1, pb.MaxCandidates)
 }
+
+// candidatesOnce is candidates of a class that is not known to come again.
+func candidatesOnce(all int) int { return min(all+1, pb.MaxCandidates) }
 
 // offers is how many candidates an answer may have in a cluster of so many nodes.
 func offers(r *fanout.Request, nodes int) int {
@@ -253,7 +259,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 // askAlone asks for the class of one pod by itself.
 func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
 	s.asks(a, 1)
-	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidates(a.class.Query, s.cfg.BatchSize, len(s.picks.of)+1, false))}})
+	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))}})
 	if err != nil {
 		return err
 	}
@@ -320,7 +326,14 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	for i, c := range order {
 		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
 		_, known := s.classes[c.Scorer.ID()]
-		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidates(c.Query, len(attempts), len(order)+len(s.picks.of), known || counts[c.Scorer.ID()] > 1)}
+		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidatesOnce(len(attempts))}
+		if known || counts[c.Scorer.ID()] > 1 || len(attempts) == 1 {
+			before := s.picks.repaired[c.Scorer.ID()]
+			if s.families.of[c.Scorer.ID()] != nil { // with another answer all of its classes begin anew
+				before = heldRowsMax
+			}
+			requests[i].Candidates = candidates(c.Query, len(attempts), len(order)+len(s.picks.of), before)
+		}
 		if a := looked[c.Scorer.ID()]; a != nil {
 			requests[i].Candidates = s.candidatesFor(a, requests[i].Candidates)
 		}
@@ -516,7 +529,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.metrics.requeries.Inc()
 		results, err := s.evaluate(a.trace.Again(ctx, p.class.ID()), []fanout.Request{{
 			Class:      p.class,
-			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), true)+len(nominees), pb.MaxCandidates),
+			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),
 			Diagnose:   v == nowhere,
 		}})
 		if err != nil {

@@ -21,9 +21,10 @@ const (
 	// maxSharedRows is how many rows the answer of a family may have repaired, and maxOwnRows how many
 	// rows all siblings may have of their own, of some 350 bytes each.
 	maxSharedRows, maxOwnRows = 1 << 17, 1 << 18
-	// ownRows is how many rows a class may have of its own for each of its family: to begin with one
-	// takes a microsecond, which is about what a change costs each class that is asked by itself.
-	ownRows = 32
+	// ownRows is how many rows a class may have of its own for each of its family, and ownShare the part of
+	// all rows that it may have whatever its family is: to begin with one takes a microsecond, which is
+	// about what a change costs each class that is asked by itself, and what a pass takes for so many rows.
+	ownRows, ownShare = 32, 32
 	// countedClasses is how many classes of a family are counted.
 	countedClasses = 1024
 	// maxDirty is how many changes a sibling takes in before it begins anew.
@@ -52,8 +53,8 @@ type family struct {
 	apart map[uint64]int
 }
 
-// most is how many rows a class may have of its own.
-func (x *family) most() int { return ownRows * len(x.seen) }
+// most is how many rows of so many a class may have of its own.
+func (x *family) most(nodes int) int { return max(ownRows*len(x.seen), nodes/ownShare) }
 
 func newFamilies() families {
 	return families{of: map[uint64]*family{}, siblings: map[uint64]*sibling{}, readers: map[uint32][]*sibling{}, size: familySize}
@@ -226,7 +227,7 @@ func (m *sibling) touch(row cache.Row) {
 func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.Evaluator) *sibling {
 	most := ownRows
 	if x := f.of[base.class.ID()]; x != nil {
-		most = x.most()
+		most = x.most(t.Nodes())
 	}
 	m := f.siblings[class.ID()]
 	if m == nil {
@@ -562,7 +563,7 @@ func (s *Scheduler) askBase(ctx context.Context, a *attempt, p *pick, base *comp
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
 	results, err := s.evaluate(a.trace.Again(ctx, base.ID()), []fanout.Request{{
-		Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), true),
+		Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), heldRowsMax),
 	}})
 	if err == nil {
 		s.fanout.Recycle(p.result)

@@ -132,10 +132,15 @@ const maxSpareRows = 1 << 18
 // anew.
 const maxPicks = 1024
 
+// maxRepairedKnown is of how many classes it is known how long their answers were of use.
+const maxRepairedKnown = 1 << 16
+
 // picks are the answers that are held, by class: for as many batches as they can be repaired by the
 // log of changes, and as it pays.
 type picks struct {
 	of map[uint64]*pick
+	// repaired is how many rows the last answer of a class had repaired in the end.
+	repaired map[uint64]int
 	// spare are some of earlier batches, for their memory, which is for that many rows.
 	spare []*pick
 	rows  int
@@ -152,6 +157,10 @@ func (s *picks) reset(recycle func(*scorer.Result)) {
 func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
 	p := s.of[id]
 	delete(s.of, id)
+	if s.repaired == nil || len(s.repaired) >= maxRepairedKnown {
+		s.repaired = map[uint64]int{}
+	}
+	s.repaired[id] = len(p.repaired)
 	recycle(p.result)
 	p.result = nil
 	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks {

@@ -211,17 +211,16 @@ func BenchmarkRepair(b *testing.B) {
 // the batch was given; where its class recurs it names more, for the batches to come.
 func TestCandidatesOfABatch(t *testing.T) {
 	for _, x := range []struct {
-		all, classes int
-		recurs       bool
-		domains      []string
-		want         int
+		all, classes, repaired int
+		domains                []string
+		want                   int
 	}{
-		{1, 1, false, nil, 2}, {512, 512, false, nil, 513}, {512, 1, false, []string{"zone"}, 513},
-		{1, 1, true, nil, 16386}, {512, 1, true, nil, 16897}, {512, 64, true, nil, 4609}, {512, 1 << 18, true, nil, 514},
-		{512, 1, true, []string{"zone"}, 4609}, {1 << 16, 1, true, nil, 1 << 16},
+		{1, 1, 0, nil, 1026}, {512, 512, 0, nil, 1025}, {512, 1, 600, []string{"zone"}, 2913}, {512, 1, 5000, []string{"zone"}, 4609},
+		{1, 1, 5000, nil, 16386}, {512, 1, 70, nil, 2561}, {512, 64, 5000, nil, 4609}, {512, 1 << 18, 5000, nil, 514},
+		{1 << 16, 1, 5000, nil, 1 << 16},
 	} {
-		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.all, x.classes, x.recurs); got != x.want {
-			t.Errorf("%d pods, %d classes, recurs %t, domains %v: got %d, want %d", x.all, x.classes, x.recurs, x.domains, got, x.want)
+		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.all, x.classes, x.repaired); got != x.want {
+			t.Errorf("%d pods, %d classes, %d rows repaired, domains %v: got %d, want %d", x.all, x.classes, x.repaired, x.domains, got, x.want)
 		}
 	}
 }
