@@ -37,7 +37,7 @@
 //	                      └ failed, or past the deadline ─> here ───> merged
 //
 // Too slow is who takes longer than its own pace lets expect, by [Config].HedgeAfter and more, or, once
-// half of the workers have answered, a quarter longer than the slowest of those
+// half of the workers have answered, half as long again as the slowest of those
 // took for the same work. A shard counts once in a merge: either its part's primary
 // counts, or the backups do. Groups that overflow are asked for again with the cluster's
 // extrema, in a second round at the same generations.

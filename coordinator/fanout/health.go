@@ -122,7 +122,7 @@ func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience
 // How much longer than the slowest of those that have answered a worker may take before its
 // shards' next owners are asked, which have most likely nothing to do by then.
 const (
-	overdueFactor = 1.25
+	overdueFactor = 1.5
 	overdueSpare  = time.Millisecond
 )
 
