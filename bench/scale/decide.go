@@ -150,13 +150,17 @@ func (c *crew) decide(ctx context.Context, o objects, shards int, limit time.Dur
 	if d.Rows, err = l.largest(ctx); err != nil {
 		return d, err
 	}
+	warm := min(warmPods, len(o.pods)/2)
+	if err := l.decide(ctx, o.pods[:warm]); err != nil {
+		return d, err
+	}
 	before, err := c.read(ctx, l)
 	if err != nil {
 		return d, err
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := l.decide(limited, o.pods); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+	if err := l.decide(limited, o.pods[warm:]); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return d, err
 	}
 	after, err := c.read(ctx, l)
@@ -193,3 +197,7 @@ func (l *loop) largest(ctx context.Context) (most int, err error) {
 	}
 	return most, err
 }
+
+// warmPods are decided before the clock runs: batches become as long as suits pods that are all distinct, and
+// snapshots are with their workers.
+const warmPods = 1024

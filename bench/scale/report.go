@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -20,27 +21,46 @@ type Report struct {
 	// Decide and Fan are repetitions, in the order in which they were made.
 	Decide []Decide `json:"decide"`
 	Fan    []Fan    `json:"workersAlone"`
+	Hedge  []Hedge  `json:"hedge"`
+	// Probes are what Costs were learned from; nil: they are those of another report, or there is no model.
+	Probes []Fan   `json:"probes"`
+	Costs  *Costs  `json:"costs"`
+	Checks []Check `json:"checks"`
+	Curves []Point `json:"curves"`
 }
 
-// Write writes the report as prefix.json and prefix.txt.
+// Write writes the report as prefix.json and prefix.txt, and the model's curves as prefix.svg.
 func (r *Report) Write(prefix string) error {
-	return machine.WriteReport(prefix, r, r.Table)
+	if err := machine.WriteReport(prefix, r, r.Table); err != nil || len(r.Curves) == 0 {
+		return err
+	}
+	return r.chart(prefix + ".svg")
 }
 
-// Table writes the report for people: medians of the repetitions.
+// Table writes the report for people: medians of the half of the repetitions in which others did the least.
 func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "commit %s, %s, seed %d\n%v\n", r.Commit, r.Time.Format(time.RFC3339), r.Options.Seed, r.Machine)
-	fmt.Fprintf(w, "%d nodes, %d shards, distinct pods; %d repetitions of %v; workers are processes on a core each, the coordinator shares their cores\nothers: cores that were used by somebody else meanwhile; from some tenths on rates are too low\n",
+	fmt.Fprintf(w, "%d nodes, %d shards, distinct pods; %d repetitions of %v; workers are processes on a core each, the coordinator shares their cores\nmedians of the half of them in which others (cores that somebody else used meanwhile) were the least; from some tenths on rates are too low\n",
 		r.Options.Nodes, r.Options.Shards, r.Options.Repetitions, r.Options.Limit)
 	for _, part := range []struct {
+		there bool
 		about string
-		rows  [][]string
+		rows  func() [][]string
 	}{
-		{"Deciding: by the pod, CPU-µs and bytes on the wire; times: to the first number of workers.", r.decided()},
-		{fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch), r.asked()},
+		{len(r.Decide) > 0, "Deciding: by the pod, CPU-µs and bytes on the wire; times: to the first number of workers.", r.decided},
+		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch), r.asked},
+		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to p99 without stalls.",
+			r.Options.Batch, stallers, r.Options.Stall, r.Options.StallEvery), r.hedged},
+		{r.Costs != nil, "Costs of the model, in µs and bytes, learned from rounds of one worker.", r.costs},
+		{len(r.Checks) > 0, "The model of this machine beside what was measured; its error in %.", r.checked},
+		{len(r.Curves) > 0, fmt.Sprintf("The model over workers: pods/s, then p99 of a batch in ms; latency %v, %v Gbit/s, %d shards to a worker, %d replicas.",
+			r.Options.Latency, r.Options.BandwidthGbits, r.Options.ModelShards, r.Options.ModelReplicas), r.modelled},
 	} {
+		if !part.there {
+			continue
+		}
 		fmt.Fprintf(w, "\n%s\n\n", part.about)
-		if err := grid(w, part.rows); err != nil {
+		if err := grid(w, part.rows()); err != nil {
 			return err
 		}
 	}
@@ -58,8 +78,7 @@ func grid(w io.Writer, rows [][]string) error {
 func (r *Report) decided() [][]string {
 	out := [][]string{{"workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs", "largest's µs", "fan-out µs", "to workers B", "from B", "pods/batch", "rounds/batch", "others"}}
 	for _, n := range r.Options.Workers {
-		runs := of(r.Decide, func(d Decide) bool { return d.Workers == n })
-		first := of(r.Decide, func(d Decide) bool { return d.Workers == r.Options.Workers[0] })
+		runs, first := r.decides(n), r.decides(r.Options.Workers[0])
 		m := func(f func(Decide) float64) string { return figure(median(runs, f)) }
 		out = append(out, []string{
 			fmt.Sprint(n), m(func(d Decide) float64 { return float64(d.Rows) }),
@@ -68,7 +87,7 @@ func (r *Report) decided() [][]string {
 			m(func(d Decide) float64 { return d.CoordinatorMicros }), m(func(d Decide) float64 { return sum(d.WorkerMicros) }),
 			m(func(d Decide) float64 { return slices.Max(d.WorkerMicros) }), m(func(d Decide) float64 { return d.FanMicros }),
 			m(func(d Decide) float64 { return d.ToWorkers }), m(func(d Decide) float64 { return d.FromWorkers }),
-			m(func(d Decide) float64 { return ratio(float64(d.Pods), d.Batches) }), m(func(d Decide) float64 { return ratio(d.Rounds, d.Batches) }),
+			m(podsPerBatch), m(func(d Decide) float64 { return ratio(d.Rounds, d.Batches) }),
 			m(func(d Decide) float64 { return d.Others }),
 		})
 	}
@@ -78,8 +97,7 @@ func (r *Report) decided() [][]string {
 func (r *Report) asked() [][]string {
 	out := [][]string{{"workers", "largest's rows", "rounds/s", "classes/s", "least", "most", "times", "p50 µs", "p99 µs", "coordinator µs", "workers µs", "largest's µs", "to workers B", "from B", "others"}}
 	for _, n := range r.Options.Workers {
-		runs := of(r.Fan, func(f Fan) bool { return f.Workers == n })
-		first := of(r.Fan, func(f Fan) bool { return f.Workers == r.Options.Workers[0] })
+		runs, first := r.fans(n), r.fans(r.Options.Workers[0])
 		m := func(f func(Fan) float64) string { return figure(median(runs, f)) }
 		out = append(out, []string{
 			fmt.Sprint(n), m(func(f Fan) float64 { return float64(f.Rows) }), m(func(f Fan) float64 { return f.RoundsPerSecond }),
@@ -94,8 +112,108 @@ func (r *Report) asked() [][]string {
 	return out
 }
 
+// name tells a situation from the others.
+func (h *Hedge) name() string {
+	if h.Stalled {
+		return fmt.Sprintf("%d replicas, stalls", h.Replicas)
+	}
+	return fmt.Sprintf("%d replicas, calm", h.Replicas)
+}
+
+func (r *Report) hedged() [][]string {
+	out := [][]string{{"", "batches", "stalls", "p50", "p90", "p99", "max", "times", "hedges", "local shards", "others"}}
+	calm := map[int]float64{}
+	for _, runs := range r.hedges() {
+		m := func(f func(Hedge) float64) float64 { return median(runs, f) }
+		h, p99 := &runs[0], m(batchP99)
+		if !h.Stalled {
+			calm[h.Replicas] = p99
+		}
+		out = append(out, []string{
+			h.name(), figure(m(func(h Hedge) float64 { return float64(h.Batches) })), figure(m(func(h Hedge) float64 { return float64(h.Stalls) })),
+			figure(m(func(h Hedge) float64 { return h.P50Micros / 1e3 })), figure(m(func(h Hedge) float64 { return h.P90Micros / 1e3 })), figure(p99 / 1e3),
+			figure(m(func(h Hedge) float64 { return h.MaxMicros / 1e3 })), figure(ratio(p99, calm[h.Replicas])),
+			figure(m(func(h Hedge) float64 { return h.Hedges })), figure(m(func(h Hedge) float64 { return h.LocalShards })), figure(m(func(h Hedge) float64 { return h.Others })),
+		})
+	}
+	return out
+}
+
+func batchP99(h Hedge) float64 { return h.P99Micros }
+
+func (r *Report) costs() [][]string {
+	c := r.Costs
+	small := func(x float64) string { return fmt.Sprintf("%.4f", x) }
+	return [][]string{
+		{"", "pod", "request", "class", "shard", "row", "candidate", "byte"},
+		{"coordinator", figure(c.Pod), figure(c.Request), figure(c.Answer), "", "", "", small(c.Byte)},
+		{"worker", "", figure(c.Serve), "", figure(c.Shard), small(c.Row), small(c.Candidate), ""},
+		{"bytes to it", "", figure(c.RequestBytes), figure(c.ClassBytes), "", "", "", ""},
+		{"bytes back", "", figure(c.AnswerBytes), figure(c.ResultBytes), "", "", figure(c.CandidateBytes), ""},
+		{"loopback", "", figure(c.Trip), "", "", "", "", ""},
+	}
+}
+
+func (r *Report) checked() [][]string {
+	out := [][]string{{"", "workers", "measured", "model", "error", ""}}
+	for _, x := range r.Checks {
+		out = append(out, []string{x.What, fmt.Sprint(x.Workers), figure(x.Measured), figure(x.Model), fmt.Sprintf("%+.1f", x.Error), x.Unit})
+	}
+	return out
+}
+
+func (r *Report) modelled() [][]string {
+	head := []string{"workers"}
+	for _, nodes := range r.Options.ModelNodes {
+		head = append(head, fmt.Sprintf("%d nodes", nodes), "p99", "coordinator %")
+	}
+	out := [][]string{head}
+	for _, workers := range r.Options.ModelWorkers {
+		row := []string{fmt.Sprint(workers)}
+		for _, nodes := range r.Options.ModelNodes {
+			for _, x := range r.Curves {
+				if x.Nodes == nodes && x.Workers == workers {
+					row = append(row, figure(x.PodsPerSecond), figure(x.P99Micros/1e3), figure(100*x.Coordinator))
+				}
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func podsPerBatch(d Decide) float64     { return ratio(float64(d.Pods), d.Batches) }
 func decidedPerSecond(d Decide) float64 { return d.PerSecond }
 func classesPerSecond(f Fan) float64    { return f.ClassesPerSecond }
+
+// decides, fans and hedges are the repetitions that count: the half in which others did the least.
+func (r *Report) decides(workers int) []Decide {
+	return quiet(of(r.Decide, func(d Decide) bool { return d.Workers == workers }), func(d Decide) float64 { return d.Others })
+}
+
+func (r *Report) fans(workers int) []Fan {
+	return quiet(of(r.Fan, func(f Fan) bool { return f.Workers == workers }), func(f Fan) float64 { return f.Others })
+}
+
+// hedges are those of each situation, calm before stalled, one replica before two.
+func (r *Report) hedges() (out [][]Hedge) {
+	for _, replicas := range []int{1, 2} {
+		for _, stalled := range []bool{false, true} {
+			all := of(r.Hedge, func(h Hedge) bool { return h.Replicas == replicas && h.Stalled == stalled })
+			if len(all) > 0 {
+				out = append(out, quiet(all, func(h Hedge) float64 { return h.Others }))
+			}
+		}
+	}
+	return out
+}
+
+// quiet is the half of runs, or one more, with the least of what others did.
+func quiet[T any](runs []T, others func(T) float64) []T {
+	out := slices.Clone(runs)
+	slices.SortStableFunc(out, func(a, b T) int { return cmp.Compare(others(a), others(b)) })
+	return out[:(len(out)+1)/2]
+}
 
 // of are those that a rule takes.
 func of[T any](all []T, takes func(T) bool) (out []T) {

@@ -12,10 +12,15 @@ import (
 	"time"
 )
 
-func TestCommandMeasuresEachNumberOfWorkers(t *testing.T) {
+// small is a report of all parts that takes no time, and the prefix of its files.
+func small(t *testing.T) (Report, string) {
+	t.Helper()
 	var out bytes.Buffer
 	prefix := filepath.Join(t.TempDir(), "scale")
-	args := []string{"-nodes", "300", "-pods", "40", "-shards", "4", "-batch", "8", "-repetitions", "1", "-limit", "100ms", "-out", prefix}
+	args := []string{
+		"-nodes", "300", "-pods", "40", "-shards", "4", "-batch", "8", "-repetitions", "1", "-limit", "100ms", "-stall", "20ms", "-stall-every", "20ms",
+		"-model-workers", "1,4", "-model-nodes", "1000,100000", "-out", prefix,
+	}
 	if err := command(t.Context(), args, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +31,30 @@ func TestCommandMeasuresEachNumberOfWorkers(t *testing.T) {
 	if out.String() != string(text) {
 		t.Errorf("printed:\n%s\nwritten:\n%s", &out, text)
 	}
+	return read(t, prefix), prefix
+}
+
+// read reads a report.
+func read(t *testing.T, prefix string) (r Report) {
+	t.Helper()
 	raw, err := os.ReadFile(prefix + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r Report
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func TestCommandMeasuresAndModels(t *testing.T) {
+	r, prefix := small(t)
+	t.Run("each number of workers", func(t *testing.T) { wantWorkers(t, r) })
+	t.Run("workers that stall", func(t *testing.T) { wantStalls(t, r) })
+	t.Run("the model is fed and drawn", func(t *testing.T) { wantModel(t, r, prefix) })
+}
+
+func wantWorkers(t *testing.T, r Report) {
 	if len(r.Decide) != 2 || len(r.Fan) != 2 {
 		t.Fatalf("got %d and %d runs, want 2 of each", len(r.Decide), len(r.Fan))
 	}
@@ -58,6 +79,68 @@ func TestCommandMeasuresEachNumberOfWorkers(t *testing.T) {
 	}
 }
 
+func wantStalls(t *testing.T, r Report) {
+	if len(r.Hedge) != 4 {
+		t.Fatalf("got %d situations, want calm and stalled with one and two replicas", len(r.Hedge))
+	}
+	for i, h := range r.Hedge {
+		if h.Stalled != (i%2 == 1) || h.Replicas != i/2+1 || h.Batches < 1 || h.Pods != 8 {
+			t.Errorf("situation %d: got %+v", i, h)
+		}
+		if h.Stalled != (h.Stalls > 0) || h.Replicas == 1 && h.Hedges > 0 {
+			t.Errorf("situation %d: got %+v, want stalls where they are made, and hedges where there is another owner", i, h)
+		}
+		if h.P50Micros <= 0 || h.P90Micros < h.P50Micros || h.P99Micros < h.P90Micros || h.MaxMicros < h.P99Micros {
+			t.Errorf("situation %d: got %+v, want quantiles", i, h)
+		}
+	}
+}
+
+func wantModel(t *testing.T, r Report, prefix string) {
+	if r.Costs == nil || r.Costs.PodsPerBatch < 1 || r.Costs.RequestBytes <= 0 || r.Costs.CandidateBytes <= 0 || len(r.Probes) != len(probes(&r.Options)) {
+		t.Errorf("costs: got %+v of %d probes", r.Costs, len(r.Probes))
+	}
+	if len(r.Checks) != 8 {
+		t.Errorf("got %d checks, want of deciding and the workers alone with one and two workers each, and of 4 situations", len(r.Checks))
+	}
+	for _, c := range r.Checks {
+		if c.Measured <= 0 || c.Model <= 0 || !near(c.Error, 100*(c.Model/c.Measured-1), 1e-6) {
+			t.Errorf("check: got %+v", c)
+		}
+	}
+	if len(r.Curves) != 4 || r.Curves[3].Nodes != 100000 || r.Curves[3].Workers != 4 || r.Curves[3].Shards != 16 {
+		t.Errorf("curves: got %+v, want 2 numbers of nodes times 2 of workers", r.Curves)
+	}
+	svg, err := os.ReadFile(prefix + ".svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(svg, []byte("<svg")) || !bytes.Contains(svg, []byte("100000 nodes")) || bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("Inf")) {
+		t.Errorf("it is no chart:\n%s", svg)
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	args := []string{"-parts", "model", "-costs", prefix + ".json", "-model-workers", "1,4", "-model-nodes", "1000,100000", "-shards", "4", "-out", again}
+	if err := command(t.Context(), args, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if from := read(t, again); !reflect.DeepEqual(from.Curves, r.Curves) {
+		t.Errorf("of the same costs: got\n%+v, want\n%+v", from.Curves, r.Curves)
+	}
+}
+
+func TestOnlyTheQuietHalfCounts(t *testing.T) {
+	var r Report
+	for _, x := range []struct{ others, rate float64 }{{0.9, 1}, {0.1, 10}, {0.2, 30}, {0.5, 2}, {0, 20}} {
+		r.Decide = append(r.Decide, Decide{Workers: 1, Others: x.others, PerSecond: x.rate})
+	}
+	if got := median(r.decides(1), decidedPerSecond); got != 20 || len(r.decides(1)) != 3 {
+		t.Errorf("got a median of %v of %d runs, want 20 of 3", got, len(r.decides(1)))
+	}
+	if got := r.decides(2); len(got) > 0 {
+		t.Errorf("of what was not measured: got %v", got)
+	}
+}
+
 func TestEqualSeedsMakeEqualClusters(t *testing.T) {
 	one, same, other := newObjects(20, 3, 1), newObjects(20, 3, 1), newObjects(20, 3, 2)
 	if !reflect.DeepEqual(one, same) {
@@ -72,6 +155,8 @@ func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
 	cases := []struct{ args, want string }{
 		{"-nodes 0", "-nodes"}, {"-pods 0", "-pods"}, {"-workers 0", "-workers"}, {"-workers 1,x", "-workers"}, {"-shards 0", "-shards"},
 		{"-batch 0", "-batch"}, {"-limit 0s", "-limit"}, {"-repetitions 0", "-repetitions"}, {"all", `argument "all"`},
+		{"-stall 0s", "-stall"}, {"-latency never", "-latency"}, {"-bandwidth -1", "-bandwidth"}, {"-model-workers x", "-model-workers"}, {"-model-nodes 0", "-model-nodes"},
+		{"-model-shards 0", "-model-shards"}, {"-model-replicas 3", "-model-replicas"}, {"-parts all", "-parts"}, {"-parts model", "-costs"}, {"-workers 2", "-costs"},
 	}
 	for _, c := range cases {
 		if _, err := parse(strings.Fields(c.args), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+)
+
+// Hedge is how long batches took, from when their pods come to when they are decided, calm or with workers
+// that stall.
+type Hedge struct {
+	Workers  int `json:"workers"`
+	Replicas int `json:"replicas"`
+	// Stalls were made: a worker at random stops.
+	Stalled bool `json:"stalled"`
+	Stalls  int  `json:"stalls"`
+	// Batches were decided, of Pods each.
+	Batches   int     `json:"batches"`
+	Pods      int     `json:"pods"`
+	P50Micros float64 `json:"p50Micros"`
+	P90Micros float64 `json:"p90Micros"`
+	P99Micros float64 `json:"p99Micros"`
+	MaxMicros float64 `json:"maxMicros"`
+	// Hedges are the times that the other owners were asked, LocalShards those that the coordinator
+	// evaluated itself.
+	Hedges      float64 `json:"hedges"`
+	LocalShards float64 `json:"localShards"`
+	Others      float64 `json:"othersCores"`
+}
+
+// stalls are what happens to workers.
+type stalls struct {
+	every, lasts time.Duration
+	seed         uint64
+}
+
+// run stops a worker at random, again and again, until ctx ends, and counts how often.
+func (x stalls) run(ctx context.Context, c *crew) (n int) {
+	r := rand.New(rand.NewPCG(x.seed, 1))
+	for wait(ctx, time.Duration(r.ExpFloat64()*float64(x.every))) {
+		p := c.processes[r.IntN(len(c.processes))]
+		p.Pause()
+		wait(ctx, x.lasts)
+		p.Resume()
+		n++
+	}
+	return n
+}
+
+// wait tells whether ctx has not ended before.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// hedge has batches decided, one when the one before is, until the limit is over.
+func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int, stall *stalls, limit time.Duration) (h Hedge, err error) {
+	l, err := c.newLoop(ctx, o, shards, fanout.Config{Replicas: replicas})
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, l.end()) }()
+	h = Hedge{Workers: len(c.members), Replicas: replicas, Stalled: stall != nil, Pods: pods}
+	made := 0
+	batch := func() (time.Duration, error) {
+		list := make([]*v1.Pod, pods)
+		for i := range list {
+			list[i] = waiting(made)
+			made++
+		}
+		began := time.Now()
+		err := l.decide(ctx, list)
+		return time.Since(began), err
+	}
+	for sent, rounds := 0.0, 0; sent < float64(shards*replicas) || rounds < warmBatches; rounds++ { // all copies are made
+		if _, err := batch(); err != nil {
+			return h, err
+		}
+		if sent, _, err = l.sum("shardsched_fanout_snapshots_total"); err != nil {
+			return h, err
+		}
+	}
+	before, err := c.read(ctx, l)
+	if err != nil {
+		return h, err
+	}
+	hedges, local, err := l.hedges()
+	if err != nil {
+		return h, err
+	}
+	stalling, stop := context.WithCancel(ctx)
+	defer stop()
+	var done sync.WaitGroup
+	if stall != nil {
+		done.Go(func() { h.Stalls = stall.run(stalling, c) })
+	}
+	var took []time.Duration
+	for began := time.Now(); time.Since(began) < limit; {
+		d, err := batch()
+		if err != nil {
+			return h, err
+		}
+		took = append(took, d)
+	}
+	stop()
+	done.Wait()
+	after, err := c.read(ctx, l)
+	if err != nil {
+		return h, err
+	}
+	if h.Hedges, h.LocalShards, err = l.hedges(); err != nil {
+		return h, err
+	}
+	h.Hedges, h.LocalShards = h.Hedges-hedges, h.LocalShards-local
+	h.Others = others(before.at, after.at, after.busy-before.busy, after.self-before.self, before.workers, after.workers)
+	h.Batches = len(took)
+	h.P50Micros, h.P90Micros, h.P99Micros, h.MaxMicros = quantile(took, 0.5), quantile(took, 0.9), quantile(took, 0.99), quantile(took, 1)
+	return h, c.check()
+}
+
+// warmBatches are not measured.
+const warmBatches = 8
+
+// hedges are how often other owners were asked, and how many shards the coordinator has evaluated.
+func (l *loop) hedges() (hedges, local float64, err error) {
+	hedges, _, e1 := l.sum("shardsched_fanout_hedges_total")
+	local, _, e2 := l.sum("shardsched_fanout_local_shards_total")
+	if err := errors.Join(e1, e2); err != nil {
+		return 0, 0, fmt.Errorf("hedges: %w", err)
+	}
+	return hedges, local, nil
+}
