@@ -22,9 +22,11 @@ const (
 	shownHistory = 5
 	// scoresPerSecond bounds how many decisions a second are remembered with the scores of
 	// the best nodes, and scoresBurst how many at once: to spell them out takes as long as
-	// some decisions do.
+	// some decisions do. One that takes longer than scoresWorth, in a large cluster, counts for
+	// several.
 	scoresPerSecond = 100
 	scoresBurst     = 100
+	scoresWorth     = 100 * time.Microsecond
 	// scoredNodes is how many nodes' scores are remembered of a decision.
 	scoredNodes = 3
 )
@@ -132,6 +134,11 @@ func (h *decisionHistory) affordScores(now time.Time) bool {
 	return true
 }
 
+// spent takes the tokens for what scores took beyond scoresWorth.
+func (h *decisionHistory) spent(took time.Duration) {
+	h.tokens -= min(max(float64(took)/float64(scoresWorth)-1, 0), scoresBurst)
+}
+
 // past lists a pod's last decisions, newest first.
 func (h *decisionHistory) past(uid types.UID) []*pb.PastDecision {
 	var out []*pb.PastDecision
@@ -193,6 +200,8 @@ func (s *Scheduler) spellOut(p answered, a *attempt, c choice) []*pb.ScoredNode 
 	if result.Normalised || !s.history.affordScores(s.popTime) {
 		return nil
 	}
+	began := s.cfg.Now()
+	defer func() { s.history.spent(s.cfg.Now().Sub(began)) }()
 	list := p.top(scoredNodes, tables{s.cache.Cache})
 	if len(list) == 0 {
 		return nil

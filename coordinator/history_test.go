@@ -102,6 +102,24 @@ func TestScoresAreSpelledOutForSome(t *testing.T) {
 	}
 }
 
+func TestScoresThatTakeLongAreSpelledOutForFewer(t *testing.T) {
+	h, now, got := newDecisionHistory(), time.Unix(1, 0), 0
+	for range 10 * scoresPerSecond {
+		now = now.Add(time.Second / scoresPerSecond)
+		if h.affordScores(now) {
+			h.spent(10 * scoresWorth)
+			got++
+		}
+	}
+	if want := (scoresBurst + 10*scoresPerSecond) / 10; got < want-2 || got > want+2 {
+		t.Errorf("got %d in ten seconds that take ten times their worth, want about %d", got, want)
+	}
+	h.spent(time.Hour)
+	if !h.affordScores(now.Add(2 * time.Second)) {
+		t.Error("two seconds after one that took an hour: got none, want one")
+	}
+}
+
 func TestVictimsCountAmongWhatIsRemembered(t *testing.T) {
 	few, many := &remembered{decision: &pb.Decision{}}, &remembered{decision: &pb.Decision{Nominated: "n", Victims: []string{"a/b", "a/c"}}}
 	if got := rememberedBytes(many) - rememberedBytes(few); got != 1+2*(16+3) {

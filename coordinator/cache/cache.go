@@ -41,6 +41,7 @@ type Cache struct {
 	labelled   podsByLabel
 	budgets    func(*v1.Pod) []uint32
 	departures Departures
+	usages     usages
 }
 
 // node is a name that has a Node object, or pods, or both.
@@ -196,8 +197,8 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 // thereby confirmed. It returns the object that it replaces where that was seen
 // on its node before, else nil.
 func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
-	usage, counters := compile.Usage(object), c.contributions(object)
 	p := c.pods[object.UID]
+	usage, counters := c.usageOf(object, p), c.contributions(object)
 	if p != nil && p.node.name == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed

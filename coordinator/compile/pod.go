@@ -35,6 +35,24 @@ func usage(p *v1.Pod) *pb.PodUsage {
 	}
 }
 
+// SameUsage tells whether two pods certainly have the same Usage, as two objects of one pod mostly
+// do: they have their containers in common, and nothing else that Usage reads. Otherwise the
+// usages have to be compared.
+func SameUsage(a, b *v1.Pod) bool {
+	return a == b || sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
+		onlyContainers(a) && onlyContainers(b)
+}
+
+// sameContainers tells whether two lists are one in memory.
+func sameContainers(a, b []v1.Container) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// onlyContainers tells whether a pod's usage follows from its containers.
+func onlyContainers(p *v1.Pod) bool {
+	return len(p.Spec.Overhead) == 0 && p.Spec.Resources == nil && !hasStatusResources(p)
+}
+
 // maxPort is the highest port there is.
 const maxPort = 65535
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -205,6 +206,39 @@ func TestUsageCountsAsNodeInfoDoes(t *testing.T) {
 				t.Errorf("usage: want -, got +\n%s", diff)
 			}
 		})
+	}
+}
+
+// What SameUsage says of two objects of one pod has to hold; it need not see all that are alike.
+func TestObjectsOfTheSameUsageAreSeen(t *testing.T) {
+	p := build.Pod("p").CPU("1").HostPort("", "", 80).Obj()
+	more := resource.MustParse("2")
+	for _, x := range []struct {
+		what   string
+		change func(p *v1.Pod)
+		same   bool
+	}{
+		{"a node and a phase", func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodRunning }, true},
+		{"statuses without resources", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main"}} }, true},
+		{"other containers", func(p *v1.Pod) { p.Spec.Containers = build.Pod("p").CPU("2").Obj().Spec.Containers }, false},
+		{"an init container", func(p *v1.Pod) { p.Spec.InitContainers = build.Pod("p").CPU("2").Obj().Spec.Containers }, false},
+		{"overhead", func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: more} }, false},
+		{"resources of the pod", func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: more}}
+		}, false},
+		{"a resize", func(p *v1.Pod) {
+			r := v1.ResourceList{v1.ResourceCPU: more}
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", Resources: &v1.ResourceRequirements{Requests: r}, AllocatedResources: r}}
+		}, false},
+	} {
+		now := *p
+		x.change(&now)
+		if got := SameUsage(p, &now); got != x.same || SameUsage(&now, p) != x.same {
+			t.Errorf("%s: got %t, want %t", x.what, got, x.same)
+		}
+		if got := proto.Equal(Usage(p), Usage(&now)); got != x.same {
+			t.Errorf("%s: got equal usages %t, want %t", x.what, got, x.same)
+		}
 	}
 }
 
