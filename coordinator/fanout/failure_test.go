@@ -42,7 +42,8 @@ func TestAWorkerKilledInMidCallChangesNothing(t *testing.T) {
 		fleet := newFleet(t, 3, worker.Config{})
 		c := newCluster(24)
 		c.addNodes(t, 0, 300)
-		f := fleet.fanout(t, c, 3, fanout.Config{Replicas: replicas})
+		clock := clocktesting.NewFakeClock(time.Unix(1000, 0)) // nobody is slow
+		f := fleet.fanout(t, c, 3, fanout.Config{Replicas: replicas, Clock: clock})
 		reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), spreadQuery(3))
 		owned(t, c, f, 3, reqs)
 		before := f.Stats()
@@ -261,7 +262,8 @@ func TestStandbyWorkersAreKeptUpToDate(t *testing.T) {
 	fleet := newFleet(t, 2, worker.Config{})
 	c := newCluster(8)
 	c.addNodes(t, 0, 300)
-	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2})
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0)) // nobody is slow
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2, Clock: clock})
 	reqs := requests(t, 5, false, query(1, 100, false))
 	owned(t, c, f, 2, reqs)
 	rng := rand.New(rand.NewPCG(9, 9))
