@@ -38,8 +38,16 @@
 // the class reads is set anew; where so much has changed since a class's last pod that a pass over
 // all rows on the workers costs less than the repair; where so many rows were repaired, or
 // candidates used, that they take too much memory or are about to run out; and where there are
-// more than a thousand. A class whose nodes are
+// more than a thousand. The next answer names as many candidates as the last one was of use for. A
+// class whose nodes are
 // full is refused by the answer that is held, without looking at any row that has not changed.
+//
+// Classes that differ in selectors alone, as those of Deployments that spread by default, are a family and
+// have one answer: that to their base, which counts nothing. It is repaired once for all of them. A row
+// of which a class counts nothing is to it what it is to the base; the others are its own, judged and
+// ranked by itself. See family.go. A class with so many rows of its own that they cost more than an
+// answer, one that has a say of nominated pods, guests or extenders, and one that is refused and
+// wants reasons are asked by themselves.
 //
 // # Volumes
 //
