@@ -45,9 +45,9 @@
 // Classes that differ in selectors alone, as those of Deployments that spread by default, are a family and
 // have one answer: that to their base, which counts nothing. It is repaired once for all of them. A row
 // of which a class counts nothing is to it what it is to the base; the others are its own, judged and
-// ranked by itself. See family.go. A class with so many rows of its own that they cost more than an
-// answer, one that has a say of nominated pods, guests or extenders, and one that is refused and
-// wants reasons are asked by themselves.
+// ranked by itself. See family.go. A class is asked by itself where it has so many rows of its own that
+// they cost more than an answer, where nominated pods, guests or extenders have a say in its pod, and
+// where it is refused, for the reasons.
 //
 // # Volumes
 //
