@@ -267,7 +267,7 @@ func (p *pick) untouchedBest(i, n int) (out []scorer.Candidate) {
 // unnamed stands before the rows of a group that the workers did not name, where there are such.
 func (p *pick) unnamed(i int) (scorer.Candidate, bool) {
 	candidates := p.result.Groups[i].Candidates
-	if !p.lists[i].hidden || len(candidates) == 0 {
+	if p.lists[i].unnamed <= 0 || len(candidates) == 0 {
 		return scorer.Candidate{}, false
 	}
 	return candidates[len(candidates)-1], true

@@ -256,7 +256,7 @@ func (s *Scheduler) rowsFor(p *pick, h *hosted, nominees []*nominee, t tables) [
 	if h != nil && h.only != nil {
 		return s.rowsOf(p, sets.List(h.only), t)
 	}
-	if slices.ContainsFunc(p.lists, func(l list) bool { return l.hidden }) {
+	if slices.ContainsFunc(p.lists, func(l list) bool { return l.unnamed > 0 }) {
 		s.lookHere(p, nominees, t)
 		p.settle()
 	}

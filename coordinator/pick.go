@@ -90,8 +90,9 @@ type reason struct {
 
 // list is the candidates of a group of the answer.
 type list struct {
-	used   int  // that are passed over: repaired or given away
-	hidden bool // the group had rows that are not candidates
+	used int // that are passed over: repaired or given away
+	// unnamed is how many rows the group had that are no candidates and were not looked at since.
+	unnamed int
 }
 
 // repairedRow is a row that was looked at since the answer.
@@ -221,7 +222,7 @@ func (p *pick) serves(end uint64, limits servesTo) bool {
 	}
 	for i := range p.standing.Groups {
 		l, n := &p.lists[i], len(p.result.Groups[i].Candidates)
-		if l.hidden && p.standing.Groups[i].Feasible && n-l.used < min(limits.pods, n/4) {
+		if l.unnamed > 0 && p.standing.Groups[i].Feasible && n-l.used < min(limits.pods, n/4) {
 			return false
 		}
 	}
@@ -276,7 +277,7 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 	p.lists = p.lists[:0]
 	for i := range result.Groups {
 		g := &result.Groups[i]
-		p.lists = append(p.lists, list{hidden: g.Rows > len(g.Candidates)})
+		p.lists = append(p.lists, list{unnamed: g.Rows - len(g.Candidates)})
 	}
 	p.opened()
 	p.groups = len(p.lists)
@@ -334,7 +335,9 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 		case known:
 			p.exchange(&p.repaired[at], end, tables, e)
 		case !p.stays(t, entry, tables, e):
-			p.exchange(p.look(entry.row, &entry.before, p.synced, tables, e), end, tables, e)
+			r := p.look(entry.row, &entry.before, p.synced, tables, e)
+			p.name(r, &entry.before, tables)
+			p.exchange(r, end, tables, e)
 		}
 	}
 }
@@ -403,7 +406,25 @@ func (p *pick) row(row cache.Row, tables tables, e *scorer.Evaluator) *repairedR
 	if i, ok := p.index.find(row); ok {
 		return &p.repaired[i]
 	}
-	return p.look(row, nil, p.synced, tables, e)
+	r := p.look(row, nil, p.synced, tables, e)
+	p.name(r, nil, tables)
+	return r
+}
+
+// name takes note of a row, as the answer saw it, that the workers did not name; nil totals are those
+// that it has.
+func (p *pick) name(r *repairedRow, totals *scorer.RowTotals, tables tables) {
+	if r.group < 0 || p.lists[r.group].unnamed <= 0 {
+		return
+	}
+	candidates := p.result.Groups[r.group].Candidates
+	c := tables.Candidate(r.row, r.local)
+	if totals != nil {
+		c.LastDecision = totals.LastDecision()
+	}
+	if len(candidates) > 0 && scorer.Before(candidates[len(candidates)-1], c) {
+		p.lists[r.group].unnamed--
+	}
 }
 
 // judge evaluates a row as the workers do. nil totals are the current ones.
@@ -672,7 +693,7 @@ func (p *pick) bound(i int) (scorer.Candidate, bool) {
 // behind is the last candidate of a group of which the workers did not name all, where they are used up.
 func (p *pick) behind(i int) (scorer.Candidate, bool) {
 	l, g := &p.lists[i], &p.result.Groups[i]
-	if !l.hidden || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {
+	if l.unnamed <= 0 || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {
 		return scorer.Candidate{}, false
 	}
 	return g.Candidates[len(g.Candidates)-1], true
