@@ -115,6 +115,33 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
+// BenchmarkScanClasses is 64 classes in turn that differ in what they request, over one table.
+func BenchmarkScanClasses(b *testing.B) {
+	const rows = 25000
+	table, e, into := loadTable(b, 0, benchRows(rows)), NewEvaluator(nil), &Result{}
+	var classes []*Class
+	for i := range int64(64) {
+		q := benchQuery()
+		q.ClassId = uint64(i + 1)
+		cpu, memory := 100+7*i, (100+3*i)<<20
+		q.Fit.Requests = &pb.Resources{MilliCpu: cpu, MemoryBytes: memory}
+		q.Fit.Scored = []*pb.ScoredResource{{Name: "cpu", Weight: 1, Request: cpu}, {Name: "memory", Weight: 1, Request: memory}}
+		q.Balanced.Scored = q.Fit.Scored
+		classes = append(classes, newClass(b, q))
+	}
+	for _, candidates := range []int{2, 65, 513, 16385} {
+		b.Run(fmt.Sprintf("candidates=%d", candidates), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c := classes[i%len(classes)]
+				into.Reset(c.ID(), candidates)
+				e.Evaluate(table, c, Options{Candidates: candidates}, into)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/node")
+		})
+	}
+}
+
 // BenchmarkRow is what a repair costs.
 func BenchmarkRow(b *testing.B) {
 	table := loadTable(b, 0, benchRows(5000))

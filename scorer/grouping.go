@@ -164,8 +164,8 @@ func (e *Evaluator) deal(t *Table, c *Class, limit int) {
 			last = code
 		}
 		into.rows++
-		if into.bar.passes(e.local[row], t.derived.ties[row]) {
-			into.offer(t, e.local[row], row, g.limit)
+		if tie := t.derived.ties[row]; into.bar.passes(e.local[row], tie) {
+			g.offer(into, scoredRow{e.local[row], tie, row})
 		}
 	}
 }
@@ -220,6 +220,7 @@ func (e *Evaluator) moveGroups(t *Table, c *Class) {
 		into := e.part.openGroup()
 		into.Rows = x.rows
 		e.key(c, x.row, &into.Key)
+		g.settle(x)
 		into.Candidates = x.best(t, into.Candidates)
 	}
 	g.table = nil

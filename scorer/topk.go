@@ -16,6 +16,7 @@ type grouping struct {
 	// seeds are the rows that were the best of the last class, on shard.
 	seeds []seeds
 	shard uint32
+	spare []scoredRow // scratch
 }
 
 // seeds are the best rows of the group with a key.
@@ -24,27 +25,23 @@ type seeds struct {
 	rows []uint32
 }
 
-// maxSeeds is how many of the best rows are kept sorted, and begin the next class's: a few are
-// cheaper to keep so than in a heap.
-const maxSeeds = 256
-
-// groupRows is one group: its rows counted, the best of them in a heap whose root is the
-// worst, or in order.
+// groupRows is one group: its rows counted, and the best of them.
 type groupRows struct {
 	key  [MaxKey]int64
 	code uint64 // stands for the whole key, where there is more to it
 	row  uint32 // one of them, where there is a code
 	rows int
-	heap []scoredRow
-	// sorted tells that the heap is a list in order, best first.
-	sorted bool
-	// bar is the worst of a full heap.
+	// list begins with the best rows so far, settled of them, best first. The others came since and
+	// pass the bar. Of groups that get their rows one by one it is a heap until then.
+	list    []scoredRow
+	settled int
+	// bar is the worst of as many settled rows as there may be.
 	bar bar
 	// members are the rows that were not offered yet, where they are offered together.
 	members bitmap
 }
 
-// scoredRow is a candidate while the heap holds it, with what mostly decides; the tie rule's
+// scoredRow is a candidate while the list holds it, with what mostly decides; the tie rule's
 // columns stay in the table.
 type scoredRow struct {
 	score int64
@@ -115,20 +112,16 @@ func (g *grouping) choose(scores []int64) {
 	if g.limit == 0 {
 		return
 	}
-	sorted := g.limit <= maxSeeds
 	if g.shard != g.table.shard {
 		g.seeds, g.shard = g.seeds[:0], g.table.shard
 	}
 	for i := range g.groups {
 		x := &g.groups[i]
-		if x.sorted = sorted; sorted {
-			x.seed(g.table, g.seedsOf(x.key), scores, g.limit)
-		}
-		x.offerAll(g.table, scores, g.limit)
+		g.seed(x, g.seedsOf(x.key), scores)
+		g.offerAll(x, scores)
+		g.settle(x)
 	}
-	if sorted {
-		g.keepSeeds()
-	}
+	g.keepSeeds()
 }
 
 func (g *grouping) seedsOf(key [MaxKey]int64) []uint32 {
@@ -147,24 +140,24 @@ func (g *grouping) keepSeeds() {
 	for i := range g.groups {
 		x, s := &g.groups[i], &g.seeds[i]
 		s.key, s.rows = x.key, s.rows[:0]
-		for k := range x.heap {
-			s.rows = append(s.rows, x.heap[k].row)
+		for k := range x.list {
+			s.rows = append(s.rows, x.list[k].row)
 		}
 	}
 }
 
 // seed offers the seeds that are members, which end to be members.
-func (x *groupRows) seed(t *Table, seeds []uint32, scores []int64, limit int) {
+func (g *grouping) seed(x *groupRows, seeds []uint32, scores []int64) {
 	for _, row := range seeds {
-		if x.members.has(row) && len(x.heap) < limit {
+		if len(x.list) == g.limit {
+			break
+		}
+		if x.members.has(row) {
 			x.members.remove(row)
-			x.heap = append(x.heap, scoredRow{scores[row], t.derived.ties[row], row})
+			x.list = append(x.list, scoredRow{scores[row], g.table.derived.ties[row], row})
 		}
 	}
-	x.order(t)
-	if len(x.heap) == limit {
-		x.bar = x.heap[limit-1].bar()
-	}
+	g.settle(x)
 }
 
 // keyColumns are the columns of the key; those that it does not have are zero.
@@ -241,7 +234,7 @@ func (g *grouping) open() *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[n]
-	*into = groupRows{heap: into.heap[:0], members: into.members[:0], bar: bar{math.MinInt64, math.MaxUint64}}
+	*into = groupRows{list: into.list[:0], members: into.members[:0], bar: bar{math.MinInt64, math.MaxUint64}}
 	return into
 }
 
@@ -257,22 +250,17 @@ func (g *grouping) addTo(r *Result, keyLen int) {
 			into := r.openGroup()
 			into.Rows = x.rows
 			copy(into.Key.Raw[:keyLen], x.key[:])
+			g.settle(x)
 			into.Candidates = x.best(g.table, into.Candidates)
 		}
 	}
 }
 
-// best appends the best rows, in order.
+// best appends the settled rows.
 func (x *groupRows) best(t *Table, into []Candidate) []Candidate {
-	if len(x.heap) == 0 {
-		return into
-	}
-	if !x.sorted {
-		x.order(t)
-	}
-	into = slices.Grow(into, len(x.heap))
-	for i := range x.heap {
-		into = append(into, t.Candidate(x.heap[i].row, x.heap[i].score))
+	into = slices.Grow(into, len(x.list))
+	for i := range x.list {
+		into = append(into, t.Candidate(x.list[i].row, x.list[i].score))
 	}
 	return into
 }
@@ -300,77 +288,41 @@ func (t *Table) tiesBefore(a, b uint32) bool {
 }
 
 // offerAll offers the members, some words at a time: the bar rises meanwhile.
-func (x *groupRows) offerAll(t *Table, scores []int64, limit int) {
+func (g *grouping) offerAll(x *groupRows, scores []int64) {
+	ties := g.table.derived.ties
 	var passed [8]uint64
 	for from := 0; from < len(x.members); from += len(passed) {
 		part := x.members[from:min(from+len(passed), len(x.members))]
-		x.bar.pass(part, scores[from*wordRows:], t.derived.ties[from*wordRows:], passed[:])
+		x.bar.pass(part, scores[from*wordRows:], ties[from*wordRows:], passed[:])
 		for w, word := range passed[:len(part)] {
 			for ; word != 0; word &= word - 1 {
 				row := (from+w)*wordRows + bits.TrailingZeros64(word)
-				if x.bar.passes(scores[row], t.derived.ties[row]) {
-					x.offer(t, scores[row], uint32(row), limit)
+				if x.bar.passes(scores[row], ties[row]) {
+					g.add(x, scoredRow{scores[row], ties[row], uint32(row)})
 				}
 			}
 		}
 	}
 }
 
-// offer keeps a row if it is among the best. Below the limit the heap is only a list.
-func (x *groupRows) offer(t *Table, score int64, row uint32, limit int) {
-	s := scoredRow{score, t.derived.ties[row], row}
-	switch {
-	case limit == 0:
-		return
-	case x.sorted:
-		x.insert(t, s, limit)
-		return
-	case len(x.heap) < limit:
-		x.heap = append(x.heap, s)
-		if len(x.heap) < limit {
-			return
-		}
-		x.pile(t)
-	case t.chosenBefore(&s, &x.heap[0]):
-		x.heap[0] = s
-		x.down(t, 0, limit)
-	}
-	x.bar = x.heap[0].bar()
-}
+// minUnsettled is how many rows a list takes in at the least before it is put in order.
+const minUnsettled = 32
 
-// insert is offer for a sorted list.
-func (x *groupRows) insert(t *Table, s scoredRow, limit int) {
-	at, end := 0, len(x.heap)
-	for at < end {
-		if i := int(uint(at+end) / 2); t.chosenBefore(&x.heap[i], &s) {
-			at = i + 1
-		} else {
-			end = i
-		}
-	}
-	if at == limit {
-		return
-	}
-	if len(x.heap) < limit {
-		x.heap = append(x.heap, scoredRow{})
-	}
-	copy(x.heap[at+1:], x.heap[at:])
-	x.heap[at] = s
-	if len(x.heap) == limit {
-		x.bar = x.heap[limit-1].bar()
+// add keeps a row that passes the bar.
+func (g *grouping) add(x *groupRows, s scoredRow) {
+	x.list = append(x.list, s)
+	if len(x.list) >= g.limit+max(g.limit, minUnsettled) {
+		g.settle(x)
 	}
 }
 
-// pile makes a heap of the list.
-func (x *groupRows) pile(t *Table) {
-	for i := len(x.heap)/2 - 1; i >= 0; i-- {
-		x.down(t, i, len(x.heap))
+// settle puts the list in order, and leaves as many as there may be.
+func (g *grouping) settle(x *groupRows) {
+	t, fresh := g.table, x.list[x.settled:]
+	if len(fresh) == 0 {
+		return
 	}
-}
-
-// order sorts the heap, or the list, best first.
-func (x *groupRows) order(t *Table) {
-	slices.SortFunc(x.heap, func(a, b scoredRow) int {
+	order := func(a, b scoredRow) int {
 		switch {
 		case t.chosenBefore(&a, &b):
 			return -1
@@ -378,12 +330,57 @@ func (x *groupRows) order(t *Table) {
 			return 0
 		}
 		return 1
-	})
+	}
+	if !slices.IsSortedFunc(fresh, order) {
+		slices.SortFunc(fresh, order)
+	}
+	at, _ := slices.BinarySearchFunc(x.list[:x.settled], fresh[0], order)
+	g.spare = append(g.spare[:0], x.list[at:x.settled]...)
+	behind := g.spare
+	for at < len(x.list) && len(behind) > 0 {
+		if len(fresh) == 0 || t.chosenBefore(&behind[0], &fresh[0]) {
+			x.list[at], behind = behind[0], behind[1:]
+		} else {
+			x.list[at], fresh = fresh[0], fresh[1:]
+		}
+		at++
+	}
+	x.list = x.list[:min(len(x.list), g.limit)]
+	if x.settled = len(x.list); x.settled == g.limit {
+		x.bar = x.list[g.limit-1].bar()
+	}
+}
+
+// offer is add for groups that get their rows one by one, between those of others: once there are as
+// many as there may be, the list is a heap whose root is the worst, until it is settled.
+func (g *grouping) offer(x *groupRows, s scoredRow) {
+	t := g.table
+	switch {
+	case g.limit == 0:
+		return
+	case len(x.list) < g.limit:
+		x.list = append(x.list, s)
+		if len(x.list) < g.limit {
+			return
+		}
+		x.pile(t)
+	case t.chosenBefore(&s, &x.list[0]):
+		x.list[0] = s
+		x.down(t, 0, g.limit)
+	}
+	x.bar = x.list[0].bar()
+}
+
+// pile makes a heap of the list.
+func (x *groupRows) pile(t *Table) {
+	for i := len(x.list)/2 - 1; i >= 0; i-- {
+		x.down(t, i, len(x.list))
+	}
 }
 
 // down moves element i of the first n to its place.
 func (x *groupRows) down(t *Table, i, n int) {
-	heap := x.heap[:n]
+	heap := x.list[:n]
 	s := heap[i]
 	for {
 		child := 2*i + 1
