@@ -294,7 +294,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		id := c.Scorer.ID()
-		if base := s.families.baseOf(c); base != nil && s.picks.of[id] == nil && s.mayShare(&attempts[i]) {
+		if base := s.families.baseOf(c); base != nil && !s.picks.refuse(id) && s.mayShare(&attempts[i]) {
+			if s.picks.of[id] != nil && id != base.ID() { // it was asked by itself for a while
+				s.picks.drop(id, s.fanout.Recycle)
+			}
 			c, id = base, base.ID()
 		}
 		if s.picks.of[id] != nil {

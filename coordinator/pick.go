@@ -147,6 +147,12 @@ type picks struct {
 	rows  int
 }
 
+// refuse tells whether a class was refused by the answer that is held, with reasons.
+func (s *picks) refuse(id uint64) bool {
+	p := s.of[id]
+	return p != nil && p.diagnosed
+}
+
 // reset begins anew. What the workers have answered is not read any more.
 func (s *picks) reset(recycle func(*scorer.Result)) {
 	for id := range s.of {
