@@ -380,13 +380,7 @@ func (m *sibling) best(t tables) (choice, verdict) {
 	if m.standing.Feasible == 0 {
 		return choice{}, nowhere
 	}
-	var top scorer.Candidate
-	found := false
-	better := func(c scorer.Candidate) {
-		if !found || scorer.Before(c, top) {
-			top, found = c, true
-		}
-	}
+	var best leader
 	for i, at := range m.groups {
 		g := &m.standing.Groups[at]
 		if !g.Feasible {
@@ -394,11 +388,11 @@ func (m *sibling) best(t tables) (choice, verdict) {
 		}
 		if c, ok := m.of.untouched(i); ok {
 			c.Score += g.Score
-			better(c)
+			best.offer(c)
 		}
 		if c, ok := m.other(i, t); ok {
 			c.Score += g.Score
-			better(c)
+			best.offer(c)
 		}
 	}
 	for i := range m.ranked {
@@ -407,22 +401,22 @@ func (m *sibling) best(t tables) (choice, verdict) {
 		}
 		if c, ok := m.ownHead(i, t); ok {
 			c.Score += m.standing.Groups[i].Score
-			better(c)
+			best.offer(c)
 		}
 	}
 	for i, at := range m.groups {
 		g := &m.standing.Groups[at]
 		if c, ok := m.of.behind(i); ok && g.Feasible {
 			c.Score += g.Score
-			if !found || scorer.Before(c, top) {
+			if best.behind(c) {
 				return choice{}, askAgain
 			}
 		}
 	}
-	if !found {
+	if !best.found {
 		return choice{}, askAgain
 	}
-	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score, feasible: m.standing.Feasible}, chosen
+	return choice{row: cache.Row{Shard: best.top.Shard, Index: best.top.Row}, score: best.top.Score, feasible: m.standing.Feasible}, chosen
 }
 
 // ownHead is the best row of its own of a group, with its local score.
@@ -533,7 +527,7 @@ func (s *Scheduler) chooseShared(ctx context.Context, a *attempt) (c choice, m *
 	a.trace.Begin(tracing.Merge)
 	defer a.trace.End(tracing.Merge)
 	t := tables{s.cache.Cache}
-	for range maxAsks {
+	for asked := false; ; asked = true {
 		judged := p.judged
 		p.repair(&s.touches, t, s.eval)
 		if m = s.families.sibling(a.class.Scorer, p, t, s.eval); m == nil {
@@ -550,10 +544,15 @@ func (s *Scheduler) chooseShared(ctx context.Context, a *attempt) (c choice, m *
 		case nowhere:
 			return choice{}, nil, nil
 		}
+		if asked {
+			break
+		}
 		if err := s.askBase(ctx, a, p, base); err != nil {
 			return choice{}, nil, err
 		}
 	}
+	// As many of its own rows stand before all others as an answer names.
+	s.families.part(a.class)
 	return choice{}, nil, nil
 }
 

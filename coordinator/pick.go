@@ -607,35 +607,44 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	if p.feasible() == 0 {
 		return choice{}, nowhere
 	}
-	var top scorer.Candidate
-	found := false
-	better := func(c scorer.Candidate) {
-		if !found || scorer.Before(c, top) {
-			top, found = c, true
-		}
-	}
+	var best leader
 	for i := range p.standing.Groups {
 		if !p.standing.Groups[i].Feasible {
 			continue
 		}
 		if c, ok := p.head(i); ok {
-			better(c)
+			best.offer(c)
 		}
 		if c, ok := p.rankedHead(i, tables); ok {
 			c.Score += p.standing.Groups[i].Score
-			better(c)
+			best.offer(c)
 		}
 	}
 	for i := range p.standing.Groups {
-		if bound, ok := p.bound(i); ok && (!found || scorer.Before(bound, top)) {
+		if bound, ok := p.bound(i); ok && best.behind(bound) {
 			return choice{}, askAgain
 		}
 	}
-	if !found {
+	if !best.found {
 		return choice{}, askAgain
 	}
-	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score}, chosen
+	return choice{row: cache.Row{Shard: best.top.Shard, Index: best.top.Row}, score: best.top.Score}, chosen
 }
+
+// leader is the best of the rows that it was offered.
+type leader struct {
+	top   scorer.Candidate
+	found bool
+}
+
+func (l *leader) offer(c scorer.Candidate) {
+	if !l.found || scorer.Before(c, l.top) {
+		l.top, l.found = c, true
+	}
+}
+
+// behind tells whether another would be chosen before it.
+func (l *leader) behind(c scorer.Candidate) bool { return !l.found || scorer.Before(c, l.top) }
 
 // rankedHead is the best row of a group that was looked at since the answer, with its local score.
 func (p *pick) rankedHead(i int, tables tables) (best scorer.Candidate, found bool) {

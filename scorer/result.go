@@ -271,9 +271,5 @@ func (r *Result) GroupOf(v *Verdict) (group int) {
 	if r.Normalised {
 		key = &Key{}
 	}
-	if group = r.index.find(r.Groups, key); group < 0 {
-		group = len(r.Groups)
-		r.openGroup().Key.set(key)
-	}
-	return group
+	return r.GroupFor(key)
 }
