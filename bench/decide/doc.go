@@ -38,6 +38,10 @@
 //
 // # Memory
 //
+// Nodes and pods are what our source of a cluster keeps of them: without what nobody reads, and with their equal
+// parts in common. Our sides hold each pod once, as an informer does: the object that waited is forgotten when the
+// pod is delivered, and made again for the next side.
+//
 // What a side keeps is the heap's growth from before it is set up to before the pods come, by the node; the
 // objects of nodes and pods were there before and are told beside it. Of that the workers say
 // how much their shards take, and the rest is the coordinator's, connections included: with few nodes it is mostly those.
