@@ -12,7 +12,7 @@ const (
 	keptDeltas   = 8192
 	allKept      = 1 << 16
 	leastKept    = 1024
-	rowsPerDelta = 4
+	rowsPerDelta = 8
 	// nodeWeight is how many deltas one that sets a node counts for: it is that much larger.
 	nodeWeight = 8
 )
