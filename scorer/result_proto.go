@@ -66,26 +66,31 @@ func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDe
 // AddProtoBy is AddProto with memory to read the message into, whatever that held.
 func (r *Result) AddProtoBy(part *Result, p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
 	part.Reset(r.ClassID, r.limit)
-	part.Rows, part.Feasible, part.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
-	part.Hopeless = int(p.GetHopeless())
-	part.raise(p.GetExtrema())
-	part.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
-	part.grouped = len(p.GetMeasures()) > 0
-	for _, c := range p.GetReasons() {
-		part.addReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
-	}
-	part.openMeasures(len(p.GetMeasures()))
-	for i, m := range p.GetMeasures() {
-		part.Measures[i].setProto(m)
-	}
-	part.growGroups(len(p.GetGroups()))
-	for i, g := range p.GetGroups() {
-		part.raise(g.GetKey())
-		part.Groups[i].setProto(g, tie)
-		part.grouped = part.grouped || len(g.GetDomains())+len(g.GetRowValues()) > 0
-	}
-	part.unite()
+	part.SetProto(p, tie)
 	r.Merge(part)
+}
+
+// SetProto is AddProto for a result that is as Reset left it.
+func (r *Result) SetProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
+	r.Rows, r.Feasible, r.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
+	r.Hopeless = int(p.GetHopeless())
+	r.raise(p.GetExtrema())
+	r.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
+	r.grouped = len(p.GetMeasures()) > 0
+	for _, c := range p.GetReasons() {
+		r.addReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
+	}
+	r.openMeasures(len(p.GetMeasures()))
+	for i, m := range p.GetMeasures() {
+		r.Measures[i].setProto(m)
+	}
+	r.growGroups(len(p.GetGroups()))
+	for i, g := range p.GetGroups() {
+		r.raise(g.GetKey())
+		r.Groups[i].setProto(g, tie)
+		r.grouped = r.grouped || len(g.GetDomains())+len(g.GetRowValues()) > 0
+	}
+	r.unite()
 }
 
 // unite puts groups in order that came otherwise, and adds those with equal keys.

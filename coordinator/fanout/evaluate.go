@@ -143,23 +143,41 @@ func (r *round) merge(a *attempt) {
 		r.mergeDryRuns(a)
 		return
 	}
-	for i := range a.local {
+	for i := range a.answers {
 		m := &r.merged[a.part.from+i]
-		m.result.Merge(&a.local[i].Result)
-		for _, p := range a.local[i].Passes {
+		m.result.Merge(&a.answers[i].Result)
+		for _, p := range a.answers[i].Passes {
 			scan.AddPass(&m.passes, p)
 		}
 	}
-	if a.local != nil {
-		r.f.answers.Put(a.local)
-		a.local = nil
+	if a.answers != nil {
+		r.f.answers.Put(a.answers)
+		a.answers = nil
 	}
+}
+
+// read checks and reads what a worker said, on the attempt's goroutine: answers of several workers
+// are read at the same time.
+func (r *round) read(a *attempt) {
+	if a.err = r.check(a); a.err != nil || len(r.dry) > 0 {
+		return
+	}
+	asks := r.asks[a.part.from:a.part.to]
+	a.answers = r.f.answers.Take(len(asks))
+	for i := range asks {
+		a.answers[i].Reset(&asks[i])
+	}
+	var part scorer.Result
 	for _, p := range a.pieces {
 		for i, result := range p.results {
-			m := &r.merged[p.from+i]
-			m.result.AddProtoBy(&r.f.part, result, r.f.tie)
+			x := &a.answers[p.from+i-a.part.from]
+			if len(a.pieces) == 1 {
+				x.Result.SetProto(result, r.f.tie)
+			} else {
+				x.Result.AddProtoBy(&part, result, r.f.tie)
+			}
 			for _, t := range result.GetTimings() {
-				scan.AddPass(&m.passes, pass(t))
+				scan.AddPass(&x.Passes, pass(t))
 			}
 		}
 	}

@@ -122,10 +122,8 @@ type Fanout struct {
 	pool    *scan.Pool
 	metrics *metrics
 	answers scan.Answers
-	// spare are results that were handed back, for their memory; part is a message's, before
-	// it is merged.
+	// spare are results that were handed back, for their memory.
 	spare []*scorer.Result
-	part  scorer.Result
 
 	// ctx ends with Close, and with it all that Evaluate left under way; running
 	// counts that.

@@ -218,9 +218,9 @@ func (r *Record) evaluatedHere(a *attempt, asks []scan.Ask, start, end time.Time
 	if a.err == nil {
 		c.Classes = make([]ClassCall, len(asks))
 		for i := range asks {
-			x, result := &c.Classes[i], &a.local[i].Result
+			x, result := &c.Classes[i], &a.answers[i].Result
 			x.Class, x.Rows, x.Feasible = asks[i].Class.ID(), result.Rows, result.Feasible
-			x.passes = slices.Clone(a.local[i].Passes)
+			x.passes = slices.Clone(a.answers[i].Passes)
 		}
 	}
 	r.Add(c)

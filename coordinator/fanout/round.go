@@ -82,8 +82,10 @@ type attempt struct {
 	err    error
 	pieces []piece
 	gaps   []gap
-	local  []scan.Answer             // of the classes from part.from on
-	found  []scorer.PreemptionResult // the same of dry runs
+	// answers are those of the classes from part.from on, found the same of dry runs; a worker's dry
+	// runs stay in the pieces.
+	answers []scan.Answer
+	found   []scorer.PreemptionResult
 }
 
 // run starts an attempt at every part and merges until all parts are settled.
@@ -225,8 +227,12 @@ func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
 	a.err = c.run(ctx)
 	a.pieces, a.gaps = c.pieces, c.gaps
-	if a.err == nil {
-		r.f.metrics.requests.WithLabelValues("answered").Inc()
+	if a.err != nil {
+		return
+	}
+	r.f.metrics.requests.WithLabelValues("answered").Inc()
+	if !r.reading(func() { r.read(a) }) {
+		a.err = errRoundOver
 	}
 }
 
@@ -238,13 +244,13 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	}
 	asks := r.asks[a.part.from:a.part.to]
 	start := r.f.cfg.Clock.Now()
-	a.local = r.f.answers.Take(len(asks))
+	a.answers = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
 		tables := make([]*scorer.Table, len(a.shards))
 		for i, s := range a.shards {
 			tables[i] = r.f.cfg.Shards.Table(int(s))
 		}
-		a.err = r.f.pool.Run(ctx, tables, asks, a.local)
+		a.err = r.f.pool.Run(ctx, tables, asks, a.answers)
 	})
 	if !open {
 		a.err = errRoundOver
@@ -295,9 +301,6 @@ func (r *round) afterWhatIsThere(fn func()) error {
 func (r *round) outcome(a *attempt) error {
 	if a.dropped {
 		return nil
-	}
-	if a.err == nil && a.session != nil {
-		a.err = r.check(a)
 	}
 	if a.err != nil {
 		return r.failure(a)

@@ -29,8 +29,8 @@ type Answer struct {
 	Passes []Pass
 }
 
-// reset empties the answer and keeps its memory.
-func (a *Answer) reset(ask *Ask) {
+// Reset empties the answer for a class and keeps its memory.
+func (a *Answer) Reset(ask *Ask) {
 	a.Result.Reset(ask.Class.ID(), ask.Options.Candidates)
 	a.Passes = a.Passes[:0]
 }
@@ -132,7 +132,7 @@ func (p *Pool) recruit(n int) []*hand {
 // work takes items until none is left or the run's context ends.
 func (r *run) work(h *hand, into []Answer) {
 	for i := range r.asks {
-		into[i].reset(&r.asks[i])
+		into[i].Reset(&r.asks[i])
 	}
 	items := int64(len(r.tables) * len(r.asks))
 	for r.ctx.Err() == nil {
