@@ -12,9 +12,11 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-const (
-	// familySize is from how many classes on a family has one answer for all.
-	familySize = 2
+// familySize is from how many classes on a family has one answer for all.
+const familySize = 2
+
+// Tests make them smaller.
+var (
 	// maxFamilies is how many of them are known at the most, and maxSiblings how many of their siblings
 	// are kept.
 	maxFamilies, maxSiblings = 1024, 4096
@@ -29,6 +31,8 @@ const (
 	countedClasses = 1024
 	// maxDirty is how many changes a sibling takes in before it begins anew.
 	maxDirty = 1024
+	// maxMoves is how many moves of rows a base keeps before all of its siblings begin anew.
+	maxMoves = 1 << 16
 )
 
 // families are the classes that are the same but for what they count, such as the Pods of Deployments that
@@ -111,7 +115,6 @@ func (f *families) drop(id uint64) {
 		return
 	}
 	delete(f.siblings, id)
-	m.gone = true
 	f.rows -= len(m.own)
 	for _, counter := range m.class.GroupCounters() {
 		list := slices.DeleteFunc(f.readers[counter], func(o *sibling) bool { return o == m })
@@ -121,6 +124,7 @@ func (f *families) drop(id uint64) {
 			f.readers[counter] = list
 		}
 	}
+	*m = sibling{gone: true} // the base may name it as an owner for long yet
 }
 
 // recount forgets the siblings that read counters which were set anew.
@@ -164,6 +168,7 @@ type sibling struct {
 	answer uint64
 	moves  int
 	groups []int32
+	opened int // groups of result when it was begun
 	// own are the rows of which it counts something, or did; index finds them.
 	own   []ownRow
 	index rowIndex
@@ -196,6 +201,9 @@ type owner struct {
 	at    int32
 	begun int
 }
+
+// outdated tells whether it is of a sibling that has begun anew since, or is gone.
+func (o *owner) outdated() bool { return o.of.gone || o.of.begun != o.begun }
 
 // stir notes that a row of its own may score otherwise; false: it has to begin anew.
 func (m *sibling) stir(at int32) bool {
@@ -238,10 +246,15 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 		}
 	}
 	before := len(m.own)
-	if m.of != base || m.answer != base.answers || m.lost {
-		m.begin(base, most, t, e)
-	} else {
+	anew := m.of != base || m.answer != base.answers || m.lost || len(m.result.Groups) > 4*m.opened+256
+	if !anew {
 		m.follow(t, e)
+		if anew = len(m.own) > most; anew { // of many of them it may count nothing any more
+			most /= 2
+		}
+	}
+	if anew {
+		m.begin(base, most, t, e)
 	}
 	f.rows += len(m.own) - before
 	if len(m.own) > most {
@@ -274,6 +287,7 @@ func (m *sibling) begin(base *pick, most int, t tables, e *scorer.Evaluator) {
 			}
 		}
 	}
+	m.opened = len(m.result.Groups)
 }
 
 // follow takes in what has changed: rows that have gone from group to group, and counters.

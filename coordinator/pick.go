@@ -401,8 +401,8 @@ func (p *pick) rank(r *repairedRow, tables tables) {
 	p.heaped++
 }
 
-// sweptRows is how many outdated rows the heaps may hold at the least.
-const sweptRows = 64
+// sweptRows is how many outdated rows the heaps may hold at the least. Tests make it smaller.
+var sweptRows = 64
 
 // outdated tells whether a row has another verdict by now.
 func (p *pick) outdated(x *rankedRow) bool { return p.repaired[x.at].version != x.version }
@@ -491,8 +491,9 @@ func (p *pick) tellMove(r *repairedRow, from int) {
 	if !p.shared {
 		return
 	}
-	if !slices.Equal(r.verdict.Measured, p.was.Measured) {
+	if len(p.moves) >= maxMoves || !slices.Equal(r.verdict.Measured, p.was.Measured) {
 		p.answers++ // they begin anew
+		p.moves = p.moves[:0]
 		return
 	}
 	p.moves = append(p.moves, groupMove{int32(r.at), int32(from), int32(r.group)})
@@ -502,6 +503,9 @@ func (p *pick) tellMove(r *repairedRow, from int) {
 func (p *pick) owned(at int, o owner) {
 	for len(p.owners) <= at {
 		p.owners = append(p.owners, nil)
+	}
+	if list := p.owners[at]; len(list) == cap(list) {
+		p.owners[at] = slices.DeleteFunc(list, func(o owner) bool { return o.outdated() })
 	}
 	p.owners[at] = append(p.owners[at], o)
 }
@@ -513,7 +517,7 @@ func (p *pick) stir(r *repairedRow) {
 	}
 	list := p.owners[r.at]
 	for i := 0; i < len(list); {
-		if o := list[i]; o.of.gone || o.of.begun != o.begun || !o.of.stir(o.at) {
+		if o := list[i]; o.outdated() || !o.of.stir(o.at) {
 			list[i] = list[len(list)-1]
 			list = list[:len(list)-1]
 			continue

@@ -158,6 +158,10 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 	return class, nil
 }
 
+// baseMark ends what a base's id is made of: a class that counts nothing has the same query, and still an
+// answer of its own.
+const baseMark = 0
+
 // base finds or makes the class of a query without what it counts.
 func (c *Compiler) base(q *pb.Query) (*Class, error) {
 	b := scorer.BaseQuery(q)
@@ -168,7 +172,7 @@ func (c *Compiler) base(q *pb.Query) (*Class, error) {
 	if k, ok := c.bases.Get(id); ok && bytes.Equal(k.encoded, encoded) {
 		return k.class, nil
 	}
-	b.ClassId = id
+	b.ClassId = max(1, xxhash.Sum64(append(slices.Clip(encoded), baseMark)))
 	ready, err := scorer.NewClassWith(b, &c.expressions)
 	if err != nil {
 		return nil, err
