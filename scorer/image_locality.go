@@ -49,6 +49,26 @@ func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64
 	return rows
 }
 
+// add is for pods of which the table knows one image at the most: all of its rows have the same score.
+func (r *imageLocality) add(_ *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
+	var known *image
+	score := int64(0)
+	for _, x := range r.images {
+		m := t.images.find(x.GetName())
+		if m == nil {
+			continue
+		}
+		if known != nil {
+			return false
+		}
+		known, score = m, r.grade(x.GetScaledBytes())
+	}
+	if score != 0 {
+		known.addTo(into, weight*score, rows)
+	}
+	return true
+}
+
 func (r *imageLocality) score(_ *Evaluator, v view) int64 {
 	sum := int64(0)
 	for _, x := range r.images {
