@@ -83,7 +83,7 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	workers := fs.String("workers", "1,2", "numbers of workers, with commas")
 	fs.IntVar(&p.Batch, "batch", 32, "classes that a round of the workers alone asks for")
 	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
-	fs.DurationVar(&p.Limit, "limit", 4*time.Second, "how long each is measured in a repetition")
+	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long each is measured in a repetition")
 	fs.Uint64Var(&p.Seed, "seed", 1, "seed of what is random")
 	parts := fs.String("parts", "decide,hedge,model", "parts, with commas: decide (with each number of workers), hedge (workers that stall), model (of more workers than this machine has cores for)")
 	fs.DurationVar(&p.Stall, "stall", 50*time.Millisecond, "how long a worker stalls")

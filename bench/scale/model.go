@@ -46,7 +46,7 @@ type Outcome struct {
 // How the product hedges: see package fanout.
 const (
 	hedgeFactor = 1.5
-	hedgeSpare  = 1000.0  // µs
+	hedgeSpare  = 500.0   // µs
 	hedgeLate   = 25000.0 // µs, and three times what is expected
 )
 

@@ -123,7 +123,7 @@ func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience
 // shards' next owners are asked, which have most likely nothing to do by then.
 const (
 	overdueFactor = 1.5
-	overdueSpare  = time.Millisecond
+	overdueSpare  = 500 * time.Microsecond
 )
 
 // overdue is how long after its beginning a round has waited long enough for the parts that are open,

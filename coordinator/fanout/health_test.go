@@ -126,11 +126,11 @@ func TestARoundIsOverdueOnceHalfHaveAnswered(t *testing.T) {
 		ok    bool
 	}{
 		{"nobody has answered", []*part{remote(ms, 0), remote(ms, 0)}, 0, false},
-		{"one of two", []*part{remote(10*ms, 10*ms), remote(10*ms, 0)}, 16 * ms, true},
-		{"one of two, all are slower than expected", []*part{remote(10*ms, 40*ms), remote(10*ms, 0)}, 61 * ms, true},
-		{"one of two, which has half of the work", []*part{remote(10*ms, 10*ms), remote(20*ms, 0)}, 31 * ms, true},
+		{"one of two", []*part{remote(10*ms, 10*ms), remote(10*ms, 0)}, 15500 * time.Microsecond, true},
+		{"one of two, all are slower than expected", []*part{remote(10*ms, 40*ms), remote(10*ms, 0)}, 60500 * time.Microsecond, true},
+		{"one of two, which has half of the work", []*part{remote(10*ms, 10*ms), remote(20*ms, 0)}, 30500 * time.Microsecond, true},
 		{"one of three", []*part{remote(ms, ms), remote(ms, 0), remote(ms, 0)}, 0, false},
-		{"two of three, by the slower", []*part{remote(4*ms, 4*ms), remote(4*ms, 8*ms), remote(4*ms, 0)}, 13 * ms, true},
+		{"two of three, by the slower", []*part{remote(4*ms, 4*ms), remote(4*ms, 8*ms), remote(4*ms, 0)}, 12500 * time.Microsecond, true},
 		{"own tables do not count", []*part{here, remote(ms, 0)}, 0, false},
 		{"one that took a snapshot says nothing", []*part{loading(remote(ms, ms)), remote(ms, 0)}, 0, false},
 		{"nothing is said of one that gets a snapshot", []*part{remote(ms, ms), loading(remote(ms, 0))}, 0, false},
