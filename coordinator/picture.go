@@ -197,7 +197,7 @@ func (w *picture) settle() error {
 		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
 			continue // all that count for it have come since, with it
 		}
-		if filled, err := w.FillCounter(c.ID(), c.Demands()); filled || err != nil {
+		if filled, err := w.FillCounter(c.ID(), c.Demands(), c.Namespaces()); filled || err != nil {
 			if err != nil {
 				return err
 			}

@@ -62,10 +62,19 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 	return f.end(c, ids)
 }
 
-// FillCounter brings a counter into use to which only pods add that have all of some labels; false where
-// those are not found by themselves.
-func (c *Cache) FillCounter(id uint32, demands []selector.Demand) (bool, error) {
-	pods := c.demanded(demands)
+// FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
+// all of some labels; false where those are not found by themselves, and FillCounters serves as well.
+func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string) (bool, error) {
+	all := len(c.pods)
+	if namespaces != nil {
+		all = 0
+		for _, ns := range namespaces {
+			if list := c.byNamespace[ns]; list != nil {
+				all += len(*list)
+			}
+		}
+	}
+	pods := c.demanded(demands, all)
 	if pods == nil {
 		return false, nil
 	}

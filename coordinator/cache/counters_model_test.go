@@ -85,11 +85,17 @@ func (m *machine) UseCounters(t *rapid.T) {
 		}
 		m.counters[m.lastCounter] = x
 		if rapid.Bool().Draw(t, "by label") {
-			demands := []selector.Demand{{Key: "app", Values: []string{x.app}}}
-			if filled, err := m.c.FillCounter(m.lastCounter, demands); !filled || err != nil {
-				t.Fatalf("FillCounter: filled %v, %v", filled, err)
+			if m.c.labelled["app"] == nil {
+				m.c.labelledBy("app") // else so few pods are not worth it
 			}
-			continue
+			demands := []selector.Demand{{Key: "app", Values: []string{"nobody's", x.app}}}
+			filled, err := m.c.FillCounter(m.lastCounter, demands, x.namespaces)
+			if err != nil {
+				t.Fatalf("FillCounter: %v", err)
+			}
+			if filled {
+				continue
+			}
 		}
 		ids, among = append(ids, m.lastCounter), append(among, x.namespaces...)
 	}

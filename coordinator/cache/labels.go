@@ -10,6 +10,9 @@ import (
 // maxLabelKeys is how many label keys pods are found by.
 const maxLabelKeys = 16
 
+// fewPods, or one of fewPart of all, are so few that they are looked at rather than found by another key.
+const fewPods, fewPart = 256, 64
+
 // podsByLabel finds pods by the labels that counters were asked for by: of each of those keys the pods
 // with each value.
 type podsByLabel map[string]map[string]map[*pod]struct{}
@@ -40,26 +43,29 @@ func (x podsByLabel) remove(p *pod) {
 }
 
 // demanded are the pods that may have all of some labels, by one of them; nil: they are not found that
-// way. A key that was not asked for before is looked up in all pods once.
-func (c *Cache) demanded(list []selector.Demand) iter.Seq[*pod] {
+// way, or there are no fewer than all that may be looked at. A key that was not asked for before is looked
+// up in all pods once, where it is worth that.
+func (c *Cache) demanded(list []selector.Demand, all int) iter.Seq[*pod] {
 	var best map[string]map[*pod]struct{}
 	var values []string
-	least := 0
-	for _, d := range list {
+	unknown := -1
+	least := all
+	for i, d := range list {
 		byValue, known := c.labelled[d.Key]
 		if !known {
+			unknown = i
 			continue
 		}
 		n := 0
 		for _, v := range d.Values {
 			n += len(byValue[v])
 		}
-		if best == nil || n < least {
+		if n < least {
 			best, values, least = byValue, d.Values, n
 		}
 	}
-	if best == nil && len(list) > 0 && len(c.labelled) < maxLabelKeys {
-		best, values = c.labelledBy(list[0].Key), list[0].Values
+	if unknown >= 0 && least > max(fewPods, len(c.pods)/fewPart) && len(c.labelled) < maxLabelKeys {
+		best, values = c.labelledBy(list[unknown].Key), list[unknown].Values
 	}
 	if best == nil {
 		return nil
