@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Hedge struct {
 	P90Micros float64 `json:"p90Micros"`
 	P99Micros float64 `json:"p99Micros"`
 	MaxMicros float64 `json:"maxMicros"`
+	// HitP50Micros is of those in which a stall began.
+	HitP50Micros float64 `json:"hitP50Micros"`
 	// Hedges are the times that the other owners were asked, LocalShards those that the coordinator
 	// evaluated itself.
 	Hedges      float64 `json:"hedges"`
@@ -41,17 +44,17 @@ type stalls struct {
 	seed         uint64
 }
 
-// run stops a worker at random, again and again, until ctx ends, and counts how often.
-func (x stalls) run(ctx context.Context, c *crew) (n int) {
+// run stops a worker at random, again and again, until ctx ends, and says when.
+func (x stalls) run(ctx context.Context, c *crew) (at []time.Time) {
 	r := rand.New(rand.NewPCG(x.seed, 1))
 	for wait(ctx, time.Duration(r.ExpFloat64()*float64(x.every))) {
 		p := c.processes[r.IntN(len(c.processes))]
+		at = append(at, time.Now())
 		p.Pause()
 		wait(ctx, x.lasts)
 		p.Resume()
-		n++
 	}
-	return n
+	return at
 }
 
 // wait tells whether ctx has not ended before.
@@ -102,11 +105,13 @@ func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int,
 	stalling, stop := context.WithCancel(ctx)
 	defer stop()
 	var done sync.WaitGroup
+	var stalled, begun []time.Time
 	if stall != nil {
-		done.Go(func() { h.Stalls = stall.run(stalling, c) })
+		done.Go(func() { stalled = stall.run(stalling, c) })
 	}
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < limit; {
+		begun = append(begun, time.Now())
 		d, err := batch()
 		if err != nil {
 			return h, err
@@ -124,9 +129,19 @@ func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int,
 	}
 	h.Hedges, h.LocalShards = h.Hedges-hedges, h.LocalShards-local
 	h.Others = others(before.at, after.at, after.busy-before.busy, after.self-before.self, before.workers, after.workers)
-	h.Batches = len(took)
+	h.Batches, h.Stalls, h.HitP50Micros = len(took), len(stalled), quantile(hit(begun, took, stalled), 0.5)
 	h.P50Micros, h.P90Micros, h.P99Micros, h.MaxMicros = quantile(took, 0.5), quantile(took, 0.9), quantile(took, 0.99), quantile(took, 1)
 	return h, c.check()
+}
+
+// hit are how long the batches took in which a stall began.
+func hit(begun []time.Time, took []time.Duration, stalled []time.Time) (out []time.Duration) {
+	for i := range begun {
+		if slices.ContainsFunc(stalled, func(at time.Time) bool { return !at.Before(begun[i]) && at.Before(begun[i].Add(took[i])) }) {
+			out = append(out, took[i])
+		}
+	}
+	return out
 }
 
 // warmBatches are not measured.

@@ -49,7 +49,7 @@ func (r *Report) Table(w io.Writer) error {
 	}{
 		{len(r.Decide) > 0, "Deciding: by the pod, CPU-µs and bytes on the wire; times: to the first number of workers.", r.decided},
 		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch), r.asked},
-		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to p99 without stalls.",
+		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to p99 without stalls, hit: batches in which a stall began.",
 			r.Options.Batch, stallers, r.Options.Stall, r.Options.StallEvery), r.hedged},
 		{r.Costs != nil, "Costs of the model, in µs and bytes, learned from rounds of one worker.", r.costs},
 		{len(r.Checks) > 0, "The model of this machine beside what was measured; its error in %.", r.checked},
@@ -121,7 +121,7 @@ func (h *Hedge) name() string {
 }
 
 func (r *Report) hedged() [][]string {
-	out := [][]string{{"", "batches", "stalls", "p50", "p90", "p99", "max", "times", "hedges", "local shards", "others"}}
+	out := [][]string{{"", "batches", "stalls", "p50", "p90", "p99", "max", "times", "hit p50", "hedges", "local shards", "others"}}
 	calm := map[int]float64{}
 	for _, runs := range r.hedges() {
 		m := func(f func(Hedge) float64) float64 { return median(runs, f) }
@@ -132,7 +132,7 @@ func (r *Report) hedged() [][]string {
 		out = append(out, []string{
 			h.name(), figure(m(func(h Hedge) float64 { return float64(h.Batches) })), figure(m(func(h Hedge) float64 { return float64(h.Stalls) })),
 			figure(m(func(h Hedge) float64 { return h.P50Micros / 1e3 })), figure(m(func(h Hedge) float64 { return h.P90Micros / 1e3 })), figure(p99 / 1e3),
-			figure(m(func(h Hedge) float64 { return h.MaxMicros / 1e3 })), figure(ratio(p99, calm[h.Replicas])),
+			figure(m(func(h Hedge) float64 { return h.MaxMicros / 1e3 })), figure(ratio(p99, calm[h.Replicas])), figure(m(func(h Hedge) float64 { return h.HitP50Micros / 1e3 })),
 			figure(m(func(h Hedge) float64 { return h.Hedges })), figure(m(func(h Hedge) float64 { return h.LocalShards })), figure(m(func(h Hedge) float64 { return h.Others })),
 		})
 	}

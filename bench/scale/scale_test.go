@@ -128,6 +128,16 @@ func wantModel(t *testing.T, r Report, prefix string) {
 	}
 }
 
+func TestABatchIsHitWhereAStallBeginsInIt(t *testing.T) {
+	at := time.Unix(100, 0)
+	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
+	took := []time.Duration{9 * time.Millisecond, 5 * time.Millisecond, 6 * time.Millisecond}
+	got := hit([]time.Time{ms(0), ms(10), ms(20)}, took, []time.Time{ms(9), ms(10), ms(12), ms(25)})
+	if want := took[1:]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestOnlyTheQuietHalfCounts(t *testing.T) {
 	var r Report
 	for _, x := range []struct{ others, rate float64 }{{0.9, 1}, {0.1, 10}, {0.2, 30}, {0.5, 2}, {0, 20}} {
