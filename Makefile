@@ -79,6 +79,7 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
 	cd bench && $(GO) run ./trace
 	cd bench && $(GO) run ./decide $(DECIDE)
+	cd bench && $(GO) run ./scale
 
 # Ours alone on a million nodes, which takes a few minutes. What the heap needs is more than MEMORY only where it must.
 MEMORY ?= 7GiB
