@@ -5,13 +5,15 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// How many deltas a shard keeps for the workers at least: keptDeltas, or fewer where there are
-// many shards, which share allKept; and of a large shard one for every rowsPerDelta rows, for
-// what is spared is a snapshot of all of them. A worker that is further behind gets one.
+// How many deltas a shard keeps for the workers at least: its share of allKept, but no more than are
+// worth it. What is spared is a snapshot of all its rows, so that is one for every usefulRows rows, or
+// keptDeltas; and of a large shard one for every rowsPerDelta rows, whatever its share is. A worker that is
+// further behind gets a snapshot.
 const (
-	keptDeltas   = 8192
 	allKept      = 1 << 16
 	leastKept    = 1024
+	keptDeltas   = 8192
+	usefulRows   = 2
 	rowsPerDelta = 8
 	// nodeWeight is how many deltas one that sets a node counts for: it is that much larger.
 	nodeWeight = 8
@@ -32,18 +34,21 @@ type shard struct {
 	watcher Watcher
 	log     []*pb.Delta
 	first   uint64
-	// weight is the log's, least what it keeps of that at least.
-	weight, least int
+	// weight is the log's, share what is this shard's of what all of them keep.
+	weight, share int
 	free          []uint32
 	next          uint32
 }
 
 func newShard(i uint32, shards int) *shard {
-	return &shard{table: scorer.NewTable(i), least: min(max(allKept/shards, leastKept), keptDeltas)}
+	return &shard{table: scorer.NewTable(i), share: max(allKept/shards, leastKept)}
 }
 
 // kept is the weight that the log keeps at least.
-func (s *shard) kept() int { return max(s.least, s.table.Nodes()/rowsPerDelta) }
+func (s *shard) kept() int {
+	rows := s.table.Nodes()
+	return max(min(s.share, max(keptDeltas, rows/usefulRows)), rows/rowsPerDelta)
+}
 
 func weightOf(d *pb.Delta) int {
 	if _, node := d.GetChange().(*pb.Delta_SetNode); node {

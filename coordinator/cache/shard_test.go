@@ -85,7 +85,7 @@ func TestTheLogIsAsLongAsItIsWorth(t *testing.T) {
 	for _, x := range []struct {
 		shards, nodes int
 		least         uint64 // how many deltas of pods are kept
-	}{{1, 100, keptDeltas}, {1, 10 * keptDeltas, 10 * keptDeltas / rowsPerDelta}, {64, 64, leastKept}} {
+	}{{1, 100, keptDeltas}, {1, 4 * keptDeltas, 4 * keptDeltas / usefulRows}, {32, 64, allKept / 32}, {64, 64, leastKept}} {
 		c := New(x.shards)
 		for i := range x.nodes {
 			setNode(t, c, newNode(fmt.Sprint("n", i)))
