@@ -311,3 +311,22 @@ func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 		}
 	}
 }
+
+// What upstream can not score is not decided by a family either.
+func TestAClassThatCanNotBeScoredIsNotShared(t *testing.T) {
+	var nodes []*v1.Node
+	for i := range 3 {
+		nodes = append(nodes, build.Node(fmt.Sprint("n", i)).CPU("4").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
+	}
+	var turns [][]store.Event
+	for _, app := range []string{"a", "b", "a", "b"} {
+		name := fmt.Sprint(app, len(turns))
+		unreadable := build.Soft(v1.LabelHostname, 1, "")
+		unreadable.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In"}}}
+		turns = append(turns, []store.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Hard(v1.LabelHostname, 1, "app="+app), unreadable).Obj())})
+	}
+	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, familySize, nodes, turns...)
+	if d := cmp.Diff(apart, together); d != "" || len(apart) != 4 || apart[3].Node != "" {
+		t.Errorf("got %v\ndecisions (-by themselves +by families):\n%s", apart, d)
+	}
+}
