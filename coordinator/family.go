@@ -29,6 +29,9 @@ var (
 	ownRows, ownShare = 32, 32
 	// countedClasses is how many classes of a family are counted.
 	countedClasses = 1024
+	// maxPassed is how many rows of its own a sibling may walk past to find others, on top of ownRows a
+	// decision for each of its family.
+	maxPassed = 1 << 14
 	// maxDirty is how many changes a sibling takes in before it begins anew.
 	maxDirty = 1024
 	// maxMoves is how many moves of rows a base keeps before all of its siblings begin anew.
@@ -178,6 +181,8 @@ type sibling struct {
 	heaped  int
 	stirred []int32
 	found   []scorer.Candidate // scratch memory
+	// passed are rows of its own that were walked past to find others, less what that may cost.
+	passed int
 	// begun is how often it has begun anew; gone: it is not kept any more.
 	begun int
 	gone  bool
@@ -233,9 +238,9 @@ func (m *sibling) touch(row cache.Row) {
 // sibling brings a class's sibling up to date with its base, which is repaired; nil where the class counts
 // something on too many rows.
 func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.Evaluator) *sibling {
-	most := ownRows
+	most, pass := ownRows, ownRows
 	if x := f.of[base.class.ID()]; x != nil {
-		most = x.most(t.Nodes())
+		most, pass = x.most(t.Nodes()), ownRows*len(x.seen)
 	}
 	m := f.siblings[class.ID()]
 	if m == nil {
@@ -244,6 +249,10 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 		for _, counter := range class.GroupCounters() {
 			f.readers[counter] = append(f.readers[counter], m)
 		}
+	}
+	// Its own rows may stand before all others, decision by decision.
+	if m.passed = max(0, m.passed-pass); m.passed > maxPassed {
+		return nil
 	}
 	before := len(m.own)
 	anew := m.of != base || m.answer != base.answers || m.lost || len(m.result.Groups) > 4*m.opened+256
@@ -468,18 +477,21 @@ func (m *sibling) other(i int, t tables) (scorer.Candidate, bool) {
 // local scores.
 func (m *sibling) others(i, n int, t tables, out []scorer.Candidate) []scorer.Candidate {
 	h := &m.of.ranked[i]
-	outdated := 0
 	h.walk(func(x *rankedRow) (more bool) {
 		if m.of.outdated(x) {
-			outdated++
+			m.of.passed++
 			return true
 		}
-		if _, own := m.index.find(m.of.repaired[x.at].row); !own {
+		if _, own := m.index.find(m.of.repaired[x.at].row); own {
+			m.passed++
+		} else {
 			out = append(out, t.Candidate(m.of.repaired[x.at].row, x.score))
 		}
 		return len(out) < n
 	})
-	if outdated > sweptRows+len(*h)/8 {
+	// To pass outdated rows is to cost no more than to sweep them out.
+	if m.of.passed > sweptRows+len(*h) {
+		m.of.passed = 0
 		m.of.heaped -= len(*h)
 		h.sweep(m.of.outdated)
 		m.of.heaped += len(*h)

@@ -177,7 +177,7 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 		"as they are": nil,
 		"with small limits": {
 			&maxFamilies: 2, &maxSiblings: 5, &maxSharedRows: 12, &maxOwnRows: 24, &ownRows: 3, &ownShare: 4,
-			&countedClasses: 4, &maxDirty: 3, &maxMoves: 4, &sweptRows: 1,
+			&countedClasses: 4, &maxDirty: 3, &maxMoves: 4, &maxPassed: 8, &sweptRows: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

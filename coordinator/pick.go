@@ -46,6 +46,7 @@ type pick struct {
 	index    rowIndex
 	ranked   []rowHeap
 	heaped   int
+	passed   int // outdated rows that were walked past since heaps were swept
 	// groups is how many the answer had.
 	groups int
 	// diagnosed says that result.Reasons was asked for; reasons are those counts, repaired.
