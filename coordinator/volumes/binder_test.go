@@ -195,6 +195,9 @@ func TestPreBindWaitsForTheProvisioner(t *testing.T) {
 	})
 }
 
+// elapse lets a bubble's clock go on.
+func elapse(d time.Duration) { <-time.After(d) }
+
 // It runs in a synctest bubble, whose clock leaps: nothing here waits.
 func TestPreBindEnds(t *testing.T) {
 	for _, test := range []struct {
@@ -202,7 +205,7 @@ func TestPreBindEnds(t *testing.T) {
 		do                func(*stage)
 	}{
 		{"at the deadline", "a", "binding volumes: context deadline exceeded", func(s *stage) {
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 		}},
 		{"when its pod is deleted", "a", `binding volumes: pod does not exist any more: pod "p" not found`, func(s *stage) {
 			s.c.Delete(s.pod)
@@ -210,7 +213,7 @@ func TestPreBindEnds(t *testing.T) {
 		{"when its node is gone", "b", `binding volumes: failed to get node "n1": node "n1" not found`, func(s *stage) {
 			s.c.Delete(s.node)
 			s.pending() // nobody wakes it
-			time.Sleep(checkPeriod)
+			elapse(checkPeriod)
 		}},
 		{"when the volume is gone", "a", `binding volumes: failed to check binding: persistentvolumes "v" not found`, func(s *stage) {
 			s.c.Delete(words{}.volume("v"))
@@ -231,7 +234,7 @@ func TestPreBindEnds(t *testing.T) {
 			n := s.node.DeepCopy()
 			n.Labels = nil
 			s.c.Set(n)
-			time.Sleep(checkPeriod)
+			elapse(checkPeriod)
 		}},
 		{"when the provisioner gives up", "b", `binding volumes: provisioning failed for PVC "b"`, func(s *stage) {
 			s.claim("b", "160", func(pvc *v1.PersistentVolumeClaim) { pvc.Annotations = map[string]string{"x": "y"} })

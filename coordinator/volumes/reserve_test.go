@@ -175,10 +175,10 @@ func (w *world) reserve() {
 	}
 }
 
-// take takes one of the placements out.
+// take takes one of the placements out; nil: there is none.
 func (w *world) take() *Work {
 	if len(w.works) == 0 {
-		w.t.Skip("nothing is placed") // rapid draws another action: the number of actions stays
+		return nil
 	}
 	i := rapid.IntRange(0, len(w.works)-1).Draw(w.t, "which")
 	work := w.works[i]
