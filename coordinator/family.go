@@ -56,7 +56,8 @@ type families struct {
 type family struct {
 	base *compile.Class
 	seen map[uint64]struct{}
-	// apart are the classes that count something on too many rows, each with how many classes were seen.
+	// apart are the classes that are asked by themselves all the same, for what their own rows cost, each
+	// with how many classes were seen then.
 	apart map[uint64]int
 }
 
@@ -235,8 +236,8 @@ func (m *sibling) touch(row cache.Row) {
 	m.dirty = append(m.dirty, row)
 }
 
-// sibling brings a class's sibling up to date with its base, which is repaired; nil where the class counts
-// something on too many rows.
+// sibling brings a class's sibling up to date with its base, which is repaired; nil where its own rows, too
+// many or too often before all others, cost more than an answer of its own.
 func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.Evaluator) *sibling {
 	most, pass := ownRows, ownRows
 	if x := f.of[base.class.ID()]; x != nil {
