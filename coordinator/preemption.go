@@ -105,8 +105,9 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.D
 // postFilterBy is what one built-in plugin says. An error ends the loop; one of the attempt is a verdict.
 func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *pick, out *preemption) (preempt.Verdict, error) {
 	switch name {
-	case preempt.DynamicResources:
-		return preempt.Claims(a.class.Rejected == nil || a.prof.Prepares(name, a.class.Rejected.Plugins)), nil
+	case compile.DynamicResources:
+		r := a.class.Rejected
+		return preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
 	case preempt.PluginName:
 		v, victims, err := s.preempt(ctx, a, p)
 		out.victims = victims

@@ -32,6 +32,7 @@ type plan struct {
 	nearKeys        []string
 	readsNamespaces bool
 	usage           *pb.PodUsage
+	claims          *Rejection // it has resource claims; nil: none, or its profile does not look at them
 	cel             celPlan
 	celErr          error
 }
@@ -63,6 +64,7 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 		pl.features = requiredFeatures(p)
 	}
 	pl.spread = compileSpread(p, prof)
+	pl.claims = refuseClaims(p, prof)
 	pl.cel, pl.celErr = compileCEL(p, prof)
 	pl.nearby = prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
 	if pl.nearby && count.HasAffinity(p) {
@@ -82,6 +84,9 @@ func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) 
 		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
 			return c, nil
 		}
+	}
+	if c.Rejected = pl.claims; c.Rejected != nil {
+		return c, nil
 	}
 	if c.failure = s.mounts.filterError(); c.failure != nil {
 		return c, nil

@@ -28,6 +28,7 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
 	s.tolerations(p.Spec.Tolerations)
 	s.bytes = selector.AppendLabels(s.bytes, p.Spec.NodeSelector)
 	s.affinity(p)
+	s.flag(len(p.Spec.ResourceClaims) > 0)
 	s.count(len(p.Spec.InitContainers))
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]

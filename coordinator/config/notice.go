@@ -5,14 +5,17 @@ import (
 	"slices"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
 // notEvaluated are the plugins that some point of some profile runs in upstream and that this
-// version does not evaluate, in the default list's order.
+// version does not evaluate, in the default list's order. DynamicResources is not among them: the pods that it is for
+// are refused.
 func notEvaluated(profiles []profile) []string {
 	var names []string
 	for _, known := range inTree() {
-		if !known.evaluated() && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(known.name) }) {
+		if !known.evaluated() && known.name != compile.DynamicResources && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(known.name) }) {
 			names = append(names, known.name)
 		}
 	}

@@ -67,11 +67,12 @@ const (
 	stateMissing = "not found"
 )
 
-// DynamicResources is that plugin's name.
-const DynamicResources = "DynamicResources"
-
-// Claims is the verdict of DynamicResources. ran tells whether its PreFilter has run.
-func Claims(ran bool) Verdict {
+// Claims is the verdict of DynamicResources. ran tells whether its PreFilter has run, and refused whether that
+// has turned the pod away, for its claims: no victim helps then.
+func Claims(ran, refused bool) Verdict {
+	if refused {
+		return Verdict{Code: Unresolvable}
+	}
 	if !ran {
 		return Verdict{Code: Error, Text: stateMissing}
 	}

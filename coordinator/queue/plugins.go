@@ -75,5 +75,6 @@ func DefaultPlugins(profiles Profiles) []Plugin {
 		interPodAffinity(),
 		defaultPreemption(profiles),
 		nodeDeclaredFeatures(),
+		dynamicResources(),
 	}
 }

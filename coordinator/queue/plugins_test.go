@@ -47,6 +47,8 @@ func TestPluginsWaitForTheEventsOfUpstream(t *testing.T) {
 		"InterPodAffinity":     {"Pod": "Add Delete UpdatePodLabel", "Node": "Add UpdateNodeLabel UpdateNodeTaint"},
 		"DefaultPreemption":    {"Pod": "Delete"},
 		"NodeDeclaredFeatures": {"Node": "Add UpdateNodeTaint UpdateNodeDeclaredFeature", "Pod": anyUpdate},
+		// Not upstream's: it refuses whatever happens to claims and devices.
+		"DynamicResources": {"UnschedulablePod": anyUpdate},
 	}
 	r, err := newRules(DefaultPlugins(nil))
 	if err != nil {

@@ -71,7 +71,6 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if note := set.Note(); note != "" {
 		fmt.Fprintln(s.Err, note)
 	}
-	warnUnevaluated(s.Err, b.input.Pods)
 	if q.Demo {
 		demoNodes, demoPods := openb.Objects(openb.Demo(q.Seed))
 		for _, p := range demoPods {

@@ -35,7 +35,7 @@ type Gate struct {
 
 const (
 	noWorkloads = "pods are scheduled one by one: there are no pod groups"
-	noDRA       = "DynamicResources is not evaluated"
+	noDRA       = "pods with resource claims are refused"
 	ofClientGo  = "client-go's own"
 	ofLogs      = "of logs"
 )
