@@ -1,21 +1,15 @@
 package selector
 
-import (
-	"encoding/binary"
-	"slices"
-)
+import "slices"
 
 // Index files values of any kind under selectors, and finds those whose selector
 // matches. It is owned by one goroutine. The zero Index is empty.
 type Index[T comparable] struct {
-	size    int
+	entries map[T]filed[T]
 	byLabel map[label][]filed[T]
 	byKey   map[string][]filed[T]
-	rest    []filed[T]
-	keys    map[string]*key
-	// numbers counts what keys and values were ever numbered: a number is not given twice.
-	numbers uint32
-	scratch []uint32
+	rest    map[string]*denials[T]
+	names   names
 }
 
 type label struct{ key, value string }
@@ -24,46 +18,60 @@ type label struct{ key, value string }
 type filed[T comparable] struct {
 	selector *Selector
 	value    T
+	home     *home
 }
 
-// key is a label key that selectors name.
-type key struct {
-	uses   int
-	other  uint32 // stands for a value that no selector names
-	values map[string]*value
+// home is where a value is filed: under a requirement, nil: with those that demand nothing, and at which
+// place of each list that it is in.
+type home struct {
+	anchor *requirement
+	slots  []int
 }
 
-type value struct {
-	uses   int
-	number uint32
+// denials are values whose selectors demand nothing to be there, and look at the same keys with the same
+// operators.
+type denials[T comparable] struct {
+	keys  []denial
+	filed []filed[T]
+}
+
+// denial is a key that must not be there, or may be with other values.
+type denial struct {
+	key string
+	op  operator
 }
 
 // Len tells how many values there are.
-func (x *Index[T]) Len() int { return x.size }
+func (x *Index[T]) Len() int { return len(x.entries) }
 
-// Add files a value. One whose selector is Nothing is never found, and not filed.
+// Add files a value that is not there yet. One whose selector is Nothing is never found, and not filed.
 func (x *Index[T]) Add(s *Selector, v T) {
 	if s.nothing {
 		return
 	}
-	if x.keys == nil {
-		x.byLabel, x.byKey, x.keys = map[label][]filed[T]{}, map[string][]filed[T]{}, map[string]*key{}
+	if x.entries == nil {
+		x.entries = map[T]filed[T]{}
+		x.byLabel, x.byKey, x.rest = map[label][]filed[T]{}, map[string][]filed[T]{}, map[string]*denials[T]{}
 	}
-	x.size++
-	x.name(s)
-	f := filed[T]{s, v}
-	switch r := x.anchor(s); {
+	x.names.add(s)
+	f := filed[T]{s, v, &home{anchor: x.anchor(s)}}
+	x.entries[v] = f
+	switch r := f.home.anchor; {
 	case r == nil:
-		x.rest = append(x.rest, f)
-	case r.op == exists:
-		x.byKey[r.key] = append(x.byKey[r.key], f)
+		d := x.denying(s)
+		d.filed = f.joins(d.filed)
+	case r.byKey():
+		x.byKey[r.key] = f.joins(x.byKey[r.key])
 	default:
 		for _, v := range r.values {
 			l := label{r.key, v}
-			x.byLabel[l] = append(x.byLabel[l], f)
+			x.byLabel[l] = f.joins(x.byLabel[l])
 		}
 	}
 }
+
+// byKey tells that a value is filed under the requirement's key, whatever its values are.
+func (r *requirement) byKey() bool { return r.op == exists || r.wide() }
 
 // anchor is the requirement of a selector to file it under: one under whose labels there
 // is the least already. nil: it demands nothing to be there.
@@ -72,15 +80,15 @@ func (x *Index[T]) anchor(s *Selector) (best *requirement) {
 	for i := range s.requirements {
 		r := &s.requirements[i]
 		n := 0
-		switch r.op {
-		case in:
+		switch {
+		case r.op == notIn || r.op == doesNotExist:
+			continue
+		case r.byKey():
+			n = len(x.byKey[r.key]) + 1 // a value is rarer than its key
+		default:
 			for _, v := range r.values {
 				n = max(n, len(x.byLabel[label{r.key, v}]))
 			}
-		case exists:
-			n = len(x.byKey[r.key]) + 1 // a value is rarer than its key
-		default:
-			continue
 		}
 		if best == nil || n < least {
 			best, least = r, n
@@ -89,57 +97,91 @@ func (x *Index[T]) anchor(s *Selector) (best *requirement) {
 	return best
 }
 
+// denying are the values with the same keys and operators as a selector that demands nothing.
+func (x *Index[T]) denying(s *Selector) *denials[T] {
+	like := s.alike()
+	d := x.rest[like]
+	if d == nil {
+		d = &denials[T]{}
+		for i := range s.requirements {
+			d.keys = append(d.keys, denial{s.requirements[i].key, s.requirements[i].op})
+		}
+		x.rest[like] = d
+	}
+	return d
+}
+
+// alike is the same for selectors with the same keys and operators.
+func (s *Selector) alike() string {
+	var out []byte
+	for i := range s.requirements {
+		out = append(AppendText(out, s.requirements[i].key), byte(s.requirements[i].op))
+	}
+	return string(out)
+}
+
 // Remove takes out a value that was added with the selector.
 func (x *Index[T]) Remove(s *Selector, v T) {
-	if s.nothing {
+	f, ok := x.entries[v]
+	if !ok || f.selector.text != s.text {
 		return
 	}
-	found := false
-	for i := range s.requirements {
-		switch r := &s.requirements[i]; r.op {
-		case in:
-			for _, val := range r.values {
-				l := label{r.key, val}
-				found = take(x.byLabel, l, s, v) || found
-			}
-		case exists:
-			found = take(x.byKey, r.key, s, v) || found
+	delete(x.entries, v)
+	x.names.remove(f.selector)
+	switch r := f.home.anchor; {
+	case r == nil:
+		like := f.selector.alike()
+		d := x.rest[like]
+		if d.filed = f.leaves(d.filed, 0, ""); len(d.filed) == 0 {
+			delete(x.rest, like)
+		}
+	case r.byKey():
+		replace(x.byKey, r.key, f.leaves(x.byKey[r.key], 0, ""))
+	default:
+		for i, v := range r.values {
+			l := label{r.key, v}
+			replace(x.byLabel, l, f.leaves(x.byLabel[l], i, v))
 		}
 	}
-	if i := position(x.rest, s, v); !found && i >= 0 {
-		x.rest, found = slices.Delete(x.rest, i, i+1), true
-	}
-	if found {
-		x.size--
-		x.unname(s)
-	}
 }
 
-// take removes a value from a bucket, if it is in it.
-func take[K comparable, T comparable](buckets map[K][]filed[T], k K, s *Selector, v T) bool {
-	bucket := buckets[k]
-	i := position(bucket, s, v)
-	if i < 0 {
-		return false
-	}
-	if len(bucket) == 1 {
-		delete(buckets, k)
+func replace[K comparable, T any](lists map[K][]T, k K, list []T) {
+	if len(list) == 0 {
+		delete(lists, k)
 	} else {
-		buckets[k] = slices.Delete(bucket, i, i+1)
+		lists[k] = list
 	}
-	return true
 }
 
-func position[T comparable](list []filed[T], s *Selector, v T) int {
-	return slices.IndexFunc(list, func(f filed[T]) bool { return f.value == v && f.selector.text == s.text })
+// joins puts a value at the end of a list.
+func (f filed[T]) joins(list []filed[T]) []filed[T] {
+	f.home.slots = append(f.home.slots, len(list))
+	return append(list, f)
+}
+
+// leaves takes a value out of its i-th list, which is that of a value of its label, if it is filed by
+// values: the last of the list takes its place.
+func (f filed[T]) leaves(list []filed[T], i int, value string) []filed[T] {
+	slot, n := f.home.slots[i], len(list)-1
+	last := list[n]
+	list[slot] = last
+	list[n] = filed[T]{}
+	at := 0
+	if r := last.home.anchor; r != nil && !r.byKey() {
+		at, _ = slices.BinarySearch(r.values, value)
+	}
+	last.home.slots[at] = slot
+	return list[:n]
 }
 
 // Matching calls f for each value whose selector matches, in no order.
 func (x *Index[T]) Matching(labels map[string]string, f func(T)) {
-	if x.size == 0 {
+	if len(x.entries) == 0 {
 		return
 	}
-	matching(x.rest, labels, f)
+	for _, d := range x.rest {
+		d.matching(labels, f)
+	}
 	for k, v := range labels {
 		matching(x.byLabel[label{k, v}], labels, f)
 		if len(x.byKey) > 0 {
@@ -148,51 +190,31 @@ func (x *Index[T]) Matching(labels map[string]string, f func(T)) {
 	}
 }
 
-func matching[T comparable](bucket []filed[T], labels map[string]string, f func(T)) {
-	for i := range bucket {
-		if bucket[i].selector.Matches(labels) {
-			f(bucket[i].value)
+func matching[T comparable](list []filed[T], labels map[string]string, f func(T)) {
+	for i := range list {
+		if list[i].selector.Matches(labels) {
+			f(list[i].value)
 		}
 	}
 }
 
-// name counts the keys and values that a selector names.
-func (x *Index[T]) name(s *Selector) {
-	for i := range s.requirements {
-		r := &s.requirements[i]
-		k := x.keys[r.key]
-		if k == nil {
-			k = &key{other: x.number(), values: map[string]*value{}}
-			x.keys[r.key] = k
-		}
-		k.uses++
-		for _, v := range r.values {
-			if k.values[v] == nil {
-				k.values[v] = &value{number: x.number()}
+// matching looks at the selectors only where the labels have a key of theirs with some value or other.
+func (d *denials[T]) matching(labels map[string]string, f func(T)) {
+	has := false
+	for _, k := range d.keys {
+		if _, ok := labels[k.key]; ok {
+			if k.op == doesNotExist {
+				return
 			}
-			k.values[v].uses++
+			has = true
 		}
 	}
-}
-
-func (x *Index[T]) number() uint32 {
-	x.numbers++
-	return x.numbers
-}
-
-// unname takes name back.
-func (x *Index[T]) unname(s *Selector) {
-	for i := range s.requirements {
-		r := &s.requirements[i]
-		k := x.keys[r.key]
-		for _, v := range r.values {
-			if k.values[v].uses--; k.values[v].uses == 0 {
-				delete(k.values, v)
-			}
-		}
-		if k.uses--; k.uses == 0 {
-			delete(x.keys, r.key)
-		}
+	if has {
+		matching(d.filed, labels, f)
+		return
+	}
+	for i := range d.filed {
+		f(d.filed[i].value)
 	}
 }
 
@@ -200,24 +222,5 @@ func (x *Index[T]) unname(s *Selector) {
 // selectors until the next Add or Remove. It ends itself: what follows can not be taken
 // for a part of it.
 func (x *Index[T]) Sight(labels map[string]string, into []byte) []byte {
-	seen := x.scratch[:0]
-	if len(x.keys) > 0 {
-		for name, v := range labels {
-			k := x.keys[name]
-			if k == nil {
-				continue
-			}
-			if known := k.values[v]; known != nil {
-				seen = append(seen, known.number)
-			} else {
-				seen = append(seen, k.other)
-			}
-		}
-		slices.Sort(seen)
-		x.scratch = seen
-	}
-	for _, n := range seen {
-		into = binary.AppendUvarint(into, uint64(n))
-	}
-	return append(into, 0) // no number is 0
+	return x.names.sight(labels, into)
 }

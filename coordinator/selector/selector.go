@@ -96,6 +96,9 @@ func (s *Selector) And(other *Selector) *Selector {
 func of(list []requirement) *Selector {
 	slices.SortFunc(list, func(a, b requirement) int { return strings.Compare(a.text, b.text) })
 	list = slices.CompactFunc(list, func(a, b requirement) bool { return a.text == b.text })
+	if len(list) == 1 {
+		return &Selector{text: list[0].text, requirements: list} // no second copy of a long text
+	}
 	var b strings.Builder
 	for i := range list {
 		b.WriteString(list[i].text)
@@ -158,14 +161,32 @@ func (r *requirement) matches(labels map[string]string) bool {
 	v, ok := labels[r.key]
 	switch r.op {
 	case in:
-		return ok && slices.Contains(r.values, v)
+		return ok && r.lists(v)
 	case notIn:
-		return !ok || !slices.Contains(r.values, v)
+		return !ok || !r.lists(v)
 	case exists:
 		return ok
 	}
 	return !ok
 }
+
+// fewValues is up to how many values a search from the first to the last is the fastest.
+const fewValues = 8
+
+// lists tells whether a value is among the requirement's.
+func (r *requirement) lists(v string) bool {
+	if len(r.values) <= fewValues {
+		return slices.Contains(r.values, v)
+	}
+	_, found := slices.BinarySearch(r.values, v)
+	return found
+}
+
+// wide is from how many values on a requirement is not filed or named by each of them: an index is to
+// take memory by the number of selectors, whatever their length.
+const wide = 65
+
+func (r *requirement) wide() bool { return len(r.values) >= wide }
 
 // String is the selector as Kubernetes writes it.
 func (s *Selector) String() string {
