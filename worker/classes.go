@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -11,9 +12,10 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// classKey names a class of a cluster.
+// classKey names a class of a cluster's leader: each leader numbers its classes anew.
 type classKey struct {
 	cluster string
+	term    uint64
 	class   uint64
 }
 
@@ -47,7 +49,7 @@ func newClassCache(size int, m *metrics) *classCache {
 // dry run of preemption, and names those of which it has no definition. Definitions in the
 // request serve it even where the cache is too small to keep them.
 func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []scan.PreemptAsk, missing []uint64, err error) {
-	given, err := c.compile(req.GetCluster(), req.GetQueries())
+	given, err := c.compile(req)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -57,7 +59,7 @@ func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []sc
 	find := func(id uint64) *scorer.Class {
 		class := given[id]
 		if class == nil {
-			class, _ = c.held.Get(classKey{cluster: req.GetCluster(), class: id})
+			class, _ = c.held.Get(keyOf(req, id))
 		}
 		if class == nil {
 			missing = append(missing, id)
@@ -74,7 +76,7 @@ func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []sc
 			dry = append(dry, scan.PreemptAsk{Class: class, Preemption: scorer.NewPreemption(r)})
 		}
 	}
-	c.keep(req.GetCluster(), given)
+	c.keep(req, given)
 	return asks, dry, missing, nil
 }
 
@@ -88,15 +90,20 @@ func options(r *pb.ClassRequest) scorer.Options {
 	}
 }
 
-// compile makes the classes of the definitions, using those that are held.
-func (c *classCache) compile(cluster string, queries []*pb.Query) (map[uint64]*scorer.Class, error) {
-	if len(queries) == 0 {
+func keyOf(req *pb.EvaluateRequest, class uint64) classKey {
+	return classKey{req.GetCluster(), req.GetTerm(), class}
+}
+
+// compile makes the classes of the definitions, using those that are held. A definition counts, and
+// not the id of one that was held before.
+func (c *classCache) compile(req *pb.EvaluateRequest) (map[uint64]*scorer.Class, error) {
+	if len(req.GetQueries()) == 0 {
 		return nil, nil
 	}
-	given := make(map[uint64]*scorer.Class, len(queries))
-	for _, q := range queries {
+	given := make(map[uint64]*scorer.Class, len(req.GetQueries()))
+	for _, q := range req.GetQueries() {
 		id := q.GetClassId()
-		if class := c.peek(classKey{cluster: cluster, class: id}); class != nil {
+		if class := c.peek(keyOf(req, id)); class != nil && proto.Equal(class.Query(), q) {
 			given[id] = class
 			continue
 		}
@@ -118,12 +125,15 @@ func (c *classCache) peek(key classKey) *scorer.Class {
 }
 
 // keep puts the given classes in the cache. The caller holds c.mu.
-func (c *classCache) keep(cluster string, given map[uint64]*scorer.Class) {
+func (c *classCache) keep(req *pb.EvaluateRequest, given map[uint64]*scorer.Class) {
 	evictions := c.metrics.evictions.WithLabelValues("classes")
 	for id, class := range given {
-		key := classKey{cluster: cluster, class: id}
-		if _, held := c.held.Get(key); held {
-			continue
+		key := keyOf(req, id)
+		if held, ok := c.held.Get(key); ok {
+			if held == class {
+				continue
+			}
+			c.held.Remove(key)
 		}
 		c.bytes += class.MemoryBytes()
 		if c.held.Add(key, class) {

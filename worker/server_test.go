@@ -64,6 +64,27 @@ func TestADefinedClassIsNamedByIDAfterwards(t *testing.T) {
 	r.wantRight(req, r.evaluate(req), q)
 }
 
+// What counts is the definition that comes with a request, whatever the worker has under its id.
+func TestTwoDefinitionsUnderOneID(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(3, 50)
+	r.load(3)
+	for _, milliCPU := range []int64{1000, 3000, 1000, 5000} {
+		q := query(9, milliCPU)
+		req := r.request(r.at(3), q)
+		r.wantRight(req, r.evaluate(req), q)
+		req.Queries = nil
+		r.wantRight(req, r.evaluate(req), q)
+	}
+	r.wantMetric(1, "shardsched_worker_classes")
+	// The next leader numbers its classes anew.
+	r.term = 8
+	r.load(3)
+	req := r.request(r.at(3), query(9, 7000))
+	req.Queries = nil
+	r.wantNeeds(r.evaluate(req), nil, []uint64{9})
+}
+
 func TestClassesThatMadeRoomAreNeededAgain(t *testing.T) {
 	r := newRig(t, worker.Config{CacheClasses: 2})
 	r.fill(0, 50)

@@ -3,9 +3,9 @@ package compile
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	v1 "k8s.io/api/core/v1"
 
@@ -34,10 +34,14 @@ type Compiler struct {
 	// specs are the plans of pods that have claims, each often of its own: what the pods of a
 	// workload have in common. queries are what such pods have led to.
 	specs   *simplelru.LRU[planKey, *keptSpec]
-	queries *simplelru.LRU[uint64, *keptQuery]
+	queries *simplelru.LRU[uint64, *scorer.Class]
 	// bases are what classes have in common that differ in selectors.
-	bases *simplelru.LRU[uint64, *keptBase]
+	bases *simplelru.LRU[uint64, *Class]
 
+	identities identities
+	// hash finds signatures and settings, which are then compared. It is seeded, so that nobody can
+	// make pods push each other out.
+	hash      func([]byte) uint64
 	signature signature
 	setting   setting
 	// expressions are those that were compiled of late.
@@ -69,18 +73,6 @@ type keptSpec struct {
 	plan      *plan
 }
 
-// keptQuery is a query, encoded without its id, made ready.
-type keptQuery struct {
-	encoded []byte
-	class   *scorer.Class
-}
-
-// keptBase is a base with its query, encoded without the id.
-type keptBase struct {
-	encoded []byte
-	class   *Class
-}
-
 // classKey finds a class of a plan: the hash of a setting.
 type classKey struct {
 	plan *keptPlan
@@ -98,13 +90,16 @@ type keptClass struct {
 
 // New makes a compiler.
 func New() *Compiler {
+	seed := maphash.MakeSeed()
 	return &Compiler{
-		plans:   newLRU[planKey, *keptPlan](keptPlans),
-		classes: newLRU[classKey, *keptClass](keptClasses),
-		specs:   newLRU[planKey, *keptSpec](keptPlans),
-		queries: newLRU[uint64, *keptQuery](keptQueries),
-		bases:   newLRU[uint64, *keptBase](keptQueries),
-		volumes: newAffinities(),
+		plans:      newLRU[planKey, *keptPlan](keptPlans),
+		classes:    newLRU[classKey, *keptClass](keptClasses),
+		specs:      newLRU[planKey, *keptSpec](keptPlans),
+		queries:    newLRU[uint64, *scorer.Class](keptQueries),
+		bases:      newLRU[uint64, *Class](keptQueries),
+		identities: newIdentities(),
+		hash:       func(b []byte) uint64 { return maphash.Bytes(seed, b) },
+		volumes:    newAffinities(),
 	}
 }
 
@@ -132,7 +127,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	if k := e.recent; k != nil && bytes.Equal(k.setting, c.setting.bytes) && k.fresh(w.Counters()) {
 		return k.class, k.class.failure
 	}
-	key := classKey{plan: e, hash: xxhash.Sum64(c.setting.bytes)}
+	key := classKey{plan: e, hash: c.hash(c.setting.bytes)}
 	k, ok := c.classes.Get(key)
 	if !ok || !bytes.Equal(k.setting, c.setting.bytes) || !k.fresh(w.Counters()) {
 		class, err := c.make(e, p)
@@ -158,54 +153,47 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 	return class, nil
 }
 
-// baseMark ends what a base's id is made of: a class that counts nothing has the same query, and still an
-// answer of its own.
-const baseMark = 0
-
 // base finds or makes the class of a query without what it counts.
 func (c *Compiler) base(q *pb.Query) (*Class, error) {
 	b := scorer.BaseQuery(q)
-	id, encoded, err := identify(b)
-	if err != nil {
+	if _, err := c.identities.identify(b, asBase); err != nil {
 		return nil, err
 	}
-	if k, ok := c.bases.Get(id); ok && bytes.Equal(k.encoded, encoded) {
-		return k.class, nil
+	if kept, ok := c.bases.Get(b.ClassId); ok {
+		return kept, nil
 	}
-	b.ClassId = max(1, xxhash.Sum64(append(slices.Clip(encoded), baseMark)))
 	ready, err := scorer.NewClassWith(b, &c.expressions)
 	if err != nil {
 		return nil, err
 	}
 	class := &Class{Query: b, Scorer: ready}
-	c.bases.Add(id, &keptBase{encoded, class})
+	c.bases.Add(b.ClassId, class)
 	return class, nil
 }
 
 // ready makes a query ready, or finds it where it was already. Only where the pod has claims
 // are there queries that several of its plans lead to.
 func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
-	id, encoded, err := identify(q)
+	size, err := c.identities.identify(q, asAsked)
 	if err != nil {
 		return nil, err
 	}
-	q.ClassId = id
-	if c.setting.mounts == nil || len(encoded) > maxKeptQuery {
+	if c.setting.mounts == nil || size > maxKeptQuery {
 		return scorer.NewClassWith(q, &c.expressions)
 	}
-	if k, ok := c.queries.Get(id); ok && bytes.Equal(k.encoded, encoded) {
-		return k.class, nil
+	if kept, ok := c.queries.Get(q.ClassId); ok {
+		return kept, nil
 	}
 	class, err := scorer.NewClassWith(q, &c.expressions)
 	if err == nil {
-		c.queries.Add(id, &keptQuery{encoded, class})
+		c.queries.Add(q.ClassId, class)
 	}
 	return class, err
 }
 
 // spec finds or makes the plan of a pod with claims.
 func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
-	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
+	key := planKey{hash: c.hash(sign), profile: prof}
 	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k.plan
 	}
@@ -218,7 +206,7 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
 // until the next one is placed, and may list thousands of volumes.
 func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 	sign, first := c.signature.pod(p, prof)
-	key := planKey{hash: xxhash.Sum64(sign), profile: prof}
+	key := planKey{hash: c.hash(sign), profile: prof}
 	e, ok := c.plans.Get(key)
 	if !ok || !bytes.Equal(e.signature, sign) {
 		e = &keptPlan{mounts: newMounts(p, prof, w, c.volumes)}

@@ -12,9 +12,9 @@
 //
 // # Class identity
 //
-// Pods with the same scheduling-relevant spec are one class. Query.class_id is a
-// hash of the query's own encoding, and a query that changed (an image spread to one more
-// node, a label that two nodes come to share) is another class. What no rule reads plays no
+// Pods with the same scheduling-relevant spec are one class. Equal queries have the
+// same Query.class_id, a number that a compiler gives to no other query. A query that changed (an
+// image spread to one more node, a label that two nodes come to share) is another class. What no rule reads plays no
 // part: the pod's name, annotations and priority, a toleration's seconds, a container's
 // limits, the order of tolerations, host ports and label values.
 //

@@ -3,8 +3,6 @@ package compile
 import (
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
-	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/count"
@@ -255,13 +253,4 @@ func (pl *plan) skipsScore(p pb.Plugin, q *pb.Query) bool {
 		return len(q.InterPodAffinity.GetPreferred()) == 0
 	}
 	return false
-}
-
-// identify encodes a query without an id, and hashes that.
-func identify(q *pb.Query) (id uint64, encoded []byte, err error) {
-	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(q)
-	if err != nil {
-		return 0, nil, fmt.Errorf("encode query: %w", err)
-	}
-	return max(1, xxhash.Sum64(encoded)), encoded, nil // 0 stands for no id
 }

@@ -182,7 +182,7 @@ func TestSettingMissesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatalf("class: %v", err)
 			}
-			if got.ID() != want.ID() {
+			if definition(got) != definition(want) {
 				t.Fatalf("class: want %v, got %v", want.Query, got.Query)
 			}
 		}

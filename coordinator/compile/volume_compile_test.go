@@ -109,8 +109,8 @@ func TestVolumesAreCompiledAnew(t *testing.T) {
 			if gotErr != nil {
 				continue
 			}
-			if got.ID() != want.ID() || got.Volatile != want.Volatile || fmt.Sprint(got.Rejected) != fmt.Sprint(want.Rejected) {
-				t.Fatalf("got class %x volatile %t %v, want %x %t %v", got.ID(), got.Volatile, got.Rejected, want.ID(), want.Volatile, want.Rejected)
+			if definition(got) != definition(want) || got.Volatile != want.Volatile || fmt.Sprint(got.Rejected) != fmt.Sprint(want.Rejected) {
+				t.Fatalf("got class %v volatile %t %v, want %v %t %v", got.Query, got.Volatile, got.Rejected, want.Query, want.Volatile, want.Rejected)
 			}
 			if got.Query != nil {
 				if err := got.Query.Validate(); err != nil {

@@ -37,17 +37,17 @@ type index struct {
 type bucketKey struct {
 	rejectors set
 	classID   uint64
-	likeness  uint64
+	likeness  likeness
 }
 
 // add puts a pod under its rejectors, and under its claims where one of those is among
 // waitForClaims.
-func (x *index) add(p *Pod, class, likeness uint64, waitForClaims set) {
-	b := x.bucketOf(bucketKey{p.rejectors, class, likeness})
+func (x *index) add(p *Pod, class uint64, like likeness, waitForClaims set) {
+	b := x.bucketOf(bucketKey{p.rejectors, class, like})
 	if len(b.pods) == 0 && p.rejectors&waitForClaims != 0 {
 		x.addClaims(b, p)
 	}
-	if len(b.pods) > 0 && likeness != 0 {
+	if len(b.pods) > 0 && like != (likeness{}) {
 		b.compare(b.pods[0].Obj.Labels, p.Obj.Labels)
 		b.compare(p.Obj.Labels, b.pods[0].Obj.Labels)
 	}

@@ -25,7 +25,7 @@ func interPodAffinity() Plugin {
 
 // affinityLikeness covers the terms, and the namespace that they may stand in for. The
 // pod's own labels are those that labelsKeptAway names.
-func affinityLikeness(p *v1.Pod) uint64 {
+func affinityLikeness(p *v1.Pod) likeness {
 	var d digest
 	d.text(p.Namespace)
 	if a := p.Spec.Affinity; a != nil {

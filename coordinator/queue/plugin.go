@@ -25,7 +25,7 @@ type Plugin struct {
 	// Alike is a fingerprint of what the plugin's hints read of a pod beyond what pods of one
 	// class have in common. Pods of one class with the same are judged together; nil: all of
 	// a class are.
-	Alike func(*v1.Pod) uint64
+	Alike func(*v1.Pod) likeness
 }
 
 // Registration names events that may help the pods that a plugin rejected.
@@ -227,14 +227,15 @@ func (r *rules) reads(e *Event) (readers set, keys []string) {
 
 // likeness is a fingerprint of what the hints of these plugins read of a pod beyond its
 // class.
-func (r *rules) likeness(rejectors set, p *v1.Pod) uint64 {
+func (r *rules) likeness(rejectors set, p *v1.Pod) likeness {
 	rejectors &= r.alike
 	if rejectors == 0 {
-		return 0
+		return likeness{}
 	}
 	var d digest
 	for ; rejectors != 0; rejectors &= rejectors - 1 {
-		d.number(r.plugins[rejectors.index()].Alike(p))
+		one := r.plugins[rejectors.index()].Alike(p)
+		d.buf = append(d.buf, one[:]...)
 	}
 	return d.sum()
 }

@@ -33,7 +33,7 @@ func podTopologySpread(profiles Profiles) Plugin {
 }
 
 // spreadLikeness covers the pod's own constraints, or what default ones are found by.
-func spreadLikeness(p *v1.Pod) uint64 {
+func spreadLikeness(p *v1.Pod) likeness {
 	var d digest
 	d.text(p.Namespace)
 	d.number(uint64(len(p.Spec.TopologySpreadConstraints)))

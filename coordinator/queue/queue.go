@@ -438,15 +438,15 @@ func (q *Queue) put(p *Pod, to Place) {
 
 // addToIndex has a pod found by the events that may help it.
 func (q *Queue) addToIndex(p *Pod) {
-	likeness := uint64(0)
+	var like likeness
 	if p.ClassID != 0 {
-		likeness = q.rules.likeness(p.rejectors, p.Obj)
+		like = q.rules.likeness(p.rejectors, p.Obj)
 	}
 	class := p.ClassID
 	if p.rejectors&q.rules.asksEach != 0 {
-		class, likeness = 0, 0 // guests may look at anything
+		class, like = 0, likeness{} // guests may look at anything
 	}
-	q.index.add(p, class, likeness, q.rules.claims)
+	q.index.add(p, class, like, q.rules.claims)
 }
 
 // take takes a pod out of its place; it is nowhere then.

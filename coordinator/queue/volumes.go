@@ -11,7 +11,7 @@ import (
 
 // volumeLikeness covers all that the hints of the volume plugins read: the claims that a pod
 // names, its disks and its drivers.
-func volumeLikeness(p *v1.Pod) uint64 {
+func volumeLikeness(p *v1.Pod) likeness {
 	var d digest
 	d.text(p.Namespace)
 	for _, c := range claimsOf(p) {

@@ -3314,8 +3314,7 @@ func (x *ScoreWeight) GetWeight() int64 {
 // Query is a class compiled.
 type Query struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the query: two different queries never share an id, whichever leader
-	// compiled them.
+	// Names the query within a term: two different queries of a leader never share an id.
 	ClassId uint64 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
 	// The filter plugins, in the order in which they run.
 	Filters []Plugin `protobuf:"varint,2,rep,packed,name=filters,proto3,enum=shardsched.v1.Plugin" json:"filters,omitempty"`
