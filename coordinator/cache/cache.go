@@ -32,7 +32,7 @@ type Cache struct {
 	// assumed counts the pods that are only promised.
 	assumed     int
 	byNamespace map[string]*podList
-	topologies  map[string]*topology
+	topologies  topologies
 	counters    Counters
 	// numbered finds pods by number; last is the last number given.
 	numbered   map[uint64]*pod
@@ -89,7 +89,7 @@ func New(shards int) *Cache {
 		images: map[string]*image{},
 
 		byNamespace: map[string]*podList{},
-		topologies:  map[string]*topology{},
+		topologies:  topologies{byKey: map[string]*topology{}, version: 1},
 		numbered:    map[uint64]*pod{},
 		labelled:    podsByLabel{},
 	}
@@ -114,7 +114,7 @@ func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
 	n := c.node(object.Name)
 	old := n.object
 	c.countImages(old, object)
-	c.countTopologies(old, object)
+	c.topologies.replace(old, object)
 	n.object = object
 	wire := c.wire(object, &n.limits)
 	// An object that comes again may have been changed in place.
@@ -180,7 +180,7 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	}
 	old := n.object
 	c.countImages(old, nil)
-	c.countTopologies(old, nil)
+	c.topologies.replace(old, nil)
 	s := c.shards[n.row.Shard]
 	err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
 	s.release(n.row.Index)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -242,10 +243,23 @@ func (m *machine) checkTopologies(t *rapid.T) {
 				nodes++
 			}
 		}
-		if distinct, carrying := m.c.Topology(key); distinct != len(values) || carrying != nodes {
-			t.Fatalf("topology %s: got %d values on %d nodes, want %d on %d", key, distinct, carrying, len(values), nodes)
+		want := compile.Shared
+		switch {
+		case nodes == 0:
+			want = compile.Absent
+		case len(values) == nodes:
+			want = compile.Unique
 		}
+		got := m.c.Topology(key)
+		if got != want || m.c.HasTopology(key) != (nodes > 0) {
+			t.Fatalf("topology %s: got %d, want %d for %d values on %d nodes", key, got, want, len(values), nodes)
+		}
+		if was, told := m.told[key]; told && was != got && m.toldAt == m.c.TopologyVersion() {
+			t.Fatalf("topology %s: got %d after %d, and the version has not moved", key, got, was)
+		}
+		m.told[key] = got
 	}
+	m.toldAt = m.c.TopologyVersion()
 }
 
 // checkSnapshots holds that a table made of a snapshot is the one that the deltas led to.

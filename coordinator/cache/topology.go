@@ -1,54 +1,145 @@
 package cache
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"maps"
 
-// topology is one label key over all nodes: how many nodes have each value.
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+)
+
+// topologies is an index of the label keys that nodes have. Node changes alone keep it, so that a
+// key that no node has costs one look-up, and no pod can fill it with keys of its own.
+type topologies struct {
+	byKey map[string]*topology
+	// version moves where the answer of Topology may have become another. It begins with 1.
+	version uint64
+	// appeared are the keys that the first node got since they were taken.
+	appeared []string
+}
+
+// topology is one label key over all nodes.
 type topology struct {
+	nodes int // that have it
+	// values is how many nodes have each value; nil: there were more than fewValues, and nobody has
+	// asked for the key.
 	values map[string]int
-	nodes  int
+	asked  bool
 }
 
-// followedTopologies bounds the keys that are followed: each costs a little with every node
-// that changes, and pods name what keys they like.
-const followedTopologies = 1024
+// fewValues is up to how many values of a key are counted whether somebody asks for the key or not:
+// most keys have fewer, and those that have more, as kubernetes.io/hostname, take an entry for each
+// node. Those are counted from the first time that somebody asks, by a pass over all nodes.
+const fewValues = 64
 
-// Topology tells how many distinct values a label has, and how many nodes carry it. A key
-// is followed from the first time that it is asked for; where that makes too many, the
-// others are counted anew when they are asked for again.
-func (c *Cache) Topology(key string) (distinct, nodes int) {
-	t := c.topologies[key]
+// Topology tells what the nodes make of a label key.
+func (c *Cache) Topology(key string) compile.Topology {
+	t := c.topologies.byKey[key]
 	if t == nil {
-		if len(c.topologies) >= followedTopologies {
-			clear(c.topologies)
-		}
-		t = &topology{values: map[string]int{}}
-		c.topologies[key] = t
+		return compile.Absent
+	}
+	t.asked = true
+	if t.values == nil {
+		t.values = make(map[string]int, t.nodes)
 		for _, n := range c.nodes {
-			t.count(key, n.object, 1)
+			if n.object == nil {
+				continue
+			}
+			if value, ok := n.object.Labels[key]; ok {
+				t.values[value]++
+			}
 		}
 	}
-	return len(t.values), t.nodes
+	return t.told()
 }
 
-func (t *topology) count(key string, n *v1.Node, by int) {
-	if n == nil {
+// TopologyVersion moves where Topology may answer otherwise than before.
+func (c *Cache) TopologyVersion() uint64 { return c.topologies.version }
+
+// HasTopology tells whether any node has a label key.
+func (c *Cache) HasTopology(key string) bool { return c.topologies.byKey[key] != nil }
+
+// TakeTopologies are the keys that no node had before, and a node has got since the last call.
+func (c *Cache) TakeTopologies() []string {
+	list := c.topologies.appeared
+	c.topologies.appeared = nil
+	return list
+}
+
+// told is what was or would be answered for a key that nodes have; compile.Shared as well for one
+// that nobody has asked for.
+func (t *topology) told() compile.Topology {
+	if t.asked && len(t.values) == t.nodes {
+		return compile.Unique
+	}
+	return compile.Shared
+}
+
+// replace moves the counts from a node's old labels to its new ones; nil stands for none. New labels
+// are put in first, so that a key does not vanish in between.
+func (x *topologies) replace(old, now *v1.Node) {
+	var before, after map[string]string
+	if old != nil {
+		before = old.Labels
+	}
+	if now != nil {
+		after = now.Labels
+	}
+	if maps.Equal(before, after) {
 		return
 	}
-	value, ok := n.Labels[key]
-	if !ok {
-		return
+	for key, value := range after {
+		if was, had := before[key]; !had || was != value {
+			x.put(key, value)
+		}
 	}
-	t.nodes += by
-	if t.values[value] += by; t.values[value] == 0 {
-		delete(t.values, value)
+	for key, value := range before {
+		if is, has := after[key]; !has || is != value {
+			x.take(key, value)
+		}
 	}
 }
 
-// countTopologies moves the counts from a node's old labels to its new ones; nil stands
-// for none.
-func (c *Cache) countTopologies(old, now *v1.Node) {
-	for key, t := range c.topologies {
-		t.count(key, old, -1)
-		t.count(key, now, 1)
+func (x *topologies) put(key, value string) {
+	t := x.byKey[key]
+	if t == nil {
+		t = &topology{values: map[string]int{}}
+		x.byKey[key] = t
+		x.appeared = append(x.appeared, key)
+		x.version++
+	}
+	told := t.told()
+	t.nodes++
+	if t.values != nil {
+		if t.values[value]++; len(t.values) > fewValues && !t.asked {
+			t.values = nil
+		}
+	}
+	x.moved(t, told)
+}
+
+func (x *topologies) take(key, value string) {
+	t := x.byKey[key]
+	if t == nil {
+		return // the old object was changed in place
+	}
+	if t.nodes == 1 {
+		delete(x.byKey, key)
+		x.version++
+		return
+	}
+	told := t.told()
+	t.nodes--
+	if t.values != nil {
+		if t.values[value]--; t.values[value] == 0 {
+			delete(t.values, value)
+		}
+	}
+	x.moved(t, told)
+}
+
+func (x *topologies) moved(t *topology, told compile.Topology) {
+	if t.told() != told {
+		x.version++
 	}
 }

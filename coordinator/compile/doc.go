@@ -86,6 +86,6 @@
 // of PreScore, and NodeResourcesFit's strategy may name a resource only once.
 //
 // Differs from upstream: a skew or a number of domains below 1 counts as 1, a preferred
-// term's weight as one from 0 to 100, and a pod that is subject to terms or constraints of
-// more than 256 topology keys is not scheduled.
+// term's weight as one from 0 to 100, and a pod whose own terms and constraints name more than 64
+// topology keys that nodes have, or are more than 256 of such keys, is not scheduled.
 package compile

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -84,14 +85,59 @@ func (g *groups) once(kind byte, m proto.Message, add func() int) uint32 {
 	return i
 }
 
+const (
+	// ownKeys is how many topology keys a pod may name that nodes have. Each makes a column of every
+	// group's key, for the pod and for all whom its terms match; pods in use name one to three.
+	ownKeys = 64
+	// ownTerms is how many terms and constraints of such keys it may have. Each makes a counter or two, which
+	// all pods are held against.
+	ownTerms = 256
+)
+
+// excess is the error of a pod that asks for more than a pod may.
+//
+// Differs from upstream: a pod whose own constraints and pod affinity terms name more than 64 topology
+// keys that nodes have, or number more than 256 of such keys, is not scheduled.
+func (pl *plan) excess(s *setting) error {
+	keys := map[string]bool{}
+	terms := 0
+	take := func(key string) {
+		if key = topologyKey(key); len(keys) <= ownKeys && !s.absent(key) {
+			keys[key] = true
+			terms++
+		}
+	}
+	if !pl.spread.defaults {
+		for _, list := range [][]constraint{pl.spread.hard, pl.spread.soft} {
+			for i := range list {
+				take(list[i].key)
+			}
+		}
+	}
+	if pl.near != nil {
+		for _, list := range [][]count.AffinityTerm{pl.near.Required, pl.near.Anti, pl.near.Preferred} {
+			for i := range list {
+				take(list[i].TopologyKey)
+			}
+		}
+	}
+	switch {
+	case len(keys) > ownKeys:
+		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d topology keys that nodes have", ownKeys)
+	case terms > ownTerms:
+		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d of topology keys that nodes have", ownTerms)
+	}
+	return nil
+}
+
 // check tells whether the query holds more than it may.
 //
-// Differs from upstream: a pod that is subject to terms or constraints of more than 256
-// topology keys is not scheduled.
+// Differs from upstream: a pod that terms of placed pods match of more than 256 topology keys
+// that nodes have, together with its own, is not scheduled.
 func (g *groups) check() error {
 	q := g.query
 	if len(q.DomainKeys) > pb.MaxDomainKeys || len(q.RowValues) > pb.MaxRowValues || len(q.Measures) > pb.MaxMeasures {
-		return errors.New("topology spread constraints and pod affinity terms: more than 256 topology keys")
+		return errors.New("pod affinity terms of other pods: more than 256 topology keys")
 	}
 	return nil
 }

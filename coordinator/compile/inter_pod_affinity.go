@@ -16,13 +16,15 @@ func readsNamespaces(a *count.Affinity) bool {
 	})
 }
 
-// keysOfTerms are the topology keys of a pod's terms, each once.
-func keysOfTerms(a *count.Affinity) []string {
+// keysOfTerms are the topology keys of terms: sorted, each once.
+func keysOfTerms(lists ...[]count.AffinityTerm) []string {
 	var out []string
-	for _, t := range slices.Concat(a.Required, a.Anti, a.Preferred) {
-		out = include(out, topologyKey(t.TopologyKey))
+	for _, list := range lists {
+		for i := range list {
+			out = append(out, topologyKey(list[i].TopologyKey))
+		}
 	}
-	return out
+	return once(out)
 }
 
 // within is the namespaces whose pods a term of the incoming pod is about. A
@@ -55,7 +57,9 @@ func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinit
 		g.affinityTo(q, near.Required)
 		for i := range near.Anti {
 			t := &near.Anti[i]
-			anti.set(topologyKey(t.TopologyKey), g.selecting(t))
+			if key := topologyKey(t.TopologyKey); !g.setting.absent(key) {
+				anti.set(key, g.selecting(t))
+			}
 		}
 	}
 	for _, t := range g.matching() {
@@ -75,19 +79,22 @@ func (g *groups) matching() []*count.Term {
 }
 
 // affinityTo adds the required affinity terms: one counter of the pods that match them
-// all, looked at in each term's topology.
+// all, looked at in each term's topology. Where no node has one of the labels, that label alone refuses
+// all nodes, and nothing has to be counted.
 func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityTerm) {
 	if len(terms) == 0 {
 		return
 	}
-	all, of := within(&terms[0], g.setting.world.Cluster()), terms[0].Selector
-	var keys []string
-	for i := range terms {
-		more := within(&terms[i], g.setting.world.Cluster())
-		all, of = all.And(&more), of.And(terms[i].Selector)
-		keys = include(keys, topologyKey(terms[i].TopologyKey))
+	keys := keysOfTerms(terms)
+	if i := slices.IndexFunc(keys, g.setting.absent); i >= 0 {
+		q.Required = append(q.Required, g.inDomain(keys[i], nil, nil))
+		return
 	}
-	slices.Sort(keys)
+	all, of := within(&terms[0], g.setting.world.Cluster()), terms[0].Selector
+	for i := range terms[1:] {
+		more := within(&terms[1+i], g.setting.world.Cluster())
+		all, of = all.And(&more), of.And(terms[1+i].Selector)
+	}
 	q.SelfMatch = g.setting.selfAffinity && all.Has(g.setting.pod.Namespace)
 	counts := counters(g.registry.Pods(all, of))
 	for _, key := range keys {
@@ -105,7 +112,7 @@ func (g *groups) forbidden(w weights) []*pb.Place {
 	var out []*pb.Place
 	for key, counts := range w.sorted {
 		if g.setting.absent(key) {
-			continue // other people's terms may name any number of such keys
+			continue // the last node that had the label has lost it
 		}
 		if !g.setting.unique(key) {
 			out = append(out, g.inDomain(key, counts, nil))
@@ -125,7 +132,9 @@ func (g *groups) affinityScore(q *pb.InterPodAffinityQuery, near *count.Affinity
 	if near != nil {
 		for i := range near.Preferred {
 			t := &near.Preferred[i]
-			sums.add(topologyKey(t.TopologyKey), g.selecting(t), t.Weight)
+			if key := topologyKey(t.TopologyKey); !g.setting.absent(key) {
+				sums.add(key, g.selecting(t), t.Weight)
+			}
 		}
 	}
 	for _, t := range g.matching() {

@@ -24,10 +24,11 @@ type plan struct {
 	features    []string
 	spread      spreading
 	// nearby: pod affinity matters. near is the pod's own; nil: it has none. nearKeys are
-	// its topology keys.
+	// its topology keys, nearShape is what the nodes make of them.
 	nearby          bool
 	near            *count.Affinity
 	nearKeys        []string
+	nearShape       count.Shape
 	readsNamespaces bool
 	usage           *pb.PodUsage
 	claims          *Rejection // it has resource claims; nil: none, or its profile does not look at them
@@ -67,7 +68,7 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 	pl.nearby = prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
 	if pl.nearby && count.HasAffinity(p) {
 		pl.near = count.ReadAffinity(p)
-		pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near), readsNamespaces(pl.near)
+		pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near.Required, pl.near.Anti, pl.near.Preferred), readsNamespaces(pl.near)
 	}
 	return pl
 }
@@ -87,6 +88,9 @@ func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) 
 		return c, nil
 	}
 	if c.failure = s.mounts.filterError(); c.failure != nil {
+		return c, nil
+	}
+	if c.failure = pl.excess(s); c.failure != nil {
 		return c, nil
 	}
 	q, err := pl.query(s)

@@ -72,7 +72,7 @@ func (s *setting) takeSpread(pl *plan) {
 		s.flag(ok)
 		s.text(value)
 	}
-	s.topologies(c.keys)
+	s.shape(&c.shape, c.keys, ownKeys)
 }
 
 // selector is what a constraint selects, without its matchLabelKeys: these select the
@@ -94,9 +94,7 @@ func (s *setting) takeAffinity(pl *plan) {
 	s.match = s.world.Counters().Matching(s.pod, cluster)
 	if s.match != nil {
 		s.bytes = binary.AppendUvarint(s.bytes, s.match.ID)
-		for _, t := range s.match.Terms {
-			s.topology(t.TopologyKey)
-		}
+		s.shape(&s.match.Shape, s.match.Keys, len(s.match.Keys))
 	} else {
 		s.bytes = append(s.bytes, 0)
 	}
@@ -109,28 +107,31 @@ func (s *setting) takeAffinity(pl *plan) {
 	if pl.readsNamespaces {
 		s.bytes = binary.AppendUvarint(s.bytes, cluster.NamespacesVersion())
 	}
-	s.topologies(pl.nearKeys)
+	s.shape(&pl.nearShape, pl.nearKeys, ownKeys)
 }
 
-func (s *setting) topologies(keys []string) {
-	for _, key := range keys {
-		s.topology(key)
+// shape writes what the nodes make of some keys, up to the one with which nodes have more than most of
+// them. It is found out once for each version of the nodes' labels, not for each pod.
+func (s *setting) shape(of *count.Shape, keys []string, most int) {
+	if version := s.world.TopologyVersion(); of.Version != version {
+		of.Version, of.Bytes = version, of.Bytes[:0]
+		had := 0
+		for _, key := range keys {
+			made := s.world.Topology(key)
+			of.Bytes = append(of.Bytes, byte(made))
+			if made != Absent {
+				had++
+			}
+			if had > most {
+				break
+			}
+		}
 	}
-}
-
-func (s *setting) topology(key string) {
-	s.flag(s.unique(key))
-	s.flag(s.absent(key))
+	s.bytes = append(s.bytes, of.Bytes...)
 }
 
 // absent tells whether no node has a label.
-func (s *setting) absent(key string) bool {
-	_, nodes := s.world.Topology(key)
-	return nodes == 0
-}
+func (s *setting) absent(key string) bool { return s.world.Topology(key) == Absent }
 
 // unique tells whether no two nodes share a value of a label.
-func (s *setting) unique(key string) bool {
-	distinct, nodes := s.world.Topology(key)
-	return distinct == nodes && nodes > 0
-}
+func (s *setting) unique(key string) bool { return s.world.Topology(key) == Unique }

@@ -97,6 +97,9 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 			w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}})
 		}
 	}
+	both := func(one, other func(*testing.T, *town)) func(*testing.T, *town) {
+		return func(t *testing.T, w *town) { one(t, w); other(t, w) }
+	}
 	for name, x := range map[string]struct {
 		pod    *v1.Pod
 		before func(*testing.T, *town)
@@ -116,8 +119,8 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 		"another pod comes to repel others":       {pod: owned(0), change: repels("rack"), same: true},
 		"no two nodes share the label any more":   {pod: near, before: racks("r1", "r1", "r2"), change: racks("r1", "r3", "r2")},
 		"nodes change labels, and share some yet": {pod: near, before: racks("r1", "r1", "r2"), change: racks("r1", "r2", "r2"), same: true},
-		"a namespace comes that is selected":      {pod: near, before: namespace("red", "x"), change: namespace("green", "x")},
-		"a namespace comes that is not":           {pod: near, before: namespace("red", "x"), change: namespace("green", "y"), same: true},
+		"a namespace comes that is selected":      {pod: near, before: both(racks("r1", "r1"), namespace("red", "x")), change: namespace("green", "x")},
+		"a namespace comes that is not":           {pod: near, before: both(racks("r1", "r1"), namespace("red", "x")), change: namespace("green", "y"), same: true},
 		"a namespace comes":                       {pod: bare, change: namespace("green", "y"), same: true},
 	} {
 		c, w, prof := New(), settled(t), DefaultProfile("x")
@@ -189,21 +192,6 @@ func TestSettingMissesNothing(t *testing.T) {
 	})
 }
 
-func TestMoreTopologiesThanAQueryHolds(t *testing.T) {
-	p := build.Pod("p").Obj()
-	for i := range pb.MaxDomainKeys + 1 {
-		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, v1.TopologySpreadConstraint{
-			TopologyKey: fmt.Sprint("key", i), MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule})
-	}
-	if _, err := New().Class(p, DefaultProfile("x"), newTown()); err == nil {
-		t.Errorf("257 topology keys: want an error, got none")
-	}
-	p.Spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints[1:]
-	if _, err := New().Class(p, DefaultProfile("x"), newTown()); err != nil {
-		t.Errorf("256 topology keys: want no error, got %v", err)
-	}
-}
-
 // BenchmarkSettings is what each pod of a workload costs that is spread by default.
 func BenchmarkSettings(b *testing.B) {
 	for _, bench := range []struct {
@@ -235,9 +223,9 @@ func BenchmarkSettings(b *testing.B) {
 // facts is a town that knows its topology, as the cache does.
 type facts struct{ *town }
 
-func (facts) Topology(key string) (distinct, nodes int) {
+func (facts) Topology(key string) Topology {
 	if key == v1.LabelHostname {
-		return 5000, 5000
+		return Unique
 	}
-	return 3, 5000
+	return Shared
 }

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -20,8 +21,9 @@ type spreading struct {
 	// hardErr and softErr are upstream's errors for constraints of either kind.
 	hardErr, softErr error
 	// keys are the topology keys and matchKeys the labels of the pod that are part of its
-	// constraints, each once.
+	// constraints: sorted, each once. shape is what the nodes make of keys.
 	keys, matchKeys []string
+	shape           count.Shape
 }
 
 // constraint is a topologySpreadConstraint.
@@ -51,6 +53,7 @@ func compileSpread(p *v1.Pod, prof *Profile) spreading {
 	if prof.scoresBy(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD) {
 		out.soft, out.softErr = out.constraints(list, v1.ScheduleAnyway)
 	}
+	out.keys, out.matchKeys = once(out.keys), once(out.matchKeys)
 	if out.defaults {
 		return out
 	}
@@ -81,16 +84,14 @@ func (x *spreading) constraints(list []v1.TopologySpreadConstraint, kind v1.Unsa
 		if c.MinDomains != nil {
 			made.minDomains = max(1, *c.MinDomains)
 		}
-		x.keys = include(x.keys, made.key)
+		x.keys = append(x.keys, made.key)
 		if !x.defaults {
 			s, err := selector.New(c.LabelSelector)
 			if err != nil {
 				return nil, err
 			}
 			made.selector, made.matchKeys = s, c.MatchLabelKeys
-			for _, key := range made.matchKeys {
-				x.matchKeys = include(x.matchKeys, key)
-			}
+			x.matchKeys = append(x.matchKeys, made.matchKeys...)
 		}
 		out = append(out, made)
 	}
@@ -105,20 +106,18 @@ func topologyKey(key string) string {
 	return key
 }
 
-// include adds a text to a list unless it is there.
-func include(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
+// once sorts a list and leaves each text in it once.
+func once(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
-// counted is what a constraint counts on a row; nothing where its selector matches no
-// pod, or every pod: upstream counts none for an empty one. Pods that leave in a dry run of
+// counted is what a constraint counts on a row; nothing where no node has its label, and where its
+// selector matches no pod, or every pod: upstream counts none for an empty one. Pods that leave in a dry run of
 // preemption are taken from that all the same, where the constraint is hard.
 func (g *groups) counted(c *constraint, hard bool) []*pb.CounterTerm {
 	s := g.selector(c)
-	if s.Empty() && !hard {
+	if s.Empty() && !hard || g.setting.absent(c.key) {
 		return nil
 	}
 	return counters(g.registry.Spread(g.setting.pod.Namespace, s))
@@ -144,36 +143,61 @@ func (g *groups) spread(x *spreading) *pb.SpreadQuery {
 	if x.defaults && g.setting.defaults == nil || len(x.hard)+len(x.soft) == 0 {
 		return nil
 	}
-	q := &pb.SpreadQuery{RequireAllTopologies: x.requireAll && len(x.soft) > 0}
-	for i := range x.hard {
-		c := &x.hard[i]
+	q := &pb.SpreadQuery{}
+	g.spreadHard(q, x)
+	g.spreadSoft(q, x)
+	return q
+}
+
+// spreadHard adds the hard constraints. Where no node has the label of one, no node is counted, and none
+// gets past that constraint.
+func (g *groups) spreadHard(q *pb.SpreadQuery, x *spreading) {
+	list, keys := x.hard, keysOf(x.hard)
+	if i := g.missing(list); i >= 0 {
+		list, keys = list[:i+1], []string{list[i].key}
+	}
+	for i := range list {
+		c := &list[i]
 		g.setting.hard = append(g.setting.hard, g.selector(c))
 		q.Hard = append(q.Hard, &pb.HardConstraint{
-			Place:      g.hardPlace(c, g.inclusion(c, keysOf(x.hard))),
+			Place:      g.hardPlace(c, g.inclusion(c, keys)),
 			MaxSkew:    c.maxSkew,
 			MinDomains: c.minDomains,
 			SelfMatch:  g.setting.selfSpread[i],
 		})
 	}
-	var all []string
+}
+
+// spreadSoft adds the soft constraints. Where all of their labels are wanted and no node has one of
+// them, no node is rated.
+func (g *groups) spreadSoft(q *pb.SpreadQuery, x *spreading) {
+	list := x.soft
+	var keys []string
 	if x.requireAll {
-		all = keysOf(x.soft)
+		keys = keysOf(list)
+		if i := g.missing(list); i >= 0 {
+			list, keys = list[i:i+1], []string{list[i].key}
+		}
 	}
-	for i := range x.soft {
-		c := &x.soft[i]
-		q.Soft = append(q.Soft, &pb.SoftConstraint{Place: g.softPlace(c, g.inclusion(c, all), x.requireAll), MaxSkew: c.maxSkew})
+	q.RequireAllTopologies = x.requireAll && len(list) > 0
+	for i := range list {
+		c := &list[i]
+		q.Soft = append(q.Soft, &pb.SoftConstraint{Place: g.softPlace(c, g.inclusion(c, keys), x.requireAll), MaxSkew: c.maxSkew})
 	}
-	return q
+}
+
+// missing is the first constraint of a label that no node has, else below 0.
+func (g *groups) missing(list []constraint) int {
+	return slices.IndexFunc(list, func(c constraint) bool { return g.setting.absent(c.key) })
 }
 
 // keysOf are the topology keys of constraints: sorted, each once.
 func keysOf(list []constraint) []string {
 	var out []string
 	for i := range list {
-		out = include(out, list[i].key)
+		out = append(out, list[i].key)
 	}
-	slices.Sort(out)
-	return out
+	return once(out)
 }
 
 // inclusion is which rows a constraint counts on.

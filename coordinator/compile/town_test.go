@@ -20,6 +20,7 @@ type town struct {
 	names    []string // of nodes, by row
 	rows     map[string]uint32
 	nodes    map[string]*v1.Node
+	changes  uint64 // of nodes
 	pods     []resident
 	table    *scorer.Table
 	counters *count.Registry
@@ -38,6 +39,7 @@ func newTown() *town {
 		spread:   &spread{sizes: map[string]int64{}, nodes: map[string]map[string]bool{}},
 		rows:     map[string]uint32{},
 		nodes:    map[string]*v1.Node{},
+		changes:  1,
 		table:    scorer.NewTable(0),
 		counters: count.New(),
 		cluster:  cluster.New(),
@@ -48,15 +50,23 @@ func (w *town) Counters() *count.Registry { return w.counters }
 func (w *town) Cluster() *cluster.Cluster { return w.cluster }
 func (w *town) Volumes() Volumes          { return w.storage }
 
-func (w *town) Topology(key string) (distinct, nodes int) {
-	values := map[string]bool{}
+func (w *town) TopologyVersion() uint64 { return w.changes }
+
+func (w *town) Topology(key string) Topology {
+	values, nodes := map[string]bool{}, 0
 	for _, n := range w.nodes {
 		if v, ok := n.Labels[key]; ok {
 			values[v] = true
 			nodes++
 		}
 	}
-	return len(values), nodes
+	switch {
+	case nodes == 0:
+		return Absent
+	case len(values) == nodes:
+		return Unique
+	}
+	return Shared
 }
 
 // setNode adds or replaces a node.
@@ -73,6 +83,7 @@ func (w *town) setNode(n *v1.Node) error {
 		w.add(n)
 	}
 	w.nodes[n.Name] = n
+	w.changes++
 	return w.table.Apply(&pb.Delta{Row: row, Change: &pb.Delta_SetNode{SetNode: node}})
 }
 
@@ -80,6 +91,7 @@ func (w *town) setNode(n *v1.Node) error {
 func (w *town) removeNode(name string) error {
 	row := w.rows[name]
 	delete(w.nodes, name)
+	w.changes++
 	w.pods = slices.DeleteFunc(w.pods, func(r resident) bool { return r.row == row })
 	return w.table.Apply(&pb.Delta{Row: row, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
 }

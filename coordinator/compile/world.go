@@ -8,9 +8,11 @@ import (
 // World is what compiling reads of the cluster beside the pod.
 type World interface {
 	Images
-	// Topology tells how many distinct values a label has over the nodes, and how many
-	// nodes carry it.
-	Topology(key string) (distinct, nodes int)
+	// Topology tells what the nodes make of a label key. It costs the same whether nodes have the
+	// key or not, and however many there are.
+	Topology(key string) Topology
+	// TopologyVersion moves where Topology of any key may be another than before. It begins with 1.
+	TopologyVersion() uint64
 	// Counters is where queries get their counters from.
 	Counters() *count.Registry
 	// Cluster is what makes pods belong together.
@@ -18,6 +20,16 @@ type World interface {
 	// Volumes is the cluster's storage; nil: there is none.
 	Volumes() Volumes
 }
+
+// Topology is what the nodes make of a label key.
+type Topology byte
+
+// What they make of it: no node has the label, no two nodes share a value of it, or some do.
+const (
+	Absent Topology = iota
+	Unique
+	Shared
+)
 
 // alone is a world of nothing but images.
 type alone struct {
@@ -31,7 +43,8 @@ func Alone(images Images) World {
 	return alone{images, count.New(), cluster.New()}
 }
 
-func (alone) Topology(string) (distinct, nodes int) { return 0, 0 }
-func (a alone) Counters() *count.Registry           { return a.counters }
-func (a alone) Cluster() *cluster.Cluster           { return a.cluster }
-func (alone) Volumes() Volumes                      { return nil }
+func (alone) Topology(string) Topology    { return Absent }
+func (alone) TopologyVersion() uint64     { return 0 }
+func (a alone) Counters() *count.Registry { return a.counters }
+func (a alone) Cluster() *cluster.Cluster { return a.cluster }
+func (alone) Volumes() Volumes            { return nil }

@@ -106,6 +106,17 @@ type Match struct {
 	ID uint64
 	// Terms are in the order of their counters.
 	Terms []*Term
+	// Keys are their topology keys: sorted, each once.
+	Keys []string
+	// Shape is what the nodes make of Keys.
+	Shape Shape
+}
+
+// Shape is what the nodes make of some topology keys, at a version of the nodes' labels; 0: it was not
+// asked yet. Whoever asks keeps it here.
+type Shape struct {
+	Version uint64
+	Bytes   []byte
 }
 
 func newTermIndex() termIndex {
@@ -292,6 +303,11 @@ func (x *termIndex) match(s *termSpace, labels map[string]string) *Match {
 	}
 	x.lastMatch++
 	m := &Match{ID: x.lastMatch, Terms: list}
+	for _, t := range list {
+		m.Keys = append(m.Keys, t.TopologyKey)
+	}
+	slices.Sort(m.Keys)
+	m.Keys = slices.Clip(slices.Compact(m.Keys))
 	x.matches[string(key)] = m
 	return m
 }
