@@ -614,7 +614,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		return true
 	}
 	// There is nowhere to write to: it is as good as there.
-	s.bound([]bindJob{job}, []error{s.bindHere(ctx, &job)})
+	s.bound([]bindJob{job}, []error{nil})
 	return s.err == nil
 }
 

@@ -55,7 +55,13 @@ type lane struct {
 }
 
 func newExtenders(cfg *SchedulerConfig, m *meters) (extenders, error) {
-	list, err := extender.NewAll(cfg.Extenders, extender.Options{
+	asked := slices.Clone(cfg.Extenders)
+	if cfg.Binder == nil { // nothing is to be written, so nobody else is told to
+		for i := range asked {
+			asked[i].BindVerb = ""
+		}
+	}
+	list, err := extender.NewAll(asked, extender.Options{
 		Meter:     func(name string) extender.Meter { return newExtenderMeter(m.set, name) },
 		Transport: cfg.extenderTransport,
 	})

@@ -68,20 +68,3 @@ func (b *bindings) byExtender(ctx context.Context, e *extender.Extender, x store
 	}
 	return e.BindPod(ctx, x.Pod, x.Node)
 }
-
-// bindHere has an extender bind a pod where there is no binder, while the loop waits. A pod that
-// is not bound then is hopeless.
-func (s *Scheduler) bindHere(ctx context.Context, job *bindJob) error {
-	if job.extender == nil {
-		return nil
-	}
-	err := job.extender.BindPod(ctx, job.binding.Pod, job.binding.Node)
-	if err != nil && job.extender.IsIgnorable() {
-		klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set", "extender", job.extender.Label(), "err", err)
-		return nil
-	}
-	if err != nil {
-		s.hopeless[job.binding.Pod.UID] = struct{}{}
-	}
-	return err
-}

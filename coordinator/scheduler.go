@@ -44,7 +44,7 @@ type SchedulerConfig struct {
 	BatchSize int
 	// Profiles by scheduler name; nil: the default profile.
 	Profiles map[string]*compile.Profile
-	// Binder commits placements; nil: they count as committed at once.
+	// Binder commits placements; nil: they count as committed at once, and no extender is asked to bind.
 	Binder Binder
 	// BindGroup is how many placements one call of the Binder gets at the most, and BindCalls
 	// how many calls are under way at once; 0: 100 and 4, for a binder whose placements share

@@ -161,8 +161,11 @@ func transport(c *configv1.Extender) (http.RoundTripper, error) {
 func (e *Extender) Name() string { return e.prefix }
 
 // Label is the name without what may be secret in it, for metrics and traces.
-func (e *Extender) Label() string {
-	u, err := url.Parse(e.prefix)
+func (e *Extender) Label() string { return Label(e.prefix) }
+
+// Label is the address of an extender without what may be secret in it.
+func Label(urlPrefix string) string {
+	u, err := url.Parse(urlPrefix)
 	if err != nil {
 		return "(not a URL)"
 	}

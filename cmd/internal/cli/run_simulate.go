@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -24,6 +25,7 @@ import (
 type simulation struct {
 	sharding  Sharding
 	config    *config.Config // nil: the defaults
+	extenders bool           // they are asked
 	guests    framework.Registry
 	batch     int // 0: the default
 	decisions *coordinator.DecisionLog
@@ -53,7 +55,8 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	sim := simulation{sharding: o.Sharding, config: configuration, guests: o.guests, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
+	tellOfExtenders(s.Err, configuration, o.CallExtenders)
+	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, guests: o.guests, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -62,6 +65,21 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 		return err
 	}
 	return errors.Join(printSummary(s, out, o.Output, sum), err)
+}
+
+// tellOfExtenders names what a simulation leaves out of what the configuration's extenders are for.
+func tellOfExtenders(w io.Writer, c *config.Config, asked bool) {
+	if c == nil {
+		return
+	}
+	for _, e := range c.Extenders() {
+		switch {
+		case !asked:
+			fmt.Fprintf(w, "warning: extender %s is not asked: the decisions are those without it, unless --call-extenders is given\n", extender.Label(e.URLPrefix))
+		case e.BindVerb != "":
+			fmt.Fprintf(w, "warning: extender %s is not asked to bind: pods count as bound where they are placed\n", extender.Label(e.URLPrefix))
+		}
+	}
 }
 
 // createDecisionLog is openDecisionLog for a run of its own: what the file held is gone.
@@ -90,6 +108,9 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	}
 	if err := configure(m.config, m.guests, &cfg); err != nil {
 		return nil, err
+	}
+	if !m.extenders {
+		cfg.Extenders = nil
 	}
 	recorder, endRecord, err := m.recording.start(ctx, registry)
 	if err != nil {

@@ -1,8 +1,16 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -17,5 +25,65 @@ func TestASimulationServesWhereItIsTold(t *testing.T) {
 	m := simulation{sharding: Sharding{Cluster: "test", Workers: 1}, process: Process{HTTPListen: l.Addr().String()}}
 	if _, err = m.run(t.Context(), &Input{}, func(*pb.Summary) {}); err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
 		t.Errorf("the address is another's: got error %v, want one that names %s", err, l.Addr())
+	}
+}
+
+// A simulation asks extenders nothing unless it is told to, and never to bind: its pods may be those of a live
+// cluster. What it leaves out it says.
+func TestASimulationTouchesNothing(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.URL.Path)
+		fmt.Fprint(w, `{"nodenames": ["node"]}`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	input := file("cluster.yaml", `
+{apiVersion: v1, kind: Node, metadata: {name: node}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
+`)
+	configuration := file("config.yaml", fmt.Sprintf(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- {urlPrefix: %q, filterVerb: filter, bindVerb: bind, nodeCacheCapable: true}
+`, strings.Replace(server.URL, "//", "//user:secret@", 1)))
+	for _, x := range []struct {
+		call  bool
+		asked []string
+		told  string
+	}{
+		{false, nil, "is not asked: the decisions are those without it"},
+		{true, []string{"/filter"}, "is not asked to bind"},
+	} {
+		asked = nil
+		var out, told bytes.Buffer
+		o := SimulateOptions{
+			Sharding: Sharding{Cluster: "test", Workers: 1}, Files: []string{input}, Configuration: Configuration{Config: configuration},
+			CallExtenders: x.call, Output: "json",
+		}
+		if err := runSimulate(t.Context(), Streams{Out: &out, Err: &told}, o); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(asked, x.asked) {
+			t.Errorf("--call-extenders=%t: asked %q, want %q", x.call, asked, x.asked)
+		}
+		if !strings.Contains(told.String(), x.told) || strings.Contains(told.String(), "secret") {
+			t.Errorf("--call-extenders=%t: told %q, want %q and no password", x.call, told.String(), x.told)
+		}
+		if !strings.Contains(out.String(), `"podsBound": 1,`) {
+			t.Errorf("--call-extenders=%t: got summary %s, want one pod bound", x.call, out.String())
+		}
 	}
 }

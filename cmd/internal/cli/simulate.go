@@ -21,7 +21,8 @@ func NewSimulateCommand(run func(context.Context, SimulateOptions) error, guests
 coordinator and workers as a real run. Pods with spec.nodeName are already there;
 the rest are placed in queue order, and each runs for ever. Workloads stand for
 the pods that their controllers would make; pods of a workload that the files
-hold already are not made again.
+hold already are not made again. Nothing outside is touched: extenders are not
+asked unless --call-extenders is given, and never to bind.
 
 The exit code is 0 also where some pods stay pending, and 1 where the input
 can't be read.`,
@@ -47,6 +48,7 @@ can't be read.`,
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
+	fs.BoolVar(&o.CallExtenders, "call-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is ever asked to bind")
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	o.Recording.addFlags(fs)
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")
