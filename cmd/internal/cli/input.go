@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -54,8 +55,8 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &inputBuilder{report: report, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
-	b.look(set.Objects)
+	b := &inputBuilder{report: report, all: set.Objects, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
+	b.look()
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
 		more, err := q.Nodes()
@@ -105,7 +106,7 @@ type inputBuilder struct {
 	report     *manifest.Report
 	input      Input
 	priorities *workload.Priorities
-	all        []runtime.Object
+	all        []manifest.Object
 	// later holds the objects that pods come from, pods and workloads, in the
 	// input's order.
 	later   []manifest.Object
@@ -115,10 +116,9 @@ type inputBuilder struct {
 }
 
 // look sorts the input.
-func (b *inputBuilder) look(all []manifest.Object) {
+func (b *inputBuilder) look() {
 	var classes []*schedulingv1.PriorityClass
-	for _, o := range all {
-		b.all = append(b.all, o.Value)
+	for _, o := range b.all {
 		switch v := o.Value.(type) {
 		case *schedulingv1.PriorityClass:
 			classes = append(classes, v)
@@ -158,7 +158,11 @@ func isWorkload(obj runtime.Object) bool {
 
 // expand goes over pods and workloads once the nodes are known.
 func (b *inputBuilder) expand(nodes []*v1.Node) {
-	expander := workload.New(nodes, b.all)
+	all := make([]runtime.Object, len(b.all))
+	for i := range b.all {
+		all[i] = b.all[i].Value
+	}
+	expander := workload.New(nodes, all)
 	for _, o := range b.later {
 		if p, ok := o.Value.(*v1.Pod); ok {
 			b.pod(o, p)
@@ -176,6 +180,10 @@ func (b *inputBuilder) pod(o manifest.Object, p *v1.Pod) {
 func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) {
 	for _, e := range workload.Oddities(o.Value) {
 		b.report.Note(o.Error(e.Field, e.ErrorBody()))
+	}
+	if there := b.running(o, expander); there != nil {
+		b.report.Add(o.Error("", fmt.Sprintf("runs in the cluster already, with %s at %s: what a change of it would come to can't be told yet", there, there.Position(""))))
+		return
 	}
 	made := expander.Expand(o.Value)
 	for _, rs := range made.ReplicaSets {
@@ -197,6 +205,17 @@ func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) 
 		objects.Default(p)
 		b.add(o, p)
 	}
+}
+
+// running finds what a cluster runs of a workload that is not the cluster's own object, which has a uid: that pods of
+// it are there tells nothing of what becomes of them. nil: nothing.
+func (b *inputBuilder) running(o manifest.Object, expander *workload.Expander) *manifest.Object {
+	there := expander.Running(o.Kind, o.Namespace, o.Name)
+	if there == nil || o.Value.(metav1.Object).GetUID() != "" {
+		return nil
+	}
+	i := slices.IndexFunc(b.all, func(x manifest.Object) bool { return x.Value == there.(runtime.Object) })
+	return &b.all[i]
 }
 
 func (b *inputBuilder) unknownClass(o manifest.Object, known bool, path string, p *v1.Pod) {

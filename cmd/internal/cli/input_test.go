@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -173,5 +174,71 @@ func BenchmarkReadInput(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// running is what a cluster says of a Deployment of six replicas: pods, and its ReplicaSet where that is asked for.
+func running(kinds ...string) string {
+	const head = "metadata: {name: %s, namespace: shop, uid: %s, labels: {app: web, pod-template-hash: 5d}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: %s, controller: true}]}"
+	const template = "spec: {containers: [{name: c}]}"
+	all := map[string]string{
+		"Pod":        fmt.Sprintf("{apiVersion: v1, kind: Pod, "+head+", spec: {nodeName: node, containers: [{name: c}]}}", "web-5d-x", "u1", "ReplicaSet", "web-5d", "u2"),
+		"ReplicaSet": fmt.Sprintf("{apiVersion: apps/v1, kind: ReplicaSet, "+head+", spec: {replicas: 6, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, "+template+"}}}", "web-5d", "u2", "Deployment", "web", "u3"),
+		"Set":        fmt.Sprintf("{apiVersion: v1, kind: Pod, "+head+", spec: {nodeName: node, containers: [{name: c}]}}", "db-0", "u4", "StatefulSet", "db", "u5"),
+		"Job":        fmt.Sprintf("{apiVersion: batch/v1, kind: Job, "+head+", spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}", "nightly-1", "u6", "CronJob", "nightly", "u7"),
+	}
+	var docs []string
+	for _, kind := range kinds {
+		docs = append(docs, all[kind])
+	}
+	return strings.Join(docs, "\n---\n")
+}
+
+// A workload that a cluster runs is not what the chart makes of it: an error tells both places. The cluster's own
+// object, and a workload that nothing runs of, are read.
+func TestAChangeOfWhatRunsIsAnError(t *testing.T) {
+	const web = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop%s}, spec: {replicas: 10, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c}]}}}}"
+	const db = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}, spec: {replicas: 2, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c}]}}}}"
+	const nightly = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: shop}, spec: {schedule: '1 1 * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}}}"
+	for name, x := range map[string]struct {
+		cluster, chart, there string // there is empty where the files are read
+		pods                  int    // of the files, without a chart that is left out
+	}{
+		"pods":                      {cluster: running("Pod"), chart: fmt.Sprintf(web, ""), there: "Deployment shop/web: runs in the cluster already, with Pod shop/web-5d-x at ", pods: 1},
+		"pods and their ReplicaSet": {cluster: running("ReplicaSet", "Pod"), chart: fmt.Sprintf(web, ""), there: "Deployment shop/web: runs in the cluster already, with ReplicaSet shop/web-5d at ", pods: 6},
+		"a StatefulSet's":           {cluster: running("Set"), chart: db, there: "StatefulSet shop/db: runs in the cluster already, with Pod shop/db-0 at ", pods: 1},
+		"a CronJob's Job":           {cluster: running("Job"), chart: nightly, there: "CronJob shop/nightly: runs in the cluster already, with Job shop/nightly-1 at ", pods: 1},
+		"the cluster's Deployment":  {cluster: running("ReplicaSet", "Pod"), chart: fmt.Sprintf(web, ", uid: u3"), pods: 6},
+		"another's pods":            {cluster: running("Set"), chart: fmt.Sprintf(web, ""), pods: 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := []string{filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "chart.yaml")}
+			for i, text := range []string{x.cluster, x.chart} {
+				if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			in, err := readInput(Streams{Err: io.Discard}, inputRequest{Paths: files, Create: true})
+			switch {
+			case x.there == "" && (err != nil || len(in.Pods) != x.pods):
+				t.Errorf("got %v and %v, want %d pods", in, err, x.pods)
+			case x.there != "" && (err == nil || !strings.Contains(err.Error(), files[1]+":1: "+x.there+files[0])):
+				t.Errorf("got %v, want an error that tells %q of both files", err, x.there)
+			}
+			var told bytes.Buffer
+			in, err = readInput(Streams{Err: &told}, inputRequest{Paths: files, Create: true, SkipInvalid: true})
+			if err != nil || len(in.Pods) != x.pods || !strings.Contains(told.String(), x.there) {
+				t.Errorf("skipped: got %v, %v and %q, want %d pods and a word of it", in, err, told.String(), x.pods)
+			}
+		})
+	}
+}
+
+func TestASimulationWithoutNodesIsAnError(t *testing.T) {
+	s := Streams{In: strings.NewReader("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeName: gone, containers: [{name: c}]}}"), Err: io.Discard, Out: io.Discard}
+	err := runSimulate(t.Context(), s, SimulateOptions{Sharding: Sharding{Cluster: "test"}, Files: []string{"-"}, Output: "json"})
+	if err == nil || !strings.Contains(err.Error(), "no node in the input") {
+		t.Errorf("got %v, want an error that there is no node", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,6 +44,9 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	in, err := readInput(s, o.input())
 	if err != nil {
 		return err
+	}
+	if len(in.Nodes) == 0 {
+		return fmt.Errorf("%s: no node in the input, so no pod can be placed: kubectl get nodes -o json", strings.Join(o.Files, ", "))
 	}
 	if err := writeObjects(o.Objects, in); err != nil {
 		return err

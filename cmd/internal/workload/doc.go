@@ -17,7 +17,8 @@
 //
 // An Expander knows the objects around a workload. Where the input, a cluster
 // dump, holds pods of the workload already, only the missing ones are made; a
-// Deployment whose ReplicaSet, or a CronJob whose Job, is in the input leaves it to that.
+// Deployment whose ReplicaSet, or a CronJob whose Job, is in the input leaves it to that. Running tells of those, for a
+// workload that is not the cluster's own object but a change of it: what would become of its pods is not known here.
 // Who owns a pod is made with it, or is the workload itself: the scheduler spreads pods by
 // their owner's selector.
 //

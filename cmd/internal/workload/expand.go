@@ -19,12 +19,14 @@ type Expander struct {
 	there map[owner]bool
 	// controlled holds the controllers whose ReplicaSets or Jobs are in the input.
 	controlled map[owner]bool
+	// first is what the input holds first of what a controller has made: a pod, a ReplicaSet or a Job.
+	first map[owner]metav1.Object
 }
 
 // New looks around: the nodes that DaemonSets run on, and all other objects of
 // the input.
 func New(nodes []*v1.Node, input []runtime.Object) *Expander {
-	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, there: map[owner]bool{}, controlled: map[owner]bool{}}
+	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, there: map[owner]bool{}, controlled: map[owner]bool{}, first: map[owner]metav1.Object{}}
 	for _, obj := range input {
 		switch obj := obj.(type) {
 		case *v1.Pod:
@@ -44,7 +46,19 @@ func New(nodes []*v1.Node, input []runtime.Object) *Expander {
 func (x *Expander) noteController(obj metav1.Object) {
 	if by, ok := controller(obj); ok {
 		x.controlled[by] = true
+		x.made(by, obj)
 	}
+}
+
+func (x *Expander) made(by owner, obj metav1.Object) {
+	if x.first[by] == nil {
+		x.first[by] = obj
+	}
+}
+
+// Running is what the input holds of a workload's pods, ReplicaSets or Jobs, the first of them; nil: nothing.
+func (x *Expander) Running(kind, namespace, name string) metav1.Object {
+	return x.first[owner{kind, namespace, name}]
 }
 
 func (x *Expander) notePod(p *v1.Pod) {
@@ -56,11 +70,13 @@ func (x *Expander) notePod(p *v1.Pod) {
 		return
 	}
 	x.owned[by] = append(x.owned[by], p)
+	x.made(by, p)
 	// The Deployment of a ReplicaSet that is not in the input is told by the name.
 	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; by.kind == "ReplicaSet" && hash != "" {
 		if end := len(by.name) - len(hash) - 1; end > 0 && by.name[end:] == "-"+hash {
 			d := owner{"Deployment", p.Namespace, by.name[:end]}
 			x.owned[d] = append(x.owned[d], p)
+			x.made(d, p)
 		}
 	}
 }
