@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,10 +121,8 @@ func (v view) counter(id uint32) int64 {
 	if v.totals == nil {
 		return n
 	}
-	for i := range v.totals.counters {
-		if c := &v.totals.counters[i]; c.id == id {
-			n += c.change
-		}
+	if at, found := findCounter(v.totals.counters, id); found {
+		n += v.totals.counters[at].change
 	}
 	return n
 }
@@ -135,20 +134,62 @@ type counterChange struct {
 }
 
 // AddCounters makes the totals' counters differ from the table's by the list, on top of
-// what they differ by already; sign is 1 or -1.
+// what they differ by already; sign is 1 or -1. Lists that are sorted by counter are merged: a pod may
+// count for thousands.
 func (r *RowTotals) AddCounters(list []*pb.CounterValue, sign int64) {
-	for _, v := range list {
-		r.addCounter(v.GetCounter(), sign*v.GetValue())
+	if !slices.IsSortedFunc(list, func(a, b *pb.CounterValue) int { return cmp.Compare(a.GetCounter(), b.GetCounter()) }) {
+		for _, v := range list {
+			r.addCounter(v.GetCounter(), sign*v.GetValue())
+		}
+		return
+	}
+	old, more := len(r.counters), missing(r.counters, list)
+	r.counters = slices.Grow(r.counters, more)[:old+more]
+	// From the last to the first: what is not read yet stands before what is written.
+	from, to := old-1, len(r.counters)-1
+	for i := len(list) - 1; i >= 0; {
+		id := list[i].GetCounter()
+		if from >= 0 && r.counters[from].id > id {
+			r.counters[to] = r.counters[from]
+			from, to = from-1, to-1
+			continue
+		}
+		c := counterChange{id: id}
+		if from >= 0 && r.counters[from].id == id {
+			c, from = r.counters[from], from-1
+		}
+		for ; i >= 0 && list[i].GetCounter() == id; i-- {
+			c.change += sign * list[i].GetValue()
+		}
+		r.counters[to] = c
+		to--
 	}
 }
 
-func (r *RowTotals) addCounter(id uint32, change int64) {
-	i := slices.IndexFunc(r.counters, func(c counterChange) bool { return c.id == id })
-	if i < 0 {
-		i = len(r.counters)
-		r.counters = append(r.counters, counterChange{id: id})
+// missing is how many counters of a list are not among those of another; both are sorted.
+func missing(among []counterChange, list []*pb.CounterValue) int {
+	n, at := 0, 0
+	for i, v := range list {
+		if i > 0 && v.GetCounter() == list[i-1].GetCounter() {
+			continue
+		}
+		for at < len(among) && among[at].id < v.GetCounter() {
+			at++
+		}
+		if at == len(among) || among[at].id != v.GetCounter() {
+			n++
+		}
 	}
-	r.counters[i].change += change
+	return n
+}
+
+// addCounter is AddCounters of one.
+func (r *RowTotals) addCounter(id uint32, change int64) {
+	at, found := findCounter(r.counters, id)
+	if !found {
+		r.counters = slices.Insert(r.counters, at, counterChange{id: id})
+	}
+	r.counters[at].change += change
 }
 
 // Moves tells whether a counter that a class reads differs from the table's.

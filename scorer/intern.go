@@ -40,6 +40,13 @@ func (n *interned[T]) acquire(key []byte, build func() T) uint32 {
 	return id
 }
 
+// hold takes hold of a content once more.
+func (n *interned[T]) hold(id uint32) {
+	if id != 0 {
+		n.refs[id]++
+	}
+}
+
 // release lets go of a content.
 func (n *interned[T]) release(id uint32) {
 	if id == 0 {

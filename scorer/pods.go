@@ -302,65 +302,6 @@ func sharedOf(list []*pb.SharedCount) []sharedCount {
 	return out
 }
 
-// setPodCounter replaces a counter in what the shard's pods count for.
-func (t *Table) setPodCounter(c *pb.CounterColumn) {
-	t.placed.dropCounter(c.GetCounter())
-	for i, row := range c.GetPodRows() {
-		at := t.placed.find(row, c.GetPodNumbers()[i])
-		value := int64(1)
-		if len(c.GetPodValues()) > 0 {
-			value = c.GetPodValues()[i]
-		}
-		t.placed.count(&t.placed.ofRow[row][at], c.GetCounter(), value)
-	}
-}
-
-// count adds a counter that the pod does not have.
-func (s *podSet) count(p *placedPod, id uint32, value int64) {
-	if value == 0 {
-		return
-	}
-	x := s.counts.contents[p.counts]
-	at, _ := slices.BinarySearchFunc(x.counts, id, func(c counterChange, id uint32) int { return cmp.Compare(c.id, id) })
-	x.counts = slices.Insert(slices.Clone(x.counts), at, counterChange{id, value})
-	was := p.counts
-	p.counts = s.internCounts(x)
-	s.counts.release(was)
-}
-
-// dropCounter takes a counter from all pods.
-func (s *podSet) dropCounter(id uint32) {
-	var moved map[uint32]bool
-	for i := range s.counts.contents {
-		if s.counts.refs[i] > 0 && slices.ContainsFunc(s.counts.contents[i].counts, func(c counterChange) bool { return c.id == id }) {
-			if moved == nil {
-				moved = map[uint32]bool{}
-			}
-			moved[uint32(i)] = true
-		}
-	}
-	if moved == nil {
-		return
-	}
-	for row := range s.ofRow {
-		for i := range s.ofRow[row] {
-			p := &s.ofRow[row][i]
-			if !moved[p.counts] {
-				continue
-			}
-			x := s.counts.contents[p.counts]
-			x.counts = slices.DeleteFunc(slices.Clone(x.counts), func(c counterChange) bool { return c.id == id })
-			was := p.counts
-			// A number that becomes free here may be given out again, to a content without the
-			// counter.
-			p.counts = s.internCounts(x)
-			if s.counts.release(was); s.counts.refs[was] == 0 {
-				delete(moved, was)
-			}
-		}
-	}
-}
-
 // checkPlaced refuses a pod whose number the row has already, or lacks.
 func (t *Table) checkPlaced(row uint32, p *pb.PlacedPod, there bool) error {
 	if p.GetNumber() == 0 || (t.placed.find(row, p.GetNumber()) >= 0) == there {

@@ -15,8 +15,10 @@ const (
 	keptDeltas   = 8192
 	usefulRows   = 2
 	rowsPerDelta = 8
-	// nodeWeight is how many deltas one that sets a node counts for: it is that much larger.
-	nodeWeight = 8
+	// nodeWeight is how many deltas one that sets a node counts for: it is that much larger. One that sets
+	// a counter counts for one more with every columnEntries rows and pods that it names.
+	nodeWeight    = 8
+	columnEntries = 16
 )
 
 // Watcher is told of the changes of tables. It must not keep or change a delta.
@@ -51,8 +53,11 @@ func (s *shard) kept() int {
 }
 
 func weightOf(d *pb.Delta) int {
-	if _, node := d.GetChange().(*pb.Delta_SetNode); node {
+	switch change := d.GetChange().(type) {
+	case *pb.Delta_SetNode:
 		return nodeWeight
+	case *pb.Delta_SetCounter:
+		return 1 + (len(change.SetCounter.Rows)+len(change.SetCounter.PodRows))/columnEntries
 	}
 	return 1
 }

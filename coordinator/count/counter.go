@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Counter is one number for each node.
@@ -15,6 +16,16 @@ type Counter struct {
 	what counted
 	// used is the sweep in whose time the counter was last asked for.
 	used uint64
+	// matching is what one() gives.
+	matching *pb.CounterValue
+}
+
+// one is what a pod adds that matches: all of them share it, and nobody writes to it.
+func (c *Counter) one() *pb.CounterValue {
+	if c.matching == nil {
+		c.matching = &pb.CounterValue{Counter: c.id, Value: 1}
+	}
+	return c.matching
 }
 
 // counted is what a kind of counter counts of a pod.

@@ -120,10 +120,10 @@ func (s *podSpace) match(p *v1.Pod) *answer {
 		if c.what.(*matched).passes(p) {
 			return
 		}
-		list = append(list, &pb.CounterValue{Counter: c.id, Value: 1})
+		list = append(list, c.one())
 	})
 	if len(list) == 0 {
 		return nil
 	}
-	return &answer{sum(list)}
+	return &answer{sum(list)} // a counter is found once: no value is added to
 }

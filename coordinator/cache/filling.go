@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// FillCounters brings counters into use: the pods of the namespaces, each named once, are
+// asked anew what they add; all pods where all is true.
+func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error {
+	f := c.fill(ids)
+	var pods []*pod
+	if all {
+		pods = slices.AppendSeq(make([]*pod, 0, len(c.pods)), maps.Values(c.pods))
+	} else {
+		for _, ns := range namespaces {
+			if list := c.byNamespace[ns]; list != nil {
+				pods = append(pods, *list...)
+			}
+		}
+	}
+	f.take(pods)
+	return f.end(ids)
+}
+
+// FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
+// all of some labels; false where those are not found by themselves, and FillCounters serves as well.
+func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string) (bool, error) {
+	all := len(c.pods)
+	if namespaces != nil {
+		all = 0
+		for _, ns := range namespaces {
+			if list := c.byNamespace[ns]; list != nil {
+				all += len(*list)
+			}
+		}
+	}
+	pods := c.demanded(demands, all)
+	if pods == nil {
+		return false, nil
+	}
+	ids := []uint32{id}
+	f := c.fill(ids)
+	f.take(slices.Collect(iter.Seq[*pod](pods)))
+	return true, f.end(ids)
+}
+
+// filling is counters that come into use, or go out of it. Pods that count alike share what they add: what
+// becomes of a list is found out once, however many pods and counters there are.
+type filling struct {
+	c *Cache
+	// columns are by counter and shard.
+	columns map[uint32][]*pb.CounterColumn
+	// parts are of each list what adds to the counters at hand, and changes are what is told of a pod
+	// that added one list and adds another now.
+	parts   map[list][]*pb.CounterValue
+	changes map[[2]list]bool
+	usages  map[recounted]*pb.PodUsage
+	// leaving are pods that are being deleted: they do not count, but may look as if they did
+	// to who removes them.
+	leaving []*pod
+}
+
+// list is a list of contributions, by where it is: it is shared, and nobody writes to it.
+type list struct {
+	first **pb.CounterValue
+	n     int
+}
+
+func listOf(l []*pb.CounterValue) list {
+	if len(l) == 0 {
+		return list{}
+	}
+	return list{&l[0], len(l)}
+}
+
+// recounted is a usage that gets other counters.
+type recounted struct {
+	usage *pb.PodUsage
+	now   list
+}
+
+// fill begins to fill counters.
+func (c *Cache) fill(ids []uint32) *filling {
+	f := &filling{
+		c: c, columns: make(map[uint32][]*pb.CounterColumn, len(ids)),
+		parts: map[list][]*pb.CounterValue{}, changes: map[[2]list]bool{}, usages: map[recounted]*pb.PodUsage{},
+	}
+	for _, id := range ids {
+		f.columns[id] = make([]*pb.CounterColumn, len(c.shards))
+	}
+	return f
+}
+
+// take asks pods what they add.
+func (f *filling) take(pods []*pod) {
+	slices.SortFunc(pods, byPlace) // a column is in order
+	for _, p := range pods {
+		f.renew(p)
+		if p.object.DeletionTimestamp != nil {
+			f.leaving = append(f.leaving, p)
+		}
+		if p.node.object == nil {
+			continue
+		}
+		for _, v := range f.added(p.counters) {
+			f.count(p, v)
+		}
+	}
+}
+
+// byPlace orders pods by row, then by number.
+func byPlace(a, b *pod) int {
+	return cmp.Or(
+		cmp.Compare(a.node.row.Shard, b.node.row.Shard), cmp.Compare(a.node.row.Index, b.node.row.Index), cmp.Compare(a.number, b.number),
+	)
+}
+
+// renew asks a pod what it adds now.
+func (f *filling) renew(p *pod) {
+	now := f.c.contributions(p.object)
+	change := [2]list{listOf(p.counters), listOf(now)}
+	if change[0] == change[1] {
+		return
+	}
+	differ, known := f.changes[change]
+	if !known {
+		differ = !equalCounters(p.counters, now)
+		f.changes[change] = differ
+	}
+	p.counters = now // also where it is equal: pods are to share one list
+	if !differ || p.counted == nil {
+		return
+	}
+	k := recounted{p.counted, change[1]}
+	if f.usages[k] == nil {
+		f.usages[k] = withCounters(p.counted, now)
+	}
+	p.counted = f.usages[k]
+}
+
+// added is what a list adds to the counters at hand.
+func (f *filling) added(l []*pb.CounterValue) []*pb.CounterValue {
+	part, known := f.parts[listOf(l)]
+	if known || len(l) == 0 {
+		return part
+	}
+	for _, v := range l {
+		if _, ours := f.columns[v.GetCounter()]; ours {
+			part = append(part, v)
+		}
+	}
+	f.parts[listOf(l)] = part
+	return part
+}
+
+// count adds a pod's value to its row, which is the last one or behind it.
+func (f *filling) count(p *pod, v *pb.CounterValue) {
+	row := p.node.row
+	at := &f.columns[v.GetCounter()][row.Shard]
+	if *at == nil {
+		*at = &pb.CounterColumn{Counter: v.GetCounter()}
+	}
+	x := *at
+	if n := len(x.Rows); n > 0 && x.Rows[n-1] == row.Index {
+		x.Values[n-1] += v.GetValue()
+	} else {
+		x.Rows, x.Values = append(x.Rows, row.Index), append(x.Values, v.GetValue())
+	}
+	if v.GetValue() != 1 && len(x.PodValues) == 0 { // all of them were 1
+		x.PodValues = slices.Repeat([]int64{1}, len(x.PodRows))
+	}
+	if v.GetValue() != 1 || len(x.PodValues) > 0 {
+		x.PodValues = append(x.PodValues, v.GetValue())
+	}
+	x.PodRows, x.PodNumbers = append(x.PodRows, row.Index), append(x.PodNumbers, p.number)
+}
+
+// end writes what was counted.
+func (f *filling) end(ids []uint32) error {
+	for _, id := range ids {
+		for i, column := range f.columns[id] {
+			if column == nil {
+				column = &pb.CounterColumn{Counter: id}
+			}
+			if err := f.c.setCounter(i, column); err != nil {
+				return fmt.Errorf("fill counter %d: %w", id, err)
+			}
+		}
+	}
+	for _, p := range f.leaving {
+		if err := f.c.tell(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setCounter replaces a counter in one shard, unless there is nothing in it and was
+// nothing.
+func (c *Cache) setCounter(shard int, column *pb.CounterColumn) error {
+	dropNothing(column)
+	if len(column.Rows)+len(column.PodRows) == 0 && !c.shards[shard].table.HasCounter(column.Counter) {
+		return nil
+	}
+	return c.shards[shard].apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: column}})
+}
+
+// dropNothing leaves rows out whose pods add up to 0.
+func dropNothing(column *pb.CounterColumn) {
+	n := 0
+	for i, v := range column.Values {
+		if v != 0 {
+			column.Rows[n], column.Values[n] = column.Rows[i], v
+			n++
+		}
+	}
+	column.Rows, column.Values = column.Rows[:n], column.Values[:n]
+}
