@@ -196,7 +196,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 func (s *Scheduler) observeNominated() {
 	for _, node := range s.queue.NominatedNodes() {
 		for _, p := range s.queue.Nominated(node) {
-			s.cache.observe(p.Obj)
+			s.observe(p.Obj)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	s.cache.observe(p.Obj)
+	s.observe(p.Obj)
 	return attempt{pod: p, prof: prof, trace: trace}, true
 }
 
@@ -230,7 +230,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 func (s *Scheduler) compile(a *attempt) {
 	a.trace.Begin(tracing.Compile)
 	defer a.trace.End(tracing.Compile)
-	a.class, a.failed = s.compiler.Class(a.pod.Obj, a.prof, s.cache)
+	a.class, a.failed = s.classOf(a.pod.Obj, a.prof)
 	a.storage = s.cache.volumes.Version()
 	if a.class != nil {
 		a.volatile = a.class.Volatile
@@ -259,12 +259,12 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 // askAlone asks for the class of one pod by itself.
 func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
 	s.asks(a, 1)
-	results, err := s.evaluate(a.trace.Again(ctx, a.class.ID()), []fanout.Request{{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))}})
+	result, err := s.evaluateOne(a.trace.Again(ctx, a.class.ID()), fanout.Request{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))})
 	if err != nil {
 		return err
 	}
 	s.classes[a.class.ID()] = struct{}{}
-	s.picks.open(a.class.Scorer, results[0], &s.touches)
+	s.picks.open(a.class.Scorer, result, &s.touches)
 	return nil
 }
 
@@ -285,7 +285,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	var profiles []string          // of order
 	for i := range attempts {
 		if a := &attempts[i]; a.failed == nil && a.class.Rejected == nil {
-			s.families.join(a.class)
+			if a.failed = s.quarantined(a.class); a.failed == nil {
+				s.families.join(a.class)
+			}
 		}
 	}
 	for i := range attempts {
@@ -306,7 +308,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		if rows, few := s.fewRows(&attempts[i]); few && counts[id] == 0 {
-			s.picks.openHere(c.Scorer, rows, &s.touches, tables{s.cache.Cache}, s.eval)
+			if attempts[i].failed = s.looking(c, func() { s.picks.openHere(c.Scorer, rows, &s.touches, tables{s.cache.Cache}, s.eval) }); attempts[i].failed != nil {
+				continue
+			}
 			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
 			attempts[i].trace.Held(id)
 			continue
@@ -358,6 +362,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			return err
 		}
 		for i, r := range requests[from:to] {
+			if failed := results[i].Failed; failed != nil {
+				s.confine(suspect{class: r.Class.ID()}, whileEvaluating, failed)
+				continue
+			}
 			s.picks.open(r.Class, results[i], &s.touches)
 			s.picks.of[r.Class.ID()].shared = s.families.of[r.Class.ID()] != nil
 		}
@@ -409,23 +417,20 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 	}
 }
 
-// decide makes one pod's decision; false where the loop has to end.
-func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
-	if a.hosted = s.host(a); a.hosted != nil {
-		return s.decideHosted(ctx, a)
-	}
-	return s.decideOne(ctx, a)
-}
-
-// decideOne is decide once guests can look.
-func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
-	d := &pb.Decision{
+// decisionOf begins the decision of an attempt.
+func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
+	return &pb.Decision{
 		Seq:     s.seq + 1,
 		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
 		Uid:     string(a.pod.Obj.UID),
 		Profile: a.pod.Obj.Spec.SchedulerName,
 		Nodes:   uint32(s.cache.Nodes()),
 	}
+}
+
+// decideOne is decide once guests can look.
+func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
+	d := s.decisionOf(a)
 	if err := s.renew(ctx, a); err != nil {
 		if ctx.Err() == nil {
 			s.fail(err)
@@ -530,16 +535,16 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.asks(a, 0)
 		s.tally.requeries++
 		s.metrics.requeries.Inc()
-		results, err := s.evaluate(a.trace.Again(ctx, p.class.ID()), []fanout.Request{{
+		result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
 			Class:      p.class,
 			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),
 			Diagnose:   v == nowhere,
-		}})
+		})
 		if err != nil {
 			return choice{}, nowhere, err
 		}
 		s.fanout.Recycle(p.result)
-		p.start(results[0], s.touches.end(), v == nowhere)
+		p.start(result, s.touches.end(), v == nowhere)
 	}
 }
 
@@ -560,6 +565,7 @@ func (s *Scheduler) ownNode(p *pick, name string) (choice, bool) {
 
 // place promises the chosen row to a pod and queues its bind.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+	s.promising = true
 	if a.hosted != nil {
 		return s.placeHosted(ctx, a, d, c)
 	}

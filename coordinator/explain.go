@@ -55,8 +55,7 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	// judged as it was offered.
 	put, err := s.cache.Without(pod)
 	if err == nil {
-		err = s.explainFor(pod, prof, req, out)
-		err = errors.Join(err, put())
+		err = errors.Join(s.explainCaught(pod, prof, req, out), put())
 	}
 	if err != nil {
 		s.fail(err)
@@ -65,13 +64,24 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	return out, nil
 }
 
+// explainCaught is explainFor that notes a panic.
+func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, req *pb.ExplainRequest, out *pb.ExplainResponse) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.eval = scorer.NewEvaluator(nil)
+			note(out, s.met(suspect{pod: pod.UID}, whileEvaluating, v).Error())
+		}
+	}()
+	return s.explainFor(pod, prof, req, out)
+}
+
 // explainFor explains a pod that is on no node.
 func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.ExplainRequest, out *pb.ExplainResponse) error {
 	bare := *pod
 	bare.Spec.NodeName = ""
-	s.cache.observe(&bare)
+	s.observe(&bare)
 	s.observeNominated()
-	class, err := s.compiler.Class(&bare, prof, s.cache)
+	class, err := s.classOf(&bare, prof)
 	if err != nil {
 		note(out, err.Error())
 		return nil

@@ -588,12 +588,12 @@ func (s *Scheduler) askBase(ctx context.Context, a *attempt, p *pick, base *comp
 	s.asks(a, 0)
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
-	results, err := s.evaluate(a.trace.Again(ctx, base.ID()), []fanout.Request{{
+	result, err := s.evaluateOne(a.trace.Again(ctx, base.ID()), fanout.Request{
 		Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), heldRowsMax),
-	}})
+	})
 	if err == nil {
 		s.fanout.Recycle(p.result)
-		p.start(results[0], s.touches.end(), false)
+		p.start(result, s.touches.end(), false)
 	}
 	return err
 }

@@ -179,14 +179,14 @@ func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt) error {
 	s.asks(a, 0)
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
-	results, err := s.evaluate(a.trace.Again(ctx, p.class.ID()), []fanout.Request{{
+	result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
 		Class: p.class, Candidates: s.candidatesFor(a, spareCandidates), Diagnose: true,
-	}})
+	})
 	if err != nil {
 		return err
 	}
 	s.fanout.Recycle(p.result)
-	p.start(results[0], s.touches.end(), true)
+	p.start(result, s.touches.end(), true)
 	return nil
 }
 

@@ -99,6 +99,11 @@ func (m *meters) postFilterPlugin(plugin string, code preempt.Code, d time.Durat
 	h.Seconds(d)
 }
 
+// panics counts the bugs that pods met.
+func (m *meters) panics(where string) prometheus.Counter {
+	return m.set.Counter("shardsched_panics_total", where)
+}
+
 // evicted counts a preemption that was carried out, or failed.
 //
 // Differs from upstream: the result is told, and what it took; there it is always a success that

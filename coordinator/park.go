@@ -60,6 +60,7 @@ type parking struct {
 // park takes an attempt out of its batch, until resume. decide returns true after it, and
 // neither records nor refuses. The attempt that is returned is the one to resume.
 func (s *Scheduler) park(a *attempt) *attempt {
+	s.promising = true
 	kept := *a
 	if s.parked == nil {
 		s.parked = map[*queue.Pod]*attempt{}

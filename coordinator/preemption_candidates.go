@@ -336,6 +336,9 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 	if err != nil {
 		return nil, false, err
 	}
+	if w.found.Failed != nil {
+		panic(w.found.Failed)
+	}
 	s.metrics.dryRunRows.Add(float64(w.found.Tried))
 	if len(s.waves) >= maxWaves {
 		clear(s.waves)

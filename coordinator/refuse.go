@@ -31,6 +31,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *pick, d *pb.Dec
 			return true
 		}
 	}
+	s.promising = true
 	a.hosted.end()
 	s.begin(a, x)
 	s.record(a, d, a.failed != nil)

@@ -114,21 +114,22 @@ type Scheduler struct {
 	cfg      SchedulerConfig
 	cache    *picture
 	queue    *queue.Queue
-	compiler *compile.Compiler
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
-	metrics  *meters
-	inbox    *inbox
-	bindings *bindings
-	guests   *guests // nil: there are none
-	outcomes outcomes
-	journal  *journalWriter
-	eval     *scorer.Evaluator
-	plugins  *pluginLatencies
-	life     context.Context // ends the loop
-	stop     context.CancelFunc
-	ended    chan struct{} // closed when Run returns
-	cause    error         // why, set before
+	// compileClass is the compiler's.
+	compileClass func(*v1.Pod, *compile.Profile, compile.World) (*compile.Class, error)
+	metrics      *meters
+	inbox        *inbox
+	bindings     *bindings
+	guests       *guests // nil: there are none
+	outcomes     outcomes
+	journal      *journalWriter
+	eval         *scorer.Evaluator
+	plugins      *pluginLatencies
+	life         context.Context // ends the loop
+	stop         context.CancelFunc
+	ended        chan struct{} // closed when Run returns
+	cause        error         // why, set before
 
 	// The rest belongs to the loop.
 	touches  touches
@@ -141,9 +142,12 @@ type Scheduler struct {
 	popped   []*queue.Pod
 	happened []queue.Kind // what the event at hand has come to
 	popTime  time.Time    // when the running batch was popped
-	asking   []asking     // whom the requests are for that the workers are asked
-	seq      uint64
-	binding  map[types.UID]*promise // assumed, the bind not yet reported
+	// promising says that the decision at hand has begun to change more than what is held of its class.
+	promising  bool
+	quarantine quarantine
+	asking     []asking // whom the requests are for that the workers are asked
+	seq        uint64
+	binding    map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
 	preempting map[types.UID]struct{}
 	// evictions is how many preemptions are being carried out, and blamed why victims have to
@@ -205,27 +209,28 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cfg.Reporter = silent{}
 	}
 	s := &Scheduler{
-		cfg:        cfg,
-		cache:      newPicture(cfg.Shards),
-		compiler:   compile.New(),
-		inbox:      newInbox(),
-		journal:    newJournalWriter(cfg.Journal),
-		eval:       scorer.NewEvaluator(nil),
-		plugins:    newPluginLatencies(),
-		ended:      make(chan struct{}),
-		picks:      picks{of: map[uint64]*pick{}},
-		families:   newFamilies(),
-		binding:    map[types.UID]*promise{},
-		preempting: map[types.UID]struct{}{},
-		blamed:     map[types.UID]string{},
-		calm:       cfg.BatchSize,
-		fresh:      freshness{pods: cfg.BatchSize},
-		arrivals:   map[types.UID]time.Time{},
-		history:    newDecisionHistory(),
-		hopeless:   map[types.UID]struct{}{},
-		classes:    map[uint64]struct{}{},
-		cluster:    map[objects.Ref]objects.Object{},
-		tally:      tally{submitToBound: newLatency()},
+		cfg:          cfg,
+		cache:        newPicture(cfg.Shards),
+		compileClass: compile.New().Class,
+		quarantine:   quarantine{},
+		inbox:        newInbox(),
+		journal:      newJournalWriter(cfg.Journal),
+		eval:         scorer.NewEvaluator(nil),
+		plugins:      newPluginLatencies(),
+		ended:        make(chan struct{}),
+		picks:        picks{of: map[uint64]*pick{}},
+		families:     newFamilies(),
+		binding:      map[types.UID]*promise{},
+		preempting:   map[types.UID]struct{}{},
+		blamed:       map[types.UID]string{},
+		calm:         cfg.BatchSize,
+		fresh:        freshness{pods: cfg.BatchSize},
+		arrivals:     map[types.UID]time.Time{},
+		history:      newDecisionHistory(),
+		hopeless:     map[types.UID]struct{}{},
+		classes:      map[uint64]struct{}{},
+		cluster:      map[objects.Ref]objects.Object{},
+		tally:        tally{submitToBound: newLatency()},
 	}
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.touches.counters = s.families.counted

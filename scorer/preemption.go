@@ -107,6 +107,8 @@ type PreemptionResult struct {
 	Candidates []PreemptionCandidate
 	// Reasons say why rows that were tried are no candidates, sorted by plugin and text.
 	Reasons []ReasonCount
+	// Failed is as Result.Failed.
+	Failed error
 
 	// limit is how many candidates are kept.
 	limit int
@@ -127,6 +129,7 @@ func (r *PreemptionResult) Reset(classID uint64, limit int) {
 
 // Merge adds the answer over other rows. It copies what it needs of o.
 func (r *PreemptionResult) Merge(o *PreemptionResult) {
+	r.Failed = cmp.Or(r.Failed, o.Failed)
 	r.limit = max(r.limit, o.limit)
 	r.Tried += o.Tried
 	for _, c := range o.Reasons {

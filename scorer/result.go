@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -33,6 +34,9 @@ type Result struct {
 	// have an unresolvable one. Only where asked for.
 	Reasons  []ReasonCount
 	Hopeless int
+	// Failed is why the class could not be evaluated over some table; nil: it was. Nothing else
+	// counts otherwise.
+	Failed error
 
 	// limit is how many candidates a group holds.
 	limit int
@@ -83,6 +87,7 @@ func (r *Result) Reset(classID uint64, candidates int) {
 // to spare.
 func (r *Result) Merge(o *Result) {
 	r.moved()
+	r.Failed = cmp.Or(r.Failed, o.Failed)
 	r.limit = max(r.limit, o.limit)
 	r.Rows += o.Rows
 	r.Feasible += o.Feasible

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
+
+	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -47,7 +50,7 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err
 	}
-	return s.respond(answers, found), nil
+	return s.respond(ctx, answers, found), nil
 }
 
 // admit checks the term, and forgets what older leaders sent when it is new.
@@ -60,17 +63,40 @@ func (s *Server) admit(cluster string, term uint64) error {
 }
 
 // respond puts the answers in a message.
-func (s *Server) respond(answers []scan.Answer, found []scorer.PreemptionResult) *pb.EvaluateResponse {
-	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, len(answers))}
+func (s *Server) respond(ctx context.Context, answers []scan.Answer, found []scorer.PreemptionResult) *pb.EvaluateResponse {
+	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, 0, len(answers))}
 	for i := range answers {
-		s.metrics.answer(&answers[i])
-		resp.Results[i] = answers[i].Result.Proto()
-		resp.Results[i].Timings = timings(answers[i].Passes)
+		a := &answers[i]
+		if s.failed(ctx, resp, a.Result.ClassID, a.Result.Failed) {
+			continue
+		}
+		s.metrics.answer(a)
+		result := a.Result.Proto()
+		result.Timings = timings(a.Passes)
+		resp.Results = append(resp.Results, result)
 	}
 	for i := range found {
-		resp.Preemptions = append(resp.Preemptions, found[i].Proto())
+		if !s.failed(ctx, resp, found[i].ClassID, found[i].Failed) {
+			resp.Preemptions = append(resp.Preemptions, found[i].Proto())
+		}
 	}
 	return resp
+}
+
+// failed tells of a class that could not be evaluated. The coordinator does not ask for it again for a
+// while.
+func (s *Server) failed(ctx context.Context, resp *pb.EvaluateResponse, class uint64, why error) bool {
+	if why == nil {
+		return false
+	}
+	resp.FailedClasses = append(resp.FailedClasses, class)
+	s.metrics.panics.Inc()
+	var stack []byte
+	if p := (*scan.Panic)(nil); errors.As(why, &p) {
+		stack = p.Stack
+	}
+	klog.FromContext(ctx).Error(why, "A class can not be evaluated", "class", class, "stack", string(stack))
+	return true
 }
 
 // timings is the wire form of passes.

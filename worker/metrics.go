@@ -27,6 +27,7 @@ type metrics struct {
 	rows            prometheus.Counter
 	term            *prometheus.GaugeVec
 	termsRefused    prometheus.Counter
+	panics          prometheus.Counter
 	pluginObservers map[passName]prometheus.Observer
 }
 
@@ -80,6 +81,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"cluster"}),
 		termsRefused: f.NewCounter(prometheus.CounterOpts{
 			Name: "shardsched_worker_terms_refused_total", Help: "Requests refused because a newer leader has been seen.",
+		}),
+		panics: f.NewCounter(prometheus.CounterOpts{
+			Name: "shardsched_worker_panics_total", Help: "Classes that could not be evaluated, for a bug that their queries met.",
 		}),
 	}
 	m.pluginObservers = m.observers()

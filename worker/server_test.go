@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -83,6 +85,30 @@ func TestTwoDefinitionsUnderOneID(t *testing.T) {
 	req := r.request(r.at(3), query(9, 7000))
 	req.Queries = nil
 	r.wantNeeds(r.evaluate(req), nil, []uint64{9})
+}
+
+// A class that can not be evaluated fails by itself: the worker lives, and answers for the others.
+func TestAClassThatPanicsFailsAlone(t *testing.T) {
+	r := newRig(t, worker.Config{Cores: 4})
+	r.fill(0, 3000)
+	r.load(0)
+	healthy := []*pb.Query{query(1, 500), query(3, 700)}
+	req := r.request(r.at(0), healthy[0], query(2, 600), healthy[1])
+	r.server.Pool().Before = func(c *scorer.Class) {
+		if c.ID() == 2 {
+			panic("poison")
+		}
+	}
+	for range 3 {
+		resp := r.evaluate(req)
+		if got := resp.GetFailedClasses(); !slices.Equal(got, []uint64{2}) {
+			t.Fatalf("failed classes: got %v, want class 2", got)
+		}
+		r.wantRight(req, resp, healthy...)
+	}
+	r.wantMetric(3, "shardsched_worker_panics_total")
+	req.Classes = slices.Delete(req.Classes, 1, 2)
+	r.wantRight(req, r.evaluate(req), healthy...)
 }
 
 func TestClassesThatMadeRoomAreNeededAgain(t *testing.T) {

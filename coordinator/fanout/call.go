@@ -148,7 +148,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 		c.session.answered(resp, end.Sub(start))
 		c.note(req, shards, resp)
 		if len(resp.GetNeedSnapshots())+len(resp.GetNeedClasses()) == 0 {
-			return c.take(resp, from, to)
+			return c.take(shards, resp, from, to)
 		}
 		if shards, err = c.supply(ctx, shards, from, to, resp); err != nil {
 			return err
@@ -197,21 +197,68 @@ func (c *call) note(req *pb.EvaluateRequest, shards []*shardJob, resp *pb.Evalua
 	}
 }
 
-// take keeps the results if they are those that were asked for.
-func (c *call) take(resp *pb.EvaluateResponse, from, to int) error {
-	if len(c.job.ask.preemptions) > 0 {
-		return c.takeDryRuns(resp, from, to)
+// take keeps the results if they are those that were asked for. A class that the worker could not
+// evaluate is a gap.
+func (c *call) take(shards []*shardJob, resp *pb.EvaluateResponse, from, to int) error {
+	q, results, dry := c.job.ask, resp.GetResults(), resp.GetPreemptions()
+	if n := len(results) + len(dry) + len(resp.GetFailedClasses()); n != to-from {
+		return fmt.Errorf("answer of worker %s: %d results for %d classes", c.session.member.ID, n, to-from)
 	}
-	if len(resp.GetResults()) != to-from {
-		return fmt.Errorf("answer of worker %s: %d results for %d classes", c.session.member.ID, len(resp.GetResults()), to-from)
-	}
-	for i, r := range resp.GetResults() {
-		if want := c.job.ask.classes[from+i].GetClassId(); r.GetClassId() != want {
-			return fmt.Errorf("answer of worker %s: result %d is for class %x, not %x", c.session.member.ID, i, r.GetClassId(), want)
+	for from < to {
+		end := from
+		for end < to && !slices.Contains(resp.GetFailedClasses(), q.class(end)) {
+			end++
+		}
+		p := piece{from: from}
+		if len(q.preemptions) > 0 {
+			p.preemptions, dry = head(dry, end-from)
+		} else {
+			p.results, results = head(results, end-from)
+		}
+		if err := c.checkPiece(&p, end-from); err != nil {
+			return err
+		}
+		c.pieces = append(c.pieces, p)
+		if from = end; from < to {
+			c.gaps = append(c.gaps, gap{shards: shardsOf(shards), from: from, to: from + 1})
+			from++
 		}
 	}
-	c.pieces = append(c.pieces, piece{from: from, results: resp.GetResults()})
 	return nil
+}
+
+// head cuts a list after n elements, or at its end.
+func head[T any](list []T, n int) (first, rest []T) {
+	n = min(n, len(list))
+	return list[:n], list[n:]
+}
+
+// checkPiece checks that results are those of so many classes.
+func (c *call) checkPiece(p *piece, n int) error {
+	if len(p.results)+len(p.preemptions) != n {
+		return fmt.Errorf("answer of worker %s: %d results for %d classes from class %d on", c.session.member.ID, len(p.results)+len(p.preemptions), n, p.from)
+	}
+	for i := range n {
+		got, want := uint64(0), c.job.ask.class(p.from+i)
+		if len(p.preemptions) > 0 {
+			got = p.preemptions[i].GetClassId()
+		} else {
+			got = p.results[i].GetClassId()
+		}
+		if got != want {
+			return fmt.Errorf("answer of worker %s: result %d is for class %x, not %x", c.session.member.ID, p.from+i, got, want)
+		}
+	}
+	return nil
+}
+
+// shardsOf are the shards of jobs.
+func shardsOf(jobs []*shardJob) []uint32 {
+	out := make([]uint32, len(jobs))
+	for i, s := range jobs {
+		out[i] = s.shard
+	}
+	return out
 }
 
 // supply sends what the worker lacks and returns the shards to ask again: all but

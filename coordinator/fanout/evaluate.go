@@ -24,7 +24,8 @@ type assignment struct {
 // Evaluate answers every request over all shards, at the tables' generations: the
 // results stand in the order of the requests and belong to the caller. Where a
 // class's groups overflow it asks a second time by itself; such a Result says
-// Normalised, has one group with an empty key, and carries the cluster's Extrema.
+// Normalised, has one group with an empty key, and carries the cluster's Extrema. What a worker can not
+// evaluate the own tables do; where they can not either, the Result has Failed.
 // It errs only if ctx ends, or with ErrDeposed.
 func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
 	start := f.cfg.Clock.Now()
@@ -109,7 +110,7 @@ func (f *Fanout) askAgain(ctx context.Context, asks []scan.Ask, all []merged) er
 	var again []scan.Ask
 	var at []int
 	for i := range all {
-		if !all[i].result.Overflow {
+		if !all[i].result.Overflow || all[i].result.Failed != nil {
 			continue
 		}
 		o := asks[i].Options

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	gstatus "google.golang.org/grpc/status"
@@ -291,7 +292,12 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 		"columns of unequal length":  func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateScores = nil },
 		"the same class for ever":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{1} },
 		"a class never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{77} },
-		"a shard never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
+		"a failure never asked for":  func(r *pb.EvaluateResponse) { r.FailedClasses = []uint64{77} },
+		"a failure beside an answer": func(r *pb.EvaluateResponse) { r.FailedClasses = []uint64{r.Results[0].ClassId} },
+		"a failure for another": func(r *pb.EvaluateResponse) {
+			r.Results, r.FailedClasses = r.Results[1:], []uint64{r.Results[1].ClassId}
+		},
+		"a shard never asked for": func(r *pb.EvaluateResponse) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
 		"a key too long": func(r *pb.EvaluateResponse) {
 			for _, g := range r.Results[0].Groups {
 				g.Key = append(g.Key, 7)
@@ -347,6 +353,74 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 }
 
 func last[T any](list []T) T { return list[len(list)-1] }
+
+// failing has a worker say that it could not evaluate some classes.
+func failing(classes ...uint64) func(*pb.EvaluateResponse) {
+	return func(resp *pb.EvaluateResponse) {
+		fails := func(id uint64) bool {
+			if slices.Contains(classes, id) {
+				resp.FailedClasses = append(resp.FailedClasses, id)
+				return true
+			}
+			return false
+		}
+		resp.Results = slices.DeleteFunc(resp.Results, func(r *pb.ClassResult) bool { return fails(r.GetClassId()) })
+		resp.Preemptions = slices.DeleteFunc(resp.Preemptions, func(r *pb.PreemptionResult) bool { return fails(r.GetClassId()) })
+	}
+}
+
+// What a worker can not evaluate the own tables do; its other answers count.
+func TestClassesThatAWorkerFailsAtAreEvaluatedHere(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := fullCluster(t, 8, 200)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	asked := requests(t, 5, true, query(1, 500, false), query(2, 600, false), spreadQuery(3), query(4, 700, true))
+	for _, classes := range [][]uint64{{1}, {2, 3}, {4}, {1, 2, 3, 4}, {11}, {12}, {11, 12}} {
+		fleet.proxies["w0"].script(nil, failing(classes...))
+		before := f.Stats().LocalShards
+		c.wantSame(t, f, asked)
+		if n := c.wantSamePreemptions(t, f, 10); n == 0 {
+			t.Fatal("got no candidate: the test shows nothing")
+		}
+		if got := f.Stats().LocalShards; got == before {
+			t.Errorf("classes %v: got no shard evaluated here", classes)
+		}
+		if got := status(t, f, "w0").GetFailures(); got != 0 {
+			t.Errorf("classes %v: got %d failures of the worker, want none", classes, got)
+		}
+	}
+}
+
+// A class that nobody can evaluate has failed; the others have their answers.
+func TestAClassThatNobodyCanEvaluateFailsAlone(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := fullCluster(t, 8, 200)
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	asked := preemptors(t, c, 10)
+	want, err := f.PreemptAll(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Pool().Before = func(c *scorer.Class) {
+		if c == asked[1].Class {
+			panic("poison")
+		}
+	}
+	for _, p := range fleet.proxies {
+		p.script(nil, failing(asked[1].Class.ID()))
+	}
+	got, err := f.PreemptAll(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var panicked *scan.Panic
+	if !errors.As(got[1].Failed, &panicked) {
+		t.Errorf("the class that panics: got error %v, want a panic", got[1].Failed)
+	}
+	if diff := gocmp.Diff(foundIn(want[0]), foundIn(got[0])); got[0].Failed != nil || diff != "" {
+		t.Errorf("the other class: got error %v, and other candidates (-before +beside the one that fails):\n%s", got[0].Failed, diff)
+	}
+}
 
 func TestARefusalThatWasNotAskedForIsNotBelieved(t *testing.T) {
 	fleet := newFleet(t, 1, worker.Config{})

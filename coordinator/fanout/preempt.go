@@ -87,20 +87,6 @@ func (r *round) mergeDryRuns(a *attempt) {
 	}
 }
 
-// takeDryRuns keeps the results if they are those that were asked for.
-func (c *call) takeDryRuns(resp *pb.EvaluateResponse, from, to int) error {
-	if len(resp.GetPreemptions()) != to-from {
-		return fmt.Errorf("answer of worker %s: %d dry runs for %d classes", c.session.member.ID, len(resp.GetPreemptions()), to-from)
-	}
-	for i, r := range resp.GetPreemptions() {
-		if want := c.job.ask.class(from + i); r.GetClassId() != want {
-			return fmt.Errorf("answer of worker %s: dry run %d is for class %x, not %x", c.session.member.ID, i, r.GetClassId(), want)
-		}
-	}
-	c.pieces = append(c.pieces, piece{from: from, preemptions: resp.GetPreemptions()})
-	return nil
-}
-
 // checkDryRun holds an answer against the attempt: its candidates are nodes of shards that
 // were asked for, with pods that are on them, and there are no more rows than nodes.
 func (r *round) checkDryRun(a *attempt, ask *scan.PreemptAsk, result *pb.PreemptionResult, nodes int) error {

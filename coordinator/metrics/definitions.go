@@ -75,6 +75,7 @@ func Own() []Definition {
 		counter("shardsched_bound_pods_total", "Pods whose bind was committed."),
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
+		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked.", "where"),
 		counter("shardsched_guest_nodes_total", "Nodes shown to compiled-in plugins (guests), by profile and extension point.", "profile", "extension_point"),
 		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for compiled-in plugins (guests) to look at nodes, in seconds.", "profile", "extension_point"),
 		counter("shardsched_repaired_rows_total", "Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),

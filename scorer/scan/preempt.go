@@ -20,6 +20,7 @@ const preemptRows = 1024
 
 // preemptRun is one call of Pool.RunPreempt.
 type preemptRun struct {
+	pool   *Pool
 	ctx    context.Context
 	tables []*scorer.Table
 	asks   []PreemptAsk
@@ -31,7 +32,7 @@ type preemptRun struct {
 
 // RunPreempt makes every dry run over all tables and leaves its answer in the element of
 // into with the same index. Nobody may write to the tables meanwhile. It errs only when ctx
-// ends; into is then not to be read.
+// ends; into is then not to be read. A dry run that panics has failed, by itself.
 func (p *Pool) RunPreempt(ctx context.Context, tables []*scorer.Table, asks []PreemptAsk, into []scorer.PreemptionResult) error {
 	var first *hand
 	select {
@@ -40,7 +41,7 @@ func (p *Pool) RunPreempt(ctx context.Context, tables []*scorer.Table, asks []Pr
 		return ctx.Err()
 	}
 	defer func() { p.idle <- first }()
-	r := &preemptRun{ctx: ctx, tables: tables, asks: asks, starts: []int64{0}}
+	r := &preemptRun{pool: p, ctx: ctx, tables: tables, asks: asks, starts: []int64{0}}
 	for _, t := range tables {
 		chunks := (t.Rows() + preemptRows - 1) / preemptRows
 		r.starts = append(r.starts, r.starts[len(r.starts)-1]+int64(chunks*len(asks)))
@@ -78,7 +79,23 @@ func (r *preemptRun) work(h *hand, into []scorer.PreemptionResult) {
 			return
 		}
 		item -= r.starts[table]
-		ask, from := &r.asks[item%int64(len(r.asks))], int(item/int64(len(r.asks)))*preemptRows
-		h.eval.PreemptRange(r.tables[table], ask.Class, ask.Preemption, from, from+preemptRows, &into[item%int64(len(r.asks))])
+		if i := item % int64(len(r.asks)); into[i].Failed == nil {
+			r.try(h, r.tables[table], &r.asks[i], int(item/int64(len(r.asks)))*preemptRows, &into[i])
+		}
 	}
+}
+
+// try makes a dry run over some rows of a table, as run.evaluate does an evaluation.
+func (r *preemptRun) try(h *hand, t *scorer.Table, ask *PreemptAsk, from int, into *scorer.PreemptionResult) {
+	defer func() {
+		if v := recover(); v != nil {
+			*into = scorer.PreemptionResult{}
+			into.Reset(ask.Class.ID(), ask.Preemption.Limit())
+			into.Failed = h.recovered(v)
+		}
+	}()
+	if r.pool.Before != nil {
+		r.pool.Before(ask.Class)
+	}
+	h.eval.PreemptRange(t, ask.Class, ask.Preemption, from, from+preemptRows, into)
 }

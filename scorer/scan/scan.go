@@ -38,6 +38,9 @@ func (a *Answer) Reset(ask *Ask) {
 // Pool holds the evaluators of a process. It is safe for concurrent use.
 type Pool struct {
 	idle chan *hand
+	// Before is called with a class that is about to be evaluated over a table, on any goroutine; nil:
+	// nothing is. Tests have it panic.
+	Before func(*scorer.Class)
 }
 
 // hand is one evaluator with the memory for what it found in a run.
@@ -45,6 +48,12 @@ type hand struct {
 	eval    *scorer.Evaluator
 	watch   stopwatch
 	partial []Answer
+}
+
+// recovered gives the hand another evaluator.
+func (h *hand) recovered(value any) *Panic {
+	h.eval = scorer.NewEvaluator(&h.watch)
+	return Recovered(value)
 }
 
 // NewPool makes a pool for that many cores; below one it means all of them.
@@ -66,6 +75,7 @@ func (p *Pool) Cores() int { return cap(p.idle) }
 
 // run is one call of Pool.Run.
 type run struct {
+	pool   *Pool
 	ctx    context.Context
 	tables []*scorer.Table
 	asks   []Ask
@@ -74,7 +84,8 @@ type run struct {
 
 // Run evaluates every ask over all tables and leaves its answer in the element
 // of into with the same index. Nobody may write to the tables meanwhile. It
-// errs only when ctx ends; into is then not to be read.
+// errs only when ctx ends; into is then not to be read. A class whose evaluation panics has failed, by
+// itself: its Result says so.
 func (p *Pool) Run(ctx context.Context, tables []*scorer.Table, asks []Ask, into []Answer) error {
 	var first *hand
 	select {
@@ -83,7 +94,7 @@ func (p *Pool) Run(ctx context.Context, tables []*scorer.Table, asks []Ask, into
 		return ctx.Err()
 	}
 	defer func() { p.idle <- first }()
-	r := &run{ctx: ctx, tables: tables, asks: asks}
+	r := &run{pool: p, ctx: ctx, tables: tables, asks: asks}
 	others := p.recruit(r.usefulHands() - 1)
 	var wg sync.WaitGroup
 	for _, h := range others {
@@ -140,10 +151,27 @@ func (r *run) work(h *hand, into []Answer) {
 		if item >= items {
 			return
 		}
-		i := int(item) % len(r.asks)
-		h.watch.start(&into[i].Passes)
-		h.eval.Evaluate(r.tables[int(item)/len(r.asks)], r.asks[i].Class, r.asks[i].Options, &into[i].Result)
+		if i := int(item) % len(r.asks); into[i].Result.Failed == nil {
+			r.evaluate(h, r.tables[int(item)/len(r.asks)], &r.asks[i], &into[i])
+		}
 	}
+}
+
+// evaluate evaluates a class over a table. What a panic leaves of the evaluator and of the answer is
+// not used again.
+func (r *run) evaluate(h *hand, t *scorer.Table, ask *Ask, into *Answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			*into = Answer{}
+			into.Reset(ask)
+			into.Result.Failed = h.recovered(v)
+		}
+	}()
+	if r.pool.Before != nil {
+		r.pool.Before(ask.Class)
+	}
+	h.watch.start(&into.Passes)
+	h.eval.Evaluate(t, ask.Class, ask.Options, &into.Result)
 }
 
 // merge adds what another hand found.

@@ -247,6 +247,11 @@ func (x *EvaluateResponse) Validate() error {
 		}
 	}
 	missing := len(x.GetNeedSnapshots()) + len(x.GetNeedClasses())
+	for i, id := range x.GetFailedClasses() {
+		if id == 0 || missing > 0 {
+			return at("failed_classes", i, wrong("", "expected an id where nothing is missing, got %d", id))
+		}
+	}
 	if missing > 0 && len(x.GetResults())+len(x.GetPreemptions()) > 0 {
 		return wrong("results", "expected none where snapshots or classes are missing, got %d", len(x.GetResults())+len(x.GetPreemptions()))
 	}

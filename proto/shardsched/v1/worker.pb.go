@@ -756,7 +756,10 @@ type EvaluateResponse struct {
 	// Nanoseconds that the worker spent on the request.
 	BusyNanos uint64 `protobuf:"varint,4,opt,name=busy_nanos,json=busyNanos,proto3" json:"busy_nanos,omitempty"`
 	// In the order of EvaluateRequest.preemptions.
-	Preemptions   []*PreemptionResult `protobuf:"bytes,5,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Preemptions []*PreemptionResult `protobuf:"bytes,5,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	// Classes that the worker could not evaluate, for a bug that their queries met: they have no
+	// result.
+	FailedClasses []uint64 `protobuf:"varint,6,rep,packed,name=failed_classes,json=failedClasses,proto3" json:"failed_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,6 +825,13 @@ func (x *EvaluateResponse) GetBusyNanos() uint64 {
 func (x *EvaluateResponse) GetPreemptions() []*PreemptionResult {
 	if x != nil {
 		return x.Preemptions
+	}
+	return nil
+}
+
+func (x *EvaluateResponse) GetFailedClasses() []uint64 {
+	if x != nil {
+		return x.FailedClasses
 	}
 	return nil
 }
@@ -1158,14 +1168,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
 	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1a\n" +
 	"\bhopeless\x18\n" +
-	" \x01(\rR\bhopeless\"\xf4\x01\n" +
+	" \x01(\rR\bhopeless\"\x9b\x02\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
 	"\aresults\x18\x03 \x03(\v2\x1a.shardsched.v1.ClassResultR\aresults\x12\x1d\n" +
 	"\n" +
 	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\x12A\n" +
-	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\"t\n" +
+	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\x12%\n" +
+	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\"t\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +

@@ -1,0 +1,6 @@
+package fanout
+
+import "github.com/shardsched/shardsched/scorer/scan"
+
+// Pool evaluates on the own tables.
+func (f *Fanout) Pool() *scan.Pool { return f.pool }

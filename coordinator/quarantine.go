@@ -1,0 +1,191 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
+)
+
+// A pod may meet a bug of ours: compiling it panics, or evaluating its class does, on a worker, on the own
+// tables or in the loop. Then that attempt ends in an error, and the class, or the pod where it has none,
+// is in quarantine for a while: its attempts end in the same error and nothing is evaluated. The term goes
+// on. A panic while the picture of the cluster changes ends the term, as nobody knows what is
+// left of the picture.
+
+const (
+	// quarantineTime is longer than a pod's backoff, so that a bug is met rarely.
+	quarantineTime = 5 * time.Minute
+	// maxQuarantined bounds what is in quarantine. Beyond that all of it comes free.
+	maxQuarantined = 1024
+)
+
+// Where a panic was met, for the metric.
+const (
+	whileCompiling  = "compile"
+	whileEvaluating = "evaluate"
+)
+
+// suspect is what met a bug: a class, or a pod that has none.
+type suspect struct {
+	class uint64
+	pod   types.UID
+}
+
+// quarantine has the suspects that are not evaluated.
+type quarantine map[suspect]confinement
+
+type confinement struct {
+	until time.Time
+	why   error
+}
+
+// holds is why a suspect is not evaluated; nil: it may be.
+func (q quarantine) holds(x suspect, now time.Time) error {
+	c, ok := q[x]
+	if ok && !now.Before(c.until) {
+		delete(q, x)
+		ok = false
+	}
+	if !ok {
+		return nil
+	}
+	return c.why
+}
+
+// quarantined is why a class is not evaluated, or the base that it is asked by; nil: it may be.
+func (s *Scheduler) quarantined(c *compile.Class) error {
+	if len(s.quarantine) == 0 {
+		return nil
+	}
+	now := s.cfg.Now()
+	if err := s.quarantine.holds(suspect{class: c.ID()}, now); err != nil || c.Base == nil {
+		return err
+	}
+	return s.quarantine.holds(suspect{class: c.Base.ID()}, now)
+}
+
+// met tells of a bug that a suspect met, and gives the error for whoever asked.
+func (s *Scheduler) met(x suspect, where string, panicked any) error {
+	p := scan.Recovered(panicked)
+	s.metrics.panics(where).Inc()
+	klog.FromContext(s.life).Error(p, "A pod met a bug", "where", where, "class", x.class, "podUID", x.pod, "stack", string(p.Stack))
+	return fmt.Errorf("the scheduler met a bug of its own (%s): %w", where, p)
+}
+
+// confine puts a suspect into quarantine for a panic.
+func (s *Scheduler) confine(x suspect, where string, panicked any) error {
+	if len(s.quarantine) >= maxQuarantined {
+		clear(s.quarantine)
+	}
+	err := fmt.Errorf("%w; not tried again for %s", s.met(x, where, panicked), quarantineTime)
+	s.quarantine[x] = confinement{s.cfg.Now().Add(quarantineTime), err}
+	return err
+}
+
+// observe makes known what a pod carries, but for one in quarantine.
+func (s *Scheduler) observe(p *v1.Pod) {
+	x := suspect{pod: p.UID}
+	if len(s.quarantine) > 0 && s.quarantine.holds(x, s.cfg.Now()) != nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			s.confine(x, whileCompiling, v)
+		}
+	}()
+	s.cache.observe(p)
+}
+
+// classOf compiles a pod, but for one in quarantine.
+func (s *Scheduler) classOf(p *v1.Pod, prof *compile.Profile) (class *compile.Class, err error) {
+	x := suspect{pod: p.UID}
+	if len(s.quarantine) > 0 {
+		if err := s.quarantine.holds(x, s.cfg.Now()); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			class, err = nil, s.confine(x, whileCompiling, v)
+		}
+	}()
+	return s.compileClass(p, prof, s.cache)
+}
+
+// evaluateOne asks for one class. It panics where the class could not be evaluated.
+func (s *Scheduler) evaluateOne(ctx context.Context, r fanout.Request) (*scorer.Result, error) {
+	results, err := s.evaluate(ctx, []fanout.Request{r})
+	if err != nil {
+		return nil, err
+	}
+	if results[0].Failed != nil {
+		panic(results[0].Failed)
+	}
+	return results[0], nil
+}
+
+// looking runs what looks at nodes for a class, and changes nothing but what is held for the class. A panic
+// puts the class into quarantine, and nothing of it is used again.
+func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.confineClass(c, v)
+		}
+	}()
+	look()
+	return nil
+}
+
+// confineClass puts a class into quarantine for what recover has returned, and forgets what is held of it.
+func (s *Scheduler) confineClass(c *compile.Class, value any) error {
+	s.eval = scorer.NewEvaluator(nil)
+	delete(s.picks.of, c.ID())
+	if c.Base != nil {
+		delete(s.picks.of, c.Base.ID())
+	}
+	s.families.drop(c.ID())
+	s.families.hold(s.picks.of)
+	maps.DeleteFunc(s.waves, func(key waveKey, _ *wave) bool { return key.class == c.ID() })
+	return s.confine(suspect{class: c.ID()}, whileEvaluating, value)
+}
+
+// decide makes one pod's decision; false where the loop has to end. What panics before anything is promised
+// ends the attempt.
+func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
+	if a.failed == nil && a.class.Rejected == nil {
+		a.failed = s.quarantined(a.class)
+	}
+	s.promising = false
+	goOn, panicked := s.decideCaught(ctx, a)
+	if panicked == nil {
+		return goOn
+	}
+	d := s.decisionOf(a)
+	a.failed, d.Message = panicked, panicked.Error()
+	return s.unplaced(ctx, a, nil, d, nil)
+}
+
+func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
+	defer func() {
+		if s.promising || a.class == nil {
+			return
+		}
+		if v := recover(); v != nil {
+			panicked = s.confineClass(a.class, v)
+		}
+	}()
+	if a.hosted = s.host(a); a.hosted != nil {
+		return s.decideHosted(ctx, a), nil
+	}
+	return s.decideOne(ctx, a), nil
+}
