@@ -161,17 +161,10 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 }
 
-// sweepEvery is after how many batches counters are looked through that nobody uses.
-const sweepEvery = 256
-
 // prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
 // that is placed may repel another behind it, as may one that is nominated.
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
-	if s.batches++; s.batches%sweepEvery == 0 {
-		if err := s.cache.sweep(); err != nil {
-			return nil, err
-		}
-	}
+	s.batches++
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
 	for _, r := range resumed {
 		if a, ok := s.readmit(r); ok {

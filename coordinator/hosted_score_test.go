@@ -59,7 +59,7 @@ func decisionsOf(t *rapid.T, cfg SchedulerConfig, all *store.Objects) map[string
 	out := map[string]*pb.Decision{}
 	ctx := s.life
 	for {
-		s.inbox.drain()
+		s.inbox.drain(never)
 		pods := s.queue.PopBatch(s.cfg.BatchSize, nil)
 		if len(pods) == 0 {
 			break

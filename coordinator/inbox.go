@@ -10,6 +10,8 @@ type inbox struct {
 	queued []func()
 	// ready holds one token while queued is not empty.
 	ready chan struct{}
+	// taken are those of queued that the loop has begun with. They belong to it.
+	taken []func()
 }
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
@@ -25,25 +27,29 @@ func (b *inbox) put(f func()) {
 	}
 }
 
-// drain runs everything that is queued, in order, on the caller's goroutine.
-func (b *inbox) drain() {
-	for {
-		b.mu.Lock()
-		work := b.queued
-		b.queued = nil
-		b.mu.Unlock()
-		if len(work) == 0 {
+// drain runs what is queued, in order, on the caller's goroutine, until nothing is left or enough says so after one
+// of them.
+func (b *inbox) drain(enough func() bool) {
+	for b.fill() {
+		f := b.taken[0]
+		b.taken[0], b.taken = nil, b.taken[1:]
+		f()
+		if enough() {
 			return
-		}
-		for _, f := range work {
-			f()
 		}
 	}
 }
 
-// empty tells whether nothing is queued.
-func (b *inbox) empty() bool {
+// fill takes more where nothing is left of what was taken; false: there is no more.
+func (b *inbox) fill() bool {
+	if len(b.taken) > 0 {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.queued) == 0
+	b.taken, b.queued = b.queued, nil
+	return len(b.taken) > 0
 }
+
+// empty tells whether nothing is queued. It is for the loop.
+func (b *inbox) empty() bool { return !b.fill() }

@@ -23,6 +23,7 @@ type meters struct {
 	queue    *queueMeter
 
 	algorithm, attempts, batchPods   *metrics.Histogram
+	turns                            *metrics.Histogram
 	sli                              [maxAttemptsLabel + 1]*metrics.Histogram
 	events                           [queue.Kinds]*metrics.Histogram
 	plugins                          map[pluginAt]*metrics.Histogram
@@ -55,6 +56,7 @@ func newMeters(r prometheus.Registerer) *meters {
 		algorithm: set.Histogram("scheduler_scheduling_algorithm_duration_seconds"),
 		attempts:  set.Histogram("scheduler_pod_scheduling_attempts"),
 		batchPods: set.Histogram("shardsched_batch_pods"),
+		turns:     set.Histogram("shardsched_loop_turn_seconds"),
 
 		nodes:      set.Gauge("scheduler_cache_size", "nodes"),
 		pods:       set.Gauge("scheduler_cache_size", "pods"),

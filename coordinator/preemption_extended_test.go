@@ -80,9 +80,9 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 	x.turn(t)
 	for len(x.parked) > 0 {
 		<-x.inbox.ready
-		x.inbox.drain()
+		x.inbox.drain(never)
 		x.giveTurns()
-		x.inbox.drain()
+		x.inbox.drain(never)
 		x.scheduleResumed(quiet())
 	}
 	for _, d := range x.decided(t) {

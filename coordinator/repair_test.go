@@ -77,7 +77,7 @@ func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 func (x *trial) turn(t rapid.TB) {
 	t.Helper()
 	for range 10000 {
-		x.inbox.drain()
+		x.inbox.drain(never)
 		n := x.cfg.BatchSize
 		if x.few > 0 {
 			n = min(n, x.few)

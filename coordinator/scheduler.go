@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,8 @@ type SchedulerConfig struct {
 	// WaitBackoffOut has pods wait their backoff out though nothing else is to be decided (the
 	// feature gate SchedulerPopFromBackoffQ is off).
 	WaitBackoffOut bool
+	// Heartbeat is told of the loop's turns; nil: nobody looks.
+	Heartbeat *Heartbeat
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
@@ -137,7 +140,8 @@ type Scheduler struct {
 	families families
 	ready    []bindJob
 	failures bindFailures // what the log was told of binds
-	batches  uint64
+	batches  uint64       // since swept, when counters were looked through
+	swept    time.Time
 	tracing  *tracing.Batch // the running batch's; nil: none
 	popped   []*queue.Pod
 	happened []queue.Kind // what the event at hand has come to
@@ -317,14 +321,19 @@ func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntr
 	}
 }
 
+// eventsAtOnce is how many events are taken in between two looks at the clock: each takes microseconds.
+const eventsAtOnce = 16
+
 // Deliver hands over changes of objects, in order.
 func (s *Scheduler) Deliver(events []store.Event) {
-	s.inbox.put(func() {
-		for i := range events {
-			s.event(&events[i])
-			s.guests.saw(&events[i])
-		}
-	})
+	for part := range slices.Chunk(events, eventsAtOnce) {
+		s.inbox.put(func() {
+			for i := range part {
+				s.event(&part[i])
+				s.guests.saw(&part[i])
+			}
+		})
+	}
 }
 
 // ErrStopped is what a Scheduler answers whose Run has returned.
@@ -375,29 +384,16 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		s.inbox.drain()
-		s.takeMembers(ctx)
-		s.giveTurns()
-		s.queue.Flush()
-		if s.err != nil {
+		begun := s.cfg.Now()
+		s.cfg.Heartbeat.turn()
+		decided, ended := s.turn(ctx, begun)
+		s.cfg.Heartbeat.turn()
+		s.metrics.turns.Seconds(s.cfg.Now().Sub(begun))
+		if ended {
 			return s.err
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if s.draining && len(s.binding) == 0 {
-			return nil
-		}
-		if !s.draining {
-			if len(s.resumed) > 0 {
-				s.scheduleResumed(ctx)
-				continue
-			}
-			s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
-			if len(s.popped) > 0 {
-				s.schedule(ctx, s.popped)
-				continue
-			}
+		if decided || !s.inbox.empty() {
+			continue
 		}
 		s.rest()
 		timer.Reset(s.untilWake())
@@ -406,6 +402,50 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		case <-s.inbox.ready:
 		case <-timer.C:
 		}
+	}
+}
+
+// inboxTime is for how long a turn takes the inbox in. What is left is the next turn's: a flood of events makes no
+// turn long, and decisions get their share of the time.
+const inboxTime = 15 * time.Millisecond
+
+// turn takes in a part of the inbox and decides a batch, if there is one. It began at begun. With ended the loop is
+// to end, with s.err.
+func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended bool) {
+	s.inbox.drain(func() bool { return s.cfg.Now().Sub(begun) >= inboxTime })
+	s.takeMembers(ctx)
+	s.giveTurns()
+	s.queue.Flush()
+	s.sweep(begun)
+	switch {
+	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binding) == 0:
+		return false, true
+	case s.draining:
+		return false, false
+	}
+	if len(s.resumed) > 0 {
+		s.scheduleResumed(ctx)
+		return true, false
+	}
+	s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
+	if len(s.popped) == 0 {
+		return false, false
+	}
+	s.schedule(ctx, s.popped)
+	return true, false
+}
+
+// sweepEvery is how often counters are looked through that nobody uses, while batches are decided.
+const sweepEvery = 5 * time.Second
+
+// sweep looks counters through where it is time, and batches were decided since.
+func (s *Scheduler) sweep(now time.Time) {
+	if s.batches == 0 || now.Sub(s.swept) < sweepEvery {
+		return
+	}
+	s.swept, s.batches = now, 0
+	if err := s.cache.sweep(); err != nil {
+		s.fail(err)
 	}
 }
 

@@ -102,7 +102,8 @@ func (v service) run(ctx context.Context) (err error) {
 	g.Go(func() error { return flushEvery(ctx, log) })
 	health := newEtcdHealth(v.etcd, v.etcdTLS, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
-	if err := v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready}); err != nil {
+	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
+	if err := v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}); err != nil {
 		return endGroup(g, err)
 	}
 	g.Go(func() error {
@@ -139,6 +140,7 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordina
 		Shards:           shards,
 		Decisions:        log,
 		MaxUnschedulable: v.flush,
+		Heartbeat:        &coordinator.Heartbeat{},
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
 			Dial:     fanout.Dialer(append(spans.dialOptions(), grpc.WithTransportCredentials(credentials))...),

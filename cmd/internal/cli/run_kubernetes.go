@@ -97,9 +97,11 @@ type kubernetes struct {
 	registry *prometheus.Registry // the libraries' metrics are gathered beside it
 	filter   *kubeserving.MetricsFilter
 	standing *coordinator.Standing
-	clients  *kube.Clients
-	source   *kube.Source
-	guests   *kube.Guests // nil: no profile has any
+	// heartbeat is the scheduling loop's.
+	heartbeat coordinator.Heartbeat
+	clients   *kube.Clients
+	source    *kube.Source
+	guests    *kube.Guests // nil: no profile has any
 }
 
 func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client, etcdTLS *tls.Config) (*kubernetes, error) {
@@ -195,6 +197,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	}
 	g.Go(func() error { return flushEvery(base, log) })
 	g.Go(func() error { return k.health.run(base) })
+	g.Go(func() error { return endIfHung(base, &k.heartbeat, os.Stderr, os.Exit) })
 	debugger := &cacheDebugger{objects: k.source}
 	g.Go(func() error { return debugger.watch(base) })
 	template, err := v.scheduler(log, spans)
@@ -237,7 +240,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
 	k.host(template.Guests)
-	template.Registerer, template.PodNamed = k.registry, k.source.PodNamed
+	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
 	cfg := coordinator.KubernetesConfig{
 		Etcd: k.etcd, Record: record, LeaseTTL: election.LeaseDuration.Duration, Standing: k.standing, API: server,
 		Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive,
@@ -265,12 +268,15 @@ func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, ending <-chan
 		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
 	}
-	return k.o.Process.serve(ctx, g, k.o.TLS, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready})
+	return k.o.Process.serve(ctx, g, k.o.TLS, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready, Healthy: k.heartbeat.Check})
 }
 
 // endpoints are upstream's, with a check of etcd beside.
 func (k *kubernetes) endpoints(ending <-chan struct{}) kubeserving.Config {
 	c := kubeserving.Config{
+		Healthy: []healthz.HealthChecker{
+			healthz.NamedCheck("scheduling-loop", func(*http.Request) error { return k.heartbeat.Check() }),
+		},
 		Ready: []healthz.HealthChecker{
 			healthz.NewShutdownHealthz(ending),
 			healthz.NamedCheck("sched-handler-sync", func(*http.Request) error { return k.source.Ready() }),
