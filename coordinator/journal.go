@@ -3,11 +3,11 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
+	"math"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -28,21 +28,30 @@ const (
 	journalFarewell = time.Second
 	// journalGroup is how many entries are written at once at the most.
 	journalGroup = 1000
+	// journalBytes is how many bytes are written a second, and journalBurst how many at once after a calm
+	// time: whoever creates pods that fail must not fill etcd. An entry takes entryBytes beside its own.
+	journalBytes = 1 << 20
+	journalBurst = 4 * journalBytes
+	entryBytes   = 128
 )
 
 // journalWriter gathers changes of queue entries and writes them behind the
-// scheduling loop, which never waits for it. The last change of a pod wins.
+// scheduling loop, which never waits for it. The last change of a pod wins. Where there are more than may be
+// written, entries go without their messages, and later: the oldest first, and none is lost.
 //
 // Differs from upstream: it writes a pod's status in the loop.
 type journalWriter struct {
 	journal Journal
 
+	room int // bytes that may be written now
+
 	mu      sync.Mutex
 	changed map[types.UID]*pb.QueueEntry // nil: delete
+	order   []types.UID                  // those that changed, oldest first
 }
 
 func newJournalWriter(j Journal) *journalWriter {
-	return &journalWriter{journal: j, changed: map[types.UID]*pb.QueueEntry{}}
+	return &journalWriter{journal: j, room: journalBurst, changed: map[types.UID]*pb.QueueEntry{}}
 }
 
 // put notes a pod's entry; nil deletes it.
@@ -51,8 +60,11 @@ func (j *journalWriter) put(uid types.UID, entry *pb.QueueEntry) {
 		return
 	}
 	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, waits := j.changed[uid]; !waits {
+		j.order = append(j.order, uid)
+	}
 	j.changed[uid] = entry
-	j.mu.Unlock()
 }
 
 // lag is the number of changes that are not written yet.
@@ -87,48 +99,75 @@ func (j *journalWriter) farewell(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalFarewell)
 	defer cancel()
-	j.flush(ctx)
+	j.write(ctx, math.MaxInt, 0)
 }
 
+// flush writes what may be written in the time between two calls.
 func (j *journalWriter) flush(ctx context.Context) {
-	j.mu.Lock()
-	changed := j.changed
-	j.changed = map[types.UID]*pb.QueueEntry{}
-	j.mu.Unlock()
-	for uids := range slices.Chunk(slices.Sorted(maps.Keys(changed)), journalGroup) {
-		if err := j.save(ctx, changed, uids); err != nil {
+	j.room = min(j.room+int(journalBytes*journalEvery/time.Second), journalBurst)
+	j.room = j.write(ctx, j.room, j.room-journalBurst/2)
+}
+
+// write writes changes until so many bytes are used up, the first of them with their messages, and returns
+// what is left. Changes that come meanwhile wait for the next time.
+func (j *journalWriter) write(ctx context.Context, room, messages int) int {
+	for n := j.lag(); n > 0 && room > 0; {
+		g := j.take(min(n, journalGroup), room, messages)
+		n, room, messages = n-len(g.uids), room-g.bytes, messages-g.bytes
+		if err := j.journal.SaveEntries(ctx, g.put, g.del); err != nil {
+			j.putBack(&g)
 			if ctx.Err() == nil && !errors.Is(err, store.ErrDeposed) {
-				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", len(changed))
+				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", j.lag())
 			}
-			j.putBack(changed)
 			break
 		}
-		for _, uid := range uids {
-			delete(changed, uid)
-		}
 	}
+	return room
 }
 
-func (j *journalWriter) save(ctx context.Context, changed map[types.UID]*pb.QueueEntry, uids []types.UID) error {
-	put := map[types.UID]*pb.QueueEntry{}
-	var del []types.UID
-	for _, uid := range uids {
-		if e := changed[uid]; e != nil {
-			put[uid] = e
-		} else {
-			del = append(del, uid)
+// journalled is what is written at once.
+type journalled struct {
+	uids  []types.UID
+	put   map[types.UID]*pb.QueueEntry
+	del   []types.UID
+	bytes int
+}
+
+// take takes the oldest changes, until room is used up.
+func (j *journalWriter) take(n, room, messages int) journalled {
+	g := journalled{put: map[types.UID]*pb.QueueEntry{}}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(g.uids) < n && g.bytes < room {
+		uid := j.order[0]
+		entry := j.changed[uid]
+		j.order = j.order[1:]
+		delete(j.changed, uid)
+		g.uids = append(g.uids, uid)
+		g.bytes += entryBytes
+		if entry == nil {
+			g.del = append(g.del, uid)
+			continue
 		}
+		if g.bytes+proto.Size(entry) > messages {
+			entry.Message = ""
+		}
+		g.put[uid] = entry
+		g.bytes += proto.Size(entry)
 	}
-	return j.journal.SaveEntries(ctx, put, del)
+	return g
 }
 
 // putBack returns what was not written, unless a newer change has come meanwhile.
-func (j *journalWriter) putBack(changed map[types.UID]*pb.QueueEntry) {
+func (j *journalWriter) putBack(g *journalled) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for uid, e := range changed {
+	var again []types.UID
+	for _, uid := range g.uids {
 		if _, newer := j.changed[uid]; !newer {
-			j.changed[uid] = e
+			j.changed[uid] = g.put[uid]
+			again = append(again, uid)
 		}
 	}
+	j.order = append(again, j.order...)
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
@@ -23,6 +25,8 @@ type ledger struct {
 	mu     sync.Mutex
 	kept   map[types.UID]uint32 // attempts
 	writes []string             // what each call brought
+	bytes  int                  // of all entries that were written
+	told   int                  // entries with a message
 	fail   func() error
 }
 
@@ -39,6 +43,10 @@ func (l *ledger) SaveEntries(_ context.Context, put map[types.UID]*pb.QueueEntry
 	}
 	for uid, e := range put {
 		l.kept[uid] = e.GetAttempts()
+		l.bytes += proto.Size(e) + entryBytes
+		if e.GetMessage() != "" {
+			l.told++
+		}
 	}
 	for _, uid := range del {
 		delete(l.kept, uid)
@@ -157,6 +165,34 @@ func TestTheJournalIsWrittenBehindTheLoop(t *testing.T) {
 		elapse(20 * journalEvery)
 		l.want(t, "after the end", map[types.UID]uint32{"a": 1})
 	})
+}
+
+// Thousands of pods that fail with long messages all the time: no more is written a second than may be,
+// messages go first, and each pod's entry is written all the same.
+func TestTheJournalIsBoundedInBytesASecond(t *testing.T) {
+	const pods, flushes = 20000, 100
+	l := newLedger()
+	j := newJournalWriter(l)
+	message := strings.Repeat("x", 8<<10)
+	for n := range uint32(flushes) {
+		for i := range pods / 10 { // each pod once a second
+			j.put(types.UID(fmt.Sprintf("%05d", (int(n)*pods/10+i)%pods)), &pb.QueueEntry{Pod: "mallory/p", Attempts: n + 1, Message: message})
+		}
+		j.flush(quiet())
+		if n == 0 && l.told == 0 {
+			t.Error("the first entries: want their messages")
+		}
+	}
+	if most := journalBurst + journalBytes*flushes/10 + 8<<10; l.bytes > most || l.bytes < most*9/10 {
+		t.Errorf("got %d bytes in %d flushes, want up to %d, and the bound reached", l.bytes, flushes, most)
+	}
+	if len(l.kept) != pods {
+		t.Errorf("got entries of %d pods, want all %d", len(l.kept), pods)
+	}
+	j.farewell(quiet())
+	if j.lag() != 0 || l.kept["00000"] != flushes-9 {
+		t.Errorf("at the end: got lag %d and %d attempts, want the last entry of each pod", j.lag(), l.kept["00000"])
+	}
 }
 
 func TestASchedulerWithoutAJournal(t *testing.T) {

@@ -43,12 +43,10 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *pick, d *pb.Dec
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated
 // node; nil: nothing, but for an error, which clears it.
 func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *preempt.Nominating) {
-	log := klog.FromContext(ctx)
+	s.logRefusal(ctx, a, d)
 	if a.failed != nil {
-		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj))
 		s.queue.Error(a.pod, a.failed)
 	} else {
-		log.V(2).Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message)
 		if a.class != nil {
 			a.pod.ClassID = a.class.ID()
 		}
@@ -69,6 +67,26 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nominating)
 	a.trace.Decided(d)
 	s.finish(a.trace, d, outcome(a.failed), a.failed)
+}
+
+// logRefusal tells the log of an attempt without a node.
+//
+// Differs from upstream: it tells of all of them.
+func (s *Scheduler) logRefusal(ctx context.Context, a *attempt, d *pb.Decision) {
+	log, of := klog.FromContext(ctx), &s.errorLog
+	if a.failed == nil {
+		if log, of = log.V(2), &s.refusalLog; !log.Enabled() {
+			return
+		}
+	}
+	leftOut, tell := of.next(a.pod.Obj.UID, s.cfg.Now())
+	switch {
+	case !tell:
+	case a.failed != nil:
+		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj), "leftOut", leftOut)
+	default:
+		log.Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message, "leftOut", leftOut)
+	}
 }
 
 // outcome is a trace's result of an attempt that has found no node.

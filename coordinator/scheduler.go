@@ -179,6 +179,9 @@ type Scheduler struct {
 	draining bool
 	// newMembers says that SetMembers was called.
 	newMembers bool
+	// errorLog and refusalLog are what the log was told of attempts that ended in an error, and of others
+	// without a node.
+	errorLog, refusalLog refusalLog
 }
 
 // tally is what the summary counts.
