@@ -62,6 +62,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 		return
 	}
 	if old == nil {
+		s.rows++
 		clear(s.hopeless)
 		s.move(queue.NodeAdded(n))
 		return
@@ -76,6 +77,7 @@ func (s *Scheduler) nodeGone(n *v1.Node) {
 		return
 	}
 	if old != nil {
+		s.rows++
 		s.move(queue.NodeDeleted(old))
 	}
 }

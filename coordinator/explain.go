@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,19 +27,38 @@ const defaultTop = 5
 const beingBound = "placed but not bound yet: its bind, or that of its volumes, is under way"
 
 // Explain judges a pod against the cluster as it is now, without the pod itself, on
-// the coordinator's own tables.
+// the coordinator's own tables. Where there are many nodes it takes several turns of the loop: each node is judged
+// as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	var out *pb.ExplainResponse
-	var failed error
-	err := s.call(ctx, func() { out, failed = s.explain(req) })
-	return out, cmp.Or(err, failed)
+	e := explanation{req: req}
+	if err := s.serve(ctx, func() bool { return s.explain(&e) }); err != nil {
+		return nil, err
+	}
+	return e.out, e.err
 }
 
-func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	pod, out := s.find(req.Namespace, req.Name)
+// maxRestarts is how often an explanation begins anew, because nodes come and go or the pod changes, until it is
+// given up.
+const maxRestarts = 8
+
+// explanation is a call of Explain on its way.
+type explanation struct {
+	req *pb.ExplainRequest
+	out *pb.ExplainResponse
+	err error
+	// x judges rows; nil: none yet.
+	x        *explainer
+	restarts int
+}
+
+// explain takes the next step of an explanation; true: it was the last.
+func (s *Scheduler) explain(e *explanation) (last bool) {
+	pod, out := s.find(e.req.Namespace, e.req.Name)
 	if pod == nil {
-		return s.explainStranger(req)
+		e.out, e.err = s.explainStranger(e.req)
+		return true
 	}
+	e.out = out
 	out.Nodes = uint32(s.cache.Nodes())
 	out.History = s.history.past(pod.UID)
 	if len(out.History) > 0 {
@@ -49,34 +67,44 @@ func (s *Scheduler) explain(req *pb.ExplainRequest) (*pb.ExplainResponse, error)
 	prof := s.cfg.Profiles[pod.Spec.SchedulerName]
 	if prof == nil {
 		note(out, s.notOurs(pod))
-		return out, nil
+		return true
 	}
 	// The pod is taken from its node for the while of the judgement, so that the node is
 	// judged as it was offered.
 	put, err := s.cache.Without(pod)
 	if err == nil {
-		err = errors.Join(s.explainCaught(pod, prof, req, out), put())
+		last, e.err = s.explainCaught(pod, prof, e)
+		err = put()
 	}
 	if err != nil {
+		// The pod is not where it was, so another might get its room: this is no error of the read.
 		s.fail(err)
-		return nil, status.Errorf(codes.Internal, "explain pod %s/%s: %v", req.Namespace, req.Name, err)
+		last, e.err = true, err
 	}
-	return out, nil
+	if e.err != nil {
+		if _, told := status.FromError(e.err); !told {
+			e.err = status.Errorf(codes.Internal, "explain pod %s/%s: %v", e.req.Namespace, e.req.Name, e.err)
+		}
+		e.out = nil
+	}
+	return last
 }
 
 // explainCaught is explainFor that notes a panic.
-func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, req *pb.ExplainRequest, out *pb.ExplainResponse) (err error) {
+func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, e *explanation) (last bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.eval = scorer.NewEvaluator(nil)
-			note(out, s.met(suspect{pod: pod.UID}, whileEvaluating, v).Error())
+			note(e.out, s.met(suspect{pod: pod.UID}, whileEvaluating, v).Error())
+			last = true
 		}
 	}()
-	return s.explainFor(pod, prof, req, out)
+	return s.explainFor(pod, prof, e)
 }
 
-// explainFor explains a pod that is on no node.
-func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.ExplainRequest, out *pb.ExplainResponse) error {
+// explainFor takes a step for a pod that is on no node.
+func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanation) (last bool, err error) {
+	out := e.out
 	bare := *pod
 	bare.Spec.NodeName = ""
 	s.observe(&bare)
@@ -84,25 +112,35 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, req *pb.Expla
 	class, err := s.classOf(&bare, prof)
 	if err != nil {
 		note(out, err.Error())
-		return nil
+		return true, nil
 	}
 	if err := s.cache.settle(); err != nil {
-		return err
+		return true, err
 	}
 	if class.Rejected != nil {
 		note(out, class.Rejected.Message)
-		return nil
+		return true, nil
+	}
+	nominees := s.nominees(&bare, class)
+	if x := e.x; x == nil || !x.serves(class, pod, nominees, out.Node) {
+		if e.restarts++; e.restarts > maxRestarts {
+			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", e.req.Namespace, e.req.Name)
+		}
+		e.x = s.newExplainer(class, pod, nominees, e.req, out.Node)
+	}
+	if !e.x.judge(rowsAtOnce, nominees) {
+		return false, nil
 	}
 	if others := s.notAsked(&bare); len(others) > 0 {
 		note(out, "nodes and scores are those of the built-in plugins; "+strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
 	}
-	x := explainer{s: s, class: class, out: out, top: int(cmp.Or(req.Top, defaultTop)), at: out.Node, verdicts: newVerdicts(req)}
-	x.judgeAll(s.nominees(&bare, class))
-	x.judgeOwn(&bare)
+	x := e.x
+	x.out = out
+	x.judgeOwn()
 	x.rank()
 	x.report()
 	x.tellVerdicts()
-	return nil
+	return true, nil
 }
 
 // notAsked names the guests and extenders that have a say in a pod's node. They may keep count of what
@@ -186,16 +224,25 @@ func note(out *pb.ExplainResponse, text string) {
 	out.Note = text
 }
 
-// explainer judges every row for one pod.
+// explainer judges every row for one pod, some at a time.
 type explainer struct {
 	s     *Scheduler
 	class *compile.Class
+	pod   *v1.Pod
 	out   *pb.ExplainResponse
 	top   int
 	at    string
 	all   scorer.Result
+	// rows is the scheduler's of when it began, and left the rows that are not judged yet.
+	rows uint64
+	left []cache.Row
+	// apart are the rows that other pods or this one are nominated to. They are judged last, all at once.
+	apart map[cache.Row]bool
 	// pick holds the rows that other pods are nominated to, and the standing of all.
-	pick     *pick
+	pick *pick
+	// own is the node that the pod is nominated to, where that takes it.
+	own      choice
+	takes    bool
 	grouped  []groupedAt
 	feasible []groupedAt
 	reasons  map[reason]uint32
@@ -215,15 +262,95 @@ type refusalAt struct {
 	node    *pb.RefusedNode
 }
 
-// judgeAll judges every row, those that wait for other pods both with these and without.
-func (x *explainer) judgeAll(list []*nominee) {
-	x.reasons = map[reason]uint32{}
-	x.all.Reset(x.class.ID(), 0)
+// newExplainer begins to judge a pod.
+func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list []*nominee, req *pb.ExplainRequest, at string) *explainer {
+	x := &explainer{
+		s: s, class: class, pod: pod, top: int(cmp.Or(req.Top, defaultTop)), at: at, rows: s.rows,
+		apart: map[cache.Row]bool{}, reasons: map[reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, s.cache.Nodes()),
+	}
+	for i := range list {
+		x.apart[list[i].row] = true
+	}
+	if row, ok := s.cache.RowOf(x.nomination()); ok {
+		x.apart[row] = true
+	}
+	for i := range s.cache.NumShards() {
+		for row := range s.cache.Table(i).All() {
+			x.left = append(x.left, cache.Row{Shard: uint32(i), Index: row})
+		}
+	}
+	x.all.Reset(class.ID(), 0)
+	return x
+}
+
+// serves tells whether what was judged so far is of the same pod, class and rows, and whether the rows that pods
+// are nominated to now are still to be judged, should they not have been all.
+func (x *explainer) serves(class *compile.Class, pod *v1.Pod, list []*nominee, at string) bool {
+	if x.class.ID() != class.ID() || x.pod.UID != pod.UID || x.rows != x.s.rows || x.at != at {
+		return false
+	}
+	x.pod = pod
+	if x.pick != nil {
+		return true
+	}
+	own, nominated := x.s.cache.RowOf(x.nomination())
+	return (!nominated || x.apart[own]) && !slices.ContainsFunc(list, func(n *nominee) bool { return !x.apart[n.row] })
+}
+
+// judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
+// groups are looked at twice: what becomes of them depends on the other rows.
+func (x *explainer) judge(rows int, list []*nominee) (all bool) {
+	n := min(rows, len(x.left))
+	for _, row := range x.left[:n] {
+		if !x.apart[row] {
+			x.judgeRow(row)
+		}
+	}
+	if x.left = x.left[n:]; len(x.left) > 0 {
+		return false
+	}
+	if x.pick == nil {
+		x.judgeApart(list)
+	}
+	n = min(rows-n, len(x.grouped))
+	for _, g := range x.grouped[:n] {
+		x.judgeGrouped(g)
+	}
+	x.grouped = x.grouped[n:]
+	return len(x.grouped) == 0
+}
+
+// judgeRow sorts a row into its group. What is refused at once is taken in.
+func (x *explainer) judgeRow(row cache.Row) {
+	t := x.s.cache.Table(int(row.Shard))
+	if g := x.groupOf(t, row); g.group >= 0 {
+		x.grouped = append(x.grouped, g)
+	} else {
+		_, reasons := x.s.eval.Reasons(t, row.Index, nil, x.class.Scorer)
+		x.refuse(t, row.Index, reasons)
+	}
+}
+
+// groupOf counts a row into its group; below 0: it has none.
+func (x *explainer) groupOf(t *scorer.Table, row cache.Row) groupedAt {
+	var v scorer.Verdict
+	x.s.eval.Row(t, row.Index, nil, x.class.Scorer, true, &v)
+	return groupedAt{t.Candidate(row.Index, v.Local), x.all.Move(x.class.Scorer, &v, +1)}
+}
+
+// judgeApart judges the rows that pods are nominated to, with what is known of the others.
+func (x *explainer) judgeApart(list []*nominee) {
 	awaiting := map[cache.Row]bool{}
 	for i := range list {
 		awaiting[list[i].row] = true
 	}
-	x.judgeRows(awaiting)
+	for row := range x.apart {
+		if awaiting[row] {
+			x.groupOf(x.s.cache.Table(int(row.Shard)), row)
+		} else {
+			x.judgeRow(row)
+		}
+	}
 	x.pick = newPick(x.class.Scorer)
 	x.pick.start(&x.all, 0, true)
 	x.pick.veto(list, tables{x.s.cache.Cache}, x.s.eval)
@@ -232,30 +359,15 @@ func (x *explainer) judgeAll(list []*nominee) {
 		at, _ := x.pick.index.find(list[i].row)
 		x.judgeAwaiting(&x.pick.repaired[at])
 	}
-	for _, g := range x.grouped {
-		x.judgeGrouped(g)
-	}
+	x.own, x.takes = x.s.ownNode(x.pick, x.nomination())
 }
 
-// judgeRows sorts the rows into groups. What is refused at once is taken in, but for the
-// rows of which there is more to say.
-func (x *explainer) judgeRows(awaiting map[cache.Row]bool) {
-	var v scorer.Verdict
-	for i := range x.s.cache.NumShards() {
-		t := x.s.cache.Table(i)
-		for row := range t.All() {
-			x.s.eval.Row(t, row, nil, x.class.Scorer, true, &v)
-			group := x.all.Move(x.class.Scorer, &v, +1)
-			switch {
-			case awaiting[cache.Row{Shard: uint32(i), Index: row}]:
-			case group >= 0:
-				x.grouped = append(x.grouped, groupedAt{t.Candidate(row, v.Local), group})
-			default:
-				_, reasons := x.s.eval.Reasons(t, row, nil, x.class.Scorer)
-				x.refuse(t, row, reasons)
-			}
-		}
+// nomination is the node that the pod is nominated to, or "".
+func (x *explainer) nomination() string {
+	if pending := x.s.queue.Get(x.pod.UID); pending != nil {
+		return pending.Nomination()
 	}
+	return x.pod.Status.NominatedNodeName
 }
 
 // judgeAwaiting judges a row that waits for other pods.
@@ -283,13 +395,9 @@ func (x *explainer) judgeGrouped(g groupedAt) {
 }
 
 // judgeOwn tells of the node that the pod is nominated to.
-func (x *explainer) judgeOwn(p *v1.Pod) {
-	name := p.Status.NominatedNodeName
-	if pending := x.s.queue.Get(p.UID); pending != nil {
-		name = pending.Nomination()
-	}
-	if c, ok := x.s.ownNode(x.pick, name); ok && x.at == "" {
-		note(x.out, "nominated to node "+x.s.cache.Table(int(c.row.Shard)).Name(c.row.Index)+", which takes it: no other is tried")
+func (x *explainer) judgeOwn() {
+	if x.takes && x.at == "" {
+		note(x.out, "nominated to node "+x.s.cache.Table(int(x.own.row.Shard)).Name(x.own.row.Index)+", which takes it: no other is tried")
 	}
 }
 

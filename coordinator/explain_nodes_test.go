@@ -40,7 +40,7 @@ func TestVerdictsOfNodes(t *testing.T) {
 	explain := func(req *pb.ExplainRequest) *pb.ExplainResponse {
 		t.Helper()
 		req.Namespace = "default"
-		out, err := x.explain(req)
+		out, err := x.explainNow(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,6 +51,14 @@ func (x *trial) counted() map[uint32]string {
 	return out
 }
 
+// explainNow takes all steps of an explanation.
+func (s *Scheduler) explainNow(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	e := explanation{req: req}
+	for !s.explain(&e) {
+	}
+	return e.out, e.err
+}
+
 // explained explains a pod of the namespace default.
 func (x *trial) explained(t rapid.TB, name string, top uint32) *pb.ExplainResponse {
 	t.Helper()
@@ -62,7 +70,7 @@ func (x *trial) explainedIn(t rapid.TB, namespace, name string, top uint32) *pb.
 	t.Helper()
 	before, counted := x.rows(), x.counted()
 	all, assumed := x.cache.Pods()
-	out, err := x.explain(&pb.ExplainRequest{Namespace: namespace, Name: name, Top: top})
+	out, err := x.explainNow(&pb.ExplainRequest{Namespace: namespace, Name: name, Top: top})
 	if err != nil {
 		t.Fatalf("explain %s: %v", name, err)
 	}
@@ -252,7 +260,7 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 			t.Errorf("%s: got note %q, %d feasible; want %q, %d", name, out.Note, out.Feasible, want.note, want.feasible)
 		}
 	}
-	_, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: "nobody"})
+	_, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "nobody"})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
 	}
@@ -274,7 +282,7 @@ func TestPodsOfOthersAreExplained(t *testing.T) {
 			t.Errorf("%s: got note %q, node %q; want %q, %q", name, out.Note, out.Node, want.note, want.node)
 		}
 	}
-	if _, err := x.explain(&pb.ExplainRequest{Namespace: "default", Name: "nobody"}); status.Code(err) != codes.NotFound {
+	if _, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "nobody"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a pod that is not there: got %v, want NOT_FOUND", err)
 	}
 }

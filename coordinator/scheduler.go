@@ -131,6 +131,7 @@ type Scheduler struct {
 	plugins      *pluginLatencies
 	life         context.Context // ends the loop
 	stop         context.CancelFunc
+	readers      chan struct{} // the places of reads that are bounded
 	ended        chan struct{} // closed when Run returns
 	cause        error         // why, set before
 
@@ -173,6 +174,9 @@ type Scheduler struct {
 	tally     tally
 	err       error
 	watchers  []chan<- struct{} // told when the loop is idle
+	reads     []read
+	// rows counts how often a row came or went.
+	rows uint64
 	parking
 	extenders extenders
 	// draining says that nothing is decided any more, and what is under way comes to its end.
@@ -224,6 +228,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		journal:      newJournalWriter(cfg.Journal),
 		eval:         scorer.NewEvaluator(nil),
 		plugins:      newPluginLatencies(),
+		readers:      make(chan struct{}, maxReads),
 		ended:        make(chan struct{}),
 		picks:        picks{of: map[uint64]*pick{}},
 		families:     newFamilies(),
@@ -395,7 +400,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || !s.inbox.empty() {
+		if decided || len(s.reads) > 0 || !s.inbox.empty() {
 			continue
 		}
 		s.rest()
@@ -420,6 +425,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.giveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
+	s.readSome()
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binding) == 0:
 		return false, true
@@ -498,13 +504,6 @@ func (s *Scheduler) Idle(ctx context.Context) error {
 	ch := make(chan struct{})
 	s.inbox.put(func() { s.watchers = append(s.watchers, ch) })
 	return s.await(ctx, ch)
-}
-
-// call runs f on the loop and waits for it.
-func (s *Scheduler) call(ctx context.Context, f func()) error {
-	done := make(chan struct{})
-	s.inbox.put(func() { f(); close(done) })
-	return s.await(ctx, done)
 }
 
 // await waits for the loop to close done.

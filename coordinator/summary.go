@@ -17,8 +17,10 @@ import (
 // Summary tells what the scheduler did so far.
 func (s *Scheduler) Summary(ctx context.Context) (*pb.Summary, error) {
 	var out *pb.Summary
-	err := s.call(ctx, func() { out = s.summarise() })
-	return out, err
+	if err := s.serve(ctx, func() bool { out = s.summarise(); return true }); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Workers tells the live workers and what they did.
@@ -38,7 +40,10 @@ func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 			})
 		}
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Progress is the part of the summary that costs nothing to tell: how many pods are
@@ -50,7 +55,10 @@ func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 		out.PodsPending = uint64(s.queue.Len(queue.Unschedulable) + s.queue.Len(queue.Gated))
 		out.Idle = s.idle()
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (s *Scheduler) summarise() *pb.Summary {
