@@ -47,6 +47,8 @@ type Config struct {
 	// Term is the leader's fencing number.
 	Term   uint64
 	Shards Shards
+	// Local are workers of this process, which are live beside those of SetMembers.
+	Local []Member
 	// Replicas is how many workers hold each shard; 0: 1.
 	Replicas int
 	// Dial; nil: Dialer without TLS, for workers on loopback.
@@ -142,11 +144,12 @@ type Fanout struct {
 	deposed  bool
 }
 
-// New makes a Fanout without workers: until SetMembers names some, all is
-// evaluated here.
+// New makes a Fanout that has the local workers only: without any, until SetMembers names
+// some, all is evaluated here.
 func New(cfg Config) *Fanout {
 	cfg = cfg.withDefaults()
 	f := &Fanout{cfg: cfg, pool: scan.NewPool(cfg.LocalCores, cfg.Clock), metrics: newMetrics(cfg.Registerer), remap: true}
+	f.SetMembers(nil)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }

@@ -18,11 +18,17 @@ import (
 // isDeposed says whether an error means that there is a newer leader.
 func isDeposed(err error) bool { return errors.Is(err, ErrDeposed) }
 
-// SetMembers names the live workers. It takes effect at the next Evaluate.
+// SetMembers names the live workers beside the local ones, whose ids nobody else may have. It
+// takes effect at the next Evaluate.
 func (f *Fanout) SetMembers(members []Member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wanted, f.changed = slices.Clone(members), true
+	f.wanted, f.changed = slices.Clone(f.cfg.Local), true
+	for _, m := range members {
+		if !slices.ContainsFunc(f.cfg.Local, func(l Member) bool { return l.ID == m.ID }) {
+			f.wanted = append(f.wanted, m)
+		}
+	}
 }
 
 // Refresh takes over what SetMembers named without evaluating anything, so that

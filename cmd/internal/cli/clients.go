@@ -38,11 +38,11 @@ func (c *connection) open(s Streams) (*client.Client, error) {
 	if err := c.tls.Validate(); err != nil {
 		return nil, usageError{err}
 	}
-	credentials, err := c.tls.ClientCredentials()
+	guard, err := c.tls.Open("")
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{Addresses: c.targets(s.Env), Patience: c.patience, Dial: client.DialWith(credentials)})
+	return client.New(client.Config{Addresses: c.targets(s.Env), Patience: c.patience, Dial: client.DialWith(guard.ClientCredentials(serving.Coordinator, ""))})
 }
 
 func (c *connection) targets(env func(string) string) []string {

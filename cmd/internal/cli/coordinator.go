@@ -79,6 +79,7 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	fs.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients are sent to; empty: --listen")
 	fs.StringVar(&o.TLS.CAFile, "tls-ca-file", "", "certificates (PEM) of the authority that the certificates of clients and workers must be signed by. "+
 		"With it, --tls-cert-file and --tls-private-key-file are what this process shows to them, too")
+	o.TLS.AddRoleFlag(fs)
 	fs.StringVar(&o.HTTPListen, "http-listen", "", "`HOST:PORT` of /metrics, /healthz and /readyz without Kubernetes' authentication; empty: none, but "+
 		defaultCoordinatorHTTP+" with --standalone")
 

@@ -141,7 +141,7 @@ func TestFlagsOfOurs(t *testing.T) {
 	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
 		"advertise", "cluster", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
 		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
-		"shard-replicas", "shards", "standalone", "tls-ca-file",
+		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
 	})))
 	if !slices.Equal(got, want) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,8 +40,9 @@ const maxRequestBytes = 4<<20 + 64<<10
 type service struct {
 	process   Process
 	sharding  Sharding
-	tls       serving.TLS
+	guard     *serving.Guard
 	listen    string
+	within    net.Listener // of clients in this process; nil: none
 	advertise string
 	config    *config.Config
 	guests    framework.Registry
@@ -58,7 +60,7 @@ type service struct {
 
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
-	l, err := v.tls.Listen("listen", v.listen)
+	l, err := v.guard.Listen("listen", v.listen)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,8 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer spans.stop()
-	scheduler, err := v.scheduler(log, spans)
+	workers := newLocalWorkers(v.sharding.Workers, registry.process, spans.workers)
+	scheduler, err := v.scheduler(log, spans, workers)
 	if err != nil {
 		return err
 	}
@@ -93,17 +96,16 @@ func (v service) run(ctx context.Context) (err error) {
 	scheduler.Recorder = recorder
 	defer func() { err = errors.Join(err, endRecord()) }()
 	g, ctx := errgroup.WithContext(ctx)
-	if _, err := (localWorkers{
-		count: v.sharding.Workers, cluster: v.sharding.Cluster, tls: v.tls, etcd: v.etcd, registerer: registry.process, tracer: spans.workers,
-	}).start(ctx, g); err != nil {
-		return endGroup(g, err)
+	workers.serve(ctx, g)
+	g.Go(func() error { return v.serveAPI(ctx, l, server, v.guard.ServerOptions()) })
+	if v.within != nil {
+		g.Go(func() error { return v.serveAPI(ctx, v.within, server, nil) })
 	}
-	g.Go(func() error { return v.serveAPI(ctx, l, server) })
 	g.Go(func() error { return flushEvery(ctx, log) })
 	health := newEtcdHealth(v.etcd, v.etcdTLS, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
-	if err := v.process.serve(ctx, g, v.tls, serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}); err != nil {
+	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}); err != nil {
 		return endGroup(g, err)
 	}
 	g.Go(func() error {
@@ -126,11 +128,7 @@ func endGroup(g *errgroup.Group, err error) error {
 }
 
 // scheduler is the template of each term's scheduler.
-func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordinator.SchedulerConfig, error) {
-	credentials, err := v.tls.ClientCredentials()
-	if err != nil {
-		return coordinator.SchedulerConfig{}, err
-	}
+func (v service) scheduler(log *coordinator.DecisionLog, spans *spans, workers *localWorkers) (coordinator.SchedulerConfig, error) {
 	shards := v.sharding.Shards
 	if shards == 0 {
 		shards = defaultShards
@@ -143,7 +141,8 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordina
 		Heartbeat:        &coordinator.Heartbeat{},
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
-			Dial:     fanout.Dialer(append(spans.dialOptions(), grpc.WithTransportCredentials(credentials))...),
+			Local:    workers.members,
+			Dial:     workers.dial(v.dial(spans.dialOptions()), spans.dialOptions()),
 		},
 		Tracer: spans.tracer,
 	}
@@ -156,16 +155,22 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans) (coordina
 	return cfg, nil
 }
 
-func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server) error {
-	credentials, err := v.tls.ServerCredentials()
-	if err != nil {
-		return err
+// dial connects to a worker, which must be what its registration says.
+func (v service) dial(options []grpc.DialOption) fanout.Dial {
+	return func(ctx context.Context, m fanout.Member) (pb.WorkerServiceClient, io.Closer, error) {
+		credentials := grpc.WithTransportCredentials(v.guard.ClientCredentials(serving.Worker, m.ID))
+		return fanout.Dialer(append(slices.Clip(options), credentials)...)(ctx, m)
 	}
-	s := grpc.NewServer(grpc.Creds(credentials), grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes),
+}
+
+func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server, options []grpc.ServerOption) error {
+	s := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes),
 		// Clients ask whether this process still lives, as long as they wait for it; and a watcher
 		// that is gone without a word is noticed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}))
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+	}, options...)...)
 	server.Register(s)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -232,6 +237,10 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	if err != nil {
 		return err
 	}
+	guard, err := o.guard()
+	if err != nil {
+		return err
+	}
 	etcd, stop, err := o.etcd(ctx, s)
 	if err != nil {
 		return err
@@ -242,10 +251,19 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 		return err
 	}
 	return service{
-		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, advertise: o.Advertise,
+		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, advertise: o.Advertise,
 		config: configuration, guests: o.guests, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
+}
+
+// guard is mutual TLS, with a certificate that clients and workers take for a coordinator's.
+func (o CoordinatorOptions) guard() (*serving.Guard, error) {
+	guard, err := o.TLS.Open(o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	return guard, guard.RequireSelf(serving.Coordinator, "")
 }
 
 // etcd starts or connects to the etcd that the flags name.

@@ -59,10 +59,15 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 	if err != nil {
 		return err
 	}
+	guard, err := o.guard()
+	if err != nil {
+		return err
+	}
 	k, err := newKubernetes(ctx, o, c, etcd, etcdTLS)
 	if err != nil {
 		return err
 	}
+	k.guard = guard
 	err = k.run(ctx, s)
 	if errors.Is(err, coordinator.ErrLeaseLost) {
 		log.Error(err, "Leaderelection lost")
@@ -93,6 +98,7 @@ type kubernetes struct {
 	o        CoordinatorOptions
 	config   *config.Config
 	etcd     *clientv3.Client
+	guard    *serving.Guard
 	health   *etcdHealth
 	registry *prometheus.Registry // the libraries' metrics are gathered beside it
 	filter   *kubeserving.MetricsFilter
@@ -157,7 +163,7 @@ func (k *kubernetes) host(g *coordinator.Guests) {
 // run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
 // workers and its endpoints, outlives ctx.
 func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
-	l, err := k.o.TLS.Listen("listen", k.o.Listen)
+	l, err := k.guard.Listen("listen", k.o.Listen)
 	if err != nil {
 		return err
 	}
@@ -188,19 +194,16 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
-	v := service{sharding: k.o.Sharding, tls: k.o.TLS, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
-	g.Go(func() error { return v.serveAPI(base, l, server) })
-	if _, err := (localWorkers{
-		count: k.o.Workers, cluster: k.o.Cluster, tls: k.o.TLS, etcd: k.etcd, registerer: k.registry, tracer: spans.workers,
-	}).start(base, g); err != nil {
-		return endGroup(g, err)
-	}
+	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
+	g.Go(func() error { return v.serveAPI(base, l, server, k.guard.ServerOptions()) })
+	workers := newLocalWorkers(k.o.Workers, k.registry, spans.workers)
+	workers.serve(base, g)
 	g.Go(func() error { return flushEvery(base, log) })
 	g.Go(func() error { return k.health.run(base) })
 	g.Go(func() error { return endIfHung(base, &k.heartbeat, os.Stderr, os.Exit) })
 	debugger := &cacheDebugger{objects: k.source}
 	g.Go(func() error { return debugger.watch(base) })
-	template, err := v.scheduler(log, spans)
+	template, err := v.scheduler(log, spans, workers)
 	if err != nil {
 		return endGroup(g, err)
 	}
@@ -268,7 +271,7 @@ func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, ending <-chan
 		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
 	}
-	return k.o.Process.serve(ctx, g, k.o.TLS, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready, Healthy: k.heartbeat.Check})
+	return k.o.Process.serve(ctx, g, k.guard, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready, Healthy: k.heartbeat.Check})
 }
 
 // endpoints are upstream's, with a check of etcd beside.

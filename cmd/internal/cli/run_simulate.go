@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/extender"
-	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -127,7 +126,9 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	defer spans.stop()
-	cfg.Tracer, cfg.Fanout.Dial = spans.tracer, fanout.Dialer(spans.dialOptions()...)
+	workers := newLocalWorkers(m.sharding.Workers, registry, spans.workers)
+	cfg.Tracer, cfg.Fanout.Local = spans.tracer, workers.members
+	cfg.Fanout.Dial = workers.dial(nil, spans.dialOptions())
 	s, err := coordinator.NewScheduler(cfg)
 	if err != nil {
 		return nil, err
@@ -136,14 +137,10 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, gctx := errgroup.WithContext(alive)
-	if err := m.process.serve(gctx, g, serving.TLS{}, serving.Endpoint{Gatherer: registry}); err != nil {
+	if err := m.process.serve(gctx, g, &serving.Guard{}, serving.Endpoint{Gatherer: registry}); err != nil {
 		return nil, err
 	}
-	members, err := (localWorkers{count: m.sharding.Workers, cluster: m.sharding.Cluster, registerer: registry, tracer: spans.workers}).start(gctx, g)
-	if err != nil {
-		return nil, err
-	}
-	s.SetMembers(members)
+	workers.serve(gctx, g)
 	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -27,6 +29,13 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	if err != nil {
 		return err
 	}
+	guard, err := o.TLS.Open(o.Cluster)
+	if err == nil {
+		err = guard.RequireSelf(serving.Coordinator, "")
+	}
+	if err != nil {
+		return err
+	}
 	etcd, endpoint, stop, err := o.EmbeddedEtcd.start(ctx)
 	if err != nil {
 		return err
@@ -38,8 +47,9 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, gctx := errgroup.WithContext(alive)
+	within := bufconn.Listen(pipeBytes)
 	v := service{
-		process: o.Process, sharding: o.Sharding, tls: o.TLS, listen: o.Listen, config: configuration, guests: o.guests, leaseTTL: configuration.LeaseDuration,
+		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, within: within, config: configuration, guests: o.guests, leaseTTL: configuration.LeaseDuration,
 		decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
 			if s == nil {
@@ -64,7 +74,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 			return nil
 		case a := <-address:
 			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers\n", a, endpoint, o.Sharding.Workers)
-			return o.feed(feeding, s, in, a, leading)
+			return o.feed(feeding, s, in, within, leading)
 		}
 	})
 	return g.Wait()
@@ -72,7 +82,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 
 // feed submits the input and, where that is asked for, waits for the end and shows
 // the summary.
-func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address string, leading <-chan *coordinator.Scheduler) error {
+func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Listener, leading <-chan *coordinator.Scheduler) error {
 	var scheduler *coordinator.Scheduler
 	select {
 	case <-ctx.Done():
@@ -81,7 +91,7 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, address strin
 	}
 	report := newProgress(s, waiting(in.Pods))
 	applied := make(chan error, 1)
-	go func() { applied <- o.submit(ctx, s, in, address) }()
+	go func() { applied <- o.submit(ctx, in, l) }()
 	err := watchUntil(ctx, scheduler, applied, report.update)
 	if err == nil && o.ExitWhenIdle {
 		err = watchUntilIdle(ctx, scheduler, report.update)

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -18,7 +17,14 @@ import (
 
 // runWorker is `shardsched worker`.
 func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
-	credentials, err := o.TLS.ServerCredentials()
+	id := o.ID
+	if id == "" {
+		id = processID()
+	}
+	guard, err := o.TLS.Open(o.Cluster)
+	if err == nil {
+		err = guard.RequireSelf(serving.Worker, id)
+	}
 	if err != nil {
 		return err
 	}
@@ -31,13 +37,9 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	if err != nil {
 		return err
 	}
-	l, err := o.TLS.Listen("listen", o.Listen)
+	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err
-	}
-	id := o.ID
-	if id == "" {
-		id = processID()
 	}
 	address := o.Advertise
 	if address == "" {
@@ -65,11 +67,11 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error {
 		return w.Run(ctx, worker.RunConfig{
-			Listener: l, Options: []grpc.ServerOption{grpc.Creds(credentials)},
+			Listener: l, Options: guard.ServerOptions(),
 			Registration: registration, DrainTimeout: o.DrainTimeout,
 		})
 	})
-	err = o.Process.serve(ctx, g, o.TLS, serving.Endpoint{Gatherer: registry, Ready: func() error {
+	err = o.Process.serve(ctx, g, guard, serving.Endpoint{Gatherer: registry, Ready: func() error {
 		if err := health.ready(); err != nil {
 			return err
 		}
@@ -104,15 +106,15 @@ func newRegistry() *prometheus.Registry {
 }
 
 // serve answers HTTP until ctx ends, where an address is given.
-func (p Process) serve(ctx context.Context, g *errgroup.Group, t serving.TLS, e serving.Endpoint) error {
+func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Guard, e serving.Endpoint) error {
 	if p.HTTPListen == "" {
 		return nil
 	}
-	l, err := t.Listen("http-listen", p.HTTPListen)
+	l, err := guard.Listen("http-listen", p.HTTPListen)
 	if err != nil {
 		return err
 	}
 	e.Profiling = p.Profiling
-	g.Go(func() error { return e.Serve(ctx, l, t) })
+	g.Go(func() error { return e.Serve(ctx, l, guard) })
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -72,10 +74,14 @@ func (o *UpOptions) validate() error {
 	return checkListeners(o.TLS, o.Process, listener{"listen", o.Listen})
 }
 
-// submit applies the input to the coordinator at address, as any client would.
-func (o UpOptions) submit(ctx context.Context, s Streams, in *Input, address string) error {
-	conn := connection{addresses: []string{address}, patience: submitPatience, tls: o.TLS}
-	return conn.with(ctx, s, func(ctx context.Context, cl *client.Client) error {
-		return (&applier{client: cl, lines: io.Discard}).apply(ctx, in)
+// submit applies the input to the coordinator of this process, as any client would.
+func (o UpOptions) submit(ctx context.Context, in *Input, l *bufconn.Listener) error {
+	cl, err := client.New(client.Config{
+		Addresses: []string{"passthrough:///" + inProcess}, Patience: submitPatience, Dial: client.DialWith(insecure.NewCredentials(), within(l)),
 	})
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return (&applier{client: cl, lines: io.Discard}).apply(ctx, in)
 }

@@ -50,15 +50,15 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
-// DialWith dials with the given credentials.
-func DialWith(c credentials.TransportCredentials) func(string) (*grpc.ClientConn, error) {
+// DialWith dials with the given credentials, and in other ways as options say.
+func DialWith(c credentials.TransportCredentials, options ...grpc.DialOption) func(string) (*grpc.ClientConn, error) {
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay, reconnect.MaxDelay = pause, connectTimeout
 	return func(address string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(address, grpc.WithTransportCredentials(c),
+		return grpc.NewClient(address, append(options[:len(options):len(options)], grpc.WithTransportCredentials(c),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout}),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))...)
 	}
 }
 

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/utils/clock"
 )
 
 // Endpoint is a process's HTTP side.
@@ -25,19 +27,35 @@ type Endpoint struct {
 	Profiling bool
 }
 
-// Handler serves the endpoint.
-func (e Endpoint) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.Gatherer, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", check(e.Healthy))
-	mux.HandleFunc("GET /livez", check(e.Healthy))
-	mux.HandleFunc("GET /readyz", check(e.Ready))
+// handlers are those of each path.
+func (e Endpoint) handlers() map[string]http.Handler {
+	h := map[string]http.Handler{
+		"/metrics": promhttp.HandlerFor(e.Gatherer, promhttp.HandlerOpts{}),
+		"/healthz": check(e.Healthy),
+		"/livez":   check(e.Healthy),
+		"/readyz":  check(e.Ready),
+	}
 	if e.Profiling {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		h["/debug/"] = profiles()
+	}
+	return h
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// Handler serves the endpoint to whom the guard lets through.
+func (e Endpoint) Handler(g *Guard) http.Handler {
+	mux := http.NewServeMux()
+	for path, h := range e.handlers() {
+		mux.Handle(path, g.handle(path, h))
 	}
 	return mux
 }
@@ -56,12 +74,27 @@ func check(ask func() error) http.HandlerFunc {
 
 // Serve answers on l until ctx ends, then lets answers under way finish for a
 // second. With TLS it speaks HTTPS and asks for a client certificate.
-func (e Endpoint) Serve(ctx context.Context, l net.Listener, t TLS) error {
-	config, err := t.ServerConfig()
-	if err != nil {
-		return err
+func (e Endpoint) Serve(ctx context.Context, l net.Listener, g *Guard) error {
+	return serveHTTP(ctx, l, e.Handler(g), g.serverConfig(), g.age, clock.RealClock{})
+}
+
+// begunKey is where a request's context has the time of its connection's start.
+type begunKey struct{}
+
+// serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, age time.Duration, c clock.PassiveClock) error {
+	s := &http.Server{
+		TLSConfig: config, ReadHeaderTimeout: 10 * time.Second,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, begunKey{}, c.Now())
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if begun, ok := r.Context().Value(begunKey{}).(time.Time); ok && age > 0 && c.Since(begun) >= age {
+				w.Header().Set("Connection", "close")
+			}
+			h.ServeHTTP(w, r)
+		}),
 	}
-	s := &http.Server{Handler: e.Handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan error, 1)
 	go func() {
 		if config != nil {
@@ -70,6 +103,7 @@ func (e Endpoint) Serve(ctx context.Context, l net.Listener, t TLS) error {
 		}
 		done <- s.Serve(l)
 	}()
+	var err error
 	select {
 	case err = <-done:
 	case <-ctx.Done():

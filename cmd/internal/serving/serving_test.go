@@ -2,91 +2,37 @@ package serving
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/shardsched/shardsched/cmd/internal/serving/authority"
 )
 
-// authority signs certificates for a test.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+// files issues a certificate of the cluster c for a role, with the path of a name where there is one.
+func files(t *testing.T, a *authority.Authority, dir, path string, serial int64) TLS {
+	t.Helper()
+	f := a.Issue(dir, authority.Subject{Serial: serial, CommonName: path, URIs: []string{"spiffe://example.org/shardsched/c/" + path}})
+	return TLS{CertFile: f.Cert, KeyFile: f.Key, CAFile: f.CA}
 }
 
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	a.key = a.newKey()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	a.must(err)
-	a.cert, err = x509.ParseCertificate(der)
-	a.must(err)
-	a.write("ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func (a *authority) must(err error) {
-	a.t.Helper()
+func open(t *testing.T, files TLS, cluster string) *Guard {
+	t.Helper()
+	g, err := files.Open(cluster)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-}
-
-func (a *authority) newKey() *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	a.must(err)
-	return key
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	file := filepath.Join(a.dir, name)
-	a.must(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	return file
-}
-
-// issue writes a certificate for 127.0.0.1 under the given number.
-func (a *authority) issue(serial int64) TLS {
-	key := a.newKey()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	a.must(err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	a.must(err)
-	return TLS{
-		CertFile: a.write("cert.pem", "CERTIFICATE", der),
-		KeyFile:  a.write("key.pem", "PRIVATE KEY", keyDER),
-		CAFile:   filepath.Join(a.dir, "ca.pem"),
-	}
+	return g
 }
 
 func TestWithoutTLSOnlyLoopback(t *testing.T) {
@@ -111,52 +57,65 @@ func TestFilesGoTogether(t *testing.T) {
 	if err := (TLS{CertFile: "a", KeyFile: "b"}).Validate(); err == nil {
 		t.Error("got no error for a certificate without an authority")
 	}
-	if _, err := (TLS{CertFile: "/none", KeyFile: "/none", CAFile: "/none"}).ServerConfig(); err == nil {
+	if _, err := (TLS{CertFile: "/none", KeyFile: "/none", CAFile: "/none"}).Open("c"); err == nil {
 		t.Error("got no error for files that do not exist")
 	}
+}
+
+// serveEndpoint serves HTTPS until the test ends, and returns its address.
+func serveEndpoint(t *testing.T, g *Guard) string {
+	t.Helper()
+	l, err := g.Listen("http-listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Endpoint{Gatherer: prometheus.NewRegistry()}.Serve(ctx, l, g) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("got %v at the end, want none", err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// askHTTPS asks over a new connection, and returns the server's certificate and the answer's code.
+func askHTTPS(c *tls.Config, address, path string) (serial int64, code int, err error) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+	answer, err := client.Get("https://" + address + path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer answer.Body.Close()
+	return answer.TLS.PeerCertificates[0].SerialNumber.Int64(), answer.StatusCode, nil
 }
 
 // TestMutualTLS serves HTTPS: a client of the authority gets an answer, one without
 // a certificate gets none, and a rotated certificate is shown without a restart.
 func TestMutualTLS(t *testing.T) {
-	a := newAuthority(t)
-	files := a.issue(2)
-	l, err := files.Listen("http-listen", "127.0.0.1:0")
-	a.must(err)
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- Endpoint{Gatherer: prometheus.NewRegistry()}.Serve(ctx, l, files) }()
-
-	config, err := files.ClientConfig()
-	a.must(err)
-	ask := func(c *tls.Config) (*big.Int, error) {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
-		answer, err := client.Get("https://" + l.Addr().String() + "/healthz")
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Body.Close()
-		return answer.TLS.PeerCertificates[0].SerialNumber, nil
+	a, dir := authority.New(t), t.TempDir()
+	server := files(t, a, dir, "coordinator", 2)
+	address := serveEndpoint(t, open(t, server, "c"))
+	client := open(t, files(t, a, t.TempDir(), "reader", 9), "")
+	config, err := client.clientConfig(Coordinator, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := ask(config); err != nil || got.Int64() != 2 {
+	if got, _, err := askHTTPS(config, address, "/healthz"); err != nil || got != 2 {
 		t.Errorf("got certificate %v, %v; want 2", got, err)
 	}
-	if _, err := ask(&tls.Config{RootCAs: config.RootCAs}); err == nil {
+	if _, _, err := askHTTPS(&tls.Config{RootCAs: config.RootCAs}, address, "/healthz"); err == nil {
 		t.Error("got an answer without a client certificate")
 	}
-	rotated := a.issue(3)
-	later := time.Now().Add(time.Minute)
-	a.must(os.Chtimes(rotated.CertFile, later, later))
-	if got, err := ask(config); err != nil || got.Int64() != 3 {
+	files(t, a, dir, "coordinator", 3)
+	if got, _, err := askHTTPS(config, address, "/healthz"); err != nil || got != 3 {
 		t.Errorf("after a rotation got certificate %v, %v; want 3", got, err)
 	}
-	a.must(os.WriteFile(rotated.CertFile, []byte("half"), 0o600))
-	if got, err := ask(config); err != nil || got.Int64() != 3 {
+	authority.Replace(t, server.CertFile, []byte("half"))
+	if got, _, err := askHTTPS(config, address, "/healthz"); err != nil || got != 3 {
 		t.Errorf("amid a rotation got certificate %v, %v; want 3 still", got, err)
-	}
-	cancel()
-	if err := <-served; err != nil {
-		t.Errorf("got %v at the end, want none", err)
 	}
 }
 
@@ -182,7 +141,7 @@ func TestEndpoint(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.endpoint.Gatherer = registry
 			w := httptest.NewRecorder()
-			test.endpoint.Handler().ServeHTTP(w, httptest.NewRequest("GET", test.path, nil))
+			test.endpoint.Handler(&Guard{}).ServeHTTP(w, httptest.NewRequest("GET", test.path, nil))
 			body, _ := io.ReadAll(w.Body)
 			if w.Code != test.code || !strings.Contains(string(body), test.body) {
 				t.Errorf("got %d %q, want %d with %q", w.Code, body, test.code, test.body)
@@ -191,33 +150,60 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestCredentialsForGRPC calls a gRPC server with and without a certificate.
-func TestCredentialsForGRPC(t *testing.T) {
-	a := newAuthority(t)
-	files := a.issue(2)
-	server, err := files.ServerCredentials()
-	a.must(err)
-	client, err := files.ClientCredentials()
-	a.must(err)
-	l, err := files.Listen("listen", "127.0.0.1:0")
-	a.must(err)
-	s := grpc.NewServer(grpc.Creds(server))
+// serveHealth serves gRPC until the test ends, and returns its address.
+func serveHealth(t *testing.T, g *Guard) string {
+	t.Helper()
+	l, err := g.Listen("listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(g.ServerOptions()...)
 	healthpb.RegisterHealthServer(s, health.NewServer())
 	go s.Serve(l)
 	t.Cleanup(s.Stop)
-	ask := func(c credentials.TransportCredentials) error {
-		conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(c))
-		a.must(err)
-		defer conn.Close()
-		_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
-		return err
+	return l.Addr().String()
+}
+
+// askHealth asks over a new connection.
+func askHealth(t *testing.T, c credentials.TransportCredentials, address string) error {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := ask(client); err != nil {
-		t.Errorf("got %v with a certificate, want none", err)
+	defer conn.Close()
+	_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	return err
+}
+
+// TestTheServerMustBeWhoItIsAskedFor dials servers with certificates of one authority, for one address.
+func TestTheServerMustBeWhoItIsAskedFor(t *testing.T) {
+	a := authority.New(t)
+	client := open(t, files(t, a, t.TempDir(), "coordinator", 2), "c")
+	for _, test := range []struct {
+		path string
+		role Role
+		id   string
+		want string // in the error; empty: none
+	}{
+		{"worker", Worker, "w1", ""},
+		{"worker/w1", Worker, "w1", ""},
+		{"worker/w1", Worker, "w1_a0b1", ""},
+		{"worker/w1", Worker, "w12", "want a certificate for w12"},
+		{"worker/w1", Worker, "w2", "want a certificate for w2"},
+		{"worker", Coordinator, "", "want the role coordinator"},
+		{"coordinator", Worker, "w1", "want the role worker"},
+		{"coordinator/host", Coordinator, "", ""},
+		{"../d/worker", Worker, "w1", "is not spiffe://"},
+	} {
+		server := open(t, files(t, a, t.TempDir(), test.path, 3), "c")
+		err := askHealth(t, client.ClientCredentials(test.role, test.id), serveHealth(t, server))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s dialled as %s %s: want error %q, got %v", test.path, test.role, test.id, test.want, err)
+		}
 	}
-	plain, err := TLS{}.ClientCredentials()
-	a.must(err)
-	if err := ask(plain); err == nil {
+	server := serveHealth(t, open(t, files(t, a, t.TempDir(), "worker", 3), "c"))
+	if err := askHealth(t, new(Guard).ClientCredentials(Worker, ""), server); err == nil {
 		t.Error("got an answer without TLS")
 	}
 }
