@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,6 +22,26 @@ func (c *Config) YAML() ([]byte, error) {
 		return nil, fmt.Errorf("write scheduler configuration: %w", err)
 	}
 	return out, nil
+}
+
+// Public is Completed for those who may look at the configuration and not at its secrets: the
+// extenders' passwords and keys are masked.
+//
+// Differs from upstream: /configz and the log have them.
+func (c *Config) Public() *configv1.KubeSchedulerConfiguration {
+	whole := c.Completed()
+	for i := range whole.Extenders {
+		e := &whole.Extenders[i]
+		if u, err := url.Parse(e.URLPrefix); err != nil {
+			e.URLPrefix = "xxxxx"
+		} else if u.User != nil {
+			e.URLPrefix = u.Redacted()
+		}
+		if e.TLSConfig != nil && len(e.TLSConfig.KeyData) > 0 {
+			e.TLSConfig.KeyData = []byte("xxxxx")
+		}
+	}
+	return whole
 }
 
 // Completed is what YAML writes. The caller may change it.

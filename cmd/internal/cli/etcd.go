@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
 )
 
@@ -31,11 +33,15 @@ func (e Etcd) tlsConfig() (*tls.Config, error) {
 }
 
 // connect opens a client of an etcd outside the process. It does not wait for it to
-// answer.
+// answer. The TLS files are read again for each connection.
 func (e Etcd) connect() (*clientv3.Client, error) {
 	config, err := e.tlsConfig()
 	if err != nil {
 		return nil, err
+	}
+	options := []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(false))}
+	if config != nil && !strings.HasPrefix(e.Endpoints[0], "http://") { // the client goes by the first one's scheme, too
+		options = append(options, grpc.WithTransportCredentials(serving.NewClientCredentials(e.tlsConfig)))
 	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            e.Endpoints,
@@ -44,7 +50,7 @@ func (e Etcd) connect() (*clientv3.Client, error) {
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(),
-		DialOptions:          []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(false))},
+		DialOptions:          options,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd %v: %w", e.Endpoints, err)

@@ -42,15 +42,21 @@ type etcdHealth struct {
 	answered time.Time  // when it last did; zero: never
 }
 
-// newEtcdHealth watches an etcd; config is what the client uses for https, nil without.
-func newEtcdHealth(c *clientv3.Client, config *tls.Config, cluster string, lease time.Duration) *etcdHealth {
+// newEtcdHealth watches an etcd; flags say how its client speaks TLS.
+func newEtcdHealth(c *clientv3.Client, flags Etcd, cluster string, lease time.Duration) *etcdHealth {
 	return &etcdHealth{
 		read: func(ctx context.Context) error {
 			// Any answer will do; the key is one that a user with few rights may read.
 			_, err := c.Get(ctx, "/shardsched/"+cluster+"/leader/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 			return err
 		},
-		probe: func(ctx context.Context) error { return probeEndpoints(ctx, c.Endpoints(), config) },
+		probe: func(ctx context.Context) error {
+			config, err := flags.tlsConfig()
+			if err != nil {
+				return err
+			}
+			return probeEndpoints(ctx, c.Endpoints(), config)
+		},
 		lease: lease,
 		clock: clock.RealClock{},
 	}

@@ -90,7 +90,7 @@ func TestEtcdHealthAsksEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	h := newEtcdHealth(c, nil, "blue", 0)
+	h := newEtcdHealth(c, Etcd{}, "blue", 0)
 	h.check(t.Context())
 	if err := h.ready(); err != nil {
 		t.Errorf("etcd lives: got %v, want ready", err)

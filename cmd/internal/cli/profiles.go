@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
@@ -51,7 +52,7 @@ func (o *Configuration) load() (*config.Config, error) {
 func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 	log := klog.Background().WithValues("file", o.Config)
 	if log := log.V(2); log.Enabled() {
-		text, err := c.YAML()
+		text, err := sigsyaml.Marshal(c.Public())
 		if err != nil {
 			return err
 		}

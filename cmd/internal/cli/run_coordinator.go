@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +51,7 @@ type service struct {
 	leaseTTL  time.Duration
 	flush     time.Duration
 	etcd      *clientv3.Client
-	etcdTLS   *tls.Config // the client's, where it has one
+	etcdFlags Etcd
 	leading   func(*coordinator.Scheduler)
 	listening func(address string)
 	honour    func(*coordinator.SchedulerConfig) // puts feature gates into it; nil: they are at their defaults
@@ -102,7 +101,7 @@ func (v service) run(ctx context.Context) (err error) {
 		g.Go(func() error { return v.serveAPI(ctx, v.within, server, nil) })
 	}
 	g.Go(func() error { return flushEvery(ctx, log) })
-	health := newEtcdHealth(v.etcd, v.etcdTLS, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
+	health := newEtcdHealth(v.etcd, v.etcdFlags, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
 	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}); err != nil {
@@ -218,7 +217,7 @@ func openDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, erro
 	case "-":
 		return coordinator.NewDecisionLog(struct{ io.Writer }{out}), nil
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := createPrivate(name, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("decision log: %w", err)
 	}
@@ -246,13 +245,9 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 		return err
 	}
 	defer stop()
-	etcdTLS, err := o.Etcd.tlsConfig()
-	if err != nil {
-		return err
-	}
 	return service{
 		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, guests: o.guests, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdTLS: etcdTLS, honour: o.honour,
+		config: configuration, guests: o.guests, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

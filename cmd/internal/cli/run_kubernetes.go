@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,15 +54,11 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 		return err
 	}
 	defer stop()
-	etcdTLS, err := o.Etcd.tlsConfig()
-	if err != nil {
-		return err
-	}
 	guard, err := o.guard()
 	if err != nil {
 		return err
 	}
-	k, err := newKubernetes(ctx, o, c, etcd, etcdTLS)
+	k, err := newKubernetes(ctx, o, c, etcd)
 	if err != nil {
 		return err
 	}
@@ -110,11 +105,11 @@ type kubernetes struct {
 	guests    *kube.Guests // nil: no profile has any
 }
 
-func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client, etcdTLS *tls.Config) (*kubernetes, error) {
+func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client) (*kubernetes, error) {
 	election := c.LeaderElection
 	k := &kubernetes{
 		o: o, config: c, etcd: etcd, registry: prometheus.NewRegistry(),
-		health:   newEtcdHealth(etcd, etcdTLS, o.Cluster, election.LeaseDuration.Duration),
+		health:   newEtcdHealth(etcd, o.Etcd, o.Cluster, election.LeaseDuration.Duration),
 		standing: coordinator.NewStanding(election.ResourceNamespace+"/"+election.ResourceName, nil),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -287,7 +282,7 @@ func (k *kubernetes) endpoints(ending <-chan struct{}) kubeserving.Config {
 		},
 		Gatherer: k.registry, Filter: k.filter,
 		Pods: k.source.Pods, Leading: k.standing.Leading,
-		Configuration: k.config.Completed(),
+		Configuration: k.config.Public(),
 		Profiling:     k.config.Profiling,
 	}
 	if *k.config.LeaderElection.LeaderElect {

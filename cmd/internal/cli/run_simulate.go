@@ -90,7 +90,7 @@ func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, er
 	if name == "" || name == "-" {
 		return openDecisionLog(name, out)
 	}
-	f, err := os.Create(name)
+	f, err := createPrivate(name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return nil, fmt.Errorf("decisions: %w", err)
 	}

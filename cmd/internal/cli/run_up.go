@@ -18,8 +18,8 @@ import (
 // summaryPatience is how long a scheduler in the middle of a batch may take to answer.
 const summaryPatience = 5 * time.Second
 
-// runUp is `shardsched up`: an etcd, a coordinator and workers, each a server on
-// loopback, and the objects that the flags name, sent as any client would.
+// runUp is `shardsched up`: an etcd, a coordinator and workers, each a server, and the objects
+// that the flags name, sent as any client would.
 func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	configuration, err := o.Configuration.load()
 	if err != nil {

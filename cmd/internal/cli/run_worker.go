@@ -33,10 +33,6 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		return err
 	}
 	defer etcd.Close()
-	etcdTLS, err := o.Etcd.tlsConfig()
-	if err != nil {
-		return err
-	}
 	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err
@@ -62,7 +58,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	registration := worker.NewRegistration(worker.RegistrationConfig{
 		Client: etcd, Cluster: o.Cluster, Member: w.Member(), TTL: o.LeaseDuration,
 	})
-	health := newEtcdHealth(etcd, etcdTLS, o.Cluster, o.LeaseDuration)
+	health := newEtcdHealth(etcd, o.Etcd, o.Cluster, o.LeaseDuration)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error {

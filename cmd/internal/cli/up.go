@@ -25,7 +25,7 @@ func NewUpCommand(run func(context.Context, UpOptions) error, guests framework.R
 		GroupID: groupRun,
 		Short:   "Run a whole scheduler on this machine",
 		Long: `Run a whole scheduler on this machine: an embedded etcd, a coordinator and
-workers as gRPC servers of their own on loopback. It serves until it is stopped.
+workers as gRPC servers of their own. It serves until it is stopped.
 Objects come from -f, from --demo, and from 'shardsched apply' in another window.`,
 		Example: `  shardsched up
   shardsched up --demo --exit-when-idle

@@ -17,7 +17,7 @@ func writeObjects(file string, in *Input) error {
 	if file == "" {
 		return nil
 	}
-	f, err := os.Create(file)
+	f, err := createPrivate(file, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("write objects: %w", err)
 	}

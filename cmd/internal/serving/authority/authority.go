@@ -56,6 +56,14 @@ type Files struct{ Cert, Key, CA string }
 // that are there already are replaced by others of a later time.
 func (a *Authority) Issue(dir string, s Subject) Files {
 	a.t.Helper()
+	files := a.IssueLeaf(dir, s)
+	Replace(a.t, files.CA, a.PEM)
+	return files
+}
+
+// IssueLeaf is Issue without the authority's certificate.
+func (a *Authority) IssueLeaf(dir string, s Subject) Files {
+	a.t.Helper()
 	key := newKey(a.t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(max(s.Serial, 2)), Subject: pkix.Name{CommonName: s.CommonName},
@@ -75,7 +83,6 @@ func (a *Authority) Issue(dir string, s Subject) Files {
 	files := Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
 	Replace(a.t, files.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 	Replace(a.t, files.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	Replace(a.t, files.CA, a.PEM)
 	return files
 }
 
