@@ -256,9 +256,17 @@ func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	s.classes[a.class.ID()] = struct{}{}
+	s.saw(a.class.ID())
 	s.picks.open(a.class.Scorer, result, &s.touches)
 	return nil
+}
+
+// saw notes that a class was asked for.
+func (s *Scheduler) saw(class uint64) {
+	if len(s.classes) >= maxRepairedKnown {
+		clear(s.classes)
+	}
+	s.classes[class] = struct{}{}
 }
 
 // ask sends the classes of a batch to the workers, but for those whose answer still serves: in one
@@ -337,7 +345,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		if a := looked[c.Scorer.ID()]; a != nil {
 			requests[i].Candidates = s.candidatesFor(a, requests[i].Candidates)
 		}
-		s.classes[c.Scorer.ID()] = struct{}{}
+		s.saw(c.Scorer.ID())
 	}
 	s.fresh.seen(len(attempts), len(requests), s.cfg.BatchSize)
 	for from, to := 0, 0; from < len(requests); from = to {

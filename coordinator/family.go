@@ -70,7 +70,7 @@ func newFamilies() families {
 
 // join makes a class one of its family.
 func (f *families) join(c *compile.Class) {
-	if c.Base == nil {
+	if c.Base == nil || c.Base.Scorer.MemoryBytes() > largeClass {
 		return
 	}
 	x := f.of[c.Base.ID()]

@@ -134,6 +134,10 @@ const maxSpareRows = 1 << 18
 // anew.
 const maxPicks = 1024
 
+// maxPickBytes is what the classes of those answers may take: of more, some are given up. The classes of
+// answers that are kept for their memory are smaller than largeClass.
+const maxPickBytes, largeClass = 64 << 20, 64 << 10
+
 // maxRepairedKnown is of how many classes it is known how long their answers were of use.
 const maxRepairedKnown = 1 << 16
 
@@ -171,7 +175,7 @@ func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
 	s.repaired[id] = len(p.repaired)
 	recycle(p.result)
 	p.result = nil
-	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks {
+	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks && p.class.MemoryBytes() <= largeClass {
 		s.spare, s.rows = append(s.spare, p), n
 	}
 }
@@ -183,8 +187,9 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 		s.reset(recycle)
 	}
 	t.trim()
+	bytes := int64(0)
 	for id, p := range s.of {
-		if p.brief || p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
+		if bytes += p.class.MemoryBytes(); bytes > maxPickBytes || p.brief || p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
 			s.drop(id, recycle)
 		}
 	}

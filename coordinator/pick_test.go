@@ -259,12 +259,29 @@ func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	come("after more changes than nodes", 1)
 }
 
+// Answers of large classes are held up to a sum of bytes, and not kept for their memory.
+func TestPicksHoldNoMoreClassesThanAllowed(t *testing.T) {
+	class, err := scorer.NewClass(&pb.Query{ClassId: 1, VolumeBinding: &pb.VolumeBindingQuery{Volumes: slices.Repeat([]*pb.CandidateVolume{{}}, 5000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, allowed := picks{of: map[uint64]*pick{}}, int(maxPickBytes/class.MemoryBytes())
+	for i := range uint64(allowed) + 3 {
+		s.of[i] = newPick(class)
+		s.of[i].result = &scorer.Result{}
+	}
+	s.hold(&touches{reads: true}, servesTo{pods: 1}, func(*scorer.Result) {})
+	if len(s.of) != allowed || len(s.spare) != 0 {
+		t.Errorf("got %d answers held and %d spare, want %d and none", len(s.of), len(s.spare), allowed)
+	}
+}
+
 // What picks keep for the next batch is bounded by the rows that they have room for.
 func TestPicksKeepNoMoreMemoryThanAllowed(t *testing.T) {
 	s := picks{of: map[uint64]*pick{}}
 	var recycled []*scorer.Result
 	for i := range uint64(3) {
-		s.of[i] = newPick(nil)
+		s.of[i] = newPick(&scorer.Class{})
 		s.of[i].result = &scorer.Result{}
 		s.of[i].repaired = make([]repairedRow, 0, maxSpareRows/2)
 	}

@@ -22,6 +22,7 @@ type Class struct {
 	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
 	byPods bool
 	pods   podReads
+	bytes  int64
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -105,6 +106,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 		c.scores = append(c.scores, term)
 	}
 	c.pods = newPodReads(c)
+	c.bytes = memoryBytes(q)
 	return c, nil
 }
 
@@ -121,11 +123,16 @@ func (c *Class) ruleOf(p pb.Plugin) filterRule {
 // ID is the query's class_id.
 func (c *Class) ID() uint64 { return c.query.GetClassId() }
 
-// MemoryBytes estimates what the class and its query take. It is no more than a guess but
-// for the lists that may be long: volumes and capacities.
-func (c *Class) MemoryBytes() int64 {
+// MemoryBytes estimates what the class and its query take.
+func (c *Class) MemoryBytes() int64 { return c.bytes }
+
+// memoryBytes is a guess that grows with all that the query lists.
+func memoryBytes(query *pb.Query) int64 {
 	const (
-		classBytes  = 8 << 10
+		classBytes = 8 << 10
+		// textBytes is what a byte of the query's encoding comes to: a value of ten bytes takes some eighty, with
+		// its place in the message and in the set that finds it.
+		textBytes   = 8
 		volumeBytes = 200 // a candidate, and its entry in the index
 		placeBytes  = 8
 		// expressionBytes is what a byte of an expression's text comes to once it is ready.
@@ -133,14 +140,14 @@ func (c *Class) MemoryBytes() int64 {
 		// segmentBytes is a selector of one term, and its entry in the index.
 		segmentBytes = 700
 	)
-	b := c.query.GetVolumeBinding()
-	n := int64(classBytes) + volumeBytes*int64(len(b.GetVolumes()))
+	b := query.GetVolumeBinding()
+	n := classBytes + textBytes*int64(proto.Size(query)) + volumeBytes*int64(len(b.GetVolumes()))
 	for _, x := range b.GetClaims() {
 		n += placeBytes*int64(len(x.GetVolumes())) + segmentBytes*int64(len(x.GetCapacities()))
 	}
-	for _, list := range [][]*pb.CelExpression{c.query.GetCel().GetFilters(), c.query.GetCel().GetScores()} {
+	for _, list := range [][]*pb.CelExpression{query.GetCel().GetFilters(), query.GetCel().GetScores()} {
 		for _, e := range list {
-			n += expressionBytes*int64(len(e.GetText())) + int64(proto.Size(e))
+			n += expressionBytes * int64(len(e.GetText()))
 		}
 	}
 	return n

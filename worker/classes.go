@@ -3,9 +3,9 @@ package worker
 import (
 	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/expression"
@@ -30,19 +30,11 @@ type classCache struct {
 	expressions expression.Templates
 
 	mu   sync.Mutex
-	held *simplelru.LRU[classKey, *scorer.Class]
-	// bytes is what the held classes take.
-	bytes int64
+	held *lru.Cache[classKey, *scorer.Class]
 }
 
 func newClassCache(size int, m *metrics) *classCache {
-	c := &classCache{metrics: m}
-	lru, err := simplelru.NewLRU(size, func(_ classKey, class *scorer.Class) { c.bytes -= class.MemoryBytes() })
-	if err != nil {
-		panic(err) // only a size below one is refused, and withDefaults sees to that
-	}
-	c.held = lru
-	return c
+	return &classCache{metrics: m, held: lru.New[classKey, *scorer.Class](size, classBytes, nil)}
 }
 
 // resolve finds or compiles the classes that the request asks for, or for which it wants a
@@ -129,20 +121,10 @@ func (c *classCache) keep(req *pb.EvaluateRequest, given map[uint64]*scorer.Clas
 	evictions := c.metrics.evictions.WithLabelValues("classes")
 	for id, class := range given {
 		key := keyOf(req, id)
-		if held, ok := c.held.Get(key); ok {
-			if held == class {
-				continue
-			}
-			c.held.Remove(key)
+		if held, _ := c.held.Get(key); held == class {
+			continue
 		}
-		c.bytes += class.MemoryBytes()
-		if c.held.Add(key, class) {
-			evictions.Inc()
-		}
-	}
-	for c.bytes > classBytes && c.held.Len() > 0 {
-		c.held.RemoveOldest()
-		evictions.Inc()
+		evictions.Add(float64(c.held.Add(key, class, class.MemoryBytes())))
 	}
 	c.metrics.classes.Set(float64(c.held.Len()))
 }

@@ -23,8 +23,8 @@ func TestClassesAreBoundedByTheirMemory(t *testing.T) {
 			c.keep(&pb.EvaluateRequest{Cluster: "c", Term: 7}, map[uint64]*scorer.Class{id: class})
 		}
 	}
-	if n := c.held.Len(); n != 4 || c.bytes > classBytes {
-		t.Errorf("got %d classes of %d bytes, want 4 of %d at the most", n, c.bytes, classBytes)
+	if n := c.held.Len(); n != 4 || c.held.Bytes() > classBytes {
+		t.Errorf("got %d classes of %d bytes, want 4 of %d at the most", n, c.held.Bytes(), classBytes)
 	}
 	if c.peek(classKey{"c", 7, 10}) == nil || c.peek(classKey{"c", 7, 6}) != nil {
 		t.Error("got others than the last four classes")

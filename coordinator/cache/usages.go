@@ -8,14 +8,18 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// rememberedUsages bounds each half of usages.
-const rememberedUsages = 1 << 12
+// rememberedUsages and usageBytes bound each half of usages.
+const (
+	rememberedUsages = 1 << 12
+	usageBytes       = 16 << 20
+)
 
 // usages lets pods that take as much have one message in common: there are as many kinds of pods as
 // there are workloads. It has a young and an old half: what is asked for is in the young one or comes
 // back to it, and when that is full, the old half is dropped. What is dropped lives on with its pods.
 type usages struct {
 	young, old map[string]*pb.PodUsage
+	bytes      int    // of the young half
 	key        []byte // scratch
 }
 
@@ -32,10 +36,13 @@ func (x *usages) one(u *pb.PodUsage) *pb.PodUsage {
 	if known, ok := x.old[string(key)]; ok {
 		u = known
 	}
-	if len(x.young) >= rememberedUsages || x.young == nil {
-		x.old, x.young = x.young, map[string]*pb.PodUsage{}
+	const fixed, perByte = 512, 8 // what a usage takes by the bytes of its encoding
+	bytes := fixed + perByte*len(key)
+	if len(x.young) >= rememberedUsages || x.bytes+bytes > usageBytes || x.young == nil {
+		x.old, x.young, x.bytes = x.young, map[string]*pb.PodUsage{}, 0
 	}
 	x.young[string(key)] = u
+	x.bytes += bytes
 	return u
 }
 

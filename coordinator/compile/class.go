@@ -37,6 +37,14 @@ type Class struct {
 // ID is the query's class id, 0 where there is no query.
 func (c *Class) ID() uint64 { return c.Query.GetClassId() }
 
+// bytes is about what the class takes.
+func (c *Class) bytes() int64 {
+	if c.Scorer == nil {
+		return 0
+	}
+	return c.Scorer.MemoryBytes()
+}
+
 // counters are those that the query refers to.
 func (c *Class) counters() []uint32 {
 	if c.Scorer == nil {

@@ -6,10 +6,10 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/expression"
@@ -26,17 +26,32 @@ const (
 	maxKeptQuery = 8 << 10
 )
 
+// A pod's text makes what is kept of it large, so that has bounds in bytes too. They are
+// far above what so many plans and classes of ordinary pods take.
+const (
+	planBudget  = 96 << 20
+	classBudget = 256 << 20
+	specBudget  = 64 << 20
+	queryBudget = 64 << 20
+)
+
+// planBytes is about what a plan takes whose signature has that many bytes.
+func planBytes(signature []byte) int64 {
+	const plan, text = 4 << 10, 8 // a value of ten bytes takes some eighty, with its place in lists and sets
+	return plan + text*int64(len(signature))
+}
+
 // Compiler compiles pods to classes and keeps those of late. It is owned by one
 // goroutine.
 type Compiler struct {
-	plans   *simplelru.LRU[planKey, *keptPlan]
-	classes *simplelru.LRU[classKey, *keptClass]
+	plans   *lru.Cache[planKey, *keptPlan]
+	classes *lru.Cache[classKey, *keptClass]
 	// specs are the plans of pods that have claims, each often of its own: what the pods of a
 	// workload have in common. queries are what such pods have led to.
-	specs   *simplelru.LRU[planKey, *keptSpec]
-	queries *simplelru.LRU[uint64, *scorer.Class]
+	specs   *lru.Cache[planKey, *keptSpec]
+	queries *lru.Cache[uint64, *scorer.Class]
 	// bases are what classes have in common that differ in selectors.
-	bases *simplelru.LRU[uint64, *Class]
+	bases *lru.Cache[uint64, *Class]
 
 	identities identities
 	// hash finds signatures and settings, which are then compared. It is seeded, so that nobody can
@@ -92,23 +107,22 @@ type keptClass struct {
 func New() *Compiler {
 	seed := maphash.MakeSeed()
 	return &Compiler{
-		plans:      newLRU[planKey, *keptPlan](keptPlans),
-		classes:    newLRU[classKey, *keptClass](keptClasses),
-		specs:      newLRU[planKey, *keptSpec](keptPlans),
-		queries:    newLRU[uint64, *scorer.Class](keptQueries),
-		bases:      newLRU[uint64, *Class](keptQueries),
+		plans:      lru.New[planKey, *keptPlan](keptPlans, planBudget, nil),
+		classes:    lru.New(keptClasses, classBudget, forget),
+		specs:      lru.New[planKey, *keptSpec](keptPlans, specBudget, nil),
+		queries:    lru.New[uint64, *scorer.Class](keptQueries, queryBudget, nil),
+		bases:      lru.New[uint64, *Class](keptQueries, queryBudget, nil),
 		identities: newIdentities(),
 		hash:       func(b []byte) uint64 { return maphash.Bytes(seed, b) },
 		volumes:    newAffinities(),
 	}
 }
 
-func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
-	kept, err := simplelru.NewLRU[K, V](size, nil)
-	if err != nil {
-		panic(err) // the size is ours and above zero
+// forget has a plan not name a class that is kept no longer.
+func forget(key classKey, k *keptClass) {
+	if key.plan.recent == k {
+		key.plan.recent = nil
 	}
-	return kept
 }
 
 // Class gives the class of a pod. Why the pod fits nowhere is in the class; the error is
@@ -135,7 +149,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 			return nil, err
 		}
 		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Sweeps()}
-		c.classes.Add(key, k)
+		c.classes.Add(key, k, int64(len(k.setting))+class.bytes())
 	}
 	e.recent = k
 	return k.class, k.class.failure
@@ -167,7 +181,7 @@ func (c *Compiler) base(q *pb.Query) (*Class, error) {
 		return nil, err
 	}
 	class := &Class{Query: b, Scorer: ready}
-	c.bases.Add(b.ClassId, class)
+	c.bases.Add(b.ClassId, class, class.bytes())
 	return class, nil
 }
 
@@ -186,7 +200,7 @@ func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
 	}
 	class, err := scorer.NewClassWith(q, &c.expressions)
 	if err == nil {
-		c.queries.Add(q.ClassId, class)
+		c.queries.Add(q.ClassId, class, class.MemoryBytes())
 	}
 	return class, err
 }
@@ -198,7 +212,7 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
 		return k.plan
 	}
 	k := &keptSpec{slices.Clone(sign), newPlan(p, prof)}
-	c.specs.Add(key, k)
+	c.specs.Add(key, k, planBytes(sign))
 	return k.plan
 }
 
@@ -217,7 +231,7 @@ func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 		}
 		if !e.mounts.isVolatile() {
 			e.signature = slices.Clone(sign)
-			c.plans.Add(key, e)
+			c.plans.Add(key, e, planBytes(sign))
 		}
 	} else if !e.mounts.hold(w) {
 		e.mounts = newMounts(p, prof, w, c.volumes)

@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -30,13 +30,13 @@ const (
 // digest that no author of pods can make collide. A number stands for one query for ever: a query
 // that was not seen for long gets a new number.
 type identities struct {
-	numbers *simplelru.LRU[digest, uint64]
+	numbers *lru.Cache[digest, uint64]
 	last    uint64
 	encoded []byte
 }
 
 func newIdentities() identities {
-	return identities{numbers: newLRU[digest, uint64](keptIdentities)}
+	return identities{numbers: lru.New[digest, uint64](keptIdentities, keptIdentities*lru.EntryBytes, nil)}
 }
 
 // identify gives a query without an id its id, and tells how long its encoding is.
@@ -50,7 +50,7 @@ func (x *identities) identify(q *pb.Query, u use) (size int, err error) {
 	if !known {
 		x.last++
 		id = x.last
-		x.numbers.Add(key, id)
+		x.numbers.Add(key, id, 0)
 	}
 	q.ClassId = id
 	return len(x.encoded) - 1, nil

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -37,7 +38,7 @@ func TestHashesThatCollide(t *testing.T) {
 // TestIDsAreNotGivenOutAgain forgets queries: one that comes again gets another id, never one that stood
 // for another query.
 func TestIDsAreNotGivenOutAgain(t *testing.T) {
-	x := identities{numbers: newLRU[digest, uint64](2)}
+	x := identities{numbers: lru.New[digest, uint64](2, 2*lru.EntryBytes, nil)}
 	id := func(node string, u use) uint64 {
 		q := &pb.Query{NodeName: node}
 		size, err := x.identify(q, u)

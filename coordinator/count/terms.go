@@ -80,8 +80,9 @@ func appendSpec(into []byte, kind TermKind, t *AffinityTerm) []byte {
 // termIndex knows the terms that pods carry.
 type termIndex struct {
 	// carried is what pods add to terms, by AppendAffinity.
-	carried map[string]*answer
-	spaces  map[string]*termSpace
+	carried      map[string]*answer
+	carriedBytes int
+	spaces       map[string]*termSpace
 	// selecting are the terms with a namespaceSelector; a namespace takes over those that
 	// are behind its mark.
 	selecting []*Term
@@ -123,8 +124,11 @@ func newTermIndex() termIndex {
 	return termIndex{carried: map[string]*answer{}, spaces: map[string]*termSpace{}, matches: map[string]*Match{}}
 }
 
-// keptAffinities bounds the affinities whose contributions are kept.
-const keptAffinities = 65536
+// keptAffinities and keptAffinityBytes bound the affinities whose contributions are kept.
+const (
+	keptAffinities    = 65536
+	keptAffinityBytes = 32 << 20
+)
 
 // Observe makes counters of the terms that a pod carries, so that it is told of by
 // Matching before it is placed anywhere.
@@ -151,10 +155,14 @@ func (r *Registry) carriedBy(p *v1.Pod) *answer {
 	if list = sum(list); len(list) > 0 {
 		a = &answer{list}
 	}
-	if len(x.carried) >= keptAffinities {
+	const fixed, perTerm = 128, 48
+	bytes := fixed + len(key) + perTerm*len(list)
+	if len(x.carried) >= keptAffinities || x.carriedBytes+bytes > keptAffinityBytes {
 		clear(x.carried)
+		x.carriedBytes = 0
 	}
 	x.carried[key] = a
+	x.carriedBytes += bytes
 	return a
 }
 
@@ -195,6 +203,7 @@ func (x *termIndex) space(namespace string) *termSpace {
 
 func (x *termIndex) remove(t *Term) {
 	clear(x.carried)
+	x.carriedBytes = 0
 	clear(x.matches)
 	if t.namespaces.MatchesNothing() {
 		for _, name := range t.names {

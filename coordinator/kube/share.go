@@ -5,8 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sharedParts bounds how many parts of a sort are remembered in each of a pool's halves.
-const sharedParts = 1 << 14
+const (
+	// sharedParts bounds how many parts of a sort are remembered in each of a pool's halves, and
+	// sharedBytes what they take.
+	sharedParts = 1 << 14
+	sharedBytes = 16 << 20
+	// largestShared is how long a part may be to be remembered. Longer ones are not those of many objects.
+	largestShared = 64 << 10
+)
+
+// partBytes is about what a part takes whose key has that many bytes.
+func partBytes(key []byte) int { return 256 + 4*len(key) }
 
 // shared lets objects have their equal parts in common: pods of one workload have the same
 // containers, labels and owner, nodes of one machine type the same resources and images.
@@ -41,6 +50,7 @@ func newShared() *shared {
 type pool[T any] struct {
 	young, old map[string]T
 	limit      int
+	bytes      int // of the young half
 }
 
 func newPool[T any](limit int) pool[T] { return pool[T]{young: map[string]T{}, limit: limit} }
@@ -50,13 +60,17 @@ func (p *pool[T]) get(key []byte, part T) T {
 	if known, ok := p.young[string(key)]; ok {
 		return known
 	}
+	if len(key) > largestShared {
+		return part
+	}
 	if known, ok := p.old[string(key)]; ok {
 		part = known
 	}
-	if len(p.young) >= p.limit {
-		p.old, p.young = p.young, make(map[string]T, p.limit)
+	if len(p.young) >= p.limit || p.bytes+partBytes(key) > sharedBytes {
+		p.old, p.young, p.bytes = p.young, make(map[string]T, len(p.young)), 0
 	}
 	p.young[string(key)] = part
+	p.bytes += partBytes(key)
 	return part
 }
 
