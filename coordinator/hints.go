@@ -42,6 +42,15 @@ func (h hintProfiles) Preempting(p *v1.Pod) bool {
 	return prof != nil && prof.GatesPreemptors()
 }
 
+// Allocatable is part of queue.Profiles.
+func (h hintProfiles) Allocatable(node string) (*pb.Resources, bool) {
+	object := h.known.Node(node)
+	if object == nil {
+		return nil, false
+	}
+	return compile.Node(object).GetAllocatable(), true
+}
+
 // Room is part of queue.Profiles.
 func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool) {
 	prof := h.profiles[p.Spec.SchedulerName]

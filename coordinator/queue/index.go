@@ -23,6 +23,9 @@ type bucket struct {
 	// bucket's index in the list of each.
 	claims     []types.NamespacedName
 	claimSlots []int
+	// filed is where it stands under topics, and asked the last event that it was asked about.
+	filed []filing
+	asked uint64
 }
 
 // index finds the pods that an event may help by the plugins that rejected them, or by the
@@ -30,8 +33,10 @@ type bucket struct {
 type index struct {
 	lists  [64][]*bucket // by plugin
 	claims map[types.NamespacedName][]*bucket
+	topics map[topic][]*bucket
 	shared map[bucketKey]*bucket
 	before func(a, b *Pod) bool // the queue's order
+	events uint64
 }
 
 type bucketKey struct {
@@ -40,16 +45,21 @@ type bucketKey struct {
 	likeness  likeness
 }
 
-// add puts a pod under its rejectors, and under its claims where one of those is among
-// waitForClaims.
-func (x *index) add(p *Pod, class uint64, like likeness, waitForClaims set) {
+// add puts a pod under its rejectors and its topics, and under its claims where one of its rejectors waits
+// for claims.
+func (x *index) add(r *rules, p *Pod, class uint64, like likeness) {
 	b := x.bucketOf(bucketKey{p.rejectors, class, like})
-	if len(b.pods) == 0 && p.rejectors&waitForClaims != 0 {
-		x.addClaims(b, p)
+	if len(b.pods) == 0 {
+		if p.rejectors&r.claims != 0 {
+			x.addClaims(b, p)
+		}
+		for _, t := range r.topics(p.rejectors, p) {
+			x.file(b, t)
+		}
 	}
 	if len(b.pods) > 0 && like != (likeness{}) {
-		b.compare(b.pods[0].Obj.Labels, p.Obj.Labels)
-		b.compare(p.Obj.Labels, b.pods[0].Obj.Labels)
+		x.compare(b, b.pods[0].Obj.Labels, p.Obj.Labels)
+		x.compare(b, p.Obj.Labels, b.pods[0].Obj.Labels)
 	}
 	p.bucket = b
 	b.push(p)
@@ -118,6 +128,7 @@ func (x *index) drop(b *bucket) {
 	for i, key := range b.claims {
 		x.dropClaim(key, b.claimSlots[i])
 	}
+	x.unfile(b)
 }
 
 func (x *index) dropClaim(key types.NamespacedName, slot int) {
@@ -141,26 +152,27 @@ func (x *index) dropClaim(key types.NamespacedName, slot int) {
 func (b *bucket) nth(plugin set) int { return (b.rejectors & (plugin - 1)).len() }
 
 // helped appends the pods that an event helps, judging one pod of each bucket where that is
-// enough.
-func (x *index) helped(r *rules, e *Event, into []*Pod) []*Pod {
+// enough. also are buckets that are asked whatever the event's topics are.
+func (x *index) helped(r *rules, e *Event, also []*bucket, into []*Pod) []*Pod {
 	interested := r.interested(e)
 	readers, keys := r.reads(e)
+	x.events++
+	ask := func(b *bucket) {
+		if b.asked != x.events && b.rejectors&interested != 0 {
+			b.asked = x.events
+			into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
+		}
+	}
 	if c, ok := e.obj.(*v1.PersistentVolumeClaim); ok {
 		for _, b := range x.claims[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] {
-			if b.rejectors&unknown == 0 {
-				into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
-			}
+			ask(b)
 		}
 		interested &= unknown | r.asksEach
 	}
-	for s := interested; s != 0; s &= s - 1 {
-		for _, b := range x.lists[s.index()] {
-			// A bucket stands under each of its plugins: it is judged under the first.
-			if first := b.rejectors & interested; first&-first == s&-s {
-				into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
-			}
-		}
+	for _, b := range also {
+		ask(b)
 	}
+	x.candidates(r, interested, e, ask)
 	return into
 }
 
@@ -185,8 +197,8 @@ func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	return into
 }
 
-// compare notes the labels of one pod that another has not.
-func (b *bucket) compare(one, other map[string]string) {
+// compare notes the labels of one pod that another of its bucket has not.
+func (x *index) compare(b *bucket, one, other map[string]string) {
 	for k, v := range one {
 		if w, ok := other[k]; ok && v == w || b.differs[k] {
 			continue
@@ -195,6 +207,7 @@ func (b *bucket) compare(one, other map[string]string) {
 			b.differs = map[string]bool{}
 		}
 		b.differs[k] = true
+		x.file(b, topic{of: ownLabels, key: k})
 	}
 }
 

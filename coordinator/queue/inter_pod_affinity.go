@@ -17,8 +17,8 @@ func interPodAffinity() Plugin {
 		Name:  "InterPodAffinity",
 		Alike: affinityLikeness,
 		Events: []Registration{
-			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway},
-			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: affinityNodeChanged},
+			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway, Topics: affinityPodTopics, Touches: affinityPodTouches},
+			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: affinityNodeChanged, Topics: affinityNodeTopics, Touches: affinityNodeTouches},
 		},
 	}
 }

@@ -40,6 +40,11 @@ type Registration struct {
 	// Labels names the pod's own labels, by their keys, that Helps reads for one of these
 	// events though Alike does not cover them; nil: none. It needs an Alike.
 	Labels func(*Event) []string
+	// Topics are what Helps depends on of a pod, and Touches what an event has of that: it is asked only
+	// about pods that have a topic in common with the event, about the event's own pod, and about those
+	// nominated to its node. Where Touches is false it is asked about all; nil: always.
+	Topics  func(*Pod) []topic
+	Touches func(*Event) ([]topic, bool)
 }
 
 // set is a set of plugins, a bit for each.

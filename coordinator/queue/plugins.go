@@ -23,6 +23,8 @@ type Profiles interface {
 	// Preempting tells whether the victims of a pod are being told to leave, and its profile has
 	// it wait for that.
 	Preempting(pod *v1.Pod) bool
+	// Allocatable is what a node has for pods; false where that can not be told.
+	Allocatable(node string) (*pb.Resources, bool)
 	// Room is how many more pods like this one NodeResourcesFit would let a node take now;
 	// false where that can not be told.
 	Room(pod *v1.Pod, requests *pb.Resources, node string) (int64, bool)
@@ -59,13 +61,13 @@ func DefaultPlugins(profiles Profiles) []Plugin {
 			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: matcher{profiles}.matches},
 		}},
 		{Name: "NodePorts", Local: true, Events: []Registration{
-			{Resource: AnyPod, Actions: Delete, If: freesRoom, Helps: freesPort},
+			{Resource: AnyPod, Actions: Delete, If: freesRoom, Helps: freesPort, Topics: portTopics, Touches: portTouches},
 			{Resource: Node, Actions: Add},
 		}},
 		{Name: nodeResourcesFit, Local: true, Events: []Registration{
-			{Resource: AnyPod, Actions: Delete, If: freesRoom},
+			{Resource: AnyPod, Actions: Delete, If: freesRoom, Touches: roomTouches(profiles)},
 			{Resource: AnyPod, Actions: UpdatePodScaleDown, Helps: shrinks},
-			{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom},
+			{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom, Topics: asksMost, Touches: nodeTouches},
 		}},
 		volumeRestrictions(),
 		nodeVolumeLimits(),

@@ -114,6 +114,7 @@ func (p twoProfiles) AddedAffinity(pod *v1.Pod) *nodeaffinity.NodeSelector {
 func (p twoProfiles) Preempting(*v1.Pod) bool              { return false }
 func (p twoProfiles) HoldsBack(pod *v1.Pod, _ string) bool { return pod.Spec.SchedulerName != "open" }
 
+func (twoProfiles) Allocatable(string) (*pb.Resources, bool)          { return nil, false }
 func (twoProfiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }
 
 func (p twoProfiles) DefaultConstraints(pod *v1.Pod) []Constraint {

@@ -26,8 +26,8 @@ func podTopologySpread(profiles Profiles) Plugin {
 		Name:  "PodTopologySpread",
 		Alike: spreadLikeness,
 		Events: []Registration{
-			{Resource: AnyPod, Actions: Add | UpdatePodLabel | UpdatePodToleration | Delete, Helps: s.podChanged},
-			{Resource: Node, Actions: Add | Delete | UpdateNodeLabel | UpdateNodeTaint, Helps: s.nodeChanged},
+			{Resource: AnyPod, Actions: Add | UpdatePodLabel | UpdatePodToleration | Delete, Helps: s.podChanged, Topics: s.podTopics, Touches: spreadPodTouches},
+			{Resource: Node, Actions: Add | Delete | UpdateNodeLabel | UpdateNodeTaint, Helps: s.nodeChanged, Topics: s.nodeTopics, Touches: spreadNodeTouches},
 		},
 	}
 }

@@ -305,7 +305,7 @@ func (q *Queue) moveFor(e Event) int {
 	if q.counts[Unschedulable]+q.counts[Gated] > 0 {
 		q.forgetAsked()
 		begin := q.timer()
-		q.moving = q.index.helped(q.rules, &e, q.moving[:0])
+		q.moving = q.index.helped(q.rules, &e, q.concerned(&e), q.moving[:0])
 		q.moving = q.awaited(&e, q.moving)
 		if q.rules.asked.plugins != 0 {
 			q.hinted(&e, q.timer().Sub(begin))
@@ -334,6 +334,26 @@ func (q *Queue) moveFor(e Event) int {
 	}
 	clear(q.moving)
 	return n
+}
+
+// concerned are the buckets of an event's own pod, and of the pods that are nominated to its node.
+func (q *Queue) concerned(e *Event) (out []*bucket) {
+	add := func(p *Pod) {
+		if p != nil && p.bucket != nil {
+			out = append(out, p.bucket)
+		}
+	}
+	for _, obj := range [...]*v1.Pod{e.oldPod, e.pod} {
+		if obj != nil {
+			add(q.pods[obj.UID])
+		}
+	}
+	if node := e.nodeName(); node != "" {
+		for _, p := range q.nominations.pods[node] {
+			add(p)
+		}
+	}
+	return out
 }
 
 // updateInFlight keeps a pod's own events until its attempt is over.
@@ -446,7 +466,7 @@ func (q *Queue) addToIndex(p *Pod) {
 	if p.rejectors&q.rules.asksEach != 0 {
 		class, like = 0, likeness{} // guests may look at anything
 	}
-	q.index.add(p, class, like, q.rules.claims)
+	q.index.add(q.rules, p, class, like)
 }
 
 // take takes a pod out of its place; it is nowhere then.

@@ -22,6 +22,7 @@ func (roomy) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return nil }
 func (roomy) DefaultConstraints(*v1.Pod) []Constraint          { return nil }
 func (roomy) Preempting(*v1.Pod) bool                          { return false }
 func (roomy) HoldsBack(*v1.Pod, string) bool                   { return true }
+func (roomy) Allocatable(string) (*pb.Resources, bool)         { return nil, false }
 
 func (r roomy) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {
 	return r[node], r[node] >= 0

@@ -48,6 +48,8 @@ func (p *profiles) AddedAffinity(*v1.Pod) *nodeaffinity.NodeSelector { return p.
 func (p *profiles) Preempting(*v1.Pod) bool        { return false }
 func (p *profiles) HoldsBack(*v1.Pod, string) bool { return true }
 
+func (p *profiles) Allocatable(string) (*pb.Resources, bool) { return nil, false }
+
 func (p *profiles) Room(*v1.Pod, *pb.Resources, string) (int64, bool) { return 0, false }
 
 func (p *profiles) DefaultConstraints(pod *v1.Pod) []queue.Constraint {
