@@ -64,3 +64,20 @@ func TestKillEndsAPausedProcess(t *testing.T) {
 		t.Errorf("running %v, err %v; want gone, killed", p.Running(), p.Err())
 	}
 }
+
+func TestUsageIsTold(t *testing.T) {
+	p, ctx := start(t, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo counted; exec sleep 60")
+	if _, err := p.Line(ctx, "counted"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.CPUSeconds(); err != nil || s <= 0 {
+		t.Errorf("got %v CPU seconds, %v; want some, and no error", s, err)
+	}
+	now, peak, err := p.MemoryMiB()
+	if err != nil || now <= 0 || peak < now {
+		t.Errorf("got %v MiB, %v at the most, %v; want some, and no error", now, peak, err)
+	}
+	if _, err := mebibytes("VmHWM:\t 2048 kB\n", "VmRSS:"); err == nil {
+		t.Error("a status without the field: got no error, want one")
+	}
+}

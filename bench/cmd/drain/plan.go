@@ -142,16 +142,7 @@ func (b *bench) one(ctx context.Context, m *measurement) (f *figures, err error)
 
 // start starts a control plane with a copy of etcd's data; none where data is empty.
 func (b *bench) start(ctx context.Context, dir, data string) (*testbed.Bed, error) {
-	if data != "" {
-		if err := os.CopyFS(filepath.Join(dir, "etcd"), os.DirFS(data)); err != nil {
-			return nil, err
-		}
-		// etcd wants its folder to itself.
-		if err := os.Chmod(filepath.Join(dir, "etcd"), 0o700); err != nil {
-			return nil, err
-		}
-	}
-	return testbed.Start(ctx, testbed.Config{Dir: dir, Programs: b.programs, NoAudit: true})
+	return testbed.Start(ctx, testbed.Config{Dir: dir, Data: data, Programs: b.programs, NoAudit: true})
 }
 
 // snapshot is a folder of etcd's data with all nodes, and so many pods of a workload.
@@ -178,7 +169,7 @@ func (b *bench) snapshot(ctx context.Context, workload string, kinds []workload,
 	if err != nil {
 		return "", err
 	}
-	b.snapshots[name] = filepath.Join(dir, "etcd")
+	b.snapshots[name] = testbed.Data(dir)
 	return b.snapshots[name], nil
 }
 

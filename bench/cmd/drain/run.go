@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -72,12 +68,12 @@ type counters struct {
 func (c *run) processes() []*process.Process { return c.bed.Processes()[c.servers:] }
 
 func (c *run) count() (now counters, err error) {
-	now.at, now.machine = time.Now(), machineCPU()
+	now.at, now.machine = time.Now(), process.MachineCPUSeconds()
 	var errs [4]error
 	now.scheduler, errs[0] = cpu(c.processes()...)
 	now.apiServer, errs[1] = cpu(c.bed.APIServer.Process())
 	now.etcd, errs[2] = cpu(c.bed.Etcd.Process())
-	now.own, errs[3] = cpuOf("self")
+	now.own, errs[3] = process.OwnCPUSeconds()
 	return now, errors.Join(errs[:]...)
 }
 
@@ -305,31 +301,6 @@ func (c *run) profile(ctx context.Context, g *errgroup.Group, p *testbed.Schedul
 		case <-ctx.Done():
 			return nil
 		}
-		return fetchProfile(ctx, p.HTTPS, c.bed.AdminToken(), filepath.Join(c.profiles, c.name()+".pprof"))
+		return p.Profile(ctx, profileFor, filepath.Join(c.profiles, c.name()+".pprof"))
 	})
-}
-
-func fetchProfile(ctx context.Context, address, token, file string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	url := fmt.Sprintf("https://%s/debug/pprof/profile?seconds=%d", address, int(profileFor.Seconds()))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := (&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}).RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: status %d: %s", url, resp.StatusCode, body)
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, body, 0o644)
 }

@@ -19,6 +19,9 @@ import (
 type Config struct {
 	// Dir is a folder for everything: data, logs, kubeconfigs, programs. Needed, but by New.
 	Dir string
+	// Data is the folder of an etcd's data, of a bed that is closed, to begin with a copy of: see
+	// Data. Empty: there is nothing at first.
+	Data string
 	// Durable makes etcd wait for the disk, as in production. Killing its process loses
 	// nothing either way.
 	Durable bool
@@ -89,7 +92,13 @@ func Start(ctx context.Context, c Config) (*Bed, error) {
 	return b, nil
 }
 
+// Data is the folder of etcd's data of a bed in dir.
+func Data(dir string) string { return filepath.Join(dir, "etcd") }
+
 func (b *Bed) start(ctx context.Context) (err error) {
+	if err := b.copyData(); err != nil {
+		return err
+	}
 	if b.creds, err = newCredentials(b.path("credentials"), b.config.SchedulerTokens); err != nil {
 		return fmt.Errorf("credentials: %w", err)
 	}
@@ -165,6 +174,18 @@ func (b *Bed) startEtcd(ctx context.Context) (err error) {
 		b.OwnEtcd, err = b.newEtcd(ctx, "own-etcd", b.OwnTxns())
 	}
 	return err
+}
+
+// copyData gives etcd the data to begin with.
+func (b *Bed) copyData() error {
+	if b.config.Data == "" {
+		return nil
+	}
+	to := Data(b.config.Dir)
+	if err := os.CopyFS(to, os.DirFS(b.config.Data)); err != nil {
+		return err
+	}
+	return os.Chmod(to, 0o700) // etcd wants its folder to itself
 }
 
 // newEtcd starts an etcd of one member.

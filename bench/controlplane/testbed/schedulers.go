@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -223,6 +224,10 @@ func (p *SchedulerProcess) ready(ctx context.Context) error {
 func (p *SchedulerProcess) Get(ctx context.Context, path, token string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	return p.get(ctx, path, token)
+}
+
+func (p *SchedulerProcess) get(ctx context.Context, path, token string) (status int, body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.HTTPS+path, nil)
 	if err != nil {
 		return 0, "", err
@@ -238,6 +243,22 @@ func (p *SchedulerProcess) Get(ctx context.Context, path, token string) (status 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), err
+}
+
+// Profile writes a CPU profile of the time that follows to a file.
+func (p *SchedulerProcess) Profile(ctx context.Context, d time.Duration, file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(d.Seconds()))
+	status, body, err := p.get(ctx, path, p.bed.AdminToken())
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s%s: status %d: %s", p.Name, path, status, body)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(body), 0o644)
 }
 
 // AdminToken and SchedulerToken are the users' tokens.
