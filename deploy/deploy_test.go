@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -307,4 +308,43 @@ func quoted(t *testing.T, pattern string, roots ...string) map[string]bool {
 		}
 	}
 	return out
+}
+
+// TestPolicyIsTold holds the document to the bounds of the policy, in their order, and the binding to the policy.
+func TestPolicyIsTold(t *testing.T) {
+	text, err := os.ReadFile("policy/pod-bounds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	for i, doc := range bytes.Split(text, []byte("\n---\n")) {
+		if err := yaml.UnmarshalStrict(doc, []any{policy, binding}[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if binding.Spec.PolicyName != policy.Name {
+		t.Errorf("the binding is of the policy %q, want %q", binding.Spec.PolicyName, policy.Name)
+	}
+	var want []string
+	for _, v := range policy.Spec.Variables {
+		if strings.HasPrefix(v.Name, "max") {
+			want = append(want, v.Expression)
+		}
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "## Bounds on pods")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got []string
+	for _, row := range regexp.MustCompile(`\| ([\d, ]+) \|\n`).FindAllStringSubmatch(section, -1) {
+		got = append(got, strings.Split(row[1], ", ")...)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("README.md tells the bounds %q, want %q", got, want)
+	}
+	if e := binding.Spec.MatchResources.NamespaceSelector.MatchExpressions[0]; !strings.Contains(section, "`"+e.Key+": "+e.Values[0]+"`") {
+		t.Errorf("README.md does not tell of the label %s: %s", e.Key, e.Values[0])
+	}
 }

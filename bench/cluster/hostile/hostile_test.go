@@ -1,0 +1,152 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/coordinator/build"
+)
+
+// smallSize is a cluster on which all attacks take a minute.
+func smallSize() size {
+	return size{nodes: 100, pods: 200, rate: 20, attackFor: time.Second, wait: testbed.Patience, scale: 0.02, seed: 1}
+}
+
+// TestOthersAreScheduledUnderAttack runs all attacks in small, one after the other on one control plane and one
+// scheduler, and then tries what the policy of deploy/policy refuses.
+func TestOthersAreScheduledUnderAttack(t *testing.T) {
+	o := smallSize()
+	c := testbed.New(t, testbed.Config{OwnEtcd: true, NoAudit: true})
+	first, then := o.cluster(true)
+	c.CreateAll(first...)
+	c.CreateAll(then...)
+	scheduler, err := startScheduler(c.Context(), c.Bed, ours, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range catalogue() {
+		t.Run(a.name, func(t *testing.T) { testAttack(t, c, scheduler, o, a) })
+	}
+	testbed.Stop(scheduler.Process)
+	t.Run("policy", func(t *testing.T) { testPolicy(t, c, o) })
+}
+
+func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerProcess, o size, a *attack) {
+	s, err := newStage(t.Context(), c.Bed, o, a.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.scheduler = scheduler
+	defer s.clear(t)
+	if a.before != nil {
+		if err := a.before(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.play(t.Context(), a, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Unbound > 0 || !f.LeaderStays {
+		t.Errorf("got %d of %d victims unbound, leader stays %v; want all bound by the first leader", f.Unbound, f.Victims, f.LeaderStays)
+	}
+	if a.life == stays {
+		s.wantReasons(t, a)
+	}
+}
+
+// reasons are what the conditions of an attack's own pods say where it is not that no node has so much CPU.
+var reasons = map[string]string{}
+
+// wantReasons waits until the attacker's pods are placed, or their conditions say why they are not.
+func (s *stage) wantReasons(t *testing.T, a *attack) {
+	want := reasons[a.name]
+	if want == "" {
+		want = "Insufficient cpu"
+	}
+	var keys []string
+	for _, p := range s.bed.Pods.All() {
+		if p.Namespace == s.hostile && p.Spec.NodeName == "" {
+			keys = append(keys, p.Namespace+"/"+p.Name)
+		}
+	}
+	c := &testbed.Cluster{Bed: s.bed, T: t}
+	for _, p := range c.Until("are told about", isTried, keys...) {
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		if got := testbed.ScheduledCondition(p); !strings.Contains(got.Message, want) {
+			t.Errorf("%s: got %s %q, want %q", p.Name, got.Reason, got.Message, want)
+		}
+	}
+}
+
+// clear deletes what an attack has made.
+func (s *stage) clear(t *testing.T) {
+	var keys []string
+	for _, p := range s.bed.Pods.All() {
+		if p.Namespace == s.hostile || p.Namespace == s.peaceful {
+			keys = append(keys, p.Namespace+"/"+p.Name)
+		}
+	}
+	if err := s.bed.DeletePods(t.Context(), keys...); err != nil {
+		t.Error(err)
+	}
+	_, err := s.tenant.CoreV1().Pods(s.peaceful).Create(t.Context(), build.Pod("p").Image("pause").Obj(), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("the attacker makes a pod in another namespace: got %v, want it forbidden", err)
+	}
+}
+
+func TestFaultsAreWhatIsNotStood(t *testing.T) {
+	calm := figures{CalmP99: 10, P99: 20, CalmMiB: 100, PeakMiB: 120, LeaderStays: true}
+	for _, test := range []struct {
+		about  string
+		change func(*figures)
+		want   string
+	}{
+		{"at the bounds", func(*figures) {}, "stands"},
+		{"later", func(f *figures) { f.P99 = 21 }, "p99 × 2.1"},
+		{"unbound", func(f *figures) { f.Unbound = 3 }, "3 unbound"},
+		{"larger", func(f *figures) { f.PeakMiB = 150 }, "memory × 1.5"},
+		{"without a leader, and late", func(f *figures) { f.P99, f.LeaderStays = 30, false }, "p99 × 3.0, the leader ends"},
+	} {
+		f := calm
+		test.change(&f)
+		f.judge()
+		if got := f.verdict(); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.about, got, test.want)
+		}
+		f.Side = ours
+		if err := (&report{Cases: []*figures{&f}}).verdict(); (err == nil) != (test.want == "stands") {
+			t.Errorf("%s: got %v as the command's outcome", test.about, err)
+		}
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for args, want := range map[string]string{
+		"-attacks absent-keys,elsewhere": `-attacks: got "elsewhere"`,
+		"-sides theirs":                  `-sides: got "theirs"`,
+		"-o yaml":                        `-o: got "yaml"`,
+		"-nodes 0":                       "-nodes: got 0",
+		"-scale 0":                       "-scale: got 0",
+		"more":                           `unexpected argument "more"`,
+	} {
+		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+	o, err := parse(nil, t.Output())
+	if err != nil || len(o.attacks) != len(catalogue()) || len(o.sides) != 2 {
+		t.Errorf("without flags: got %d attacks on %d sides, %v; want %d on 2", len(o.attacks), len(o.sides), err, len(catalogue()))
+	}
+}
