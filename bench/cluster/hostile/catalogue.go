@@ -47,5 +47,17 @@ func catalogue() []*attack {
 			name: "failing", about: "1,000 pods that fit nowhere, tried again and again, for pods that end",
 			pods: 1000, pod: failing, before: ownPods, besides: changes,
 		},
+		{
+			name: "within-bounds", about: "100 pods that fit, of 32 terms of different selectors over all namespaces, by keys that cut nodes into groups of one",
+			labelled: true, pods: 100, pod: withinBounds,
+		},
+		{
+			name: "other-hosts", about: "500 pods that fit, and rather not on the hosts of pods that lack a label, each another one, in all namespaces",
+			pods: 500, pod: otherHosts,
+		},
+		{
+			name: "claims", about: "20 pods of the same 500 claims, which wait for a first consumer and for a driver that is not there",
+			pods: 20, pod: manyClaims, before: claims,
+		},
 	}
 }

@@ -58,7 +58,8 @@ func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerPr
 	if f.Unbound > 0 || !f.LeaderStays {
 		t.Errorf("got %d of %d victims unbound, leader stays %v; want all bound by the first leader", f.Unbound, f.Victims, f.LeaderStays)
 	}
-	if a.life == stays {
+	// The pods of claims are tried, and wait for volumes.
+	if a.life == stays && a.name != "claims" {
 		s.wantReasons(t, a)
 	}
 }

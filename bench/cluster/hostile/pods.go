@@ -124,6 +124,48 @@ func failing(i int, _ *rand.Rand) *v1.Pod {
 	return build.Pod(fmt.Sprintf("failing-%d", i)).CPU(fmt.Sprintf("%dm", 64001+i)).Obj()
 }
 
+func withinBounds(i int, _ *rand.Rand) *v1.Pod {
+	p := build.Pod(fmt.Sprintf("within-bounds-%d", i)).CPU("1m")
+	for k := range 32 {
+		t := everywhere(feature((i + k) % varied))
+		t.LabelSelector = expression(fmt.Sprintf("k-%d-%d", i, k), metav1.LabelSelectorOpDoesNotExist)
+		p.PreferNear(1, t)
+	}
+	return p.Obj()
+}
+
+func otherHosts(i int, _ *rand.Rand) *v1.Pod {
+	t := everywhere(v1.LabelHostname)
+	t.LabelSelector = expression(fmt.Sprintf("k-%05d", i), metav1.LabelSelectorOpDoesNotExist)
+	return build.Pod(fmt.Sprintf("other-hosts-%d", i)).CPU("1m").PreferApart(1, t).Obj()
+}
+
+// claimed is how many claims a pod has.
+const claimed = 500
+
+func manyClaims(i int, _ *rand.Rand) *v1.Pod {
+	p := build.Pod(fmt.Sprintf("claims-%d", i)).CPU("1m")
+	for k := range claimed {
+		p.Claim(fmt.Sprintf("claim-%03d", k))
+	}
+	return p.Obj()
+}
+
+// claims are those of the pods. Nobody makes volumes for their class.
+func claims(ctx context.Context, s *stage) error {
+	if err := s.bed.Create(ctx, build.WaitingClass("waits", "nobody.example.com")); err != nil {
+		return err
+	}
+	for k := range claimed {
+		c := build.Claim(fmt.Sprintf("claim-%03d", k), "waits").Namespace(s.hostile).Obj()
+		c.UID, c.ResourceVersion = "", ""
+		if _, err := s.tenant.CoreV1().PersistentVolumeClaims(s.hostile).Create(ctx, c, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const (
 	// small is how many pods of the attacker run that change their labels or end.
 	small = 500
