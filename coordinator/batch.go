@@ -252,12 +252,13 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 // askAlone asks for the class of one pod by itself.
 func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
 	s.asks(a, 1)
-	result, err := s.evaluateOne(a.trace.Again(ctx, a.class.ID()), fanout.Request{Class: a.class.Scorer, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))})
+	class := s.pinned(a.class.Scorer)
+	result, err := s.evaluateOne(a.trace.Again(ctx, a.class.ID()), fanout.Request{Class: class, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))})
 	if err != nil {
 		return err
 	}
 	s.saw(a.class.ID())
-	s.picks.open(a.class.Scorer, result, &s.touches)
+	s.picks.open(class, result, &s.touches)
 	return nil
 }
 
@@ -267,6 +268,11 @@ func (s *Scheduler) saw(class uint64) {
 		clear(s.classes)
 	}
 	s.classes[class] = struct{}{}
+}
+
+// pinned is a class with its pinned sums as they are now.
+func (s *Scheduler) pinned(class *scorer.Class) *scorer.Class {
+	return class.Pin(tables{s.cache.Cache}.all)
 }
 
 // ask sends the classes of a batch to the workers, but for those whose answer still serves: in one
@@ -334,7 +340,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	for i, c := range order {
 		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
 		_, known := s.classes[c.Scorer.ID()]
-		requests[i] = fanout.Request{Class: c.Scorer, Candidates: candidatesOnce(len(attempts))}
+		requests[i] = fanout.Request{Class: s.pinned(c.Scorer), Candidates: candidatesOnce(len(attempts))}
 		if known || counts[c.Scorer.ID()] > 1 || len(attempts) == 1 {
 			before := s.picks.repaired[c.Scorer.ID()]
 			if s.families.of[c.Scorer.ID()] != nil { // with another answer all of its classes begin anew
@@ -518,14 +524,17 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		if p.judged != judged {
 			s.metrics.repaired.Add(float64(p.judged - judged))
 		}
-		if !p.veto(nominees, t, s.eval) {
-			p.startHere(s.touches.end(), t, s.eval)
-			p.veto(nominees, t, s.eval)
+		c, v := choice{}, askAgain
+		if !p.stale {
+			if !p.veto(nominees, t, s.eval) {
+				p.startHere(s.touches.end(), t, s.eval)
+				p.veto(nominees, t, s.eval)
+			}
+			if c, ok := s.ownNode(p, a.pod.Nomination()); ok {
+				return c, chosen, nil
+			}
+			c, v = p.best(t)
 		}
-		if c, ok := s.ownNode(p, a.pod.Nomination()); ok {
-			return c, chosen, nil
-		}
-		c, v := p.best(t)
 		if v == chosen || v == nowhere && p.diagnosed {
 			c.feasible = p.feasible()
 			return c, v, nil
@@ -536,6 +545,7 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 		s.asks(a, 0)
 		s.tally.requeries++
 		s.metrics.requeries.Inc()
+		p.class = s.pinned(p.class)
 		result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
 			Class:      p.class,
 			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),

@@ -262,10 +262,12 @@ type refusalAt struct {
 	node    *pb.RefusedNode
 }
 
-// newExplainer begins to judge a pod.
+// newExplainer begins to judge a pod. What is pinned stays so until all rows are judged.
 func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list []*nominee, req *pb.ExplainRequest, at string) *explainer {
+	pinned := *class
+	pinned.Scorer = s.pinned(class.Scorer)
 	x := &explainer{
-		s: s, class: class, pod: pod, top: int(cmp.Or(req.Top, defaultTop)), at: at, rows: s.rows,
+		s: s, class: &pinned, pod: pod, top: int(cmp.Or(req.Top, defaultTop)), at: at, rows: s.rows,
 		apart: map[cache.Row]bool{}, reasons: map[reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, s.cache.Nodes()),
 	}
 	for i := range list {

@@ -276,6 +276,7 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 // begin starts from the base as it is now, and takes the rows of its own out: not many more than most.
 func (m *sibling) begin(base *pick, most int, t tables, e *scorer.Evaluator) {
 	m.of, m.answer, m.moves = base, base.answers, len(base.moves)
+	m.class = m.class.PinAs(base.class)
 	m.settled, m.lost = false, false
 	m.begun++
 	m.dirty, m.groups, m.own, m.stirred = m.dirty[:0], m.groups[:0], m.own[:0], m.stirred[:0]
@@ -557,6 +558,12 @@ func (s *Scheduler) chooseShared(ctx context.Context, a *attempt) (c choice, m *
 	for asked := false; ; asked = true {
 		judged := p.judged
 		p.repair(&s.touches, t, s.eval)
+		if p.stale && !asked { // what is pinned has moved
+			if err := s.askBase(ctx, a, p, base); err != nil {
+				return choice{}, nil, err
+			}
+			continue
+		}
 		if m = s.families.sibling(a.class.Scorer, p, t, s.eval); m == nil {
 			s.families.part(a.class)
 			return choice{}, nil, nil
@@ -588,6 +595,7 @@ func (s *Scheduler) askBase(ctx context.Context, a *attempt, p *pick, base *comp
 	s.asks(a, 0)
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
+	p.class = s.pinned(p.class)
 	result, err := s.evaluateOne(a.trace.Again(ctx, base.ID()), fanout.Request{
 		Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), heldRowsMax),
 	})

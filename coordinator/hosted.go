@@ -179,6 +179,7 @@ func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt) error {
 	s.asks(a, 0)
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
+	p.class = s.pinned(p.class)
 	result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
 		Class: p.class, Candidates: s.candidatesFor(a, spareCandidates), Diagnose: true,
 	})

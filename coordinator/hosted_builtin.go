@@ -81,7 +81,7 @@ func (b *prepared) begin() error {
 			return err
 		}
 	}
-	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), class, &scorer.Preemption{}
+	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), b.scheduler.pinned(class), &scorer.Preemption{}
 	if class.FiltersGroups() {
 		b.asked.Whole = b.count()
 	}

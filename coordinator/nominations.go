@@ -457,7 +457,9 @@ func (s *Scheduler) ownOutside(a *attempt) (row cache.Row, class *scorer.Class, 
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
 		return row, nil, nil
 	}
-	class, err = unnarrowed(q)
+	if class, err = unnarrowed(q); err == nil {
+		class = s.pinned(class)
+	}
 	return row, class, err
 }
 

@@ -54,7 +54,8 @@ type pick struct {
 	diagnosed bool
 	reasons   map[reason]int
 	hopeless  int
-	// stale says that a maximum may have left a whole answer: it must be asked again.
+	// stale says that a maximum may have left a whole answer, or that a pinned sum is another: it must be
+	// asked again.
 	stale bool
 	// was is what a row was judged before.
 	was scorer.Verdict
@@ -189,7 +190,7 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 	t.trim()
 	bytes := int64(0)
 	for id, p := range s.of {
-		if bytes += p.class.MemoryBytes(); bytes > maxPickBytes || p.brief || p.synced < t.first || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
+		if bytes += p.class.MemoryBytes(); bytes > maxPickBytes || p.brief || p.synced < t.first || p.repinned(t) || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
 			s.drop(id, recycle)
 		}
 	}
@@ -202,6 +203,19 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 	if t.reads = len(s.of) > 0; !t.reads {
 		t.reset()
 	}
+}
+
+// repinned tells whether a pinned sum is another since the last repair.
+func (p *pick) repinned(t *touches) bool {
+	if !p.class.Pins() {
+		return false
+	}
+	for n := p.synced; n < t.end(); n++ {
+		if t.at(n).before.MovesPins(p.class) {
+			return true
+		}
+	}
+	return false
 }
 
 // reads tells whether the class reads a counter.
@@ -313,6 +327,7 @@ func (p *pick) start(result *scorer.Result, n uint64, diagnosed bool) {
 // serves where a maximum of a normalised answer is vetoed, which the workers can not know of, and where
 // guests have to see every row.
 func (p *pick) startHere(n uint64, tables tables, e *scorer.Evaluator) {
+	p.class = p.class.Pin(tables.all)
 	p.startEmpty(n, p.diagnosed)
 	for shard := range tables.NumShards() {
 		for index := range tables.Table(shard).All() {
@@ -340,6 +355,7 @@ func (p *pick) repair(t *touches, tables tables, e *scorer.Evaluator) {
 	end := t.end()
 	for ; p.synced < end; p.synced++ {
 		entry := t.at(p.synced)
+		p.stale = p.stale || entry.before.MovesPins(p.class)
 		at, known := p.index.find(entry.row)
 		switch {
 		case known && p.repaired[at].seen > p.synced: // it was judged after that

@@ -57,8 +57,10 @@ type wave struct {
 	found       *scorer.PreemptionResult
 	// judged are rows that are, or were, promised to others, or have changed since.
 	judged map[cache.Row]*judgedRow
-	// measures are those that it went by, where the class's filters look beyond a row.
+	// measures are those that it went by, where the class's filters look beyond a row; class has the
+	// pinned sums.
 	measures []scorer.MeasureResult
+	class    *scorer.Class
 	// moved and rows are scratch memory.
 	moved []cache.Row
 	rows  []uint32
@@ -311,7 +313,7 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 	if w := s.waves[key]; w != nil && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
 		return w, false, nil
 	}
-	w = &wave{key: key, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
+	w = &wave{key: key, class: p.class, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
 	for i := range s.cache.NumShards() {
 		w.generations = append(w.generations, s.cache.Table(i).Generation())
 	}
@@ -372,7 +374,7 @@ func (w *wave) catchUp(shards fanout.Shards, p *pick, nominees int, nowMicros in
 	}
 	// Pods that have not started count as starting now.
 	old := nowMicros-w.asked.NowMicros > time.Second.Microseconds()
-	if old || len(w.judged) > nominees+2*maxMoved || p.class.FiltersGroups() && !sameMeasures(w.measures, p.result.Measures) {
+	if old || len(w.judged) > nominees+2*maxMoved || p.class.FiltersGroups() && !(sameMeasures(w.measures, p.result.Measures) && w.class.PinnedAs(p.class)) {
 		return false
 	}
 	for _, row := range w.moved {

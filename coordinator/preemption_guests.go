@@ -43,7 +43,9 @@ func (s *Scheduler) pickFor(a *attempt, p *pick) *pick {
 		return nil
 	}
 	if p = s.picks.of[a.class.Scorer.ID()]; p != nil {
-		p.repair(&s.touches, tables{s.cache.Cache}, s.eval)
+		if p.repair(&s.touches, tables{s.cache.Cache}, s.eval); p.stale {
+			p.startHere(s.touches.end(), tables{s.cache.Cache}, s.eval)
+		}
 	}
 	return p
 }

@@ -16,7 +16,8 @@ func TestBaseWithOwnRowsEqualsEvaluate(t *testing.T) {
 		x.o.Diagnose = false
 		spec, q := x.r.groupSpec()
 		x.ask(spec, q, x.r.chance(70))
-		class, want := x.class, x.evaluate()
+		want := x.evaluate()
+		class := x.class
 		b := BaseQuery(q)
 		b.ClassId = q.ClassId + 1
 		x.class = newClass(t, b)

@@ -104,7 +104,7 @@ func FuzzQuery(f *testing.F) {
 	tables, at := groupTables(f, r, nodes, 1)
 	for seed := range uint64(40) {
 		spec, q := newRandom(seed).groupSpec()
-		compileGroups(spec, q, uniqueAmong(nodes))
+		compileGroups(spec, q, uniqueAmong(nodes), seed%2 == 0)
 		f.Add(marshal(q))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -116,6 +116,7 @@ func FuzzQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
+		c = c.Pin(slices.Values(tables))
 		e, table, s := NewEvaluator(nil), tables[0], Standing{}
 		for _, diagnose := range []bool{true, false} {
 			r, moved, v := evaluate(e, table, c, Options{Candidates: 3, Diagnose: diagnose}), &Result{}, Verdict{}
@@ -148,7 +149,7 @@ func FuzzAddProto(f *testing.F) {
 		nodes := r.groupNodes(50)
 		tables, _ := groupTables(f, r, nodes, 1)
 		spec, q := r.groupSpec()
-		compileGroups(spec, q, uniqueAmong(nodes))
+		compileGroups(spec, q, uniqueAmong(nodes), false)
 		f.Add(marshal(evaluate(NewEvaluator(nil), tables[0], newClass(f, q), Options{Candidates: 5, Diagnose: true}).Proto()))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

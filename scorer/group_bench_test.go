@@ -43,7 +43,7 @@ func benchGroupClass(b testing.TB, spec groupSpec) *Class {
 	if len(spec.preferred) > 0 {
 		q.Scores = append(q.Scores, &pb.ScoreWeight{Plugin: pb.Plugin_PLUGIN_INTER_POD_AFFINITY, Weight: 2})
 	}
-	compileGroups(&spec, q, func(key string) bool { return key == "kubernetes.io/hostname" })
+	compileGroups(&spec, q, func(key string) bool { return key == "kubernetes.io/hostname" }, false)
 	return newClass(b, q)
 }
 

@@ -28,6 +28,7 @@ type groupColumns struct {
 	missing  bitmap
 
 	zero      []int64 // never written
+	byID      []int64
 	cells     []MeasureCell
 	ids       []uint32
 	ranks     []uint32
@@ -236,7 +237,13 @@ func (e *Evaluator) value(t *Table, c *Class, i int) []int64 {
 	if x.done {
 		return x.shown
 	}
-	x.done, x.shown = true, e.sum(t, c, how.sum)
+	x.done = true
+	if len(how.pinned.all) > 0 {
+		x.made = e.pinned(t, c, how, len(e.rows)*wordRows, x.made)
+		x.shown = x.made
+		return x.shown
+	}
+	x.shown = e.sum(t, c, how.sum)
 	included := e.inclusion(t, c, how.inclusion)
 	label := t.labels.column(how.key)
 	labelled := how.key == "" || label != nil && label.rows.used == t.nodes
@@ -246,9 +253,7 @@ func (e *Evaluator) value(t *Table, c *Class, i int) []int64 {
 	x.made = append(x.made[:0], x.shown...)
 	x.shown = x.made
 	if how.clamp {
-		for row, n := range x.made {
-			x.made[row] = int64(asBit(n > 0))
-		}
+		clamp(x.made)
 	}
 	e.term = e.rows.copyOf(e.term)
 	e.term.without(included)
@@ -266,6 +271,13 @@ func (e *Evaluator) value(t *Table, c *Class, i int) []int64 {
 		}
 	}
 	return x.shown
+}
+
+// clamp leaves of numbers whether they are above 0.
+func clamp(list []int64) {
+	for i, n := range list {
+		list[i] = int64(asBit(n > 0))
+	}
 }
 
 // label is a label's values as a column.

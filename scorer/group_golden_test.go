@@ -21,8 +21,8 @@ import (
 //	self                              the pod matches its own affinity terms
 //	claim N
 //
-// Each query is asked twice: with labels that no two nodes share told by row, and all by
-// domain. Both must say the same.
+// Each query is asked three times: with labels that no two nodes share told by row, all by
+// domain, and with what may be pinned pinned. All must say the same.
 func TestGoldenGroups(t *testing.T) {
 	datadriven.Walk(t, "testdata/groups", func(t *testing.T, path string) {
 		g := &golden{table: NewTable(0), at: map[string]uint32{}, e: NewEvaluator(nil)}
@@ -31,9 +31,9 @@ func TestGoldenGroups(t *testing.T) {
 			case "apply":
 				return g.apply(d.Input)
 			case "query":
-				byRow, byDomain := g.groups(t, d.Input, true), g.groups(t, d.Input, false)
-				if byRow != byDomain {
-					t.Errorf("%s: by row:\n%s\nby domain:\n%s", d.Pos, byRow, byDomain)
+				byRow, byDomain, pinned := g.groups(t, d.Input, true, false), g.groups(t, d.Input, false, false), g.groups(t, d.Input, false, true)
+				if byRow != byDomain || pinned != byDomain {
+					t.Errorf("%s: by row:\n%s\nby domain:\n%s\npinned:\n%s", d.Pos, byRow, byDomain, pinned)
 				}
 				return byRow
 			}
@@ -44,11 +44,11 @@ func TestGoldenGroups(t *testing.T) {
 }
 
 // groups prints a line for each row, the reasons in sum, and who would be chosen.
-func (g *golden) groups(t *testing.T, input string, byRow bool) string {
+func (g *golden) groups(t *testing.T, input string, byRow, pin bool) string {
 	spec, q := parseGroups(input)
 	unique := uniqueAmong(g.nodes())
-	compileGroups(spec, q, func(key string) bool { return byRow && unique(key) })
-	c := newClass(t, q)
+	compileGroups(spec, q, func(key string) bool { return byRow && unique(key) }, pin)
+	c := newClass(t, q).Pin(slices.Values([]*Table{g.table}))
 	r := evaluate(g.e, g.table, c, Options{Candidates: 10, Diagnose: true})
 	var s Standing
 	c.Settle(r, &s)

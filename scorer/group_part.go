@@ -25,6 +25,9 @@ type groupPart struct {
 	labels   []string
 	counters []uint32
 	summed   []uint32 // those of the sums
+	// pinned are the counters of pinned sums, sorted, and pins those sums by domain; nil: the class has none yet.
+	pinned []uint32
+	pins   []map[string]int64
 }
 
 // rowValue is a number of the row that is part of the key.
@@ -32,6 +35,7 @@ type rowValue struct {
 	key            string // "": every row has it
 	sum, inclusion int
 	clamp, forbids bool
+	pinned         pinnedValue // in place of key, sum and inclusion, unless empty
 }
 
 // measure is a sum over the cluster.
@@ -49,10 +53,17 @@ type needs struct{ values, measures []int }
 func newGroupPart(q *pb.Query) groupPart {
 	g := groupPart{domains: q.GetDomainKeys(), labels: slices.Clone(q.GetDomainKeys())}
 	for _, v := range q.GetRowValues() {
-		g.values = append(g.values, rowValue{
+		x := rowValue{
 			key: v.GetTopologyKey(), sum: g.sum(v.GetCounters()), inclusion: g.inclusion(v.GetInclusion(), q),
 			clamp: v.GetClamp(), forbids: v.GetForbids(),
-		})
+		}
+		for _, p := range v.GetPinned() {
+			x.pinned.all = append(x.pinned.all, pinnedSum{key: p.GetTopologyKey(), terms: p.GetCounters()})
+			for _, t := range p.GetCounters() {
+				g.pinned = append(g.pinned, t.GetCounter())
+			}
+		}
+		g.values = append(g.values, x)
 	}
 	for _, m := range q.GetMeasures() {
 		x := measure{
@@ -64,7 +75,10 @@ func newGroupPart(q *pb.Query) groupPart {
 		}
 		g.measures = append(g.measures, x)
 	}
-	g.counters, g.summed = countersOf(q, g.sums), summed(g.sums)
+	slices.Sort(g.pinned)
+	g.pinned = slices.Compact(g.pinned)
+	g.summed = summed(g.sums)
+	g.counters = countersOf(q, slices.Concat(g.summed, g.pinned))
 	return g
 }
 
@@ -114,9 +128,8 @@ func summed(sums [][]*pb.CounterTerm) (out []uint32) {
 	return slices.Compact(out)
 }
 
-// countersOf lists the counters of the sums and of the volume rules.
-func countersOf(q *pb.Query, sums [][]*pb.CounterTerm) []uint32 {
-	out := summed(sums)
+// countersOf adds the counters of the volume rules to those of sums.
+func countersOf(q *pb.Query, out []uint32) []uint32 {
 	out = append(out, q.GetVolumeRestrictions().GetDisks()...)
 	for _, d := range q.GetVolumeLimits().GetDrivers() {
 		out = append(out, d.GetShared()...)

@@ -8,9 +8,9 @@ import (
 )
 
 // compileGroups writes a spec into a query, as the coordinator does: a label that no two
-// nodes share is the row's own where unique says so, else a domain.
-func compileGroups(spec *groupSpec, q *pb.Query, unique func(key string) bool) {
-	b := &groupCompiler{q: q, unique: unique}
+// nodes share is the row's own where unique says so, else a domain. With pin, what may be is pinned.
+func compileGroups(spec *groupSpec, q *pb.Query, unique func(key string) bool, pin bool) {
+	b := &groupCompiler{q: q, unique: unique, pin: pin}
 	q.Spread = &pb.SpreadQuery{RequireAllTopologies: !spec.systemDefault}
 	for _, c := range spec.hard {
 		in := &pb.Inclusion{TopologyKeys: keysOf(spec.hard), HonourAffinity: c.affinity, HonourTaints: c.taints}
@@ -34,15 +34,10 @@ func compileGroups(spec *groupSpec, q *pb.Query, unique func(key string) bool) {
 		}
 		a.Required = append(a.Required, p)
 	}
-	for _, x := range spec.anti {
-		a.Anti = append(a.Anti, b.place(x, &pb.RowValue{Clamp: true, Forbids: forbids}))
-	}
-	for _, x := range spec.existing {
-		a.ExistingAnti = append(a.ExistingAnti, b.place(x, &pb.RowValue{Clamp: true, Forbids: forbids}))
-	}
-	for _, x := range spec.preferred {
-		a.Preferred = append(a.Preferred, b.place(x, &pb.RowValue{}))
-	}
+	refusing := func() *pb.RowValue { return &pb.RowValue{Clamp: true, Forbids: forbids} }
+	a.Anti = b.places(spec.anti, refusing)
+	a.ExistingAnti = b.places(spec.existing, refusing)
+	a.Preferred = b.places(spec.preferred, func() *pb.RowValue { return &pb.RowValue{} })
 	q.InterPodAffinity = a
 	q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{
 		Disks: q.GetVolumeRestrictions().GetDisks(), Named: q.GetVolumeRestrictions().GetNamed(),
@@ -72,6 +67,23 @@ func keysOf(list []spreadSpec) []string {
 type groupCompiler struct {
 	q      *pb.Query
 	unique func(string) bool
+	pin    bool
+}
+
+// places are those of terms, or the one pinned value of those that count anything.
+func (b *groupCompiler) places(terms []affinitySpec, own func() *pb.RowValue) (out []*pb.Place) {
+	pinned := own()
+	for _, x := range terms {
+		if b.pin && len(x.counters) > 0 {
+			pinned.Pinned = append(pinned.Pinned, &pb.PinnedTerms{TopologyKey: x.key, Counters: x.counters})
+		} else {
+			out = append(out, b.place(x, own()))
+		}
+	}
+	if len(pinned.Pinned) > 0 {
+		out = append(out, &pb.Place{In: b.value(pinned)})
+	}
+	return out
 }
 
 func (b *groupCompiler) domain(key string) *pb.Place_Domain {

@@ -54,7 +54,7 @@ func preemptors() map[string]*pb.Query {
 		hard: []spreadSpec{{key: "zone", counter: 1, maxSkew: 1, minDomains: 1, self: true}},
 		anti: []affinitySpec{{key: "kubernetes.io/hostname", counters: counting(2)}},
 	}
-	compileGroups(spec, groups, func(key string) bool { return key == "kubernetes.io/hostname" })
+	compileGroups(spec, groups, func(key string) bool { return key == "kubernetes.io/hostname" }, false)
 	return map[string]*pb.Query{"resources": resources, "spread and anti-affinity": groups}
 }
 

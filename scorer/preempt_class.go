@@ -61,6 +61,9 @@ func newPodReads(c *Class) podReads {
 			r.grouped = min(r.grouped, i)
 			for _, k := range f.needs.values {
 				r.reads(c.group.sums[c.group.values[k].sum])
+				for _, p := range c.group.values[k].pinned.all {
+					r.reads(p.terms)
+				}
 			}
 			for _, k := range f.needs.measures {
 				r.reads(c.group.sums[c.group.measures[k].sum])

@@ -84,7 +84,7 @@ func (x *rowCluster) row(v view) {
 	x.class.fillKey(v, true, &x.was.Key)
 	x.sums, x.included = scratch(x.sums, len(g.values)), scratch(x.included, len(g.values))
 	for i := range g.values {
-		x.sums[i] = v.weighted(g.sums[g.values[i].sum])
+		x.sums[i] = g.sumOf(&g.values[i], v)
 		x.included[i] = g.inclusions[g.values[i].inclusion].includes(v)
 	}
 	x.domains = scratch(x.domains, len(g.measures))
@@ -123,7 +123,7 @@ func (x *rowCluster) change(v view) {
 	}
 	for i := range g.values {
 		how := &g.values[i]
-		x.now.Key.Values[i] = how.value(v, x.sums[i]+v.totals.shift(g.sums[how.sum]), x.included[i])
+		x.now.Key.Values[i] = how.value(v, x.sums[i]+g.shiftOf(how, v), x.included[i])
 	}
 }
 

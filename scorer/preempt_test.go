@@ -191,8 +191,8 @@ func (x *preemptTrial) ask(byRow bool) {
 		}
 	}
 	unique := uniqueAmong(x.ref.whole)
-	compileGroups(spec, q, func(key string) bool { return byRow && unique(key) })
-	x.ref.spec, x.ref.query, x.class = spec, q, newClass(x.t, q)
+	compileGroups(spec, q, func(key string) bool { return byRow && unique(key) }, r.chance(40))
+	x.ref.spec, x.ref.query, x.class = spec, q, newClass(x.t, q).Pin(slices.Values(x.tables))
 	p := &Preemption{Priority: pick(r, int32(1), 11, 101, 2_000_000_001), NowMicros: preemptNow}
 	for id := uint32(1); id <= 3; id++ {
 		if r.chance(80) {

@@ -7,8 +7,7 @@ import (
 // Repelled tells whether the required anti-affinity terms of pods in t match the class
 // anywhere: some row that has a term's topology key has its counter.
 func (c *Class) Repelled(t *Table) bool {
-	for _, p := range c.query.GetInterPodAffinity().GetExistingAnti() {
-		key, counters := c.looksAt(p)
+	for key, counters := range c.repellers {
 		for _, x := range counters {
 			if column := t.counterColumn(x.GetCounter()); column != nil && column.anyWith(&t.labels, key) {
 				return true
@@ -21,8 +20,7 @@ func (c *Class) Repelled(t *Table) bool {
 // Repellers are the counters that Repelled looks at.
 func (c *Class) Repellers() []uint32 {
 	var out []uint32
-	for _, p := range c.query.GetInterPodAffinity().GetExistingAnti() {
-		_, counters := c.looksAt(p)
+	for _, counters := range c.repellers {
 		for _, x := range counters {
 			out = append(out, x.GetCounter())
 		}
@@ -30,14 +28,26 @@ func (c *Class) Repellers() []uint32 {
 	return out
 }
 
-// looksAt is what a place without an inclusion looks at: a topology key and counters.
-func (c *Class) looksAt(p *pb.Place) (key string, counters []*pb.CounterTerm) {
-	if in, ok := p.GetIn().(*pb.Place_RowValue); ok {
+// repellers yields topology keys, and counters that refuse the class in their domains.
+func (c *Class) repellers(yield func(key string, counters []*pb.CounterTerm) bool) {
+	for _, p := range c.query.GetInterPodAffinity().GetExistingAnti() {
+		in, ok := p.GetIn().(*pb.Place_RowValue)
+		if !ok {
+			if m := c.query.GetMeasures()[p.GetMeasure()]; !yield(m.GetTopologyKey(), m.GetCounters()) {
+				return
+			}
+			continue
+		}
 		v := c.query.GetRowValues()[in.RowValue]
-		return v.GetTopologyKey(), v.GetCounters()
+		if len(v.GetPinned()) == 0 && !yield(v.GetTopologyKey(), v.GetCounters()) {
+			return
+		}
+		for _, x := range v.GetPinned() {
+			if !yield(x.GetTopologyKey(), x.GetCounters()) {
+				return
+			}
+		}
 	}
-	m := c.query.GetMeasures()[p.GetMeasure()]
-	return m.GetTopologyKey(), m.GetCounters()
 }
 
 // anyWith tells whether a row with a label has a number other than 0.

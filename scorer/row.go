@@ -168,7 +168,7 @@ func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 	g := &c.group
 	for i := range g.values {
 		x := &g.values[i]
-		n := x.value(v, v.weighted(g.sums[x.sum]), g.inclusions[x.inclusion].includes(v))
+		n := x.value(v, g.sumOf(x, v), g.inclusions[x.inclusion].includes(v))
 		if x.forbids && n > 0 && !diagnose {
 			return false
 		}

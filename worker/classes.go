@@ -48,28 +48,33 @@ func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []sc
 	asks = make([]scan.Ask, 0, len(req.GetClasses()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	find := func(id uint64) *scorer.Class {
+	find := func(id uint64, pins []*pb.PinnedSums) *scorer.Class {
 		class := given[id]
 		if class == nil {
 			class, _ = c.held.Get(keyOf(req, id))
 		}
 		if class == nil {
 			missing = append(missing, id)
+			return nil
 		}
-		return class
+		pinned, wrong := class.PinTo(pins)
+		if wrong != nil {
+			err = invalid(wrong, "class %016x", id)
+		}
+		return pinned
 	}
 	for _, r := range req.GetClasses() {
-		if class := find(r.GetClassId()); class != nil {
+		if class := find(r.GetClassId(), r.GetPins()); class != nil {
 			asks = append(asks, scan.Ask{Class: class, Options: options(r)})
 		}
 	}
 	for _, r := range req.GetPreemptions() {
-		if class := find(r.GetClassId()); class != nil {
+		if class := find(r.GetClassId(), r.GetPins()); class != nil {
 			dry = append(dry, scan.PreemptAsk{Class: class, Preemption: scorer.NewPreemption(r)})
 		}
 	}
 	c.keep(req, given)
-	return asks, dry, missing, nil
+	return asks, dry, missing, err
 }
 
 // options are what a request asks of one class.

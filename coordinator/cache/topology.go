@@ -53,6 +53,14 @@ func (c *Cache) Topology(key string) compile.Topology {
 	return t.told()
 }
 
+// Domains is how many values a label key has that nodes have.
+func (c *Cache) Domains(key string) int {
+	if c.Topology(key) == compile.Absent {
+		return 0
+	}
+	return len(c.topologies.byKey[key].values)
+}
+
 // TopologyVersion moves where Topology may answer otherwise than before.
 func (c *Cache) TopologyVersion() uint64 { return c.topologies.version }
 

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,10 +21,14 @@ type groups struct {
 	required, honours bool
 	// index finds a row value or a measure by its encoding.
 	index map[string]uint32
+	pins  pinning
 }
 
-func newGroups(q *pb.Query, s *setting, required bool) *groups {
-	return &groups{query: q, setting: s, registry: s.world.Counters(), required: required, index: map[string]uint32{}}
+func newGroups(q *pb.Query, s *setting, pl *plan) *groups {
+	return &groups{
+		query: q, setting: s, registry: s.world.Counters(), required: pl.affinity.honoured != nil,
+		index: map[string]uint32{}, pins: newPinning(s, pl),
+	}
 }
 
 // counters counts each of some counters once; 0 stands for none.
@@ -132,12 +135,15 @@ func (pl *plan) excess(s *setting) error {
 
 // check tells whether the query holds more than it may.
 //
-// Differs from upstream: a pod that terms of placed pods match of more than 256 topology keys
-// that nodes have, together with its own, is not scheduled.
+// Differs from upstream: a pod that terms of placed pods match of more than 4096 topology keys
+// that nodes have is not scheduled.
 func (g *groups) check() error {
 	q := g.query
+	if slices.ContainsFunc(q.RowValues, func(v *pb.RowValue) bool { return len(v.GetPinned()) > pb.MaxPinned }) {
+		return fmt.Errorf("pod affinity terms of other pods: more than %d topology keys", pb.MaxPinned)
+	}
 	if len(q.DomainKeys) > pb.MaxDomainKeys || len(q.RowValues) > pb.MaxRowValues || len(q.Measures) > pb.MaxMeasures {
-		return errors.New("pod affinity terms of other pods: more than 256 topology keys")
+		return fmt.Errorf("topology spread constraints and pod affinity terms: more than %d topology keys", pb.MaxDomainKeys)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (g *groups) selecting(t *count.AffinityTerm) uint32 {
 
 // affinityFilter adds what InterPodAffinity's Filter asks.
 func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinity) {
-	anti, existing := weights{}, weights{}
+	anti, existing, pinned := weights{}, weights{}, weights{}
 	if near != nil {
 		g.affinityTo(q, near.Required)
 		for i := range near.Anti {
@@ -63,11 +63,21 @@ func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinit
 		}
 	}
 	for _, t := range g.matching() {
-		if t.Kind == count.RequiredAntiAffinity {
-			existing.set(topologyKey(t.TopologyKey), t.Counter())
+		if t.Kind != count.RequiredAntiAffinity {
+			continue
+		}
+		if key := topologyKey(t.TopologyKey); g.pins.foreign(key) {
+			pinned.set(key, t.Counter())
+		} else {
+			existing.set(key, t.Counter())
 		}
 	}
-	q.Anti, q.ExistingAnti = g.forbidden(anti), g.forbidden(existing)
+	if g.pins.own {
+		q.Anti = g.pinned(anti, &pb.RowValue{Clamp: true, Forbids: true})
+	} else {
+		q.Anti = g.forbidden(anti)
+	}
+	q.ExistingAnti = append(g.forbidden(existing), g.pinned(pinned, &pb.RowValue{Clamp: true, Forbids: true})...)
 }
 
 // matching are the terms of other pods that match the pod.
@@ -128,23 +138,32 @@ func (g *groups) affinityScore(q *pb.InterPodAffinityQuery, near *count.Affinity
 	if prof.ignorePreferred && (near == nil || !near.HasPreferred) {
 		return
 	}
-	sums := weights{}
+	sums, pinned := weights{}, weights{}
 	if near != nil {
+		into := sums
+		if g.pins.own {
+			into = pinned
+		}
 		for i := range near.Preferred {
 			t := &near.Preferred[i]
 			if key := topologyKey(t.TopologyKey); !g.setting.absent(key) {
-				sums.add(key, g.selecting(t), t.Weight)
+				into.add(key, g.selecting(t), t.Weight)
 			}
 		}
 	}
 	for _, t := range g.matching() {
+		key, into := topologyKey(t.TopologyKey), sums
+		if g.pins.foreign(key) {
+			into = pinned
+		}
 		switch t.Kind {
 		case count.Preferred:
-			sums.add(topologyKey(t.TopologyKey), t.Counter(), 1)
+			into.add(key, t.Counter(), 1)
 		case count.RequiredAffinity:
-			sums.add(topologyKey(t.TopologyKey), t.Counter(), prof.hardAffinityWeight)
+			into.add(key, t.Counter(), prof.hardAffinityWeight)
 		}
 	}
+	q.Preferred = g.pinned(pinned, &pb.RowValue{})
 	for key, counts := range sums.sorted {
 		if g.setting.absent(key) {
 			continue

@@ -196,7 +196,7 @@ func (pl *plan) fillGroups(q *pb.Query, s *setting) error {
 	if len(pl.spread.keys) == 0 && pl.near == nil && s.match == nil {
 		return nil
 	}
-	g := newGroups(q, s, pl.affinity.honoured != nil)
+	g := newGroups(q, s, pl)
 	q.Spread = g.spread(&pl.spread)
 	near := &pb.InterPodAffinityQuery{}
 	if pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {

@@ -69,6 +69,16 @@ func (w *town) Topology(key string) Topology {
 	return Shared
 }
 
+func (w *town) Domains(key string) int {
+	values := map[string]bool{}
+	for _, n := range w.nodes {
+		if v, ok := n.Labels[key]; ok {
+			values[v] = true
+		}
+	}
+	return len(values)
+}
+
 // setNode adds or replaces a node.
 func (w *town) setNode(n *v1.Node) error {
 	node := Node(n)

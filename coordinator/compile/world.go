@@ -11,6 +11,8 @@ type World interface {
 	// Topology tells what the nodes make of a label key. It costs the same whether nodes have the
 	// key or not, and however many there are.
 	Topology(key string) Topology
+	// Domains is how many values a label key has that nodes have.
+	Domains(key string) int
 	// TopologyVersion moves where Topology of any key may be another than before. It begins with 1.
 	TopologyVersion() uint64
 	// Counters is where queries get their counters from.
@@ -44,6 +46,7 @@ func Alone(images Images) World {
 }
 
 func (alone) Topology(string) Topology    { return Absent }
+func (alone) Domains(string) int          { return 0 }
 func (alone) TopologyVersion() uint64     { return 0 }
 func (a alone) Counters() *count.Registry { return a.counters }
 func (a alone) Cluster() *cluster.Cluster { return a.cluster }

@@ -39,7 +39,7 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	for i, r := range requests {
 		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose}}
 	}
-	all, err := f.ask(ctx, plan, asks)
+	all, err := f.askSome(ctx, plan, asks)
 	if err != nil {
 		return nil, f.note(err)
 	}
@@ -85,6 +85,51 @@ func (f *Fanout) note(err error) error {
 	defer f.mu.Unlock()
 	f.deposed = f.deposed || isDeposed(err)
 	return fmt.Errorf("evaluate: %w", err)
+}
+
+// askSome asks the workers for the classes that they can be asked for, and the own tables for the others,
+// whose pinned sums fit no message.
+func (f *Fanout) askSome(ctx context.Context, plan []assignment, asks []scan.Ask) ([]merged, error) {
+	var there, here []scan.Ask
+	for _, a := range asks {
+		if fits(a.Class) {
+			there = append(there, a)
+		} else {
+			here = append(here, a)
+		}
+	}
+	if len(here) == 0 {
+		return f.ask(ctx, plan, asks)
+	}
+	own, err := f.ask(ctx, f.ownPlan(), here)
+	if err != nil || len(there) == 0 {
+		return own, err
+	}
+	others, err := f.ask(ctx, plan, there)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]merged, 0, len(asks))
+	for i := range asks {
+		from := &others
+		if !fits(asks[i].Class) {
+			from = &own
+		}
+		all, *from = append(all, (*from)[0]), (*from)[1:]
+	}
+	return all, nil
+}
+
+// fits tells whether a class's pinned sums fit a message.
+func fits(c *scorer.Class) bool { return c.PinnedDomains() <= pinnedBudget }
+
+// ownPlan has all shards evaluated on the own tables.
+func (f *Fanout) ownPlan() []assignment {
+	var own assignment
+	for shard := range f.cfg.Shards.NumShards() {
+		own.shards = append(own.shards, uint32(shard))
+	}
+	return []assignment{own}
 }
 
 // ask runs one round.

@@ -15,6 +15,9 @@ const (
 	queryBudget  = 1 << 20 // of one request
 	answerBudget = 3 << 20 // of one response, estimated
 	chunkBudget  = 1 << 20 // of one chunk of a snapshot
+	// pinnedBudget is how many pinned sums a class may have, of some 20 bytes: with more it is not asked of
+	// workers.
+	pinnedBudget = queryBudget / 20
 	// snapshotOver is the size of a shard's deltas up to which they are always sent. Of a large shard
 	// they are up to a quarter of a snapshot, whose rows take some 250 bytes.
 	snapshotOver     = 1 << 20
@@ -73,7 +76,9 @@ func (q *question) class(i int) uint64 {
 func newDryRuns(asks []scan.PreemptAsk) *question {
 	q := &question{}
 	for i := range asks {
-		q.preemptions = append(q.preemptions, asks[i].Preemption.Proto(asks[i].Class.ID()))
+		p := asks[i].Preemption.Proto(asks[i].Class.ID())
+		p.Pins = asks[i].Class.PinnedSums()
+		q.preemptions = append(q.preemptions, p)
 		q.queries = append(q.queries, asks[i].Class.Query())
 	}
 	return q
@@ -91,6 +96,7 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 		c.Normalise = asks[i].Options.Normalise
 		c.Extrema = asks[i].Options.Extrema
 		c.Trace = record.traces(c.ClassId)
+		c.Pins = asks[i].Class.PinnedSums()
 		q.classes[i], q.queries[i] = c, asks[i].Class.Query()
 	}
 	return q
@@ -225,6 +231,9 @@ func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 			answers += victimBytes * min(rows, int(q.preemptions[to].GetCandidates()))
 		} else {
 			answers += answerBytes(q.classes[to], rows)
+			if len(q.classes[to].GetPins()) > 0 {
+				queries += proto.Size(q.classes[to])
+			}
 		}
 		if to > from && (queries > queryBudget || answers > answerBudget) {
 			return to

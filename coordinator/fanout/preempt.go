@@ -36,6 +36,9 @@ func (f *Fanout) PreemptAll(ctx context.Context, requests []PreemptRequest) ([]*
 	}
 	asks := make([]scan.PreemptAsk, len(requests))
 	for i, r := range requests {
+		if !fits(r.Class) {
+			plan = f.ownPlan()
+		}
 		asks[i] = scan.PreemptAsk{Class: r.Class, Preemption: r.Preemption}
 	}
 	r := &round{

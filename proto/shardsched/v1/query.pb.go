@@ -1405,6 +1405,114 @@ func (x *Inclusion) GetHonourTaints() bool {
 	return false
 }
 
+// PinnedTerms are counters that are added up over a row's domain of a label.
+type PinnedTerms struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	TopologyKey string                 `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// At least one.
+	Counters      []*CounterTerm `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinnedTerms) Reset() {
+	*x = PinnedTerms{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinnedTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinnedTerms) ProtoMessage() {}
+
+func (x *PinnedTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinnedTerms.ProtoReflect.Descriptor instead.
+func (*PinnedTerms) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PinnedTerms) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *PinnedTerms) GetCounters() []*CounterTerm {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// PinnedSums are what PinnedTerms come to over the cluster, by domain: two columns of equal
+// length, of the domains whose sum is not 0, sorted.
+type PinnedSums struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Domains       []string               `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
+	Sums          []int64                `protobuf:"zigzag64,2,rep,packed,name=sums,proto3" json:"sums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinnedSums) Reset() {
+	*x = PinnedSums{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinnedSums) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinnedSums) ProtoMessage() {}
+
+func (x *PinnedSums) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinnedSums.ProtoReflect.Descriptor instead.
+func (*PinnedSums) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PinnedSums) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *PinnedSums) GetSums() []int64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
 // RowValue is a weighted sum of a row's counters.
 type RowValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1418,14 +1526,19 @@ type RowValue struct {
 	Clamp bool `protobuf:"varint,4,opt,name=clamp,proto3" json:"clamp,omitempty"`
 	// A row with a value above 0 is refused, whatever else: it is no candidate, and
 	// only a diagnosis counts it.
-	Forbids       bool `protobuf:"varint,5,opt,name=forbids,proto3" json:"forbids,omitempty"`
+	Forbids bool `protobuf:"varint,5,opt,name=forbids,proto3" json:"forbids,omitempty"`
+	// In place of topology_key, counters and inclusion: the value is the sum of all of these in the
+	// row's domains, of the labels that it has. The key then holds one number for any number of
+	// labels. The sums come with the request (PinnedSums): what rests on them holds for as long as
+	// they do.
+	Pinned        []*PinnedTerms `protobuf:"bytes,6,rep,name=pinned,proto3" json:"pinned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RowValue) Reset() {
 	*x = RowValue{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1550,7 @@ func (x *RowValue) String() string {
 func (*RowValue) ProtoMessage() {}
 
 func (x *RowValue) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1563,7 @@ func (x *RowValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowValue.ProtoReflect.Descriptor instead.
 func (*RowValue) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RowValue) GetTopologyKey() string {
@@ -1488,6 +1601,13 @@ func (x *RowValue) GetForbids() bool {
 	return false
 }
 
+func (x *RowValue) GetPinned() []*PinnedTerms {
+	if x != nil {
+		return x.Pinned
+	}
+	return nil
+}
+
 // Measure adds up a weighted sum of counters over the included rows of the cluster,
 // feasible or not.
 type Measure struct {
@@ -1503,7 +1623,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1635,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1648,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Measure) GetBy() Breakdown {
@@ -1579,7 +1699,7 @@ type MeasureResult struct {
 
 func (x *MeasureResult) Reset() {
 	*x = MeasureResult{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1711,7 @@ func (x *MeasureResult) String() string {
 func (*MeasureResult) ProtoMessage() {}
 
 func (x *MeasureResult) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1724,7 @@ func (x *MeasureResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeasureResult.ProtoReflect.Descriptor instead.
 func (*MeasureResult) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MeasureResult) GetDomains() []string {
@@ -1665,7 +1785,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1797,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1810,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{19}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Place) GetIn() isPlace_In {
@@ -1760,7 +1880,7 @@ type HardConstraint struct {
 
 func (x *HardConstraint) Reset() {
 	*x = HardConstraint{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1892,7 @@ func (x *HardConstraint) String() string {
 func (*HardConstraint) ProtoMessage() {}
 
 func (x *HardConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1905,7 @@ func (x *HardConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardConstraint.ProtoReflect.Descriptor instead.
 func (*HardConstraint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{20}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HardConstraint) GetPlace() *Place {
@@ -1829,7 +1949,7 @@ type SoftConstraint struct {
 
 func (x *SoftConstraint) Reset() {
 	*x = SoftConstraint{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1961,7 @@ func (x *SoftConstraint) String() string {
 func (*SoftConstraint) ProtoMessage() {}
 
 func (x *SoftConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1974,7 @@ func (x *SoftConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SoftConstraint.ProtoReflect.Descriptor instead.
 func (*SoftConstraint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{21}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SoftConstraint) GetPlace() *Place {
@@ -1886,7 +2006,7 @@ type SpreadQuery struct {
 
 func (x *SpreadQuery) Reset() {
 	*x = SpreadQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2018,7 @@ func (x *SpreadQuery) String() string {
 func (*SpreadQuery) ProtoMessage() {}
 
 func (x *SpreadQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2031,7 @@ func (x *SpreadQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpreadQuery.ProtoReflect.Descriptor instead.
 func (*SpreadQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{22}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SpreadQuery) GetHard() []*HardConstraint {
@@ -1936,7 +2056,8 @@ func (x *SpreadQuery) GetRequireAllTopologies() bool {
 }
 
 // InterPodAffinityQuery is what InterPodAffinity asks. Its places are by DOMAIN, those
-// of a row value by TOTAL for required and without a measure elsewhere.
+// of a row value by TOTAL for required and without a measure elsewhere. Only those of anti,
+// existing_anti and preferred may be pinned.
 type InterPodAffinityQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each required affinity term; the count is of the pods that match all terms.
@@ -1955,7 +2076,7 @@ type InterPodAffinityQuery struct {
 
 func (x *InterPodAffinityQuery) Reset() {
 	*x = InterPodAffinityQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2088,7 @@ func (x *InterPodAffinityQuery) String() string {
 func (*InterPodAffinityQuery) ProtoMessage() {}
 
 func (x *InterPodAffinityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2101,7 @@ func (x *InterPodAffinityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterPodAffinityQuery.ProtoReflect.Descriptor instead.
 func (*InterPodAffinityQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{23}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InterPodAffinityQuery) GetRequired() []*Place {
@@ -2035,7 +2156,7 @@ type VolumeRestrictionsQuery struct {
 
 func (x *VolumeRestrictionsQuery) Reset() {
 	*x = VolumeRestrictionsQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2168,7 @@ func (x *VolumeRestrictionsQuery) String() string {
 func (*VolumeRestrictionsQuery) ProtoMessage() {}
 
 func (x *VolumeRestrictionsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2181,7 @@ func (x *VolumeRestrictionsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeRestrictionsQuery.ProtoReflect.Descriptor instead.
 func (*VolumeRestrictionsQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{24}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *VolumeRestrictionsQuery) GetDisks() []uint32 {
@@ -2101,7 +2222,7 @@ type DriverVolumes struct {
 
 func (x *DriverVolumes) Reset() {
 	*x = DriverVolumes{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2234,7 @@ func (x *DriverVolumes) String() string {
 func (*DriverVolumes) ProtoMessage() {}
 
 func (x *DriverVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2247,7 @@ func (x *DriverVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverVolumes.ProtoReflect.Descriptor instead.
 func (*DriverVolumes) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{25}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DriverVolumes) GetDriver() string {
@@ -2171,7 +2292,7 @@ type VolumeLimitsQuery struct {
 
 func (x *VolumeLimitsQuery) Reset() {
 	*x = VolumeLimitsQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2304,7 @@ func (x *VolumeLimitsQuery) String() string {
 func (*VolumeLimitsQuery) ProtoMessage() {}
 
 func (x *VolumeLimitsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2317,7 @@ func (x *VolumeLimitsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeLimitsQuery.ProtoReflect.Descriptor instead.
 func (*VolumeLimitsQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{26}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *VolumeLimitsQuery) GetDrivers() []*DriverVolumes {
@@ -2228,7 +2349,7 @@ type CandidateVolume struct {
 
 func (x *CandidateVolume) Reset() {
 	*x = CandidateVolume{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2361,7 @@ func (x *CandidateVolume) String() string {
 func (*CandidateVolume) ProtoMessage() {}
 
 func (x *CandidateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2374,7 @@ func (x *CandidateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateVolume.ProtoReflect.Descriptor instead.
 func (*CandidateVolume) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CandidateVolume) GetNodeAffinity() *NodeSelector {
@@ -2302,7 +2423,7 @@ type UnboundClaim struct {
 
 func (x *UnboundClaim) Reset() {
 	*x = UnboundClaim{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2435,7 @@ func (x *UnboundClaim) String() string {
 func (*UnboundClaim) ProtoMessage() {}
 
 func (x *UnboundClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2448,7 @@ func (x *UnboundClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnboundClaim.ProtoReflect.Descriptor instead.
 func (*UnboundClaim) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnboundClaim) GetVolumes() []uint32 {
@@ -2394,7 +2515,7 @@ type MigratableVolume struct {
 
 func (x *MigratableVolume) Reset() {
 	*x = MigratableVolume{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2527,7 @@ func (x *MigratableVolume) String() string {
 func (*MigratableVolume) ProtoMessage() {}
 
 func (x *MigratableVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2540,7 @@ func (x *MigratableVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigratableVolume.ProtoReflect.Descriptor instead.
 func (*MigratableVolume) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MigratableVolume) GetPlugin() string {
@@ -2463,7 +2584,7 @@ type VolumeBindingQuery struct {
 
 func (x *VolumeBindingQuery) Reset() {
 	*x = VolumeBindingQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2596,7 @@ func (x *VolumeBindingQuery) String() string {
 func (*VolumeBindingQuery) ProtoMessage() {}
 
 func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2609,7 @@ func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeBindingQuery.ProtoReflect.Descriptor instead.
 func (*VolumeBindingQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *VolumeBindingQuery) GetBound() []*NodeSelector {
@@ -2540,7 +2661,7 @@ type ZoneRequirement struct {
 
 func (x *ZoneRequirement) Reset() {
 	*x = ZoneRequirement{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2673,7 @@ func (x *ZoneRequirement) String() string {
 func (*ZoneRequirement) ProtoMessage() {}
 
 func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2686,7 @@ func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneRequirement.ProtoReflect.Descriptor instead.
 func (*ZoneRequirement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ZoneRequirement) GetKey() string {
@@ -2616,7 +2737,7 @@ type CelValue struct {
 
 func (x *CelValue) Reset() {
 	*x = CelValue{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2749,7 @@ func (x *CelValue) String() string {
 func (*CelValue) ProtoMessage() {}
 
 func (x *CelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2762,7 @@ func (x *CelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelValue.ProtoReflect.Descriptor instead.
 func (*CelValue) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CelValue) GetKind() isCelValue_Kind {
@@ -2896,7 +3017,7 @@ type CelList struct {
 
 func (x *CelList) Reset() {
 	*x = CelList{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3029,7 @@ func (x *CelList) String() string {
 func (*CelList) ProtoMessage() {}
 
 func (x *CelList) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3042,7 @@ func (x *CelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelList.ProtoReflect.Descriptor instead.
 func (*CelList) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CelList) GetValues() []*CelValue {
@@ -2943,7 +3064,7 @@ type CelTime struct {
 
 func (x *CelTime) Reset() {
 	*x = CelTime{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +3076,7 @@ func (x *CelTime) String() string {
 func (*CelTime) ProtoMessage() {}
 
 func (x *CelTime) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +3089,7 @@ func (x *CelTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelTime.ProtoReflect.Descriptor instead.
 func (*CelTime) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CelTime) GetSeconds() int64 {
@@ -2998,7 +3119,7 @@ type CelObject struct {
 
 func (x *CelObject) Reset() {
 	*x = CelObject{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3131,7 @@ func (x *CelObject) String() string {
 func (*CelObject) ProtoMessage() {}
 
 func (x *CelObject) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3144,7 @@ func (x *CelObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelObject.ProtoReflect.Descriptor instead.
 func (*CelObject) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CelObject) GetType() string {
@@ -3052,7 +3173,7 @@ type CelArgument struct {
 
 func (x *CelArgument) Reset() {
 	*x = CelArgument{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3185,7 @@ func (x *CelArgument) String() string {
 func (*CelArgument) ProtoMessage() {}
 
 func (x *CelArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3198,7 @@ func (x *CelArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelArgument.ProtoReflect.Descriptor instead.
 func (*CelArgument) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CelArgument) GetPart() uint32 {
@@ -3115,7 +3236,7 @@ type CelExpression struct {
 
 func (x *CelExpression) Reset() {
 	*x = CelExpression{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3248,7 @@ func (x *CelExpression) String() string {
 func (*CelExpression) ProtoMessage() {}
 
 func (x *CelExpression) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3261,7 @@ func (x *CelExpression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelExpression.ProtoReflect.Descriptor instead.
 func (*CelExpression) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CelExpression) GetName() string {
@@ -3201,7 +3322,7 @@ type CelQuery struct {
 
 func (x *CelQuery) Reset() {
 	*x = CelQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3334,7 @@ func (x *CelQuery) String() string {
 func (*CelQuery) ProtoMessage() {}
 
 func (x *CelQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3347,7 @@ func (x *CelQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelQuery.ProtoReflect.Descriptor instead.
 func (*CelQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CelQuery) GetLanguage() string {
@@ -3269,7 +3390,7 @@ type ScoreWeight struct {
 
 func (x *ScoreWeight) Reset() {
 	*x = ScoreWeight{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3402,7 @@ func (x *ScoreWeight) String() string {
 func (*ScoreWeight) ProtoMessage() {}
 
 func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3415,7 @@ func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreWeight.ProtoReflect.Descriptor instead.
 func (*ScoreWeight) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ScoreWeight) GetPlugin() Plugin {
@@ -3360,7 +3481,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
+	mi := &file_shardsched_v1_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3493,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
+	mi := &file_shardsched_v1_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3506,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Query) GetClassId() uint64 {
@@ -3578,7 +3699,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[41]
+	mi := &file_shardsched_v1_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +3711,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[41]
+	mi := &file_shardsched_v1_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +3724,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Group) GetKey() []int64 {
@@ -3694,7 +3815,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[42]
+	mi := &file_shardsched_v1_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3706,7 +3827,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[42]
+	mi := &file_shardsched_v1_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3719,7 +3840,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -3768,7 +3889,7 @@ type PluginTiming struct {
 
 func (x *PluginTiming) Reset() {
 	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[43]
+	mi := &file_shardsched_v1_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3780,7 +3901,7 @@ func (x *PluginTiming) String() string {
 func (*PluginTiming) ProtoMessage() {}
 
 func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[43]
+	mi := &file_shardsched_v1_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3793,7 +3914,7 @@ func (x *PluginTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
 func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PluginTiming) GetPlugin() Plugin {
@@ -3898,13 +4019,21 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\tInclusion\x12#\n" +
 	"\rtopology_keys\x18\x01 \x03(\tR\ftopologyKeys\x12'\n" +
 	"\x0fhonour_affinity\x18\x02 \x01(\bR\x0ehonourAffinity\x12#\n" +
-	"\rhonour_taints\x18\x03 \x01(\bR\fhonourTaints\"\xcd\x01\n" +
+	"\rhonour_taints\x18\x03 \x01(\bR\fhonourTaints\"h\n" +
+	"\vPinnedTerms\x12!\n" +
+	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x126\n" +
+	"\bcounters\x18\x02 \x03(\v2\x1a.shardsched.v1.CounterTermR\bcounters\":\n" +
+	"\n" +
+	"PinnedSums\x12\x18\n" +
+	"\adomains\x18\x01 \x03(\tR\adomains\x12\x12\n" +
+	"\x04sums\x18\x02 \x03(\x12R\x04sums\"\x81\x02\n" +
 	"\bRowValue\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x126\n" +
 	"\bcounters\x18\x02 \x03(\v2\x1a.shardsched.v1.CounterTermR\bcounters\x126\n" +
 	"\tinclusion\x18\x03 \x01(\v2\x18.shardsched.v1.InclusionR\tinclusion\x12\x14\n" +
 	"\x05clamp\x18\x04 \x01(\bR\x05clamp\x12\x18\n" +
-	"\aforbids\x18\x05 \x01(\bR\aforbids\"\xc6\x01\n" +
+	"\aforbids\x18\x05 \x01(\bR\aforbids\x122\n" +
+	"\x06pinned\x18\x06 \x03(\v2\x1a.shardsched.v1.PinnedTermsR\x06pinned\"\xc6\x01\n" +
 	"\aMeasure\x12(\n" +
 	"\x02by\x18\x01 \x01(\x0e2\x18.shardsched.v1.BreakdownR\x02by\x12!\n" +
 	"\ftopology_key\x18\x02 \x01(\tR\vtopologyKey\x126\n" +
@@ -4155,7 +4284,7 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
@@ -4180,42 +4309,44 @@ var file_shardsched_v1_query_proto_goTypes = []any{
 	(*ImageQuery)(nil),              // 20: shardsched.v1.ImageQuery
 	(*CounterTerm)(nil),             // 21: shardsched.v1.CounterTerm
 	(*Inclusion)(nil),               // 22: shardsched.v1.Inclusion
-	(*RowValue)(nil),                // 23: shardsched.v1.RowValue
-	(*Measure)(nil),                 // 24: shardsched.v1.Measure
-	(*MeasureResult)(nil),           // 25: shardsched.v1.MeasureResult
-	(*Place)(nil),                   // 26: shardsched.v1.Place
-	(*HardConstraint)(nil),          // 27: shardsched.v1.HardConstraint
-	(*SoftConstraint)(nil),          // 28: shardsched.v1.SoftConstraint
-	(*SpreadQuery)(nil),             // 29: shardsched.v1.SpreadQuery
-	(*InterPodAffinityQuery)(nil),   // 30: shardsched.v1.InterPodAffinityQuery
-	(*VolumeRestrictionsQuery)(nil), // 31: shardsched.v1.VolumeRestrictionsQuery
-	(*DriverVolumes)(nil),           // 32: shardsched.v1.DriverVolumes
-	(*VolumeLimitsQuery)(nil),       // 33: shardsched.v1.VolumeLimitsQuery
-	(*CandidateVolume)(nil),         // 34: shardsched.v1.CandidateVolume
-	(*UnboundClaim)(nil),            // 35: shardsched.v1.UnboundClaim
-	(*MigratableVolume)(nil),        // 36: shardsched.v1.MigratableVolume
-	(*VolumeBindingQuery)(nil),      // 37: shardsched.v1.VolumeBindingQuery
-	(*ZoneRequirement)(nil),         // 38: shardsched.v1.ZoneRequirement
-	(*CelValue)(nil),                // 39: shardsched.v1.CelValue
-	(*CelList)(nil),                 // 40: shardsched.v1.CelList
-	(*CelTime)(nil),                 // 41: shardsched.v1.CelTime
-	(*CelObject)(nil),               // 42: shardsched.v1.CelObject
-	(*CelArgument)(nil),             // 43: shardsched.v1.CelArgument
-	(*CelExpression)(nil),           // 44: shardsched.v1.CelExpression
-	(*CelQuery)(nil),                // 45: shardsched.v1.CelQuery
-	(*ScoreWeight)(nil),             // 46: shardsched.v1.ScoreWeight
-	(*Query)(nil),                   // 47: shardsched.v1.Query
-	(*Group)(nil),                   // 48: shardsched.v1.Group
-	(*ReasonCount)(nil),             // 49: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),            // 50: shardsched.v1.PluginTiming
-	(TaintEffect)(0),                // 51: shardsched.v1.TaintEffect
-	(*Label)(nil),                   // 52: shardsched.v1.Label
-	(*Resources)(nil),               // 53: shardsched.v1.Resources
-	(*HostPort)(nil),                // 54: shardsched.v1.HostPort
+	(*PinnedTerms)(nil),             // 23: shardsched.v1.PinnedTerms
+	(*PinnedSums)(nil),              // 24: shardsched.v1.PinnedSums
+	(*RowValue)(nil),                // 25: shardsched.v1.RowValue
+	(*Measure)(nil),                 // 26: shardsched.v1.Measure
+	(*MeasureResult)(nil),           // 27: shardsched.v1.MeasureResult
+	(*Place)(nil),                   // 28: shardsched.v1.Place
+	(*HardConstraint)(nil),          // 29: shardsched.v1.HardConstraint
+	(*SoftConstraint)(nil),          // 30: shardsched.v1.SoftConstraint
+	(*SpreadQuery)(nil),             // 31: shardsched.v1.SpreadQuery
+	(*InterPodAffinityQuery)(nil),   // 32: shardsched.v1.InterPodAffinityQuery
+	(*VolumeRestrictionsQuery)(nil), // 33: shardsched.v1.VolumeRestrictionsQuery
+	(*DriverVolumes)(nil),           // 34: shardsched.v1.DriverVolumes
+	(*VolumeLimitsQuery)(nil),       // 35: shardsched.v1.VolumeLimitsQuery
+	(*CandidateVolume)(nil),         // 36: shardsched.v1.CandidateVolume
+	(*UnboundClaim)(nil),            // 37: shardsched.v1.UnboundClaim
+	(*MigratableVolume)(nil),        // 38: shardsched.v1.MigratableVolume
+	(*VolumeBindingQuery)(nil),      // 39: shardsched.v1.VolumeBindingQuery
+	(*ZoneRequirement)(nil),         // 40: shardsched.v1.ZoneRequirement
+	(*CelValue)(nil),                // 41: shardsched.v1.CelValue
+	(*CelList)(nil),                 // 42: shardsched.v1.CelList
+	(*CelTime)(nil),                 // 43: shardsched.v1.CelTime
+	(*CelObject)(nil),               // 44: shardsched.v1.CelObject
+	(*CelArgument)(nil),             // 45: shardsched.v1.CelArgument
+	(*CelExpression)(nil),           // 46: shardsched.v1.CelExpression
+	(*CelQuery)(nil),                // 47: shardsched.v1.CelQuery
+	(*ScoreWeight)(nil),             // 48: shardsched.v1.ScoreWeight
+	(*Query)(nil),                   // 49: shardsched.v1.Query
+	(*Group)(nil),                   // 50: shardsched.v1.Group
+	(*ReasonCount)(nil),             // 51: shardsched.v1.ReasonCount
+	(*PluginTiming)(nil),            // 52: shardsched.v1.PluginTiming
+	(TaintEffect)(0),                // 53: shardsched.v1.TaintEffect
+	(*Label)(nil),                   // 54: shardsched.v1.Label
+	(*Resources)(nil),               // 55: shardsched.v1.Resources
+	(*HostPort)(nil),                // 56: shardsched.v1.HostPort
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Toleration.operator:type_name -> shardsched.v1.TolerationOperator
-	51, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
+	53, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
 	3,  // 2: shardsched.v1.LabelRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	3,  // 3: shardsched.v1.NameRequirement.operator:type_name -> shardsched.v1.SelectorOperator
 	8,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
@@ -4223,76 +4354,78 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	10, // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
 	10, // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
 	11, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	52, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	54, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
 	11, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
 	12, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	53, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	55, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	4,  // 13: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
 	15, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
 	16, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
 	15, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
 	19, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
-	21, // 18: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
-	22, // 19: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
-	5,  // 20: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
-	21, // 21: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
-	22, // 22: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
-	26, // 23: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
-	26, // 24: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
-	27, // 25: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
-	28, // 26: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
-	26, // 27: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
-	26, // 28: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
-	26, // 29: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
-	26, // 30: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
-	32, // 31: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
-	11, // 32: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
-	11, // 33: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
-	11, // 34: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	11, // 35: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
-	11, // 36: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
-	11, // 37: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
-	35, // 38: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
-	34, // 39: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
-	36, // 40: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
-	40, // 41: shardsched.v1.CelValue.list_value:type_name -> shardsched.v1.CelList
-	40, // 42: shardsched.v1.CelValue.map_value:type_name -> shardsched.v1.CelList
-	40, // 43: shardsched.v1.CelValue.optional_value:type_name -> shardsched.v1.CelList
-	41, // 44: shardsched.v1.CelValue.timestamp_value:type_name -> shardsched.v1.CelTime
-	42, // 45: shardsched.v1.CelValue.object_value:type_name -> shardsched.v1.CelObject
-	39, // 46: shardsched.v1.CelList.values:type_name -> shardsched.v1.CelValue
-	39, // 47: shardsched.v1.CelObject.fields:type_name -> shardsched.v1.CelValue
-	39, // 48: shardsched.v1.CelArgument.value:type_name -> shardsched.v1.CelValue
-	43, // 49: shardsched.v1.CelExpression.arguments:type_name -> shardsched.v1.CelArgument
-	44, // 50: shardsched.v1.CelQuery.filters:type_name -> shardsched.v1.CelExpression
-	44, // 51: shardsched.v1.CelQuery.scores:type_name -> shardsched.v1.CelExpression
-	6,  // 52: shardsched.v1.CelQuery.normalisation:type_name -> shardsched.v1.CelNormalisation
-	0,  // 53: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
-	0,  // 54: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
-	46, // 55: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
-	14, // 56: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	7,  // 57: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
-	13, // 58: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	54, // 59: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
-	17, // 60: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
-	18, // 61: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
-	20, // 62: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
-	23, // 63: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
-	24, // 64: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
-	29, // 65: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
-	30, // 66: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
-	31, // 67: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
-	33, // 68: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
-	37, // 69: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
-	38, // 70: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
-	45, // 71: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
-	0,  // 72: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 73: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	21, // 18: shardsched.v1.PinnedTerms.counters:type_name -> shardsched.v1.CounterTerm
+	21, // 19: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
+	22, // 20: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
+	23, // 21: shardsched.v1.RowValue.pinned:type_name -> shardsched.v1.PinnedTerms
+	5,  // 22: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
+	21, // 23: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
+	22, // 24: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
+	28, // 25: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
+	28, // 26: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
+	29, // 27: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
+	30, // 28: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
+	28, // 29: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
+	28, // 30: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
+	28, // 31: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
+	28, // 32: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
+	34, // 33: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
+	11, // 34: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	11, // 35: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	11, // 36: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	11, // 37: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	11, // 38: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	11, // 39: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	37, // 40: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
+	36, // 41: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
+	38, // 42: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
+	42, // 43: shardsched.v1.CelValue.list_value:type_name -> shardsched.v1.CelList
+	42, // 44: shardsched.v1.CelValue.map_value:type_name -> shardsched.v1.CelList
+	42, // 45: shardsched.v1.CelValue.optional_value:type_name -> shardsched.v1.CelList
+	43, // 46: shardsched.v1.CelValue.timestamp_value:type_name -> shardsched.v1.CelTime
+	44, // 47: shardsched.v1.CelValue.object_value:type_name -> shardsched.v1.CelObject
+	41, // 48: shardsched.v1.CelList.values:type_name -> shardsched.v1.CelValue
+	41, // 49: shardsched.v1.CelObject.fields:type_name -> shardsched.v1.CelValue
+	41, // 50: shardsched.v1.CelArgument.value:type_name -> shardsched.v1.CelValue
+	45, // 51: shardsched.v1.CelExpression.arguments:type_name -> shardsched.v1.CelArgument
+	46, // 52: shardsched.v1.CelQuery.filters:type_name -> shardsched.v1.CelExpression
+	46, // 53: shardsched.v1.CelQuery.scores:type_name -> shardsched.v1.CelExpression
+	6,  // 54: shardsched.v1.CelQuery.normalisation:type_name -> shardsched.v1.CelNormalisation
+	0,  // 55: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
+	0,  // 56: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
+	48, // 57: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
+	14, // 58: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
+	7,  // 59: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	13, // 60: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
+	56, // 61: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	17, // 62: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
+	18, // 63: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
+	20, // 64: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
+	25, // 65: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
+	26, // 66: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
+	31, // 67: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
+	32, // 68: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
+	33, // 69: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
+	35, // 70: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
+	39, // 71: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
+	40, // 72: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
+	47, // 73: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
+	0,  // 74: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
+	1,  // 75: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
+	76, // [76:76] is the sub-list for method output_type
+	76, // [76:76] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -4301,11 +4434,11 @@ func file_shardsched_v1_query_proto_init() {
 		return
 	}
 	file_shardsched_v1_node_proto_init()
-	file_shardsched_v1_query_proto_msgTypes[19].OneofWrappers = []any{
+	file_shardsched_v1_query_proto_msgTypes[21].OneofWrappers = []any{
 		(*Place_Domain)(nil),
 		(*Place_RowValue)(nil),
 	}
-	file_shardsched_v1_query_proto_msgTypes[32].OneofWrappers = []any{
+	file_shardsched_v1_query_proto_msgTypes[34].OneofWrappers = []any{
 		(*CelValue_NullValue)(nil),
 		(*CelValue_BoolValue)(nil),
 		(*CelValue_IntValue)(nil),
@@ -4328,7 +4461,7 @@ func file_shardsched_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

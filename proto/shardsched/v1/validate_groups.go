@@ -11,11 +11,14 @@ const (
 	MaxRowValues = 256
 	// MaxMeasures is how many measures a query may have.
 	MaxMeasures = 512
+	// MaxPinned is how many pinned terms a row value may have: more than nodes have labels.
+	MaxPinned = 4096
 	// MaxCounterWeight is the most that a counter counts with, above or below zero. A row's
 	// value stays far below 62 bits with it, and so does what is added up of it.
 	MaxCounterWeight = 1 << 20
 
 	maxCounterValue = 1 << 40
+	maxPinnedSum    = 1 << 62
 )
 
 // counter checks a counter's id.
@@ -111,8 +114,11 @@ func names(field string, list []string) error {
 	return nil
 }
 
-// Validate checks key, counters and inclusion.
+// Validate checks key, counters and inclusion, or what is pinned.
 func (x *RowValue) Validate() error {
+	if len(x.GetPinned()) > 0 {
+		return x.validatePinned()
+	}
 	if err := text("topology_key", x.GetTopologyKey(), maxText); err != nil {
 		return err
 	}
@@ -120,6 +126,40 @@ func (x *RowValue) Validate() error {
 		return err
 	}
 	return in("inclusion", x.GetInclusion().Validate())
+}
+
+func (x *RowValue) validatePinned() error {
+	if n := len(x.GetPinned()); n > MaxPinned {
+		return wrong("pinned", "expected at most %d, got %d", MaxPinned, n)
+	}
+	if x.GetTopologyKey() != "" || len(x.GetCounters()) > 0 || x.GetInclusion() != nil {
+		return wrong("pinned", "expected none beside topology_key, counters or inclusion")
+	}
+	return each("pinned", x.GetPinned())
+}
+
+// Validate checks key and counters.
+func (x *PinnedTerms) Validate() error {
+	if err := name("topology_key", x.GetTopologyKey()); err != nil {
+		return err
+	}
+	if len(x.GetCounters()) == 0 {
+		return wrong("counters", "expected at least one, got none")
+	}
+	return each("counters", x.GetCounters())
+}
+
+// Validate checks the columns against each other.
+func (x *PinnedSums) Validate() error {
+	if d, n := len(x.GetDomains()), len(x.GetSums()); d != n {
+		return wrong("sums", "expected as many as domains, %d, got %d", d, n)
+	}
+	for i, n := range x.GetSums() {
+		if err := signed("", n, maxPinnedSum); err != nil {
+			return at("sums", i, err)
+		}
+	}
+	return sortedTexts("domains", x.GetDomains())
 }
 
 // Validate checks the breakdown and what is added up.
@@ -193,6 +233,14 @@ func (x *Query) measure(field string, i uint32, kind measured) error {
 	return nil
 }
 
+// unpinned checks that a place is no pinned row value.
+func (x *Query) unpinned(p *Place) error {
+	if in, ok := p.GetIn().(*Place_RowValue); ok && len(x.GetRowValues()[in.RowValue].GetPinned()) > 0 {
+		return wrong("row_value", "expected one that is not pinned, got %d", in.RowValue)
+	}
+	return nil
+}
+
 // places checks a list of places.
 func (x *Query) places(field string, list []*Place, domain, row measured) error {
 	for i, p := range list {
@@ -214,6 +262,11 @@ func (x *Query) validateGroups() error {
 	a := x.GetInterPodAffinity()
 	if err := x.places("required", a.GetRequired(), byDomain, byTotal); err != nil {
 		return in("inter_pod_affinity", err)
+	}
+	for i, p := range a.GetRequired() {
+		if err := x.unpinned(p); err != nil {
+			return in("inter_pod_affinity", at("required", i, err))
+		}
 	}
 	if err := x.places("anti", a.GetAnti(), byDomain, unmeasured); err != nil {
 		return in("inter_pod_affinity", err)
@@ -260,6 +313,9 @@ func (x *Query) validateSpread() error {
 		if err := x.place(c.GetPlace(), byDomain, byValue); err != nil {
 			return at("hard", i, in("place", err))
 		}
+		if err := x.unpinned(c.GetPlace()); err != nil {
+			return at("hard", i, in("place", err))
+		}
 		if err := within("max_skew", int64(c.GetMaxSkew()), 1, maxInt32); err != nil {
 			return at("hard", i, err)
 		}
@@ -269,6 +325,9 @@ func (x *Query) validateSpread() error {
 	}
 	for i, c := range x.GetSpread().GetSoft() {
 		if err := x.place(c.GetPlace(), byDomain, unmeasured); err != nil {
+			return at("soft", i, in("place", err))
+		}
+		if err := x.unpinned(c.GetPlace()); err != nil {
 			return at("soft", i, in("place", err))
 		}
 		if err := within("max_skew", int64(c.GetMaxSkew()), 1, maxInt32); err != nil {

@@ -128,6 +128,9 @@ func (x *PreemptionRequest) Validate() error {
 			return at("skip_rows", i, wrong("", "expected rows sorted by shard and row, each once"))
 		}
 	}
+	if err := each("pins", x.GetPins()); err != nil {
+		return err
+	}
 	if err := each("measures", x.GetMeasures()); err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ func (x *ShardDeltas) Validate() error {
 	return each("deltas", x.GetDeltas())
 }
 
-// Validate checks how many candidates are asked for, and the extrema of a second round.
+// Validate checks how many candidates are asked for, the extrema of a second round, and pins. How
+// many of these there have to be the query tells.
 func (x *ClassRequest) Validate() error {
 	if x.GetClassId() == 0 {
 		return wrong("class_id", "expected an id, got 0")
@@ -29,7 +30,7 @@ func (x *ClassRequest) Validate() error {
 	if !x.GetNormalise() && len(x.GetExtrema()) > 0 {
 		return wrong("extrema", "expected none without normalise, got %d", len(x.GetExtrema()))
 	}
-	return nil
+	return each("pins", x.GetPins())
 }
 
 // Validate checks a round for one worker.

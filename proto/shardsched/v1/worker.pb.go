@@ -111,7 +111,9 @@ type ClassRequest struct {
 	// The class that the request is traced for, where its metadata carry a sampled
 	// traceparent: the worker makes a span of each of its plugins. It has no
 	// influence on the answer.
-	Trace         bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
+	Trace bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
+	// One for each of the pinned terms of Query.row_values, in their order.
+	Pins          []*PinnedSums `protobuf:"bytes,7,rep,name=pins,proto3" json:"pins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +188,13 @@ func (x *ClassRequest) GetTrace() bool {
 		return x.Trace
 	}
 	return false
+}
+
+func (x *ClassRequest) GetPins() []*PinnedSums {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
 }
 
 // EvaluateRequest is one round for one worker.
@@ -295,7 +304,9 @@ type PreemptionRequest struct {
 	// The class's measures over the whole cluster, in the order of Query.measures.
 	Measures []*MeasureResult `protobuf:"bytes,7,rep,name=measures,proto3" json:"measures,omitempty"`
 	// How many candidates to answer with, the best first: 1 to 65536.
-	Candidates    uint32 `protobuf:"varint,8,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	Candidates uint32 `protobuf:"varint,8,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	// As ClassRequest.pins.
+	Pins          []*PinnedSums `protobuf:"bytes,9,rep,name=pins,proto3" json:"pins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -384,6 +395,13 @@ func (x *PreemptionRequest) GetCandidates() uint32 {
 		return x.Candidates
 	}
 	return 0
+}
+
+func (x *PreemptionRequest) GetPins() []*PinnedSums {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
 }
 
 // Budget is a PodDisruptionBudget.
@@ -1107,7 +1125,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12,\n" +
-	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xb3\x01\n" +
+	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xe2\x01\n" +
 	"\fClassRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1e\n" +
 	"\n" +
@@ -1116,14 +1134,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\bdiagnose\x18\x03 \x01(\bR\bdiagnose\x12\x18\n" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
-	"\x05trace\x18\x06 \x01(\bR\x05trace\"\x9e\x02\n" +
+	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
+	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"\x9e\x02\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
 	"\x06shards\x18\x03 \x03(\v2\x1a.shardsched.v1.ShardDeltasR\x06shards\x12.\n" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
 	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\x12B\n" +
-	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\"\xb2\x02\n" +
+	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\"\xe1\x02\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
@@ -1136,7 +1155,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\bmeasures\x18\a \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1e\n" +
 	"\n" +
 	"candidates\x18\b \x01(\rR\n" +
-	"candidates\"2\n" +
+	"candidates\x12-\n" +
+	"\x04pins\x18\t \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"2\n" +
 	"\x06Budget\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\x11R\aallowed\"\xe4\x01\n" +
@@ -1229,44 +1249,47 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*LoadSnapshotResponse)(nil), // 11: shardsched.v1.LoadSnapshotResponse
 	(*WorkerRegistration)(nil),   // 12: shardsched.v1.WorkerRegistration
 	(*Delta)(nil),                // 13: shardsched.v1.Delta
-	(*Query)(nil),                // 14: shardsched.v1.Query
-	(*MeasureResult)(nil),        // 15: shardsched.v1.MeasureResult
-	(*ReasonCount)(nil),          // 16: shardsched.v1.ReasonCount
-	(*Group)(nil),                // 17: shardsched.v1.Group
-	(*PluginTiming)(nil),         // 18: shardsched.v1.PluginTiming
-	(*SnapshotRow)(nil),          // 19: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 20: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),             // 21: shardsched.v1.PodUsage
+	(*PinnedSums)(nil),           // 14: shardsched.v1.PinnedSums
+	(*Query)(nil),                // 15: shardsched.v1.Query
+	(*MeasureResult)(nil),        // 16: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 17: shardsched.v1.ReasonCount
+	(*Group)(nil),                // 18: shardsched.v1.Group
+	(*PluginTiming)(nil),         // 19: shardsched.v1.PluginTiming
+	(*SnapshotRow)(nil),          // 20: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 21: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 22: shardsched.v1.PodUsage
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	13, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
-	0,  // 1: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
-	14, // 2: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
-	1,  // 3: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
-	3,  // 4: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
-	4,  // 5: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
-	15, // 6: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
-	5,  // 7: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
-	16, // 8: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
-	17, // 9: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
-	16, // 10: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	18, // 11: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
-	15, // 12: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
-	7,  // 13: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
-	6,  // 14: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
-	9,  // 15: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	19, // 16: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	20, // 17: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	21, // 18: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
-	2,  // 19: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	10, // 20: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	8,  // 21: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	11, // 22: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	14, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
+	0,  // 2: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
+	15, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
+	1,  // 4: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
+	3,  // 5: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
+	4,  // 6: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
+	16, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	14, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
+	5,  // 9: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
+	17, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	18, // 11: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
+	17, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	19, // 13: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
+	16, // 14: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	7,  // 15: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
+	6,  // 16: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
+	9,  // 17: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	20, // 18: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	21, // 19: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	22, // 20: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	2,  // 21: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	10, // 22: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	8,  // 23: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	11, // 24: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
