@@ -272,6 +272,9 @@ func (s *Scheduler) saw(class uint64) {
 
 // pinned is a class with its pinned sums as they are now.
 func (s *Scheduler) pinned(class *scorer.Class) *scorer.Class {
+	if class.Pins() {
+		s.metrics.pinned.Inc()
+	}
 	return class.Pin(tables{s.cache.Cache}.all)
 }
 

@@ -43,6 +43,9 @@
 // class whose nodes are
 // full is refused by the answer that is held, without looking at any row that has not changed.
 //
+// Where terms of other pods name many labels, their sums are pinned: they go out with the question, and an
+// answer is given up where a pod is placed, or leaves, that carries one of the terms.
+//
 // Classes that differ in selectors alone, as those of Deployments that spread by default, are a family and
 // have one answer: that to their base, which counts nothing. It is repaired once for all of them. A row
 // of which a class counts nothing is to it what it is to the base; the others are its own, judged and

@@ -30,7 +30,7 @@ type meters struct {
 	nodes, pods, assumed, journalLag prometheus.Gauge
 	goroutines, extended             prometheus.Gauge
 	afterFlush, decided, boundPods   prometheus.Counter
-	bindFailures, requeries          prometheus.Counter
+	bindFailures, requeries, pinned  prometheus.Counter
 	repaired, searched, rows         prometheus.Counter
 	assumeErrors, bindErrors         prometheus.Counter
 
@@ -70,6 +70,7 @@ func newMeters(r prometheus.Registerer) *meters {
 		boundPods:    set.Counter("shardsched_bound_pods_total"),
 		bindFailures: set.Counter("shardsched_bind_failures_total"),
 		requeries:    set.Counter("shardsched_requeries_total"),
+		pinned:       set.Counter("shardsched_pinned_classes_total"),
 		repaired:     set.Counter("shardsched_repaired_rows_total"),
 		searched:     set.Counter("shardsched_rows_searched_total"),
 		rows:         set.Counter("shardsched_rows_total"),

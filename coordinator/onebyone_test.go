@@ -238,20 +238,21 @@ type sight struct {
 // cluster is measured over all.
 func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(row uint32) bool) sight {
 	table := o.cache.Table(0)
+	scores := class.Scorer.Pin(slices.Values([]*scorer.Table{table}))
 	out := sight{why: map[uint32][]string{}}
 	var all scorer.Result
 	all.Reset(class.ID(), 0)
 	groups, locals := map[uint32]int{}, map[uint32]int64{}
 	for row := range table.All() {
 		var v scorer.Verdict
-		o.eval.Row(table, row, nil, class.Scorer, true, &v)
+		o.eval.Row(table, row, nil, scores, true, &v)
 		if o.besides != nil {
 			o.besides(row, &v)
 		}
 		_, isKept := kept[row]
 		passed := v.Passed
 		v.Passed = passed && !isKept && at(row)
-		group := all.Move(class.Scorer, &v, +1)
+		group := all.Move(scores, &v, +1)
 		switch {
 		case !at(row):
 		case isKept:
@@ -259,16 +260,16 @@ func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(
 		case passed:
 			groups[row], locals[row] = group, v.Local
 		default:
-			_, why := o.eval.Reasons(table, row, nil, class.Scorer)
+			_, why := o.eval.Reasons(table, row, nil, scores)
 			out.why[row] = texts(why)
 		}
 	}
 	var s scorer.Standing
-	class.Scorer.Settle(&all, &s)
+	scores.Settle(&all, &s)
 	found := false
 	for row, group := range groups {
 		if !s.Groups[group].Feasible {
-			_, why := class.Scorer.GroupReasons(&all, &s, group)
+			_, why := scores.GroupReasons(&all, &s, group)
 			out.why[row] = texts(why)
 			continue
 		}

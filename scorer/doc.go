@@ -19,6 +19,7 @@
 //	key         all that the group part looks at of a row
 //	group       the rows that the local part lets through, by key
 //	domain      a value of a label (a zone), and the nodes that have it
+//	pinned sum  a sum of counters over a domain as it was when an answer was asked for
 //	measure     a sum of counters over the cluster's rows, feasible or not
 //	candidate   a row that a group offers, with its local score
 //	result      the groups and measures of a class over any set of tables
@@ -90,6 +91,7 @@
 //	Domains   the row's value of each of Query.domain_keys
 //	Values    each of Query.row_values: a weighted sum of the row's own counters, for labels
 //	          that no two nodes share (hostname), where the domain is the row
+//	          or, pinned, one sum over the row's domains of any number of labels
 //	Late…     in a diagnosis, which late filter refuses the row, and why
 //
 // Rows with equal keys share their verdict and the rest of their score, G. So a table
@@ -113,6 +115,11 @@
 // A constraint finds its number at a place: domain keys and a measure by DOMAIN, or a row
 // value. Settle walks Query.filters for each group; then the groups that are feasible, and
 // have rows, give the extrema and the numbers of domains that scores are normalised with.
+//
+// Many labels as domains would make each row a group of its own. Sums that placing a pod of the class
+// does not move may come with the question instead (Class.Pin): those of other pods' affinity terms. A row
+// value adds them up over the row's labels, so that rows with equal sums are a group, whatever their
+// labels. What rests on pinned sums holds until one of them moves (RowTotals.MovesPins).
 //
 // A filter that the local part decides may stand behind one of the group part in
 // Query.filters: it is late. It narrows as all filters do; but the first filter that

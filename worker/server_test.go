@@ -287,6 +287,13 @@ func TestAShardLargerThanTheBudgetIsKeptAlone(t *testing.T) {
 	r.wantNeeds(r.evaluate(r.request(r.at(0, 1), q)), []uint32{0}, nil)
 }
 
+// pinnedQuery is a class with one pinned term.
+func pinnedQuery(id uint64) *pb.Query {
+	q := query(id, 1000)
+	q.RowValues = []*pb.RowValue{{Pinned: []*pb.PinnedTerms{{TopologyKey: "zone", Counters: []*pb.CounterTerm{{Counter: 1, Weight: 1}}}}}}
+	return q
+}
+
 func TestBadInputIsRefusedByName(t *testing.T) {
 	r := newRig(t, worker.Config{})
 	r.fill(0, 30)
@@ -300,6 +307,7 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		{"no term", &pb.EvaluateRequest{Cluster: "blue"}, "term"},
 		{"a shard twice", r.request(r.at(0, 0), q), "shards[1]"},
 		{"too few deltas", r.request([]*pb.ShardDeltas{{Shard: 0, BaseGeneration: 1, Generation: 3}}, q), "shards[0].generation"},
+		{"no pinned sums", r.request(r.at(0), pinnedQuery(5)), "expected 1 pinned sums, got 0"},
 		{"a query that is none", r.request(r.at(0), &pb.Query{ClassId: 4, Filters: []pb.Plugin{99}}), "queries[0]"},
 	}
 	for _, tc := range tests {

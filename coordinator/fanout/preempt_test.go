@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -21,11 +22,12 @@ import (
 func preemptors(t testing.TB, c *cluster, all int) []fanout.PreemptRequest {
 	t.Helper()
 	var out []fanout.PreemptRequest
-	for _, q := range []*pb.Query{query(11, 1900, false), spreadQuery(12)} {
+	for _, q := range []*pb.Query{query(11, 1900, false), spreadQuery(12), pinnedQuery(13)} {
 		class, err := scorer.NewClass(q)
 		if err != nil {
 			t.Fatalf("class: %v", err)
 		}
+		class = class.Pin(slices.Values(c.tables))
 		p := &scorer.Preemption{Priority: 3, NowMicros: 4, All: all, Budgets: []scorer.Budget{{ID: 1, Allowed: 1}}, Whole: &scorer.Result{}}
 		p.Whole.Reset(class.ID(), 1)
 		scorer.NewEvaluator(nil).Evaluate(c.whole, class, scorer.Options{Candidates: 1}, p.Whole)

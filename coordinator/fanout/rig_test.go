@@ -198,14 +198,39 @@ func spreadQuery(id uint64) *pb.Query {
 	return q
 }
 
+// pinnedQuery is a class with pinned sums: of pods that would keep it from their tiers, and of pods that it is
+// scored by in zones and tiers.
+func pinnedQuery(id uint64) *pb.Query {
+	q := query(id, 1900, false)
+	q.Filters = slices.Insert(q.Filters, 2, pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	q.Scores = append(q.Scores, &pb.ScoreWeight{Plugin: pb.Plugin_PLUGIN_INTER_POD_AFFINITY, Weight: 2})
+	terms := func(key string, weight int64) *pb.PinnedTerms {
+		return &pb.PinnedTerms{TopologyKey: key, Counters: []*pb.CounterTerm{{Counter: 1, Weight: weight}}}
+	}
+	q.RowValues = []*pb.RowValue{
+		{Pinned: []*pb.PinnedTerms{terms("tier", 1)}, Clamp: true, Forbids: true},
+		{Pinned: []*pb.PinnedTerms{terms("tier", -3), terms("zone", 2)}},
+	}
+	q.InterPodAffinity = &pb.InterPodAffinityQuery{
+		ExistingAnti: []*pb.Place{{In: &pb.Place_RowValue{}}}, Preferred: []*pb.Place{{In: &pb.Place_RowValue{RowValue: 1}}},
+	}
+	return q
+}
+
 func prefer(weight int32, key, value string) *pb.PreferredTerm {
 	return &pb.PreferredTerm{Weight: weight, Term: &pb.SelectorTerm{Labels: []*pb.LabelRequirement{
 		{Key: key, Operator: pb.SelectorOperator_SELECTOR_OPERATOR_IN, Values: []string{value}},
 	}}}
 }
 
-// requests are one request for each query.
+// requests are one request for each query, which pins nothing.
 func requests(t testing.TB, candidates int, diagnose bool, queries ...*pb.Query) []fanout.Request {
+	t.Helper()
+	return newCluster(0).requests(t, candidates, diagnose, queries...)
+}
+
+// requests are one request for each query, pinned.
+func (c *cluster) requests(t testing.TB, candidates int, diagnose bool, queries ...*pb.Query) []fanout.Request {
 	t.Helper()
 	out := make([]fanout.Request, len(queries))
 	for i, q := range queries {
@@ -213,6 +238,7 @@ func requests(t testing.TB, candidates int, diagnose bool, queries ...*pb.Query)
 		if err != nil {
 			t.Fatalf("class: %v", err)
 		}
+		class = class.Pin(slices.Values(c.tables))
 		out[i] = fanout.Request{Class: class, Candidates: candidates, Diagnose: diagnose}
 	}
 	return out

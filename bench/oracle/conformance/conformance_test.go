@@ -104,6 +104,27 @@ func TestRandomScenarios(t *testing.T) {
 	t.Logf("%d decisions", decisions.Load())
 }
 
+// Pods that carry terms of many topology keys, among pods of several priorities, some of them nominated.
+func TestRandomCarriers(t *testing.T) {
+	const seeds = 150
+	var all Result
+	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
+		s := Random(seed, 40, []Family{Carriers, Preempting, Nominated, Defaults})
+		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), s, SplitOf(seed))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, d := range r.Differences {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+		all.Add(r)
+	}
+	if all.Pinned < 500 || all.Preemptions < 100 {
+		t.Errorf("%d classes with pinned sums, %d preemptions, want 500 and 100 or more", all.Pinned, all.Preemptions)
+	}
+	t.Logf("%s, %d classes with pinned sums", &all, all.Pinned)
+}
+
 // The workloads of kube-scheduler's own benchmark, small.
 func TestShapes(t *testing.T) {
 	for _, shape := range Shapes() {

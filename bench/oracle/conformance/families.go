@@ -23,6 +23,8 @@ const (
 	Defaults Family = "defaults"
 	// Affinity: InterPodAffinity.
 	Affinity Family = "affinity"
+	// Carriers: pods that carry terms of many topology keys, for InterPodAffinity.
+	Carriers Family = "carriers"
 	// Disks: VolumeRestrictions of inline volumes.
 	Disks Family = "disks"
 	// Volumes: claims, for VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
@@ -39,12 +41,12 @@ const (
 
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Partial, Features, Nominated, Preempting}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting}
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
 func Evaluated() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Disks, Volumes, Features, Nominated, Preempting}
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Features, Nominated, Preempting}
 }
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
@@ -101,6 +103,8 @@ func (f Family) make(g *generator) family {
 		return &defaultsFamily{g: g}
 	case Affinity:
 		return &affinityFamily{g: g}
+	case Carriers:
+		return &carrierFamily{affinityFamily{g: g}}
 	case Disks:
 		return &diskFamily{g: g}
 	case Volumes:

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
@@ -43,6 +44,7 @@ type ours struct {
 	log       *coordinator.DecisionLog
 	out       bytes.Buffer
 	clock     *clock
+	metrics   *prometheus.Registry
 	stop      context.CancelFunc
 	ended     chan error
 	// patience is how long a round may take.
@@ -58,11 +60,12 @@ func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &ours{clock: newClock(), ended: make(chan error, 1), patience: patience}
+	o := &ours{clock: newClock(), metrics: prometheus.NewRegistry(), ended: make(chan error, 1), patience: patience}
 	o.log = coordinator.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
 		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,
+		Registerer: o.metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -87,6 +90,20 @@ func ourConfig(text []byte) (*config.Config, error) {
 		return nil, err
 	}
 	return config.Load(file)
+}
+
+// pinned is how many classes were given pinned sums.
+func (o *ours) pinned() (int, error) {
+	families, err := o.metrics.Gather()
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range families {
+		if f.GetName() == "shardsched_pinned_classes_total" {
+			return int(f.GetMetric()[0].GetCounter().GetValue()), nil
+		}
+	}
+	return 0, errors.New("no metric shardsched_pinned_classes_total")
 }
 
 // end stops the scheduler.

@@ -9,7 +9,7 @@ import (
 // has, and each plugin tells nodes apart.
 func TestRandomReachesEveryRule(t *testing.T) {
 	r := NewReach()
-	for seed := uint64(1); seed <= 250; seed++ {
+	for seed := uint64(1); seed <= 500; seed++ {
 		if err := r.Add(t.Context(), Random(seed, 30, AllFamilies())); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

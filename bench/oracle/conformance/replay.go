@@ -39,7 +39,9 @@ type Result struct {
 	// Preemptions is how many pods preempted others, and Candidates how many nodes they
 	// had to choose from.
 	Preemptions, Candidates int
-	Differences             []*Difference
+	// Pinned is how many classes were decided with pinned sums.
+	Pinned      int
+	Differences []*Difference
 }
 
 // Add adds the result of another scenario, of the differences the first only.
@@ -57,6 +59,7 @@ func (r *Result) count(other *Result) {
 	r.NodeVerdicts += other.NodeVerdicts
 	r.Preemptions += other.Preemptions
 	r.Candidates += other.Candidates
+	r.Pinned += other.Pinned
 }
 
 func (r *Result) String() string {
@@ -101,7 +104,8 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 			break
 		}
 	}
-	return &r.result, nil
+	r.result.Pinned, err = own.pinned()
+	return &r.result, err
 }
 
 // newReplay starts with an empty cluster and a configuration file's text, if there is one.

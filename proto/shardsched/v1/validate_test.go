@@ -3,6 +3,7 @@ package shardschedv1
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,10 @@ func result(f func(*ClassResult)) message {
 	return &EvaluateResponse{Results: []*ClassResult{r}}
 }
 
+func pinnedTerms(n int) []*PinnedTerms {
+	return slices.Repeat([]*PinnedTerms{{TopologyKey: "a", Counters: []*CounterTerm{{Counter: 1, Weight: 1}}}}, n)
+}
+
 func TestBrokenMessages(t *testing.T) {
 	long := strings.Repeat("x", 10<<20)
 	for _, c := range []struct {
@@ -99,6 +104,25 @@ func TestBrokenMessages(t *testing.T) {
 		{"a counted pod twice", change(setCounterOfPods(), func(x *Delta) { x.GetSetCounter().PodNumbers[1] = 1 }), "set_counter.pod_numbers[1]: expected pods sorted by row and number, each once"},
 		{"rows to skip out of order", evaluate(func(x *EvaluateRequest) { x.Preemptions[0].SkipShards[2] = 0 }), "preemptions[0].skip_rows[2]: expected rows sorted by shard and row, each once"},
 		{"a budget twice", evaluate(func(x *EvaluateRequest) { x.Preemptions[0].Budgets[1].Id = 1 }), "preemptions[0].budgets[1].id: expected more than 1, got 1"},
+		{"pinned sums without domains", evaluate(func(x *EvaluateRequest) { x.Classes[0].Pins = []*PinnedSums{{Sums: []int64{1}}} }), "classes[0].pins[0].sums: expected as many as domains, 0, got 1"},
+		{"a pinned sum of 0", evaluate(func(x *EvaluateRequest) {
+			x.Preemptions[0].Pins = []*PinnedSums{{Domains: []string{"a", "b"}, Sums: []int64{-1, 0}}}
+		}), "preemptions[0].pins[0].sums[1]: expected a number other than 0 from -4611686018427387904 to 4611686018427387904, got 0"},
+		{"a pinned domain twice", evaluate(func(x *EvaluateRequest) {
+			x.Classes[0].Pins = []*PinnedSums{{Domains: []string{"a", "a"}, Sums: []int64{1, 1}}}
+		}), `classes[0].pins[0].domains[1]: expected a text after "a", got "a"`},
+		{"pinned terms beside counters", query(func(x *Query) { x.RowValues = []*RowValue{{TopologyKey: "a", Pinned: pinnedTerms(1)}} }), "row_values[0].pinned: expected none beside topology_key, counters or inclusion"},
+		{"pinned terms of no label", query(func(x *Query) {
+			x.RowValues = []*RowValue{{Pinned: []*PinnedTerms{{}}}}
+		}), "row_values[0].pinned[0].topology_key: expected a value, got none"},
+		{"pinned terms of no counter", query(func(x *Query) {
+			x.RowValues = []*RowValue{{Pinned: []*PinnedTerms{{TopologyKey: "a"}}}}
+		}), "row_values[0].pinned[0].counters: expected at least one, got none"},
+		{"very many pinned terms", query(func(x *Query) { x.RowValues = []*RowValue{{Pinned: pinnedTerms(MaxPinned + 1)}} }), "row_values[0].pinned: expected at most 4096, got 4097"},
+		{"a pinned value to spread by", query(func(x *Query) {
+			x.RowValues = []*RowValue{{Pinned: pinnedTerms(MaxPinned)}}
+			x.Spread = &SpreadQuery{Soft: []*SoftConstraint{{Place: &Place{In: &Place_RowValue{}}, MaxSkew: 1}}}
+		}), "spread.soft[0].place.row_value: expected one that is not pinned, got 0"},
 		{"no candidates", evaluate(func(x *EvaluateRequest) { x.Preemptions[0].Candidates = 0 }), "preemptions[0].candidates: expected 1 to 65536, got 0"},
 
 		{"totals of less than no pods", change(validTotals(), func(x *NodeTotals) { x.Pods = -1 }), "pods: expected 0 or more, got -1"},
