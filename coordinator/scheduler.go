@@ -414,13 +414,15 @@ func (s *Scheduler) loop(ctx context.Context) error {
 }
 
 // inboxTime is for how long a turn takes the inbox in. What is left is the next turn's: a flood of events makes no
-// turn long, and decisions get their share of the time.
+// turn long, and decisions get their share of the time. It goes by the queue's clock: what a simulation has delivered
+// is taken in before it decides, however long that takes.
 const inboxTime = 15 * time.Millisecond
 
 // turn takes in a part of the inbox and decides a batch, if there is one. It began at begun. With ended the loop is
 // to end, with s.err.
 func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended bool) {
-	s.inbox.drain(func() bool { return s.cfg.Now().Sub(begun) >= inboxTime })
+	taken := s.cfg.QueueNow()
+	s.inbox.drain(func() bool { return s.cfg.QueueNow().Sub(taken) >= inboxTime })
 	s.takeMembers(ctx)
 	s.giveTurns()
 	s.queue.Flush()
