@@ -289,6 +289,48 @@ func TestRolesOnAllListeners(t *testing.T) {
 	t.Logf("%d calls were made", asked)
 }
 
+// TestProbesAreOpenAndNothingElse asks the listeners for probes without a certificate.
+func TestProbesAreOpenAndNothingElse(t *testing.T) {
+	a := authority.New(t)
+	address := freeAddress()
+	f := a.Issue(t.TempDir(), authority.Subject{URIs: []string{"spiffe://example.org/shardsched/default/coordinator"}})
+	p := start(t, append([]string{"coordinator", "--standalone", "--embedded-etcd", "--embedded-etcd-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0",
+		"--http-listen", "127.0.0.1:0", "--profiling", "--health-listen", address}, flags(f)...)...)
+	p.line("coordinator serves clients on ")
+	for path, want := range map[string]int{"/livez": 200, "/metrics": 404, "/healthz": 404, "/debug/pprof/": 404, "/": 404} {
+		answer, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: want %d, got %s", path, want, answer.Status)
+		}
+	}
+	for code := 0; code != 200; { // etcd answers in the end
+		answer, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		code = answer.StatusCode
+	}
+}
+
+// TestClientsUseASocket asks a coordinator over its Unix socket.
+func TestClientsUseASocket(t *testing.T) {
+	socket := "unix://" + t.TempDir() + "/client.sock"
+	p := start(t, "coordinator", "--standalone", "--embedded-etcd", "--embedded-etcd-listen", "127.0.0.1:0", "--listen", socket, "--http-listen", "")
+	if got := p.line("coordinator serves clients on "); got != socket {
+		t.Errorf("want %s, got %s", socket, got)
+	}
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), []string{"get", "workers", "--address", socket}, Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }}, Standard())
+	if code != 0 {
+		t.Errorf("want exit code 0, got %d: %s", code, errs.String())
+	}
+}
+
 // TestACertificateOfTheWrongKind is refused where it is given, in words that help.
 func TestACertificateOfTheWrongKind(t *testing.T) {
 	a := authority.New(t)

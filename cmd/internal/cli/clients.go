@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -20,6 +23,9 @@ func addClients(root *cobra.Command, s Streams) {
 	root.AddCommand(newApplyCommand(s), newGetCommand(s), newDeleteCommand(s), newExplainCommand(s), newSummaryCommand(s))
 }
 
+// unixScheme begins the address of a Unix socket.
+const unixScheme = "unix://"
+
 // connection is how a command reaches a coordinator.
 type connection struct {
 	addresses []string
@@ -28,7 +34,7 @@ type connection struct {
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.addresses, "address", nil, "`HOST:PORT,…` of coordinators; the leader is found from any of them (default $"+addressVariable+", else "+defaultClientAPI+")")
+	fs.StringSliceVar(&c.addresses, "address", nil, "`HOST:PORT,…` of coordinators, or unix:///PATH; the leader is found from any of them (default $"+addressVariable+", else "+unixScheme+defaultClientSocket+" if it is there, else "+defaultClientAPI+")")
 	fs.DurationVar(&c.patience, "patience", 15*time.Second, "time to go on trying while no coordinator leads or answers")
 	c.tls.AddFlags(fs)
 }
@@ -42,7 +48,18 @@ func (c *connection) open(s Streams) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{Addresses: c.targets(s.Env), Patience: c.patience, Dial: client.DialWith(guard.ClientCredentials(serving.Coordinator, ""))})
+	return client.New(client.Config{Addresses: c.targets(s.Env), Patience: c.patience, Dial: dialer(guard)})
+}
+
+// dialer speaks TLS, but on a socket, which only this machine reaches.
+func dialer(guard *serving.Guard) func(string) (*grpc.ClientConn, error) {
+	secure, plain := client.DialWith(guard.ClientCredentials(serving.Coordinator, "")), client.DialWith(insecure.NewCredentials())
+	return func(address string) (*grpc.ClientConn, error) {
+		if strings.HasPrefix(address, unixScheme) {
+			return plain(address)
+		}
+		return secure(address)
+	}
 }
 
 func (c *connection) targets(env func(string) string) []string {
@@ -58,6 +75,9 @@ func (c *connection) targets(env func(string) string) []string {
 	}
 	if len(targets) == 0 {
 		targets = []string{defaultClientAPI}
+		if _, err := os.Stat(defaultClientSocket); err == nil {
+			targets = []string{unixScheme + defaultClientSocket}
+		}
 	}
 	return targets
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,9 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	o.EmbeddedEtcd.addFlags(fs, defaultEtcdListen)
 
 	fs = o.sets.FlagSet("clients and workers")
-	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
+	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API, or unix:///PATH of a socket for this user only. Without --standalone and --tls-ca-file: "+
+		unixScheme+defaultClientSocket+" where it is not given")
+	o.Process.addHealthFlag(fs)
 	fs.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients are sent to; empty: --listen")
 	fs.StringVar(&o.TLS.CAFile, "tls-ca-file", "", "certificates (PEM) of the authority that the certificates of clients and workers must be signed by. "+
 		"With it, --tls-cert-file and --tls-private-key-file are what this process shows to them, too")
@@ -118,6 +121,9 @@ func (o *CoordinatorOptions) complete(fs *pflag.FlagSet) error {
 		return err
 	}
 	if !o.Standalone {
+		if !fs.Changed("listen") && !o.TLS.Enabled() {
+			o.Listen = unixScheme + defaultClientSocket
+		}
 		o.Configuration.changes = o.Kube.Changes(o.Config != "")
 		return nil
 	}
@@ -165,7 +171,10 @@ func (o *CoordinatorOptions) validate() error {
 	if o.LeaseDuration < time.Second {
 		return usagef("--%s: %s is shorter than a second", leaseFlag, o.LeaseDuration)
 	}
-	listeners := []listener{{"listen", o.Listen}}
+	var listeners []listener
+	if !strings.HasPrefix(o.Listen, unixScheme) {
+		listeners = append(listeners, listener{"listen", o.Listen})
+	}
 	if o.EmbeddedEtcd.Enabled {
 		// etcd serves without TLS.
 		plain := listener{"embedded-etcd-listen", o.EmbeddedEtcd.Listen}

@@ -12,6 +12,7 @@ import (
 // Default addresses: next to each other, on loopback.
 const (
 	defaultClientAPI       = "127.0.0.1:7450"
+	defaultClientSocket    = "/run/shardsched/client.sock"
 	defaultCoordinatorHTTP = "127.0.0.1:7451"
 	defaultWorkerListen    = "127.0.0.1:7460"
 	defaultWorkerHTTP      = "127.0.0.1:7461"
@@ -22,8 +23,13 @@ const (
 
 func (p *Process) addFlags(fs *pflag.FlagSet, listen string) {
 	fs.StringVar(&p.HTTPListen, "http-listen", listen, "`HOST:PORT` of /metrics, /healthz and /readyz; empty: none")
+	p.addHealthFlag(fs)
 	fs.BoolVar(&p.Profiling, "profiling", false, "serve /debug/pprof beside /metrics")
 	addLogFlags(fs)
+}
+
+func (p *Process) addHealthFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&p.HealthListen, "health-listen", "", "`HOST:PORT` of /livez and /readyz, and nothing else, for probes: plain HTTP, open to everybody; empty: none")
 }
 
 // addLogFlags offers klog's -v and --vmodule.

@@ -140,7 +140,7 @@ func TestFlagsOfOurs(t *testing.T) {
 	})
 	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
 		"advertise", "cluster", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
-		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
+		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-sampling-rate-per-million", "tracing-slow-threshold",
 	})))
@@ -165,6 +165,9 @@ func TestOneFlagTwoMeanings(t *testing.T) {
 		pair + "--tls-ca-file c": func(o CoordinatorOptions) bool {
 			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
 		},
+		pair + "--tls-ca-file c --listen 127.0.0.1:1": func(o CoordinatorOptions) bool { return o.Listen == "127.0.0.1:1" },
+		"--embedded-etcd":              func(o CoordinatorOptions) bool { return o.Listen == "unix:///run/shardsched/client.sock" },
+		"--embedded-etcd --standalone": func(o CoordinatorOptions) bool { return o.Listen == defaultClientAPI },
 		pair + "--tls-ca-file c --standalone": func(o CoordinatorOptions) bool {
 			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
 		},

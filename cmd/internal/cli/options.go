@@ -19,6 +19,8 @@ type Process struct {
 	// HTTPListen is where /metrics, /healthz and /readyz are served; empty:
 	// nowhere.
 	HTTPListen string
+	// HealthListen is where /livez and /readyz are served to everybody, without TLS; empty: nowhere.
+	HealthListen string
 	// Profiling adds /debug/pprof to it.
 	Profiling bool
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -59,7 +60,7 @@ type service struct {
 
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
-	l, err := v.guard.Listen("listen", v.listen)
+	l, options, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err
 	}
@@ -69,10 +70,7 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer log.Close()
-	record := &pb.LeaderRecord{Id: processID(), Address: v.advertise}
-	if record.Address == "" {
-		record.Address = l.Addr().String()
-	}
+	record := &pb.LeaderRecord{Id: processID(), Address: advertised(v.advertise, l)}
 	server := api.New(api.Config{Self: record})
 	registry := newTermRegistry()
 	spans, err := startSpans(ctx, v.tracing, record.Id, registry.process)
@@ -96,7 +94,7 @@ func (v service) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, endRecord()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	workers.serve(ctx, g)
-	g.Go(func() error { return v.serveAPI(ctx, l, server, v.guard.ServerOptions()) })
+	g.Go(func() error { return v.serveAPI(ctx, l, server, options) })
 	if v.within != nil {
 		g.Go(func() error { return v.serveAPI(ctx, v.within, server, nil) })
 	}
@@ -115,7 +113,7 @@ func (v service) run(ctx context.Context) (err error) {
 		})
 	})
 	if v.listening != nil {
-		v.listening(record.Address)
+		v.listening(cmp.Or(record.Address, v.listen))
 	}
 	return g.Wait()
 }
@@ -160,6 +158,24 @@ func (v service) dial(options []grpc.DialOption) fanout.Dial {
 		credentials := grpc.WithTransportCredentials(v.guard.ClientCredentials(serving.Worker, m.ID))
 		return fanout.Dialer(append(slices.Clip(options), credentials)...)(ctx, m)
 	}
+}
+
+// listenAPI opens the listener of the client API. Who may open a socket may make every call.
+func listenAPI(guard *serving.Guard, address string) (net.Listener, []grpc.ServerOption, error) {
+	if path, ok := strings.CutPrefix(address, unixScheme); ok {
+		l, err := serving.ListenUnix("listen", path)
+		return l, nil, err
+	}
+	l, err := guard.Listen("listen", address)
+	return l, guard.ServerOptions(), err
+}
+
+// advertised is where clients are sent to; empty: they can't be, for it is a socket.
+func advertised(flag string, l net.Listener) string {
+	if flag != "" || l.Addr().Network() == "unix" {
+		return flag
+	}
+	return l.Addr().String()
 }
 
 func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server, options []grpc.ServerOption) error {

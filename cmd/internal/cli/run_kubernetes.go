@@ -158,12 +158,12 @@ func (k *kubernetes) host(g *coordinator.Guests) {
 // run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
 // workers and its endpoints, outlives ctx.
 func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
-	l, err := k.guard.Listen("listen", k.o.Listen)
+	l, options, err := listenAPI(k.guard, k.o.Listen)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	record, err := k.record(cmp.Or(k.o.Advertise, l.Addr().String()))
+	record, err := k.record(advertised(k.o.Advertise, l))
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	}
 	server := api.New(api.Config{Self: record})
 	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
-	g.Go(func() error { return v.serveAPI(base, l, server, k.guard.ServerOptions()) })
+	g.Go(func() error { return v.serveAPI(base, l, server, options) })
 	workers := newLocalWorkers(k.o.Workers, k.registry, spans.workers)
 	workers.serve(base, g)
 	g.Go(func() error { return flushEvery(base, log) })
@@ -215,7 +215,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		defer end()
 		return coordinator.RunKubernetes(running, cfg)
 	})
-	fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", record.Address)
+	fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", cmp.Or(record.Address, k.o.Listen))
 	return g.Wait()
 }
 

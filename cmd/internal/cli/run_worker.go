@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 
 	"github.com/google/uuid"
@@ -103,6 +104,13 @@ func newRegistry() *prometheus.Registry {
 
 // serve answers HTTP until ctx ends, where an address is given.
 func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Guard, e serving.Endpoint) error {
+	if p.HealthListen != "" {
+		l, err := net.Listen("tcp", p.HealthListen)
+		if err != nil {
+			return fmt.Errorf("--health-listen: %w", err)
+		}
+		g.Go(func() error { return e.ServeProbes(ctx, l) })
+	}
 	if p.HTTPListen == "" {
 		return nil
 	}

@@ -72,6 +72,19 @@ func check(ask func() error) http.HandlerFunc {
 	}
 }
 
+// Probes serves /livez and /readyz, and nothing else, to everybody.
+func (e Endpoint) Probes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", check(e.Healthy))
+	mux.HandleFunc("GET /readyz", check(e.Ready))
+	return mux
+}
+
+// ServeProbes answers probes on l until ctx ends, over plain HTTP.
+func (e Endpoint) ServeProbes(ctx context.Context, l net.Listener) error {
+	return serveHTTP(ctx, l, e.Probes(), nil, 0, clock.RealClock{})
+}
+
 // Serve answers on l until ctx ends, then lets answers under way finish for a
 // second. With TLS it speaks HTTPS and asks for a client certificate.
 func (e Endpoint) Serve(ctx context.Context, l net.Listener, g *Guard) error {

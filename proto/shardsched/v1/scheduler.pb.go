@@ -2684,7 +2684,7 @@ type LeaderRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique to one life of one coordinator process.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// host:port of its client API.
+	// host:port of its client API; empty: only its own machine reaches that.
 	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -158,6 +158,9 @@ func (x *LeaderRecord) Validate() error {
 	if err := path("id", x.GetId()); err != nil {
 		return err
 	}
+	if x.GetAddress() == "" {
+		return nil
+	}
 	return hostPort("address", x.GetAddress())
 }
 
