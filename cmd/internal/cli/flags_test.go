@@ -165,9 +165,9 @@ func TestOneFlagTwoMeanings(t *testing.T) {
 		pair + "--tls-ca-file c": func(o CoordinatorOptions) bool {
 			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
 		},
+		"--embedded-etcd --cluster c":                 func(o CoordinatorOptions) bool { return o.Listen == "unix:///run/shardsched/client.sock" },
+		"--embedded-etcd --standalone --cluster c":    func(o CoordinatorOptions) bool { return o.Listen == defaultClientAPI },
 		pair + "--tls-ca-file c --listen 127.0.0.1:1": func(o CoordinatorOptions) bool { return o.Listen == "127.0.0.1:1" },
-		"--embedded-etcd":              func(o CoordinatorOptions) bool { return o.Listen == "unix:///run/shardsched/client.sock" },
-		"--embedded-etcd --standalone": func(o CoordinatorOptions) bool { return o.Listen == defaultClientAPI },
 		pair + "--tls-ca-file c --standalone": func(o CoordinatorOptions) bool {
 			return o.TLS == serving.TLS{CertFile: "a", KeyFile: "b", CAFile: "c"}
 		},

@@ -22,8 +22,9 @@ coordinator and workers as a real run. Pods with spec.nodeName are already there
 the rest are placed in queue order, and each runs for ever. Workloads stand for
 the pods that their controllers would make; pods of a workload that the files
 hold already are not made again. A workload that changes one of which the files
-hold running pods is an error, and so are files without nodes. Nothing outside is touched: extenders are not
-asked unless --call-extenders is given, and never to bind.
+hold running pods is an error, and so are files without nodes. Nothing outside
+is touched: extenders are not asked unless --call-extenders is given, and never
+to bind.
 
 The exit code is 0 also where some pods stay pending, and 1 where the input
 can't be read.`,
