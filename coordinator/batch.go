@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -101,6 +102,9 @@ type attempt struct {
 	pod   *queue.Pod
 	prof  *compile.Profile
 	class *compile.Class
+	// unobserved tells that its affinity terms count only once it is placed: nobody is behind it in the
+	// batch.
+	unobserved bool
 	// volatile tells that other placements may change what the pod is compiled to, which was
 	// of that version of the cluster's storage.
 	volatile bool
@@ -162,21 +166,31 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 }
 
 // prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
-// that is placed may repel another behind it, as may one that is nominated.
+// that is placed may repel another behind it, as may one that is nominated. A pod with more of them than
+// a batch may bring is the last of its batch.
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
 	s.batches++
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
-	for _, r := range resumed {
+	endObserving := s.cache.beginObserving()
+	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].unobserved }
+	for i, r := range resumed {
+		if full() {
+			s.resumed = append(s.resumed, resumed[i:]...)
+			break
+		}
 		if a, ok := s.readmit(r); ok {
 			attempts = append(attempts, a)
 		}
 	}
 	for _, p := range pods {
-		if a, ok := s.admit(p); ok {
+		if full() {
+			s.queue.GiveBack(p)
+		} else if a, ok := s.admit(p); ok {
 			attempts = append(attempts, a)
 		}
 	}
 	s.observeNominated()
+	endObserving()
 	begin := s.cfg.Now()
 	for i := range attempts {
 		s.compile(&attempts[i])
@@ -189,7 +203,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 func (s *Scheduler) observeNominated() {
 	for _, node := range s.queue.NominatedNodes() {
 		for _, p := range s.queue.Nominated(node) {
-			s.observe(p.Obj)
+			s.observe(p.Obj, math.MaxInt)
 		}
 	}
 }
@@ -215,8 +229,8 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	s.observe(p.Obj)
-	return attempt{pod: p, prof: prof, trace: trace}, true
+	few := s.observe(p.Obj, s.cache.mayBring)
+	return attempt{pod: p, prof: prof, trace: trace, unobserved: !few}, true
 }
 
 // compile gives an attempt its class.

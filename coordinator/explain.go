@@ -107,8 +107,10 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	out := e.out
 	bare := *pod
 	bare.Spec.NodeName = ""
-	s.observe(&bare)
+	endObserving := s.cache.beginObserving()
+	s.observe(&bare, batchTerms)
 	s.observeNominated()
+	endObserving()
 	class, err := s.classOf(&bare, prof)
 	if err != nil {
 		note(out, err.Error())

@@ -31,11 +31,16 @@ type picture struct {
 	// that wait for a node.
 	counted bool
 	pending func(namespace string, f func(*v1.Pod))
+	// observed are the terms of the pods of the batch and of nominated pods; mayBring is how many terms the
+	// batch may bring more.
+	observed []*count.Carried
+	mayBring int
 }
 
 func newPicture(shards int) *picture {
 	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New()}
 	w.volumes = volumes.New(w.counters)
+	w.counters.UseTopologies(w.HasTopology)
 	w.UseCounters(w.counters)
 	w.UseDepartures(w)
 	w.followBudgets(true)
@@ -99,7 +104,11 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 func (w *picture) SetNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Set(n)
 	w.guests.changed(n.Name)
-	return w.Cache.SetNode(n)
+	old, err := w.Cache.SetNode(n)
+	for _, key := range w.TakeTopologies() {
+		w.counters.Appeared(key)
+	}
+	return old, err
 }
 
 // RemoveNode is Cache.RemoveNode.
@@ -227,16 +236,38 @@ func (w *picture) settle() error {
 	return w.retell()
 }
 
-// observe makes known what a pod carries, before pods are compiled that it may come to
-// share a node with.
-func (w *picture) observe(p *v1.Pod) {
-	w.counters.Observe(p)
+// batchTerms is how many affinity terms that no other pod carries the pods of a batch may bring: each is
+// held against all pods of the batch. Pods of one workload bring the same, and workloads one to three.
+const batchTerms = 32
+
+// observe makes known what a pod carries, before pods are compiled that it may come to share a node
+// with, until the next batch has observed its own. It is false where the pod brings more terms than most
+// that nobody carries; they count once the pod is placed.
+func (w *picture) observe(p *v1.Pod, most int) bool {
 	w.volumes.Observe(p)
+	c, brings, few := w.counters.CarryFew(p, most)
+	if c != nil {
+		w.observed = append(w.observed, c)
+		w.mayBring -= min(brings, w.mayBring)
+	}
+	return few
+}
+
+// beginObserving opens a batch. What the batch before has observed counts until end is called, so that
+// terms of both do not go and come.
+func (w *picture) beginObserving() (end func()) {
+	before := w.observed
+	w.observed, w.mayBring = nil, batchTerms
+	return func() {
+		for _, c := range before {
+			w.counters.Release(c)
+		}
+	}
 }
 
 // sweep drops counters that nobody has asked for in a long time.
 func (w *picture) sweep() error {
-	w.counters.Sweep(w.HeldCounters)
+	w.counters.Sweep()
 	if dropped := w.counters.TakeDropped(); len(dropped) > 0 {
 		return w.DropCounters(dropped)
 	}

@@ -92,18 +92,20 @@ func (s *Scheduler) confine(x suspect, where string, panicked any) error {
 	return err
 }
 
-// observe makes known what a pod carries, but for one in quarantine.
-func (s *Scheduler) observe(p *v1.Pod) {
+// observe makes known what a pod carries, but for one in quarantine. It is false where the pod brings more
+// terms than most that nobody carries.
+func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
 	x := suspect{pod: p.UID}
 	if len(s.quarantine) > 0 && s.quarantine.holds(x, s.cfg.Now()) != nil {
-		return
+		return true // it carries nothing
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.confine(x, whileCompiling, v)
+			few = true
 		}
 	}()
-	s.cache.observe(p)
+	return s.cache.observe(p, most)
 }
 
 // classOf compiles a pod, but for one in quarantine.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -67,7 +68,8 @@ type pod struct {
 	object *v1.Pod
 	node   *node
 	usage  *pb.PodUsage
-	// counters is what it adds to counters.
+	// carried are its affinity terms; counters is what it adds to counters.
+	carried  *count.Carried
 	counters []*pb.CounterValue
 	// counted is what the node's row was charged with, of usage and counters.
 	counted *pb.PodUsage
@@ -198,12 +200,14 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 // on its node before, else nil.
 func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	p := c.pods[object.UID]
+	carried := c.carry(object)
 	usage, counters := c.usageOf(object, p), c.contributions(object)
 	if p != nil && p.node.name == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed
 		c.labelled.remove(p)
-		p.object, p.assumed = object, false
+		c.release(p.carried)
+		p.object, p.carried, p.assumed = object, carried, false
 		c.labelled.add(p)
 		if wasAssumed {
 			c.assumed--
@@ -222,7 +226,7 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 			return old, err
 		}
 	}
-	return old, c.put(&pod{object: object, usage: usage, counters: counters, number: number}, object.Spec.NodeName, 0)
+	return old, c.put(&pod{object: object, usage: usage, carried: carried, counters: counters, number: number}, object.Spec.NodeName, 0)
 }
 
 // Assume promises a pod room on a node under the number of its decision. The
@@ -231,7 +235,8 @@ func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, deci
 	if p := c.pods[object.UID]; p != nil {
 		return fmt.Errorf("assume pod %s/%s: it is on node %s already", object.Namespace, object.Name, p.node.name)
 	}
-	return c.put(&pod{object: object, usage: usage, counters: c.contributions(object), assumed: true}, nodeName, decision)
+	carried := c.carry(object)
+	return c.put(&pod{object: object, usage: usage, carried: carried, counters: c.contributions(object), assumed: true}, nodeName, decision)
 }
 
 // Forget takes a promise back; a pod that is not assumed is left alone. It
@@ -371,6 +376,7 @@ func (c *Cache) remove(p *pod) error {
 		c.assumed--
 	}
 	defer c.dropIfEmpty(n)
+	defer c.release(p.carried)
 	if n.object == nil {
 		return nil
 	}
@@ -413,6 +419,7 @@ func (c *Cache) Without(uid types.UID) (put func() error, err error) {
 	}
 	return func() error {
 		// Counters may have come into use since.
+		p.carried = c.carry(p.object)
 		p.counters = c.contributions(p.object)
 		return c.put(p, p.node.name, 0)
 	}, nil

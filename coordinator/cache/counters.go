@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -15,10 +16,27 @@ import (
 // list is shared: nobody writes to it.
 type Counters interface {
 	Contributions(p *v1.Pod) []*pb.CounterValue
+	// Carry has a pod's affinity terms count, before its Contributions are asked, until Release.
+	Carry(p *v1.Pod) *count.Carried
+	Release(c *count.Carried)
 }
 
 // UseCounters makes pods count. It is called before any pod is put in.
 func (c *Cache) UseCounters(counters Counters) { c.counters = counters }
+
+// carry has a pod's terms count from before it is put in until release.
+func (c *Cache) carry(p *v1.Pod) *count.Carried {
+	if c.counters == nil {
+		return nil
+	}
+	return c.counters.Carry(p)
+}
+
+func (c *Cache) release(carried *count.Carried) {
+	if carried != nil {
+		c.counters.Release(carried)
+	}
+}
 
 // contributions is what a pod adds to counters.
 func (c *Cache) contributions(p *v1.Pod) []*pb.CounterValue {
@@ -58,23 +76,6 @@ func (c *Cache) DropCounters(ids []uint32) error {
 		}
 	}
 	return nil
-}
-
-// HeldCounters yields what pods add to counters, each list that they share once.
-func (c *Cache) HeldCounters(yield func([]*pb.CounterValue) bool) {
-	seen := map[list]struct{}{}
-	for _, p := range c.pods {
-		if len(p.counters) == 0 {
-			continue
-		}
-		if _, again := seen[listOf(p.counters)]; again {
-			continue
-		}
-		seen[listOf(p.counters)] = struct{}{}
-		if !yield(p.counters) {
-			return
-		}
-	}
 }
 
 // ChangeCounters adds to a node's counters what no pod of its own accounts for. It is kept

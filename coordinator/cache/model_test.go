@@ -249,7 +249,6 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	m.checkRows(t)
 	m.checkCounters(t)
-	m.checkHeld(t)
 	m.checkPlaced(t)
 	m.checkTopologies(t)
 	m.checkWorkers(t)

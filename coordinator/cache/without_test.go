@@ -6,11 +6,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
+// termless is the part of Counters that is about pods' terms, for pods without.
+type termless struct{}
+
+func (termless) Carry(*v1.Pod) *count.Carried { return nil }
+func (termless) Release(*count.Carried)       {}
+
 // inUse counts pods with one counter, from the moment that it is in use.
-type inUse struct{ yes bool }
+type inUse struct {
+	termless
+	yes bool
+}
 
 func (c *inUse) Contributions(*v1.Pod) []*pb.CounterValue {
 	if !c.yes {

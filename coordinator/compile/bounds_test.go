@@ -152,7 +152,7 @@ func TestAPodOverItsBoundFailsByItself(t *testing.T) {
 // of the terms' keys is asked for the first of them, and where nodes' labels have changed.
 func TestWhatMatchedTermsMeanIsWorkedOutOnce(t *testing.T) {
 	w, c, prof := labelled(t, ownKeys), New(), DefaultProfile("x")
-	w.counters.Observe(nearAll(numbered(0, ownKeys)...))
+	w.counters.Carry(nearAll(numbered(0, ownKeys)...))
 	compile := func(name string) int {
 		t.Helper()
 		w.topologies = 0

@@ -127,7 +127,7 @@ func forget(key classKey, k *keptClass) {
 
 // Class gives the class of a pod. Why the pod fits nowhere is in the class; the error is
 // upstream's of a PreFilter or Filter, worded as upstream's, or a broken invariant of
-// ours. The terms of the pods that may be placed before this one must have been observed.
+// ours. The terms of the pods that may be placed before this one must be carried (count.Registry).
 func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)

@@ -45,7 +45,7 @@ func FuzzPod(f *testing.F) {
 			t.Errorf("usage of %s: want it to be valid, got %v", data, err)
 		}
 		w := Alone(still{"app:latest": 1 << 62})
-		w.Counters().Observe(&p)
+		w.Counters().Carry(&p)
 		again, wantErr := New().Class(&p, prof, w)
 		class, err := c.Class(&p, prof, w)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {

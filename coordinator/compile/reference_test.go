@@ -411,7 +411,7 @@ func TestRulesAreTheNaiveOnes(t *testing.T) {
 				w.sweep(t)
 			}
 			p := drawNeighbour(t, i)
-			w.counters.Observe(p)
+			w.counters.Carry(p)
 			class, err := c.Class(p, prof, w)
 			if err != nil {
 				t.Fatalf("class: %v", err)

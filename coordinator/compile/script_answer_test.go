@@ -41,7 +41,7 @@ func (s *script) setProfile(input string) (string, error) {
 
 // evaluate answers the command pod.
 func (s *script) evaluate(p *v1.Pod, query bool) (string, error) {
-	s.counters.Observe(p)
+	s.counters.Carry(p)
 	class, err := s.c.Class(p, s.profile, s)
 	if err != nil {
 		return "", err

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // owned is a pod of the StatefulSet db, with labels of its own.
@@ -38,7 +37,7 @@ func settled(t testing.TB) *town {
 
 func classIn(t testing.TB, c *Compiler, p *v1.Pod, prof *Profile, w World) *Class {
 	t.Helper()
-	w.Counters().Observe(p)
+	w.Counters().Carry(p)
 	class, err := c.Class(p, prof, w)
 	if err != nil {
 		t.Fatalf("class: want no error, got %v", err)
@@ -80,7 +79,7 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 				TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}},
 			}}}}
-			w.counters.Observe(p)
+			w.counters.Carry(p)
 		}
 	}
 	racks := func(names ...string) func(*testing.T, *town) {
@@ -141,15 +140,14 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 func TestAClassOutlivesSweepsWhileItIsAskedFor(t *testing.T) {
 	c, w, prof := New(), settled(t), DefaultProfile("x")
 	first := classIn(t, c, owned(0), prof, w)
-	none := func(func([]*pb.CounterValue) bool) {}
 	for range 20 {
-		w.counters.Sweep(none)
+		w.counters.Sweep()
 		if got := classIn(t, c, owned(0), prof, w); got != first {
 			t.Fatalf("class after a sweep: want the same object, got another")
 		}
 	}
 	for range 20 {
-		w.counters.Sweep(none)
+		w.counters.Sweep()
 	}
 	if got := len(w.counters.TakeDropped()); got == 0 {
 		t.Fatalf("counters dropped that nobody asked for: want some, got none")
@@ -176,7 +174,7 @@ func TestSettingMissesNothing(t *testing.T) {
 			}
 			p := rapid.SampledFrom(specs).Draw(t, "spec").DeepCopy()
 			p.Labels, p.Namespace = drawNeighbour(t, 1).Labels, pick(t, "namespace", "red", "green")
-			w.counters.Observe(p)
+			w.counters.Carry(p)
 			got, err := c.Class(p, prof, w)
 			if err != nil {
 				t.Fatalf("class: %v", err)

@@ -113,6 +113,7 @@ func (w *town) place(node string, p *v1.Pod) (*pb.PodUsage, error) {
 		return nil, fmt.Errorf("no node %q", node)
 	}
 	u := Usage(p)
+	w.counters.Carry(p)
 	u.Counters = w.counters.Contributions(p)
 	if err := u.Validate(); err != nil {
 		return nil, err
@@ -143,15 +144,8 @@ func (w *town) settle() error {
 
 // sweep drops every counter that no pod carries as a term.
 func (w *town) sweep(t rapid.TB) {
-	held := func(yield func([]*pb.CounterValue) bool) {
-		for _, r := range w.pods {
-			if !yield(w.counters.Contributions(r.pod)) {
-				return
-			}
-		}
-	}
 	for range 20 {
-		w.counters.Sweep(held)
+		w.counters.Sweep()
 	}
 	for _, id := range w.counters.TakeDropped() {
 		if err := w.table.Apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: &pb.CounterColumn{Counter: id}}}); err != nil {

@@ -34,32 +34,47 @@ func union(a, b []*pb.CounterValue) []*pb.CounterValue {
 	return append(append(out, a...), b...)
 }
 
-// keptUnions bounds the unions that are kept.
-const keptUnions = 65536
+// keptUnions bounds the values of the unions that are kept, of 8 bytes each.
+const keptUnions = 1 << 20
 
-// merged is the union of two answers, kept for as long as both are.
-func merged(kept map[[2]*answer]*answer, a, b *answer) *answer {
+// unions are unions of two answers, kept for as long as both are.
+type unions struct {
+	kept   map[[2]*answer]*answer
+	values int
+}
+
+func (x *unions) clear() {
+	clear(x.kept)
+	x.values = 0
+}
+
+// of is the union of two answers.
+func (x *unions) of(a, b *answer) *answer {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	}
-	if u := kept[[2]*answer{a, b}]; u != nil {
+	if u := x.kept[[2]*answer{a, b}]; u != nil {
 		return u
 	}
-	if len(kept) >= keptUnions {
-		clear(kept)
-	}
 	u := &answer{union(a.list, b.list)}
-	kept[[2]*answer{a, b}] = u
+	if x.values += len(u.list); x.values > keptUnions {
+		x.clear()
+		x.values = len(u.list)
+	}
+	if x.kept == nil {
+		x.kept = map[[2]*answer]*answer{}
+	}
+	x.kept[[2]*answer{a, b}] = u
 	return u
 }
 
 // merge puts what a pod adds to counters of all kinds together.
 func (r *Registry) merge(pods, terms *answer, keys []*pb.CounterValue) []*pb.CounterValue {
 	var list []*pb.CounterValue
-	if a := merged(r.pods.both, pods, terms); a != nil {
+	if a := r.pods.both.of(pods, terms); a != nil {
 		list = a.list
 	}
 	if len(keys) == 0 {

@@ -15,7 +15,7 @@ import (
 func workloads(r *Registry) {
 	for i := range 10000 {
 		r.Spread("default", selector.Equal(map[string]string{"app": fmt.Sprint("app-", i)}))
-		r.Observe(repelling(i))
+		r.Carry(repelling(i))
 	}
 }
 

@@ -8,40 +8,152 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// What is kept of the affinities that pods carry is bounded in bytes, and what one adds is the same after it
-// made room.
-func TestAffinitiesAreBoundedInBytes(t *testing.T) {
-	carrier := func(i int) *v1.Pod {
-		values := make([]string, 10_000)
-		for k := range values {
-			values[k] = fmt.Sprintf("%s-%03d-%05d", strings.Repeat("x", 40), i, k)
+// carrier is a pod of namespace x with preferred terms about all namespaces, each of a selector of its
+// own that pods without labels match.
+func carrier(name string, terms int, key func(i int) string, values ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name}}
+	near := &v1.PodAffinity{}
+	for i := range terms {
+		near.PreferredDuringSchedulingIgnoredDuringExecution = append(near.PreferredDuringSchedulingIgnoredDuringExecution, v1.WeightedPodAffinityTerm{
+			Weight: 1,
+			PodAffinityTerm: v1.PodAffinityTerm{
+				TopologyKey: key(i), NamespaceSelector: &metav1.LabelSelector{},
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+					Key: fmt.Sprint(name, i), Operator: metav1.LabelSelectorOpNotIn, Values: append([]string{"v"}, values...)}}},
+			}})
+	}
+	p.Spec.Affinity = &v1.Affinity{PodAffinity: near}
+	return p
+}
+
+func zone(int) string { return "zone" }
+
+// TestTermsLeaveNothingBehind carries ten thousand terms over five hundred busy namespaces: no namespace
+// keeps a list of them, and once the pod is gone nothing looks at them.
+func TestTermsLeaveNothingBehind(t *testing.T) {
+	const terms, namespaces = 10000, 500
+	r, l := New(), &land{labels: map[string]map[string]string{}}
+	c := r.Carry(carrier("c", terms, zone))
+	for i := range namespaces {
+		m := r.Matching(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns-", i)}}, l)
+		if m == nil || len(m.Terms) != terms {
+			t.Fatalf("namespace %d: got %v, want %d terms that match", i, m, terms)
 		}
-		p := build.Pod("p").Obj()
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
-			TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In", Values: values}}},
-		}}}}
-		return p
 	}
-	r, first := New(), carrier(0)
-	r.Observe(first)
-	want := fmt.Sprint(r.Contributions(first))
-	for i := 1; i < 80; i++ {
-		r.Observe(carrier(i))
-		sum := 0
-		for key := range r.terms.carried {
-			sum += len(key)
+	if got := len(r.terms.matches); got != 1 {
+		t.Errorf("matches: got %d, want one that all namespaces share", got)
+	}
+	filed := r.terms.selecting.Len()
+	for _, s := range r.terms.named {
+		filed += s.index.Len()
+	}
+	if filed != terms {
+		t.Errorf("terms that are filed: got %d, want each once: %d", filed, terms)
+	}
+	r.Release(c)
+	if r.terms.live != 0 || r.terms.selecting.Len() != 0 || len(r.terms.named) != 0 || r.terms.keptBytes != 0 || len(r.carried.byKey) != 0 {
+		t.Errorf("after the pod: got %d terms that are looked up, %d filed, %d namespaces, %d bytes of sights, %d carried, want none",
+			r.terms.live, r.terms.selecting.Len(), len(r.terms.named), r.terms.keptBytes, len(r.carried.byKey))
+	}
+	if r.carried.restingBytes > maxResting {
+		t.Errorf("resting terms: got %d bytes, want %d at most", r.carried.restingBytes, maxResting)
+	}
+}
+
+// TestTermsOfKeysThatNoNodeHasMakeNoCounter carries them, until a node gets one of the keys.
+func TestTermsOfKeysThatNoNodeHasMakeNoCounter(t *testing.T) {
+	r, l := New(), &land{labels: map[string]map[string]string{}}
+	has := map[string]bool{}
+	r.UseTopologies(func(key string) bool { return has[key] })
+	key := func(i int) string { return fmt.Sprint("key-", i) }
+	if _, brings, few := r.CarryFew(carrier("few", 1000, key), 0); !few || brings != 0 {
+		t.Errorf("terms that the pod may bring: got %d, want none", brings)
+	}
+	victim := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "victims"}}
+	if got := r.Len(); got != 0 || r.terms.live != 0 || r.Matching(victim, l) != nil {
+		t.Errorf("got %d counters, %d terms that are looked up, and a match %v, want none", got, r.terms.live, r.Matching(victim, l))
+	}
+	has["key-7"] = true
+	r.Appeared("key-7")
+	if m := r.Matching(victim, l); r.Len() != 1 || m == nil || len(m.Terms) != 1 {
+		t.Errorf("once nodes have key-7: got %d counters and the match %v, want the one term", r.Len(), m)
+	}
+	if list := r.TakeNew(); len(list) != 1 || len(list[0].Namespaces()) != 1 || list[0].Namespaces()[0] != "x" {
+		t.Errorf("counters to fill: got %v, want one for the pods of namespace x", list)
+	}
+}
+
+// TestRestingTermsAreBounded carries and releases more than may rest. What rests keeps its counter.
+func TestRestingTermsAreBounded(t *testing.T) {
+	r := New()
+	wide := strings.Repeat("v", 60)
+	last := uint32(0)
+	for i := range 400 {
+		p := carrier(fmt.Sprint("c", i), 200, zone, wide)
+		c := r.Carry(p)
+		last = r.Contributions(p)[0].Counter
+		r.Release(c)
+	}
+	if got := r.carried.restingBytes; got > maxResting || got < maxResting/2 {
+		t.Errorf("resting terms: got %d bytes, want at most %d and more than half of that", got, maxResting)
+	}
+	if got := len(r.carried.resting); got != len(r.carried.terms) || got != r.Len() {
+		t.Errorf("got %d terms that rest, %d that are known and %d counters, want as many", got, len(r.carried.terms), r.Len())
+	}
+	p := carrier("c399", 200, zone, wide)
+	r.Carry(p)
+	if got := r.Contributions(p)[0].Counter; got != last {
+		t.Errorf("counter of a term that comes back: got %d, want %d as before", got, last)
+	}
+}
+
+// TestWhatIsKeptOfMatchesIsBounded has more kinds of pods matched than are kept.
+func TestWhatIsKeptOfMatchesIsBounded(t *testing.T) {
+	r, l := New(), &land{labels: map[string]map[string]string{}}
+	r.Carry(carrier("c", 3000, zone))
+	for i := range keptMatched/3000 + 100 {
+		// A label of value v keeps one of the terms from matching.
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{fmt.Sprint("c", i): "v"}}}
+		r.Matching(p, l)
+	}
+	if got := r.terms.matched; got > keptMatched {
+		t.Errorf("terms of matches: got %d, want %d at most", got, keptMatched)
+	}
+	x, s := &r.terms, &termSpace{}
+	x.named["b"] = s
+	for i := range keptSights/(1<<10) + 100 {
+		x.keep(s, fmt.Sprint(strings.Repeat("s", 1<<10), i), nil)
+	}
+	sum := 0
+	for _, s := range x.named {
+		for sight := range s.kept {
+			sum += keptBytes(sight)
 		}
-		if sum > keptAffinityBytes || r.terms.carriedBytes < sum {
-			t.Fatalf("after %d pods: got keys of %d bytes, counted as %d, want at most %d", i+1, sum, r.terms.carriedBytes, keptAffinityBytes)
+	}
+	if sum != x.keptBytes || sum > keptSights {
+		t.Errorf("sights: got %d bytes, counted as %d, want %d at most", sum, x.keptBytes, keptSights)
+	}
+}
+
+// TestUnionsAreBounded merges more answers than are kept.
+func TestUnionsAreBounded(t *testing.T) {
+	var x unions
+	one := &answer{from(1, 1000)}
+	for range 2 * keptUnions / 1000 {
+		x.of(one, &answer{from(2000, 10)})
+		if x.values > keptUnions {
+			t.Fatalf("values of unions: got %d, want %d at most", x.values, keptUnions)
 		}
 	}
-	if n := len(r.terms.carried); n == 0 || n >= 80 {
-		t.Errorf("got %d of 80 affinities, want some to have made room", n)
+}
+
+// from are n values from a counter on.
+func from(id uint32, n int) (out []*pb.CounterValue) {
+	for i := range n {
+		out = append(out, &pb.CounterValue{Counter: id + uint32(i), Value: 1})
 	}
-	if got := fmt.Sprint(r.Contributions(first)); got != want {
-		t.Errorf("what the first pod adds: got %s, want %s", got, want)
-	}
+	return out
 }

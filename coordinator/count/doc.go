@@ -12,7 +12,7 @@
 // # A counter's life
 //
 //	          Spread, Pods, Keyed: a class is compiled         TakeNew: whoever keeps
-//	          Observe: a pod's terms are seen                  the pods fills a column
+//	          Carry: a pod's terms count from here             the pods fills a column
 //	(none) ---------------------------------------> new ----------------------------> in use
 //	                                                                                    |
 //	(never used again) <-- TakeDropped: the column goes <-- dropped <-- Sweep: no pod   |
@@ -23,6 +23,19 @@
 // id, Contributions tells what a pod adds to it; pods that were put in before are asked
 // by Counter.Value, once.
 //
+// # A term's life
+//
+// A term counts for others while a pod carries it that is placed, promised a node, nominated, or in the
+// batch that is decided:
+//
+//	         Carry, a node has the key                Release, by the last
+//	(none) ----------------------------> looked up ------------------------> resting ──> (none)
+//	   └── Carry ──> waiting ──Appeared──────^  ^──────────── Carry ────────────┘
+//
+// A waiting term has a topology key that no node has had: no counter, and nobody is held against it. A
+// resting term is held against nobody either; it keeps its counter for a while, within bounds, so that a
+// pod that is tried again and again does not make other classes of those that it matches.
+//
 // # Two directions
 //
 // Contributions answers for a pod that is placed or seen: which counters does it add to?
@@ -30,6 +43,10 @@
 // Both look selectors up in an index of the pod's namespace (package selector) and keep
 // the answer by what the selectors see of the pod's labels, so the pods of one workload
 // cost one look-up each, whatever number of selectors there is.
+//
+// A term that names namespaces is filed with these, one with a namespaceSelector once for all: its selector
+// is held against the namespace of a pod that the rest of the term matches. So a term comes and goes in
+// as many steps as it names namespaces, however many there are.
 //
 // A term's namespaceSelector is held against the labels of the namespace of the pod that
 // is to be scheduled. For a pod's own terms upstream resolves it to names instead

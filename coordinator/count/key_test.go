@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
-
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 func TestTwoDisksConflictWhereTheCounterOfOneOfTheirKeysIsAboveZero(t *testing.T) {
@@ -62,7 +60,7 @@ func TestAClaimCountsByItsNameInEveryNamespace(t *testing.T) {
 		}
 	}
 	for range patience + 2 {
-		r.Sweep(func(func([]*pb.CounterValue) bool) {})
+		r.Sweep()
 	}
 	if len(r.keyed) > 0 || r.KeyedIn(ClaimName("data"), nil) == id {
 		t.Error("nobody asks for the counter, and it stays")

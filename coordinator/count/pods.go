@@ -15,7 +15,7 @@ const keptAnswers = 32768
 type podIndex struct {
 	everywhere *podSpace // counters of all namespaces
 	spaces     map[string]*podSpace
-	both       map[[2]*answer]*answer
+	both       unions
 	sight      []byte // scratch
 }
 
@@ -31,7 +31,7 @@ type podSpace struct {
 type answer struct{ list []*pb.CounterValue }
 
 func newPodIndex() podIndex {
-	return podIndex{everywhere: &podSpace{}, spaces: map[string]*podSpace{}, both: map[[2]*answer]*answer{}}
+	return podIndex{everywhere: &podSpace{}, spaces: map[string]*podSpace{}}
 }
 
 func (x *podIndex) add(c *Counter, m *matched) {
@@ -59,7 +59,7 @@ func (x *podIndex) remove(c *Counter, m *matched) {
 
 // each calls f for the spaces that a counter is in, whose answers change thereby.
 func (x *podIndex) each(m *matched, f func(*podSpace)) {
-	clear(x.both)
+	x.both.clear()
 	if m.among.All {
 		clear(x.everywhere.kept)
 		f(x.everywhere)
@@ -89,7 +89,7 @@ func (x *podIndex) of(p *v1.Pod) *answer {
 	if own == nil {
 		return a
 	}
-	return merged(x.both, x.in(own, p), a)
+	return x.both.of(x.in(own, p), a)
 }
 
 // in is what a pod adds to the counters of one space.
@@ -104,7 +104,7 @@ func (x *podIndex) in(s *podSpace, p *v1.Pod) *answer {
 	a := s.match(p)
 	if len(s.kept) >= keptAnswers {
 		clear(s.kept)
-		clear(x.both)
+		x.both.clear()
 	}
 	if s.kept == nil {
 		s.kept = map[string]*answer{}

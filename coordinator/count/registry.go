@@ -2,7 +2,6 @@ package count
 
 import (
 	"encoding/binary"
-	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,10 +19,11 @@ type Registry struct {
 	dropped  []uint32
 	sweeps   uint64
 
-	pods  podIndex
-	terms termIndex
-	keyed map[Key]*Counter
-	spec  []byte // scratch
+	pods    podIndex
+	terms   termIndex
+	carried carrying
+	keyed   map[Key]*Counter
+	spec    []byte // scratch
 }
 
 // New makes an empty registry.
@@ -33,6 +33,7 @@ func New() *Registry {
 		bySpec:   map[string]*Counter{},
 		pods:     newPodIndex(),
 		terms:    newTermIndex(),
+		carried:  newCarrying(),
 		keyed:    map[Key]*Counter{},
 	}
 }
@@ -173,35 +174,31 @@ func (r *Registry) Use(ids []uint32) bool {
 // patience is how many sweeps a counter is kept that nobody asks for.
 const patience = 8
 
-// Sweep drops the counters that no class has asked for, the last few sweeps long, but
-// for terms that a pod carries: held is what each of the pods that are known adds to
-// counters.
-func (r *Registry) Sweep(held iter.Seq[[]*pb.CounterValue]) {
+// Sweep drops the counters that no class has asked for, the last few sweeps long, but for terms that a
+// pod carries.
+func (r *Registry) Sweep() {
 	r.sweeps++
 	var old []*Counter
 	for _, c := range r.counters {
-		if _, kept := c.what.(reserved); !kept && c.used+patience < r.sweeps {
+		if !c.stays() && c.used+patience < r.sweeps {
 			old = append(old, c)
-		}
-	}
-	if len(old) == 0 {
-		return
-	}
-	for list := range held {
-		for _, v := range list {
-			if c := r.counters[v.GetCounter()]; c != nil {
-				if _, term := c.what.(*Term); term {
-					c.used = r.sweeps
-				}
-			}
 		}
 	}
 	slices.SortFunc(old, func(a, b *Counter) int { return int(a.id) - int(b.id) })
 	for _, c := range old {
-		if c.used != r.sweeps {
-			r.drop(c)
-		}
+		r.drop(c)
 	}
+}
+
+// stays tells that a counter is there whether anybody asks for it or not.
+func (c *Counter) stays() bool {
+	switch what := c.what.(type) {
+	case reserved:
+		return true
+	case *Term:
+		return what.carried > 0
+	}
+	return false
 }
 
 func (r *Registry) drop(c *Counter) {
@@ -212,7 +209,7 @@ func (r *Registry) drop(c *Counter) {
 	case *matched:
 		r.pods.remove(c, what)
 	case *Term:
-		r.terms.remove(what)
+		delete(r.carried.terms, what.spec)
 	case Key:
 		delete(r.keyed, what)
 	case among:
@@ -221,7 +218,8 @@ func (r *Registry) drop(c *Counter) {
 }
 
 // Contributions is what a pod adds to counters: sorted by counter, none of the values 0.
-// The list is shared: nobody writes to it. The pod's own terms must have been observed.
+// The list is shared: nobody writes to it. Of the pod's terms those count that somebody carries who says
+// the same.
 func (r *Registry) Contributions(p *v1.Pod) []*pb.CounterValue {
 	return r.merge(r.pods.of(p), r.carriedBy(p), r.keysOf(p))
 }

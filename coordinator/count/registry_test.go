@@ -18,13 +18,20 @@ import (
 type keeper struct {
 	registry *Registry
 	pods     []*v1.Pod
+	carried  []*Carried
 	counted  []map[uint32]int64
 }
 
 // put counts a pod.
 func (k *keeper) put(p *v1.Pod) {
-	k.registry.Observe(p)
+	k.carried = append(k.carried, k.registry.Carry(p))
 	k.pods, k.counted = append(k.pods, p), append(k.counted, values(k.registry.Contributions(p)))
+}
+
+// remove takes a pod away.
+func (k *keeper) remove(i int) {
+	k.registry.Release(k.carried[i])
+	k.pods, k.carried, k.counted = slices.Delete(k.pods, i, i+1), slices.Delete(k.carried, i, i+1), slices.Delete(k.counted, i, i+1)
 }
 
 func values(list []*pb.CounterValue) map[uint32]int64 {
@@ -55,18 +62,6 @@ func (k *keeper) settle(t *rapid.T) {
 	for _, id := range k.registry.TakeDropped() {
 		for i := range k.counted {
 			delete(k.counted[i], id)
-		}
-	}
-}
-
-func (k *keeper) held(yield func([]*pb.CounterValue) bool) {
-	for _, m := range k.counted {
-		var list []*pb.CounterValue
-		for id, v := range m {
-			list = append(list, &pb.CounterValue{Counter: id, Value: v})
-		}
-		if !yield(list) {
-			return
 		}
 	}
 }
@@ -130,12 +125,11 @@ func TestCountersCountWhatTheySay(t *testing.T) {
 			case step < 8:
 				known = append(known, drawCounter(t, k.registry))
 			case len(k.pods) > 0:
-				i := rapid.IntRange(0, len(k.pods)-1).Draw(t, "gone")
-				k.pods, k.counted = slices.Delete(k.pods, i, i+1), slices.Delete(k.counted, i, i+1)
+				k.remove(rapid.IntRange(0, len(k.pods)-1).Draw(t, "gone"))
 			}
 			if rapid.IntRange(0, 9).Draw(t, "sweep") == 0 {
 				for range patience + 2 {
-					k.registry.Sweep(k.held)
+					k.registry.Sweep()
 				}
 				known = slices.DeleteFunc(known, func(n naive) bool { return n.id != 0 && !k.registry.Use([]uint32{n.id}) })
 			}
@@ -213,21 +207,32 @@ func TestTermsMatchAsUpstreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := &keeper{registry: New()}
 		l := &land{labels: map[string]map[string]string{}}
+		nodes := map[string]bool{"host": true} // label keys that nodes have
+		k.registry.UseTopologies(func(key string) bool { return nodes[key] })
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0, 1:
 				l.change(t)
 			case 2:
 				if len(k.pods) > 0 {
-					i := rapid.IntRange(0, len(k.pods)-1).Draw(t, "gone")
-					k.pods, k.counted = slices.Delete(k.pods, i, i+1), slices.Delete(k.counted, i, i+1)
+					k.remove(rapid.IntRange(0, len(k.pods)-1).Draw(t, "gone"))
 				}
 			case 3:
 				for range patience + 2 {
-					k.registry.Sweep(k.held)
+					k.registry.Sweep()
 				}
 			case 4:
 				k.registry.Matching(drawPod(t), l)
+			case 5:
+				key := pick(t, "changes", "host", "zone")
+				if nodes[key] = !nodes[key]; nodes[key] {
+					k.registry.Appeared(key)
+				}
+			case 6:
+				// A pod of a batch comes to nothing, or brings too much.
+				if c, _, few := k.registry.CarryFew(drawPod(t), rapid.IntRange(0, 2).Draw(t, "may bring")); few {
+					k.registry.Release(c)
+				}
 			default:
 				k.put(drawPod(t))
 			}
@@ -246,8 +251,9 @@ func TestTermsMatchAsUpstreams(t *testing.T) {
 					got[kindAt{term.Kind, term.TopologyKey}] += k.counted[i][term.Counter()]
 				}
 			}
-			maps.DeleteFunc(got, func(_ kindAt, n int64) bool { return n == 0 })
-			maps.DeleteFunc(want, func(at kindAt, n int64) bool { return n == 0 || at.topology == "" })
+			unknown := func(at kindAt, n int64) bool { return n == 0 || !nodes[at.topology] }
+			maps.DeleteFunc(got, unknown)
+			maps.DeleteFunc(want, unknown)
 			if !maps.Equal(want, got) {
 				t.Errorf("terms that match a pod of %s with %v: want %v, got %v", incoming.Namespace, incoming.Labels, want, got)
 			}
@@ -362,15 +368,14 @@ func TestSweepDropsWhatNobodyAsksFor(t *testing.T) {
 		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{}}},
 	}}}}
 	p.Namespace = "red"
+	carried := r.Carry(p)
 	held := r.Contributions(p)
 	asked, forgotten, kept := r.Spread("red", selector.Equal(nil)), r.Spread("green", selector.Equal(nil)), r.Reserve("x")
-	none := func(func([]*pb.CounterValue) bool) {}
-	carried := func(yield func([]*pb.CounterValue) bool) { yield(held) }
 	for range patience + 2 {
 		if !r.Use([]uint32{asked}) {
 			t.Fatalf("counter %d: want it to stay, it went", asked)
 		}
-		r.Sweep(carried)
+		r.Sweep()
 	}
 	if got := r.TakeDropped(); !slices.Equal(got, []uint32{forgotten}) {
 		t.Errorf("dropped: want %d, got %v", forgotten, got)
@@ -381,8 +386,9 @@ func TestSweepDropsWhatNobodyAsksFor(t *testing.T) {
 	if got := r.Spread("green", selector.Equal(nil)); got <= kept {
 		t.Errorf("the same counter again: want a new id, got %d", got)
 	}
+	r.Release(carried)
 	for range patience + 2 {
-		r.Sweep(none)
+		r.Sweep()
 	}
 	if got := r.TakeDropped(); !slices.Contains(got, held[0].Counter) {
 		t.Errorf("dropped: want the term %d that no pod carries any more, got %v", held[0].Counter, got)
@@ -390,6 +396,7 @@ func TestSweepDropsWhatNobodyAsksFor(t *testing.T) {
 	if got := r.Len(); got != 1 {
 		t.Errorf("counters: want the reserved one, got %d", got)
 	}
+	r.Carry(p)
 	if got := r.Contributions(p); len(got) != 1 || got[0].Counter == held[0].Counter {
 		t.Errorf("the term once more: want a new counter, got %v", got)
 	}

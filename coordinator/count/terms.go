@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/selector"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // TermKind is what a pod's affinity term is for.
@@ -22,22 +21,27 @@ const (
 	Preferred
 )
 
-// Term is a counter of the pods that carry an affinity term.
+// Term is an affinity term that pods carry. While one of them counts for others, it is looked up by
+// those that it may match; its counter tells which nodes hold pods that carry it. A term of a key that no
+// node has has no counter, and is looked up by nobody.
 type Term struct {
 	Kind        TermKind
 	TopologyKey string
 	names       []string
 	namespaces  *selector.Selector
 	selector    *selector.Selector
-	counter     *Counter
+	counter     *Counter // nil: no node has had the key
 	spec        string
+	// carried is how many Carried name the term; 0: it rests.
+	carried int
+	// among are the namespaces of pods that were placed before the counter came.
+	among []string
 }
 
 // Counter is the counter's id.
 func (t *Term) Counter() uint32 { return t.counter.id }
 
-// value is what a pod adds. Every pod is observed before it is put in, so nobody has to
-// ask: this is for tests.
+// value is what a pod adds.
 func (t *Term) value(p *v1.Pod) int64 {
 	n := int64(0)
 	eachTerm(ReadAffinity(p), func(kind TermKind, a *AffinityTerm, weight int64) {
@@ -48,7 +52,8 @@ func (t *Term) value(p *v1.Pod) int64 {
 	return n
 }
 
-func (t *Term) within() []string { return []string{} }
+// within is empty where no pod was placed before the counter came: what counts for it brings it along.
+func (t *Term) within() []string { return append([]string{}, t.among...) }
 
 // isNamed tells whether the term names a namespace.
 func (t *Term) isNamed(namespace string) bool {
@@ -77,29 +82,40 @@ func appendSpec(into []byte, kind TermKind, t *AffinityTerm) []byte {
 	return append(into, t.Selector.Text()...)
 }
 
-// termIndex knows the terms that pods carry.
+// termIndex finds the terms that match a pod.
 type termIndex struct {
-	// carried is what pods add to terms, by AppendAffinity.
-	carried      map[string]*answer
-	carriedBytes int
-	spaces       map[string]*termSpace
-	// selecting are the terms with a namespaceSelector; a namespace takes over those that
-	// are behind its mark.
-	selecting []*Term
+	named map[string]*termSpace
+	// selecting are the terms with a namespaceSelector. It is held against a namespace's labels once the
+	// rest of the term matches, so that no namespace has to be told of a term that comes or goes.
+	selecting selector.Index[*Term]
+	// changes counts those of selecting.
+	changes   uint64
+	live      int // terms that are looked up
+	keptBytes int // of what all spaces keep
 	matches   map[string]*Match
+	matched   int // terms of matches
 	lastMatch uint64
 	scratch   []byte
 }
 
-// termSpace is the terms that look at pods of one namespace.
+// termSpace is the terms that name a namespace, and what is known of its pods.
 type termSpace struct {
-	index  selector.Index[*Term]
-	kept   map[string]*Match
-	mark   int
-	labels map[string]string // of the namespace
-	// version is that of the namespaces when labels were taken.
+	index selector.Index[*Term]
+	kept  map[string]*Match // by sight
+	// changes is that of selecting, labels are the namespace's, and version is that of all namespaces'
+	// labels, for which kept holds.
+	changes uint64
+	labels  map[string]string
 	version uint64
 }
+
+const (
+	// keptSights bounds the bytes of the sights of pods whose matches are kept: a few hundred thousand
+	// kinds of pods.
+	keptSights = 32 << 20
+	// keptMatched bounds the terms of the matches that are kept, of 8 bytes each in two lists.
+	keptMatched = 1 << 20
+)
 
 // Match is the terms of other pods that match a pod.
 type Match struct {
@@ -121,115 +137,63 @@ type Shape struct {
 }
 
 func newTermIndex() termIndex {
-	return termIndex{carried: map[string]*answer{}, spaces: map[string]*termSpace{}, matches: map[string]*Match{}}
+	return termIndex{named: map[string]*termSpace{}, matches: map[string]*Match{}}
 }
 
-// keptAffinities and keptAffinityBytes bound the affinities whose contributions are kept.
-const (
-	keptAffinities    = 65536
-	keptAffinityBytes = 32 << 20
-)
-
-// Observe makes counters of the terms that a pod carries, so that it is told of by
-// Matching before it is placed anywhere.
-func (r *Registry) Observe(p *v1.Pod) { r.carriedBy(p) }
-
-// carriedBy is what a pod adds to terms; nil: nothing.
-func (r *Registry) carriedBy(p *v1.Pod) *answer {
-	if !HasAffinity(p) {
-		return nil
-	}
-	x := &r.terms
-	x.scratch = AppendAffinity(x.scratch[:0], p)
-	if a, ok := x.carried[string(x.scratch)]; ok {
-		return a
-	}
-	key := string(x.scratch)
-	var list []*pb.CounterValue
-	eachTerm(ReadAffinity(p), func(kind TermKind, t *AffinityTerm, weight int64) {
-		if weight != 0 && t.TopologyKey != "" && !t.Selector.MatchesNothing() {
-			list = append(list, &pb.CounterValue{Counter: r.term(kind, t).id, Value: weight})
-		}
-	})
-	var a *answer
-	if list = sum(list); len(list) > 0 {
-		a = &answer{list}
-	}
-	const fixed, perTerm = 128, 48
-	bytes := fixed + len(key) + perTerm*len(list)
-	if len(x.carried) >= keptAffinities || x.carriedBytes+bytes > keptAffinityBytes {
-		clear(x.carried)
-		x.carriedBytes = 0
-	}
-	x.carried[key] = a
-	x.carriedBytes += bytes
-	return a
-}
-
-// term is the counter of a term.
-func (r *Registry) term(kind TermKind, a *AffinityTerm) *Counter {
-	r.spec = appendSpec(r.spec[:0], kind, a)
-	if c := r.find(); c != nil {
-		return c
-	}
-	t := &Term{Kind: kind, TopologyKey: a.TopologyKey, names: a.Names, namespaces: a.Namespaces, selector: a.Selector}
-	c := r.add(t)
-	t.counter, t.spec = c, c.spec
-	// Whoever carries the term was observed: nobody did before.
-	r.added = r.added[:len(r.added)-1]
-	r.terms.add(t)
-	return c
-}
-
+// add has a term looked up.
 func (x *termIndex) add(t *Term) {
+	x.live++
 	for _, name := range t.names {
 		s := x.space(name)
 		s.index.Add(t.selector, t)
-		clear(s.kept)
+		x.forget(s)
 	}
 	if !t.namespaces.MatchesNothing() {
-		x.selecting = append(x.selecting, t)
+		x.selecting.Add(t.selector, t)
+		x.changes++
+	}
+}
+
+// remove has a term looked up no more.
+func (x *termIndex) remove(t *Term) {
+	x.live--
+	for _, name := range t.names {
+		s := x.named[name]
+		s.index.Remove(t.selector, t)
+		x.forget(s)
+		if s.index.Len() == 0 {
+			delete(x.named, name)
+		}
+	}
+	if !t.namespaces.MatchesNothing() {
+		x.selecting.Remove(t.selector, t)
+		x.changes++
+	}
+	if x.live == 0 {
+		clear(x.named) // spaces of namespaces that no term names
+		x.keptBytes = 0
 	}
 }
 
 func (x *termIndex) space(namespace string) *termSpace {
-	s := x.spaces[namespace]
+	s := x.named[namespace]
 	if s == nil {
-		s = &termSpace{kept: map[string]*Match{}}
-		x.spaces[namespace] = s
+		s = &termSpace{}
+		x.named[namespace] = s
 	}
 	return s
 }
 
-func (x *termIndex) remove(t *Term) {
-	clear(x.carried)
-	x.carriedBytes = 0
-	clear(x.matches)
-	if t.namespaces.MatchesNothing() {
-		for _, name := range t.names {
-			x.leave(name, t)
-		}
-		return
+// forget drops what is kept of a namespace's pods.
+func (x *termIndex) forget(s *termSpace) {
+	for sight := range s.kept {
+		x.keptBytes -= keptBytes(sight)
 	}
-	at := slices.Index(x.selecting, t)
-	x.selecting = slices.Delete(x.selecting, at, at+1)
-	for name, s := range x.spaces {
-		x.leave(name, t)
-		if s.mark > at {
-			s.mark--
-		}
-	}
+	clear(s.kept)
 }
 
-// leave takes a term out of a namespace, and the namespace out where it was the last.
-func (x *termIndex) leave(namespace string, t *Term) {
-	s := x.spaces[namespace]
-	s.index.Remove(t.selector, t)
-	clear(s.kept)
-	if s.index.Len() == 0 {
-		delete(x.spaces, namespace)
-	}
-}
+// keptBytes is what a match takes that is kept by a sight.
+func keptBytes(sight string) int { return len(sight) + 64 }
 
 // Labels tells the labels of namespaces.
 type Labels interface {
@@ -239,63 +203,70 @@ type Labels interface {
 	NamespacesVersion() uint64
 }
 
-// Matching gives the terms of observed pods that match a pod; nil: none does.
+// Matching gives the terms that match a pod, of the pods that count for others; nil: none does.
 func (r *Registry) Matching(p *v1.Pod, of Labels) *Match {
 	x := &r.terms
-	if len(x.spaces)+len(x.selecting) == 0 {
-		return nil
-	}
-	s := x.spaces[p.Namespace]
+	s := x.named[p.Namespace]
 	if s == nil {
-		if len(x.selecting) == 0 {
+		if x.selecting.Len() == 0 {
 			return nil
 		}
 		s = x.space(p.Namespace)
 	}
-	if version := of.NamespacesVersion(); s.version != version || s.mark < len(x.selecting) {
-		x.join(s, p.Namespace, of.NamespaceLabels(p.Namespace), version)
-	}
-	if s.index.Len() == 0 {
-		return nil
-	}
+	x.renew(s, p.Namespace, of)
 	x.scratch = s.index.Sight(p.Labels, x.scratch[:0])
+	if x.selecting.Len() > 0 {
+		x.scratch = x.selecting.Sight(p.Labels, x.scratch)
+	}
 	if m, ok := s.kept[string(x.scratch)]; ok {
 		return m
 	}
-	if len(s.kept) >= keptAnswers {
-		clear(s.kept)
-	}
 	key := string(x.scratch)
-	m := x.match(s, p.Labels)
-	s.kept[key] = m
+	m := x.match(s, p)
+	x.keep(s, key, m)
 	return m
 }
 
-// join takes over the terms whose namespaceSelector matches a namespace.
-func (x *termIndex) join(s *termSpace, namespace string, labels map[string]string, version uint64) {
-	if s.version != version && !maps.Equal(s.labels, labels) {
-		for _, t := range x.selecting[:s.mark] {
-			if !t.isNamed(namespace) {
-				s.index.Remove(t.selector, t)
-			}
-		}
-		s.mark = 0
-		clear(s.kept)
-	}
-	s.version, s.labels = version, labels
-	for _, t := range x.selecting[s.mark:] {
-		if !t.isNamed(namespace) && t.namespaces.Matches(labels) {
-			s.index.Add(t.selector, t)
-			clear(s.kept)
+// renew drops what is kept of a namespace's pods where the terms that select namespaces, or the
+// namespace's labels are others.
+func (x *termIndex) renew(s *termSpace, namespace string, of Labels) {
+	if version := of.NamespacesVersion(); s.version != version {
+		s.version = version
+		if labels := of.NamespaceLabels(namespace); !maps.Equal(s.labels, labels) {
+			s.labels = labels
+			x.forget(s)
 		}
 	}
-	s.mark = len(x.selecting)
+	if s.changes != x.changes {
+		s.changes = x.changes
+		x.forget(s)
+	}
 }
 
-// match asks the index.
-func (x *termIndex) match(s *termSpace, labels map[string]string) *Match {
+func (x *termIndex) keep(s *termSpace, sight string, m *Match) {
+	if x.keptBytes += keptBytes(sight); x.keptBytes > keptSights {
+		for name, other := range x.named {
+			if other.kept = nil; other != s && other.index.Len() == 0 {
+				delete(x.named, name)
+			}
+		}
+		x.keptBytes = keptBytes(sight)
+	}
+	if s.kept == nil {
+		s.kept = map[string]*Match{}
+	}
+	s.kept[sight] = m
+}
+
+// match asks the indexes.
+func (x *termIndex) match(s *termSpace, p *v1.Pod) *Match {
 	var list []*Term
-	s.index.Matching(labels, func(t *Term) { list = append(list, t) })
+	s.index.Matching(p.Labels, func(t *Term) { list = append(list, t) })
+	x.selecting.Matching(p.Labels, func(t *Term) {
+		if !t.isNamed(p.Namespace) && t.namespaces.Matches(s.labels) {
+			list = append(list, t)
+		}
+	})
 	if len(list) == 0 {
 		return nil
 	}
@@ -307,16 +278,22 @@ func (x *termIndex) match(s *termSpace, labels map[string]string) *Match {
 	if m := x.matches[string(key)]; m != nil {
 		return m
 	}
-	if len(x.matches) >= keptUnions {
+	if x.matched += len(list); x.matched > keptMatched {
 		clear(x.matches)
+		x.matched = len(list)
 	}
 	x.lastMatch++
-	m := &Match{ID: x.lastMatch, Terms: list}
-	for _, t := range list {
-		m.Keys = append(m.Keys, t.TopologyKey)
-	}
-	slices.Sort(m.Keys)
-	m.Keys = slices.Clip(slices.Compact(m.Keys))
+	m := &Match{ID: x.lastMatch, Terms: list, Keys: keysOfTerms(list)}
 	x.matches[string(key)] = m
 	return m
+}
+
+// keysOfTerms are the topology keys of terms: sorted, each once.
+func keysOfTerms(list []*Term) []string {
+	var out []string
+	for _, t := range list {
+		out = append(out, t.TopologyKey)
+	}
+	slices.Sort(out)
+	return slices.Clip(slices.Compact(out))
 }
