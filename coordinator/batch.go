@@ -139,6 +139,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.tally.working.start(now)
 	s.tracing = s.cfg.Tracer.Begin(len(pods) + len(resumed))
 	attempts, err := s.prepareAll(pods, resumed...)
+	defer s.leaveBehind()
 	if err == nil {
 		err = s.ask(ctx, attempts)
 	}
@@ -165,6 +166,14 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 }
 
+// leaveBehind gives back the pods that were popped and are not of the batch any more, once it is decided.
+func (s *Scheduler) leaveBehind() {
+	for _, p := range s.behind {
+		s.queue.GiveBack(p)
+	}
+	s.behind = s.behind[:0]
+}
+
 // prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
 // that is placed may repel another behind it, as may one that is nominated. A pod with more of them than
 // a batch may bring is the last of its batch.
@@ -184,7 +193,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	}
 	for _, p := range pods {
 		if full() {
-			s.queue.GiveBack(p)
+			s.behind = append(s.behind, p)
 		} else if a, ok := s.admit(p); ok {
 			attempts = append(attempts, a)
 		}

@@ -98,9 +98,9 @@ func TestTermsOfPendingPodsCostNobody(t *testing.T) {
 	there := repeller("there", 3, "1")
 	there.Spec.NodeName = "b"
 	s.Deliver([]store.Event{podCame(there)})
-	s.inbox.drain()
+	s.inbox.drain(never)
 	matched("with a pod that another scheduler has placed", 3)
 	s.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: there}})
-	s.inbox.drain()
+	s.inbox.drain(never)
 	matched("after it has gone", 0)
 }

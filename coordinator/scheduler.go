@@ -145,6 +145,7 @@ type Scheduler struct {
 	swept    time.Time
 	tracing  *tracing.Batch // the running batch's; nil: none
 	popped   []*queue.Pod
+	behind   []*queue.Pod // of popped, those that the running batch leaves behind
 	happened []queue.Kind // what the event at hand has come to
 	popTime  time.Time    // when the running batch was popped
 	// promising says that the decision at hand has begun to change more than what is held of its class.
