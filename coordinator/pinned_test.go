@@ -115,10 +115,10 @@ func TestAnAnswerWithPinnedSumsHoldsUntilACarrierIsPlaced(t *testing.T) {
 	}{
 		{"the first pods", []*v1.Pod{web, small, web}, 2, 1},
 		{"more of them", []*v1.Pod{web, small, web, small}, 0, 0},
-		{"a carrier, whose own terms they move", []*v1.Pod{web, other}, 2, 2},
+		{"a carrier, whose terms they come to be subject to, and move", []*v1.Pod{web, other}, 3, 2},
 		{"and the next of them", []*v1.Pod{web, small, web, small}, 2, 1},
 		{"a carrier between them", []*v1.Pod{web, other, web, web}, 3, 3},
-		{"a pod that they do not match", []*v1.Pod{build.Pod("db").CPU("100m").Label("app", "db").Obj()}, 1, 1},
+		{"a pod that they do not match", []*v1.Pod{build.Pod("db").CPU("300m").Label("app", "db").Obj()}, 1, 1},
 		{"them again", []*v1.Pod{web, small}, 1, 1},
 	} {
 		rounds := x.rounds

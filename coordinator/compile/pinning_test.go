@@ -49,7 +49,7 @@ func TestTermsArePinnedWhereTheyWouldGroupRowsOneByOne(t *testing.T) {
 	} {
 		w, c := valued(t, x.nodes, 100, x.values), New()
 		if len(x.carried) > 0 {
-			w.counters.Observe(nearAll(x.carried...))
+			w.counters.Carry(nearAll(x.carried...))
 		}
 		p := plain()
 		if len(x.own) > 0 {
@@ -77,7 +77,7 @@ func TestTermsArePinnedWhereTheyWouldGroupRowsOneByOne(t *testing.T) {
 func TestTermsOfMoreLabelsThanRowsCouldBeGroupedBy(t *testing.T) {
 	w, c := valued(t, 4, 300, 2), New()
 	for from := 0; from < 300; from += ownKeys {
-		w.counters.Observe(nearAll(numbered(from, ownKeys)...))
+		w.counters.Carry(nearAll(numbered(from, ownKeys)...))
 	}
 	class, err := c.Class(build.Pod("p").UID("p").CPU("1").Obj(), DefaultProfile("x"), w)
 	if err != nil {
