@@ -93,8 +93,8 @@ func (f *freshness) seen(pods, classes, most int) {
 	}
 }
 
-// maxAsks bounds the rounds for one pod. The second answer is of this very moment,
-// so a third says that workers and coordinator disagree.
+// maxAsks bounds the rounds for one pod. The second answer is of this very moment, so a third says that
+// workers and coordinator disagree: then the own tables answer.
 const maxAsks = 2
 
 // attempt is one popped pod with its class.
@@ -561,28 +561,54 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 			}
 			c, v = p.best(t)
 		}
-		if v == chosen || v == nowhere && p.diagnosed {
+		if v == nowhere && p.diagnosed {
 			c.feasible = p.feasible()
 			return c, v, nil
 		}
-		if asks == maxAsks {
-			return choice{}, nowhere, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
-		}
-		s.asks(a, 0)
-		s.tally.requeries++
-		s.metrics.requeries.Inc()
-		p.class = s.pinned(p.class)
-		result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
+		request := fanout.Request{
 			Class:      p.class,
 			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),
 			Diagnose:   v == nowhere,
-		})
-		if err != nil {
+		}
+		if v == chosen {
+			why := p.vouch(&c, t, s.eval)
+			if why == nil {
+				c.feasible = p.feasible()
+				return c, v, nil
+			}
+			if err := s.distrust(ctx, p, c.row, why, request); err != nil {
+				return choice{}, nowhere, err
+			}
+			continue
+		}
+		if err := s.askOnce(ctx, p, a, asks, request); err != nil {
 			return choice{}, nowhere, err
 		}
-		s.fanout.Recycle(p.result)
-		p.start(result, s.touches.end(), v == nowhere)
 	}
+}
+
+// askOnce asks for another answer, for the nth time for this pod.
+func (s *Scheduler) askOnce(ctx context.Context, p *pick, a *attempt, n int, r fanout.Request) error {
+	switch {
+	case n > maxAsks:
+		s.lookAtAll(p, r.Diagnose)
+		return nil
+	case n == maxAsks:
+		s.doubt(ctx, p)
+		return s.answerHere(ctx, p, r)
+	}
+	s.asks(a, 0)
+	s.tally.requeries++
+	s.metrics.requeries.Inc()
+	p.class = s.pinned(p.class)
+	r.Class = p.class
+	result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), r)
+	if err != nil {
+		return err
+	}
+	s.fanout.Recycle(p.result)
+	p.start(result, s.touches.end(), r.Diagnose)
+	return nil
 }
 
 // ownNode is the node that a pod is nominated to, which is tried first and then no other.

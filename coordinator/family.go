@@ -412,8 +412,7 @@ func (m *sibling) best(t tables) (choice, verdict) {
 			continue
 		}
 		if c, ok := m.of.untouched(i); ok {
-			c.Score += g.Score
-			best.offer(c)
+			best.offerTold(c, i, g.Score)
 		}
 		if c, ok := m.other(i, t); ok {
 			c.Score += g.Score
@@ -441,7 +440,9 @@ func (m *sibling) best(t tables) (choice, verdict) {
 	if !best.found {
 		return choice{}, askAgain
 	}
-	return choice{row: cache.Row{Shard: best.top.Shard, Index: best.top.Row}, score: best.top.Score, feasible: m.standing.Feasible}, chosen
+	c := best.choice()
+	c.feasible = m.standing.Feasible
+	return c, chosen
 }
 
 // ownHead is the best row of its own of a group, with its local score.
@@ -555,10 +556,11 @@ func (s *Scheduler) chooseShared(ctx context.Context, a *attempt) (c choice, m *
 	a.trace.Begin(tracing.Merge)
 	defer a.trace.End(tracing.Merge)
 	t := tables{s.cache.Cache}
-	for asked := false; ; asked = true {
+	for asked := false; ; {
 		judged := p.judged
 		p.repair(&s.touches, t, s.eval)
 		if p.stale && !asked { // what is pinned has moved
+			asked = true
 			if err := s.askBase(ctx, a, p, base); err != nil {
 				return choice{}, nil, err
 			}
@@ -574,13 +576,21 @@ func (s *Scheduler) chooseShared(ctx context.Context, a *attempt) (c choice, m *
 		c, v := m.best(t)
 		switch v {
 		case chosen:
-			return c, m, nil
+			why := p.vouch(&c, t, s.eval)
+			if why == nil {
+				return c, m, nil
+			}
+			if err := s.distrust(ctx, p, c.row, why, s.baseRequest(p, base)); err != nil {
+				return choice{}, nil, err
+			}
+			continue
 		case nowhere:
 			return choice{}, nil, nil
 		}
 		if asked {
 			break
 		}
+		asked = true
 		if err := s.askBase(ctx, a, p, base); err != nil {
 			return choice{}, nil, err
 		}
@@ -596,12 +606,15 @@ func (s *Scheduler) askBase(ctx context.Context, a *attempt, p *pick, base *comp
 	s.tally.requeries++
 	s.metrics.requeries.Inc()
 	p.class = s.pinned(p.class)
-	result, err := s.evaluateOne(a.trace.Again(ctx, base.ID()), fanout.Request{
-		Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), heldRowsMax),
-	})
+	result, err := s.evaluateOne(a.trace.Again(ctx, base.ID()), s.baseRequest(p, base))
 	if err == nil {
 		s.fanout.Recycle(p.result)
 		p.start(result, s.touches.end(), false)
 	}
 	return err
+}
+
+// baseRequest asks for another answer of a family.
+func (s *Scheduler) baseRequest(p *pick, base *compile.Class) fanout.Request {
+	return fanout.Request{Class: p.class, Candidates: candidates(base.Query, spareCandidates, len(s.picks.of), heldRowsMax)}
 }

@@ -139,17 +139,23 @@ func (s *Scheduler) chooseHosted(ctx context.Context, p *pick, a *attempt) (c ch
 			}
 			if len(rows) > 0 {
 				c, end := s.bestOf(ctx, p, a, rows, t)
-				return c, end, false, nil
+				if end != nil {
+					return c, end, false, nil
+				}
+				why := p.vouch(&c, t, s.eval)
+				if why == nil {
+					return c, nil, false, nil
+				}
+				s.fanout.Blame(ctx, p.result.Witnesses.Of(c.row.Shard), why)
+				s.lookAtAll(p, false)
+				continue
 			}
 		}
 		if p.diagnosed {
 			end, err := s.hostedRefusal(p, a, t)
 			return choice{}, end, false, err
 		}
-		if asks == maxAsks {
-			return choice{}, nil, false, fmt.Errorf("decide pod %s/%s: the answer for class %x does not settle", a.pod.Obj.Namespace, a.pod.Obj.Name, p.class.ID())
-		}
-		if err := s.diagnose(ctx, p, a); err != nil {
+		if err := s.diagnose(ctx, p, a, asks); err != nil {
 			return choice{}, nil, false, err
 		}
 	}
@@ -175,20 +181,8 @@ func (s *Scheduler) lookHere(p *pick, nominees []*nominee, t tables) {
 }
 
 // diagnose asks the workers why rows are refused, too.
-func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt) error {
-	s.asks(a, 0)
-	s.tally.requeries++
-	s.metrics.requeries.Inc()
-	p.class = s.pinned(p.class)
-	result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), fanout.Request{
-		Class: p.class, Candidates: s.candidatesFor(a, spareCandidates), Diagnose: true,
-	})
-	if err != nil {
-		return err
-	}
-	s.fanout.Recycle(p.result)
-	p.start(result, s.touches.end(), true)
-	return nil
+func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt, asks int) error {
+	return s.askOnce(ctx, p, a, asks, fanout.Request{Class: p.class, Candidates: s.candidatesFor(a, spareCandidates), Diagnose: true})
 }
 
 // preFilter runs the guests' PreFilter, after the built-in plugins, which have not rejected the pod.
@@ -387,13 +381,16 @@ func (s *Scheduler) bestOf(ctx context.Context, p *pick, a *attempt, rows []host
 		}
 	}
 	var top scorer.Candidate
+	best := 0
 	for i := range rows {
 		c := t.Candidate(rows[i].row, totals[i])
 		if i == 0 || scorer.Before(c, top) {
-			top = c
+			top, best = c, i
 		}
 	}
-	return choice{row: cache.Row{Shard: top.Shard, Index: top.Row}, score: top.Score, feasible: len(rows)}, nil
+	r := &rows[best]
+	_, judged := p.index.find(r.row)
+	return choice{row: r.row, score: top.Score, feasible: len(rows), told: !judged, group: r.group, local: r.local}, nil
 }
 
 // reduced are the rows' scores by the built-in plugins where no other row is feasible.

@@ -350,7 +350,7 @@ func (c *candidate) load(ctx context.Context, o office) (s *Scheduler, stop func
 	caughtUp := time.Now()
 	sc := c.Scheduler
 	sc.Term, sc.VolumeController, sc.DisruptionController = o.etcd.Term(), true, true
-	sc.ExtendersCommit, sc.Fence = true, c.Standing.Check
+	sc.ExtendersCommit, sc.Fence, sc.Fanout.Leads = true, c.Standing.Check, o.fence().leads
 	if sc.BindGroup == 0 {
 		sc.BindGroup, sc.BindCalls = 1, bindsInFlight // no bind waits for another
 	}

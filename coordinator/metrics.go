@@ -31,6 +31,7 @@ type meters struct {
 	goroutines, extended             prometheus.Gauge
 	afterFlush, decided, boundPods   prometheus.Counter
 	bindFailures, requeries, pinned  prometheus.Counter
+	unsettled                        prometheus.Counter
 	repaired, searched, rows         prometheus.Counter
 	assumeErrors, bindErrors         prometheus.Counter
 
@@ -71,6 +72,7 @@ func newMeters(r prometheus.Registerer) *meters {
 		bindFailures: set.Counter("shardsched_bind_failures_total"),
 		requeries:    set.Counter("shardsched_requeries_total"),
 		pinned:       set.Counter("shardsched_pinned_classes_total"),
+		unsettled:    set.Counter("shardsched_unsettled_answers_total"),
 		repaired:     set.Counter("shardsched_repaired_rows_total"),
 		searched:     set.Counter("shardsched_rows_searched_total"),
 		rows:         set.Counter("shardsched_rows_total"),

@@ -30,6 +30,8 @@ type oneByOne struct {
 	others   map[objects.Ref]objects.Object
 	// nominated are the pods that wait and are nominated to a node.
 	nominated map[types.UID]*v1.Pod
+	// told is the node that somebody else has chosen for the pod at hand, which it gets if it may; "": the best.
+	told string
 	// besides changes what look sees of a row; nil: nothing.
 	besides func(row uint32, v *scorer.Verdict)
 }
@@ -132,6 +134,9 @@ func (o *oneByOne) choose(p *v1.Pod, d *decisionLine) {
 	case s.feasible > 1 && class.ScoreError != nil:
 		o.fails(d, p, class.ScoreError)
 	default:
+		if c, ok := s.all[o.told]; ok {
+			s.best = c
+		}
 		o.place(p, class, s.best, d)
 	}
 }
@@ -231,7 +236,8 @@ func (o *oneByOne) correct(v *scorer.Verdict, p *v1.Pod, class *compile.Class, p
 type sight struct {
 	feasible int
 	best     scorer.Candidate
-	why      map[uint32][]string // of the rows that are not feasible
+	all      map[string]scorer.Candidate // by name
+	why      map[uint32][]string         // of the rows that are not feasible
 }
 
 // look looks at some of the rows that are not kept from the pod; what is measured over the
@@ -239,7 +245,7 @@ type sight struct {
 func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(row uint32) bool) sight {
 	table := o.cache.Table(0)
 	scores := class.Scorer.Pin(slices.Values([]*scorer.Table{table}))
-	out := sight{why: map[uint32][]string{}}
+	out := sight{why: map[uint32][]string{}, all: map[string]scorer.Candidate{}}
 	var all scorer.Result
 	all.Reset(class.ID(), 0)
 	groups, locals := map[uint32]int{}, map[uint32]int64{}
@@ -274,6 +280,7 @@ func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(
 			continue
 		}
 		c := table.Candidate(row, locals[row]+s.Groups[group].Score)
+		out.all[c.Name] = c
 		if !found || scorer.Before(c, out.best) {
 			out.best, found = c, true
 		}

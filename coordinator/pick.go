@@ -25,6 +25,11 @@ type choice struct {
 	score int64
 	// feasible is how many rows there were to choose from.
 	feasible int
+	// told says that a worker has named the row, as one of a group with that local score: it was not
+	// judged here.
+	told  bool
+	group int
+	local int64
 }
 
 // pick chooses rows for the pods of one class, one after the other. It starts from
@@ -638,8 +643,8 @@ func (p *pick) best(tables tables) (choice, verdict) {
 		if !p.standing.Groups[i].Feasible {
 			continue
 		}
-		if c, ok := p.head(i); ok {
-			best.offer(c)
+		if c, ok := p.untouched(i); ok {
+			best.offerTold(c, i, p.standing.Groups[i].Score)
 		}
 		if c, ok := p.rankedHead(i, tables); ok {
 			c.Score += p.standing.Groups[i].Score
@@ -654,18 +659,38 @@ func (p *pick) best(tables tables) (choice, verdict) {
 	if !best.found {
 		return choice{}, askAgain
 	}
-	return choice{row: cache.Row{Shard: best.top.Shard, Index: best.top.Row}, score: best.top.Score}, chosen
+	return best.choice(), chosen
 }
 
 // leader is the best of the rows that it was offered.
 type leader struct {
 	top   scorer.Candidate
 	found bool
+	// told says that it is a candidate of a group of an answer, with that score of the group.
+	told  bool
+	group int
+	by    int64
 }
 
 func (l *leader) offer(c scorer.Candidate) {
 	if !l.found || scorer.Before(c, l.top) {
-		l.top, l.found = c, true
+		l.top, l.found, l.told = c, true, false
+	}
+}
+
+// offerTold is offer for a candidate of a group, whose score it is to have, too.
+func (l *leader) offerTold(c scorer.Candidate, group int, score int64) {
+	c.Score += score
+	if !l.found || scorer.Before(c, l.top) {
+		*l = leader{c, true, true, group, score}
+	}
+}
+
+// choice is the best row.
+func (l *leader) choice() choice {
+	return choice{
+		row: cache.Row{Shard: l.top.Shard, Index: l.top.Row}, score: l.top.Score,
+		told: l.told, group: l.group, local: l.top.Score - l.by,
 	}
 }
 
@@ -694,17 +719,6 @@ func (p *pick) rankedHead(i int, tables tables) (best scorer.Candidate, found bo
 		h.push(x)
 	}
 	return best, found
-}
-
-// head is the best candidate of a feasible group that was not touched since the answer.
-func (p *pick) head(i int) (scorer.Candidate, bool) {
-	g := &p.standing.Groups[i]
-	if !g.Feasible {
-		return scorer.Candidate{}, false
-	}
-	c, ok := p.untouched(i)
-	c.Score += g.Score
-	return c, ok
 }
 
 // untouched is the best candidate of a group that was not touched since the answer, with its local score.

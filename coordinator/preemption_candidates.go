@@ -234,8 +234,8 @@ func (s *Scheduler) noCandidates(r *scorer.PreemptionResult) string {
 
 // candidatesThere finds the best candidates of all rows, most of which the workers try.
 func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
-	for {
-		w, fresh, err := s.waveFor(ctx, a, p, nominees, n)
+	for here := false; ; {
+		w, fresh, err := s.waveFor(ctx, a, p, nominees, n, here)
 		if err != nil {
 			return findings{}, err
 		}
@@ -248,6 +248,10 @@ func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, no
 			own = append(own, outside)
 		}
 		list, settled := w.best(own, n)
+		if here = s.lied(ctx, w, p, list); here {
+			delete(s.waves, w.key)
+			continue
+		}
 		if settled || fresh {
 			return findings{list: list, all: w.sum(own)}, nil
 		}
@@ -307,8 +311,9 @@ func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 	return &all
 }
 
-// waveFor is the dry run that serves a pod, with n candidates for it, and whether it was made for it.
-func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (w *wave, fresh bool, err error) {
+// waveFor is the dry run that serves a pod, with n candidates for it, and whether it was made for it. With
+// here it is made on the own tables.
+func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int, here bool) (w *wave, fresh bool, err error) {
 	key, budgets := waveKey{p.class.ID(), compile.Priority(a.pod.Obj)}, s.budgets()
 	if w := s.waves[key]; w != nil && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
 		return w, false, nil
@@ -334,7 +339,11 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 		return int(a.Row) - int(b.Row)
 	})
 	s.metrics.dryRuns.Inc()
-	w.found, err = s.fanout.Preempt(a.trace.Again(ctx, w.key.class), fanout.PreemptRequest{Class: p.class, Preemption: &w.asked})
+	ask := s.fanout.Preempt
+	if here {
+		ask = s.fanout.PreemptHere
+	}
+	w.found, err = ask(a.trace.Again(ctx, w.key.class), fanout.PreemptRequest{Class: p.class, Preemption: &w.asked})
 	if err != nil {
 		return nil, false, err
 	}

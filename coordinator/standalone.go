@@ -151,7 +151,7 @@ func load(ctx context.Context, cfg StandaloneConfig, leadership *lease.Leadershi
 	sc.Journal = fencedJournal{st, leadership}
 	sc.VolumeWriter = fencedVolumes{st, leadership}
 	sc.Evictor = fencedEvictor{st, leadership, run}
-	sc.Fence = leadership.Check
+	sc.Fence, sc.Fanout.Leads = leadership.Check, leadership.Leads
 	objects, err := st.Load(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("load objects: %w", err)

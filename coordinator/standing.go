@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -39,6 +40,15 @@ func (f fence) Check() error {
 
 // Compare is part of store.Fence.
 func (f fence) Compare() clientv3.Cmp { return f.etcd.Compare() }
+
+// leads asks etcd whether the term goes on. Of the Lease it is known: nobody else can have it as long as it has
+// not run out here.
+func (f fence) leads(ctx context.Context) (bool, error) {
+	if f.Check() != nil {
+		return false, nil
+	}
+	return f.etcd.Leads(ctx)
+}
 
 // watchdogTolerance is how long a leader may have been without its leases until it counts as
 // stuck, for it should have ended by then. It is upstream's.

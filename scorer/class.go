@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,6 +24,8 @@ type Class struct {
 	byPods bool
 	pods   podReads
 	bytes  int64
+	// decisive are the measures that filters read, ascending, each once.
+	decisive []int
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -81,6 +84,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 			}
 		}
 		f.group, f.needs = newGroupFilter(p, q)
+		c.decisive = append(c.decisive, f.needs.measures...)
 		grouped = grouped || f.group != nil
 		c.late = c.late || f.late && f.rule != nil
 		c.filters = append(c.filters, f)
@@ -107,6 +111,8 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	}
 	c.pods = newPodReads(c)
 	c.bytes = memoryBytes(q)
+	slices.Sort(c.decisive)
+	c.decisive = slices.Compact(c.decisive)
 	return c, nil
 }
 

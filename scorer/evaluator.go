@@ -23,6 +23,8 @@ type Options struct {
 	// normalised plugin over the cluster's feasible rows.
 	Normalise bool
 	Extrema   []int64
+	// Measure asks for nothing but the measures that filters read (Class.Decisive).
+	Measure bool
 }
 
 // Evaluator evaluates classes over tables. It holds scratch memory, so it serves one

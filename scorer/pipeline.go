@@ -108,6 +108,13 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 		e.columns.begin(c, len(e.rows)*wordRows, o.Diagnose)
 		part.openMeasures(len(c.group.measures))
 	}
+	if o.Measure {
+		for _, i := range c.decisive {
+			e.measure(t, c, i)
+		}
+		into.Merge(part)
+		return
+	}
 	part.Feasible = e.filter(t, c, o.Diagnose)
 	switch {
 	case part.grouped:

@@ -109,6 +109,8 @@ type PreemptionResult struct {
 	Reasons []ReasonCount
 	// Failed is as Result.Failed.
 	Failed error
+	// Witnesses are the caller's: Merge leaves them as they are.
+	Witnesses Witnesses
 
 	// limit is how many candidates are kept.
 	limit int
@@ -124,7 +126,7 @@ func (r *PreemptionResult) Best() *PreemptionCandidate {
 
 // Reset empties the result for a class. It keeps the memory.
 func (r *PreemptionResult) Reset(classID uint64, limit int) {
-	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], limit: max(limit, 1)}
+	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], Witnesses: r.Witnesses[:0], limit: max(limit, 1)}
 }
 
 // Merge adds the answer over other rows. It copies what it needs of o.

@@ -37,6 +37,8 @@ type Result struct {
 	// Failed is why the class could not be evaluated over some table; nil: it was. Nothing else
 	// counts otherwise.
 	Failed error
+	// Witnesses are the caller's: Merge leaves them as they are.
+	Witnesses Witnesses
 
 	// limit is how many candidates a group holds.
 	limit int
@@ -71,15 +73,16 @@ func (g *Group) reset() {
 func (r *Result) Reset(classID uint64, candidates int) {
 	r.index.reset()
 	*r = Result{
-		ClassID:  classID,
-		Groups:   r.Groups[:0],
-		Extrema:  r.Extrema[:0],
-		Measures: r.Measures[:0],
-		Reasons:  r.Reasons[:0],
-		limit:    max(candidates, 0),
-		epoch:    r.epoch + 1,
-		index:    r.index,
-		spare:    r.spare[:0],
+		ClassID:   classID,
+		Groups:    r.Groups[:0],
+		Extrema:   r.Extrema[:0],
+		Measures:  r.Measures[:0],
+		Reasons:   r.Reasons[:0],
+		Witnesses: r.Witnesses[:0],
+		limit:     max(candidates, 0),
+		epoch:     r.epoch + 1,
+		index:     r.index,
+		spare:     r.spare[:0],
 	}
 }
 

@@ -3,7 +3,6 @@ package fanout
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
@@ -143,7 +142,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 			return err
 		}
 		if err := resp.Validate(); err != nil {
-			return fmt.Errorf("answer of worker %s: %w", c.session.member.ID, err)
+			return c.session.untrue("%w", err)
 		}
 		c.session.answered(resp, end.Sub(start))
 		c.note(req, shards, resp)
@@ -202,7 +201,7 @@ func (c *call) note(req *pb.EvaluateRequest, shards []*shardJob, resp *pb.Evalua
 func (c *call) take(shards []*shardJob, resp *pb.EvaluateResponse, from, to int) error {
 	q, results, dry := c.job.ask, resp.GetResults(), resp.GetPreemptions()
 	if n := len(results) + len(dry) + len(resp.GetFailedClasses()); n != to-from {
-		return fmt.Errorf("answer of worker %s: %d results for %d classes", c.session.member.ID, n, to-from)
+		return c.session.untrue("%d results for %d classes", n, to-from)
 	}
 	for from < to {
 		end := from
@@ -236,7 +235,7 @@ func head[T any](list []T, n int) (first, rest []T) {
 // checkPiece checks that results are those of so many classes.
 func (c *call) checkPiece(p *piece, n int) error {
 	if len(p.results)+len(p.preemptions) != n {
-		return fmt.Errorf("answer of worker %s: %d results for %d classes from class %d on", c.session.member.ID, len(p.results)+len(p.preemptions), n, p.from)
+		return c.session.untrue("%d results for %d classes from class %d on", len(p.results)+len(p.preemptions), n, p.from)
 	}
 	for i := range n {
 		got, want := uint64(0), c.job.ask.class(p.from+i)
@@ -246,7 +245,7 @@ func (c *call) checkPiece(p *piece, n int) error {
 			got = p.results[i].GetClassId()
 		}
 		if got != want {
-			return fmt.Errorf("answer of worker %s: result %d is for class %x, not %x", c.session.member.ID, p.from+i, got, want)
+			return c.session.untrue("result %d is for class %x, not %x", p.from+i, got, want)
 		}
 	}
 	return nil
@@ -299,7 +298,7 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 		again = append(again, s)
 	}
 	if !news {
-		return nil, fmt.Errorf("answer of worker %s: it asks again for classes that it was sent", c.session.member.ID)
+		return nil, c.session.untrue("it asks again for classes that it was sent")
 	}
 	if len(full.shards) > 0 {
 		c.gaps = append(c.gaps, full)

@@ -35,27 +35,53 @@ func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Re
 	if err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)
 	}
-	asks := make([]scan.Ask, len(requests))
-	for i, r := range requests {
-		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose}}
-	}
-	all, err := f.askSome(ctx, plan, asks)
+	asks, refuses := f.asksOf(requests)
+	all, err := f.askSome(ctx, plan, asks, refuses)
 	if err != nil {
 		return nil, f.note(err)
 	}
-	if err := f.askAgain(ctx, asks, all); err != nil {
+	if err := f.askAgain(ctx, f.replan, asks, all); err != nil {
 		return nil, f.note(err)
 	}
 	f.warm(ctx, standby)
+	end := f.cfg.Clock.Now()
+	record.Finish(end)
+	f.metrics.duration.Observe(end.Sub(start).Seconds())
+	return f.results(all), nil
+}
+
+// EvaluateHere is Evaluate on the own tables alone.
+func (f *Fanout) EvaluateHere(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
+	asks, refuses := f.asksOf(requests)
+	here := f.ownPlan()
+	all, err := f.ask(ctx, here, asks, refuses)
+	if err == nil {
+		err = f.askAgain(ctx, func() []assignment { return here }, asks, all)
+	}
+	if err != nil {
+		return nil, f.note(err)
+	}
+	return f.results(all), nil
+}
+
+// asksOf are the questions of a first round, and which of them a pod may be refused by.
+func (f *Fanout) asksOf(requests []Request) (asks []scan.Ask, refuses []bool) {
+	asks, refuses = make([]scan.Ask, len(requests)), make([]bool, len(requests))
+	for i, r := range requests {
+		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose}}
+		refuses[i] = r.Diagnose
+	}
+	return asks, refuses
+}
+
+// results are what rounds have come to.
+func (f *Fanout) results(all []merged) []*scorer.Result {
 	results := make([]*scorer.Result, len(all))
 	for i := range all {
 		results[i] = all[i].result
 		f.cfg.OnPasses(i, all[i].passes)
 	}
-	end := f.cfg.Clock.Now()
-	record.Finish(end)
-	f.metrics.duration.Observe(end.Sub(start).Seconds())
-	return results, nil
+	return results
 }
 
 // maxSpare is how many results are kept: what a batch of many classes needs.
@@ -89,23 +115,24 @@ func (f *Fanout) note(err error) error {
 
 // askSome asks the workers for the classes that they can be asked for, and the own tables for the others,
 // whose pinned sums fit no message.
-func (f *Fanout) askSome(ctx context.Context, plan []assignment, asks []scan.Ask) ([]merged, error) {
+func (f *Fanout) askSome(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) ([]merged, error) {
 	var there, here []scan.Ask
-	for _, a := range asks {
+	var refused []bool // of there
+	for i, a := range asks {
 		if fits(a.Class) {
-			there = append(there, a)
+			there, refused = append(there, a), append(refused, refuses[i])
 		} else {
 			here = append(here, a)
 		}
 	}
 	if len(here) == 0 {
-		return f.ask(ctx, plan, asks)
+		return f.ask(ctx, plan, asks, refuses)
 	}
-	own, err := f.ask(ctx, f.ownPlan(), here)
+	own, err := f.ask(ctx, f.ownPlan(), here, nil)
 	if err != nil || len(there) == 0 {
 		return own, err
 	}
-	others, err := f.ask(ctx, plan, there)
+	others, err := f.ask(ctx, plan, there, refused)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +160,9 @@ func (f *Fanout) ownPlan() []assignment {
 }
 
 // ask runs one round.
-func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([]merged, error) {
+func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) ([]merged, error) {
 	r := &round{
-		f: f, ctx: ctx, asks: asks, record: RecordOf(ctx),
+		f: f, ctx: ctx, asks: asks, refuses: refuses, record: RecordOf(ctx),
 		merged:   make([]merged, len(asks)),
 		outcomes: make(chan *attempt, 2*len(plan)),
 	}
@@ -151,21 +178,23 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask) ([
 
 // askAgain asks for the classes that overflowed, with the extrema of the whole
 // cluster, and puts the answers in their places.
-func (f *Fanout) askAgain(ctx context.Context, asks []scan.Ask, all []merged) error {
+func (f *Fanout) askAgain(ctx context.Context, plan func() []assignment, asks []scan.Ask, all []merged) error {
 	var again []scan.Ask
 	var at []int
+	var refuses []bool
 	for i := range all {
 		if !all[i].result.Overflow || all[i].result.Failed != nil {
 			continue
 		}
 		o := asks[i].Options
+		refuses = append(refuses, o.Diagnose)
 		o.Diagnose, o.Normalise, o.Extrema = false, true, all[i].result.Extrema
 		again, at = append(again, scan.Ask{Class: asks[i].Class, Options: o}), append(at, i)
 	}
 	if len(again) == 0 {
 		return nil
 	}
-	second, err := f.ask(ctx, f.replan(), again)
+	second, err := f.ask(ctx, plan(), again, refuses)
 	if err != nil {
 		return err
 	}
@@ -192,6 +221,11 @@ func (r *round) merge(a *attempt) {
 	for i := range a.answers {
 		m := &r.merged[a.part.from+i]
 		m.result.Merge(&a.answers[i].Result)
+		if a.session != nil {
+			for _, shard := range a.answered(a.part.from + i) {
+				m.result.Witnesses.Add(shard, a.session.number)
+			}
+		}
 		for _, p := range a.answers[i].Passes {
 			scan.AddPass(&m.passes, p)
 		}
@@ -204,8 +238,12 @@ func (r *round) merge(a *attempt) {
 
 // read checks and reads what a worker said, on the attempt's goroutine: answers of several workers
 // are read at the same time.
-func (r *round) read(a *attempt) {
-	if a.err = r.check(a); a.err != nil || len(r.dry) > 0 {
+func (r *round) read(ctx context.Context, a *attempt) {
+	if a.err = r.check(a); a.err != nil {
+		return
+	}
+	if len(r.dry) > 0 {
+		a.err = r.verify(ctx, a)
 		return
 	}
 	asks := r.asks[a.part.from:a.part.to]
@@ -227,6 +265,7 @@ func (r *round) read(a *attempt) {
 			}
 		}
 	}
+	a.err = r.verify(ctx, a)
 }
 
 // tie looks up the columns of the tie rule.
@@ -246,15 +285,15 @@ func (r *round) check(a *attempt) error {
 	for _, p := range a.pieces {
 		for i, result := range p.preemptions {
 			if err := r.checkDryRun(a, &r.dry[p.from+i], result, nodes); err != nil {
-				return fmt.Errorf("answer of worker %s: dry run of class %x: %w", a.session.member.ID, result.GetClassId(), err)
+				return a.session.untrue("dry run of class %x: %w", result.GetClassId(), err)
 			}
 		}
 		for i, result := range p.results {
 			if int(result.GetRows()) > nodes {
-				return fmt.Errorf("answer of worker %s: class %x has %d rows of %d", a.session.member.ID, result.GetClassId(), result.GetRows(), nodes)
+				return a.session.untrue("class %x has %d rows of %d", result.GetClassId(), result.GetRows(), nodes)
 			}
 			if err := r.checkGroups(a, &r.asks[p.from+i], result); err != nil {
-				return fmt.Errorf("answer of worker %s: class %x: %w", a.session.member.ID, result.GetClassId(), err)
+				return a.session.untrue("class %x: %w", result.GetClassId(), err)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestADeposedLeaderIsToldAndStaysDeposed(t *testing.T) {
 	c := newCluster(8)
 	c.addNodes(t, 0, 100)
 	reqs := requests(t, 5, false, query(1, 100, false))
-	old := fleet.fanout(t, c, 2, fanout.Config{Term: 5})
+	old := fleet.fanout(t, c, 2, fanout.Config{Term: 5, Leads: leads(false, nil)})
 	c.wantSame(t, old, reqs)
 	fresh := fleet.fanout(t, c, 2, fanout.Config{Term: 6})
 	c.wantSame(t, fresh, reqs)

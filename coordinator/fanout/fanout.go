@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// ErrDeposed means that a worker has seen a leader with a newer term.
-var ErrDeposed = errors.New("deposed: a worker has seen a leader with a newer term")
+// ErrDeposed means that there is a leader with a newer term: a worker has said so, and Config.Leads.
+var ErrDeposed = errors.New("deposed: there is a leader with a newer term")
 
 // What a Config leaves out.
 const (
@@ -51,6 +52,10 @@ type Config struct {
 	Local []Member
 	// Replicas is how many workers hold each shard; 0: 1.
 	Replicas int
+	// Leads asks those who elect the leader whether that is still this one: a worker says that it is
+	// not. A worker is not believed where they say that it is, or can not be asked; nil: there is nobody
+	// to ask, and no worker is believed.
+	Leads func(ctx context.Context) (bool, error)
 	// Dial; nil: Dialer without TLS, for workers on loopback.
 	Dial Dial
 	// Deadline is how long a worker may take beyond what its work is expected to
@@ -60,6 +65,11 @@ type Config struct {
 	// for the first, at the most; 0: DefaultHedgeAfter. They wait less where other
 	// workers have answered. Without a second replica nobody is asked.
 	HedgeAfter time.Duration
+	// AuditEvery is one in how many answers is looked at as a whole (verify.go); 0: DefaultAuditEvery,
+	// negative: none is. Random is a number from 0 to n-1, from any goroutine; nil: one that nobody can
+	// foresee.
+	AuditEvery int
+	Random     func(n int) int
 	// LocalCores is on how many cores the coordinator evaluates by itself; 0: all.
 	LocalCores int
 	// OnPasses is told, once for each request of an Evaluate, what the plugins did for its
@@ -83,6 +93,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.HedgeAfter <= 0 {
 		c.HedgeAfter = DefaultHedgeAfter
+	}
+	if c.AuditEvery == 0 {
+		c.AuditEvery = DefaultAuditEvery
+	}
+	if c.Random == nil {
+		c.Random = rand.IntN
 	}
 	if c.OnPasses == nil {
 		c.OnPasses = func(int, []scan.Pass) {}
@@ -142,13 +158,20 @@ type Fanout struct {
 	holders  [][]*session // the same as of when they were given out
 	stats    Stats
 	deposed  bool
+	// numbered is how many sessions there have been.
+	numbered uint32
+	// quarantines are those of workers by id, over or not.
+	quarantines map[string]*quarantine
 }
 
 // New makes a Fanout that has the local workers only: without any, until SetMembers names
 // some, all is evaluated here.
 func New(cfg Config) *Fanout {
 	cfg = cfg.withDefaults()
-	f := &Fanout{cfg: cfg, pool: scan.NewPool(cfg.LocalCores, cfg.Clock), metrics: newMetrics(cfg.Registerer), remap: true}
+	f := &Fanout{
+		cfg: cfg, pool: scan.NewPool(cfg.LocalCores, cfg.Clock), metrics: newMetrics(cfg.Registerer), remap: true,
+		quarantines: map[string]*quarantine{},
+	}
 	f.SetMembers(nil)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f

@@ -22,12 +22,15 @@ type health struct {
 	probeAfter time.Duration
 	probing    bool
 	lostHedges int
+	// relapses is how many times in a row it has become sick without an answer before.
+	relapses int
 }
 
 // fail notes a failure, of a request or of a probe.
 func (h *health) fail(now time.Time) {
 	if !h.sick {
 		h.sick, h.since, h.probeAfter = true, now, minProbeAfter
+		h.relapses++
 	} else if h.probing {
 		h.probeAfter = min(2*h.probeAfter, maxProbeAfter)
 	}
@@ -38,10 +41,15 @@ func (h *health) fail(now time.Time) {
 
 // answer notes an answer, which counts only while the session is well: one that
 // was late enough to make it sick has to pass a probe first.
-func (h *health) answer() { h.lostHedges = 0 }
+func (h *health) answer() {
+	h.lostHedges = 0
+	if !h.sick {
+		h.relapses = 0
+	}
+}
 
 // recover notes that a probe was answered.
-func (h *health) recover() { *h = health{} }
+func (h *health) recover() { *h = health{relapses: h.relapses} }
 
 // loseHedge notes that the next owners were faster.
 func (h *health) loseHedge(now time.Time) {

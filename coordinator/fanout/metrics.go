@@ -18,6 +18,9 @@ type metrics struct {
 	workers     prometheus.Gauge
 	latency     *prometheus.HistogramVec
 	lag         *prometheus.GaugeVec
+	quarantines *prometheus.CounterVec
+	quarantined prometheus.Gauge
+	checks      *prometheus.CounterVec
 }
 
 // workerMetrics are those of one worker; nil: none.
@@ -82,5 +85,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		lag: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "shardsched_fanout_generation_lag", Help: "By how many generations the worker's shards were behind when it was asked last, the one that was most; without those that got a snapshot.",
 		}, []string{"worker"}),
+		quarantines: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "shardsched_fanout_quarantines_total", Help: "Workers that were put in quarantine, by cause: answer, term, errors.",
+		}, []string{"cause"}),
+		quarantined: f.NewGauge(prometheus.GaugeOpts{
+			Name: "shardsched_fanout_quarantined_workers", Help: "Registered workers that are not asked, for they were not to be relied on.",
+		}),
+		checks: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by kind: measures, refusal, audit.",
+		}, []string{"kind"}),
 	}
 }

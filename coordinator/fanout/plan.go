@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -51,6 +49,7 @@ func (f *Fanout) plan(ctx context.Context) (primaries, standby []assignment, err
 	}
 	now := f.cfg.Clock.Now()
 	f.takeMembers(ctx)
+	f.release(ctx, now)
 	f.probeSick(ctx, now)
 	f.giveOut(now)
 	primaries, standby = f.assignments()
@@ -95,13 +94,18 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 			logger.Error(err, "A worker can not be used", "worker", m.ID)
 			continue
 		}
-		s.metrics = f.metrics.of(m.ID)
+		f.numbered++
+		s.number, s.metrics = f.numbered, f.metrics.of(m.ID)
+		if q := f.quarantines[m.ID]; q != nil && f.cfg.Clock.Now().Before(q.until) {
+			s.bar(q)
+		}
 		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores)
 		kept = append(kept, s)
 	}
 	slices.SortFunc(kept, func(a, b *session) int { return cmp.Compare(a.member.ID, b.member.ID) })
 	f.sessions = kept
 	f.metrics.workers.Set(float64(len(kept)))
+	f.countQuarantined()
 }
 
 // probeSick asks sick sessions, in the background, whether they are well again.
@@ -109,26 +113,29 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
 	for _, s := range f.sessions {
 		due := false
-		s.withHealth(func(h *health) { due = h.startProbe(now) })
+		if !s.barred() {
+			s.withHealth(func(h *health) { due = h.startProbe(now) })
+		}
 		if !due {
 			continue
 		}
 		ctx, cancel := f.detached(ctx, f.cfg.Deadline)
 		f.running.Go(func() {
 			defer cancel()
-			f.probed(ctx, s, s.probe(ctx, f.cfg.Cluster, f.cfg.Term))
+			f.probed(ctx, s, f.refused(ctx, s, s.probe(ctx, f.cfg.Cluster, f.cfg.Term)))
 		})
 	}
 }
 
 // probed takes in what came of a probe.
 func (f *Fanout) probed(ctx context.Context, s *session, err error) {
+	if err != nil {
+		f.suspect(ctx, s, err)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.cfg.Clock.Now()
-	if status.Code(err) == codes.FailedPrecondition {
-		f.deposed = true
-	}
+	f.deposed = f.deposed || isDeposed(err)
 	s.withHealth(func(h *health) {
 		if err != nil {
 			h.fail(now)

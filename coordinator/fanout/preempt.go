@@ -34,6 +34,24 @@ func (f *Fanout) PreemptAll(ctx context.Context, requests []PreemptRequest) ([]*
 	if err != nil {
 		return nil, fmt.Errorf("preempt: %w", err)
 	}
+	out, err := f.preempt(ctx, plan, requests)
+	if err == nil {
+		f.warm(ctx, standby)
+	}
+	return out, err
+}
+
+// PreemptHere is Preempt on the own tables alone.
+func (f *Fanout) PreemptHere(ctx context.Context, request PreemptRequest) (*scorer.PreemptionResult, error) {
+	all, err := f.preempt(ctx, f.ownPlan(), []PreemptRequest{request})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// preempt makes dry runs as planned.
+func (f *Fanout) preempt(ctx context.Context, plan []assignment, requests []PreemptRequest) ([]*scorer.PreemptionResult, error) {
 	asks := make([]scan.PreemptAsk, len(requests))
 	for i, r := range requests {
 		if !fits(r.Class) {
@@ -49,12 +67,11 @@ func (f *Fanout) PreemptAll(ctx context.Context, requests []PreemptRequest) ([]*
 	for i := range asks {
 		r.found[i].Reset(asks[i].Class.ID(), asks[i].Preemption.Limit())
 	}
-	err = r.run(plan)
+	err := r.run(plan)
 	f.count(&r.tally)
 	if err != nil {
 		return nil, f.note(err)
 	}
-	f.warm(ctx, standby)
 	out := make([]*scorer.PreemptionResult, len(asks))
 	for i := range out {
 		out[i] = &r.found[i]
@@ -67,11 +84,7 @@ func (r *round) preemptHere(ctx context.Context, a *attempt) {
 	asks := r.dry[a.part.from:a.part.to]
 	a.found = make([]scorer.PreemptionResult, len(asks))
 	open := r.reading(func() {
-		tables := make([]*scorer.Table, len(a.shards))
-		for i, s := range a.shards {
-			tables[i] = r.f.cfg.Shards.Table(int(s))
-		}
-		a.err = r.f.pool.RunPreempt(ctx, tables, asks, a.found)
+		a.err = r.f.pool.RunPreempt(ctx, r.f.tables(a.shards), asks, a.found)
 	})
 	if !open {
 		a.err = errRoundOver
@@ -86,6 +99,9 @@ func (r *round) mergeDryRuns(a *attempt) {
 	for _, p := range a.pieces {
 		for i, result := range p.preemptions {
 			r.found[p.from+i].AddProto(result, r.f.tie)
+			for _, shard := range a.answered(p.from + i) {
+				r.found[p.from+i].Witnesses.Add(shard, a.session.number)
+			}
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestADeposedLeaderMakesNoDryRuns(t *testing.T) {
 	c := fullCluster(t, 2, 20)
 	newer := fleet.fanout(t, c, 1, fanout.Config{Term: 9})
 	c.wantSamePreemptions(t, newer, 0)
-	older := fleet.fanout(t, c, 1, fanout.Config{Term: 8})
+	older := fleet.fanout(t, c, 1, fanout.Config{Term: 8, Leads: leads(false, nil)})
 	if _, err := older.Preempt(t.Context(), preemptors(t, c, 0)[0]); !errors.Is(err, fanout.ErrDeposed) {
 		t.Errorf("got %v, want %v", err, fanout.ErrDeposed)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -22,6 +20,7 @@ type round struct {
 	f        *Fanout
 	ctx      context.Context
 	asks     []scan.Ask        // either these
+	refuses  []bool            // of asks: a pod may be refused by it
 	dry      []scan.PreemptAsk // or these
 	question *question
 	record   *Record                   // nil: nothing is written
@@ -225,13 +224,15 @@ func (r *round) start(a *attempt, j *job) {
 // askSession carries an attempt's job out.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
-	a.err = c.run(ctx)
+	if a.err = c.run(ctx); a.err != nil {
+		a.err = r.f.refused(ctx, a.session, a.err)
+	}
 	a.pieces, a.gaps = c.pieces, c.gaps
 	if a.err != nil {
 		return
 	}
 	r.f.metrics.requests.WithLabelValues("answered").Inc()
-	if !r.reading(func() { r.read(a) }) {
+	if !r.reading(func() { r.read(ctx, a) }) {
 		a.err = errRoundOver
 	}
 }
@@ -246,11 +247,7 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	start := r.f.cfg.Clock.Now()
 	a.answers = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
-		tables := make([]*scorer.Table, len(a.shards))
-		for i, s := range a.shards {
-			tables[i] = r.f.cfg.Shards.Table(int(s))
-		}
-		a.err = r.f.pool.Run(ctx, tables, asks, a.answers)
+		a.err = r.f.pool.Run(ctx, r.f.tables(a.shards), asks, a.answers)
 	})
 	if !open {
 		a.err = errRoundOver
@@ -302,6 +299,9 @@ func (r *round) outcome(a *attempt) error {
 	if a.dropped {
 		return nil
 	}
+	if a.err == nil && a.session != nil && a.session.barred() {
+		a.err = errQuarantined // for what it has said in another attempt
+	}
 	if a.err != nil {
 		return r.failure(a)
 	}
@@ -332,15 +332,17 @@ func (r *round) failure(a *attempt) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
-	if status.Code(a.err) == codes.FailedPrecondition {
-		return fmt.Errorf("%w: worker %s: %w", ErrDeposed, a.session.member.ID, a.err)
+	if isDeposed(a.err) {
+		return a.err
 	}
 	if a.session == nil {
 		return fmt.Errorf("evaluate shards %v here: %w", a.shards, a.err)
 	}
 	r.f.metrics.requests.WithLabelValues("failed").Inc()
-	klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere", "worker", a.session.member.ID, "shards", a.shards)
 	a.session.failed(r.f.cfg.Clock.Now())
+	if !r.f.suspect(r.ctx, a.session, a.err) {
+		klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere", "worker", a.session.member.ID, "shards", a.shards)
+	}
 	a.set(failed)
 	if a.backup >= 0 {
 		r.replace(a)
@@ -460,6 +462,7 @@ func (r *round) late(a *attempt) {
 	r.drop(a)
 	r.f.metrics.requests.WithLabelValues("late").Inc()
 	a.session.failed(r.f.cfg.Clock.Now())
+	r.f.suspect(r.ctx, a.session, errLate)
 	klog.FromContext(r.ctx).Error(errLate, "A worker is late, its shards are evaluated here", "worker", a.session.member.ID, "shards", a.shards)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -25,10 +26,13 @@ const (
 // session is the connection to one member, and what that is known to hold.
 type session struct {
 	member Member
+	number uint32 // tells sessions of one Fanout apart: Result.Witnesses
 	client pb.WorkerServiceClient
 	closer io.Closer
 	// warming is set while deltas go to the shards that the member is not first for.
 	warming atomic.Bool
+	// watched is how many of its next answers are audited, whatever chance says.
+	watched atomic.Int64
 	// mappedOut belongs to the Fanout: the shards were given out without it.
 	mappedOut bool
 	metrics   *workerMetrics // nil: none
@@ -41,6 +45,8 @@ type session struct {
 	health  health
 	pace    pace
 	tally   tally
+	// quarantine is why it is not asked; nil: it may be.
+	quarantine *quarantine
 }
 
 // tally is what a session has done so far.
@@ -206,14 +212,14 @@ func (s *session) withHealth(fn func(h *health)) {
 func (s *session) well() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.health.sick
+	return !s.health.sick && s.quarantine == nil
 }
 
 // gone says whether others should have its shards.
 func (s *session) gone(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.gone(now)
+	return s.health.gone(now) || s.quarantine != nil
 }
 
 // expect is how long that many row evaluations should take.
@@ -227,7 +233,7 @@ func (s *session) expect(rows int) time.Duration {
 func (s *session) status(shards uint32) *pb.WorkerStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &pb.WorkerStatus{
+	out := &pb.WorkerStatus{
 		Id:        s.member.ID,
 		Address:   s.member.Address,
 		Cores:     s.member.Cores,
@@ -240,4 +246,8 @@ func (s *session) status(shards uint32) *pb.WorkerStatus {
 		Busy:      durationpb.New(s.tally.busy),
 		Snapshots: s.tally.snapshots,
 	}
+	if q := s.quarantine; q != nil {
+		out.Quarantine, out.QuarantinedUntil = q.why.Error(), timestamppb.New(q.until)
+	}
+	return out
 }

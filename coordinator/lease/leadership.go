@@ -81,6 +81,21 @@ func (l *Leadership) Compare() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.term)
 }
 
+// Leads asks etcd whether this term goes on: somebody claims that it does not. An error says that etcd can not
+// tell.
+func (l *Leadership) Leads(ctx context.Context) (bool, error) {
+	if l.Check() != nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	resp, err := l.client.Txn(ctx).If(l.Compare()).Commit()
+	if err != nil {
+		return false, fmt.Errorf("leader key %s: %w", l.key, err)
+	}
+	return resp.Succeeded, nil
+}
+
 // Resign gives the leadership up, so that another may lead at once. Check fails from the
 // moment of the call. It is right to call it after a loss too: it takes the key away that
 // etcd may still hold.

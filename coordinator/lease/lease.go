@@ -31,6 +31,8 @@ const (
 	MinTTL = 2 * time.Second
 	// campaignRetry is how long a contender waits after etcd refused or failed.
 	campaignRetry = time.Second
+	// askTimeout bounds how long etcd may take to tell whether a term goes on.
+	askTimeout = 2 * time.Second
 	// revokeTimeout bounds the farewell of a contender that gives up.
 	revokeTimeout = 2 * time.Second
 )

@@ -74,6 +74,7 @@ func Own() []Definition {
 		counter("shardsched_decided_pods_total", "Attempts that were decided: a node, none, or an error."),
 		counter("shardsched_bound_pods_total", "Pods whose bind was committed."),
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
+		counter("shardsched_unsettled_answers_total", "Classes that the own tables had to answer for, because what workers said of them did not settle."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
 		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked.", "where"),
 		counter("shardsched_pinned_classes_total", "Classes that were given pinned sums, because terms of other pods would group their rows by too many labels."),

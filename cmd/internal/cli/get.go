@@ -283,14 +283,14 @@ func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, 
 	}
 	headers := []string{"ID", "ADDRESS", "CORES", "SHARDS", "REQUESTS", "FAILURES", "BUSY"}
 	if o.output == "wide" {
-		headers = append(headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION")
+		headers = append(headers, "CLASSES", "ROWS", "SNAPSHOTS", "VERSION", "QUARANTINE")
 	}
 	var rows [][]string
 	for _, w := range answer.GetWorkers() {
 		row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
 			fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
 		if o.output == "wide" {
-			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion())
+			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion(), quarantine(w))
 		}
 		rows = append(rows, row)
 	}
@@ -354,4 +354,12 @@ func printObject(w io.Writer, form string, obj any) error {
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// quarantine says until when a worker is not asked, and why.
+func quarantine(w *pb.WorkerStatus) string {
+	if w.GetQuarantine() == "" {
+		return ""
+	}
+	return "until " + w.GetQuarantinedUntil().AsTime().Format(time.RFC3339) + ": " + w.GetQuarantine()
 }

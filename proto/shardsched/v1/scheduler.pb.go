@@ -844,9 +844,13 @@ type WorkerStatus struct {
 	// Time that it says it spent.
 	Busy *durationpb.Duration `protobuf:"bytes,10,opt,name=busy,proto3" json:"busy,omitempty"`
 	// Snapshots sent to it.
-	Snapshots     uint64 `protobuf:"varint,11,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Snapshots uint64 `protobuf:"varint,11,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
+	// Why it is in quarantine and not asked; empty: it is not.
+	Quarantine string `protobuf:"bytes,12,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
+	// When it is asked again.
+	QuarantinedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=quarantined_until,json=quarantinedUntil,proto3" json:"quarantined_until,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WorkerStatus) Reset() {
@@ -954,6 +958,20 @@ func (x *WorkerStatus) GetSnapshots() uint64 {
 		return x.Snapshots
 	}
 	return 0
+}
+
+func (x *WorkerStatus) GetQuarantine() string {
+	if x != nil {
+		return x.Quarantine
+	}
+	return ""
+}
+
+func (x *WorkerStatus) GetQuarantinedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.QuarantinedUntil
+	}
+	return nil
 }
 
 // ListWorkersResponse is sorted by id.
@@ -2951,7 +2969,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\rWatchResponse\x121\n" +
 	"\x06events\x18\x01 \x03(\v2\x19.shardsched.v1.WatchEventR\x06events\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
-	"\x12ListWorkersRequest\"\xb3\x02\n" +
+	"\x12ListWorkersRequest\"\x9c\x03\n" +
 	"\fWorkerStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -2964,7 +2982,11 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04rows\x18\t \x01(\x04R\x04rows\x12-\n" +
 	"\x04busy\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x04busy\x12\x1c\n" +
-	"\tsnapshots\x18\v \x01(\x04R\tsnapshots\"L\n" +
+	"\tsnapshots\x18\v \x01(\x04R\tsnapshots\x12\x1e\n" +
+	"\n" +
+	"quarantine\x18\f \x01(\tR\n" +
+	"quarantine\x12G\n" +
+	"\x11quarantined_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x10quarantinedUntil\"L\n" +
 	"\x13ListWorkersResponse\x125\n" +
 	"\aworkers\x18\x01 \x03(\v2\x1b.shardsched.v1.WorkerStatusR\aworkers\"\x13\n" +
 	"\x11ListShardsRequest\"s\n" +
@@ -3201,8 +3223,8 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*NotLeader)(nil),             // 39: shardsched.v1.NotLeader
 	(*QueueEntry)(nil),            // 40: shardsched.v1.QueueEntry
 	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(*ReasonCount)(nil),           // 42: shardsched.v1.ReasonCount
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 43: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -3214,64 +3236,65 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
 	41, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	14, // 9: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
-	17, // 10: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
-	20, // 11: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	28, // 12: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
-	21, // 13: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	42, // 14: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
-	22, // 15: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	24, // 16: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	25, // 17: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	27, // 18: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
-	28, // 19: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	43, // 20: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	21, // 21: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	26, // 22: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	43, // 23: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	43, // 24: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	21, // 25: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	22, // 26: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	35, // 27: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	41, // 28: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	41, // 29: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	41, // 30: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	31, // 31: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	41, // 32: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	41, // 33: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	31, // 34: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	33, // 35: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	32, // 36: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 37: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	34, // 38: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	38, // 39: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	38, // 40: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	43, // 41: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	43, // 42: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	43, // 43: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 44: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 45: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 46: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 47: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 48: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 49: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 50: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	29, // 51: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	36, // 52: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 53: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 54: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 55: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 56: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 57: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 58: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	23, // 59: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	30, // 60: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	37, // 61: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	53, // [53:62] is the sub-list for method output_type
-	44, // [44:53] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	42, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
+	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
+	20, // 12: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
+	28, // 13: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	21, // 14: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
+	43, // 15: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	22, // 16: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
+	24, // 17: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	25, // 18: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	27, // 19: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	28, // 20: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	42, // 21: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	21, // 22: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	26, // 23: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	42, // 24: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	42, // 25: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	21, // 26: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	22, // 27: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	35, // 28: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	41, // 29: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	41, // 30: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	41, // 31: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	31, // 32: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	41, // 33: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	41, // 34: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	31, // 35: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	33, // 36: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	32, // 37: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 38: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	34, // 39: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	38, // 40: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	38, // 41: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	42, // 42: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	42, // 43: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	42, // 44: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 45: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 46: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 47: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 48: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 49: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 50: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 51: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	29, // 52: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	36, // 53: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 54: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 55: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 56: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 57: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 58: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 59: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	23, // 60: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	30, // 61: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	37, // 62: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	54, // [54:63] is the sub-list for method output_type
+	45, // [45:54] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }

@@ -1,0 +1,175 @@
+package fanout
+
+import (
+	"context"
+
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
+)
+
+// What a worker says decides about pods, so it is held against the own tables, which are at the very
+// generations that it was asked about:
+//
+//	the measures that filters read     always       a sum over all rows makes rows feasible, or not
+//	a diagnosis: the rows that pass    always       a pod is refused by it, and then nothing else is tried
+//	the row that is chosen             always       by the caller, who judges it (Result.Witnesses, Blame)
+//	all of an answer to a class        AuditEvery   scores, candidates, reasons
+//
+// So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
+// All of an answer to one class by one worker is looked at as often as one in AuditEvery, at random: a worker
+// that lies in a share p of its answers is found within n of them with a probability of 1 - (1 - p/AuditEvery)ⁿ,
+// which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do.
+
+// DefaultAuditEvery is one in how many answers is looked at as a whole.
+const DefaultAuditEvery = 128
+
+// verify holds what a worker has said against the own tables, on the attempt's goroutine.
+func (r *round) verify(ctx context.Context, a *attempt) error {
+	if len(r.dry) > 0 {
+		return r.verifyDryRuns(ctx, a)
+	}
+	for i := range a.answers {
+		ask, told := &r.asks[a.part.from+i], &a.answers[i].Result
+		shards := a.answered(a.part.from + i)
+		if len(shards) == 0 {
+			continue
+		}
+		var err error
+		switch {
+		case r.f.audits(a.session):
+			err = r.audit(ctx, a, ask, shards, told, "audit")
+		case r.refuses[a.part.from+i]:
+			err = r.verifyRefusal(ctx, a, ask, shards, told)
+		case len(ask.Class.Decisive()) > 0:
+			err = r.verifyMeasures(ctx, a, ask, shards, told)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audits tells whether an answer is to be looked at as a whole.
+func (f *Fanout) audits(s *session) bool {
+	if s.watched.Load() > 0 {
+		s.watched.Add(-1)
+		return true
+	}
+	return f.cfg.AuditEvery > 0 && f.cfg.Random(f.cfg.AuditEvery) == 0
+}
+
+// answered are the shards that an attempt has answered a class for.
+func (a *attempt) answered(class int) []uint32 {
+	left := a.shards
+	for _, g := range a.gaps {
+		if g.from <= class && class < g.to {
+			left = without(left, g.shards)
+		}
+	}
+	return left
+}
+
+// without is a list less the elements of another.
+func without(list, less []uint32) []uint32 {
+	var out []uint32
+	for _, x := range list {
+		if !contains(less, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// audit compares all that a worker has said of a class.
+func (r *round) audit(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result, kind string) error {
+	return r.compareWith(ctx, a, *ask, shards, told, kind, func(own *scorer.Result) error { return own.Differs(told) })
+}
+
+// verifyRefusal compares the rows that pass, and what makes them feasible.
+func (r *round) verifyRefusal(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result) error {
+	plain := scan.Ask{Class: ask.Class, Options: scorer.Options{Normalise: ask.Options.Normalise, Extrema: ask.Options.Extrema}}
+	return r.compareWith(ctx, a, plain, shards, told, "refusal", func(own *scorer.Result) error {
+		for _, i := range ask.Class.Decisive() {
+			if err := own.DiffersIn(told, i); err != nil {
+				return err
+			}
+		}
+		return own.DiffersPassing(ask.Class, told)
+	})
+}
+
+// verifyMeasures compares the sums that make rows feasible.
+func (r *round) verifyMeasures(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result) error {
+	measures := scan.Ask{Class: ask.Class, Options: scorer.Options{Measure: true}}
+	return r.compareWith(ctx, a, measures, shards, told, "measures", func(own *scorer.Result) error {
+		for _, i := range ask.Class.Decisive() {
+			if err := own.DiffersIn(told, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// compareWith evaluates shards here and compares.
+func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shards []uint32, told *scorer.Result, kind string, compare func(own *scorer.Result) error) error {
+	own := r.f.answers.Take(1)
+	defer r.f.answers.Put(own)
+	if err := r.f.pool.Run(ctx, r.f.tables(shards), []scan.Ask{ask}, own); err != nil {
+		return err
+	}
+	r.f.metrics.checks.WithLabelValues(kind).Inc()
+	if own[0].Result.Failed != nil {
+		told.Failed = own[0].Result.Failed // the class's fault, and not the worker's
+		return nil
+	}
+	if err := compare(&own[0].Result); err != nil {
+		return a.session.untrue("class %x of shards %v: %w", ask.Class.ID(), shards, err)
+	}
+	return nil
+}
+
+// tables are those of shards.
+func (f *Fanout) tables(shards []uint32) []*scorer.Table {
+	out := make([]*scorer.Table, len(shards))
+	for i, s := range shards {
+		out[i] = f.cfg.Shards.Table(int(s))
+	}
+	return out
+}
+
+// verifyDryRuns is verify for dry runs: candidates are judged by the caller.
+func (r *round) verifyDryRuns(ctx context.Context, a *attempt) error {
+	for i := a.part.from; i < a.part.to; i++ {
+		if shards := a.answered(i); len(shards) > 0 && r.f.audits(a.session) {
+			if err := r.auditDryRun(ctx, a, i, shards, "audit"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// auditDryRun compares all that a worker has said of a dry run.
+func (r *round) auditDryRun(ctx context.Context, a *attempt, i int, shards []uint32, kind string) error {
+	var told scorer.PreemptionResult
+	told.Reset(r.dry[i].Class.ID(), r.dry[i].Preemption.Limit())
+	for _, p := range a.pieces {
+		if p.from <= i && i < p.from+len(p.preemptions) {
+			told.AddProto(p.preemptions[i-p.from], r.f.tie)
+		}
+	}
+	own := make([]scorer.PreemptionResult, 1)
+	if err := r.f.pool.RunPreempt(ctx, r.f.tables(shards), r.dry[i:i+1], own); err != nil {
+		return err
+	}
+	r.f.metrics.checks.WithLabelValues(kind).Inc()
+	if own[0].Failed != nil {
+		return nil
+	}
+	if err := own[0].Differs(&told); err != nil {
+		return a.session.untrue("dry run of class %x of shards %v: %w", r.dry[i].Class.ID(), shards, err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package coordinator
+
+import (
+	"context"
+	"flag"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// decisions is how many the properties of lying fleets are held over at the least, in all:
+//
+//	go test -run TestWhateverWorkersSay -timeout 2h ./coordinator -decisions 100000
+var decisions = flag.Int("decisions", 0, "decisions that each property of lying fleets is held over, at the least")
+
+// scenes are those that pods of all families are drawn for.
+var scenes = map[string]func(*rapid.T) scene{
+	"plain":                       drawScene,
+	"more keys than groups":       drawSpread,
+	"neighbours":                  func(t *rapid.T) scene { return drawCrowd(t, 0, false) },
+	"and nominated ones":          func(t *rapid.T) scene { return drawCrowd(t, 25, false) },
+	"with claims":                 func(t *rapid.T) scene { return drawCrowd(t, 0, true) },
+	"with claims, some nominated": func(t *rapid.T) scene { return drawCrowd(t, 15, true) },
+}
+
+// repeatedly runs a property until it has been held over as many decisions as were asked for.
+func repeatedly(t *testing.T, held *int, property func(t *rapid.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		for first := true; first || *held < *decisions/len(scenes) && !t.Failed(); first = false {
+			rapid.Check(bubble{t}, property)
+		}
+	})
+}
+
+// bubble is a test within a synctest bubble, which must not be asked for its deadline.
+type bubble struct{ *testing.T }
+
+// newLyingTrial is a scheduler whose workers lie as often as that.
+func newLyingTrial(t *rapid.T, cfg SchedulerConfig, f fanout.Config, seed uint64, often ...int) (*trial, []*liar) {
+	liars, members, dial := newLiars(seed, often...)
+	f.Dial, f.LocalCores = dial, 1
+	cfg.Fanout = f
+	x := newTrial(t, cfg, 0)
+	through := x.evaluate
+	x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
+		if x.rounds%2 == 0 { // whoever is in quarantine is asked again
+			time.Sleep(fanout.MaxQuarantine)
+		}
+		return through(ctx, requests)
+	}
+	x.SetMembers(members)
+	return x, liars
+}
+
+// drawOften draws how often each worker of a fleet lies, of 100 times.
+func drawOften(t *rapid.T) []int {
+	return rapid.SliceOfN(rapid.SampledFrom([]int{0, 3, 20, 60, 100}), 1, 4).Draw(t, "often")
+}
+
+func TestWhateverWorkersSay(t *testing.T) {
+	quarantined, told := 0, map[string]int{}
+	for name, draw := range scenes {
+		t.Run(name, func(t *testing.T) {
+			held := 0
+			repeatedly(t, &held, func(t *rapid.T) {
+				s := draw(t)
+				x, liars := newLyingTrial(t, SchedulerConfig{
+					Shards:    rapid.IntRange(1, 6).Draw(t, "shards"),
+					BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
+				}, fanout.Config{Replicas: rapid.IntRange(1, 3).Draw(t, "replicas")}, rapid.Uint64().Draw(t, "lies"), drawOften(t)...)
+				defer x.fanout.Close()
+				x.Load(s.load(), nil)
+				x.turn(t) // it fails where the term ends
+				held += checkAllowed(t, s, x)
+				for _, w := range x.fanout.Workers() {
+					if w.GetQuarantine() != "" {
+						quarantined++
+					}
+				}
+				for _, l := range liars {
+					l.count(told)
+				}
+			})
+			t.Logf("%d decisions", held)
+		})
+	}
+	t.Logf("%d workers in quarantine in the end; lies: %v", quarantined, told)
+	if quarantined == 0 || len(told) < len(lies)+len(liesOfResults)-1 { // nobody preempts
+		t.Errorf("got %d workers in quarantine and %d kinds of lies, want some, and all that there are", quarantined, len(told))
+	}
+}
+
+// checkAllowed holds that each pod is where it may be at its turn, and that none is refused that fits
+// somewhere. It returns how many decisions there were.
+func checkAllowed(t *rapid.T, s scene, x *trial) int {
+	o := newOneByOne(t, s.nodes, s.present, s.others...)
+	o.nominate(s.pending)
+	left := map[string]*v1.Pod{}
+	for _, p := range s.pending {
+		left[string(p.UID)] = p
+	}
+	tried := map[string]bool{}
+	lines := x.decided(t)
+	for _, got := range lines {
+		p := left[got.UID]
+		if p == nil {
+			t.Fatalf("decision %d is of pod %s, which is on a node or not there", got.Seq, got.Pod)
+		}
+		tried[got.UID] = true
+		class, err := o.compile(p)
+		if got.Node == "" && err == nil && (class.ScoreError != nil || strings.HasPrefix(got.Message, "running Reserve")) {
+			delete(o.nominated, p.UID)
+			continue // the attempt has failed, which the number of rows or the one that was chosen has a say in
+		}
+		o.told = got.Node
+		want := o.decide(p)
+		if got.Node != want.Node {
+			t.Fatalf("decision %d: pod %s is on node %q, which it may not (%q); it may be on %q", got.Seq, got.Pod, got.Node, got.Message, want.Node)
+		}
+		if got.Node != "" {
+			delete(left, got.UID)
+		}
+	}
+	if len(tried) != len(s.pending) {
+		t.Fatalf("got decisions of %d pods, want %d", len(tried), len(s.pending))
+	}
+	return len(lines)
+}
