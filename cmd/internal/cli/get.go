@@ -359,7 +359,7 @@ func printObject(w io.Writer, form string, obj any) error {
 // quarantine says until when a worker is not asked, and why.
 func quarantine(w *pb.WorkerStatus) string {
 	if w.GetQuarantine() == "" {
-		return ""
+		return "-"
 	}
 	return "until " + w.GetQuarantinedUntil().AsTime().Format(time.RFC3339) + ": " + w.GetQuarantine()
 }
