@@ -109,6 +109,8 @@ type attempt struct {
 	// of that version of the cluster's storage.
 	volatile bool
 	storage  uint64
+	// observing is what it took to make its terms known.
+	observing time.Duration
 	// failed ends the attempt before any node is looked at.
 	failed error
 	trace  *tracing.Attempt // nil: it has none
@@ -147,6 +149,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 		s.giveBack(ctx, attempts, err)
 		return
 	}
+	begun := s.cfg.Now()
 	for i := range attempts {
 		// A pod that an event has brought before this one is to be decided first: the rest
 		// of the batch waits for that.
@@ -157,6 +160,10 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 		}
 		if s.disturbed {
 			s.giveBack(ctx, attempts[i+1:], nil)
+			break
+		}
+		if next := i + 1; s.budget.over(s.cfg.Now().Sub(begun), decideTime) && next < len(attempts) && attempts[next].answer == nil {
+			s.cut(attempts, next)
 			break
 		}
 	}
@@ -201,11 +208,25 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	s.observeNominated()
 	endObserving()
 	begin := s.cfg.Now()
+	now := begin
 	for i := range attempts {
-		s.compile(&attempts[i])
+		a, before := &attempts[i], now
+		s.compile(a)
+		now = s.cfg.Now()
+		s.charge(a, a.observing+now.Sub(before), now)
+		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && attempts[next].answer == nil {
+			for i := range attempts[next:] {
+				s.behind = append(s.behind, attempts[next+i].pod)
+				attempts[next+i].trace.Finish(tracing.GivenBack, nil)
+			}
+			attempts, s.fresh.pods = attempts[:next], next
+			break
+		}
 	}
-	s.metrics.prepared(attempts, s.cfg.Now().Sub(begin))
-	return attempts, s.cache.settle()
+	s.metrics.prepared(attempts, now.Sub(begin))
+	err := s.cache.settle()
+	s.chargeSettling(attempts, s.cfg.Now().Sub(now))
+	return attempts, err
 }
 
 // observeNominated makes known what the pods carry that others have to find room beside.
@@ -238,8 +259,15 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.hopeless, p.Obj.UID)
-	few := s.observe(p.Obj, s.cache.mayBring)
-	return attempt{pod: p, prof: prof, trace: trace, unobserved: !few}, true
+	a := attempt{pod: p, prof: prof, trace: trace}
+	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
+		s.observe(p.Obj, s.cache.mayBring)
+		return a, true
+	}
+	begin := s.cfg.Now()
+	a.unobserved = !s.observe(p.Obj, s.cache.mayBring)
+	a.observing = s.cfg.Now().Sub(begin)
+	return a, true
 }
 
 // compile gives an attempt its class.

@@ -173,6 +173,7 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		if d := s.history.of(p.Obj.UID); p.Gated != "" || d == nil || d.Node != "" {
 			out.Note = p.Message
 		}
+		noteCost(out, p)
 		return p.Obj, out
 	}
 	if pod, node := s.cache.Find(namespace, name); pod != nil {

@@ -23,7 +23,7 @@ type meters struct {
 	queue    *queueMeter
 
 	algorithm, attempts, batchPods   *metrics.Histogram
-	turns                            *metrics.Histogram
+	turns, compiles                  *metrics.Histogram
 	sli                              [maxAttemptsLabel + 1]*metrics.Histogram
 	events                           [queue.Kinds]*metrics.Histogram
 	plugins                          map[pluginAt]*metrics.Histogram
@@ -58,6 +58,7 @@ func newMeters(r prometheus.Registerer) *meters {
 		attempts:  set.Histogram("scheduler_pod_scheduling_attempts"),
 		batchPods: set.Histogram("shardsched_batch_pods"),
 		turns:     set.Histogram("shardsched_loop_turn_seconds"),
+		compiles:  set.Histogram("shardsched_compile_seconds"),
 
 		nodes:      set.Gauge("scheduler_cache_size", "nodes"),
 		pods:       set.Gauge("scheduler_cache_size", "pods"),

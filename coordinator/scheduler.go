@@ -95,7 +95,8 @@ type SchedulerConfig struct {
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
-	// that how long it takes has no influence on what it decides. nil: Now.
+	// that how long it takes has no influence on what it decides; nor does it then matter what an attempt
+	// costs. nil: Now.
 	QueueNow func() time.Time
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer
@@ -176,6 +177,7 @@ type Scheduler struct {
 	err       error
 	watchers  []chan<- struct{} // told when the loop is idle
 	reads     []read
+	budget    budget
 	// rows counts how often a row came or went.
 	rows uint64
 	parking
@@ -211,7 +213,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.QueueNow == nil {
+	free := cfg.QueueNow != nil // its clock stands still, or is nobody's to compare with
+	if !free {
 		cfg.QueueNow = cfg.Now
 	}
 	if cfg.Profiles == nil {
@@ -230,6 +233,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		eval:         scorer.NewEvaluator(nil),
 		plugins:      newPluginLatencies(),
 		readers:      make(chan struct{}, maxReads),
+		budget:       budget{free: free},
 		ended:        make(chan struct{}),
 		picks:        picks{of: map[uint64]*pick{}},
 		families:     newFamilies(),

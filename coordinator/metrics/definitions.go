@@ -85,6 +85,8 @@ func Own() []Definition {
 		counter("shardsched_preemption_rows_total", "Rows that dry runs of preemption looked at, on workers and on the coordinator."),
 		counter("shardsched_rows_searched_total", "Rows that the first plugin of a class looked at. A class whose answer is cached looks only at rows that have changed."),
 		counter("shardsched_rows_total", "Rows that it would have looked at without a cache: the nodes, once for each class asked."),
+		{Name: "shardsched_compile_seconds", Help: "Time that it takes to make a pod's terms known and to compile it, attempt by attempt. Above 10 ms the pod waits behind the others.", Kind: HistogramKind,
+			Buckets: []float64{0.000002, 0.000005, 0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1}},
 		{Name: "shardsched_loop_turn_seconds", Help: "Time that a turn of the scheduling loop takes: a part of its inbox, and a batch.", Kind: HistogramKind,
 			Buckets: []float64{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 5}},
 		histogram("shardsched_batch_pods", "Pods decided in one batch.", 1, 2, 12),

@@ -81,9 +81,14 @@ type Pod struct {
 	// comes. It falls back to 0 when the pod's spec or labels change.
 	ClassID uint64
 
+	// Cost is what it took to prepare the last attempt; 0: it is not known, or is not to count. The owner of the
+	// queue sets it while the pod is in flight.
+	Cost time.Duration
+
 	// View is the owner's, for what it makes of the pod for guests.
 	View any
 
+	last      bool // it was popped as the costly one of its batch, so that all others have their turn before it
 	place     Place
 	at        int // in the heap of its place
 	rejectors set

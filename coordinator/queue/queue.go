@@ -52,6 +52,7 @@ type Queue struct {
 	counts  [places]int
 
 	active  heap
+	costly  heap // of Active, those that are
 	backoff heap
 	errors  heap
 	waiting heap  // Unschedulable, by Timestamp
@@ -92,6 +93,7 @@ func New(cfg Config) *Queue {
 		pods:             map[types.UID]*Pod{},
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: order},
+		costly:           heap{before: order},
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
@@ -171,7 +173,7 @@ func (q *Queue) Update(obj *v1.Pod) {
 	}
 	switch p.place {
 	case Active:
-		q.active.fix(p)
+		q.ready(p).fix(p)
 	case Backoff:
 		q.backoff.fix(p)
 	case ErrorBackoff:
@@ -242,24 +244,35 @@ func (q *Queue) forgetName(p *Pod) {
 // Done, Unschedulable, Error or GiveBack.
 func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	q.Flush()
-	for range n {
+	ordinary := n
+	if q.costly.len() > 0 && n > 1 {
+		ordinary--
+	}
+	for range ordinary {
 		p := q.active.head()
 		early := p == nil
 		if early {
-			if p = q.backoff.head(); p == nil || q.waitBackoffOut {
+			if p = q.backoff.head(); p == nil || q.waitBackoffOut || q.costly.len() > 0 {
 				break
 			}
 			q.tell(Active, eventPoppedEarly)
 		}
-		q.take(p)
-		q.absolve(p)
-		p.early = early
-		p.Attempts++
-		p.activated = false
-		q.put(p, InFlight)
-		into = append(into, p)
+		if into = append(into, q.pop(p, early)); p.isCostly() {
+			return into
+		}
 	}
-	return into
+	return q.popCostly(n, into)
+}
+
+// pop takes a pod for a batch.
+func (q *Queue) pop(p *Pod, early bool) *Pod {
+	q.take(p)
+	q.absolve(p)
+	p.early, p.last = early, p.isCostly() && !early
+	p.Attempts++
+	p.activated = false
+	q.put(p, InFlight)
+	return p
 }
 
 // Turn begins the attempt of a pod that was popped with others: it is false where the
@@ -267,6 +280,10 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 // to be given back. What happened before its turn is not held against its attempt.
 func (q *Queue) Turn(p *Pod) bool {
 	if p.place != InFlight {
+		return true
+	}
+	if p.last {
+		q.flights.turn(p)
 		return true
 	}
 	head := q.active.head()
@@ -439,7 +456,7 @@ func (q *Queue) put(p *Pod, to Place) {
 		if p.FirstAttempt.IsZero() {
 			p.FirstAttempt = q.now()
 		}
-		q.active.push(p)
+		q.ready(p).push(p)
 	case Backoff:
 		q.backoff.push(p)
 	case ErrorBackoff:
@@ -475,7 +492,7 @@ func (q *Queue) take(p *Pod) {
 	case Gone:
 		return
 	case Active:
-		q.active.remove(p)
+		q.ready(p).remove(p)
 	case Backoff:
 		q.backoff.remove(p)
 	case ErrorBackoff:
