@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,4 +89,40 @@ func TestATurnPreparesForAWhile(t *testing.T) {
 			t.Errorf("got %d batches, want %d", got, want)
 		}
 	})
+}
+
+// What is delivered together is taken in together, unless that takes long: then decisions come between, but not
+// where a run is not to depend on how long it takes.
+func TestWhatIsDeliveredTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		queueNow func() time.Time
+		step     time.Duration // of the clock, each time that it is read
+		first    string
+	}{
+		"at once":                    {nil, 0, "last@1 n"},
+		"slowly":                     {nil, time.Millisecond, "p0@1 n"},
+		"with a clock for the queue": {func() time.Time { return time.Unix(1e9, 0) }, time.Millisecond, "last@1 n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reads atomic.Int64
+			onStageAs(t, func(cfg *SchedulerConfig) {
+				cfg.QueueNow = c.queueNow
+				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(reads.Add(1)) * c.step) }
+			}, clusterOf(nodesOf("100", "n")), nil, func(x *stage) {
+				var events []store.Event
+				for i := range 4 * eventsAtOnce {
+					events = append(events, added(cores(fmt.Sprint("p", i), "1")))
+				}
+				last := cores("last", "1")
+				last.Spec.Priority = new(int32(9))
+				x.Deliver(append(events, added(last)))
+				elapse(time.Minute)
+				x.binder.mu.Lock()
+				defer x.binder.mu.Unlock()
+				if got := x.binder.seen[0]; got != c.first {
+					t.Errorf("bound first: got %s, want %s", got, c.first)
+				}
+			})
+		})
+	}
 }

@@ -16,10 +16,10 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
-// put queues f for the loop.
-func (b *inbox) put(f func()) {
+// put queues work for the loop, all at once.
+func (b *inbox) put(work ...func()) {
 	b.mu.Lock()
-	b.queued = append(b.queued, f)
+	b.queued = append(b.queued, work...)
 	b.mu.Unlock()
 	select {
 	case b.ready <- struct{}{}:

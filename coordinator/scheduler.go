@@ -95,8 +95,8 @@ type SchedulerConfig struct {
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
-	// that how long it takes has no influence on what it decides; nor does it then matter what an attempt
-	// costs. nil: Now.
+	// that how long it takes has no influence on what it decides: turns have no bounds then, and it does not
+	// matter what an attempt costs. nil: Now.
 	QueueNow func() time.Time
 	// Registerer receives the metrics; nil: nowhere.
 	Registerer prometheus.Registerer
@@ -339,14 +339,16 @@ const eventsAtOnce = 16
 
 // Deliver hands over changes of objects, in order.
 func (s *Scheduler) Deliver(events []store.Event) {
+	work := make([]func(), 0, len(events)/eventsAtOnce+1)
 	for part := range slices.Chunk(events, eventsAtOnce) {
-		s.inbox.put(func() {
+		work = append(work, func() {
 			for i := range part {
 				s.event(&part[i])
 				s.guests.saw(&part[i])
 			}
 		})
 	}
+	s.inbox.put(work...)
 }
 
 // ErrStopped is what a Scheduler answers whose Run has returned.
@@ -419,15 +421,14 @@ func (s *Scheduler) loop(ctx context.Context) error {
 }
 
 // inboxTime is for how long a turn takes the inbox in. What is left is the next turn's: a flood of events makes no
-// turn long, and decisions get their share of the time. It goes by the queue's clock: what a simulation has delivered
+// turn long, and decisions get their share of the time. What a simulation has delivered
 // is taken in before it decides, however long that takes.
 const inboxTime = 15 * time.Millisecond
 
 // turn takes in a part of the inbox and decides a batch, if there is one. It began at begun. With ended the loop is
 // to end, with s.err.
 func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended bool) {
-	taken := s.cfg.QueueNow()
-	s.inbox.drain(func() bool { return s.cfg.QueueNow().Sub(taken) >= inboxTime })
+	s.inbox.drain(func() bool { return s.budget.over(s.cfg.Now().Sub(begun), inboxTime) })
 	s.takeMembers(ctx)
 	s.giveTurns()
 	s.queue.Flush()
