@@ -261,7 +261,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 	delete(s.hopeless, p.Obj.UID)
 	a := attempt{pod: p, prof: prof, trace: trace}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
-		s.observe(p.Obj, s.cache.mayBring)
+		a.unobserved = !s.observe(p.Obj, s.cache.mayBring)
 		return a, true
 	}
 	begin := s.cfg.Now()

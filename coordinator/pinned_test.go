@@ -67,8 +67,12 @@ func TestABatchOfPodsThatCarryTermsOfManyLabels(t *testing.T) {
 		x := checkScene(t, drawCarriers(t))
 		pinned += testutil.ToFloat64(x.metrics.pinned)
 	})
-	if pinned < 500 {
-		t.Errorf("got %v classes with pinned sums, want 500 or more", pinned)
+	want := 500.0
+	if testing.Short() {
+		want /= 5 // as many scenes
+	}
+	if pinned < want {
+		t.Errorf("got %v classes with pinned sums, want %v or more", pinned, want)
 	}
 }
 
