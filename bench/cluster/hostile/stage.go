@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -64,8 +66,24 @@ func newStage(ctx context.Context, bed *testbed.Bed, o size, name string) (*stag
 	c := rest.CopyConfig(bed.AdminREST)
 	c.Impersonate.UserName = user
 	var err error
-	s.tenant, err = kubernetes.NewForConfig(c)
-	return s, err
+	if s.tenant, err = kubernetes.NewForConfig(c); err != nil {
+		return nil, err
+	}
+	return s, s.admitted(ctx)
+}
+
+// admitted waits until the API server's authorizer has seen the attacker's binding.
+func (s *stage) admitted(ctx context.Context) error {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.hostile, Verb: "create", Resource: "pods"},
+	}}
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		got, err := s.tenant.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("ask what the attacker may do: %w", err)
+		}
+		return got.Status.Allowed, nil
+	})
 }
 
 // settleFor is for how long victims come before anything is measured.

@@ -104,6 +104,7 @@ func newRegistry() *prometheus.Registry {
 
 // serve answers HTTP until ctx ends, where an address is given.
 func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Guard, e serving.Endpoint) error {
+	e.Profiling = p.Profiling
 	if p.HealthListen != "" {
 		l, err := net.Listen("tcp", p.HealthListen)
 		if err != nil {
@@ -118,7 +119,6 @@ func (p Process) serve(ctx context.Context, g *errgroup.Group, guard *serving.Gu
 	if err != nil {
 		return err
 	}
-	e.Profiling = p.Profiling
 	g.Go(func() error { return e.Serve(ctx, l, guard) })
 	return nil
 }
