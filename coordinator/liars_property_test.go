@@ -51,7 +51,7 @@ func newLyingTrial(t *rapid.T, cfg SchedulerConfig, f fanout.Config, seed uint64
 	through := x.evaluate
 	x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
 		if x.rounds%2 == 0 { // whoever is in quarantine is asked again
-			time.Sleep(fanout.MaxQuarantine)
+			time.Sleep(fanout.MaxQuarantine) // the bubble's time
 		}
 		return through(ctx, requests)
 	}
