@@ -132,6 +132,8 @@ func nodeTouches(e *Event) ([]topic, bool) { return upTo(e.nodeRow().GetAllocata
 
 // roomTouches are the pods that may have room on the node that a pod has left. One that asks for more than
 // the node has is not helped, whoever leaves.
+//
+// Differs from upstream: it tries that one again too, as it looks at what a node has only where nodes change.
 func roomTouches(profiles Profiles) func(*Event) ([]topic, bool) {
 	return func(e *Event) ([]topic, bool) {
 		node := e.nodeName()
