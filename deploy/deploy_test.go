@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // base is what kustomize/base holds, by kind.
@@ -215,6 +217,22 @@ func TestTheAccountHasKubeSchedulersRoles(t *testing.T) {
 	}
 	if !slices.Equal(roles, want) {
 		t.Errorf("roles: want %q, got %q", want, roles)
+	}
+}
+
+// TestReadersMayReadTheClientAPI holds the role to the service's name, and to reads.
+func TestReadersMayReadTheClientAPI(t *testing.T) {
+	text, err := os.ReadFile("kustomize/kubernetes/reader.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/" + pb.SchedulerService_ServiceDesc.ServiceName + "/*"}, Verbs: []string{"get"}}}
+	if !reflect.DeepEqual(role.Rules, want) {
+		t.Errorf("want %v, got %v", want, role.Rules)
 	}
 }
 

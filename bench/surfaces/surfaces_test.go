@@ -40,6 +40,7 @@ func TestSurfaces(t *testing.T) {
 	t.Run("configz", r.configz)
 	t.Run("explain", r.explain)
 	t.Run("caches", r.caches)
+	t.Run("tokens", r.tokens)
 	t.Run("audit", r.audit)
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,36 +33,49 @@ type connection struct {
 	addresses []string
 	patience  time.Duration
 	tls       serving.TLS
+	tokenFile string
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.addresses, "address", nil, "`HOST:PORT,…` of coordinators, or unix:///PATH; the leader is found from any of them (default $"+addressVariable+", else "+unixScheme+defaultClientSocket+" if it is there, else "+defaultClientAPI+")")
 	fs.DurationVar(&c.patience, "patience", 15*time.Second, "time to go on trying while no coordinator leads or answers")
 	c.tls.AddFlags(fs)
+	fs.StringVar(&c.tokenFile, "token-file", "", "file of a bearer token of the API server, for a coordinator in kube-scheduler's place, instead of a certificate; needs --tls-ca-file, and is not sent to a Unix socket")
 }
 
 // open makes a client; the caller closes it.
 func (c *connection) open(s Streams) (*client.Client, error) {
-	if err := c.tls.Validate(); err != nil {
+	if err := c.tls.ValidateClient(c.tokenFile != ""); err != nil {
 		return nil, usageError{err}
 	}
-	guard, err := c.tls.Open("")
+	guard, err := c.tls.OpenClient(c.tokenFile != "")
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{Addresses: c.targets(s.Env), Patience: c.patience, Dial: dialer(guard)})
+	targets := c.targets(s.Env)
+	var options []grpc.DialOption
+	if c.tokenFile != "" {
+		if i := slices.IndexFunc(targets, reachable); i >= 0 && !guard.Enabled() {
+			return nil, usageError{fmt.Errorf("--token-file: a token is sent to %s over TLS only: give --tls-ca-file", targets[i])}
+		}
+		options = append(options, grpc.WithPerRPCCredentials(serving.TokenFile(c.tokenFile)))
+	}
+	return client.New(client.Config{Addresses: targets, Patience: c.patience, Dial: dialer(guard, options...)})
 }
 
-// dialer speaks TLS, but on a socket, which only this machine reaches.
-func dialer(guard *serving.Guard) func(string) (*grpc.ClientConn, error) {
-	secure, plain := client.DialWith(guard.ClientCredentials(serving.Coordinator, "")), client.DialWith(insecure.NewCredentials())
+// dialer speaks TLS, but on a socket, which only this machine reaches and options are not for.
+func dialer(guard *serving.Guard, options ...grpc.DialOption) func(string) (*grpc.ClientConn, error) {
+	secure, plain := client.DialWith(guard.ClientCredentials(serving.Coordinator, ""), options...), client.DialWith(insecure.NewCredentials())
 	return func(address string) (*grpc.ClientConn, error) {
-		if strings.HasPrefix(address, unixScheme) {
-			return plain(address)
+		if reachable(address) {
+			return secure(address)
 		}
-		return secure(address)
+		return plain(address)
 	}
 }
+
+// reachable tells whether an address is one of the network, and no socket.
+func reachable(address string) bool { return !strings.HasPrefix(address, unixScheme) }
 
 func (c *connection) targets(env func(string) string) []string {
 	addresses := c.addresses

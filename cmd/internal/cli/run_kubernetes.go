@@ -21,6 +21,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/cmd/internal/kubeflags"
 	"github.com/shardsched/shardsched/cmd/internal/kubeserving"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
@@ -158,7 +159,11 @@ func (k *kubernetes) host(g *coordinator.Guests) {
 // run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
 // workers and its endpoints, outlives ctx.
 func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
-	l, options, err := listenAPI(k.guard, k.o.Listen)
+	https, err := k.o.Kube.HTTPS()
+	if err != nil {
+		return err
+	}
+	l, options, err := listenAPI(k.clientGuard(https), k.o.Listen)
 	if err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, base := errgroup.WithContext(base)
-	if err := k.serve(base, g, ctx.Done()); err != nil {
+	if err := k.serve(base, g, https, ctx.Done()); err != nil {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
@@ -256,12 +261,16 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	return cfg
 }
 
-// serve opens the HTTPS endpoint, and the plain one where that is asked for.
-func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, ending <-chan struct{}) error {
-	https, err := k.o.Kube.HTTPS()
-	if err != nil {
-		return err
+// clientGuard lets holders of tokens of the API server in, too, where it can be asked.
+func (k *kubernetes) clientGuard(https kubeflags.HTTPS) *serving.Guard {
+	if https.Serving == nil {
+		return k.guard
 	}
+	return k.guard.WithTokens(kubeserving.NewTokens(https.Authentication.Authenticator, https.Authorization.Authorizer))
+}
+
+// serve opens the HTTPS endpoint, and the plain one where that is asked for.
+func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubeflags.HTTPS, ending <-chan struct{}) error {
 	if https.Serving != nil {
 		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })

@@ -1,22 +1,17 @@
 package serving
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -30,11 +25,12 @@ const (
 // Guard is mutual TLS at work in one process: the files as they are at the moment, and who a peer
 // must be. Without TLS it guards nothing.
 type Guard struct {
-	pair    *rotating[*tls.Certificate] // nil: without TLS
-	roots   *rotating[*x509.CertPool]
+	pair    *rotating[*tls.Certificate] // nil: this process shows none
+	roots   *rotating[*x509.CertPool]   // nil: without TLS
 	names   dnsRoles
 	cluster string
 	age     time.Duration
+	tokens  Tokens // nil: callers need a certificate
 }
 
 // Open reads the files for a process of a cluster; an empty one is that of the own certificate.
@@ -42,12 +38,19 @@ func (t TLS) Open(cluster string) (*Guard, error) {
 	if err := t.Validate(); err != nil || !t.Enabled() {
 		return &Guard{}, err
 	}
-	g := &Guard{pair: rotatingPair(t.CertFile, t.KeyFile), roots: rotatingRoots("--tls-ca-file", t.CAFile), cluster: cluster, age: maxConnectionAge}
-	g.names, _ = parseDNSRoles(t.DNSRoles) // Validate has read them
-	if _, err := g.roots.get(); err != nil {
+	g, err := t.openRoots(cluster)
+	if err != nil {
 		return nil, err
 	}
-	_, err := g.pair.get()
+	g.pair = rotatingPair(t.CertFile, t.KeyFile)
+	_, err = g.pair.get()
+	return g, err
+}
+
+func (t TLS) openRoots(cluster string) (*Guard, error) {
+	g := &Guard{roots: rotatingRoots("--tls-ca-file", t.CAFile), cluster: cluster, age: maxConnectionAge}
+	g.names, _ = parseDNSRoles(t.DNSRoles) // Validate has read them
+	_, err := g.roots.get()
 	return g, err
 }
 
@@ -76,7 +79,7 @@ func rotatingRoots(flag, file string) *rotating[*x509.CertPool] {
 }
 
 // Enabled tells whether there is TLS.
-func (g *Guard) Enabled() bool { return g.pair != nil }
+func (g *Guard) Enabled() bool { return g.roots != nil }
 
 // Listen opens a TCP listener. Without TLS the address must be a loopback one.
 func (g *Guard) Listen(flag, address string) (net.Listener, error) {
@@ -127,7 +130,7 @@ func (g *Guard) identify(c *x509.Certificate) (Identity, error) {
 		return who, err
 	}
 	domain, cluster := "", g.cluster
-	if own, err := g.pair.get(); err == nil {
+	if own := g.own(); own != nil {
 		if self, err := g.names.identityOf(own.Leaf); err == nil {
 			domain = self.Domain
 			if cluster == "" {
@@ -144,16 +147,29 @@ func (g *Guard) identify(c *x509.Certificate) (Identity, error) {
 	return who, nil
 }
 
+// own is the certificate that this process shows, nil without one.
+func (g *Guard) own() *tls.Certificate {
+	if g.pair == nil {
+		return nil
+	}
+	c, _ := g.pair.get()
+	return c
+}
+
 // serverConfig is nil without TLS. Files are read at each handshake, and sessions never resumed:
 // that would skip the look at the client's certificate.
 func (g *Guard) serverConfig() *tls.Config {
 	if !g.Enabled() {
 		return nil
 	}
+	asked := tls.RequireAndVerifyClientCert
+	if g.tokens != nil {
+		asked = tls.VerifyClientCertIfGiven
+	}
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS12,
 		SessionTicketsDisabled: true,
-		ClientAuth:             tls.RequireAndVerifyClientCert,
+		ClientAuth:             asked,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			pair, err := g.pair.get()
 			if err != nil {
@@ -162,7 +178,7 @@ func (g *Guard) serverConfig() *tls.Config {
 			roots, err := g.roots.get()
 			return &tls.Config{
 				MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, NextProtos: []string{"h2", "http/1.1"},
-				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, Certificates: []tls.Certificate{*pair},
+				ClientAuth: asked, ClientCAs: roots, Certificates: []tls.Certificate{*pair},
 			}, err
 		},
 	}
@@ -171,15 +187,20 @@ func (g *Guard) serverConfig() *tls.Config {
 // clientConfig is for one handshake. The server's name is checked against the address dialled, and
 // it must be of the role, and a worker of that id.
 func (g *Guard) clientConfig(role Role, id string) (*tls.Config, error) {
+	roots, err := g.roots.get()
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots,
+		VerifyConnection: func(s tls.ConnectionState) error { return g.require(s.PeerCertificates[0], role, id) },
+	}
+	if err != nil || g.pair == nil {
+		return c, err
+	}
 	pair, err := g.pair.get()
 	if err != nil {
 		return nil, err
 	}
-	roots, err := g.roots.get()
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{*pair},
-		VerifyConnection: func(s tls.ConnectionState) error { return g.require(s.PeerCertificates[0], role, id) },
-	}, err
+	c.Certificates = []tls.Certificate{*pair}
+	return c, nil
 }
 
 // ClientCredentials are those of a gRPC client whose server must be of the role, and a worker of
@@ -191,84 +212,20 @@ func (g *Guard) ClientCredentials(role Role, id string) credentials.TransportCre
 	return NewClientCredentials(func() (*tls.Config, error) { return g.clientConfig(role, id) })
 }
 
-// ServerOptions are those of a gRPC server: it asks every caller for a certificate, and lets through
-// whom Callers names. Without TLS there are none.
-func (g *Guard) ServerOptions() []grpc.ServerOption {
-	if !g.Enabled() {
-		return nil
-	}
-	return []grpc.ServerOption{
-		grpc.Creds(credentials.NewTLS(g.serverConfig())),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: g.age, MaxConnectionAgeGrace: maxConnectionAgeGrace,
-		}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := g.allowCall(ctx, info.FullMethod); err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if err := g.allowCall(stream.Context(), info.FullMethod); err != nil {
-				return err
-			}
-			return next(srv, stream)
-		}),
-	}
-}
-
-func (g *Guard) allowCall(ctx context.Context, method string) error {
-	p, _ := peer.FromContext(ctx)
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return status.Error(codes.Unauthenticated, "no TLS")
-	}
-	err := g.allow(&info.State, method)
-	switch {
-	case errors.Is(err, errForbidden):
-		return status.Error(codes.PermissionDenied, err.Error())
-	case err != nil:
-		return status.Error(codes.Unauthenticated, err.Error())
-	}
-	return nil
-}
-
-// errForbidden means that somebody is known, and may not.
-var errForbidden = errors.New("forbidden")
-
-// allow tells whether the peer of a connection may make a call.
-func (g *Guard) allow(s *tls.ConnectionState, call string) error {
-	callers := Callers(call)
-	if callers == Everybody {
-		return nil
-	}
-	if s == nil || len(s.PeerCertificates) == 0 {
-		return errors.New("no client certificate")
-	}
-	who, err := g.identify(s.PeerCertificates[0])
-	if err != nil {
-		return err
-	}
-	if who.Role&callers == 0 {
-		return fmt.Errorf("%w: %s is for the roles %s, not for %s", errForbidden, call, callers, who.Role)
-	}
-	return nil
-}
-
 // handle serves a path to whom Callers names.
 func (g *Guard) handle(path string, h http.Handler) http.Handler {
 	if !g.Enabled() {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := g.allow(r.TLS, path)
-		switch {
-		case errors.Is(err, errForbidden):
-			http.Error(w, err.Error(), http.StatusForbidden)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusUnauthorized)
-		default:
+		_, err := g.allow(r.Context(), r.TLS, "", path)
+		switch status.Code(err) {
+		case codes.OK:
 			h.ServeHTTP(w, r)
+		case codes.PermissionDenied:
+			http.Error(w, status.Convert(err).Message(), http.StatusForbidden)
+		default:
+			http.Error(w, status.Convert(err).Message(), http.StatusUnauthorized)
 		}
 	})
 }

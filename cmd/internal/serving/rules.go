@@ -28,3 +28,15 @@ func Callers(call string) Role {
 	}
 	return 0
 }
+
+// Verb is what the holder of a bearer token must be allowed to do at the non-resource URL that is the
+// call's name.
+func Verb(call string) string {
+	switch call {
+	case pb.SchedulerService_Apply_FullMethodName:
+		return "post"
+	case pb.SchedulerService_Delete_FullMethodName:
+		return "delete"
+	}
+	return "get"
+}
