@@ -38,7 +38,7 @@ func newLiars(seed uint64, often ...int) (liars []*liar, members []fanout.Member
 	byID := map[string]*liar{}
 	for i, n := range often {
 		x := &liar{
-			worker: worker.New(worker.Config{Cores: 1}), often: n,
+			worker: worker.New(worker.Config{Cluster: "test", Cores: 1}), often: n,
 			rand: rand.New(rand.NewPCG(seed, uint64(i))), old: map[uint64]*pb.EvaluateResponse{}, told: map[string]int{},
 		}
 		id := fmt.Sprintf("w%d", i)

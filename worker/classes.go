@@ -12,11 +12,9 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// classKey names a class of a cluster's leader: each leader numbers its classes anew.
+// classKey names a class of a leader: each leader numbers its classes anew.
 type classKey struct {
-	cluster string
-	term    uint64
-	class   uint64
+	term, class uint64
 }
 
 // classBytes bounds what the held classes take. Few are large: those of pods that may get
@@ -88,7 +86,7 @@ func options(r *pb.ClassRequest) scorer.Options {
 }
 
 func keyOf(req *pb.EvaluateRequest, class uint64) classKey {
-	return classKey{req.GetCluster(), req.GetTerm(), class}
+	return classKey{req.GetTerm(), class}
 }
 
 // compile makes the classes of the definitions, using those that are held. A definition counts, and

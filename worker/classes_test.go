@@ -26,7 +26,7 @@ func TestClassesAreBoundedByTheirMemory(t *testing.T) {
 	if n := c.held.Len(); n != 4 || c.held.Bytes() > classBytes {
 		t.Errorf("got %d classes of %d bytes, want 4 of %d at the most", n, c.held.Bytes(), classBytes)
 	}
-	if c.peek(classKey{"c", 7, 10}) == nil || c.peek(classKey{"c", 7, 6}) != nil {
+	if c.peek(classKey{7, 10}) == nil || c.peek(classKey{7, 6}) != nil {
 		t.Error("got others than the last four classes")
 	}
 }

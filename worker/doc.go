@@ -7,10 +7,10 @@
 //   - It answers at exactly the generations that a request names, or says what
 //     it lacks (need_snapshots, need_classes). It never answers from another
 //     generation.
-//   - Once it has seen a term of a cluster it refuses every older one with
-//     FAILED_PRECONDITION, and forgets the shards that an older leader sent:
-//     generations of two leaders do not compare. Within a term a shard never
-//     goes back to an earlier generation.
+//   - It serves one cluster, and in it the term that leads: it takes a term that is new to it only if etcd
+//     says so, then refuses every older one with FAILED_PRECONDITION, and forgets the shards that an
+//     older leader sent: generations of two leaders do not compare. While etcd is away it goes on
+//     with the term that it knows. Within a term a shard never goes back to an earlier generation.
 //   - What it answers does not depend on its cores, nor on what it evicts.
 //
 // # A request
@@ -19,6 +19,7 @@
 //	              │         │       │           │           │                  │
 //	        INVALID_    FAILED_   need_       need_       need_            FAILED_
 //	        ARGUMENT  PRECONDITION classes  snapshots   snapshots        PRECONDITION
+//	                  UNAVAILABLE
 //
 // A request may also ask for dry runs of preemption, over the same shards at the same
 // generations.

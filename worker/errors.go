@@ -9,15 +9,29 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// oldTermError refuses a deposed leader.
-type oldTermError struct {
-	cluster      string
-	term, newest uint64
+// wrongTermError refuses who does not lead.
+type wrongTermError struct {
+	cluster     string
+	term, leads uint64
 }
 
-func (e *oldTermError) Error() string {
-	return fmt.Sprintf("cluster %q: term %d is over, a leader of term %d has been here", e.cluster, e.term, e.newest)
+func (e *wrongTermError) Error() string {
+	if e.term < e.leads {
+		return fmt.Sprintf("cluster %q: term %d is over, term %d leads", e.cluster, e.term, e.leads)
+	}
+	return fmt.Sprintf("cluster %q: term %d does not lead, but %d (0: none does)", e.cluster, e.term, e.leads)
 }
+
+// unconfirmedError refuses a new term while nobody can tell whether it leads.
+type unconfirmedError struct {
+	term uint64
+	err  error
+}
+
+func (e *unconfirmedError) Error() string {
+	return fmt.Sprintf("term %d is new, and whether it leads is not known: %v", e.term, e.err)
+}
+func (e *unconfirmedError) Unwrap() error { return e.err }
 
 // requestError is the caller's fault: what it sent can not be right.
 type requestError struct {
@@ -35,19 +49,23 @@ func invalid(err error, format string, args ...any) error {
 
 // toStatus maps a cause to the code that the coordinator acts on:
 //
-//	old term          FAILED_PRECONDITION   the coordinator is deposed
+//	wrong term        FAILED_PRECONDITION   the coordinator is deposed
+//	unconfirmed term  UNAVAILABLE           etcd is away: try again
 //	bad request       INVALID_ARGUMENT      a bug of the coordinator's
 //	context ended     CANCELLED or DEADLINE_EXCEEDED
 //	a status          as it is
 //	anything else     INTERNAL              a bug of ours
 func toStatus(err error) error {
-	var old *oldTermError
+	var wrong *wrongTermError
+	var unconfirmed *unconfirmedError
 	var bad *requestError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &old):
+	case errors.As(err, &wrong):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &unconfirmed):
+		return status.Error(codes.Unavailable, err.Error())
 	case errors.As(err, &bad):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -16,14 +16,14 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := req.Validate(); err != nil {
 		return nil, invalid(err, "evaluate request")
 	}
-	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
+	if err := s.admit(ctx, req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err
 	}
 	asks, dry, needClasses, err := s.classes.resolve(req)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := s.shards.lock(req.GetCluster(), req.GetTerm(), req.GetShards())
+	locked, err := s.shards.lock(req.GetTerm(), req.GetShards())
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	}
 	spans.answered(answers)
 	// Nothing is told to a leader that was deposed while we evaluated for it.
-	if err := s.admit(req.GetCluster(), req.GetTerm()); err != nil {
+	if err := s.admit(ctx, req.GetCluster(), req.GetTerm()); err != nil {
 		return nil, err
 	}
 	return s.respond(ctx, answers, found), nil
 }
 
 // admit checks the term, and forgets what older leaders sent when it is new.
-func (s *Server) admit(cluster string, term uint64) error {
-	risen, err := s.terms.admit(cluster, term)
+func (s *Server) admit(ctx context.Context, cluster string, term uint64) error {
+	risen, err := s.terms.admit(ctx, cluster, term)
 	if risen {
-		s.shards.dropOlder(cluster, term)
+		s.shards.dropOlder(term)
 	}
 	return err
 }

@@ -77,10 +77,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "shardsched_worker_rows_evaluated_total", Help: "Rows looked at, once for each class.",
 		}),
 		term: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "shardsched_worker_term", Help: "Newest term seen, by cluster.",
+			Name: "shardsched_worker_term", Help: "Newest term that has led, by cluster.",
 		}, []string{"cluster"}),
 		termsRefused: f.NewCounter(prometheus.CounterOpts{
-			Name: "shardsched_worker_terms_refused_total", Help: "Requests refused because a newer leader has been seen.",
+			Name: "shardsched_worker_terms_refused_total", Help: "Requests refused because their term does not lead.",
 		}),
 		panics: f.NewCounter(prometheus.CounterOpts{
 			Name: "shardsched_worker_panics_total", Help: "Classes that could not be evaluated, for a bug that their queries met.",

@@ -81,7 +81,7 @@ func TestRunDeregistersThenFinishesWhatIsInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := worker.New(worker.Config{ID: "w1", Address: l.Addr().String(), Cores: 1})
+	s := worker.New(worker.Config{Cluster: "blue", ID: "w1", Address: l.Addr().String(), Cores: 1})
 	r := worker.NewRegistration(worker.RegistrationConfig{Client: client, Cluster: "blue", Member: s.Member()})
 	watch := client.Watch(t.Context(), r.Key(), clientv3.WithRev(1))
 

@@ -85,7 +85,7 @@ type rig struct {
 func newRig(t *testing.T, cfg worker.Config) *rig {
 	t.Helper()
 	r := &rig{t: t, registry: prometheus.NewRegistry(), tables: map[uint32]*scorer.Table{}, term: 7}
-	cfg.Registerer = r.registry
+	cfg.Cluster, cfg.Registerer = "blue", r.registry
 	r.server = worker.New(cfg)
 	l := bufconn.Listen(1 << 20)
 	g := grpc.NewServer()

@@ -22,8 +22,13 @@ const (
 	DefaultCacheClasses = 4096
 )
 
-// Config is what a worker is made of. The zero value of each field is usable.
+// Config is what a worker is made of. The zero value of each field but Cluster is usable.
 type Config struct {
+	// Cluster is the one that the worker serves; requests for others are refused.
+	Cluster string
+	// Leading tells which term leads the cluster: LeadingTerm. It is asked where a term comes that is newer
+	// than those before; nil: whoever comes is believed, as where nobody else can come.
+	Leading func(context.Context) (uint64, error)
 	// ID is unique to one life of one process; empty: a new UUID.
 	ID string
 	// Address is the host:port where a coordinator reaches the worker.
@@ -87,7 +92,7 @@ func New(cfg Config) *Server {
 		cfg:     cfg,
 		clock:   cfg.Clock,
 		pool:    scan.NewPool(cfg.Cores, cfg.Clock),
-		terms:   newTerms(m),
+		terms:   newTerms(&cfg, m),
 		shards:  newShardCache(cfg.CacheBytes, m),
 		classes: newClassCache(cfg.CacheClasses, m),
 		metrics: m,

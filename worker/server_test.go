@@ -178,11 +178,6 @@ func TestAWrongGenerationIsNeverAnswered(t *testing.T) {
 			r.wantRight(req, r.evaluate(req), q)
 		})
 	}
-	t.Run("of another cluster", func(t *testing.T) {
-		req := r.request(r.at(0), q)
-		req.Cluster = "green"
-		r.wantNeeds(r.evaluate(req), []uint32{0}, nil)
-	})
 }
 
 func TestShardsThatCanAdvanceDoAlsoWhenOthersAreMissing(t *testing.T) {
@@ -248,9 +243,6 @@ func TestOldTermsAreRefused(t *testing.T) {
 	wantCode(t, err, codes.FailedPrecondition, "term 7 is over")
 	_, err = r.send(r.snapshot(0)...)
 	wantCode(t, err, codes.FailedPrecondition, "term 7 is over")
-	other := r.request(nil)
-	other.Cluster = "green" // terms of different clusters have nothing to do with each other
-	r.evaluate(other)
 	r.term = 8
 	req := r.request(r.at(0), q)
 	r.wantRight(req, r.evaluate(req), q)

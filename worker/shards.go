@@ -12,12 +12,6 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// shardKey names a shard; shards of different clusters never meet.
-type shardKey struct {
-	cluster string
-	shard   uint32
-}
-
 // heldShard is one shard. Whoever holds mu reads and writes its table; bytes
 // belongs to the shardCache, and term never changes.
 type heldShard struct {
@@ -44,14 +38,14 @@ type shardCache struct {
 	metrics *metrics
 
 	mu    sync.Mutex
-	held  *simplelru.LRU[shardKey, *heldShard]
+	held  *simplelru.LRU[uint32, *heldShard]
 	bytes int64
 }
 
 func newShardCache(budget int64, m *metrics) *shardCache {
 	// The LRU counts entries; what bounds it is trim.
 	const unbounded = int(^uint(0) >> 1)
-	lru, err := simplelru.NewLRU[shardKey, *heldShard](unbounded, nil)
+	lru, err := simplelru.NewLRU[uint32, *heldShard](unbounded, nil)
 	if err != nil {
 		panic(err) // only a size below one is refused
 	}
@@ -59,7 +53,7 @@ func newShardCache(budget int64, m *metrics) *shardCache {
 }
 
 // get returns the shard that the leader of that term sent, or nil.
-func (c *shardCache) get(key shardKey, term uint64) *heldShard {
+func (c *shardCache) get(key uint32, term uint64) *heldShard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.held.Get(key)
@@ -72,7 +66,7 @@ func (c *shardCache) get(key shardKey, term uint64) *heldShard {
 // put makes s, of which nobody else knows yet, the shard of that key, unless a newer
 // one is there already: of a newer leader, or of the same at a later generation,
 // where a snapshot was long on its way.
-func (c *shardCache) put(key shardKey, s *heldShard) {
+func (c *shardCache) put(key uint32, s *heldShard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, ok := c.held.Peek(key); ok {
@@ -87,7 +81,7 @@ func (c *shardCache) put(key shardKey, s *heldShard) {
 }
 
 // resize notes that the shard's table now takes that much memory.
-func (c *shardCache) resize(key shardKey, s *heldShard, bytes int64) {
+func (c *shardCache) resize(key uint32, s *heldShard, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now, ok := c.held.Peek(key); !ok || now != s {
@@ -99,7 +93,7 @@ func (c *shardCache) resize(key shardKey, s *heldShard, bytes int64) {
 }
 
 // drop forgets the shard if it is still the one of that key.
-func (c *shardCache) drop(key shardKey, s *heldShard) {
+func (c *shardCache) drop(key uint32, s *heldShard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now, ok := c.held.Peek(key); ok && now == s {
@@ -108,12 +102,12 @@ func (c *shardCache) drop(key shardKey, s *heldShard) {
 	c.publish()
 }
 
-// dropOlder forgets what leaders before that term sent for the cluster.
-func (c *shardCache) dropOlder(cluster string, term uint64) {
+// dropOlder forgets what leaders before that term sent.
+func (c *shardCache) dropOlder(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range c.held.Keys() {
-		if s, ok := c.held.Peek(key); ok && key.cluster == cluster && s.term < term {
+		if s, ok := c.held.Peek(key); ok && s.term < term {
 			c.remove(key, s)
 		}
 	}
@@ -132,7 +126,7 @@ func (c *shardCache) trim() {
 }
 
 // remove forgets one shard. The caller holds c.mu.
-func (c *shardCache) remove(key shardKey, s *heldShard) {
+func (c *shardCache) remove(key uint32, s *heldShard) {
 	c.held.Remove(key)
 	c.bytes -= s.bytes
 }
@@ -187,12 +181,12 @@ func (l *lockedShards) tables() []*scorer.Table {
 // lock locks the shards of a request and brings them to its generations. Each
 // shard that can be brought there is, also when others are missing. The caller
 // unlocks, unless there is an error.
-func (c *shardCache) lock(cluster string, term uint64, deltas []*pb.ShardDeltas) (*lockedShards, error) {
+func (c *shardCache) lock(term uint64, deltas []*pb.ShardDeltas) (*lockedShards, error) {
 	order := slices.Clone(deltas)
 	slices.SortFunc(order, func(a, b *pb.ShardDeltas) int { return int(int64(a.GetShard()) - int64(b.GetShard())) })
 	l := &lockedShards{held: make([]*heldShard, 0, len(order))}
 	for _, d := range order {
-		if err := c.lockOne(l, shardKey{cluster: cluster, shard: d.GetShard()}, term, d); err != nil {
+		if err := c.lockOne(l, term, d); err != nil {
 			l.unlock()
 			return nil, err
 		}
@@ -201,10 +195,11 @@ func (c *shardCache) lock(cluster string, term uint64, deltas []*pb.ShardDeltas)
 }
 
 // lockOne adds one shard to l, among the held or among the missing.
-func (c *shardCache) lockOne(l *lockedShards, key shardKey, term uint64, d *pb.ShardDeltas) error {
+func (c *shardCache) lockOne(l *lockedShards, term uint64, d *pb.ShardDeltas) error {
+	key := d.GetShard()
 	s := c.get(key, term)
 	if s == nil {
-		l.missing = append(l.missing, key.shard)
+		l.missing = append(l.missing, key)
 		return nil
 	}
 	s.mu.Lock()
@@ -213,10 +208,10 @@ func (c *shardCache) lockOne(l *lockedShards, key shardKey, term uint64, d *pb.S
 	if err != nil {
 		// The table is no copy of the coordinator's any more; a snapshot is.
 		c.drop(key, s)
-		return invalid(err, "shard %d", key.shard)
+		return invalid(err, "shard %d", key)
 	}
 	if !ok {
-		l.missing = append(l.missing, key.shard)
+		l.missing = append(l.missing, key)
 	}
 	if applied > 0 {
 		c.metrics.deltas.Add(float64(applied))

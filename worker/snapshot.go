@@ -36,20 +36,22 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	if header == nil {
 		return nil, invalid(errors.New("the first chunk has none"), "snapshot header")
 	}
-	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
+	if err := header.Validate(); err != nil {
+		return nil, invalid(err, "snapshot header")
+	}
+	if err := s.admit(stream.Context(), header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
 	}
 	table, err := receive(stream, first)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.admit(header.GetCluster(), header.GetTerm()); err != nil {
+	if err := s.admit(stream.Context(), header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
 	}
-	key := shardKey{cluster: header.GetCluster(), shard: header.GetShard()}
 	held := newHeldShard(header.GetTerm(), table)
 	bytes := held.bytes // afterwards it is the cache's
-	s.shards.put(key, held)
+	s.shards.put(header.GetShard(), held)
 	s.metrics.snapshots.Inc()
 	return &pb.LoadSnapshotResponse{TableBytes: uint64(bytes)}, nil
 }

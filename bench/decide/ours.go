@@ -75,7 +75,7 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	}
 	s := &ours{file: file, registry: prometheus.NewRegistry(), log: coordinator.NewDecisionLog(file)}
 	s.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
-		Cluster: "bench", Term: 1, Shards: o.Shards, BatchSize: o.Batch, Decisions: s.log, Registerer: s.registry,
+		Cluster: clusterName, Term: 1, Shards: o.Shards, BatchSize: o.Batch, Decisions: s.log, Registerer: s.registry,
 		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared
 	})
 	if err != nil {
@@ -95,6 +95,9 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	return s, nil
 }
 
+// clusterName is that of every run.
+const clusterName = "bench"
+
 // serve starts workers.
 func (o *ours) serve(ctx context.Context, workers int) error {
 	var members []fanout.Member
@@ -105,7 +108,7 @@ func (o *ours) serve(ctx context.Context, workers int) error {
 		}
 		r := prometheus.NewRegistry()
 		s := worker.New(worker.Config{
-			ID: fmt.Sprint(i), Address: l.Addr().String(), Cores: max(1, runtime.GOMAXPROCS(0)/workers), Registerer: r,
+			Cluster: clusterName, ID: fmt.Sprint(i), Address: l.Addr().String(), Cores: max(1, runtime.GOMAXPROCS(0)/workers), Registerer: r,
 			CacheBytes: workerCacheBytes,
 		})
 		o.workers = append(o.workers, r)

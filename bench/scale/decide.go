@@ -53,9 +53,12 @@ type loop struct {
 func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout.Config) (*loop, error) {
 	l := &loop{registry: prometheus.NewRegistry()}
 	config.Dial = c.dial()
-	var err error
+	term, err := c.term(ctx)
+	if err != nil {
+		return nil, err
+	}
 	l.Scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
-		Cluster: clusterName, Term: c.term(), Shards: shards, Registerer: l.registry, Fanout: config,
+		Cluster: clusterName, Term: term, Shards: shards, Registerer: l.registry, Fanout: config,
 	})
 	if err != nil {
 		return nil, err

@@ -35,7 +35,11 @@ type Fan struct {
 
 // ask asks workers for as long as limit says.
 func (c *crew) ask(ctx context.Context, w *world, classes, candidates int, limit time.Duration) (Fan, error) {
-	f := fanout.New(fanout.Config{Cluster: clusterName, Term: c.term(), Shards: w, Dial: c.dial()})
+	term, err := c.term(ctx)
+	if err != nil {
+		return Fan{}, err
+	}
+	f := fanout.New(fanout.Config{Cluster: clusterName, Term: term, Shards: w, Dial: c.dial()})
 	defer f.Close()
 	f.SetMembers(c.members)
 	r := Fan{Workers: len(c.members), Nodes: w.Nodes(), Shards: w.NumShards(), Classes: classes, Candidates: candidates}

@@ -19,6 +19,7 @@ import (
 	"github.com/shardsched/shardsched/bench/process"
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -37,7 +38,6 @@ type fleet struct {
 	client      *clientv3.Client
 	group       *process.Group
 	cores       []int
-	terms       atomic.Uint64
 }
 
 // crew are some workers of a fleet.
@@ -139,8 +139,18 @@ func (c *crew) stop() {
 	}
 }
 
-// term is above all before it: workers forget what they hold.
-func (c *crew) term() uint64 { return c.fleet.terms.Add(1) }
+// term is above all before it, and leads: workers forget what they hold.
+func (c *crew) term(ctx context.Context) (uint64, error) {
+	key := lease.Prefix(clusterName) + "bench"
+	if _, err := c.fleet.client.Delete(ctx, key); err != nil {
+		return 0, err
+	}
+	put, err := c.fleet.client.Put(ctx, key, "")
+	if err != nil {
+		return 0, err
+	}
+	return uint64(put.Header.Revision), nil
+}
 
 // cpu is what each worker has used so far.
 func (c *crew) cpu() ([]time.Duration, error) {

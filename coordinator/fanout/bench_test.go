@@ -24,7 +24,9 @@ func loopback(b *testing.B, n int) []fanout.Member {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
-		go func() { served <- worker.New(worker.Config{Cores: 1}).Run(ctx, worker.RunConfig{Listener: l}) }()
+		go func() {
+			served <- worker.New(worker.Config{Cluster: "bench", Cores: 1}).Run(ctx, worker.RunConfig{Listener: l})
+		}()
 		b.Cleanup(func() {
 			cancel()
 			<-served

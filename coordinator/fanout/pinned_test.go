@@ -17,7 +17,7 @@ func TestPinnedSumsThatFitNoMessageAreEvaluatedHere(t *testing.T) {
 	for _, x := range []struct{ sums, here, rows int }{{most, 0, 1}, {most + 1, 4, 2}} {
 		c := newCluster(4)
 		c.addNodes(t, 0, 100)
-		f := fleet.fanout(t, c, 1, fanout.Config{Cluster: fmt.Sprint("c", x.sums)})
+		f := fleet.fanout(t, c, 1, fanout.Config{Term: uint64(x.sums)})
 		reqs := c.requests(t, 20, true, query(1, 100, false), pinnedQuery(2), spreadQuery(3))
 		reqs[1].Class = pinned(t, reqs[1].Class, x.sums)
 		c.wantSame(t, f, reqs)

@@ -373,7 +373,7 @@ func (p *proxy) script(before func(ctx context.Context, req *pb.EvaluateRequest)
 func (p *proxy) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.worker = worker.New(worker.Config{Cores: 1})
+	p.worker = worker.New(worker.Config{Cluster: "blue", Cores: 1})
 }
 
 // fleet is some workers, by id.
@@ -388,7 +388,7 @@ func newFleet(t testing.TB, n int, cfg worker.Config, options ...grpc.ServerOpti
 	f := &fleet{t: t, proxies: map[string]*proxy{}}
 	for i := range n {
 		cfg := cfg
-		cfg.Cores = max(cfg.Cores, 1)
+		cfg.Cluster, cfg.Cores = cmp.Or(cfg.Cluster, "blue"), max(cfg.Cores, 1)
 		cfg.Registerer = prometheus.NewRegistry()
 		p := &proxy{listener: bufconn.Listen(1 << 20), server: grpc.NewServer(options...), worker: worker.New(cfg)}
 		pb.RegisterWorkerServiceServer(p.server, p)

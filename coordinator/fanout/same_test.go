@@ -1,7 +1,6 @@
 package fanout_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -17,14 +16,14 @@ var sizes = []int{0, 1, 2, 63, 64, 65, 200, 700}
 
 func TestTheAnswerDoesNotDependOnShardsNorWorkers(t *testing.T) {
 	fleet := newFleet(t, 4, worker.Config{Cores: 2})
-	var clusters atomic.Int64
+	var terms atomic.Uint64
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		c := newCluster(rapid.SampledFrom([]int{1, 3, 8, 64}).Draw(rt, "shards"))
 		c.kept = rapid.SampledFrom([]int{0, 5, 1 << 30}).Draw(rt, "kept deltas")
 		c.addNodes(t, 0, rapid.SampledFrom(sizes).Draw(rt, "nodes"))
 		f := fleet.fanout(t, c, rapid.IntRange(0, 4).Draw(rt, "workers"), fanout.Config{
-			Cluster:  fmt.Sprintf("c%d", clusters.Add(1)),
+			Term:     terms.Add(1),
 			Replicas: rapid.IntRange(1, 2).Draw(rt, "replicas"),
 		})
 		defer f.Close()
@@ -48,7 +47,7 @@ func TestTheSameAtTheSizesOfPages(t *testing.T) {
 		for _, shards := range []int{1, 3, 8, 64} {
 			c := newCluster(shards)
 			c.addNodes(t, 0, nodes)
-			f := fleet.fanout(t, c, 3, fanout.Config{Cluster: fmt.Sprintf("p%d-%d", i, shards)})
+			f := fleet.fanout(t, c, 3, fanout.Config{Term: uint64(100*i + shards)})
 			reqs := requests(t, 40, true, query(1, 100, false), query(2, 500, true), spreadQuery(3))
 			c.wantSame(t, f, reqs)
 			c.churn(t, rand.New(rand.NewPCG(1, 2)), 100)

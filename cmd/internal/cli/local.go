@@ -34,12 +34,13 @@ type localWorkers struct {
 }
 
 // newLocalWorkers makes workers that do not serve yet. tracer may be nil: they make no spans.
-func newLocalWorkers(count int, registerer prometheus.Registerer, tracer trace.TracerProvider) *localWorkers {
+func newLocalWorkers(count int, cluster string, registerer prometheus.Registerer, tracer trace.TracerProvider) *localWorkers {
 	w := &localWorkers{listeners: make(map[fanout.Member]*bufconn.Listener, count)}
 	// They share the machine's cores: each gets its part.
 	cores := max(1, runtime.GOMAXPROCS(0)/max(count, 1))
 	for i := range count {
 		s := worker.New(worker.Config{
+			Cluster:        cluster,
 			ID:             "local-" + strconv.Itoa(i) + "-" + uuid.NewString()[:8],
 			Address:        inProcess,
 			Cores:          cores,

@@ -78,7 +78,7 @@ func (v service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer spans.stop()
-	workers := newLocalWorkers(v.sharding.Workers, registry.process, spans.workers)
+	workers := newLocalWorkers(v.sharding.Workers, v.sharding.Cluster, registry.process, spans.workers)
 	scheduler, err := v.scheduler(log, spans, workers)
 	if err != nil {
 		return err

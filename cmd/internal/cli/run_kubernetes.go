@@ -196,7 +196,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	server := api.New(api.Config{Self: record})
 	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server, options) })
-	workers := newLocalWorkers(k.o.Workers, k.registry, spans.workers)
+	workers := newLocalWorkers(k.o.Workers, k.o.Cluster, k.registry, spans.workers)
 	workers.serve(base, g)
 	g.Go(func() error { return flushEvery(base, log) })
 	g.Go(func() error { return k.health.run(base) })

@@ -126,7 +126,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	defer spans.stop()
-	workers := newLocalWorkers(m.sharding.Workers, registry, spans.workers)
+	workers := newLocalWorkers(m.sharding.Workers, m.sharding.Cluster, registry, spans.workers)
 	cfg.Tracer, cfg.Fanout.Local = spans.tracer, workers.members
 	cfg.Fanout.Dial = workers.dial(nil, spans.dialOptions())
 	s, err := coordinator.NewScheduler(cfg)

@@ -53,6 +53,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	}
 	defer stopTracer()
 	w := worker.New(worker.Config{
+		Cluster: o.Cluster, Leading: worker.LeadingTerm(etcd, o.Cluster),
 		TracerProvider: tracer,
 		ID:             id, Address: address, Cores: o.Cores, Version: Version(), CacheBytes: o.CacheBytes, Registerer: registry,
 	})

@@ -64,7 +64,7 @@ func (f *fleet) serve(i int) error {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
-	w := worker.New(worker.Config{ID: "w" + strconv.Itoa(i), Address: l.Addr().String(), Cores: 1})
+	w := worker.New(worker.Config{Cluster: "test", ID: "w" + strconv.Itoa(i), Address: l.Addr().String(), Cores: 1})
 	pb.RegisterWorkerServiceServer(s, w)
 	f.g.Go(func() error {
 		context.AfterFunc(f.ctx, s.Stop)
