@@ -271,8 +271,8 @@ func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 	if err := json.Unmarshal(text, &board); err != nil {
 		t.Fatal(err)
 	}
-	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/otlp")
-	words := quoted(t, `"([a-z_]+)"`, "../coordinator", "../worker")
+	metrics := quoted(t, `"((?:scheduler|shardsched)_[a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/otlp", "../cmd/internal/serving")
+	words := quoted(t, `"([a-z_]+)"`, "../coordinator", "../worker", "../cmd/internal/serving")
 	shown, ids := map[string]bool{}, map[int]bool{}
 	metric := regexp.MustCompile(`(?:scheduler|shardsched)_[a-z_]+`)
 	label := regexp.MustCompile(`\{\{(\w+)\}\}`)

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -95,6 +96,32 @@ func TestTheTableOfRolesIsTheCodes(t *testing.T) {
 		if !slices.Contains(all, call) {
 			t.Errorf("%s: want a call that there is, got none", call)
 		}
+	}
+}
+
+// TestVerbsOfTokensAreDocumented holds the table of verbs in docs/security.md to the code.
+func TestVerbsOfTokensAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([A-Za-z, ]+) \\|$").FindAllStringSubmatch(string(text), -1) {
+		for name := range strings.SplitSeq(row[2], ", ") {
+			verbs["/shardsched.v1.SchedulerService/"+name] = row[1]
+		}
+	}
+	for call := range calls() {
+		if !strings.HasPrefix(call, "/shardsched.v1.SchedulerService/") {
+			continue
+		}
+		if verbs[call] != serving.Verb(call) {
+			t.Errorf("%s: want the verb of docs/security.md, %q, got %q", call, verbs[call], serving.Verb(call))
+		}
+		delete(verbs, call)
+	}
+	if len(verbs) > 0 {
+		t.Errorf("want calls that there are, got %v", verbs)
 	}
 }
 
@@ -231,7 +258,7 @@ func TestRolesOnAllListeners(t *testing.T) {
 		worker.line("worker w1 serves on "):                "/shardsched.v1.WorkerService/ /grpc.health.v1.Health/",
 	}
 	may := documented(t)
-	asked := 0
+	asked := askOverSocket(t, issue("coordinator"))
 	for _, who := range askers(t, ours, foreign) {
 		allowed := func(call string) bool {
 			return who.in && (slices.Contains(may[call], "everybody") || who.role != "" && slices.Contains(may[call], who.role))
@@ -287,6 +314,28 @@ func TestRolesOnAllListeners(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls were made", asked)
+}
+
+// askOverSocket asks a coordinator's socket for every call, without TLS, and returns how many calls that were: all of
+// the service are open to whoever can open the socket, and there is no other service.
+func askOverSocket(t *testing.T, tls []string) (asked int) {
+	t.Helper()
+	coordinator := start(t, append([]string{"coordinator", "--standalone", "--cluster", "c", "--embedded-etcd", "--embedded-etcd-listen", "127.0.0.1:0",
+		"--listen", "unix://" + t.TempDir() + "/client.sock", "--http-listen", ""}, tls...)...)
+	conn, err := grpc.NewClient(coordinator.line("coordinator serves clients on "), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for name, m := range calls() {
+		served := strings.HasPrefix(name, "/shardsched.v1.SchedulerService/")
+		code := call(t, conn, name, m)
+		asked++
+		if refused := slices.Contains([]codes.Code{codes.PermissionDenied, codes.Unauthenticated, codes.Unavailable, codes.Unimplemented}, code); refused == served {
+			t.Errorf("the socket is asked for %s: want it served %v, got %s", name, served, code)
+		}
+	}
+	return asked
 }
 
 // TestProbesAreOpenAndNothingElse asks the listeners for probes without a certificate.

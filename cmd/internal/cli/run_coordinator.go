@@ -60,6 +60,8 @@ type service struct {
 
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
+	registry := newTermRegistry()
+	v.guard.Observe(registry.process)
 	l, options, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err
@@ -72,7 +74,6 @@ func (v service) run(ctx context.Context) (err error) {
 	defer log.Close()
 	record := &pb.LeaderRecord{Id: processID(), Address: advertised(v.advertise, l)}
 	server := api.New(api.Config{Self: record})
-	registry := newTermRegistry()
 	spans, err := startSpans(ctx, v.tracing, record.Id, registry.process)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (v service) dial(options []grpc.DialOption) fanout.Dial {
 func listenAPI(guard *serving.Guard, address string) (net.Listener, []grpc.ServerOption, error) {
 	if path, ok := strings.CutPrefix(address, unixScheme); ok {
 		l, err := serving.ListenUnix("listen", path)
-		return l, nil, err
+		return l, guard.Plain().ServerOptions(), err
 	}
 	l, err := guard.Listen("listen", address)
 	return l, guard.ServerOptions(), err

@@ -64,6 +64,7 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 		return err
 	}
 	k.guard = guard
+	guard.Observe(k.registry)
 	err = k.run(ctx, s)
 	if errors.Is(err, coordinator.ErrLeaseLost) {
 		log.Error(err, "Leaderelection lost")

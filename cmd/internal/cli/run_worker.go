@@ -34,6 +34,8 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 		return err
 	}
 	defer etcd.Close()
+	registry := newRegistry()
+	guard.Observe(registry)
 	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err
@@ -42,7 +44,6 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	if address == "" {
 		address = l.Addr().String()
 	}
-	registry := newRegistry()
 	traces, err := o.Tracing.Load()
 	if err != nil {
 		return usageError{err}

@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,43 +15,64 @@ import (
 )
 
 // ServerOptions are those of a gRPC server: it asks every caller who they are, and lets through
-// whom Callers names. Without TLS there are none.
+// whom Callers names. Without TLS it lets everybody through.
 func (g *Guard) ServerOptions() []grpc.ServerOption {
-	if !g.Enabled() {
-		return nil
-	}
 	options := []grpc.ServerOption{
-		grpc.Creds(credentials.NewTLS(g.serverConfig())),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: g.age, MaxConnectionAgeGrace: maxConnectionAgeGrace,
-		}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := g.allowCall(ctx, info.FullMethod); err != nil {
+			who, err := g.allowCall(ctx, info.FullMethod)
+			if err != nil {
 				return nil, err
 			}
-			return next(ctx, req)
+			answer, err := next(ctx, req)
+			g.access.change(who, from(ctx), info.FullMethod, req, err)
+			return answer, err
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if err := g.allowCall(stream.Context(), info.FullMethod); err != nil {
+			if _, err := g.allowCall(stream.Context(), info.FullMethod); err != nil {
 				return err
 			}
 			return next(srv, stream)
 		}),
 	}
+	if !g.Enabled() {
+		return options
+	}
+	options = append(options, grpc.Creds(observed{credentials.NewTLS(g.serverConfig()), g.access}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: g.age, MaxConnectionAgeGrace: maxConnectionAgeGrace,
+		}))
 	if g.tokens != nil {
 		options = append(options, grpc.MaxHeaderListSize(maxHeaderBytes))
 	}
 	return options
 }
 
-func (g *Guard) allowCall(ctx context.Context, method string) error {
+// Plain is a guard of listeners without TLS: it lets everybody through.
+func (g *Guard) Plain() *Guard { return &Guard{access: g.access} }
+
+// from is where a call comes from.
+func from(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr.Network() == "unix" {
+		return "unix"
+	}
+	return p.Addr.String()
+}
+
+// allowCall tells who makes a call, and whether they may.
+func (g *Guard) allowCall(ctx context.Context, method string) (who string, err error) {
+	if !g.Enabled() {
+		return "", nil
+	}
 	p, _ := peer.FromContext(ctx)
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
-		return status.Error(codes.Unauthenticated, "no TLS")
+		return "", status.Error(codes.Unauthenticated, "no TLS")
 	}
-	_, err := g.allow(ctx, &info.State, bearer(ctx), method)
-	return err
+	if who, err = g.allow(ctx, &info.State, bearer(ctx), method); err != nil {
+		g.access.refuse(who, from(ctx), method, err)
+	}
+	return who, err
 }
 
 // allow tells who makes a call, by the certificate of the connection or else by a bearer token, and
@@ -77,4 +99,24 @@ func (g *Guard) allow(ctx context.Context, s *tls.ConnectionState, token, call s
 		return "", status.Errorf(codes.PermissionDenied, "forbidden: %s is for certificates of the roles %s", call, callers)
 	}
 	return g.tokens.Allow(ctx, token, call, Verb(call))
+}
+
+// observed tells of handshakes that fail.
+type observed struct {
+	credentials.TransportCredentials
+	access *access
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := o.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		o.access.handshake(raw.RemoteAddr().String(), err.Error())
+	}
+	return conn, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (o observed) Clone() credentials.TransportCredentials {
+	return observed{o.TransportCredentials.Clone(), o.access}
 }

@@ -30,7 +30,8 @@ type Guard struct {
 	names   dnsRoles
 	cluster string
 	age     time.Duration
-	tokens  Tokens // nil: callers need a certificate
+	tokens  Tokens  // nil: callers need a certificate
+	access  *access // nil: nobody is told of calls
 }
 
 // Open reads the files for a process of a cluster; an empty one is that of the own certificate.
@@ -218,7 +219,10 @@ func (g *Guard) handle(path string, h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := g.allow(r.Context(), r.TLS, "", path)
+		who, err := g.allow(r.Context(), r.TLS, "", path)
+		if err != nil {
+			g.access.refuse(who, r.RemoteAddr, path, err)
+		}
 		switch status.Code(err) {
 		case codes.OK:
 			h.ServeHTTP(w, r)

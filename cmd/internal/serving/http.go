@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -82,21 +83,22 @@ func (e Endpoint) Probes() http.Handler {
 
 // ServeProbes answers probes on l until ctx ends, over plain HTTP.
 func (e Endpoint) ServeProbes(ctx context.Context, l net.Listener) error {
-	return serveHTTP(ctx, l, e.Probes(), nil, 0, clock.RealClock{})
+	return serveHTTP(ctx, l, e.Probes(), nil, 0, clock.RealClock{}, nil)
 }
 
 // Serve answers on l until ctx ends, then lets answers under way finish for a
 // second. With TLS it speaks HTTPS and asks for a client certificate.
 func (e Endpoint) Serve(ctx context.Context, l net.Listener, g *Guard) error {
-	return serveHTTP(ctx, l, e.Handler(g), g.serverConfig(), g.age, clock.RealClock{})
+	return serveHTTP(ctx, l, e.Handler(g), g.serverConfig(), g.age, clock.RealClock{}, g.access.httpLog())
 }
 
 // begunKey is where a request's context has the time of its connection's start.
 type begunKey struct{}
 
 // serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, age time.Duration, c clock.PassiveClock) error {
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, age time.Duration, c clock.PassiveClock, told *log.Logger) error {
 	s := &http.Server{
+		ErrorLog:  told,
 		TLSConfig: config, ReadHeaderTimeout: 10 * time.Second,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, begunKey{}, c.Now())
