@@ -98,14 +98,10 @@ func (g *groupPart) sum(terms []*pb.CounterTerm) int {
 }
 
 func (g *groupPart) inclusion(x *pb.Inclusion, q *pb.Query) int {
-	made := newInclusion(x, q)
-	for i := range g.inclusions {
-		have := &g.inclusions[i]
-		if slices.Equal(have.keys, made.keys) && (have.affinity == nil) == (made.affinity == nil) && (have.taints == nil) == (made.taints == nil) {
-			return i
-		}
+	if i := slices.IndexFunc(g.inclusions, func(have inclusion) bool { return have.is(x) }); i >= 0 {
+		return i
 	}
-	g.inclusions = append(g.inclusions, made)
+	g.inclusions = append(g.inclusions, newInclusion(x, q))
 	return len(g.inclusions) - 1
 }
 

@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"slices"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -20,6 +22,11 @@ func newInclusion(x *pb.Inclusion, q *pb.Query) inclusion {
 		out.taints = newTaintToleration(q)
 	}
 	return out
+}
+
+// is tells whether newInclusion would make this one.
+func (x *inclusion) is(q *pb.Inclusion) bool {
+	return slices.Equal(x.keys, q.GetTopologyKeys()) && (x.affinity != nil) == q.GetHonourAffinity() && (x.taints != nil) == q.GetHonourTaints()
 }
 
 // all tells that every row counts.

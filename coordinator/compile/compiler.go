@@ -206,12 +206,12 @@ func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
 }
 
 // spec finds or makes the plan of a pod with claims.
-func (c *Compiler) spec(p *v1.Pod, prof *Profile, sign []byte) *plan {
+func (c *Compiler) spec(p *v1.Pod, prof *Profile, w World, sign []byte) *plan {
 	key := planKey{hash: c.hash(sign), profile: prof}
 	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k.plan
 	}
-	k := &keptSpec{slices.Clone(sign), newPlan(p, prof)}
+	k := &keptSpec{slices.Clone(sign), newPlan(p, prof, w.Counters())}
 	c.specs.Add(key, k, planBytes(sign))
 	return k.plan
 }
@@ -225,9 +225,9 @@ func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 	if !ok || !bytes.Equal(e.signature, sign) {
 		e = &keptPlan{mounts: newMounts(p, prof, w, c.volumes)}
 		if e.mounts == nil {
-			e.plan = newPlan(p, prof)
+			e.plan = newPlan(p, prof, w.Counters())
 		} else {
-			e.plan = c.spec(p, prof, sign[:first])
+			e.plan = c.spec(p, prof, w, sign[:first])
 		}
 		if !e.mounts.isVolatile() {
 			e.signature = slices.Clone(sign)

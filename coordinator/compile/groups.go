@@ -20,8 +20,11 @@ type groups struct {
 	// inclusion looks at it.
 	required, honours bool
 	// index finds a row value or a measure by its encoding.
-	index map[string]uint32
-	pins  pinning
+	index   map[string]uint32
+	encoded []byte // scratch
+	// inclusions are those in use, each once.
+	inclusions []*pb.Inclusion
+	pins       pinning
 }
 
 func newGroups(q *pb.Query, s *setting, pl *plan) *groups {
@@ -55,7 +58,7 @@ func (g *groups) inDomain(key string, counts []*pb.CounterTerm, among *pb.Inclus
 
 // inRow is the place of a number of the row itself; m may be nil.
 func (g *groups) inRow(v *pb.RowValue, m *pb.Measure) *pb.Place {
-	p := &pb.Place{In: &pb.Place_RowValue{RowValue: g.once('v', v, func() int {
+	p := &pb.Place{In: &pb.Place_RowValue{RowValue: g.once('v', v, &v.Inclusion, func() int {
 		g.query.RowValues = append(g.query.RowValues, v)
 		return len(g.query.RowValues)
 	})}}
@@ -67,19 +70,39 @@ func (g *groups) inRow(v *pb.RowValue, m *pb.Measure) *pb.Place {
 
 // measure is the index of a measure.
 func (g *groups) measure(m *pb.Measure) uint32 {
-	return g.once('m', m, func() int {
+	return g.once('m', m, &m.Inclusion, func() int {
 		g.query.Measures = append(g.query.Measures, m)
 		return len(g.query.Measures)
 	})
 }
 
+// inclusion is which rows a sum is about; nil: all.
+func (g *groups) inclusion(keys []string, taints, affinity bool) *pb.Inclusion {
+	if len(keys) == 0 && !taints && !affinity {
+		return nil
+	}
+	for _, x := range g.inclusions {
+		if slices.Equal(x.TopologyKeys, keys) && x.HonourTaints == taints && x.HonourAffinity == affinity {
+			return x
+		}
+	}
+	x := &pb.Inclusion{TopologyKeys: keys, HonourTaints: taints, HonourAffinity: affinity}
+	g.inclusions, g.honours = append(g.inclusions, x), g.honours || affinity
+	return x
+}
+
 // once adds a message to a list unless there is an equal one, and returns its index. add
-// returns the new length.
-func (g *groups) once(kind byte, m proto.Message, add func() int) uint32 {
-	encoded, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{kind}, m)
+// returns the new length. among is the message's inclusion, which is told by its number: it may name as many keys
+// as there are messages.
+func (g *groups) once(kind byte, m proto.Message, among **pb.Inclusion, add func() int) uint32 {
+	x := *among
+	*among = nil
+	g.encoded = append(g.encoded[:0], kind, byte(slices.Index(g.inclusions, x)+1))
+	encoded, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(g.encoded, m)
 	if err != nil {
 		panic(err) // its texts are names that usable has checked
 	}
+	g.encoded, *among = encoded, x
 	i, ok := g.index[string(encoded)]
 	if !ok {
 		i = uint32(add() - 1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -100,10 +101,10 @@ func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityT
 		q.Required = append(q.Required, g.inDomain(keys[i], nil, nil))
 		return
 	}
-	all, of := within(&terms[0], g.setting.world.Cluster()), terms[0].Selector
+	all, of := within(&terms[0], g.setting.world.Cluster()), selectorOf(terms)
 	for i := range terms[1:] {
 		more := within(&terms[1+i], g.setting.world.Cluster())
-		all, of = all.And(&more), of.And(terms[1+i].Selector)
+		all = all.And(&more)
 	}
 	q.SelfMatch = g.setting.selfAffinity && all.Has(g.setting.pod.Namespace)
 	counts := counters(g.registry.Pods(all, of))
@@ -113,8 +114,18 @@ func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityT
 			continue
 		}
 		q.Required = append(q.Required, g.inRow(&pb.RowValue{TopologyKey: key, Counters: counts, Clamp: true},
-			&pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counts, Inclusion: &pb.Inclusion{TopologyKeys: []string{key}}}))
+			&pb.Measure{By: pb.Breakdown_BREAKDOWN_TOTAL, Counters: counts, Inclusion: g.inclusion([]string{key}, false, false)}))
 	}
+}
+
+// selectorOf matches where the selectors of all terms do. By halves: each requirement is written a few times,
+// not once for each term.
+func selectorOf(terms []count.AffinityTerm) *selector.Selector {
+	if len(terms) == 1 {
+		return terms[0].Selector
+	}
+	half := len(terms) / 2
+	return selectorOf(terms[:half]).And(selectorOf(terms[half:]))
 }
 
 // forbidden is the places where no counter may be above 0.

@@ -105,7 +105,9 @@ func narrow(terms []v1.NodeSelectorTerm) (*pb.NameSet, *Rejection) {
 		if !ok {
 			return nil, nil
 		}
-		all = all.Union(names)
+		for name := range names {
+			all.Insert(name)
+		}
 	}
 	if len(all) == 0 {
 		return nil, &Rejection{Plugins: []string{nodeAffinityName}, Message: "pod affinity terms conflict", Unresolvable: true}

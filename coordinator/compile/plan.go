@@ -37,24 +37,25 @@ type plan struct {
 }
 
 // newPlan runs what the PreFilter and PreScore of every plugin make of the spec.
-func newPlan(p *v1.Pod, prof *Profile) *plan {
+func newPlan(p *v1.Pod, prof *Profile, counters *count.Registry) *plan {
 	p = tamed(p)
+	asked := requestsOf(p)
 	pl := &plan{
 		prof:        prof,
 		nodeName:    p.Spec.NodeName,
 		tolerations: tolerations(p.Spec.Tolerations),
 		affinity:    compileAffinity(p, prof),
 		hostPorts:   hostPorts(p),
-		usage:       usage(p),
+		usage:       usage(p, asked),
 	}
 	if !usable(pl.nodeName) {
 		pl.nodeName = noNode
 	}
 	if prof.uses(pb.Plugin_PLUGIN_NODE_RESOURCES_FIT) {
-		pl.fit = compileFit(p, prof)
+		pl.fit = compileFit(asked, prof)
 	}
 	if prof.scoresBy(pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION) {
-		pl.balanced = compileBalanced(p, prof)
+		pl.balanced = compileBalanced(asked, prof)
 	}
 	if prof.scoresBy(pb.Plugin_PLUGIN_IMAGE_LOCALITY) {
 		pl.images = imagesOf(p)
@@ -67,7 +68,7 @@ func newPlan(p *v1.Pod, prof *Profile) *plan {
 	pl.cel, pl.celErr = compileCEL(p, prof)
 	pl.nearby = prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
 	if pl.nearby && count.HasAffinity(p) {
-		pl.near = count.ReadAffinity(p)
+		pl.near = counters.ReadAffinity(p)
 		pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near.Required, pl.near.Anti, pl.near.Preferred), readsNamespaces(pl.near)
 	}
 	return pl

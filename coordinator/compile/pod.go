@@ -20,17 +20,17 @@ func Priority(p *v1.Pod) int32 {
 
 // Usage is what a pod takes of its node, as NodeInfo counts it.
 func Usage(p *v1.Pod) *pb.PodUsage {
-	return usage(tamed(p))
+	p = tamed(p)
+	held := heldRequests(p)
+	return usage(p, requests{held: held, nonZero: heldNonZero(p, held)})
 }
 
 // usage is Usage of a tamed pod.
-func usage(p *v1.Pod) *pb.PodUsage {
-	held := heldRequests(p)
-	nonZero := heldNonZero(p, held)
+func usage(p *v1.Pod, asked requests) *pb.PodUsage {
 	return &pb.PodUsage{
-		Requests:           resources(held, nil),
-		NonZeroMilliCpu:    amount(nonZero[v1.ResourceCPU], milli),
-		NonZeroMemoryBytes: amount(nonZero[v1.ResourceMemory], ones),
+		Requests:           resources(asked.held, nil),
+		NonZeroMilliCpu:    amount(asked.nonZero[v1.ResourceCPU], milli),
+		NonZeroMemoryBytes: amount(asked.nonZero[v1.ResourceMemory], ones),
 		HostPorts:          hostPorts(p),
 	}
 }

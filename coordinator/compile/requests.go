@@ -61,6 +61,24 @@ func heldNonZero(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
 	})
 }
 
+// requests are what a pod asks for, counted in upstream's four ways. Ways that come to the same are counted once.
+type requests struct{ filtered, scored, held, nonZero v1.ResourceList }
+
+// requestsOf counts what a tamed pod asks for.
+func requestsOf(p *v1.Pod) requests {
+	held := heldRequests(p)
+	s := requests{held: held, filtered: held, nonZero: heldNonZero(p, held)}
+	s.scored = s.nonZero
+	told := hasStatusResources(p)
+	if told {
+		s.filtered = filterRequests(p)
+	}
+	if told || helper.IsPodLevelRequestsSet(p) {
+		s.scored = fitScoreRequests(p)
+	}
+	return s
+}
+
 // missingDefaults are the defaults that containers of a pod take, which holds so much.
 func missingDefaults(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
 	missing := defaults()

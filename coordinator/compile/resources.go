@@ -8,22 +8,22 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// compileFit is NodeResourcesFit's PreFilter and PreScore, of a tamed pod.
-func compileFit(p *v1.Pod, prof *Profile) *pb.FitQuery {
-	requests := resources(filterRequests(p), prof.ignores)
+// compileFit is NodeResourcesFit's PreFilter and PreScore.
+func compileFit(asked requests, prof *Profile) *pb.FitQuery {
+	filtered := resources(asked.filtered, prof.ignores)
 	return &pb.FitQuery{
-		Requests:    requests,
-		BestEffort:  empty(requests),
+		Requests:    filtered,
+		BestEffort:  empty(filtered),
 		ScoringType: prof.scoring,
-		Scored:      scored(prof.fitResources, fitScoreRequests(p)),
+		Scored:      scored(prof.fitResources, asked.scored),
 		Shape:       prof.shape,
 	}
 }
 
-// compileBalanced is NodeResourcesBalancedAllocation's PreScore, of a tamed pod;
-// nil where it skips, because the pod asks nothing of any scored resource.
-func compileBalanced(p *v1.Pod, prof *Profile) *pb.BalancedQuery {
-	q := &pb.BalancedQuery{Scored: scored(prof.balancedResources, heldRequests(p))}
+// compileBalanced is NodeResourcesBalancedAllocation's PreScore; nil where it
+// skips, because the pod asks nothing of any scored resource.
+func compileBalanced(asked requests, prof *Profile) *pb.BalancedQuery {
+	q := &pb.BalancedQuery{Scored: scored(prof.balancedResources, asked.held)}
 	for _, r := range q.Scored {
 		if r.Request != 0 {
 			return q

@@ -160,7 +160,7 @@ func (g *groups) spreadHard(q *pb.SpreadQuery, x *spreading) {
 		c := &list[i]
 		g.setting.hard = append(g.setting.hard, g.selector(c))
 		q.Hard = append(q.Hard, &pb.HardConstraint{
-			Place:      g.hardPlace(c, g.inclusion(c, keys)),
+			Place:      g.hardPlace(c, g.among(c, keys)),
 			MaxSkew:    c.maxSkew,
 			MinDomains: c.minDomains,
 			SelfMatch:  g.setting.selfSpread[i],
@@ -182,7 +182,7 @@ func (g *groups) spreadSoft(q *pb.SpreadQuery, x *spreading) {
 	q.RequireAllTopologies = x.requireAll && len(list) > 0
 	for i := range list {
 		c := &list[i]
-		q.Soft = append(q.Soft, &pb.SoftConstraint{Place: g.softPlace(c, g.inclusion(c, keys), x.requireAll), MaxSkew: c.maxSkew})
+		q.Soft = append(q.Soft, &pb.SoftConstraint{Place: g.softPlace(c, g.among(c, keys), x.requireAll), MaxSkew: c.maxSkew})
 	}
 }
 
@@ -200,14 +200,9 @@ func keysOf(list []constraint) []string {
 	return once(out)
 }
 
-// inclusion is which rows a constraint counts on.
-func (g *groups) inclusion(c *constraint, keys []string) *pb.Inclusion {
-	x := &pb.Inclusion{TopologyKeys: keys, HonourTaints: c.honourTaints, HonourAffinity: c.honourAffinity && g.required}
-	g.honours = g.honours || x.HonourAffinity
-	if len(x.TopologyKeys) == 0 && !x.HonourTaints && !x.HonourAffinity {
-		return nil
-	}
-	return x
+// among is which rows a constraint counts on.
+func (g *groups) among(c *constraint, keys []string) *pb.Inclusion {
+	return g.inclusion(keys, c.honourTaints, c.honourAffinity && g.required)
 }
 
 func (g *groups) hardPlace(c *constraint, among *pb.Inclusion) *pb.Place {

@@ -1,6 +1,7 @@
 package count
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -40,6 +41,9 @@ type carrying struct {
 	resting      []*Term
 	restingBytes int
 	scratch      []byte
+	// read is what was read last, of a pod with the bytes readKey: what a pod carries is compiled next.
+	read    *Affinity
+	readKey []byte
 }
 
 // maxResting bounds the texts of resting terms: some ten thousand of them, or a hundred with thousands of
@@ -89,11 +93,28 @@ func (r *Registry) CarryFew(p *v1.Pod, most int) (c *Carried, brings int, few bo
 	return r.carry(p, string(x.scratch)), brings, true
 }
 
+// maxRead is how long the bytes may be of terms that are kept as the last that were read.
+const maxRead = 64 << 10
+
+// ReadAffinity is the package's ReadAffinity, which reads no pod twice in a row.
+func (r *Registry) ReadAffinity(p *v1.Pod) *Affinity {
+	x := &r.carried
+	x.scratch = AppendAffinity(x.scratch[:0], p)
+	if x.read != nil && bytes.Equal(x.scratch, x.readKey) {
+		return x.read
+	}
+	read := ReadAffinity(p)
+	if len(x.scratch) <= maxRead {
+		x.read, x.readKey = read, append(x.readKey[:0], x.scratch...)
+	}
+	return read
+}
+
 // carry makes what a pod carries that no other does.
 func (r *Registry) carry(p *v1.Pod, key string) *Carried {
 	c := &Carried{key: key, namespace: p.Namespace, pods: 1}
 	at := map[*Term]int{}
-	eachTerm(ReadAffinity(p), func(kind TermKind, a *AffinityTerm, weight int64) {
+	eachTerm(r.ReadAffinity(p), func(kind TermKind, a *AffinityTerm, weight int64) {
 		if weight == 0 || a.TopologyKey == "" || a.Selector.MatchesNothing() {
 			return
 		}
