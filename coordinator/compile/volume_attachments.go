@@ -39,12 +39,15 @@ func Attachments(p *v1.Pod, s Storage) []Attachment {
 // attachments lists the volumes that a pod needs attached, in the spec's order and each
 // once, and the first error of those that can not be told.
 func attachments(p *v1.Pod, s Storage) (out []Attachment, first error) {
+	seen := map[Attachment]struct{}{{}: {}}
 	for i := range p.Spec.Volumes {
 		a, err := attachment(p, &p.Spec.Volumes[i], s)
-		switch {
-		case err != nil:
+		if err != nil {
 			first = cmp.Or(first, err)
-		case a != (Attachment{}) && !slices.Contains(out, a):
+			continue
+		}
+		if _, again := seen[a]; !again {
+			seen[a] = struct{}{}
 			out = append(out, a)
 		}
 	}
