@@ -41,7 +41,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 func (o *Options) AddExporterFlags(fs *pflag.FlagSet) {
 	o.RatePerMillion = -1
 	fs.StringVar(&o.ConfigFile, "tracing-config-file", "", "send traces as this `FILE` says, a TracingConfiguration as kube-apiserver takes it (endpoint, samplingRatePerMillion)")
-	fs.StringVar(&o.Endpoint, "tracing-endpoint", "", "send traces to the OTLP collector at `HOST:PORT` (gRPC, without TLS)")
+	fs.StringVar(&o.Endpoint, "tracing-endpoint", "", "send traces to the OTLP collector at `HOST:PORT` (gRPC, without TLS unless OTEL_EXPORTER_OTLP_… variables say otherwise)")
 }
 
 // Config is what the options and the file come to.

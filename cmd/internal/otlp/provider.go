@@ -78,7 +78,10 @@ func (c Config) Coordinator(ctx context.Context, s Service, r prometheus.Registe
 
 // provider sends all that it is given.
 func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer, options ...sdktrace.BatchSpanProcessorOption) (*sdktrace.TracerProvider, error) {
-	to := []otlptracegrpc.Option{otlptracegrpc.WithInsecure()}
+	to, err := transport()
+	if err != nil {
+		return nil, err
+	}
 	if c.Endpoint != "" {
 		to = append(to, otlptracegrpc.WithEndpoint(c.Endpoint))
 	}
