@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -183,6 +184,54 @@ func inKubeSchedulersPlace(t *testing.T) []*appsv1.StatefulSet {
 	static := &appsv1.StatefulSet{}
 	static.Name, static.Spec.Template.Spec = "static "+pod.Name, pod.Spec
 	return []*appsv1.StatefulSet{patch, static}
+}
+
+// TestMemoryLimitsFit holds the limit of every pod of the base to its request, and a worker's to twice what it keeps: the rest
+// is for what is on its way, and Go's runtime is told of nine tenths.
+func TestMemoryLimitsFit(t *testing.T) {
+	for _, set := range readBase(t).sets {
+		c := set.Spec.Template.Spec.Containers[0]
+		limit, request := c.Resources.Limits.Memory().Value(), c.Resources.Requests.Memory().Value()
+		if limit == 0 || request == 0 || request > limit {
+			t.Errorf("%s: want a memory limit above the request, got %d and %d", set.Name, limit, request)
+		}
+		for _, arg := range c.Args {
+			if text, ok := strings.CutPrefix(arg, "--cache-bytes="); ok {
+				if kept, err := strconv.ParseInt(text, 10, 64); err != nil || 2*kept > limit {
+					t.Errorf("%s: %s: want half of the limit %d at the most, got %d, %v", set.Name, arg, limit, kept, err)
+				}
+			}
+		}
+	}
+}
+
+// TestTheStaticPodSeesItsFilesOnly holds what it mounts of the node to the files that its flags name.
+func TestTheStaticPodSeesItsFilesOnly(t *testing.T) {
+	pod := inKubeSchedulersPlace(t)[1].Spec.Template.Spec
+	named := map[string]bool{}
+	for _, arg := range pod.Containers[0].Args {
+		if _, value, _ := strings.Cut(arg, "="); strings.HasPrefix(value, "/") {
+			named[value] = true
+		}
+	}
+	mounts := map[string]v1.VolumeMount{}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounts[m.Name] = m
+	}
+	seen := 0
+	for _, volume := range pod.Volumes {
+		if volume.HostPath == nil {
+			continue
+		}
+		seen++
+		kind, m := *volume.HostPath.Type, mounts[volume.Name]
+		if kind != v1.HostPathFile && kind != v1.HostPathFileOrCreate || !m.ReadOnly || !named[m.MountPath] || m.MountPath != volume.HostPath.Path {
+			t.Errorf("volume %s: want a single file that a flag names, mounted to be read, got %s %s at %+v", volume.Name, kind, volume.HostPath.Path, m)
+		}
+	}
+	if seen != len(named) {
+		t.Errorf("want all of %v mounted, got %d", named, seen)
+	}
 }
 
 // TestTheAccountHasKubeSchedulersRoles holds the bindings to the roles that every API server makes for

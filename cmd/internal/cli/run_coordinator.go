@@ -246,6 +246,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	if err := o.Kube.Apply(); err != nil {
 		return usageError{err}
 	}
+	limitMemory(ctx, s.Env, os.DirFS("/"))
 	if !o.Standalone {
 		return runKubernetes(ctx, s, o)
 	}

@@ -18,6 +18,7 @@ import (
 
 // runWorker is `shardsched worker`.
 func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
+	limitMemory(ctx, s.Env, os.DirFS("/"))
 	id := o.ID
 	if id == "" {
 		id = processID()
