@@ -74,11 +74,11 @@ func (g *groups) affinityFilter(q *pb.InterPodAffinityQuery, near *count.Affinit
 		}
 	}
 	if g.pins.own {
-		q.Anti = g.pinned(anti, &pb.RowValue{Clamp: true, Forbids: true})
+		q.Anti = g.pinned(anti, true)
 	} else {
 		q.Anti = g.forbidden(anti)
 	}
-	q.ExistingAnti = append(g.forbidden(existing), g.pinned(pinned, &pb.RowValue{Clamp: true, Forbids: true})...)
+	q.ExistingAnti = append(g.forbidden(existing), g.pinned(pinned, true)...)
 }
 
 // matching are the terms of other pods that match the pod.
@@ -174,7 +174,7 @@ func (g *groups) affinityScore(q *pb.InterPodAffinityQuery, near *count.Affinity
 			into.add(key, t.Counter(), prof.hardAffinityWeight)
 		}
 	}
-	q.Preferred = g.pinned(pinned, &pb.RowValue{})
+	q.Preferred = g.pinned(pinned, false)
 	for key, counts := range sums.sorted {
 		if g.setting.absent(key) {
 			continue
@@ -210,6 +210,9 @@ func (w weights) set(key string, counter uint32) {
 
 // sorted yields the keys with their counters, without those whose weights cancel out.
 func (w weights) sorted(yield func(string, []*pb.CounterTerm) bool) {
+	if len(w) == 0 { // as with nearly all pods
+		return
+	}
 	for _, key := range slices.Sorted(maps.Keys(w)) {
 		var list []*pb.CounterTerm
 		for _, id := range slices.Sorted(maps.Keys(w[key])) {

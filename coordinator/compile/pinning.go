@@ -58,8 +58,13 @@ func (p *pinning) foreign(key string) bool {
 	return p.others && (p.own || !slices.Contains(p.named, key))
 }
 
-// pinned is the place of the value that all of the counters make, if there are any.
-func (g *groups) pinned(w weights, v *pb.RowValue) []*pb.Place {
+// pinned is the place of the value that all of the counters make, if there are any. One that forbids is 1 where
+// any of them counts a pod.
+func (g *groups) pinned(w weights, forbids bool) []*pb.Place {
+	if len(w) == 0 {
+		return nil
+	}
+	v := &pb.RowValue{Clamp: forbids, Forbids: forbids}
 	for key, counts := range w.sorted {
 		if !g.setting.absent(key) {
 			v.Pinned = append(v.Pinned, &pb.PinnedTerms{TopologyKey: key, Counters: counts})
