@@ -16,6 +16,10 @@ func catalogue() []*attack {
 			pods: 20, pod: softConstraints,
 		},
 		{
+			name: "many-keys", about: "one pod that fits nowhere prefers pods of all namespaces by 260 keys that all nodes have",
+			labelled: true, pods: 1, pod: manyKeys,
+		},
+		{
 			name: "random-values", about: "one pod that fits nowhere prefers pods of all namespaces by 40 keys whose values cut nodes into groups of one",
 			labelled: true, pods: 1, pod: randomValues,
 		},

@@ -65,7 +65,7 @@ func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerPr
 }
 
 // reasons are what the conditions of an attack's own pods say where it is not that no node has so much CPU.
-var reasons = map[string]string{}
+var reasons = map[string]string{"many-keys": "more than 64 topology keys that nodes have"}
 
 // wantReasons waits until the attacker's pods are placed, or their conditions say why they are not.
 func (s *stage) wantReasons(t *testing.T, a *attack) {

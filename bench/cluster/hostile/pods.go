@@ -71,6 +71,14 @@ func softConstraints(i int, _ *rand.Rand) *v1.Pod {
 	return p.Obj()
 }
 
+func manyKeys(i int, _ *rand.Rand) *v1.Pod {
+	p := vast("many-keys", i)
+	for k := range features - varied {
+		p.PreferNear(1, everywhere(feature(varied+k)))
+	}
+	return p.Obj()
+}
+
 func randomValues(i int, _ *rand.Rand) *v1.Pod {
 	p := vast("random-values", i)
 	for k := range varied {

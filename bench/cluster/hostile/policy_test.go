@@ -124,7 +124,7 @@ func (s *stage) testAttacks(t *testing.T) {
 	const terms, values = "at most 32 terms of pod affinity and anti-affinity are allowed, the pod has ", "at most 256 values are allowed"
 	reasons := map[string]string{
 		"absent-keys": terms + "1500", "own-terms": terms + "1500", "soft-constraints": "at most 16 topology spread constraints are allowed, the pod has 1500",
-		"random-values": terms + "40", "random-values-placed": terms + "40", "deleted-terms": terms + "10000",
+		"many-keys": terms + "260", "random-values": terms + "40", "random-values-placed": terms + "40", "deleted-terms": terms + "10000",
 		"large-pods": values, "long-lists": values, "claims": "at most 128 volumes are allowed, the pod has 500",
 		// Attacks by many pods: a quota is against these.
 		"unanchored": "", "pending-flood": "", "failing": "", "within-bounds": "", "other-hosts": "",
