@@ -36,6 +36,12 @@ func Attachments(p *v1.Pod, s Storage) []Attachment {
 	return list
 }
 
+// AttachmentOf is what a volume of such a pod attaches; the zero value: nothing.
+func AttachmentOf(p *v1.Pod, v *v1.Volume, s Storage) Attachment {
+	a, _ := attachment(p, v, s)
+	return a
+}
+
 // attachments lists the volumes that a pod needs attached, in the spec's order and each
 // once, and the first error of those that can not be told.
 func attachments(p *v1.Pod, s Storage) (out []Attachment, first error) {

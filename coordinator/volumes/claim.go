@@ -19,8 +19,9 @@ func keyOf(pvc *v1.PersistentVolumeClaim) claimKey { return claimKey{pvc.Namespa
 // claim is a PersistentVolumeClaim, or a name that pods on nodes use as one.
 type claim struct {
 	assumable[*v1.PersistentVolumeClaim]
-	key   claimKey
-	users set[*podUse]
+	key claimKey
+	// users are the pods on nodes that name it, each with its volumes that do.
+	users map[*podUse][]int
 	// volume and class are what it is filed under while there are users.
 	volume, class string
 }

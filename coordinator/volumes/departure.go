@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -20,6 +21,9 @@ func (c *Cache) Departure(pod *v1.Pod) (leaving []*pb.CounterValue, shared []*pb
 		return nil, nil
 	}
 	for _, as := range p.attachments {
+		if as == (compile.Attachment{}) {
+			continue
+		}
 		a := c.usage.attached[as]
 		if a.counter != 0 {
 			leaving = append(leaving, &pb.CounterValue{Counter: a.counter, Value: 1})
@@ -32,6 +36,9 @@ func (c *Cache) Departure(pod *v1.Pod) (leaving []*pb.CounterValue, shared []*pb
 	slices.SortFunc(shared, func(a, b *pb.SharedCount) int {
 		return cmp.Or(cmp.Compare(a.Counter, b.Counter), cmp.Compare(a.Token, b.Token))
 	})
+	// Several volumes may attach the same.
+	leaving = slices.CompactFunc(leaving, func(a, b *pb.CounterValue) bool { return a.Counter == b.Counter })
+	shared = slices.CompactFunc(shared, func(a, b *pb.SharedCount) bool { return a.Counter == b.Counter && a.Token == b.Token })
 	return leaving, shared
 }
 

@@ -70,7 +70,7 @@ func (d departures) check(t interface{ Fatalf(string, ...any) }, c *Cache, pods 
 func checkNames(t interface{ Fatalf(string, ...any) }, c *Cache, pods map[*v1.Pod]string) {
 	want := map[string][]string{}
 	for p := range pods {
-		for key := range mountedClaims(p) {
+		for _, key := range mountedClaims(p) {
 			if !slices.Contains(want[key.name], key.namespace) {
 				want[key.name] = append(want[key.name], key.namespace)
 			}

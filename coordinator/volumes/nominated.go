@@ -72,7 +72,7 @@ func (u *usage) at(as compile.Attachment, node string, left []*v1.Pod) held {
 	}
 	h := a.on[node]
 	for _, pod := range left {
-		if p := u.pods[pod.UID]; p != nil && p.node == node && slices.Contains(p.attachments, as) {
+		if p := u.pods[pod.UID]; p != nil && p.node == node && a.users[p] > 0 {
 			h.pods--
 		}
 	}

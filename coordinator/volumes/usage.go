@@ -53,8 +53,8 @@ type attached struct {
 	counter uint32
 	on      map[string]held
 	pods    int // all over the cluster
-	// users are the pods; number tells the volume from others.
-	users  set[*podUse]
+	// users are the pods, each with how many of its volumes are this one; number tells it from others.
+	users  map[*podUse]int
 	number uint64
 }
 
@@ -69,7 +69,7 @@ func (h held) attached() bool { return h.pods > 0 || h.attachments > 0 }
 type podUse struct {
 	pod  *v1.Pod
 	node string
-	// attachments are what the pod counts as, each once.
+	// attachments are what each of the pod's volumes attaches; the zero value: nothing.
 	attachments []compile.Attachment
 }
 
@@ -104,7 +104,9 @@ func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
 		}
 		c.removePod(p)
 	}
-	return c.usage.collect(func() { c.addPod(&podUse{pod: pod, node: node}) })
+	return c.usage.collect(func() {
+		c.addPod(&podUse{pod: pod, node: node, attachments: make([]compile.Attachment, len(pod.Spec.Volumes))})
+	})
 }
 
 // PodRemoved undoes PodAdded.
@@ -128,21 +130,23 @@ func StorageMatters(pod *v1.Pod) bool {
 
 func (c *Cache) addPod(p *podUse) {
 	c.usage.pods[p.pod.UID] = p
-	for key := range mountedClaims(p.pod) {
+	for i, key := range mountedClaims(p.pod) {
 		x := c.claimOf(key)
 		if x.users == nil {
-			x.users = set[*podUse]{}
+			x.users = map[*podUse][]int{}
 		}
-		x.users[p] = struct{}{}
+		x.users[p] = append(x.users[p], i)
 		c.usage.name(x)
 		c.watch(x)
 	}
-	c.attach(p, compile.Attachments(p.pod, c))
+	for i := range p.attachments {
+		c.attach(p, i)
+	}
 }
 
 func (c *Cache) removePod(p *podUse) {
 	delete(c.usage.pods, p.pod.UID)
-	for key := range mountedClaims(p.pod) {
+	for _, key := range mountedClaims(p.pod) {
 		x := c.claims[key]
 		if x == nil {
 			continue // the pod mounts it twice
@@ -152,7 +156,9 @@ func (c *Cache) removePod(p *podUse) {
 		c.watch(x)
 		c.forgetClaim(x)
 	}
-	c.attach(p, nil)
+	for i := range p.attachments {
+		c.usage.replace(p, i, compile.Attachment{})
+	}
 }
 
 // name keeps whether a claim is one that pods name.
@@ -177,32 +183,39 @@ func (u *usage) name(x *claim) {
 // NamespacesOf is part of compile.Volumes.
 func (c *Cache) NamespacesOf(claim string) []string { return c.usage.naming[claim] }
 
-// attach says what a pod counts as from now on.
-func (c *Cache) attach(p *podUse, now []compile.Attachment) {
-	was := p.attachments
-	p.attachments = now
-	for _, as := range was {
-		if !slices.Contains(now, as) {
-			delete(c.usage.attached[as].users, p)
-			c.usage.move(as, p.node, held{pods: -1})
-		}
-	}
-	for _, as := range now {
-		if !slices.Contains(was, as) {
-			c.usage.move(as, p.node, held{pods: +1})
-			c.usage.attached[as].users[p] = struct{}{}
-		}
-	}
-	if len(was)+len(now) > 0 {
-		c.usage.retold[p.pod.UID] = struct{}{}
-	}
+// attach finds out what a pod's volume attaches from now on.
+func (c *Cache) attach(p *podUse, volume int) {
+	c.usage.replace(p, volume, compile.AttachmentOf(p.pod, &p.pod.Spec.Volumes[volume], c))
 }
 
-// mountedClaims yields the claims that a pod's volumes are.
-func mountedClaims(pod *v1.Pod) iter.Seq[claimKey] {
-	return func(yield func(claimKey) bool) {
+// replace says what a pod's volume attaches from now on. The pod counts once for what several volumes attach.
+func (u *usage) replace(p *podUse, volume int, now compile.Attachment) {
+	was := p.attachments[volume]
+	if was == now {
+		return
+	}
+	p.attachments[volume] = now
+	if was != (compile.Attachment{}) {
+		a := u.attached[was]
+		if a.users[p]--; a.users[p] == 0 {
+			delete(a.users, p)
+			u.move(was, p.node, held{pods: -1})
+		}
+	}
+	if now != (compile.Attachment{}) {
+		if a := u.attached[now]; a == nil || a.users[p] == 0 {
+			u.move(now, p.node, held{pods: +1})
+		}
+		u.attached[now].users[p]++
+	}
+	u.retold[p.pod.UID] = struct{}{}
+}
+
+// mountedClaims yields the claims that a pod's volumes are, with the volumes' indexes.
+func mountedClaims(pod *v1.Pod) iter.Seq2[int, claimKey] {
+	return func(yield func(int, claimKey) bool) {
 		for i := range pod.Spec.Volumes {
-			if name, _, ok := storage.ClaimName(pod, &pod.Spec.Volumes[i]); ok && !yield(claimKey{pod.Namespace, name}) {
+			if name, _, ok := storage.ClaimName(pod, &pod.Spec.Volumes[i]); ok && !yield(i, claimKey{pod.Namespace, name}) {
 				return
 			}
 		}
@@ -223,10 +236,13 @@ func (c *Cache) watch(x *claim) {
 	link(u.claimsByClass, x.class, x)
 }
 
-// recount takes in that what a claim attaches may have changed.
+// recount takes in that what a claim attaches may have changed. It looks at the volumes that are the claim, and
+// at no others of their pods.
 func (c *Cache) recount(x *claim) {
-	for p := range x.users {
-		c.attach(p, compile.Attachments(p.pod, c))
+	for p, volumes := range x.users {
+		for _, i := range volumes {
+			c.attach(p, i)
+		}
 	}
 }
 
@@ -250,7 +266,7 @@ func (u *usage) move(as compile.Attachment, node string, by held) {
 	a := u.attached[as]
 	if a == nil {
 		u.numbers++
-		a = &attached{id: as, on: map[string]held{}, users: set[*podUse]{}, number: u.numbers}
+		a = &attached{id: as, on: map[string]held{}, users: map[*podUse]int{}, number: u.numbers}
 		u.attached[as] = a
 	}
 	was := a.on[node]

@@ -253,3 +253,40 @@ func BenchmarkPodAddedAndRemoved(b *testing.B) {
 		c.PodRemoved("n", pod)
 	}
 }
+
+// TestAClaimThatChangesLeavesOthersAlone has 20 pods share claims, and changes one of these: what that costs does not
+// depend on how many others the pods have.
+func TestAClaimThatChangesLeavesOthersAlone(t *testing.T) {
+	cost := func(claims int) float64 {
+		c := New(&registry{})
+		c.Set(words{"provisioner": "drv"}.class("s"))
+		for i := range claims {
+			c.Set(words{"class": "s"}.claim(fmt.Sprint("c", i)))
+		}
+		for i := range 20 {
+			var names []string
+			for k := range claims {
+				names = append(names, fmt.Sprint("c", k))
+			}
+			if got := c.PodAdded("n", podOf(fmt.Sprint("p", i), names)); i == 0 && (len(got) != 1 || got[0].Value != int64(claims)) {
+				t.Fatalf("a pod of %d claims adds %v, want that many volumes of a driver", claims, got)
+			}
+		}
+		c.TakeRetold()
+		bound := false
+		allocated := testing.AllocsPerRun(10, func() {
+			if bound = !bound; bound {
+				c.Set(words{"class": "s", "volume": "v", "complete": ""}.claim("c0"))
+			} else {
+				c.Set(words{"class": "s"}.claim("c0"))
+			}
+		})
+		if got := len(c.TakeRetold()); got != 0 {
+			t.Errorf("of %d claims one changed that attaches what it did: %d pods are told of, want none", claims, got)
+		}
+		return allocated
+	}
+	if few, many := cost(2), cost(500); many > 2*few {
+		t.Errorf("got %v allocations where pods have 500 claims and %v where they have 2, want them alike", many, few)
+	}
+}
