@@ -139,6 +139,17 @@ func (s *stage) deleteAll(ctx context.Context) error {
 	return s.tenant.CoreV1().Pods(s.hostile).DeleteCollection(ctx, atOnce(), metav1.ListOptions{})
 }
 
+// clear deletes what an attack has made, and its victims.
+func (s *stage) clear(ctx context.Context) error {
+	var keys []string
+	for _, p := range s.bed.Pods.All() {
+		if p.Namespace == s.hostile || p.Namespace == s.peaceful {
+			keys = append(keys, p.Namespace+"/"+p.Name)
+		}
+	}
+	return s.bed.DeletePods(ctx, keys...)
+}
+
 // sleep waits, and tells whether the context goes on.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {

@@ -42,7 +42,12 @@ func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerPr
 		t.Fatal(err)
 	}
 	s.scheduler = scheduler
-	defer s.clear(t)
+	defer func() {
+		if err := s.clear(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.wantConfined(t)
 	if a.before != nil {
 		if err := a.before(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -90,17 +95,8 @@ func (s *stage) wantReasons(t *testing.T, a *attack) {
 	}
 }
 
-// clear deletes what an attack has made.
-func (s *stage) clear(t *testing.T) {
-	var keys []string
-	for _, p := range s.bed.Pods.All() {
-		if p.Namespace == s.hostile || p.Namespace == s.peaceful {
-			keys = append(keys, p.Namespace+"/"+p.Name)
-		}
-	}
-	if err := s.bed.DeletePods(t.Context(), keys...); err != nil {
-		t.Error(err)
-	}
+// wantConfined tries what the attacker must not do.
+func (s *stage) wantConfined(t *testing.T) {
 	_, err := s.tenant.CoreV1().Pods(s.peaceful).Create(t.Context(), build.Pod("p").Image("pause").Obj(), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the attacker makes a pod in another namespace: got %v, want it forbidden", err)
@@ -133,6 +129,24 @@ func TestFaultsAreWhatIsNotStood(t *testing.T) {
 	}
 }
 
+// TestGrowthIsAFault has memory grow, and victims stay unbound, over rounds.
+func TestGrowthIsAFault(t *testing.T) {
+	for about, test := range map[string]struct {
+		rounds []*round
+		want   string
+	}{
+		"flat":             {[]*round{{Side: ours, EndMiB: 100}, {Side: ours, EndMiB: 150}, {Side: ours, EndMiB: 120}}, ""},
+		"grown":            {[]*round{{Side: ours, EndMiB: 100}, {Side: ours, EndMiB: 110}, {Side: ours, EndMiB: 121}}, "ours grows"},
+		"unbound":          {[]*round{{Side: ours, EndMiB: 100, Unbound: 1}}, "1 unbound"},
+		"upstream's grows": {[]*round{{Side: upstream, EndMiB: 100}, {Side: upstream, EndMiB: 200, Unbound: 2}}, ""},
+	} {
+		err := (&report{Rounds: test.rounds}).grown()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", about, err, test.want)
+		}
+	}
+}
+
 func TestFlagsAreChecked(t *testing.T) {
 	for args, want := range map[string]string{
 		"-attacks absent-keys,elsewhere": `-attacks: got "elsewhere"`,
@@ -140,6 +154,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"-o yaml":                        `-o: got "yaml"`,
 		"-nodes 0":                       "-nodes: got 0",
 		"-scale 0":                       "-scale: got 0",
+		"-churn -1s":                     "-churn: got -1s",
 		"more":                           `unexpected argument "more"`,
 	} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {

@@ -28,6 +28,7 @@ type options struct {
 	sides         []string
 	output        string
 	dir, profiles string
+	churn         time.Duration
 }
 
 // size says how large a case is, and how long it takes.
@@ -58,11 +59,11 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return err
 	}
 	r, err := o.measure(ctx, progress)
-	if r == nil || len(r.Cases) == 0 {
+	if r == nil || len(r.Cases)+len(r.Rounds) == 0 {
 		return err
 	}
 	// What was measured before something went wrong is worth having.
-	return errors.Join(err, r.write(out, o.output), r.verdict())
+	return errors.Join(err, r.write(out, o.output), r.verdict(), r.grown())
 }
 
 func parse(args []string, progress io.Writer) (o options, err error) {
@@ -75,6 +76,7 @@ func parse(args []string, progress io.Writer) (o options, err error) {
 	fs.DurationVar(&o.wait, "wait", 30*time.Second, "how long victims may take to be bound after that")
 	fs.Float64Var(&o.scale, "scale", 1, "how many of an attack's objects are made: the `share` of all")
 	fs.IntVar(&o.localWorkers, "local-workers", 0, "workers inside our coordinator's process")
+	fs.DurationVar(&o.churn, "churn", 0, "have one scheduler meet all of the attacks again and again for so long, and tell after each round what memory it takes; 0: a scheduler of its own meets each attack, once")
 	fs.Uint64Var(&o.seed, "seed", 1, "of what is random")
 	fs.StringVar(&o.output, "o", "text", "`FORMAT` of the report: text or json")
 	fs.StringVar(&o.dir, "dir", "../bin", "`folder` for etcd's data and the processes' output")
@@ -107,6 +109,9 @@ func (o *options) validate() error {
 	}
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o: got %q, want text or json", o.output)
+	}
+	if o.churn < 0 {
+		return fmt.Errorf("-churn: got %v, want 0 or more", o.churn)
 	}
 	if o.scale <= 0 {
 		return fmt.Errorf("-scale: got %v, want more than 0", o.scale)

@@ -80,11 +80,14 @@ func (o *options) run(ctx context.Context, r *report, dir string, progress io.Wr
 	if err := testbed.BuildIn(ctx, programs); err != nil {
 		return err
 	}
+	if o.churn > 0 {
+		return o.churns(ctx, r, programs, dir, progress)
+	}
 	data := map[bool]string{}
 	for _, a := range o.attacks {
 		if data[a.labelled] == "" {
 			var err error
-			if data[a.labelled], err = o.prepare(ctx, programs, filepath.Join(dir, fmt.Sprintf("labelled-%v", a.labelled)), a.labelled); err != nil {
+			if data[a.labelled], err = o.prepare(ctx, programs, dir, a.labelled); err != nil {
 				return err
 			}
 		}
@@ -104,8 +107,9 @@ func (o *options) run(ctx context.Context, r *report, dir string, progress io.Wr
 	return nil
 }
 
-// prepare makes the cluster, and returns the folder of etcd's data.
+// prepare makes the cluster in a folder, and returns that of etcd's data.
 func (o *options) prepare(ctx context.Context, programs, dir string, labelled bool) (string, error) {
+	dir = filepath.Join(dir, fmt.Sprintf("labelled-%v", labelled))
 	bed, err := testbed.Start(ctx, testbed.Config{Dir: dir, Programs: programs, NoAudit: true})
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -161,7 +162,8 @@ func manyClaims(i int, _ *rand.Rand) *v1.Pod {
 
 // claims are those of the pods. Nobody makes volumes for their class.
 func claims(ctx context.Context, s *stage) error {
-	if err := s.bed.Create(ctx, build.WaitingClass("waits", "nobody.example.com")); err != nil {
+	err := s.bed.Create(ctx, build.WaitingClass("waits", "nobody.example.com"))
+	if err != nil && !apierrors.IsAlreadyExists(err) { // it is there from a round before
 		return err
 	}
 	for k := range claimed {

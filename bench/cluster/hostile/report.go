@@ -24,6 +24,7 @@ type report struct {
 	Scale   float64         `json:"scale"`
 	Workers int             `json:"localWorkers"`
 	Cases   []*figures      `json:"cases"`
+	Rounds  []*round        `json:"rounds,omitempty"`
 }
 
 // figures are what came of an attack on one side. Latencies are in milliseconds.
@@ -105,6 +106,12 @@ func (r *report) table(w io.Writer) error {
 	fmt.Fprintf(w, "machine  %s\n", r.Machine)
 	fmt.Fprintf(w, "cluster  %d nodes, %d pods on them, %d victims a second for %.0f s, attacks × %v, seed %d\n", r.Nodes, r.Pods, r.Rate, r.Seconds, r.Scale, r.Seed)
 	fmt.Fprintf(w, "ours     a coordinator with %d workers inside\n", r.Workers)
+	for _, at := range r.Rounds {
+		fmt.Fprintln(w, at)
+	}
+	if len(r.Cases) == 0 {
+		return nil
+	}
 	fmt.Fprintln(w, "made: pods of the attacker; ms: victims, from creation to bound; MiB, cores: the scheduler's process; KiB/s: what it prints, and writes to its etcd")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "attack\tside\tmade\tcalm p50\tp99\tp50 ms\tp99 ms\tunbound\tof\tcalm MiB\tpeak\tend\tcores\tlog KiB/s\tetcd\t verdict")
