@@ -70,6 +70,9 @@ func (l *Loader) row(r *pb.SnapshotRow) error {
 	return nil
 }
 
+// MemoryBytes estimates what the table takes so far.
+func (l *Loader) MemoryBytes() int64 { return l.table.MemoryBytes() }
+
 // Table is the table, once all has come.
 func (l *Loader) Table() *Table {
 	l.table.generation, l.table.loaded = l.generation, l.generation

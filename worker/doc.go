@@ -36,8 +36,8 @@
 //	  ^                                            │    │ deltas: generation + n
 //	  └── evicted, newer term, bad delta ──────────┘ <──┘
 //
-// Held shards are kept by last use within a budget of bytes; the one used last
-// stays even if it is larger than all of the budget. Compiled classes are kept
+// Held shards are kept by last use within a budget of bytes, which no request's shards exceed, nor the
+// tables that are being made of snapshots; a shard larger than the budget is refused. Compiled classes are kept
 // by last use up to a number of them and, for a few list thousands of volumes, up
 // to so many bytes.
 //

@@ -51,6 +51,7 @@ func invalid(err error, format string, args ...any) error {
 //
 //	wrong term        FAILED_PRECONDITION   the coordinator is deposed
 //	unconfirmed term  UNAVAILABLE           etcd is away: try again
+//	too large         RESOURCE_EXHAUSTED    there is no room
 //	bad request       INVALID_ARGUMENT      a bug of the coordinator's
 //	context ended     CANCELLED or DEADLINE_EXCEEDED
 //	a status          as it is
@@ -58,12 +59,15 @@ func invalid(err error, format string, args ...any) error {
 func toStatus(err error) error {
 	var wrong *wrongTermError
 	var unconfirmed *unconfirmedError
+	var large *tooLargeError
 	var bad *requestError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &large):
+		return status.Error(codes.ResourceExhausted, err.Error())
 	case errors.As(err, &unconfirmed):
 		return status.Error(codes.Unavailable, err.Error())
 	case errors.As(err, &bad):

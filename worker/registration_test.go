@@ -107,7 +107,9 @@ func TestRunDeregistersThenFinishesWhatIsInFlight(t *testing.T) {
 	defer conn.Close()
 	answered := make(chan error, 1)
 	go func() {
-		_, err := pb.NewWorkerServiceClient(conn).Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Term: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := pb.NewWorkerServiceClient(conn).Evaluate(ctx, &pb.EvaluateRequest{Cluster: "blue", Term: 1})
 		answered <- err
 	}()
 	<-arrived

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -41,7 +42,7 @@ func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
 	s.setServing(healthpb.HealthCheckResponse_SERVING)
 
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(cfg.Listener) }()
+	go func() { served <- server.Serve(netutil.LimitListener(cfg.Listener, maxConnections)) }()
 	registered := make(chan error, 1)
 	regCtx, stopRegistration := context.WithCancel(ctx)
 	defer stopRegistration()
@@ -70,6 +71,8 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.StaticStreamWindowSize(MaxMessageBytes), grpc.StaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.NumStreamWorkers(uint32(s.pool.Cores())),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes), grpc.ConnectionTimeout(maxHandshake),
+		grpc.ChainUnaryInterceptor(boundedUnary), grpc.ChainStreamInterceptor(boundedStream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 	}

@@ -80,8 +80,10 @@ type Server struct {
 	shards  *shardCache
 	classes *classCache
 	metrics *metrics
-	health  *health.Server
-	tracer  trace.Tracer // nil: no spans
+	// building are the tables of snapshots that are under way.
+	building building
+	health   *health.Server
+	tracer   trace.Tracer // nil: no spans
 }
 
 // New makes a worker that holds nothing yet.
@@ -89,14 +91,15 @@ func New(cfg Config) *Server {
 	cfg = cfg.withDefaults()
 	m := newMetrics(cfg.Registerer)
 	s := &Server{
-		cfg:     cfg,
-		clock:   cfg.Clock,
-		pool:    scan.NewPool(cfg.Cores, cfg.Clock),
-		terms:   newTerms(&cfg, m),
-		shards:  newShardCache(cfg.CacheBytes, m),
-		classes: newClassCache(cfg.CacheClasses, m),
-		metrics: m,
-		health:  health.NewServer(),
+		cfg:      cfg,
+		clock:    cfg.Clock,
+		pool:     scan.NewPool(cfg.Cores, cfg.Clock),
+		terms:    newTerms(&cfg, m),
+		shards:   newShardCache(cfg.CacheBytes, m),
+		classes:  newClassCache(cfg.CacheClasses, m),
+		metrics:  m,
+		building: building{budget: cfg.CacheBytes},
+		health:   health.NewServer(),
 	}
 	if cfg.TracerProvider != nil {
 		s.tracer = cfg.TracerProvider.Tracer(instrumentation)

@@ -267,18 +267,6 @@ func TestShardsMakeRoomByLastUse(t *testing.T) {
 	r.wantMetric(2, "shardsched_worker_shards")
 }
 
-func TestAShardLargerThanTheBudgetIsKeptAlone(t *testing.T) {
-	r := newRig(t, worker.Config{CacheBytes: 1})
-	q := query(1, 1000)
-	r.fill(0, 10)
-	r.fill(1, 10)
-	r.load(0, 1)
-	r.wantMetric(1, "shardsched_worker_shards")
-	req := r.request(r.at(1), q)
-	r.wantRight(req, r.evaluate(req), q)
-	r.wantNeeds(r.evaluate(r.request(r.at(0, 1), q)), []uint32{0}, nil)
-}
-
 // pinnedQuery is a class with one pinned term.
 func pinnedQuery(id uint64) *pb.Query {
 	q := query(id, 1000)

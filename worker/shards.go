@@ -12,13 +12,14 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// heldShard is one shard. Whoever holds mu reads and writes its table; bytes
+// heldShard is one shard. Whoever holds mu reads and writes its table and memory; bytes
 // belongs to the shardCache, and term never changes.
 type heldShard struct {
 	term uint64
 
-	mu    sync.Mutex
-	table *scorer.Table
+	mu     sync.Mutex
+	table  *scorer.Table
+	memory int64 // of the table
 	// generation is the table's, for those who do not hold mu.
 	generation atomic.Uint64
 
@@ -26,7 +27,8 @@ type heldShard struct {
 }
 
 func newHeldShard(term uint64, table *scorer.Table) *heldShard {
-	s := &heldShard{term: term, table: table, bytes: table.MemoryBytes()}
+	bytes := table.MemoryBytes()
+	s := &heldShard{term: term, table: table, memory: bytes, bytes: bytes}
 	s.generation.Store(table.Generation())
 	return s
 }
@@ -114,8 +116,8 @@ func (c *shardCache) dropOlder(term uint64) {
 	c.publish()
 }
 
-// trim evicts what was used longest ago until the budget holds. The last used
-// stays whatever its size. The caller holds c.mu.
+// trim evicts what was used longest ago until the budget holds. The last used stays: a request that
+// makes it larger than the budget drops it itself. The caller holds c.mu.
 func (c *shardCache) trim() {
 	for c.bytes > c.budget && c.held.Len() > 1 {
 		key, s, _ := c.held.GetOldest()
@@ -157,7 +159,8 @@ func (s *heldShard) advance(d *pb.ShardDeltas) (applied int, ok bool, err error)
 
 // lockedShards are the shards of one request, locked in ascending order.
 type lockedShards struct {
-	held []*heldShard
+	held  []*heldShard
+	bytes int64 // of the held ones
 	// missing are the shards that need a snapshot, ascending.
 	missing []uint32
 }
@@ -202,6 +205,9 @@ func (c *shardCache) lockOne(l *lockedShards, term uint64, d *pb.ShardDeltas) er
 		l.missing = append(l.missing, key)
 		return nil
 	}
+	if err := checkRows(d, c.budget); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	l.held = append(l.held, s)
 	applied, ok, err := s.advance(d)
@@ -212,10 +218,18 @@ func (c *shardCache) lockOne(l *lockedShards, term uint64, d *pb.ShardDeltas) er
 	}
 	if !ok {
 		l.missing = append(l.missing, key)
+		return nil
 	}
 	if applied > 0 {
+		s.memory = s.table.MemoryBytes()
 		c.metrics.deltas.Add(float64(applied))
-		c.resize(key, s, s.table.MemoryBytes())
+	}
+	if l.bytes += s.memory; l.bytes > c.budget {
+		// One request holds no more than the budget, whatever its deltas make of the shards.
+		c.drop(key, s)
+		l.missing = append(l.missing, key)
+	} else if applied > 0 {
+		c.resize(key, s, s.memory)
 	}
 	return nil
 }

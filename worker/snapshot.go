@@ -42,7 +42,7 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	if err := s.admit(stream.Context(), header.GetCluster(), header.GetTerm()); err != nil {
 		return nil, err
 	}
-	table, err := receive(stream, first)
+	table, err := s.receive(stream, first)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,11 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 }
 
 // receive builds the table of all chunks, of which the first has come.
-func receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (*scorer.Table, error) {
+func (s *Server) receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (*scorer.Table, error) {
 	header := chunk.GetHeader()
 	loader := scorer.NewLoader(header.GetShard(), header.GetGeneration())
+	room := &draft{building: &s.building, shard: header.GetShard(), loader: loader}
+	defer func() { s.building.bytes.Add(-room.bytes) }()
 	var usages []*pb.PodUsage
 	last := -1 // the last row
 	for n := 0; ; n++ {
@@ -68,6 +70,9 @@ func receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSn
 		}
 		if err := chunk.Validate(); err != nil {
 			return nil, invalid(err, "snapshot chunk %d", n)
+		}
+		if err := room.take(chunk); err != nil {
+			return nil, err
 		}
 		usages = append(usages, chunk.GetUsages()...)
 		if err := resolveUsages(chunk.GetRows(), usages); err != nil {
@@ -81,6 +86,9 @@ func receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSn
 		}
 		if err := loader.Add(chunk.GetRows(), chunk.GetCounters()); err != nil {
 			return nil, invalid(err, "snapshot of shard %d", header.GetShard())
+		}
+		if err := room.resize(loader.MemoryBytes() + room.usages); err != nil {
+			return nil, err
 		}
 		var err error
 		if chunk, err = stream.Recv(); errors.Is(err, io.EOF) {

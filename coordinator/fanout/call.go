@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -349,7 +350,9 @@ func (c *call) load(ctx context.Context, s *shardJob) (err error) {
 		return err
 	}
 	// After io.EOF the cause comes with the answer.
-	if _, err := stream.CloseAndRecv(); err != nil {
+	if _, err := stream.CloseAndRecv(); status.Code(err) == codes.ResourceExhausted {
+		return fmt.Errorf("%w: %w", errTooLarge, err)
+	} else if err != nil {
 		return err
 	}
 	if c.sent == nil {

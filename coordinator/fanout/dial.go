@@ -17,6 +17,9 @@ import (
 // MaxMessageBytes is the largest message on the wire in either direction.
 const MaxMessageBytes = 4 << 20
 
+// maxHeaderBytes is the most that a worker may say beside its messages.
+const maxHeaderBytes = 64 << 10
+
 // Dialer connects to workers with these options; without credentials among them
 // it speaks plain text, which is for loopback.
 func Dialer(options ...grpc.DialOption) Dial {
@@ -32,6 +35,7 @@ func Dialer(options ...grpc.DialOption) Dial {
 		// Windows of a fixed size spare the pings that measure the connection.
 		grpc.WithStaticStreamWindowSize(MaxMessageBytes), grpc.WithStaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 	}, options...)
 	return func(_ context.Context, m Member) (pb.WorkerServiceClient, io.Closer, error) {
 		conn, err := grpc.NewClient("passthrough:///"+m.Address, all...)

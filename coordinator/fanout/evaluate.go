@@ -455,7 +455,7 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 // detached is a context with ctx's values that ends with the Fanout, or after the
 // limit.
 func (f *Fanout) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(limit, maxCall))
 	stop := context.AfterFunc(f.ctx, cancel)
 	return ctx, func() {
 		stop()

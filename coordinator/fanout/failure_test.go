@@ -140,9 +140,13 @@ func TestADeposedLeaderIsToldAndStaysDeposed(t *testing.T) {
 }
 
 func TestWorkersWithoutRoomAnswerForWhatTheyHave(t *testing.T) {
-	fleet := newFleet(t, 2, worker.Config{CacheBytes: 1, CacheClasses: 1})
 	c := newCluster(8)
 	c.addNodes(t, 0, 300)
+	one := int64(0)
+	for _, table := range c.tables {
+		one = max(one, table.MemoryBytes())
+	}
+	fleet := newFleet(t, 2, worker.Config{CacheBytes: 3 * one / 2, CacheClasses: 1})
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	f := fleet.fanout(t, c, 2, fanout.Config{Clock: clock})
 	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true), query(3, 700, false), spreadQuery(4))
@@ -171,6 +175,39 @@ func TestWorkersWithoutRoomAnswerForWhatTheyHave(t *testing.T) {
 	c.wantSame(t, f, reqs)
 	if got := f.Stats().Snapshots - settled.Snapshots; got == 0 {
 		t.Error("got no snapshots after an hour, want another try")
+	}
+}
+
+func TestAWorkerThatHasRoomForNoShardIsWell(t *testing.T) {
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	f := newFleet(t, 1, worker.Config{CacheBytes: 1}).fanout(t, c, 1, fanout.Config{})
+	reqs := requests(t, 5, true, query(1, 100, false))
+	for range 2 {
+		c.wantSame(t, f, reqs)
+	}
+	if w := status(t, f, "w0"); w.GetShards() != 0 || w.GetFailures() != 0 {
+		t.Errorf("got %v, want no shards and no failures", w)
+	}
+}
+
+// The client tells how long it waits, so that a worker ends what nobody waits for, even if it is not told.
+func TestEveryCallHasADeadline(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 1, fanout.Config{})
+	calls, without := 0, 0
+	fleet.proxies["w0"].script(func(ctx context.Context, _ *pb.EvaluateRequest) error {
+		calls++
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > 5*time.Minute {
+			without++
+		}
+		return nil
+	}, nil)
+	c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 500, true)))
+	if calls == 0 || without > 0 {
+		t.Errorf("got %d calls of %d without a deadline within five minutes", without, calls)
 	}
 }
 

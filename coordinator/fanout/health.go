@@ -117,6 +117,9 @@ type patience struct {
 	deadline time.Duration // then it is evaluated here
 }
 
+// maxCall is the longest deadline that a worker is told of a call. Workers refuse 10 minutes.
+const maxCall = 5 * time.Minute
+
 // patienceFor is what a part with that much to do deserves: the configured times
 // and a multiple of what is to be expected.
 func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience {

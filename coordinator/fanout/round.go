@@ -202,7 +202,7 @@ func (r *round) reading(fn func()) bool {
 // start runs an attempt on a goroutine of its own. j is its job if it has a
 // session.
 func (r *round) start(a *attempt, j *job) {
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := r.contextOf(a)
 	a.cancel = cancel
 	if a.session == nil {
 		r.tally.localShards += uint64(len(a.shards))
@@ -219,6 +219,15 @@ func (r *round) start(a *attempt, j *job) {
 		case <-r.ctx.Done():
 		}
 	})
+}
+
+// contextOf is an attempt's. The round gives up sooner than the deadline, which is for the worker: it may not
+// hear of that.
+func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
+	if a.session == nil {
+		return context.WithCancel(r.ctx)
+	}
+	return context.WithTimeout(r.ctx, min(2*r.patience.deadline, maxCall))
 }
 
 // askSession carries an attempt's job out.

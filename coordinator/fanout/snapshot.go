@@ -12,8 +12,9 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// errTooLarge means that a row is larger than a message may be: no worker can have its shard.
-var errTooLarge = errors.New("larger than a message")
+// errTooLarge means that a worker can not have a shard: a row is larger than a message may be, or the worker
+// has no room for it.
+var errTooLarge = errors.New("too large")
 
 // snapshotter makes the snapshot of a shard at the newest generation, one chunk after the other:
 // each is sent before the next is made. It errs with errRoundOver where the tables may not be
@@ -93,7 +94,7 @@ func (c *chunker) row(shard uint32, row *pb.SnapshotRow) bool {
 	}
 	size := proto.Size(row) + 8
 	if size > rowBudget {
-		c.yield(nil, fmt.Errorf("shard %d: node %s takes %d bytes: %w", shard, row.GetNode().GetName(), size, errTooLarge))
+		c.yield(nil, fmt.Errorf("shard %d: node %s takes %d bytes, more than a message may: %w", shard, row.GetNode().GetName(), size, errTooLarge))
 		return false
 	}
 	if !c.room(size) {
