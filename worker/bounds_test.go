@@ -14,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -147,7 +148,7 @@ func TestCallsNeedADeadline(t *testing.T) {
 	conn := x.connect(t)
 	client := pb.NewWorkerServiceClient(conn)
 	ask := func(ctx context.Context) error {
-		_, err := client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: "blue", Term: 1})
+		_, err := client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: 1})
 		return err
 	}
 	wantCode(t, ask(t.Context()), codes.InvalidArgument, "deadline: expected one within 10m")
@@ -180,7 +181,7 @@ func TestMessagesAreBounded(t *testing.T) {
 
 // What a snapshot makes a worker hold is bounded by the budget for shards, as it comes.
 func TestSnapshotsAreBounded(t *testing.T) {
-	header := &pb.SnapshotHeader{Cluster: "blue", Term: 7, Shard: 3}
+	header := &pb.SnapshotHeader{Cluster: "blue", Rules: scan.Rules(), Term: 7, Shard: 3}
 	rows := func(from, to int) (out []*pb.SnapshotRow) {
 		for i := from; i < to; i++ {
 			out = append(out, &pb.SnapshotRow{Row: uint32(i), Node: node(i)})

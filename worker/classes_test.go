@@ -8,6 +8,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // Classes that list very many volumes push others out before there are too many of them.
@@ -20,7 +21,7 @@ func TestClassesAreBoundedByTheirMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a class that is sent again takes nothing more
-			c.keep(&pb.EvaluateRequest{Cluster: "c", Term: 7}, map[uint64]*scorer.Class{id: class})
+			c.keep(&pb.EvaluateRequest{Cluster: "c", Rules: scan.Rules(), Term: 7}, map[uint64]*scorer.Class{id: class})
 		}
 	}
 	if n := c.held.Len(); n != 4 || c.held.Bytes() > classBytes {

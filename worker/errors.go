@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // wrongTermError refuses who does not lead.
@@ -33,6 +35,13 @@ func (e *unconfirmedError) Error() string {
 }
 func (e *unconfirmedError) Unwrap() error { return e.err }
 
+// otherRulesError refuses a coordinator of another version.
+type otherRulesError struct{ rules uint64 }
+
+func (e *otherRulesError) Error() string {
+	return fmt.Sprintf("rules %016x: this worker computes by the rules %016x", e.rules, scan.Rules())
+}
+
 // requestError is the caller's fault: what it sent can not be right.
 type requestError struct {
 	subject string
@@ -51,6 +60,7 @@ func invalid(err error, format string, args ...any) error {
 //
 //	wrong term        FAILED_PRECONDITION   the coordinator is deposed
 //	unconfirmed term  UNAVAILABLE           etcd is away: try again
+//	other rules       UNIMPLEMENTED         builds of two versions
 //	too large         RESOURCE_EXHAUSTED    there is no room
 //	bad request       INVALID_ARGUMENT      a bug of the coordinator's
 //	context ended     CANCELLED or DEADLINE_EXCEEDED
@@ -60,12 +70,15 @@ func toStatus(err error) error {
 	var wrong *wrongTermError
 	var unconfirmed *unconfirmedError
 	var large *tooLargeError
+	var rules *otherRulesError
 	var bad *requestError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &rules):
+		return status.Error(codes.Unimplemented, err.Error())
 	case errors.As(err, &large):
 		return status.Error(codes.ResourceExhausted, err.Error())
 	case errors.As(err, &unconfirmed):

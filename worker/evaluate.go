@@ -16,7 +16,10 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := req.Validate(); err != nil {
 		return nil, invalid(err, "evaluate request")
 	}
-	if err := s.admit(ctx, req.GetCluster(), req.GetTerm()); err != nil {
+	if err := s.terms.fits(req.GetCluster(), req.GetRules()); err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, req.GetTerm()); err != nil {
 		return nil, err
 	}
 	asks, dry, needClasses, err := s.classes.resolve(req)
@@ -47,15 +50,15 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	}
 	spans.answered(answers)
 	// Nothing is told to a leader that was deposed while we evaluated for it.
-	if err := s.admit(ctx, req.GetCluster(), req.GetTerm()); err != nil {
+	if err := s.admit(ctx, req.GetTerm()); err != nil {
 		return nil, err
 	}
 	return s.respond(ctx, answers, found), nil
 }
 
 // admit checks the term, and forgets what older leaders sent when it is new.
-func (s *Server) admit(ctx context.Context, cluster string, term uint64) error {
-	risen, err := s.terms.admit(ctx, cluster, term)
+func (s *Server) admit(ctx context.Context, term uint64) error {
+	risen, err := s.terms.admit(ctx, term)
 	if risen {
 		s.shards.dropOlder(term)
 	}

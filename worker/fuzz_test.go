@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -23,7 +24,7 @@ func FuzzEvaluate(f *testing.F) {
 		return bytes
 	}
 	req := &pb.EvaluateRequest{
-		Cluster: "blue", Term: 7, Queries: []*pb.Query{query(1, 500)},
+		Cluster: "blue", Rules: scan.Rules(), Term: 7, Queries: []*pb.Query{query(1, 500)},
 		Shards:  []*pb.ShardDeltas{after(0, 0, setNode(0, node(1)), addPod(0, 100))},
 		Classes: []*pb.ClassRequest{{ClassId: 1, Candidates: 3, Diagnose: true}},
 		Preemptions: []*pb.PreemptionRequest{{
@@ -53,10 +54,11 @@ func FuzzEvaluate(f *testing.F) {
 			return
 		}
 		r := newRig(t, worker.Config{Cores: 1})
-		chunk.Header = &pb.SnapshotHeader{Cluster: "blue", Term: 7}
+		chunk.Header = &pb.SnapshotHeader{Cluster: "blue", Rules: scan.Rules(), Term: 7}
 		if _, err := r.send(&chunk); err != nil {
 			wantFault(t, err)
 		}
+		req.Rules = scan.Rules()
 		resp, err := r.server.Evaluate(context.Background(), &req)
 		if err != nil {
 			wantFault(t, err)
@@ -72,7 +74,7 @@ func FuzzEvaluate(f *testing.F) {
 func wantFault(t *testing.T, err error) {
 	t.Helper()
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition:
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted:
 	default:
 		t.Fatalf("got %v, want the sender's fault", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -109,7 +110,7 @@ func TestRunDeregistersThenFinishesWhatIsInFlight(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := pb.NewWorkerServiceClient(conn).Evaluate(ctx, &pb.EvaluateRequest{Cluster: "blue", Term: 1})
+		_, err := pb.NewWorkerServiceClient(conn).Evaluate(ctx, &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: 1})
 		answered <- err
 	}()
 	<-arrived

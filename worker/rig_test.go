@@ -17,6 +17,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -142,7 +143,7 @@ func (r *rig) load(shards ...uint32) {
 // snapshot is a shard in chunks of ten rows.
 func (r *rig) snapshot(shard uint32) []*pb.LoadSnapshotRequest {
 	t := r.tables[shard]
-	chunks := []*pb.LoadSnapshotRequest{{Header: &pb.SnapshotHeader{Cluster: "blue", Term: r.term, Shard: shard, Generation: t.Generation()}}}
+	chunks := []*pb.LoadSnapshotRequest{{Header: &pb.SnapshotHeader{Cluster: "blue", Rules: scan.Rules(), Term: r.term, Shard: shard, Generation: t.Generation()}}}
 	n := 0
 	t.Snapshot(func(row *pb.SnapshotRow) bool {
 		if n++; n%10 == 0 {
@@ -187,7 +188,7 @@ func after(shard uint32, base uint64, deltas ...*pb.Delta) *pb.ShardDeltas {
 
 // request asks for the classes of queries, which it defines.
 func (r *rig) request(shards []*pb.ShardDeltas, queries ...*pb.Query) *pb.EvaluateRequest {
-	req := &pb.EvaluateRequest{Cluster: "blue", Term: r.term, Shards: shards, Queries: queries}
+	req := &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: r.term, Shards: shards, Queries: queries}
 	for _, q := range queries {
 		req.Classes = append(req.Classes, &pb.ClassRequest{ClassId: q.GetClassId(), Candidates: 5, Diagnose: true})
 	}

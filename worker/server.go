@@ -121,6 +121,7 @@ func (s *Server) Member() *pb.WorkerRegistration {
 		Address: s.cfg.Address,
 		Cores:   uint32(s.pool.Cores()),
 		Version: s.cfg.Version,
+		Rules:   scan.Rules(),
 	}
 }
 

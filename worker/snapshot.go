@@ -39,14 +39,17 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 	if err := header.Validate(); err != nil {
 		return nil, invalid(err, "snapshot header")
 	}
-	if err := s.admit(stream.Context(), header.GetCluster(), header.GetTerm()); err != nil {
+	if err := s.terms.fits(header.GetCluster(), header.GetRules()); err != nil {
+		return nil, err
+	}
+	if err := s.admit(stream.Context(), header.GetTerm()); err != nil {
 		return nil, err
 	}
 	table, err := s.receive(stream, first)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.admit(stream.Context(), header.GetCluster(), header.GetTerm()); err != nil {
+	if err := s.admit(stream.Context(), header.GetTerm()); err != nil {
 		return nil, err
 	}
 	held := newHeldShard(header.GetTerm(), table)

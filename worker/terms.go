@@ -7,6 +7,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // askTimeout bounds how long etcd may take to tell who leads.
@@ -26,13 +28,21 @@ func newTerms(cfg *Config, m *metrics) *terms {
 	return &terms{metrics: m, cluster: cfg.Cluster, leading: cfg.Leading, asking: make(chan struct{}, 1)}
 }
 
+// fits refuses who is of another cluster, or computes by other rules.
+func (t *terms) fits(cluster string, rules uint64) error {
+	if cluster != t.cluster {
+		return invalid(fmt.Errorf("this worker serves the cluster %q", t.cluster), "cluster %q", cluster)
+	}
+	if rules != scan.Rules() {
+		return &otherRulesError{rules}
+	}
+	return nil
+}
+
 // admit refuses all terms but the newest and one that leads now, which is the newest from then on. risen
 // tells that it was newer. A caller's word is not enough: one that claims too new a term would have the
 // leader refused.
-func (t *terms) admit(ctx context.Context, cluster string, term uint64) (risen bool, err error) {
-	if cluster != t.cluster {
-		return false, invalid(fmt.Errorf("this worker serves the cluster %q", t.cluster), "cluster %q", cluster)
-	}
+func (t *terms) admit(ctx context.Context, term uint64) (risen bool, err error) {
 	if known, err := t.known(term); known {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -51,9 +53,9 @@ func (r *rig) wantServed() {
 func TestATermThatDoesNotLeadIsRefused(t *testing.T) {
 	r, e := newElected(t)
 	for _, term := range []uint64{8, math.MaxUint64} {
-		_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Term: term})
+		_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: term})
 		wantCode(t, err, codes.FailedPrecondition, "does not lead")
-		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Term: term}})
+		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Rules: scan.Rules(), Term: term}})
 		wantCode(t, err, codes.FailedPrecondition, "does not lead")
 		r.wantServed()
 	}
@@ -74,9 +76,9 @@ func TestATermIsLookedAtAfterTheRest(t *testing.T) {
 	r, e := newElected(t)
 	e.term.Store(8)
 	asked := e.asked.Load()
-	_, err := r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Term: 8, Shard: pb.MaxShard}})
+	_, err := r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Rules: scan.Rules(), Term: 8, Shard: pb.MaxShard}})
 	wantCode(t, err, codes.InvalidArgument, "snapshot header: shard")
-	_, err = r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Term: 8, Classes: []*pb.ClassRequest{{}}})
+	_, err = r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: 8, Classes: []*pb.ClassRequest{{}}})
 	wantCode(t, err, codes.InvalidArgument, "classes[0]")
 	r.wantServed()
 	if n := e.asked.Load() - asked; n > 0 {
@@ -88,7 +90,7 @@ func TestWithoutEtcdTheKnownTermIsServed(t *testing.T) {
 	r, e := newElected(t)
 	e.away.Store(true)
 	r.wantServed()
-	_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Term: 8})
+	_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: 8})
 	wantCode(t, err, codes.Unavailable, "etcd is away")
 	r.wantServed()
 	e.away.Store(false)
@@ -101,9 +103,9 @@ func TestWithoutEtcdTheKnownTermIsServed(t *testing.T) {
 func TestAnotherClusterIsRefused(t *testing.T) {
 	r, _ := newElected(t)
 	for range 3 {
-		_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "green", Term: 8})
+		_, err := r.client.Evaluate(t.Context(), &pb.EvaluateRequest{Cluster: "green", Rules: scan.Rules(), Term: 8})
 		wantCode(t, err, codes.InvalidArgument, `cluster "green": this worker serves the cluster "blue"`)
-		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "green", Term: 8}})
+		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "green", Rules: scan.Rules(), Term: 8}})
 		wantCode(t, err, codes.InvalidArgument, "green")
 	}
 	r.wantMetric(0, "shardsched_worker_term", "green")
@@ -153,5 +155,23 @@ func TestLeadingTermIsTheFirstContenders(t *testing.T) {
 	cancel()
 	if _, err := leading(ctx); err == nil {
 		t.Error("without an answer: got no error")
+	}
+}
+
+// A coordinator of another version gets no answer by rules that are not its own.
+func TestOtherRulesAreNotAnswered(t *testing.T) {
+	r, e := newElected(t)
+	e.term.Store(8)
+	for _, rules := range []uint64{0, scan.Rules() + 1} {
+		req := r.request(r.at(0), query(1, 1000))
+		req.Rules, req.Term = rules, 8
+		_, err := r.client.Evaluate(t.Context(), req)
+		wantCode(t, err, codes.Unimplemented, fmt.Sprintf("rules %016x: this worker computes by the rules %016x", rules, scan.Rules()))
+		_, err = r.send(&pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{Cluster: "blue", Term: 8, Rules: rules}})
+		wantCode(t, err, codes.Unimplemented, "rules")
+	}
+	r.wantServed() // in the term that it knows
+	if got := r.server.Member().GetRules(); got != scan.Rules() {
+		t.Errorf("registered: got rules %016x, want %016x", got, scan.Rules())
 	}
 }

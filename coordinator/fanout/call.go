@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // errRoundOver means that a snapshot is wanted of tables that may no longer be
@@ -163,6 +164,7 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 	req := &pb.EvaluateRequest{
 		Cluster: c.job.cluster,
 		Term:    c.job.term,
+		Rules:   scan.Rules(),
 		Shards:  make([]*pb.ShardDeltas, len(shards)),
 	}
 	if len(q.preemptions) > 0 {
@@ -377,6 +379,6 @@ func contains(list []uint32, x uint32) bool {
 
 // probe asks nothing, to see whether the worker answers.
 func (s *session) probe(ctx context.Context, cluster string, term uint64) error {
-	_, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term})
+	_, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term, Rules: scan.Rules()})
 	return err
 }

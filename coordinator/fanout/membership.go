@@ -16,12 +16,21 @@ import (
 	"k8s.io/klog/v2"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// watchRetry is the pause between two attempts to reach etcd.
-const watchRetry = 500 * time.Millisecond
+const (
+	// watchRetry is the pause between two attempts to reach etcd.
+	watchRetry = 500 * time.Millisecond
+	// maxMembers is how many workers a cluster may have. Those that are there longest are looked at: whoever may
+	// write registrations may write any number.
+	maxMembers = 1024
+)
 
-// WatchMembers calls fn with the registered workers of a cluster, sorted by id:
+// errLeftOut means that there is room again for workers that were left out.
+var errLeftOut = errors.New("one of too many workers has left")
+
+// WatchMembers calls fn with the registered workers of a cluster, at most 1,024, sorted by id:
 // once at the start, and after every change. It returns ctx's error when ctx
 // ends, and until then rides out an etcd that is out of reach: fn keeps what it
 // was told last. A value that can not be decoded is logged and left out.
@@ -45,13 +54,18 @@ func WatchMembers(ctx context.Context, client *clientv3.Client, cluster string, 
 func watchOnce(ctx context.Context, client *clientv3.Client, prefix string, fn func([]Member)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	list, err := client.Get(ctx, prefix, clientv3.WithPrefix())
+	list, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithLimit(maxMembers),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
 	members := make(map[string]Member, len(list.Kvs))
 	for _, kv := range list.Kvs {
 		put(ctx, members, prefix, kv)
+	}
+	full := list.More
+	if full {
+		klog.FromContext(ctx).Error(nil, "There are too many workers, the others are left out", "workers", list.Count, "max", maxMembers)
 	}
 	fn(sorted(members))
 	changes := client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(list.Header.Revision+1))
@@ -60,8 +74,15 @@ func watchOnce(ctx context.Context, client *clientv3.Client, prefix string, fn f
 			return fmt.Errorf("watch %s: %w", prefix, err)
 		}
 		for _, e := range change.Events {
-			if e.Type == mvccpb.DELETE {
+			_, known := members[string(e.Kv.Key)]
+			switch {
+			case e.Type == mvccpb.DELETE && known && full:
+				return errLeftOut
+			case e.Type == mvccpb.DELETE:
 				delete(members, string(e.Kv.Key))
+				continue
+			case !known && len(members) >= maxMembers:
+				full = true
 				continue
 			}
 			put(ctx, members, prefix, e.Kv)
@@ -96,7 +117,9 @@ func decodeMember(id string, value []byte) (Member, error) {
 	if r.GetId() != id {
 		return Member{}, fmt.Errorf("registration of worker %s: it names worker %s", id, r.GetId())
 	}
-	return Member{ID: id, Address: r.GetAddress(), Cores: r.GetCores(), Version: r.GetVersion()}, nil
+	return Member{
+		ID: id, Address: r.GetAddress(), Cores: r.GetCores(), Version: r.GetVersion(), OtherRules: r.GetRules() != scan.Rules(),
+	}, nil
 }
 
 // sorted lists members by id.

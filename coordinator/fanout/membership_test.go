@@ -3,15 +3,20 @@ package fanout_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
+	"github.com/shardsched/shardsched/worker"
 )
 
 func TestWatchMembersFollowsRegistrations(t *testing.T) {
@@ -33,7 +38,7 @@ func TestWatchMembersFollowsRegistrations(t *testing.T) {
 	}
 	register := func(cluster, id string) {
 		t.Helper()
-		value, err := proto.Marshal(&pb.WorkerRegistration{Id: id, Address: "127.0.0.1:1", Cores: 2, Version: "v1"})
+		value, err := proto.Marshal(&pb.WorkerRegistration{Id: id, Address: "127.0.0.1:1", Cores: 2, Version: "v1", Rules: scan.Rules()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,12 +69,99 @@ func TestWatchMembersFollowsRegistrations(t *testing.T) {
 	want(member("a"), member("b"))
 	put("/shardsched/blue/workers/d", nil) // a registration without an id
 	want(member("a"), member("b"))
+	old, err := proto.Marshal(&pb.WorkerRegistration{Id: "old", Address: "127.0.0.1:1", Cores: 2, Version: "v0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("/shardsched/blue/workers/old", old)
+	other := fanout.Member{ID: "old", Address: "127.0.0.1:1", Cores: 2, Version: "v0", OtherRules: true}
+	want(member("a"), member("b"), other)
 	if _, err := client.Delete(t.Context(), "/shardsched/blue/workers/b"); err != nil {
 		t.Fatal(err)
 	}
-	want(member("a"))
+	want(member("a"), other)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want the context's error", err)
+	}
+}
+
+// Of more workers than a cluster may have those count that were there first, and others once these leave.
+func TestRegistrationsAreBounded(t *testing.T) {
+	const most = 1024
+	server, err := embedetcd.Start(t.Context(), embedetcd.Config{DataDir: t.TempDir(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	client, err := server.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	name := func(i int) string { return fmt.Sprintf("w%04d", 9999-i) } // the later ones sort before
+	register := func(i int) clientv3.Op {
+		value, err := proto.Marshal(&pb.WorkerRegistration{Id: name(i), Address: "h:1", Cores: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return clientv3.OpPut("/shardsched/blue/workers/"+name(i), string(value))
+	}
+	do := func(ops ...clientv3.Op) {
+		t.Helper()
+		if _, err := client.Txn(t.Context()).Then(ops...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from := range most / 64 {
+		var ops []clientv3.Op
+		for i := range 64 {
+			ops = append(ops, register(64*from+i))
+		}
+		do(ops...)
+	}
+	do(register(most))
+	told := make(chan []fanout.Member, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- fanout.WatchMembers(ctx, client, "blue", func(m []fanout.Member) { told <- m })
+	}()
+	want := func(when string, first, last int) {
+		t.Helper()
+		got := <-told
+		if len(got) != last-first+1 || got[0].ID != name(last) || got[len(got)-1].ID != name(first) {
+			t.Fatalf("%s: got %d workers from %s to %s, want %d to %d", when, len(got), got[0].ID, got[len(got)-1].ID, first, last)
+		}
+	}
+	want("one too many", 0, most-1)
+	do(register(most + 1))
+	want("one more", 0, most-1)
+	do(clientv3.OpDelete("/shardsched/blue/workers/" + name(0)))
+	want("once the first has left", 1, most)
+	cancel()
+	<-ended
+}
+
+// A worker of another version is listed, and not asked.
+func TestAWorkerOfAnotherVersionIsNotAsked(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2})
+	members := fleet.members(2)
+	members[0].OtherRules = true
+	f.SetMembers(members)
+	c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 500, true)))
+	for id, asked := range map[string]bool{"w0": false, "w1": true} {
+		if w := status(t, f, id); (w.GetRequests() > 0) != asked || (w.GetShards() == 8) != asked || (w.GetQuarantine() == "") != asked {
+			t.Errorf("worker %s: got %v, want it asked: %t", id, w, asked)
+		}
+	}
+	if got := f.Stats().LocalShards; got != 0 {
+		t.Errorf("got %d shards evaluated here, want all by the other worker", got)
+	}
+	if slices.Contains(slices.Concat(f.ShardOwners()...), "w0") {
+		t.Error("got shards for the worker of another version")
 	}
 }

@@ -99,7 +99,7 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 		if q := f.quarantines[m.ID]; q != nil && f.cfg.Clock.Now().Before(q.until) {
 			s.bar(q)
 		}
-		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores)
+		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores, "otherVersion", m.OtherRules)
 		kept = append(kept, s)
 	}
 	slices.SortFunc(kept, func(a, b *session) int { return cmp.Compare(a.member.ID, b.member.ID) })

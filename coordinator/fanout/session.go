@@ -212,14 +212,14 @@ func (s *session) withHealth(fn func(h *health)) {
 func (s *session) well() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.health.sick && s.quarantine == nil
+	return !s.health.sick && s.quarantine == nil && !s.member.OtherRules
 }
 
 // gone says whether others should have its shards.
 func (s *session) gone(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.gone(now) || s.quarantine != nil
+	return s.health.gone(now) || s.quarantine != nil || s.member.OtherRules
 }
 
 // expect is how long that many row evaluations should take.
@@ -246,7 +246,9 @@ func (s *session) status(shards uint32) *pb.WorkerStatus {
 		Busy:      durationpb.New(s.tally.busy),
 		Snapshots: s.tally.snapshots,
 	}
-	if q := s.quarantine; q != nil {
+	if s.member.OtherRules {
+		out.Quarantine = "other version: it computes by other rules than the coordinator"
+	} else if q := s.quarantine; q != nil {
 		out.Quarantine, out.QuarantinedUntil = q.why.Error(), timestamppb.New(q.until)
 	}
 	return out

@@ -15,6 +15,8 @@ type Member struct {
 	// Cores is its weight; 0 counts as 1.
 	Cores   uint32
 	Version string
+	// OtherRules: it is of another version than this build, and not asked.
+	OtherRules bool
 }
 
 // owners gives each shard to the replicas members that rank highest for it, as

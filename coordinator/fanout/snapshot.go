@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // errTooLarge means that a worker can not have a shard: a row is larger than a message may be, or the worker
@@ -37,7 +38,7 @@ func chunks(cluster string, term uint64, t *scorer.Table) iter.Seq2[*pb.LoadSnap
 	return func(yield func(*pb.LoadSnapshotRequest, error) bool) {
 		c := &chunker{yield: yield, usages: map[*pb.PodUsage]uint32{}}
 		c.chunk = &pb.LoadSnapshotRequest{Header: &pb.SnapshotHeader{
-			Cluster: cluster, Term: term, Shard: t.Shard(), Generation: t.Generation(),
+			Cluster: cluster, Term: term, Shard: t.Shard(), Generation: t.Generation(), Rules: scan.Rules(),
 		}}
 		ok := true
 		t.Snapshot(func(row *pb.SnapshotRow) bool {

@@ -361,5 +361,8 @@ func quarantine(w *pb.WorkerStatus) string {
 	if w.GetQuarantine() == "" {
 		return "-"
 	}
+	if w.GetQuarantinedUntil() == nil {
+		return w.GetQuarantine()
+	}
 	return "until " + w.GetQuarantinedUntil().AsTime().Format(time.RFC3339) + ": " + w.GetQuarantine()
 }

@@ -845,9 +845,9 @@ type WorkerStatus struct {
 	Busy *durationpb.Duration `protobuf:"bytes,10,opt,name=busy,proto3" json:"busy,omitempty"`
 	// Snapshots sent to it.
 	Snapshots uint64 `protobuf:"varint,11,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
-	// Why it is in quarantine and not asked; empty: it is not.
+	// Why it is in quarantine, or of another version, and not asked; empty: it is asked.
 	Quarantine string `protobuf:"bytes,12,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
-	// When it is asked again.
+	// When it is asked again; none: never.
 	QuarantinedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=quarantined_until,json=quarantinedUntil,proto3" json:"quarantined_until,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -3,6 +3,7 @@ package shardschedv1
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,9 +21,10 @@ const (
 	maxOperand  = 1 << 20  // a value that only a query holds
 	maxMessage  = 64 << 10 // texts for people
 	maxObject   = 4 << 20
-	maxCores    = 1 << 16
+	maxCores    = 1 << 12 // its weight: nobody is to outweigh a fleet by claiming more
 	maxTop      = 1000
 	maxPageSize = 10000
+	maxHost     = 253 // of DNS
 	// maxWeight keeps a plugin's score of 100 times its weight within an int64, the sum over
 	// the plugins included.
 	maxWeight = (1<<63 - 1) / 100
@@ -166,11 +168,18 @@ func hostPort(field, s string) error {
 	if err := name(field, s); err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(s)
-	if err != nil || port == "" {
+	host, port, err := net.SplitHostPort(s)
+	number, odd := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || len(host) > maxHost || strings.ContainsFunc(host, notOfHosts) || odd != nil || number == 0 {
 		return wrong(field, "expected host:port, got %q", short(s))
 	}
 	return nil
+}
+
+// notOfHosts tells what neither a DNS name nor an IP address with a zone has.
+func notOfHosts(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune("-._:%", r)
 }
 
 // short cuts what an error quotes.

@@ -213,7 +213,12 @@ func TestBrokenMessages(t *testing.T) {
 		{"verdicts of too many nodes", &ExplainRequest{Namespace: "d", Name: "a", NodeNames: make([]string, 1001)}, "node_names: expected at most 1000 names, got 1001"},
 		{"an explanation of too many nodes", &ExplainRequest{Namespace: "d", Name: "a", Top: 1001}, "top: expected 0 to 1000, got 1001"},
 
-		{"a worker without cores", &WorkerRegistration{Id: "w", Address: "h:1"}, "cores: expected 1 to 65536, got 0"},
+		{"a worker without cores", &WorkerRegistration{Id: "w", Address: "h:1"}, "cores: expected 1 to 4096, got 0"},
+		{"a worker of too many cores", &WorkerRegistration{Id: "w", Address: "h:1", Cores: 4097}, "cores: expected 1 to 4096, got 4097"},
+		{"a worker without a host", &WorkerRegistration{Id: "w", Address: ":1", Cores: 1}, `address: expected host:port, got ":1"`},
+		{"a worker at port 0", &WorkerRegistration{Id: "w", Address: "h:0", Cores: 1}, `address: expected host:port, got "h:0"`},
+		{"a worker at a named port", &WorkerRegistration{Id: "w", Address: "h:http", Cores: 1}, `address: expected host:port, got "h:http"`},
+		{"a worker at a path", &WorkerRegistration{Id: "w", Address: "h/x:1", Cores: 1}, `address: expected host:port, got "h/x:1"`},
 		{"a worker without a port", &WorkerRegistration{Id: "w", Address: "h", Cores: 1}, `address: expected host:port, got "h"`},
 		{"a leader without an id", &LeaderRecord{Address: "h:1"}, "id: expected a value, got none"},
 		{"an entry without its pod", &QueueEntry{Pod: "a"}, `pod: expected namespace/name, got "a"`},

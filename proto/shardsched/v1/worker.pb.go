@@ -210,7 +210,9 @@ type EvaluateRequest struct {
 	Queries []*Query        `protobuf:"bytes,4,rep,name=queries,proto3" json:"queries,omitempty"`
 	Classes []*ClassRequest `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
 	// Dry runs of preemption.
-	Preemptions   []*PreemptionRequest `protobuf:"bytes,6,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Preemptions []*PreemptionRequest `protobuf:"bytes,6,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	// The version of the coordinator's rules: a worker answers UNIMPLEMENTED where its own is another.
+	Rules         uint64 `protobuf:"fixed64,7,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -285,6 +287,13 @@ func (x *EvaluateRequest) GetPreemptions() []*PreemptionRequest {
 		return x.Preemptions
 	}
 	return nil
+}
+
+func (x *EvaluateRequest) GetRules() uint64 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
 }
 
 // PreemptionRequest asks on which rows a pod of a class would fit if pods of lower priority
@@ -856,11 +865,13 @@ func (x *EvaluateResponse) GetFailedClasses() []uint64 {
 
 // SnapshotHeader opens a snapshot.
 type SnapshotHeader struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
-	Shard         uint32                 `protobuf:"varint,3,opt,name=shard,proto3" json:"shard,omitempty"`
-	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Cluster    string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Term       uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Shard      uint32                 `protobuf:"varint,3,opt,name=shard,proto3" json:"shard,omitempty"`
+	Generation uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	// As EvaluateRequest.rules.
+	Rules         uint64 `protobuf:"fixed64,5,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +930,13 @@ func (x *SnapshotHeader) GetShard() uint32 {
 func (x *SnapshotHeader) GetGeneration() uint64 {
 	if x != nil {
 		return x.Generation
+	}
+	return 0
+}
+
+func (x *SnapshotHeader) GetRules() uint64 {
+	if x != nil {
+		return x.Rules
 	}
 	return 0
 }
@@ -1050,8 +1068,10 @@ type WorkerRegistration struct {
 	// host:port where the coordinator reaches it.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// Cores that it evaluates on: its weight when shards are given out.
-	Cores         uint32 `protobuf:"varint,3,opt,name=cores,proto3" json:"cores,omitempty"`
-	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Cores   uint32 `protobuf:"varint,3,opt,name=cores,proto3" json:"cores,omitempty"`
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The version of its rules: a coordinator asks workers of its own only.
+	Rules         uint64 `protobuf:"fixed64,5,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1134,13 @@ func (x *WorkerRegistration) GetVersion() string {
 	return ""
 }
 
+func (x *WorkerRegistration) GetRules() uint64 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
 var File_shardsched_v1_worker_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_worker_proto_rawDesc = "" +
@@ -1135,14 +1162,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
-	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"\x9e\x02\n" +
+	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"\xb4\x02\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
 	"\x06shards\x18\x03 \x03(\v2\x1a.shardsched.v1.ShardDeltasR\x06shards\x12.\n" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
 	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\x12B\n" +
-	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\"\xe1\x02\n" +
+	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\x12\x14\n" +
+	"\x05rules\x18\a \x01(\x06R\x05rules\"\xe1\x02\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
@@ -1196,14 +1224,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\x12A\n" +
 	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\x12%\n" +
-	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\"t\n" +
+	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\"\x8a\x01\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\"\xe7\x01\n" +
+	"generation\x12\x14\n" +
+	"\x05rules\x18\x05 \x01(\x06R\x05rules\"\xe7\x01\n" +
 	"\x13LoadSnapshotRequest\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.shardsched.v1.SnapshotHeaderR\x06header\x12.\n" +
 	"\x04rows\x18\x02 \x03(\v2\x1a.shardsched.v1.SnapshotRowR\x04rows\x128\n" +
@@ -1211,12 +1240,13 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\x06usages\x18\x04 \x03(\v2\x17.shardsched.v1.PodUsageR\x06usages\"7\n" +
 	"\x14LoadSnapshotResponse\x12\x1f\n" +
 	"\vtable_bytes\x18\x01 \x01(\x04R\n" +
-	"tableBytes\"n\n" +
+	"tableBytes\"\x84\x01\n" +
 	"\x12WorkerRegistration\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05cores\x18\x03 \x01(\rR\x05cores\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion2\xb7\x01\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
+	"\x05rules\x18\x05 \x01(\x06R\x05rules2\xb7\x01\n" +
 	"\rWorkerService\x12K\n" +
 	"\bEvaluate\x12\x1e.shardsched.v1.EvaluateRequest\x1a\x1f.shardsched.v1.EvaluateResponse\x12Y\n" +
 	"\fLoadSnapshot\x12\".shardsched.v1.LoadSnapshotRequest\x1a#.shardsched.v1.LoadSnapshotResponse(\x01BCZAgithub.com/shardsched/shardsched/proto/shardsched/v1;shardschedv1b\x06proto3"
