@@ -63,5 +63,9 @@ func catalogue() []*attack {
 			name: "claims", about: "20 pods of the same 500 claims, which wait for a first consumer and for a driver that is not there",
 			pods: 20, pod: manyClaims, before: claims,
 		},
+		{
+			name: "preempting", about: "200 pods that fit nowhere, also in place of 500 of lower priority that 2,000 budgets match each",
+			pods: 200, pod: preempting, before: budgets,
+		},
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 )
@@ -170,6 +173,42 @@ func claims(ctx context.Context, s *stage) error {
 		c := build.Claim(fmt.Sprintf("claim-%03d", k), "waits").Namespace(s.hostile).Obj()
 		c.UID, c.ResourceVersion = "", ""
 		if _, err := s.tenant.CoreV1().PersistentVolumeClaims(s.hostile).Create(ctx, c, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	// filling is how many pods of lower priority the attacker has, and budgeted how many budgets match each of them.
+	filling, budgeted = 500, 2000
+)
+
+// preempting asks for nearly all of a node, which the pods that run there leave to nobody.
+func preempting(i int, _ *rand.Rand) *v1.Pod {
+	return build.Pod(fmt.Sprintf("preempting-%d", i)).CPU(fmt.Sprintf("%dm", 63850+i%150)).Obj()
+}
+
+// budgets are those of the attacker's pods of lower priority, and these pods.
+func budgets(ctx context.Context, s *stage) error {
+	g, in := errgroup.WithContext(ctx)
+	g.SetLimit(attackers)
+	for i := range s.scaled(budgeted) {
+		none := intstr.FromInt32(0)
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i)}, Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &none, Selector: expression(fmt.Sprintf("k-%05d", i), metav1.LabelSelectorOpDoesNotExist),
+		}}
+		g.Go(func() error {
+			_, err := s.tenant.PolicyV1().PodDisruptionBudgets(s.hostile).Create(in, b, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i := range s.scaled(filling) {
+		p := build.Pod(fmt.Sprintf("filling-%d", i)).Namespace(s.hostile).Label("own", fmt.Sprintf("own-%05d", i)).Priority(-10).CPU("60").Node(fmt.Sprintf("node-%05d", i%s.nodes)).Obj()
+		if err := s.bed.Create(ctx, p); err != nil { // of a class that somebody else has made
 			return err
 		}
 	}
