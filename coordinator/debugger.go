@@ -64,7 +64,7 @@ func (s *Scheduler) Dump(ctx context.Context) error {
 	return nil
 }
 
-// dump is the picture and the queue at one moment: it is worded and compared off the loop.
+// dump is the picture and the queue, read in several turns of the loop: it is worded and compared off the loop.
 type dump struct {
 	nodes     []cache.NodeDump // by name
 	pending   []*v1.Pod
@@ -74,9 +74,13 @@ type dump struct {
 
 func (s *Scheduler) dump(ctx context.Context) (*dump, error) {
 	d := &dump{nominated: map[string][]*v1.Pod{}}
-	err := s.call(ctx, func() {
-		d.nodes = s.cache.Dump()
-		s.queue.Each(func(p *queue.Pod) { d.pending = append(d.pending, p.Obj) })
+	var nodes walk[cache.NodeDump]
+	var pending walk[*queue.Pod]
+	step := func() (last bool) {
+		if !nodes.some(s.cache.Dump(), nodesAtOnce, func(n cache.NodeDump) { d.nodes = append(d.nodes, n) }) ||
+			!pending.some(s.queue.All(), podsAtOnce, func(p *queue.Pod) { d.pending = append(d.pending, p.Obj) }) {
+			return false
+		}
 		for _, node := range s.queue.NominatedNodes() {
 			for _, p := range s.queue.Nominated(node) {
 				d.nominated[node] = append(d.nominated[node], p.Obj)
@@ -85,8 +89,9 @@ func (s *Scheduler) dump(ctx context.Context) (*dump, error) {
 		n := s.queue.Lens()
 		d.summary = fmt.Sprintf("activeQ:%v; backoffQ:%v; unschedulablePods:%v",
 			n[queue.Active.String()], n[queue.Backoff.String()], n[queue.Unschedulable.String()]+n[queue.Gated.String()])
-	})
-	if err != nil {
+		return true
+	}
+	if err := s.read(read{ctx: ctx, step: step, end: func() { nodes.end(); pending.end() }}); err != nil {
 		return nil, fmt.Errorf("dump caches: %w", err)
 	}
 	slices.SortFunc(d.nodes, func(a, b cache.NodeDump) int { return cmp.Compare(a.Name, b.Name) })

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -31,10 +33,10 @@ const beingBound = "placed but not bound yet: its bind, or that of its volumes, 
 // as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e := explanation{req: req}
-	if err := s.serve(ctx, func() bool { return s.explain(&e) }); err != nil {
+	if err := s.serve(ctx, func() bool { return s.explain(&e) }, nil); err != nil {
 		return nil, err
 	}
-	return e.out, e.err
+	return e.answer()
 }
 
 // maxRestarts is how often an explanation begins anew, because nodes come and go or the pod changes, until it is
@@ -43,17 +45,29 @@ const maxRestarts = 8
 
 // explanation is a call of Explain on its way.
 type explanation struct {
-	req *pb.ExplainRequest
-	out *pb.ExplainResponse
-	err error
+	req    *pb.ExplainRequest
+	out    *pb.ExplainResponse
+	err    error
+	search search
 	// x judges rows; nil: none yet.
 	x        *explainer
 	restarts int
 }
 
+// answer is the explanation, after the last step. It needs no loop.
+func (e *explanation) answer() (*pb.ExplainResponse, error) {
+	if e.out != nil && e.x != nil && e.x.told {
+		e.x.verdicts.tell(e.out)
+	}
+	return e.out, e.err
+}
+
 // explain takes the next step of an explanation; true: it was the last.
 func (s *Scheduler) explain(e *explanation) (last bool) {
-	pod, out := s.find(e.req.Namespace, e.req.Name)
+	pod, out, last := s.find(&e.search, e.req.Namespace, e.req.Name)
+	if !last {
+		return false
+	}
 	if pod == nil {
 		e.out, e.err = s.explainStranger(e.req)
 		return true
@@ -141,7 +155,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	x.judgeOwn()
 	x.rank()
 	x.report()
-	x.tellVerdicts()
+	x.told = true
 	return true, nil
 }
 
@@ -164,8 +178,34 @@ func (s *Scheduler) notAsked(p *v1.Pod) []string {
 	return names
 }
 
-// find looks a pod up in the cache, then in the queue.
-func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) {
+// search is how far a pod on a node was looked for.
+type search struct {
+	uid types.UID // empty: not found yet
+	// left is how many pods of the namespace are not looked at yet; 0: all, or none.
+	left   int
+	rounds int
+}
+
+// step looks at some pods of a namespace; true: there are no more to look at, or the pod is found. One that is placed anew
+// meanwhile may be passed over, so that a search of several steps is made twice.
+func (x *search) step(c *picture, namespace, name string) (last bool) {
+	if x.uid != "" {
+		if pod, _, _ := c.Pod(x.uid); pod != nil {
+			return true
+		}
+		*x = search{}
+	}
+	begins := x.left == 0
+	if begins {
+		x.left = math.MaxInt
+		x.rounds++
+	}
+	x.uid, x.left = c.Find(namespace, name, x.left, soughtAtOnce)
+	return x.uid != "" || x.left == 0 && (begins || x.rounds == 2)
+}
+
+// find looks a pod up in the queue, then on the nodes; false: there are more to look at.
+func (s *Scheduler) find(x *search, namespace, name string) (found *v1.Pod, out *pb.ExplainResponse, last bool) {
 	if p := s.queue.Find(namespace, name); p != nil {
 		out := &pb.ExplainResponse{Queue: p.Place().String(), Attempts: uint32(p.Attempts)}
 		// Where the last decision was a refusal, it tells the message itself.
@@ -174,9 +214,12 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 			out.Note = p.Message
 		}
 		noteCost(out, p)
-		return p.Obj, out
+		return p.Obj, out, true
 	}
-	if pod, node := s.cache.Find(namespace, name); pod != nil {
+	if !x.step(s.cache, namespace, name) {
+		return nil, nil, false
+	}
+	if pod, node, _ := s.cache.Pod(x.uid); pod != nil {
 		out := &pb.ExplainResponse{Node: node}
 		if _, ok := s.binding[pod.UID]; ok {
 			note(out, beingBound)
@@ -187,9 +230,9 @@ func (s *Scheduler) find(namespace, name string) (*v1.Pod, *pb.ExplainResponse) 
 		if s.cache.Node(node) == nil {
 			note(out, "node "+node+" does not exist (any more)")
 		}
-		return pod, out
+		return pod, out, true
 	}
-	return nil, nil
+	return nil, nil, true
 }
 
 // explainStranger tells why a pod is neither on a node that it takes room on nor in the queue.
@@ -244,13 +287,17 @@ type explainer struct {
 	// pick holds the rows that other pods are nominated to, and the standing of all.
 	pick *pick
 	// own is the node that the pod is nominated to, where that takes it.
-	own      choice
-	takes    bool
-	grouped  []groupedAt
+	own     choice
+	takes   bool
+	grouped []groupedAt
+	// feasible are the best rows of so many that there are; here is the one that the pod is on, nil: it is none of them.
 	feasible []groupedAt
+	many     uint32
+	here     *groupedAt
 	reasons  map[reason]uint32
 	closest  []refusalAt
 	verdicts *verdicts
+	told     bool // all rows are judged, and the rest of the answer is written
 }
 
 // groupedAt is a row of one of the groups.
@@ -392,7 +439,7 @@ func (x *explainer) judgeGrouped(g groupedAt) {
 	standing := &x.pick.standing
 	if standing.Groups[g.group].Feasible {
 		g.candidate.Score += standing.Groups[g.group].Score
-		x.feasible = append(x.feasible, g)
+		x.accept(g)
 		return
 	}
 	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.group)
@@ -403,6 +450,28 @@ func (x *explainer) judgeGrouped(g groupedAt) {
 func (x *explainer) judgeOwn() {
 	if x.takes && x.at == "" {
 		note(x.out, "nominated to node "+x.s.cache.Table(int(x.own.row.Shard)).Name(x.own.row.Index)+", which takes it: no other is tried")
+	}
+}
+
+// keptBeside is how many rows more than are shown are kept until they are sorted, and the worst go.
+const keptBeside = 1024
+
+// accept takes in a row that passes every filter.
+func (x *explainer) accept(g groupedAt) {
+	x.many++
+	node := x.name(g.candidate)
+	if node == x.at && x.at != "" {
+		x.here = &g
+	}
+	if named, asked := x.verdicts.asked(node); asked {
+		scored := &pb.ScoredNode{Node: node, Score: g.candidate.Score, Chosen: node == x.at}
+		if named {
+			scored = x.scored(&g, node)
+		}
+		x.verdicts.add(&pb.NodeVerdict{Node: node, Scored: scored})
+	}
+	if x.feasible = append(x.feasible, g); len(x.feasible) >= x.top+keptBeside {
+		x.rankFeasible()
 	}
 }
 
@@ -426,7 +495,7 @@ func (x *explainer) refuse(t *scorer.Table, row uint32, reasons []scorer.Reason)
 		missing: missing,
 		node:    refused,
 	})
-	if len(x.closest) >= 64*x.top {
+	if len(x.closest) >= x.top+keptBeside {
 		x.trim()
 	}
 }
@@ -441,23 +510,29 @@ func (x *explainer) trim() {
 }
 
 func (x *explainer) rank() {
-	sortGrouped(x.feasible)
+	x.rankFeasible()
 	x.trim()
 }
 
+// rankFeasible keeps the best rows, best first.
+func (x *explainer) rankFeasible() {
+	sortGrouped(x.feasible)
+	x.feasible = x.feasible[:min(len(x.feasible), x.top)]
+}
+
 func (x *explainer) report() {
-	x.out.Feasible = uint32(len(x.feasible))
-	if err := x.class.ScoreError; err != nil && len(x.feasible) > 1 {
+	x.out.Feasible = x.many
+	if err := x.class.ScoreError; err != nil && x.many > 1 {
 		note(x.out, err.Error())
 	}
 	listed := false
 	for i := range x.feasible {
 		node := x.name(x.feasible[i].candidate)
-		if i >= x.top && (x.at == "" || listed || node != x.at) {
-			continue
-		}
 		listed = listed || node == x.at
 		x.out.Top = append(x.out.Top, x.scored(&x.feasible[i], node))
+	}
+	if x.here != nil && !listed {
+		x.out.Top = append(x.out.Top, x.scored(x.here, x.at))
 	}
 	keys := slices.SortedFunc(maps.Keys(x.reasons), func(a, b reason) int {
 		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.plugin, b.plugin), cmp.Compare(a.text, b.text))

@@ -30,51 +30,40 @@ func newVerdicts(req *pb.ExplainRequest) *verdicts {
 	return v
 }
 
-// asked tells whether a node's verdict is wanted, and that the node exists.
-func (v *verdicts) asked(node string) bool {
-	if _, named := v.named[node]; named {
+// asked tells whether a node's verdict is wanted, by its name or with all, and that the node exists.
+func (v *verdicts) asked(node string) (named, asked bool) {
+	if _, named = v.named[node]; named {
 		v.named[node] = true
-		return true
 	}
-	return v.all
+	return named, named || v.all
 }
+
+func (v *verdicts) add(n *pb.NodeVerdict) { v.list = append(v.list, n) }
 
 func (v *verdicts) refuse(r *pb.RefusedNode) {
-	if v.asked(r.Node) {
-		v.list = append(v.list, &pb.NodeVerdict{Node: r.Node, Refused: r})
+	if _, asked := v.asked(r.Node); asked {
+		v.add(&pb.NodeVerdict{Node: r.Node, Refused: r})
 	}
 }
 
-// tellVerdicts reports them by name, as many as a message holds. The scores of the nodes that
+// tell reports them by name, as many as a message holds. The scores of the nodes that
 // were named are spelled out; of all nodes they are the sums.
-func (x *explainer) tellVerdicts() {
-	v := x.verdicts
-	for i := range x.feasible {
-		node := x.name(x.feasible[i].candidate)
-		if !v.asked(node) {
-			continue
-		}
-		scored := &pb.ScoredNode{Node: node, Score: x.feasible[i].candidate.Score, Chosen: node == x.at}
-		if _, named := v.named[node]; named {
-			scored = x.scored(&x.feasible[i], node)
-		}
-		v.list = append(v.list, &pb.NodeVerdict{Node: node, Scored: scored})
-	}
+func (v *verdicts) tell(out *pb.ExplainResponse) {
 	for node, seen := range v.named {
 		if !seen {
-			v.list = append(v.list, &pb.NodeVerdict{Node: node, Note: "there is no such node"})
+			v.add(&pb.NodeVerdict{Node: node, Note: "there is no such node"})
 		}
 	}
 	slices.SortFunc(v.list, func(a, b *pb.NodeVerdict) int { return cmp.Compare(a.Node, b.Node) })
 	bytes := 0
 	for i, n := range v.list {
 		if bytes += proto.Size(n) + 4; bytes > maxVerdictBytes {
-			x.out.VerdictsLeftOut = uint32(len(v.list) - i)
+			out.VerdictsLeftOut = uint32(len(v.list) - i)
 			v.list = v.list[:i]
 			break
 		}
 	}
-	x.out.Verdicts = v.list
+	out.Verdicts = v.list
 }
 
 // waits is the message of what a pod waits for; nil: nothing.

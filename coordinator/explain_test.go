@@ -56,7 +56,7 @@ func (s *Scheduler) explainNow(req *pb.ExplainRequest) (*pb.ExplainResponse, err
 	e := explanation{req: req}
 	for !s.explain(&e) {
 	}
-	return e.out, e.err
+	return e.answer()
 }
 
 // explained explains a pod of the namespace default.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"iter"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,6 +19,11 @@ const (
 	maxReads = 8
 	// rowsAtOnce is how many rows one step of an explanation judges, of a few microseconds each.
 	rowsAtOnce = 2048
+	// podsAtOnce is how many pending pods one step of a summary or dump looks at, soughtAtOnce at how many placed ones
+	// an explanation looks for its own: they take a microsecond and tens of nanoseconds each.
+	podsAtOnce, soughtAtOnce = 2048, 8192
+	// nodesAtOnce is how many nodes one step of a dump lists, each with its pods.
+	nodesAtOnce = 128
 )
 
 // read is one of them.
@@ -27,6 +33,42 @@ type read struct {
 	step    func() (last bool)
 	done    chan struct{}
 	bounded bool // it has a place among maxReads
+	// end is called on the loop when no step follows; nil: there is nothing to end.
+	end func()
+}
+
+func (r *read) ended() {
+	if r.end != nil {
+		r.end()
+	}
+}
+
+// walk goes through what the loop owns, some at a time. What comes or goes meanwhile may be left out.
+type walk[T any] struct {
+	next func() (T, bool) // nil: not begun
+	stop func()
+}
+
+// some calls f for the next n of all; true: these were the last.
+func (w *walk[T]) some(all iter.Seq[T], n int, f func(T)) (last bool) {
+	if w.next == nil {
+		w.next, w.stop = iter.Pull(all)
+	}
+	for range n {
+		x, ok := w.next()
+		if !ok {
+			return true
+		}
+		f(x)
+	}
+	return false
+}
+
+// end has to be called where a walk was begun.
+func (w *walk[T]) end() {
+	if w.stop != nil {
+		w.stop()
+	}
 }
 
 var errBusy = status.Errorf(codes.ResourceExhausted, "%d explanations or summaries are under way: ask again", maxReads)
@@ -37,10 +79,10 @@ func (s *Scheduler) call(ctx context.Context, f func()) error {
 }
 
 // serve is read for somebody outside, who may ask for much.
-func (s *Scheduler) serve(ctx context.Context, step func() (last bool)) error {
+func (s *Scheduler) serve(ctx context.Context, step func() (last bool), end func()) error {
 	select {
 	case s.readers <- struct{}{}:
-		return s.read(read{ctx: ctx, step: step, bounded: true})
+		return s.read(read{ctx: ctx, step: step, bounded: true, end: end})
 	default:
 		return errBusy
 	}
@@ -62,6 +104,7 @@ func (s *Scheduler) readSome() {
 			return
 		}
 		s.reads[0], s.reads = read{}, s.reads[1:]
+		r.ended()
 		close(r.done)
 		if r.bounded {
 			<-s.readers
@@ -70,4 +113,12 @@ func (s *Scheduler) readSome() {
 			return
 		}
 	}
+}
+
+// endReads is called when the loop has ended: the reads that are left get no answer.
+func (s *Scheduler) endReads() {
+	for i := range s.reads {
+		s.reads[i].ended()
+	}
+	s.reads = nil
 }

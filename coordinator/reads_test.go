@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,6 +146,122 @@ func TestReadsAreBounded(t *testing.T) {
 		}
 		if _, err := x.Summary(x.ctx); err != nil || len(x.readers) != 0 {
 			t.Errorf("after all: got %v, %d places taken; want a summary and none", err, len(x.readers))
+		}
+	})
+}
+
+// manyPods are so many that it takes several steps to look at them: on no node, for they are too big, or on one.
+func manyPods(n int, node string) []*v1.Pod {
+	var pods []*v1.Pod
+	for i := range n {
+		p := build.Pod(fmt.Sprintf("%s-%06d", stdcmp.Or(node, "waits"), i)).CPU("1m")
+		if node != "" {
+			p = p.Node(node)
+		}
+		pods = append(pods, p.Obj())
+	}
+	return pods
+}
+
+// stepsOf takes the steps of a read and returns how many these were.
+func stepsOf(t *testing.T, step func() bool) (steps int) {
+	t.Helper()
+	for steps = 1; !step(); steps++ {
+		if steps > 1000 {
+			t.Fatal("goes on after 1000 steps")
+		}
+	}
+	return steps
+}
+
+// A step of a summary looks at one shard or so many pods, and what comes meanwhile does not disturb it.
+func TestSummariesAreTakenInSteps(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{Nodes: nodesOf("4", "a", "b"), Pods: manyPods(2*podsAtOnce+1, "")}, nil)
+	sum := x.newSummary()
+	steps := stepsOf(t, func() bool {
+		seen := sum.pods
+		last := sum.step()
+		if n := sum.pods - seen; n > podsAtOnce {
+			t.Errorf("a step looked at %d pods, want %d at the most", n, podsAtOnce)
+		}
+		x.podSet(build.Pod("comes").Node("a").Obj())
+		return last
+	})
+	if want := 3 + 3; steps != want {
+		t.Errorf("got %d steps, want %d", steps, want)
+	}
+	if got := sum.report(); got.PodsPending != 2*podsAtOnce+1 || len(got.PendingReasons) != 1 || len(got.Utilisation) == 0 {
+		t.Errorf("got %v, want all pods for one reason", got)
+	}
+}
+
+// A pod on a node is looked for in steps, and so is one that is not there.
+func TestPodsAreLookedForInSteps(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{Nodes: nodesOf("400", "a", "b"), Pods: manyPods(2*soughtAtOnce+1, "a")}, nil)
+	for _, want := range []struct {
+		name  string
+		steps int
+		code  codes.Code
+	}{{fmt.Sprintf("a-%06d", 2*soughtAtOnce), 1, codes.OK}, {"a-000000", 3, codes.OK}, {"nobody", 6, codes.NotFound}} {
+		e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: want.name}}
+		steps := stepsOf(t, func() bool { return x.explain(&e) })
+		if out, err := e.answer(); steps != want.steps || status.Code(err) != want.code || err == nil && out.Node != "a" {
+			t.Errorf("%s: got %v, %v in %d steps; want %s in %d", want.name, out, err, steps, want.code, want.steps)
+		}
+	}
+}
+
+// Whatever nodes pass, an explanation keeps few of them, and shows the best, and that of the pod.
+func TestAnExplanationKeepsFewNodes(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	defer x.fanout.Close()
+	nodes := manyNodes()
+	x.Load(&store.Objects{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
+	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3}}
+	stepsOf(t, func() bool {
+		last := x.explain(&e)
+		if e.x != nil && len(e.x.feasible)+len(e.x.closest) > 2*(3+keptBeside) {
+			t.Errorf("kept %d and %d nodes, want %d of each at the most", len(e.x.feasible), len(e.x.closest), 3+keptBeside)
+		}
+		return last
+	})
+	out, err := e.answer()
+	if err != nil || out.Feasible != uint32(len(nodes)) || len(out.Top) != 4 || !out.Top[3].Chosen {
+		t.Errorf("got %v, %v; want all nodes feasible, 3 shown and that of the pod", out, err)
+	}
+}
+
+// A dump of many nodes and pods is read in steps; one that nobody waits for, or that the loop's end cuts off, leaves nothing running.
+func TestDumpsAreTakenInSteps(t *testing.T) {
+	var names []string
+	for i := range 2*nodesAtOnce + 1 {
+		names = append(names, fmt.Sprintf("n%04d", i))
+	}
+	onStage(t, clusterOf(nodesOf("4", names...), manyPods(2*podsAtOnce+1, "")...), nil, func(x *stage) {
+		d, err := x.dump(x.ctx)
+		if err != nil || len(d.nodes) != len(names) {
+			t.Errorf("got %d nodes, %v; want %d", len(d.nodes), err, len(names))
+		}
+		ended := false
+		var w walk[int]
+		gone, leave := context.WithCancel(x.ctx)
+		steps := 0
+		_ = x.read(read{ctx: gone, end: func() { w.end(); ended = true }, step: func() bool {
+			steps++
+			w.some(func(yield func(int) bool) {
+				for i := 0; yield(i); i++ {
+				}
+			}, 5, func(int) {})
+			leave()
+			return false
+		}})
+		synctest.Wait()
+		if steps != 1 || !ended {
+			t.Errorf("given up after a step: got %d steps, ended %v", steps, ended)
 		}
 	})
 }

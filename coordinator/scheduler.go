@@ -369,6 +369,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	behind.Go(func() { s.bindings.run(ctx) })
 	s.guests.run(ctx)
 	s.cause = s.loop(ctx)
+	s.endReads()
 	cancel()
 	behind.Wait()
 	s.extenders.calls.Wait()

@@ -12,15 +12,75 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // Summary tells what the scheduler did so far.
 func (s *Scheduler) Summary(ctx context.Context) (*pb.Summary, error) {
-	var out *pb.Summary
-	if err := s.serve(ctx, func() bool { out = s.summarise(); return true }); err != nil {
+	x := s.newSummary()
+	if err := s.serve(ctx, x.step, x.pending.end); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return x.report(), nil
+}
+
+// summary is a call of Summary on its way.
+type summary struct {
+	s    *Scheduler
+	out  *pb.Summary
+	uses map[string]*use
+	// shards is how many were added up.
+	shards  int
+	pending walk[*queue.Pod]
+	reasons map[string]*pb.PendingReason
+	pods    uint64
+}
+
+func (s *Scheduler) newSummary() *summary {
+	return &summary{s: s, uses: map[string]*use{}, reasons: map[string]*pb.PendingReason{}}
+}
+
+// step adds a shard up, or some pending pods, each as it is by then.
+func (x *summary) step() (last bool) {
+	if x.shards < x.s.cache.NumShards() {
+		x.addShard(x.s.cache.Table(x.shards))
+		x.shards++
+		return false
+	}
+	if !x.pending.some(x.s.queue.All(), podsAtOnce, func(p *queue.Pod) { x.addPending(p.Obj, pendingText(p)) }) {
+		return false
+	}
+	x.out = x.s.summarise()
+	for uid := range x.s.binding {
+		if pod, _, assumed := x.s.cache.Pod(uid); assumed {
+			x.addPending(pod, beingBound)
+		}
+	}
+	return true
+}
+
+// report is the summary, after the last step. It needs no loop.
+func (x *summary) report() *pb.Summary {
+	x.out.Utilisation = x.utilisation()
+	x.out.PodsPending = x.pods
+	x.out.PendingReasons = slices.SortedFunc(maps.Values(x.reasons), func(a, b *pb.PendingReason) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
+	})
+	return x.out
+}
+
+// addPending counts a pod of the queue, or one whose bind is under way, by what keeps it.
+func (x *summary) addPending(pod *v1.Pod, text string) {
+	x.pods++
+	r := x.reasons[text]
+	if r == nil {
+		r = &pb.PendingReason{Reason: text}
+		x.reasons[text] = r
+	}
+	name := pod.Namespace + "/" + pod.Name
+	if r.Pods++; r.Example == "" || name < r.Example {
+		r.Example = name
+	}
 }
 
 // Workers tells the live workers and what they did.
@@ -61,12 +121,13 @@ func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 	return out, nil
 }
 
+// summarise is the part of a summary that takes one step, however much there is.
 func (s *Scheduler) summarise() *pb.Summary {
 	now := s.cfg.Now()
 	t := &s.tally
 	deciding, working := t.deciding.read(now), t.working.read(now)
 	stats := s.fanout.Stats()
-	out := &pb.Summary{
+	return &pb.Summary{
 		Nodes:            uint64(s.cache.Nodes()),
 		Shards:           uint32(s.cache.NumShards()),
 		PodsPresent:      t.present,
@@ -81,43 +142,12 @@ func (s *Scheduler) summarise() *pb.Summary {
 		SubmitToBound:    t.submitToBound.quantiles(),
 		Plugins:          s.plugins.proto(),
 		Workers:          s.fanout.Workers(),
-		Utilisation:      s.utilisation(),
 		Rounds:           stats.Rounds,
 		Requeries:        t.requeries,
 		LocalEvaluations: stats.LocalShards,
 		Idle:             s.idle(),
 		Classes:          uint64(len(s.classes)),
 	}
-	out.PendingReasons, out.PodsPending = s.pendingReasons()
-	return out
-}
-
-// pendingReasons groups the pods of the queue, and those whose bind is under way, by what
-// keeps them.
-func (s *Scheduler) pendingReasons() ([]*pb.PendingReason, uint64) {
-	var all uint64
-	reasons := map[string]*pb.PendingReason{}
-	add := func(pod *v1.Pod, text string) {
-		all++
-		r := reasons[text]
-		if r == nil {
-			r = &pb.PendingReason{Reason: text}
-			reasons[text] = r
-		}
-		name := pod.Namespace + "/" + pod.Name
-		if r.Pods++; r.Example == "" || name < r.Example {
-			r.Example = name
-		}
-	}
-	s.queue.Each(func(p *queue.Pod) { add(p.Obj, pendingText(p)) })
-	for uid := range s.binding {
-		if pod, _, assumed := s.cache.Pod(uid); assumed {
-			add(pod, beingBound)
-		}
-	}
-	return slices.SortedFunc(maps.Values(reasons), func(a, b *pb.PendingReason) int {
-		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
-	}), all
 }
 
 func pendingText(p *queue.Pod) string {
@@ -179,32 +209,33 @@ func (u *use) add(allocatable, requested int64) {
 	u.deciles[min(max(int(float64(requested)/float64(allocatable)*10), 0), 9)]++
 }
 
-// utilisation adds up every resource that a node has.
-func (s *Scheduler) utilisation() []*pb.Utilisation {
+// addShard adds up every resource that the nodes of a shard have.
+func (x *summary) addShard(t *scorer.Table) {
+	t.Uses(func(resource string) func(allocatable, requested int64) {
+		u := x.uses[resource]
+		if u == nil {
+			u = &use{}
+			x.uses[resource] = u
+		}
+		return u.add
+	})
+}
+
+// utilisation lists the resources, those that all nodes have first.
+func (x *summary) utilisation() []*pb.Utilisation {
 	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
-	uses := map[string]*use{}
-	for i := range s.cache.NumShards() {
-		s.cache.Table(i).Uses(func(resource string) func(allocatable, requested int64) {
-			u := uses[resource]
-			if u == nil {
-				u = &use{}
-				uses[resource] = u
-			}
-			return u.add
-		})
-	}
 	rank := func(name string) int {
 		if i := slices.Index(first, name); i >= 0 {
 			return i
 		}
 		return len(first)
 	}
-	names := slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(x.uses), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
 	out := make([]*pb.Utilisation, 0, len(names))
 	for _, name := range names {
-		u := uses[name]
+		u := x.uses[name]
 		if u.allocatable > 0 {
 			out = append(out, &pb.Utilisation{Resource: name, Allocatable: u.allocatable, Requested: u.requested, NodesByDecile: u.deciles[:]})
 		}

@@ -54,6 +54,14 @@ func TestDecilesOfUse(t *testing.T) {
 	}
 }
 
+// summaryNow takes all steps of a summary.
+func (s *Scheduler) summaryNow() *pb.Summary {
+	x := s.newSummary()
+	for !x.step() {
+	}
+	return x.report()
+}
+
 func TestSummaryOfAScheduler(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
@@ -76,7 +84,7 @@ func TestSummaryOfAScheduler(t *testing.T) {
 	}, nil)
 	x.turn(t)
 	x.rest()
-	sum := x.summarise()
+	sum := x.summaryNow()
 	if sum.Nodes != 3 || sum.Shards != 3 || sum.PodsPresent != 2 || sum.PodsBound != 1 || sum.PodsPending != 3 || sum.Decisions != 3 || !sum.Idle || sum.Classes != 3 {
 		t.Errorf("got nodes %d, shards %d, present %d, bound %d, pending %d, decisions %d, idle %t, classes %d; want 3, 3, 2, 1, 3, 3, true, 3",
 			sum.Nodes, sum.Shards, sum.PodsPresent, sum.PodsBound, sum.PodsPending, sum.Decisions, sum.Idle, sum.Classes)
@@ -127,7 +135,7 @@ func TestSummaryCountsWhoIsPreempted(t *testing.T) {
 		x.turn(t)
 		x.rest()
 	}
-	if sum := x.summarise(); sum.PodsPreempted != 2 || sum.PodsPresent != 2 {
+	if sum := x.summaryNow(); sum.PodsPreempted != 2 || sum.PodsPresent != 2 {
 		t.Errorf("got %d preempted, %d there before; want 2, 2", sum.PodsPreempted, sum.PodsPresent)
 	}
 }

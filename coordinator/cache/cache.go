@@ -395,15 +395,22 @@ func (c *Cache) dropIfEmpty(n *node) {
 	}
 }
 
-// Find looks a pod up by name and returns the node that it is on or promised to; nil
-// where it is not known. It walks all pods.
-func (c *Cache) Find(namespace, name string) (*v1.Pod, string) {
-	for _, p := range c.pods {
-		if p.object.Name == name && p.object.Namespace == namespace {
-			return p.object, p.node.name
+// Find looks for a pod by its name among the pods of a namespace, at so many of them at the most that are below a
+// place in their list, and tells how many are left below those; "" where the pod is none of them. Places count from
+// the end, so that a pod that goes has no other passed over: the last takes its place.
+func (c *Cache) Find(namespace, name string, below, most int) (uid types.UID, left int) {
+	var list podList
+	if l := c.byNamespace[namespace]; l != nil {
+		list = *l
+	}
+	below = min(below, len(list))
+	left = max(below-most, 0)
+	for _, p := range list[left:below] {
+		if p.object.Name == name {
+			return p.object.UID, left
 		}
 	}
-	return nil, ""
+	return "", left
 }
 
 // Without takes a pod's share off its node's row until put is called. What the

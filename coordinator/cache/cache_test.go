@@ -212,10 +212,36 @@ func TestFind(t *testing.T) {
 	c := New(1)
 	assume(t, c, newPod("p", "1").Namespace("x").UID("1").Obj(), "a", 1)
 	on(t, c, newPod("p", "1").Namespace("y").UID("2").Obj(), "b")
-	for _, x := range []struct{ namespace, name, node string }{{"x", "p", "a"}, {"y", "p", "b"}, {"z", "p", ""}, {"x", "q", ""}} {
-		got, node := c.Find(x.namespace, x.name)
-		if node != x.node || (got == nil) != (x.node == "") {
-			t.Errorf("%s/%s: got %v on %q, want node %q", x.namespace, x.name, got, node, x.node)
+	for _, x := range []struct {
+		namespace, name string
+		want            types.UID
+	}{{"x", "p", "1"}, {"y", "p", "2"}, {"z", "p", ""}, {"x", "q", ""}} {
+		if got, left := c.Find(x.namespace, x.name, 10, 10); got != x.want || left != 0 {
+			t.Errorf("%s/%s: got %q, %d left; want %q, none", x.namespace, x.name, got, left, x.want)
+		}
+	}
+}
+
+// A pod that is there all the while is found in steps, though others go.
+func TestFindInSteps(t *testing.T) {
+	c := New(1)
+	for i := range 10 {
+		on(t, c, newPod(fmt.Sprint("p", i), "1").UID(fmt.Sprint(i)).Obj(), "a")
+	}
+	below := 100
+	for _, x := range []struct {
+		goes types.UID
+		want types.UID
+		left int
+	}{{"9", "", 7}, {"1", "", 4}, {"", "", 1}, {"", "0", 0}} {
+		var got types.UID
+		if got, below = c.Find("default", "p0", below, 3); got != x.want || below != x.left {
+			t.Errorf("got %q, %d left; want %q, %d", got, below, x.want, x.left)
+		}
+		if x.goes != "" {
+			if _, _, err := c.RemovePod(x.goes); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

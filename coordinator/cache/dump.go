@@ -1,6 +1,10 @@
 package cache
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // NodeDump is what is known of a node.
 type NodeDump struct {
@@ -10,14 +14,16 @@ type NodeDump struct {
 }
 
 // Dump lists all nodes and the pods that are on them or promised to them, in no order.
-func (c *Cache) Dump() []NodeDump {
-	out := make([]NodeDump, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		d := NodeDump{Name: n.name, Object: n.object, Pods: make([]*v1.Pod, 0, len(n.pods))}
-		for _, p := range n.pods {
-			d.Pods = append(d.Pods, p.object)
+func (c *Cache) Dump() iter.Seq[NodeDump] {
+	return func(yield func(NodeDump) bool) {
+		for _, n := range c.nodes {
+			d := NodeDump{Name: n.name, Object: n.object, Pods: make([]*v1.Pod, 0, len(n.pods))}
+			for _, p := range n.pods {
+				d.Pods = append(d.Pods, p.object)
+			}
+			if !yield(d) {
+				return
+			}
 		}
-		out = append(out, d)
 	}
-	return out
 }

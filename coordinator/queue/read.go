@@ -1,6 +1,10 @@
 package queue
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Has tells whether a pod is there. One that was deleted while in flight is not.
 func (q *Queue) Has(uid types.UID) bool { return q.Get(uid) != nil }
@@ -20,9 +24,18 @@ func (q *Queue) Find(namespace, name string) *Pod {
 
 // Each calls f for each pod, in no order.
 func (q *Queue) Each(f func(*Pod)) {
-	for _, p := range q.pods {
-		if !p.deleted {
-			f(p)
+	for p := range q.All() {
+		f(p)
+	}
+}
+
+// All are the pods, in no order.
+func (q *Queue) All() iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, p := range q.pods {
+			if !p.deleted && !yield(p) {
+				return
+			}
 		}
 	}
 }
