@@ -226,7 +226,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	s.metrics.prepared(attempts, now.Sub(begin))
 	err := s.cache.settle()
 	s.chargeSettling(attempts, s.cfg.Now().Sub(now))
-	return attempts, err
+	return s.setAside(attempts), err
 }
 
 // observeNominated makes known what the pods carry that others have to find room beside.
@@ -294,7 +294,7 @@ func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
 	if err := s.cache.settle(); err != nil {
 		return err
 	}
-	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil {
+	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil || s.cache.awaits(a.class) {
 		return nil
 	}
 	return s.askAlone(ctx, a)
@@ -497,6 +497,10 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 			s.fail(err)
 		}
 		return false
+	}
+	if a.volatile && s.waits(a) {
+		s.cache.forgetPostponed()
+		return true
 	}
 	var refusedBy []string
 	var p *pick

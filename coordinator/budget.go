@@ -66,6 +66,9 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 
 // noteCost tells of a pod that waits behind others for what it costs.
 func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
+	if p.Aside != 0 {
+		note(out, "it waits until the pods are counted that its terms and constraints are about, a part of them each turn")
+	}
 	if p.Cost > queue.Costly {
 		note(out, fmt.Sprintf("to prepare its last attempt took %s, more than %s: it is tried behind pods that take less, one such pod a batch", p.Cost.Round(time.Millisecond), queue.Costly))
 	}

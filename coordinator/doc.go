@@ -53,6 +53,11 @@
 // they cost more than an answer, where nominated pods, guests or extenders have a say in its pod, and
 // where it is refused, for the reasons.
 //
+// # Counters
+//
+// What a class counts of other pods is filled before its pods are decided. Where that takes many steps, as of a term
+// about all pods of the cluster, its pods are set aside until then, and each turn takes a part. See counting.go.
+//
 // # Volumes
 //
 // A placed pod's claims get their volumes with its node: what they get is assumed at once,

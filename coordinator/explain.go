@@ -133,6 +133,11 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	if err := s.cache.settle(); err != nil {
 		return true, err
 	}
+	if s.cache.awaits(class) {
+		s.cache.open(class)
+		s.cache.forgetPostponed()
+		return false, nil
+	}
 	if class.Rejected != nil {
 		note(out, class.Rejected.Message)
 		return true, nil

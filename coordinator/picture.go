@@ -35,10 +35,11 @@ type picture struct {
 	// batch may bring more.
 	observed []*count.Carried
 	mayBring int
+	counting counting
 }
 
 func newPicture(shards int) *picture {
-	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New()}
+	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New(), counting: unboundedCounting()}
 	w.volumes = volumes.New(w.counters)
 	w.counters.UseTopologies(w.HasTopology)
 	w.UseCounters(w.counters)
@@ -197,35 +198,9 @@ func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 }
 
 // settle brings the counters that came into use, or have changed, to the tables. It is
-// called before anything that was compiled is evaluated.
+// called before anything that was compiled is evaluated, unless that awaits counters that are postponed.
 func (w *picture) settle() error {
-	var ids []uint32
-	var namespaces, departing []string
-	all := false
-	for _, c := range w.counters.TakeNew() {
-		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
-			continue // all that count for it have come since, with it
-		}
-		if filled, err := w.FillCounter(c.ID(), c.Demands(), c.Namespaces()); filled || err != nil {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if c.OfDeparting() {
-			departing = append(departing, c.Namespaces()...)
-		}
-		ids = append(ids, c.ID())
-		all = all || c.Namespaces() == nil
-		namespaces = append(namespaces, c.Namespaces()...)
-	}
-	if len(ids) > 0 {
-		slices.Sort(namespaces)
-		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
-			return err
-		}
-	}
-	if err := w.retellIn(departing); err != nil {
+	if err := w.fillNew(w.counters.TakeNew()); err != nil {
 		return err
 	}
 	for _, x := range w.volumes.TakeChanges() {
@@ -268,8 +243,7 @@ func (w *picture) beginObserving() (end func()) {
 // sweep drops counters that nobody has asked for in a long time.
 func (w *picture) sweep() error {
 	w.counters.Sweep()
-	if dropped := w.counters.TakeDropped(); len(dropped) > 0 {
-		return w.DropCounters(dropped)
-	}
-	return nil
+	w.dropSome()
+	w.makeRoom()
+	return w.fillSome()
 }

@@ -167,6 +167,7 @@ type Scheduler struct {
 	// batches have at most calm pods.
 	disturbed bool
 	calm      int
+	aside     bool // the next batch, or the last one, is of pods that were set aside
 	fresh     freshness
 	arrivals  map[types.UID]time.Time
 	history   *decisionHistory
@@ -248,6 +249,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		classes:      map[uint64]struct{}{},
 		cluster:      map[objects.Ref]objects.Object{},
 		tally:        tally{submitToBound: newLatency()},
+	}
+	if !free {
+		s.cache.counting.bound()
 	}
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.touches.counters = s.families.counted
@@ -408,7 +412,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || len(s.reads) > 0 || !s.inbox.empty() {
+		if decided || len(s.reads) > 0 || !s.inbox.empty() || s.isCounting() {
 			continue
 		}
 		s.rest()
@@ -434,6 +438,9 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.giveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
+	if err := s.cache.fillSome(); err != nil {
+		s.fail(err)
+	}
 	s.readSome()
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binding) == 0:
@@ -444,6 +451,13 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	if len(s.resumed) > 0 {
 		s.scheduleResumed(ctx)
 		return true, false
+	}
+	// Batches of pods that were set aside take turns with those of all others.
+	if s.aside = !s.aside; s.aside {
+		if s.popped = s.popAside(); len(s.popped) > 0 {
+			s.schedule(ctx, s.popped)
+			return true, false
+		}
 	}
 	s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
 	if len(s.popped) == 0 {

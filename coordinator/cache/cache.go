@@ -43,6 +43,9 @@ type Cache struct {
 	budgets    func(*v1.Pod) []uint32
 	departures Departures
 	usages     usages
+	// adding is how many pods added to each counter when it was filled, added how long all pods' lists are.
+	adding map[uint32]int
+	added  int
 }
 
 // node is a name that has a Node object, or pods, or both.
@@ -94,6 +97,7 @@ func New(shards int) *Cache {
 		topologies:  topologies{byKey: map[string]*topology{}, version: 1},
 		numbered:    map[uint64]*pod{},
 		labelled:    podsByLabel{},
+		adding:      map[uint32]int{},
 	}
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i), shards)
@@ -149,6 +153,7 @@ func (c *Cache) setRow(n *node, wire *pb.Node, begin bool) error {
 		return nil
 	}
 	for _, p := range n.pods {
+		c.renew(p)
 		if err := c.add(n, p, 0); err != nil {
 			return err
 		}
@@ -317,6 +322,7 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 	p.node = n
 	n.pods.add(p, onNode)
 	c.pods[p.object.UID] = p
+	c.added += len(p.counters)
 	if p.number == 0 {
 		c.last++
 		p.number = c.last
@@ -365,6 +371,7 @@ func (c *Cache) charge(n *node, p *pod, decision uint64) error {
 func (c *Cache) remove(p *pod) error {
 	n := p.node
 	n.pods.remove(p, onNode)
+	c.added -= len(p.counters)
 	delete(c.numbered, p.number)
 	c.priorities.remove(p.told.priority)
 	ns := c.byNamespace[p.object.Namespace]

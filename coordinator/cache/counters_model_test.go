@@ -3,9 +3,11 @@ package cache
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
@@ -95,7 +97,7 @@ func (m *machine) UseCounters(t *rapid.T) {
 				m.c.labelledBy("app") // else so few pods are not worth it
 			}
 			demands := []selector.Demand{{Key: "app", Values: []string{"nobody's", x.app}}}
-			filled, err := m.c.FillCounter(m.lastCounter, demands, x.namespaces)
+			_, filled, err := m.c.FillCounter(m.lastCounter, demands, x.namespaces, math.MaxInt)
 			if err != nil {
 				t.Fatalf("FillCounter: %v", err)
 			}
@@ -117,9 +119,94 @@ func (m *machine) DropCounter(t *rapid.T) {
 		m.UseCounters(t)
 	}
 	id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.counters))).Draw(t, "counter")
+	for _, f := range m.fillings {
+		if slices.Contains(f.ids, id) {
+			return // it comes in yet
+		}
+	}
 	delete(m.counters, id)
 	if err := m.c.DropCounters([]uint32{id}); err != nil {
 		t.Fatalf("DropCounters: %v", err)
+	}
+}
+
+// modelFilling is counters that come, or go, shard by shard.
+type modelFilling struct {
+	ids  []uint32
+	goes bool
+	left []int // shards
+}
+
+// OpenCounters begins to bring counters into use, or to take some out of it.
+func (m *machine) OpenCounters(t *rapid.T) {
+	f := &modelFilling{goes: len(m.counters) > 0 && rapid.Bool().Draw(t, "goes")}
+	if f.goes {
+		id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.counters))).Draw(t, "counter")
+		for _, other := range m.fillings {
+			if slices.Contains(other.ids, id) {
+				return // it comes in yet
+			}
+		}
+		delete(m.counters, id)
+		f.ids = []uint32{id}
+	} else {
+		for range rapid.IntRange(1, 2).Draw(t, "counters") {
+			m.lastCounter++
+			m.counters[m.lastCounter] = &modelCounter{
+				app: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"), weight: rapid.Int64Range(-3, 3).Draw(t, "weight"),
+				staying: rapid.Bool().Draw(t, "staying"),
+			}
+			f.ids = append(f.ids, m.lastCounter)
+		}
+	}
+	for i := range m.c.NumShards() {
+		f.left = append(f.left, i)
+	}
+	m.fillings = append(m.fillings, f)
+}
+
+// FillShard takes one of those a shard on, whatever has happened since.
+func (m *machine) FillShard(t *rapid.T) {
+	if len(m.fillings) == 0 {
+		m.OpenCounters(t)
+	}
+	if len(m.fillings) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(m.fillings)-1).Draw(t, "filling")
+	f := m.fillings[i]
+	shard, fill := f.left[0], m.c.FillShard
+	if f.goes {
+		fill = m.c.DropShard
+	}
+	if _, err := fill(shard, f.ids); err != nil {
+		t.Fatalf("shard %d: fill %v: %v", shard, f.ids, err)
+	}
+	if f.left = f.left[1:]; len(f.left) > 0 {
+		return
+	}
+	if f.goes {
+		m.c.Forgotten(f.ids)
+	}
+	m.fillings = slices.Delete(m.fillings, i, i+1)
+}
+
+// isOpen tells that a counter comes, or goes, and that a shard is not filled.
+func (m *machine) isOpen(id uint32, shard int) bool {
+	return slices.ContainsFunc(m.fillings, func(f *modelFilling) bool { return slices.Contains(f.left, shard) && slices.Contains(f.ids, id) })
+}
+
+// withoutOpen is a usage without such counters.
+func (m *machine) withoutOpen(u *pb.PodUsage, shard int) *pb.PodUsage {
+	u = proto.CloneOf(u)
+	u.Counters = slices.DeleteFunc(u.Counters, func(v *pb.CounterValue) bool { return m.isOpen(v.Counter, shard) })
+	return u
+}
+
+// forgetOpen leaves out what is not known yet: counters that come, or go, of nodes whose shard is not filled.
+func (m *machine) forgetOpen(sums map[string]map[uint32]int64) {
+	for name, sum := range sums {
+		maps.DeleteFunc(sum, func(id uint32, _ int64) bool { return m.isOpen(id, ShardOf(name, m.c.NumShards())) })
 	}
 }
 
@@ -208,6 +295,15 @@ func (m *machine) checkCounters(t *rapid.T) {
 			}
 			return true
 		})
+	}
+	m.forgetOpen(want)
+	m.forgetOpen(got)
+	added := 0
+	for _, p := range m.c.pods {
+		added += len(p.counters)
+	}
+	if m.c.Added() != added {
+		t.Fatalf("pods add to %d counters, want %d", m.c.Added(), added)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("counters (-sum over pods +table):\n%s", d)

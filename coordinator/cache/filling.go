@@ -3,7 +3,6 @@ package cache
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -29,27 +28,73 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 	return f.end(ids)
 }
 
-// FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
-// all of some labels; false where those are not found by themselves, and FillCounters serves as well.
-func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string) (bool, error) {
-	all := len(c.pods)
-	if namespaces != nil {
-		all = 0
-		for _, ns := range namespaces {
-			if list := c.byNamespace[ns]; list != nil {
-				all += len(*list)
-			}
+// PodsIn is how many pods some namespaces have that are on a node or promised to it; nil: all namespaces.
+func (c *Cache) PodsIn(namespaces []string) int {
+	if namespaces == nil {
+		return len(c.pods)
+	}
+	n := 0
+	for _, ns := range namespaces {
+		if list := c.byNamespace[ns]; list != nil {
+			n += len(*list)
 		}
 	}
-	pods := c.demanded(demands, all)
-	if pods == nil {
-		return false, nil
+	return n
+}
+
+// FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
+// all of some labels, where those are no more than most, and tells how many they are; false where they are
+// more, or are not found by themselves, and FillCounters or FillShard serves as well.
+func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (pods int, filled bool, err error) {
+	found := c.demanded(demands, c.PodsIn(namespaces))
+	if found == nil {
+		return 0, false, nil
+	}
+	list := slices.Collect(found)
+	if len(list) > most {
+		return 0, false, nil
 	}
 	ids := []uint32{id}
 	f := c.fill(ids)
-	f.take(slices.Collect(iter.Seq[*pod](pods)))
-	return true, f.end(ids)
+	f.take(list)
+	return len(list), true, f.end(ids)
 }
+
+// FillShard asks all pods of a shard what they add to counters that come into use, or have gone out of it,
+// and tells in how many steps: pods and what they add. A counter is in use, or gone, once it was filled in each
+// shard. Pods that come or go meanwhile count from then on: where their shard is not filled yet, what
+// they have changed is replaced.
+func (c *Cache) FillShard(shard int, ids []uint32) (steps int, err error) {
+	f := c.fill(ids)
+	pods := c.podsOf(shard)
+	f.take(pods)
+	for _, id := range ids {
+		column := f.columns[id][shard]
+		if column == nil {
+			column = &pb.CounterColumn{Counter: id}
+		}
+		steps += 1 + len(column.PodRows)
+		if err := f.set(shard, column); err != nil {
+			return steps, err
+		}
+	}
+	return steps + len(pods), f.tell()
+}
+
+// podsOf are the pods on the nodes of a shard.
+func (c *Cache) podsOf(shard int) (pods []*pod) {
+	table := c.shards[shard].table
+	for row := range table.All() {
+		pods = append(pods, c.nodes[table.Name(row)].pods...)
+	}
+	return pods
+}
+
+// Adding is how many pods added to a counter when it was filled.
+func (c *Cache) Adding(id uint32) int { return c.adding[id] }
+
+// Added is how much all pods add to counters: the length of all their lists.
+func (c *Cache) Added() int { return c.added }
 
 // filling is counters that come into use, or go out of it. Pods that count alike share what they add: what
 // becomes of a list is found out once, however many pods and counters there are.
@@ -134,6 +179,7 @@ func (f *filling) renew(p *pod) {
 		differ = !equalCounters(p.counters, now)
 		f.changes[change] = differ
 	}
+	f.c.added += len(now) - len(p.counters)
 	p.counters = now // also where it is equal: pods are to share one list
 	if !differ || p.counted == nil {
 		return
@@ -189,11 +235,27 @@ func (f *filling) end(ids []uint32) error {
 			if column == nil {
 				column = &pb.CounterColumn{Counter: id}
 			}
-			if err := f.c.setCounter(i, column); err != nil {
-				return fmt.Errorf("fill counter %d: %w", id, err)
+			if err := f.set(i, column); err != nil {
+				return err
 			}
 		}
 	}
+	return f.tell()
+}
+
+// set writes a counter in one shard, and takes note of how many pods add to it.
+func (f *filling) set(shard int, column *pb.CounterColumn) error {
+	if n := len(column.PodRows); n > 0 {
+		f.c.adding[column.Counter] += n
+	}
+	if err := f.c.setCounter(shard, column); err != nil {
+		return fmt.Errorf("fill counter %d: %w", column.Counter, err)
+	}
+	return nil
+}
+
+// tell has the tables know what else changes where pods leave.
+func (f *filling) tell() error {
 	for _, p := range f.leaving {
 		if err := f.c.tell(p); err != nil {
 			return err

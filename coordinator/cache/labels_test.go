@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/shardsched/shardsched/coordinator/build"
@@ -34,7 +35,7 @@ func TestACounterIsFilledFromTheFewestPods(t *testing.T) {
 		{[]selector.Demand{web, one}, []string{"small"}, true, 2},
 		{[]selector.Demand{one}, nil, true, 2},
 	} {
-		by, err := c.FillCounter(uint32(i+1), x.demands, x.namespaces)
+		_, by, err := c.FillCounter(uint32(i+1), x.demands, x.namespaces, math.MaxInt)
 		if err != nil || by != x.want || len(c.labelled) != x.wantKeys {
 			t.Errorf("counter %d: by a label %t, %d keys, %v; want %t, %d", i+1, by, len(c.labelled), err, x.want, x.wantKeys)
 		}

@@ -30,6 +30,7 @@ type machine struct {
 	workers  []*scorer.Table // follow the deltas, as workers do
 
 	counters    modelCounters
+	fillings    []*modelFilling
 	lastCounter uint32
 	own         map[string]map[uint32]int64 // by node
 	limits      map[string]int64            // by node

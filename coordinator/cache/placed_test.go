@@ -51,7 +51,7 @@ func (m *machine) checkPlaced(t *rapid.T) {
 			var want []*pb.PlacedPod
 			for p := range m.c.PodsOn(row.Node.Name) {
 				x := &pb.PlacedPod{
-					Number: numbers[p.UID], Priority: compile.Priority(p), Budgets: modelBudgets(p), Usage: m.c.Counted(p.UID),
+					Number: numbers[p.UID], Priority: compile.Priority(p), Budgets: modelBudgets(p), Usage: m.withoutOpen(m.c.Counted(p.UID), i),
 				}
 				if p.Status.StartTime != nil {
 					x.StartMicros = p.Status.StartTime.UnixMicro()
@@ -62,6 +62,9 @@ func (m *machine) checkPlaced(t *rapid.T) {
 			byNumber := func(a, b *pb.PlacedPod) int { return int(int64(a.Number) - int64(b.Number)) }
 			slices.SortFunc(want, byNumber)
 			slices.SortFunc(row.Pods, byNumber)
+			for _, x := range row.Pods {
+				x.Usage = m.withoutOpen(x.Usage, i)
+			}
 			if d := cmp.Diff(want, row.Pods, protocmp.Transform()); d != "" {
 				t.Fatalf("pods of %s (-cache +table):\n%s", row.Node.Name, d)
 			}

@@ -100,7 +100,7 @@ type keptClass struct {
 	class    *Class
 	counters []uint32
 	registry *count.Registry
-	sweeps   uint64
+	version  uint64
 }
 
 // New makes a compiler.
@@ -148,7 +148,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 		if err != nil {
 			return nil, err
 		}
-		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Sweeps()}
+		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Version()}
 		c.classes.Add(key, k, int64(len(k.setting))+class.bytes())
 	}
 	e.recent = k
@@ -246,12 +246,12 @@ func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 // fresh tells whether the counters that the class refers to are still there, and that
 // they are asked for.
 func (k *keptClass) fresh(r *count.Registry) bool {
-	if len(k.counters) == 0 || k.registry == r && k.sweeps == r.Sweeps() {
+	if len(k.counters) == 0 || k.registry == r && k.version == r.Version() {
 		return true
 	}
 	if k.registry != r || !r.Use(k.counters) {
 		return false
 	}
-	k.sweeps = r.Sweeps()
+	k.version = r.Version()
 	return true
 }

@@ -16,6 +16,9 @@ type Counter struct {
 	what counted
 	// used is the sweep in whose time the counter was last asked for.
 	used uint64
+	// asked is the registry's version then. postponed: no pod adds to it yet.
+	asked     uint64
+	postponed bool
 	// matching is what one() gives.
 	matching *pb.CounterValue
 }
@@ -44,6 +47,12 @@ func (c *Counter) Value(p *v1.Pod) int64 { return c.what.value(p) }
 
 // Namespaces are those whose pods may add something, sorted; nil: all.
 func (c *Counter) Namespaces() []string { return c.what.within() }
+
+// OfTerm tells that the counter is of a term that pods carry.
+func (c *Counter) OfTerm() bool {
+	_, ok := c.what.(*Term)
+	return ok
+}
 
 // Demands are the labels that the pods must have that may add something; none: any may.
 func (c *Counter) Demands() []selector.Demand {

@@ -21,7 +21,9 @@
 //
 // Ids count up from 1 and are never given again. From the moment that a counter has an
 // id, Contributions tells what a pod adds to it; pods that were put in before are asked
-// by Counter.Value, once.
+// by Counter.Value, once. While a counter is postponed (Postpone, Open) no pod adds to it.
+//
+// Drop takes counters out before Sweep does: Unused are those that nobody has asked for of late.
 //
 // # A term's life
 //

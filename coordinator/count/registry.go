@@ -18,6 +18,8 @@ type Registry struct {
 	added    []*Counter
 	dropped  []uint32
 	sweeps   uint64
+	// version moves where a counter goes. round is the version when Unused was asked last.
+	version, round uint64
 
 	pods    podIndex
 	terms   termIndex
@@ -70,9 +72,8 @@ func (r *Registry) selecting(kind byte, within Namespaces, s *selector.Selector)
 	if c := r.find(); c != nil {
 		return c.id
 	}
-	m := &matched{among: within, selector: s, staying: kind == specSpread}
-	c := r.add(m)
-	r.pods.add(c, m)
+	c := r.add(&matched{among: within, selector: s, staying: kind == specSpread})
+	r.file(c)
 	return c.id
 }
 
@@ -104,7 +105,7 @@ func (r *Registry) keyedBy(k Key, what counted) uint32 {
 		c = r.add(what)
 		r.keyed[k] = c
 	}
-	c.used = r.sweeps
+	r.use(c)
 	return c.id
 }
 
@@ -124,7 +125,7 @@ func (r *Registry) Reserve(key string) uint32 {
 func (r *Registry) find() *Counter {
 	c := r.bySpec[string(r.spec)]
 	if c != nil {
-		c.used = r.sweeps
+		r.use(c)
 	}
 	return c
 }
@@ -132,7 +133,7 @@ func (r *Registry) find() *Counter {
 // add makes the counter that the spec in r.spec is of.
 func (r *Registry) add(what counted) *Counter {
 	r.last++
-	c := &Counter{id: r.last, spec: string(r.spec), what: what, used: r.sweeps}
+	c := &Counter{id: r.last, spec: string(r.spec), what: what, used: r.sweeps, asked: r.version}
 	r.counters[c.id], r.bySpec[c.spec] = c, c
 	r.added = append(r.added, c)
 	return c
@@ -156,8 +157,9 @@ func (r *Registry) TakeDropped() []uint32 {
 	return list
 }
 
-// Sweeps tells how often Sweep was called: for as long as it stays, no counter goes.
-func (r *Registry) Sweeps() uint64 { return r.sweeps }
+// Version stays for as long as no counter is looked for to go: whoever asks for counters has to tell so (Use)
+// once it has moved.
+func (r *Registry) Version() uint64 { return r.version }
 
 // Use tells that counters are still asked for. It is false where one of them was dropped.
 func (r *Registry) Use(ids []uint32) bool {
@@ -166,9 +168,70 @@ func (r *Registry) Use(ids []uint32) bool {
 		if c == nil {
 			return false
 		}
-		c.used = r.sweeps
+		r.use(c)
 	}
 	return true
+}
+
+// use notes that a counter is asked for.
+func (r *Registry) use(c *Counter) { c.used, c.asked = r.sweeps, r.version }
+
+// Postpone has no pod add to a new counter, until Open: then all pods that are known are to be asked.
+func (r *Registry) Postpone(id uint32) {
+	if c := r.counters[id]; c != nil && !c.postponed {
+		c.postponed = true
+		r.unfile(c)
+	}
+}
+
+// Open ends a Postpone; false where the counter is gone.
+func (r *Registry) Open(id uint32) bool {
+	c := r.counters[id]
+	if c == nil {
+		return false
+	}
+	if c.postponed {
+		c.postponed = false
+		r.file(c)
+	}
+	return true
+}
+
+// Forget drops a counter that was postponed and not opened: no column has to go. It is false where the counter
+// was opened.
+func (r *Registry) Forget(id uint32) bool {
+	c := r.counters[id]
+	if c == nil {
+		return true
+	}
+	if c.postponed {
+		r.drop(c)
+		r.dropped = r.dropped[:len(r.dropped)-1]
+	}
+	return c.postponed
+}
+
+// Unused are the counters of pods that match a selector that no class has asked for since Unused was called
+// before; Drop takes them out.
+func (r *Registry) Unused() (ids []uint32) {
+	for id, c := range r.counters {
+		if _, ok := c.what.(*matched); ok && !c.postponed && c.asked < r.round {
+			ids = append(ids, id)
+		}
+	}
+	r.version++
+	r.round = r.version
+	slices.Sort(ids)
+	return ids
+}
+
+// Drop drops counters, to be taken by TakeDropped.
+func (r *Registry) Drop(ids []uint32) {
+	for _, id := range ids {
+		if c := r.counters[id]; c != nil {
+			r.drop(c)
+		}
+	}
 }
 
 // patience is how many sweeps a counter is kept that nobody asks for.
@@ -178,6 +241,7 @@ const patience = 8
 // pod carries.
 func (r *Registry) Sweep() {
 	r.sweeps++
+	r.version++ // classes are to tell anew what they ask for
 	var old []*Counter
 	for _, c := range r.counters {
 		if !c.stays() && c.used+patience < r.sweeps {
@@ -202,18 +266,35 @@ func (c *Counter) stays() bool {
 }
 
 func (r *Registry) drop(c *Counter) {
+	r.version++
 	delete(r.counters, c.id)
 	delete(r.bySpec, c.spec)
 	r.dropped = append(r.dropped, c.id)
 	switch what := c.what.(type) {
 	case *matched:
-		r.pods.remove(c, what)
+		if !c.postponed {
+			r.unfile(c)
+		}
 	case *Term:
 		delete(r.carried.terms, what.spec)
 	case Key:
 		delete(r.keyed, what)
 	case among:
 		delete(r.keyed, what.Key)
+	}
+}
+
+// file has pods that match a selector found to add to a counter, unfile has not. What adds to a key's is found
+// by the key.
+func (r *Registry) file(c *Counter) {
+	if m, ok := c.what.(*matched); ok {
+		r.pods.add(c, m)
+	}
+}
+
+func (r *Registry) unfile(c *Counter) {
+	if m, ok := c.what.(*matched); ok {
+		r.pods.remove(c, m)
 	}
 }
 

@@ -401,3 +401,49 @@ func TestSweepDropsWhatNobodyAsksFor(t *testing.T) {
 		t.Errorf("the term once more: want a new counter, got %v", got)
 	}
 }
+
+// No pod adds to a counter while it is postponed; one that is not opened goes without a trace.
+func TestPostponedCounters(t *testing.T) {
+	r := New()
+	p := &v1.Pod{}
+	p.Namespace = "red"
+	everybody := func(ns string) uint32 { return r.Pods(Namespaces{Names: []string{ns}}, selector.Equal(nil)) }
+	a, b := everybody("red"), r.Pods(Namespaces{All: true}, selector.Equal(nil))
+	r.Postpone(a)
+	r.Postpone(b)
+	if got := r.Contributions(p); len(got) != 0 {
+		t.Errorf("postponed: got %v, want nothing", got)
+	}
+	version := r.Version()
+	if !r.Open(a) || r.Forget(a) || !r.Forget(b) || r.Open(b) || r.Version() == version {
+		t.Error("want one opened, the other forgotten, and another version")
+	}
+	if got := r.Contributions(p); len(got) != 1 || got[0].Counter != a {
+		t.Errorf("opened: got %v, want %d", got, a)
+	}
+	if got := r.TakeDropped(); len(got) != 0 || r.Len() != 1 {
+		t.Errorf("dropped %v of %d, want none of one", got, r.Len())
+	}
+	if other := r.Pods(Namespaces{All: true}, selector.Equal(nil)); other == b {
+		t.Error("a counter that was forgotten comes back under its id")
+	}
+}
+
+// Counters are unused that nobody has asked for since that was looked at last.
+func TestUnusedCounters(t *testing.T) {
+	r := New()
+	everybody := func(ns string) uint32 { return r.Pods(Namespaces{Names: []string{ns}}, selector.Equal(nil)) }
+	used, unused := everybody("red"), everybody("green")
+	r.Reserve("x")
+	if got := r.Unused(); len(got) != 0 {
+		t.Errorf("new ones: got %v unused, want none", got)
+	}
+	r.Use([]uint32{used})
+	if got := r.Unused(); !slices.Equal(got, []uint32{unused}) {
+		t.Errorf("got %v unused, want %d", got, unused)
+	}
+	r.Drop([]uint32{unused})
+	if got := r.TakeDropped(); !slices.Equal(got, []uint32{unused}) || r.Use([]uint32{unused}) {
+		t.Errorf("dropped: got %v, want %d", got, unused)
+	}
+}

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Costly is what an attempt may take to be prepared: a hundred times what the attempts of ordinary pods take. A pod
 // above it waits behind all others of Active, and batches have one of them at the most, their last pod.
@@ -12,12 +15,55 @@ const Costly = 10 * time.Millisecond
 // isCostly tells whether a pod's last attempt was.
 func (p *Pod) isCostly() bool { return p.Cost > Costly }
 
-// ready is the heap of Active that a pod belongs to. Cost changes only while the pod is in flight.
+// ready is the heap of Active that a pod belongs to. Cost and Aside change only while the pod is in flight.
 func (q *Queue) ready(p *Pod) *heap {
-	if p.isCostly() {
+	switch {
+	case p.Aside != 0:
+		return &q.aside
+	case p.isCostly():
 		return &q.costly
 	}
 	return &q.active
+}
+
+// SetAside takes a pod in flight back as GiveBack does, until PopAside: its attempt waits for something, other than 0,
+// that the owner has to do first and others are not to wait for.
+//
+// Differs from upstream: such a pod may be overtaken, also by pods of lower priority, as a costly one.
+func (q *Queue) SetAside(p *Pod, what uint64) {
+	if p.place == InFlight && !p.deleted {
+		p.Aside, p.early = what, false
+	}
+	q.GiveBack(p)
+}
+
+// AsideFor is what the first pod waits for that was set aside; 0: there is none.
+func (q *Queue) AsideFor() uint64 {
+	if p := q.aside.head(); p != nil {
+		return p.Aside
+	}
+	return 0
+}
+
+// PopAside appends up to n pods to into that were set aside for something, in the queue's order. They are in flight
+// then, as those of PopBatch.
+func (q *Queue) PopAside(what uint64, n int, into []*Pod) []*Pod {
+	var found []*Pod
+	for _, p := range q.aside.pods {
+		if p.Aside == what {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Pod) int {
+		if q.aside.before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range found[:min(n, len(found))] {
+		into = append(into, q.pop(p, false))
+	}
+	return into
 }
 
 // popCostly pops a costly pod for a batch of up to n that has pods already, but for one that can have one only.

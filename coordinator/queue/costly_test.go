@@ -87,3 +87,48 @@ func TestCostlyPodsThatBackOff(t *testing.T) {
 		}
 	}
 }
+
+// Pods that are set aside are popped by what they wait for, in the queue's order, behind none that has come since; what
+// happens to them meanwhile happens as to all that are active.
+func TestPodsThatAreSetAside(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	q := New(Config{Now: func() time.Time { return now }})
+	for i := range 5 {
+		q.Add(build.Pod(fmt.Sprint(i)).UID(fmt.Sprint(i)).Priority(int32(i)).Obj())
+	}
+	for i, p := range q.PopBatch(9, nil) {
+		q.SetAside(p, uint64(1+i%2)) // 4, 2 and 0 for 1, the others for 2
+	}
+	names := func(pods []*Pod) (out []string) {
+		for _, p := range pods {
+			out = append(out, p.Obj.Name)
+		}
+		return out
+	}
+	q.Add(build.Pod("plain").UID("plain").Obj())
+	if got := names(q.PopBatch(9, nil)); !slices.Equal(got, []string{"plain"}) || q.Len(Active) != 5 {
+		t.Errorf("got %q, and %d active, want the plain one and 5", got, q.Len(Active))
+	}
+	q.Delete("2")
+	if got := q.AsideFor(); got != 1 {
+		t.Errorf("the first waits for %d, want 1", got)
+	}
+	pods := q.PopAside(1, 9, nil)
+	if got := names(pods); !slices.Equal(got, []string{"4", "0"}) {
+		t.Errorf("popped %q, want 4 and 0", got)
+	}
+	q.Add(build.Pod("important").UID("important").Priority(99).Obj())
+	for _, p := range pods {
+		if !q.Turn(p) || p.Attempts != 1 {
+			t.Errorf("pod %s loses its turn in attempt %d to one that has come since", p.Obj.Name, p.Attempts)
+		}
+	}
+	q.Unschedulable(pods[0], []string{"NodeResourcesFit"}, "no")
+	q.GiveBack(pods[1])
+	if got := names(q.PopBatch(9, nil)); !slices.Equal(got, []string{"important", "0"}) {
+		t.Errorf("popped %q, want those that are not set aside", got)
+	}
+	if got := names(q.PopAside(2, 1, nil)); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("popped %q, want the first of two", got)
+	}
+}

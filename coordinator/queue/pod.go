@@ -85,10 +85,13 @@ type Pod struct {
 	// queue sets it while the pod is in flight.
 	Cost time.Duration
 
+	// Aside is what the owner has set the pod aside for; 0: it is not.
+	Aside uint64
+
 	// View is the owner's, for what it makes of the pod for guests.
 	View any
 
-	last      bool // it was popped as the costly one of its batch, so that all others have their turn before it
+	last      bool // it was popped as the costly one of its batch, or was set aside: others may come before it
 	place     Place
 	at        int // in the heap of its place
 	rejectors set

@@ -53,6 +53,7 @@ type Queue struct {
 
 	active  heap
 	costly  heap // of Active, those that are
+	aside   heap // of Active, those whose owner has set them aside
 	backoff heap
 	errors  heap
 	waiting heap  // Unschedulable, by Timestamp
@@ -94,6 +95,7 @@ func New(cfg Config) *Queue {
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: order},
 		costly:           heap{before: order},
+		aside:            heap{before: order},
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
@@ -268,7 +270,7 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 func (q *Queue) pop(p *Pod, early bool) *Pod {
 	q.take(p)
 	q.absolve(p)
-	p.early, p.last = early, p.isCostly() && !early
+	p.early, p.last, p.Aside = early, (p.isCostly() || p.Aside != 0) && !early, 0
 	p.Attempts++
 	p.activated = false
 	q.put(p, InFlight)

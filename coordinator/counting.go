@@ -1,0 +1,257 @@
+package coordinator
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+)
+
+// Counters come into use, and go, in steps: a step is a pod that is asked what it adds, or a value that it adds.
+//
+//	few pods may add to it        filled at once, within fillAtOnce steps a batch
+//	many pods may                 postponed: the pods whose class reads it are set aside in the queue
+//	    one class at a time ──>   opened, and filled shard by shard, fillSteps a turn
+//	                              ──> the pods of the class are popped and decided
+//	nobody asks for it            it goes as it came, shard by shard
+//
+// One class at a time has such counters until its pods are decided. What classes leave behind goes, those first
+// that most pods add to, once all pods add more to counters than addedPerPod each: however many classes there are,
+// what a pod adds is bounded on average.
+const (
+	// fillSteps take some 5 ms.
+	fillSteps = 1 << 16
+	// fillAtOnce is what counters of one batch may take that are filled before it goes on.
+	fillAtOnce = 1 << 13
+	// addedPerPod is how many counters a pod adds to, on average: three are usual. addedAtLeast is what all
+	// pods of a small cluster may add.
+	addedPerPod, addedAtLeast = 16, 1 << 16
+	// droppedAtOnce is how many counters go together.
+	droppedAtOnce = 256
+)
+
+// filling is counters that come into use, or go.
+type filling struct {
+	// class is who asks for them; 0: they go.
+	class uint64
+	ids   []uint32
+	// n of the ids are filled together, in the shards from shard on, before the others.
+	n, shard int
+}
+
+// counting is the counters that come and go.
+type counting struct {
+	// atOnce and perTurn are fillAtOnce and fillSteps, or no bounds; atLeast is addedAtLeast.
+	atOnce, perTurn, atLeast int
+
+	postponed map[uint32]struct{} // not filled yet
+	fillings  []*filling          // the first is under way
+	// opened is the class whose counters are filled; ready: they are, and its pods are to be popped. 0: none.
+	opened uint64
+	ready  bool
+}
+
+func unboundedCounting() counting {
+	return counting{atOnce: math.MaxInt, perTurn: math.MaxInt, atLeast: addedAtLeast, postponed: map[uint32]struct{}{}}
+}
+
+// bound has counters come and go in bounded steps.
+func (x *counting) bound() { x.atOnce, x.perTurn = fillAtOnce, fillSteps }
+
+// fillNew brings new counters into use that few pods may add to, and postpones the others.
+func (w *picture) fillNew(list []*count.Counter) error {
+	left := w.counting.atOnce
+	var ids []uint32
+	var namespaces, departing []string
+	all := false
+	for _, c := range list {
+		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
+			continue // all that count for it have come since, with it
+		}
+		steps, filled, err := w.FillCounter(c.ID(), c.Demands(), c.Namespaces(), left)
+		if err != nil {
+			return err
+		}
+		if filled {
+			left -= steps
+			continue
+		}
+		// Terms of placed pods, of a key that nodes have got just now, concern whoever they match; of those
+		// of departing pods a namespace has one.
+		if steps = w.PodsIn(c.Namespaces()); steps > left && !c.OfTerm() && !c.OfDeparting() {
+			w.counters.Postpone(c.ID())
+			w.counting.postponed[c.ID()] = struct{}{}
+			continue
+		}
+		left -= min(left, steps)
+		if c.OfDeparting() {
+			departing = append(departing, c.Namespaces()...)
+		}
+		ids = append(ids, c.ID())
+		all = all || c.Namespaces() == nil
+		namespaces = append(namespaces, c.Namespaces()...)
+	}
+	if len(ids) > 0 {
+		slices.Sort(namespaces)
+		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
+			return err
+		}
+	}
+	return w.retellIn(departing)
+}
+
+// awaits tells whether a class reads counters that are not filled.
+func (w *picture) awaits(c *compile.Class) bool {
+	x := &w.counting
+	if len(x.postponed) == 0 || c == nil || c.Scorer == nil {
+		return false
+	}
+	return slices.ContainsFunc(c.Scorer.Counters(), func(id uint32) bool { _, postponed := x.postponed[id]; return postponed })
+}
+
+// open begins to fill the counters of a class, unless another has its pods set aside for that already.
+func (w *picture) open(c *compile.Class) {
+	x := &w.counting
+	if x.opened != 0 {
+		return
+	}
+	w.makeRoom()
+	f := &filling{class: c.ID()}
+	for _, id := range c.Scorer.Counters() {
+		if _, postponed := x.postponed[id]; postponed && w.counters.Open(id) {
+			f.ids = append(f.ids, id)
+		}
+	}
+	x.opened, x.fillings = c.ID(), append(x.fillings, f)
+}
+
+// forgetPostponed drops the new counters that are not opened: who asks for them again gets new ones.
+func (w *picture) forgetPostponed() {
+	x := &w.counting
+	for id := range x.postponed {
+		if w.counters.Forget(id) {
+			delete(x.postponed, id)
+		}
+	}
+}
+
+// makeRoom has counters go that no class has asked for since it was called last, where pods add to too many.
+func (w *picture) makeRoom() {
+	pods, _ := w.Pods()
+	most := max(addedPerPod*pods, w.counting.atLeast)
+	if w.Added() <= most {
+		return
+	}
+	ids := w.counters.Unused()
+	slices.SortStableFunc(ids, func(a, b uint32) int { return cmp.Compare(w.Adding(b), w.Adding(a)) })
+	n := 0
+	for left := w.Added(); n < min(len(ids), droppedAtOnce) && left > most/2; n++ {
+		left -= w.Adding(ids[n])
+	}
+	w.counters.Drop(ids[:n])
+	w.dropSome()
+}
+
+// dropSome has the counters go that were dropped.
+func (w *picture) dropSome() {
+	if ids := w.counters.TakeDropped(); len(ids) > 0 {
+		w.counting.fillings = append(w.counting.fillings, &filling{ids: ids})
+	}
+}
+
+// fillSome goes on with the counters that come and go, for the steps of a turn.
+func (w *picture) fillSome() error {
+	x := &w.counting
+	for left := x.perTurn; left > 0 && len(x.fillings) > 0; {
+		f := x.fillings[0]
+		steps, err := w.fillShard(f)
+		if err != nil {
+			return err
+		}
+		if left -= max(steps, 1); len(f.ids) > 0 {
+			continue
+		}
+		x.fillings = x.fillings[1:]
+		x.ready = x.ready || f.class != 0
+	}
+	return nil
+}
+
+// fillShard takes one shard on, of as many counters as a turn has steps for.
+func (w *picture) fillShard(f *filling) (steps int, err error) {
+	if f.shard == 0 {
+		pods, _ := w.Pods()
+		f.n = min(max(w.counting.perTurn/(pods/w.NumShards()+1), 1), len(f.ids))
+	}
+	ids := f.ids[:f.n]
+	if f.class != 0 {
+		steps, err = w.FillShard(f.shard, ids)
+	} else {
+		steps, err = w.DropShard(f.shard, ids)
+	}
+	if f.shard++; f.shard < w.NumShards() || err != nil {
+		return steps, err
+	}
+	f.ids, f.shard = f.ids[f.n:], 0
+	if f.class == 0 {
+		w.Forgotten(ids)
+	}
+	for _, id := range ids {
+		delete(w.counting.postponed, id)
+	}
+	return steps, nil
+}
+
+// setAside takes the attempts out of a batch whose counters are not filled yet, and has the first of them filled.
+func (s *Scheduler) setAside(attempts []attempt) []attempt {
+	if len(s.cache.counting.postponed) == 0 {
+		return attempts
+	}
+	kept := attempts[:0]
+	for i := range attempts {
+		if a := &attempts[i]; a.failed != nil || !s.waits(a) {
+			kept = append(kept, *a)
+		}
+	}
+	s.cache.forgetPostponed()
+	return kept
+}
+
+// waits sets an attempt aside where its counters are not filled yet.
+func (s *Scheduler) waits(a *attempt) bool {
+	if !s.cache.awaits(a.class) {
+		return false
+	}
+	s.cache.open(a.class)
+	s.queue.SetAside(a.pod, a.class.ID())
+	a.trace.Finish(tracing.GivenBack, nil)
+	return true
+}
+
+// popAside pops pods that were set aside: of a class whose counters are filled by now, or is next to have them filled.
+func (s *Scheduler) popAside() []*queue.Pod {
+	x := &s.cache.counting
+	class := x.opened
+	switch {
+	case x.ready:
+		x.opened, x.ready = 0, false
+	case class == 0:
+		class = s.queue.AsideFor()
+	default:
+		return nil
+	}
+	if class == 0 {
+		return nil
+	}
+	return s.queue.PopAside(class, min(s.calm, s.fresh.pods), s.popped[:0])
+}
+
+// isCounting tells whether there is something to go on with, though nothing happens.
+func (s *Scheduler) isCounting() bool {
+	x := &s.cache.counting
+	return len(x.fillings) > 0 || x.ready || s.queue.AsideFor() != 0
+}

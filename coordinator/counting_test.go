@@ -1,0 +1,182 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// lacking is a term over the pods of all namespaces that lack a label.
+func lacking(key, label string) build.PodTerm {
+	return build.PodTerm{TopologyKey: key, NamespaceSelector: &metav1.LabelSelector{}, LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpDoesNotExist}},
+	}}
+}
+
+// wide is a pod with four such terms of its own, by zone.
+func wide(i int) *v1.Pod {
+	name := fmt.Sprint("wide-", i)
+	p := build.Pod(name).UID(name).CPU("1m")
+	for k := range 4 {
+		p.PreferNear(int32(1+(i+k)%7), lacking(v1.LabelTopologyZone, fmt.Sprintf("label-%d-%d", i, k)))
+	}
+	return p.Obj()
+}
+
+// crowded is so many nodes in two zones with ten pods each.
+func crowded(nodes int) *store.Objects {
+	var all []*v1.Node
+	var pods []*v1.Pod
+	for i := range nodes {
+		name := fmt.Sprintf("n%02d", i)
+		all = append(all, build.Node(name).CPU("64").Memory("64Gi").Label(v1.LabelTopologyZone, fmt.Sprint(i%2)).Obj())
+		for k := range 10 {
+			p := fmt.Sprintf("%s-%d", name, k)
+			pods = append(pods, build.Pod(p).UID(p).CPU("100m").Label("app", fmt.Sprint(k)).Node(name).Obj())
+		}
+	}
+	return clusterOf(all, pods...)
+}
+
+// counts has counters come and go within such bounds; 0: as in a simulation.
+func (x *stage) counts(steps int) {
+	if err := x.call(x.ctx, func() {
+		x.cache.counting = unboundedCounting()
+		if steps > 0 {
+			x.cache.counting.atOnce, x.cache.counting.perTurn, x.cache.counting.atLeast = steps, steps, 1
+		}
+	}); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// askedCounters counts the pods that are asked what they add.
+type askedCounters struct {
+	*count.Registry
+	asked int
+}
+
+func (c *askedCounters) Contributions(p *v1.Pod) []*pb.CounterValue {
+	c.asked++
+	return c.Registry.Contributions(p)
+}
+
+// Counters that any pod may add to are filled shard by shard: no turn asks more pods than it has steps for, and one
+// shard's. They go in the same way.
+func TestATurnFillsAPartOfACounter(t *testing.T) {
+	const shards, nodes, steps = 16, 64, 100
+	w := newPicture(shards)
+	asked := &askedCounters{Registry: w.counters}
+	w.UseCounters(asked)
+	all := crowded(nodes)
+	for _, n := range all.Nodes {
+		if _, err := w.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range all.Pods {
+		if _, err := w.SetPod(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	largest := 0
+	for i := range shards {
+		largest = max(largest, 10*w.Table(i).Nodes())
+	}
+	w.counting.atOnce, w.counting.perTurn = steps, steps
+	class, err := compile.New().Class(wide(0), compile.DefaultProfile(""), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := func(what string) (n int) {
+		t.Helper()
+		for ; len(w.counting.fillings) > 0; n++ {
+			asked.asked = 0
+			if err := w.fillSome(); err != nil {
+				t.Fatal(err)
+			}
+			if asked.asked > steps+largest {
+				t.Fatalf("%s: a turn asks %d pods, want %d and a shard's %d at the most", what, asked.asked, steps, largest)
+			}
+		}
+		return n
+	}
+	asked.asked = 0
+	if err := w.settle(); err != nil || asked.asked > 0 || !w.awaits(class) {
+		t.Fatalf("new counters: got %d pods asked, filled %t, %v", asked.asked, !w.awaits(class), err)
+	}
+	w.open(class)
+	if n := turns("filling"); n < len(all.Pods)/(steps+largest) || w.awaits(class) {
+		t.Errorf("filled after %d turns, waits %t", n, w.awaits(class))
+	}
+	if got, want := w.Added(), 4*len(all.Pods); got != want {
+		t.Errorf("pods add to %d counters, want %d", got, want)
+	}
+	w.counters.Drop(class.Scorer.Counters())
+	w.dropSome()
+	if turns("dropping"); w.Added() != 0 {
+		t.Errorf("pods add to %d counters that are gone", w.Added())
+	}
+}
+
+// While a pod's counters are filled others overtake it; it is decided as it would be if they were filled at once.
+func TestPodsAreOvertakenUntilTheirCountersAreFilled(t *testing.T) {
+	for steps, want := range map[int][]string{0: {"wide-0", "plain"}, 50: {"plain", "wide-0"}} {
+		onStage(t, crowded(32), nil, func(x *stage) {
+			x.counts(steps)
+			x.Deliver([]store.Event{added(wide(0)), added(cores("plain", "1"))})
+			elapse(time.Second)
+			var names []string
+			for _, bind := range x.binder.seen {
+				name, _, _ := strings.Cut(bind, "@")
+				names = append(names, name)
+			}
+			if !slices.Equal(names, want) {
+				t.Errorf("%d steps a turn: bound %q, want %q", steps, names, want)
+			}
+		})
+	}
+}
+
+// However many pods bring counters that all pods add to, all of them get their nodes, the same as if none had to wait,
+// and the counters that pods add to stay bounded.
+func TestCountersOfManyPodsMakeRoom(t *testing.T) {
+	const many = 60
+	run := func(steps int) (binds []string, added, pods int) {
+		onStage(t, crowded(32), nil, func(x *stage) {
+			x.counts(steps)
+			for i := range many {
+				x.deliver(store.Added, wide(i))
+				elapse(time.Second)
+			}
+			binds = x.binder.seen
+			if err := x.call(x.ctx, func() { added, pods = x.cache.Added(), len(x.binding)+320 }); err != nil {
+				t.Fatal(err)
+			}
+			out, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: "wide-0"})
+			if err != nil || out.GetFeasible() == 0 {
+				t.Errorf("explanation of a pod whose counters have gone: got %v, %v", out, err)
+			}
+		})
+		return binds, added, pods
+	}
+	want, _, _ := run(0)
+	got, added, pods := run(500)
+	if !slices.Equal(got, want) || len(got) != many {
+		t.Errorf("bound %q, want %q", got, want)
+	}
+	if most := (addedPerPod + 2*4) * pods; added > most {
+		t.Errorf("%d pods add to %d counters, want %d at the most", pods, added, most)
+	}
+}
