@@ -97,6 +97,45 @@ func TestWhateverWorkersSay(t *testing.T) {
 	}
 }
 
+// Where two workers are asked for each shard, and one of the two is honest, the decisions are those of an honest
+// fleet, pod by pod.
+func TestOneOfTwoOwnersMayLie(t *testing.T) {
+	quarantined, shards := 0, 0
+	for name, draw := range scenes {
+		t.Run(name, func(t *testing.T) {
+			held := 0
+			repeatedly(t, &held, func(t *rapid.T) {
+				s := draw(t)
+				often := make([]int, rapid.IntRange(2, 4).Draw(t, "workers"))
+				liar := rapid.IntRange(0, len(often)-1).Draw(t, "liar")
+				often[liar] = rapid.SampledFrom([]int{3, 20, 60, 100}).Draw(t, "often")
+				x, _ := newLyingTrial(t, SchedulerConfig{
+					Shards:    rapid.IntRange(1, 6).Draw(t, "shards"),
+					BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
+				}, fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1}, rapid.Uint64().Draw(t, "lies"), often...)
+				defer x.fanout.Close()
+				x.Load(s.load(), nil)
+				x.turn(t)
+				held += checkOneByOne(t, s, x)
+				for i, w := range x.fanout.Workers() {
+					if w.GetQuarantine() == "" {
+						continue
+					}
+					if quarantined++; i != liar {
+						t.Fatalf("the honest worker %s is in quarantine: %s", w.GetId(), w.GetQuarantine())
+					}
+				}
+				shards += int(x.fanout.Stats().LocalShards)
+			})
+			t.Logf("%d decisions", held)
+		})
+	}
+	t.Logf("%d workers in quarantine in the end, %d shards evaluated by the own tables", quarantined, shards)
+	if quarantined == 0 {
+		t.Error("got no worker in quarantine, want some")
+	}
+}
+
 // checkAllowed holds that each pod is where it may be at its turn, and that none is refused that fits
 // somewhere. It returns how many decisions there were.
 func checkAllowed(t *rapid.T, s scene, x *trial) int {

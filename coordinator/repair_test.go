@@ -201,6 +201,12 @@ func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 	x.few = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "few")
 	x.Load(s.load(), nil)
 	x.turn(t)
+	checkOneByOne(t, s, x)
+	return x
+}
+
+// checkOneByOne holds every decision against deciding one by one. It returns how many there were.
+func checkOneByOne(t *rapid.T, s scene, x *trial) int {
 	o := newOneByOne(t, s.nodes, s.present, s.others...)
 	o.nominate(s.pending)
 	left := map[string]*v1.Pod{}
@@ -208,7 +214,8 @@ func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 		left[string(p.UID)] = p
 	}
 	tried := map[string]bool{}
-	for _, got := range x.decided(t) {
+	lines := x.decided(t)
+	for _, got := range lines {
 		p := left[got.UID]
 		if p == nil {
 			t.Fatalf("decision %d is of pod %s, which is on a node or not there", got.Seq, got.Pod)
@@ -223,7 +230,7 @@ func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 	if len(tried) != len(s.pending) {
 		t.Fatalf("got decisions of %d pods, want %d", len(tried), len(s.pending))
 	}
-	return x
+	return len(lines)
 }
 
 // checkOrder holds that the pods were decided in the order in which they are one by one.

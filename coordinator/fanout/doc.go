@@ -36,6 +36,9 @@
 //	                      ├ all answered (the primary has not) ─────> merged
 //	                      └ failed, or past the deadline ─> here ───> merged
 //
+// With [Config].Compare primary and backups are asked at once, and count where they agree; where they do not, or
+// one has failed, all of the part is evaluated here.
+//
 // Too slow is who takes longer than its own pace lets expect, by [Config].HedgeAfter and more, or, once
 // half of the workers have answered, half as long again as the slowest of those
 // took for the same work. A shard counts once in a merge: either its part's primary

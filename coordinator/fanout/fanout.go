@@ -52,6 +52,9 @@ type Config struct {
 	Local []Member
 	// Replicas is how many workers hold each shard; 0: 1.
 	Replicas int
+	// Compare has every shard asked of two workers at once, and the own tables where they do not agree, or one
+	// does not answer. It needs two replicas.
+	Compare bool
 	// Leads asks those who elect the leader whether that is still this one: a worker says that it is
 	// not. A worker is not believed where they say that it is, or can not be asked; nil: there is nobody
 	// to ask, and no worker is believed.

@@ -92,7 +92,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "shardsched_fanout_quarantined_workers", Help: "Registered workers that are not asked, for they were not to be relied on.",
 		}),
 		checks: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by kind: measures, refusal, audit.",
+			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by kind: measures, refusal, audit, and compare where two owners do not agree.",
 		}, []string{"kind"}),
 	}
 }

@@ -299,3 +299,56 @@ func TestTheOneThatHasAnsweredIsBlamed(t *testing.T) {
 		t.Error("what was evaluated here is blamed on a worker")
 	}
 }
+
+// A lie that no other check sees is found at once where two are asked, and so is one in a dry run.
+func TestTwoOwnersAreCompared(t *testing.T) {
+	x := newLiar(t, fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1}, false, query(1, 100, false), query(2, 500, true))
+	if got := x.f.Stats(); got.LocalShards != 0 {
+		t.Fatalf("honest workers: got %d shards evaluated here, want none", got.LocalShards)
+	}
+	if first, second := status(t, x.f, "w0").GetRows(), status(t, x.f, "w1").GetRows(); first != second || first == 0 {
+		t.Errorf("got %d and %d rows looked at, want as many of both", first, second)
+	}
+	x.lies(func(r *pb.EvaluateResponse) { best(r.Results[0].Groups[0]) })
+	x.c.wantSame(t, x.f, x.reqs)
+	x.wantQuarantined(t, "after the lie", true)
+	before := x.f.Stats().LocalShards
+	x.c.wantSame(t, x.f, x.reqs) // nobody confirms what the other worker says
+	if got := x.f.Stats().LocalShards - before; got != 2*8 {
+		t.Errorf("with one worker left: got %d shards evaluated here in two rounds, want all", got)
+	}
+	x.wantQuarantined(t, "afterwards", true)
+	if s := status(t, x.f, "w1"); s.GetQuarantine() != "" || s.GetFailures() > 0 {
+		t.Errorf("the honest one: got %v", s)
+	}
+}
+
+func TestDryRunsOfTwoOwnersAreCompared(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := fullCluster(t, 4, 100)
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1})
+	c.wantSamePreemptions(t, f, 1)
+	if got := f.Stats().LocalShards; got != 0 {
+		t.Fatalf("honest workers: got %d shards evaluated here, want none", got)
+	}
+	fleet.proxies["w1"].script(nil, func(resp *pb.EvaluateResponse) {
+		for _, p := range resp.GetPreemptions() {
+			p.Candidates = nil
+		}
+	})
+	c.wantSamePreemptions(t, f, 1)
+	if status(t, f, "w1").GetQuarantine() == "" || status(t, f, "w0").GetQuarantine() != "" {
+		t.Error("want the liar in quarantine, and the other not")
+	}
+}
+
+// Who does not answer confirms nothing.
+func TestAComparedAnswerNeedsBoth(t *testing.T) {
+	x := newLiar(t, fanout.Config{Replicas: 2, Compare: true}, false, query(1, 100, false))
+	x.fleet.proxies["w0"].script(func(context.Context, *pb.EvaluateRequest) error { return gstatus.Error(codes.Internal, "no") }, nil)
+	before := x.f.Stats().LocalShards
+	x.c.wantSame(t, x.f, x.reqs)
+	if got := x.f.Stats().LocalShards - before; got != 8 {
+		t.Errorf("got %d shards evaluated here, want all", got)
+	}
+}

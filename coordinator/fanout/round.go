@@ -103,6 +103,10 @@ func (r *round) run(plan []assignment) error {
 	r.startTimers(remote)
 	for i, p := range r.parts {
 		r.start(p.primary, jobs[i])
+		if r.f.cfg.Compare && p.primary.session != nil {
+			p.tracker.compared = true
+			r.startBackups(p)
+		}
 	}
 	for r.open > 0 {
 		if err := r.wait(); err != nil {
@@ -384,6 +388,10 @@ func (r *round) advance(p *part) {
 			p.primary.session.withHealth(func(h *health) { h.loseHedge(now) })
 		}
 		r.drop(p.primary)
+	case compare:
+		r.compare(p)
+	case useOwn:
+		r.decideHere(p)
 	}
 }
 
@@ -462,6 +470,9 @@ func (r *round) giveUpLate() {
 		}
 		if len(p.backups) == 0 && p.primary.session != nil {
 			r.startLocalBackup(p)
+		}
+		if p.tracker.compared {
+			r.advance(p) // backups that have answered have nobody to agree with
 		}
 	}
 }

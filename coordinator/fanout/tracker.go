@@ -17,6 +17,8 @@ const (
 	startBackups
 	usePrimary
 	useBackups
+	compare
+	useOwn
 )
 
 // tracker decides when a part has its answer and what to start until then. It is
@@ -26,13 +28,19 @@ type tracker struct {
 	// backups share the part's shards out among them; none before they started.
 	backups []standing
 	settled bool
+	// compared: an answer counts only if primary and backups agree; doubted: they do not, or one is missing, and
+	// the backups are the own tables now.
+	compared, doubted bool
 }
 
-// next is called after every change. usePrimary and useBackups come once.
+// next is called after every change. usePrimary and useBackups come once, compare until it is settled or
+// doubted.
 func (t *tracker) next() step {
 	switch {
 	case t.settled:
 		return wait
+	case t.compared && !t.doubted:
+		return t.nextCompared()
 	case t.primary == answered:
 		t.settled = true
 		return usePrimary
@@ -41,6 +49,18 @@ func (t *tracker) next() step {
 		return useBackups
 	case t.primary == failed && len(t.backups) == 0:
 		return startBackups
+	}
+	return wait
+}
+
+// nextCompared is next until something is in doubt.
+func (t *tracker) nextCompared() step {
+	switch {
+	case t.primary == failed:
+		t.doubted = true
+		return useOwn
+	case t.primary == answered && t.allBackupsAnswered():
+		return compare
 	}
 	return wait
 }

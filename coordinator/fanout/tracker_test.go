@@ -14,6 +14,8 @@ import (
 //	backups N                   N backups were started
 //	backup I answered|failed|running
 //	hedge                       is it worth starting backups?
+//	compared                    answers count only if they agree
+//	agreed                      and they do
 //
 // and each prints what the part needs next.
 func TestTracker(t *testing.T) {
@@ -38,10 +40,14 @@ func track(t *testing.T, tr *tracker, words []string) string {
 		for i, w := range words[1:] {
 			tr.backups[i] = standings[w]
 		}
+	case "compared":
+		tr.compared = true
+	case "agreed":
+		tr.settled = true
 	case "hedge":
 		return fmt.Sprint(tr.hedge())
 	default:
 		t.Fatalf("unknown word %q", words[0])
 	}
-	return [...]string{wait: "wait", startBackups: "start backups", usePrimary: "use primary", useBackups: "use backups"}[tr.next()]
+	return [...]string{wait: "wait", startBackups: "start backups", usePrimary: "use primary", useBackups: "use backups", compare: "compare", useOwn: "use own"}[tr.next()]
 }

@@ -18,7 +18,8 @@ import (
 // So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
 // All of an answer to one class by one worker is looked at as often as one in AuditEvery, at random: a worker
 // that lies in a share p of its answers is found within n of them with a probability of 1 - (1 - p/AuditEvery)ⁿ,
-// which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do.
+// which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do. Config.Compare
+// finds every lie of one of two owners (compare.go).
 
 // DefaultAuditEvery is one in how many answers is looked at as a whole.
 const DefaultAuditEvery = 128
@@ -153,13 +154,6 @@ func (r *round) verifyDryRuns(ctx context.Context, a *attempt) error {
 
 // auditDryRun compares all that a worker has said of a dry run.
 func (r *round) auditDryRun(ctx context.Context, a *attempt, i int, shards []uint32, kind string) error {
-	var told scorer.PreemptionResult
-	told.Reset(r.dry[i].Class.ID(), r.dry[i].Preemption.Limit())
-	for _, p := range a.pieces {
-		if p.from <= i && i < p.from+len(p.preemptions) {
-			told.AddProto(p.preemptions[i-p.from], r.f.tie)
-		}
-	}
 	own := make([]scorer.PreemptionResult, 1)
 	if err := r.f.pool.RunPreempt(ctx, r.f.tables(shards), r.dry[i:i+1], own); err != nil {
 		return err
@@ -168,7 +162,7 @@ func (r *round) auditDryRun(ctx context.Context, a *attempt, i int, shards []uin
 	if own[0].Failed != nil {
 		return nil
 	}
-	if err := own[0].Differs(&told); err != nil {
+	if err := own[0].Differs(r.dryRun(a, i)); err != nil {
 		return a.session.untrue("dry run of class %x of shards %v: %w", r.dry[i].Class.ID(), shards, err)
 	}
 	return nil

@@ -79,6 +79,7 @@ func (x *Sharding) addFlags(fs *pflag.FlagSet, workersFlag, workersUsage string,
 func (x *Sharding) addServiceFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&x.Cluster, "cluster", defaultCluster, "name of the cluster: workers and coordinators of one cluster share it")
 	fs.IntVar(&x.Replicas, "shard-replicas", 1, "workers that hold each shard: 1, or 2 so that a slow one is not waited for")
+	fs.BoolVar(&x.CompareWorkers, "compare-workers", false, "ask both workers of --shard-replicas 2 each time, and decide by the own tables where they do not agree")
 }
 
 const (
@@ -94,6 +95,8 @@ func (x Sharding) validate(workersFlag string) error {
 		return usagef("--%s: %d is not between 0 and %d", workersFlag, x.Workers, maxWorkers)
 	case x.Replicas < 0 || x.Replicas > 2:
 		return usagef("--shard-replicas: %d is not 1 or 2", x.Replicas)
+	case x.CompareWorkers && x.Replicas != 2:
+		return usagef("--compare-workers: it needs --shard-replicas 2")
 	}
 	return validateCluster(x.Cluster)
 }

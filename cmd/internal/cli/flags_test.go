@@ -46,6 +46,7 @@ func TestMistakesOfSchedulerCommands(t *testing.T) {
 		{"up --tls-cert-file a", "go together"},
 		{"up --cluster a/b", `--cluster: "a/b" is not a name`},
 		{"up --shard-replicas 3", "--shard-replicas: 3 is not 1 or 2"},
+		{"up --compare-workers", "--compare-workers: it needs --shard-replicas 2"},
 		{"coordinator", "give either --etcd-endpoints or --embedded-etcd"},
 		{"coordinator --embedded-etcd --feature-gates NoSuchGate=true", "unrecognized feature gate: NoSuchGate"},
 		{"coordinator --embedded-etcd --secure-port 70000", "--secure-port 70000 must be between"},
@@ -139,7 +140,7 @@ func TestFlagsOfOurs(t *testing.T) {
 		}
 	})
 	want := slices.Sorted(slices.Values(slices.Concat(policyFlags(), []string{
-		"advertise", "cluster", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
+		"advertise", "cluster", "compare-workers", "data-dir", "decision-log", "embedded-etcd", "embedded-etcd-listen", "embedded-etcd-peer-listen",
 		"etcd-cafile", "etcd-certfile", "etcd-endpoints", "etcd-keyfile", "health-listen", "http-listen", "listen", "local-workers", "record", "record-limit-bytes",
 		"shard-replicas", "shards", "standalone", "tls-ca-file", "tls-dns-roles",
 		"tracing-config-file", "tracing-endpoint", "tracing-sampling-rate-per-million", "tracing-slow-threshold",

@@ -65,6 +65,8 @@ type Sharding struct {
 	Shards int
 	// Replicas is the number of workers that hold each shard: 1 or 2.
 	Replicas int
+	// CompareWorkers has both workers of a shard asked, and their answers compared.
+	CompareWorkers bool
 	// Workers is the number of workers in this process.
 	Workers int
 }

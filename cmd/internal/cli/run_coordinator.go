@@ -139,6 +139,7 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans, workers *
 		Heartbeat:        &coordinator.Heartbeat{},
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
+			Compare:  v.sharding.CompareWorkers,
 			Local:    workers.members,
 			Dial:     workers.dial(v.dial(spans.dialOptions()), spans.dialOptions()),
 		},
