@@ -1,0 +1,166 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// The cluster of BenchmarkLongestTurn.
+const (
+	turnNodes, turnPods = 20_000, 300_000
+	turnApps            = 300
+)
+
+// BenchmarkLongestTurn tells how long the longest turn of the loop takes, by what goes on: pods that arrive, that fit nowhere, that
+// change and leave, nodes that change, and what people ask. It is told by the clock, and in time of the loop's thread, which
+// other processes and the garbage collector's threads have no part in. Run it with -benchtime=1x.
+func BenchmarkLongestTurn(b *testing.B) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s, err := NewScheduler(SchedulerConfig{Cluster: "turns", Term: 1, Shards: 16})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.fanout.Close()
+	ctx, cancel := context.WithCancel(quiet())
+	var binds sync.WaitGroup
+	binds.Go(func() { s.bindings.run(ctx) })
+	defer binds.Wait()
+	defer cancel()
+	nodes, pods := turnCluster()
+	s.Load(&store.Objects{Nodes: nodes, Pods: pods}, nil)
+	for range b.N {
+		for _, phase := range []struct {
+			name   string
+			events []store.Event
+			asks   bool
+		}{
+			{"arrivals", arrivals("new", 20_000, "10m"), false},
+			{"hopeless", arrivals("huge", 20_000, "1000"), false},
+			{"reads", nil, true},
+			{"changes", changes(nodes, pods[:100_000]), true},
+			{"deletions", departures(pods[100_000:]), true},
+		} {
+			longest, busiest, turns := s.longestTurn(b, ctx, phase.events, phase.asks)
+			b.Logf("%s: %d turns, the longest of %s, %s at most of the thread's time", phase.name, turns,
+				longest.Round(10*time.Microsecond), busiest.Round(10*time.Microsecond))
+			b.ReportMetric(float64(busiest.Microseconds())/1000, "thread-ms:"+phase.name)
+		}
+	}
+}
+
+// longestTurn delivers events, asks for explanations, summaries and dumps meanwhile, and turns until nothing is left to do.
+func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []store.Event, asks bool) (longest, busiest time.Duration, turns int) {
+	s.Deliver(events)
+	var asked sync.WaitGroup
+	if asks {
+		for i := range 4 {
+			asked.Go(func() {
+				for _, name := range []string{fmt.Sprintf("app-%d", turnPods-1-i), "huge-7", "nobody"} {
+					_, _ = s.Explain(ctx, &pb.ExplainRequest{Namespace: "default", Name: name, AllNodes: true})
+				}
+				if _, err := s.Summary(ctx); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		asked.Go(func() {
+			if _, err := s.dump(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	answered := make(chan struct{})
+	go func() { asked.Wait(); close(answered) }()
+	for rested := false; ; {
+		begun, used := time.Now(), threadTime(b)
+		decided, ended := s.turn(ctx, begun)
+		if ended {
+			b.Fatalf("the loop has ended: %v", s.err)
+		}
+		longest, busiest, turns = max(longest, time.Since(begun)), max(busiest, threadTime(b)-used), turns+1
+		if decided || len(s.reads) > 0 || !s.inbox.empty() || len(s.binding) > 0 {
+			continue
+		}
+		select {
+		case <-answered:
+			if rested {
+				return longest, busiest, turns
+			}
+			rested = true // what was asked last may have come just now
+		case <-s.inbox.ready:
+		}
+	}
+}
+
+// threadTime is how long the calling thread has run.
+func threadTime(b *testing.B) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// turnCluster is nodes in three zones, and pods of many apps that are on them. Some pods keep apart from their like.
+func turnCluster() (nodes []*v1.Node, pods []*v1.Pod) {
+	for i := range turnNodes {
+		name := fmt.Sprint("n", i)
+		nodes = append(nodes, build.Node(name).CPU("64").Memory("256Gi").Pods("110").
+			Label(v1.LabelHostname, name).Label(v1.LabelTopologyZone, fmt.Sprint("z", i%3)).Obj())
+	}
+	for i := range turnPods {
+		pods = append(pods, turnPod("app", i, "100m").Node(nodes[i%turnNodes].Name).Obj())
+	}
+	return nodes, pods
+}
+
+func turnPod(kind string, i int, cpu string) *build.PodBuilder {
+	name, app := fmt.Sprint(kind, "-", i), fmt.Sprint("a", i%turnApps)
+	p := build.Pod(name).UID(name).CPU(cpu).Memory("64Mi").Label("app", app)
+	if i%turnApps%10 == 0 {
+		p.Apart(build.Around(v1.LabelHostname, "app="+app))
+	}
+	return p
+}
+
+func arrivals(kind string, n int, cpu string) (events []store.Event) {
+	for i := range n {
+		events = append(events, podCame(turnPod(kind, i, cpu).Obj()))
+	}
+	return events
+}
+
+// changes are pods with another label, and nodes with another.
+func changes(nodes []*v1.Node, pods []*v1.Pod) (events []store.Event) {
+	for _, p := range pods {
+		now := p.DeepCopy()
+		now.Labels["seen"] = "once"
+		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindPod, Pod: now})
+	}
+	for _, n := range nodes {
+		now := n.DeepCopy()
+		now.Labels["seen"] = "once"
+		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: now})
+	}
+	return events
+}
+
+func departures(pods []*v1.Pod) (events []store.Event) {
+	for _, p := range pods {
+		events = append(events, store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: p})
+	}
+	return events
+}
