@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/shardsched/shardsched/coordinator/selector"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -23,14 +24,17 @@ import (
 //
 // So a budget that comes, goes or selects others is held against each set of labels once, and
 // concerns only the pods with those that it begins or ceases to match. One whose status alone
-// changes concerns no pod.
+// changes concerns no pod. Labels keep a few of their budgets, so that many budgets of many pods take no more
+// than what their author has made.
 type Budgets struct {
 	spaces map[string]*budgetSpace
 	// present lists the pods of a namespace that gets its first budget.
 	present func(namespace string, f func(p *v1.Pod, placed bool))
 	// counted says that nobody keeps the budgets' status: it is worked out here.
 	counted bool
+	most    int // how many budgets of a pod are told apart
 	last    uint32
+	free    []uint32        // numbers up to last of budgets that are gone
 	allowed []scorer.Budget // nil: to be worked out
 	scratch []byte
 }
@@ -41,22 +45,33 @@ type budgetSpace struct {
 	index   selector.Index[*budget]
 	alike   map[string]*alike // by their labels' text
 	pods    map[types.UID]*followed
+	most    int // of Budgets
 }
 
 type budget struct {
 	number   uint32
 	object   *policyv1.PodDisruptionBudget
 	selector *selector.Selector
-	// matched are the pods with labels that it selects.
-	matched map[*alike]struct{}
+	// expected are the pods that it selects, healthy how many of them are.
+	expected, healthy int
 }
+
+const (
+	// maxBudgets is how many budgets of a pod are told apart. The eviction API takes one.
+	//
+	// Differs from upstream: a pod with more is one whose eviction violates a budget, whatever they allow.
+	maxBudgets = 64
+	// noEviction is the number that stands for more of them than that. It allows nothing.
+	noEviction = pb.MaxBudget
+)
 
 // alike are the pods of a namespace with equal labels.
 type alike struct {
 	text    string
 	labels  map[string]string
 	pods    map[types.UID]*followed
-	budgets []*budget // by number
+	matches int       // how many budgets select them
+	budgets []*budget // those, by number; nil: none, or too many to be told apart
 	numbers []uint32
 	healthy int
 }
@@ -72,7 +87,7 @@ type followed struct {
 // whether it has a node. counted says that there is no disruption controller: the status of
 // budgets is worked out from their specs and the pods, and what it says is not looked at.
 func NewBudgets(counted bool, present func(namespace string, f func(p *v1.Pod, placed bool))) *Budgets {
-	return &Budgets{spaces: map[string]*budgetSpace{}, counted: counted, present: present}
+	return &Budgets{spaces: map[string]*budgetSpace{}, counted: counted, present: present, most: maxBudgets}
 }
 
 // Set takes in that a budget is new or has changed; nil: it is gone. It returns the pods for
@@ -93,14 +108,14 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 		}
 		delete(s.budgets, name)
 		changed := s.reselect(old, selector.Nothing())
+		b.free = append(b.free, old.number)
 		if len(s.budgets) == 0 {
 			delete(b.spaces, namespace)
 		}
 		return changed
 	}
 	if old == nil {
-		b.last++
-		old = &budget{number: b.last, selector: selector.Nothing(), matched: map[*alike]struct{}{}}
+		old = &budget{number: b.number(), selector: selector.Nothing()}
 		s.budgets[name] = old
 	}
 	before := old.object
@@ -110,9 +125,19 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 		changed = s.reselect(old, selects)
 	}
 	if !b.counted && before != nil {
-		changed = append(changed, old.redisrupted(before.Status.DisruptedPods)...)
+		changed = append(changed, s.redisrupted(old, before.Status.DisruptedPods)...)
 	}
 	return changed
+}
+
+// number is one that no budget has.
+func (b *Budgets) number() (n uint32) {
+	if last := len(b.free) - 1; last >= 0 {
+		n, b.free = b.free[last], b.free[:last]
+		return n
+	}
+	b.last++
+	return b.last
 }
 
 // selectorOf is what a budget selects. An empty selector, none, and one that can not be read
@@ -127,7 +152,7 @@ func selectorOf(b *policyv1.PodDisruptionBudget) *selector.Selector {
 
 // open begins to follow the pods of a namespace.
 func (b *Budgets) open(namespace string) *budgetSpace {
-	s := &budgetSpace{budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[types.UID]*followed{}}
+	s := &budgetSpace{budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[types.UID]*followed{}, most: b.most}
 	b.spaces[namespace] = s
 	b.present(namespace, b.SetPod)
 	return s
@@ -135,32 +160,80 @@ func (b *Budgets) open(namespace string) *budgetSpace {
 
 // reselect has a budget select other pods, and returns those for which that makes a difference.
 func (s *budgetSpace) reselect(x *budget, selects *selector.Selector) (changed []types.UID) {
-	s.index.Remove(x.selector, x)
+	before := x.selector
+	s.index.Remove(before, x)
 	s.index.Add(selects, x)
-	x.selector = selects
+	x.selector, x.expected, x.healthy = selects, 0, 0
 	for _, a := range s.alike {
-		_, was := x.matched[a]
-		is := len(a.labels) > 0 && selects.Matches(a.labels)
-		if was == is {
-			continue
-		}
+		is := a.selectedBy(selects)
 		if is {
-			x.matched[a] = struct{}{}
-			a.budgets = append(a.budgets, x)
-		} else {
-			delete(x.matched, a)
-			a.budgets = slices.DeleteFunc(a.budgets, func(y *budget) bool { return y == x })
+			x.expected += len(a.pods)
+			x.healthy += a.healthy
 		}
-		a.number()
-		changed = slices.AppendSeq(changed, maps.Keys(a.pods))
+		if a.selectedBy(before) != is && s.rematch(a, x, is) {
+			changed = slices.AppendSeq(changed, maps.Keys(a.pods))
+		}
 	}
 	return changed
 }
 
+func (a *alike) selectedBy(selects *selector.Selector) bool {
+	return len(a.labels) > 0 && selects.Matches(a.labels)
+}
+
+// rematch takes in that a budget begins or ceases to select pods, and tells whether that makes a difference.
+func (s *budgetSpace) rematch(a *alike, x *budget, is bool) bool {
+	a.matches += delta(is)
+	switch {
+	case a.matches > s.most+1 || a.matches == s.most+1 && !is:
+		return false // they are too many, as before
+	case a.matches > s.most:
+		a.budgets = nil
+	case a.matches == s.most && !is:
+		s.find(a)
+	case is:
+		a.budgets = append(a.budgets, x)
+	default:
+		a.budgets = slices.DeleteFunc(a.budgets, func(y *budget) bool { return y == x })
+	}
+	a.number(s.most)
+	return true
+}
+
+// find looks the budgets of pods up.
+func (s *budgetSpace) find(a *alike) {
+	a.matches, a.budgets = 0, nil
+	if len(a.labels) > 0 { // a pod without labels is not counted, whatever the selector
+		s.index.Matching(a.labels, func(x *budget) {
+			if a.matches++; a.matches <= s.most {
+				a.budgets = append(a.budgets, x)
+			}
+		})
+	}
+	if a.matches > s.most {
+		a.budgets = nil
+	}
+	a.number(s.most)
+}
+
+// each calls f for all budgets that select pods.
+func (s *budgetSpace) each(a *alike, f func(*budget)) {
+	if a.matches > s.most {
+		s.index.Matching(a.labels, f)
+		return
+	}
+	for _, x := range a.budgets {
+		f(x)
+	}
+}
+
 // number puts the budgets in order.
-func (a *alike) number() {
+func (a *alike) number(most int) {
 	slices.SortFunc(a.budgets, func(x, y *budget) int { return cmp.Compare(x.number, y.number) })
 	a.numbers = nil // lists that were handed out stay as they are
+	if a.matches > most {
+		a.numbers = []uint32{noEviction}
+	}
 	for _, x := range a.budgets {
 		a.numbers = append(a.numbers, x.number)
 	}
@@ -168,12 +241,15 @@ func (a *alike) number() {
 
 // redisrupted are the pods that are, or were before, about to be evicted by somebody: they are
 // not counted any more.
-func (x *budget) redisrupted(before map[string]metav1.Time) (changed []types.UID) {
+func (s *budgetSpace) redisrupted(x *budget, before map[string]metav1.Time) (changed []types.UID) {
 	now := x.object.Status.DisruptedPods
 	if len(before) == 0 && len(now) == 0 {
 		return nil
 	}
-	for a := range x.matched {
+	for _, a := range s.alike {
+		if !a.selectedBy(x.selector) {
+			continue
+		}
 		for uid, p := range a.pods {
 			_, was := before[p.object.Name]
 			if _, is := now[p.object.Name]; was != is {
@@ -199,11 +275,13 @@ func (b *Budgets) SetPod(p *v1.Pod, placed bool) {
 		f = &followed{alike: b.alikeOf(s, p.Labels)}
 		s.pods[p.UID] = f
 		f.alike.pods[p.UID] = f
+		s.each(f.alike, func(x *budget) { x.expected++ })
 		b.allowed = nil
 	}
 	f.object = p
 	if healthy := placed && isHealthy(p); healthy != f.healthy {
 		f.alike.healthy += delta(healthy)
+		s.each(f.alike, func(x *budget) { x.healthy += delta(healthy) })
 		f.healthy = healthy
 		if b.counted {
 			b.allowed = nil
@@ -225,15 +303,17 @@ func (b *Budgets) drop(s *budgetSpace, f *followed) {
 	a, uid := f.alike, f.object.UID
 	delete(s.pods, uid)
 	delete(a.pods, uid)
+	s.each(a, func(x *budget) {
+		x.expected--
+		if f.healthy {
+			x.healthy--
+		}
+	})
 	if f.healthy {
 		a.healthy--
 	}
-	if len(a.pods) > 0 {
-		return
-	}
-	delete(s.alike, a.text)
-	for _, x := range a.budgets {
-		delete(x.matched, a)
+	if len(a.pods) == 0 {
+		delete(s.alike, a.text)
 	}
 }
 
@@ -244,13 +324,7 @@ func (b *Budgets) alikeOf(s *budgetSpace, labels map[string]string) *alike {
 		return a
 	}
 	a := &alike{text: string(b.scratch), labels: labels, pods: map[types.UID]*followed{}}
-	if len(labels) > 0 { // a pod without labels is not counted, whatever the selector
-		s.index.Matching(labels, func(x *budget) {
-			a.budgets = append(a.budgets, x)
-			x.matched[a] = struct{}{}
-		})
-	}
-	a.number()
+	s.find(a)
 	s.alike[a.text] = a
 	return a
 }
@@ -287,9 +361,8 @@ func (b *Budgets) Of(p *v1.Pod) []uint32 {
 	if f := s.pods[p.UID]; f != nil && maps.Equal(f.alike.labels, p.Labels) {
 		a = f.alike
 	} else {
-		a = &alike{}
-		s.index.Matching(p.Labels, func(x *budget) { a.budgets = append(a.budgets, x) })
-		a.number()
+		a = &alike{labels: p.Labels}
+		s.find(a)
 	}
 	if b.counted || !slices.ContainsFunc(a.budgets, func(x *budget) bool { return x.disrupts(p) }) {
 		return a.numbers
@@ -315,9 +388,12 @@ func (b *Budgets) Allowed() []scorer.Budget {
 		return b.allowed
 	}
 	b.allowed = []scorer.Budget{}
+	if b.isCrowded() {
+		b.allowed = append(b.allowed, scorer.Budget{ID: noEviction})
+	}
 	for _, s := range b.spaces {
 		for _, x := range s.budgets {
-			if len(x.matched) > 0 {
+			if x.expected > 0 {
 				b.allowed = append(b.allowed, scorer.Budget{ID: x.number, Allowed: b.allowedBy(x)})
 			}
 		}
@@ -330,12 +406,17 @@ func (b *Budgets) allowedBy(x *budget) int32 {
 	if !b.counted {
 		return x.object.Status.DisruptionsAllowed
 	}
-	expected, healthy := 0, 0
-	for a := range x.matched {
-		expected += len(a.pods)
-		healthy += a.healthy
+	return int32(max(0, x.healthy-desired(&x.object.Spec, x.expected)))
+}
+
+// isCrowded tells whether a pod may have more than can be told apart.
+func (b *Budgets) isCrowded() bool {
+	for _, s := range b.spaces {
+		if len(s.budgets) > b.most {
+			return true
+		}
 	}
-	return int32(max(0, healthy-desired(&x.object.Spec, expected)))
+	return false
 }
 
 // desired is how many pods have to stay, of those that are expected: the disruption controller's

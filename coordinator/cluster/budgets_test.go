@@ -156,17 +156,17 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 				f(p, m.placed[name])
 			}
 		})
+		b.most = rapid.IntRange(1, 4).Draw(t, "most")
 		told := map[types.UID][]uint32{} // as tables are told
 		numbers := map[string]uint32{}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "which"))
 			switch budget := "b" + name[1:]; rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
-				if m.budgets[budget] == nil {
-					numbers[budget] = b.last + 1
-				}
 				m.budgets[budget] = drawBudget(t)
-				for _, uid := range b.Set("default", budget, m.budgets[budget]) {
+				changed := b.Set("default", budget, m.budgets[budget])
+				numbers[budget] = b.spaces["default"].budgets[budget].number
+				for _, uid := range changed {
 					told[uid] = b.Of(m.pods[strings.TrimPrefix(string(uid), "uid-")])
 				}
 			case 2:
@@ -196,11 +196,17 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 
 func check(t *rapid.T, b *Budgets, m *model, numbers map[string]uint32, told map[types.UID][]uint32) {
 	used := map[uint32]int32{}
+	if len(m.budgets) > b.most {
+		used[noEviction] = 0
+	}
 	for _, p := range m.pods {
 		var want []uint32
 		for _, name := range m.of(p) {
 			want = append(want, numbers[name])
 			used[numbers[name]] = m.allowed(name)
+		}
+		if all := (&model{counted: true, budgets: m.budgets}).of(p); len(all) > b.most { // disrupted or not
+			want = []uint32{noEviction}
 		}
 		slices.Sort(want)
 		if got := told[p.UID]; !slices.Equal(got, want) {
