@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -39,6 +41,67 @@ func TestPodsOfAbsurdSizeArePlacedByTheirAuthor(t *testing.T) {
 		x.deliver(store.Added, cores("q", "4"))
 		x.wantPods("when they are gone", "p promised b", "q promised a")
 	})
+}
+
+// Or with texts that the API server takes at any length.
+func TestLongTextsOfPlacedPodsConcernNobodyElse(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, change := range map[string]func(*v1.PodSpec){
+		"a disk's name": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: long}}}}
+		},
+		"a volume's id": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: long}}}}
+		},
+		"monitors": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{CephMonitors: []string{long, "b"}, RBDImage: long, RBDPool: long}}}}
+		},
+		"a target": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: long, IQN: long}}}}
+		},
+		"a disk's address": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{AzureDisk: &v1.AzureDiskVolumeSource{DiskName: long, DataDiskURI: long}}}}
+		},
+		"a path": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{VsphereVolume: &v1.VsphereVirtualDiskVolumeSource{VolumePath: long}}}}
+		},
+		"a claim": func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: long}}}}
+		},
+		"an image": func(s *v1.PodSpec) { s.Containers[0].Image = long },
+		"a port's address": func(s *v1.PodSpec) {
+			s.Containers[0].Ports = []v1.ContainerPort{{HostIP: long, HostPort: 1, ContainerPort: 1, Protocol: v1.ProtocolTCP}}
+		},
+		"a resource": func(s *v1.PodSpec) {
+			s.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceName("example.com/" + v1.ResourceName(long)): resource.MustParse("1")}
+		},
+		"a topology key": func(s *v1.PodSpec) {
+			s.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				{TopologyKey: long, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": long}}},
+			}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
+				placed, waits := build.Pod("placed").Node("a").Obj(), build.Pod("waits").Node("").Obj()
+				change(&placed.Spec)
+				change(&waits.Spec)
+				x.deliver(store.Added, placed)
+				x.deliver(store.Added, waits)
+				x.deliver(store.Added, cores("p", "1"))
+				elapse(time.Second)
+				var node string
+				if err := x.call(x.ctx, func() { _, node, _ = x.cache.Pod(cores("p", "1").UID) }); err != nil || node == "" {
+					t.Fatalf("a pod beside it: got node %q, %v; want one", node, err)
+				}
+				x.wantSnapshots()
+				x.deliver(store.Deleted, placed)
+				x.deliver(store.Deleted, waits)
+				x.deliver(store.Added, cores("q", "3"))
+				x.wantSnapshots()
+			})
+		})
+	}
 }
 
 // wantSnapshots has workers be able to load all tables.
