@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -37,7 +38,10 @@ func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = 10 * time.Second
 	}
-	server := grpc.NewServer(append(s.serverOptions(), cfg.Options...)...)
+	// Who may call is asked before anything is told of the call.
+	server := grpc.NewServer(slices.Concat(s.serverOptions(), cfg.Options, []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(boundedUnary), grpc.ChainStreamInterceptor(boundedStream),
+	})...)
 	s.Register(server)
 	s.setServing(healthpb.HealthCheckResponse_SERVING)
 
@@ -72,7 +76,6 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(MaxMessageBytes), grpc.StaticConnWindowSize(2 * MaxMessageBytes),
 		grpc.NumStreamWorkers(uint32(s.pool.Cores())),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes), grpc.ConnectionTimeout(maxHandshake),
-		grpc.ChainUnaryInterceptor(boundedUnary), grpc.ChainStreamInterceptor(boundedStream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 	}
