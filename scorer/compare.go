@@ -6,7 +6,7 @@ import (
 )
 
 // What others say of a class is held against what the same code finds in the own tables: everything
-// (Differs), or what decides whether a pod may go somewhere (DiffersIn, DiffersPassing).
+// (Differs), or the sums that decide whether a pod may go somewhere (DiffersIn).
 
 // Decisive lists the measures that the class's filters read, ascending.
 func (c *Class) Decisive() []int { return c.decisive }
@@ -62,47 +62,6 @@ func (r *Result) DiffersIn(o *Result, measure int) error {
 		return fmt.Errorf("measure %d is %v and %v, not %v and %v", measure, y.Cells, y.Missing, x.Cells, x.Missing)
 	}
 	return nil
-}
-
-// DiffersPassing says in what rows a diagnosis lets pass others than r, an answer over the same tables
-// without one; nil: in none.
-func (r *Result) DiffersPassing(c *Class, diagnosis *Result) error {
-	passing, groups := 0, diagnosis.Groups
-	for i := range groups {
-		if !c.refusedByKey(&groups[i].Key) {
-			passing += groups[i].Rows
-		}
-	}
-	if diagnosis.Overflow {
-		passing = diagnosis.Feasible
-	}
-	switch {
-	case diagnosis.Overflow != r.Overflow || passing != r.Feasible:
-		return fmt.Errorf("%d rows pass, overflow %t, not %d, %t", passing, diagnosis.Overflow, r.Feasible, r.Overflow)
-	case r.Overflow:
-		return nil
-	}
-	for i := range r.Groups {
-		g := &r.Groups[i]
-		at := slices.IndexFunc(groups, func(x Group) bool { return x.Key.Equal(&g.Key) })
-		if at < 0 || groups[at].Rows != g.Rows {
-			return fmt.Errorf("no %d rows with key %v", g.Rows, g.Key)
-		}
-	}
-	return nil
-}
-
-// refusedByKey tells whether rows with a key are in a diagnosis alone.
-func (c *Class) refusedByKey(key *Key) bool {
-	if key.LateFilter != 0 {
-		return true
-	}
-	for i := range c.group.values {
-		if c.group.values[i].forbids && i < len(key.Values) && key.Values[i] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // trimmed leaves out the zeros at the end, which count as none.

@@ -11,9 +11,10 @@ import (
 // generations that it was asked about:
 //
 //	the measures that filters read     always       a sum over all rows makes rows feasible, or not
-//	a diagnosis: the rows that pass    always       a pod is refused by it, and then nothing else is tried
+//	all of a diagnosis                 always       a pod is refused by it, by its reasons others are evicted for the
+//	                                                pod, or its nomination ends
 //	the row that is chosen             always       by the caller, who judges it (Result.Witnesses, Blame)
-//	all of an answer to a class        AuditEvery   scores, candidates, reasons
+//	all of another answer to a class   AuditEvery   scores, candidates
 //
 // So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
 // All of an answer to one class by one worker is looked at as often as one in AuditEvery, at random: a worker
@@ -40,7 +41,7 @@ func (r *round) verify(ctx context.Context, a *attempt) error {
 		case r.f.audits(a.session):
 			err = r.audit(ctx, a, ask, shards, told, "audit")
 		case r.refuses[a.part.from+i]:
-			err = r.verifyRefusal(ctx, a, ask, shards, told)
+			err = r.audit(ctx, a, ask, shards, told, "refusal")
 		case len(ask.Class.Decisive()) > 0:
 			err = r.verifyMeasures(ctx, a, ask, shards, told)
 		}
@@ -85,19 +86,6 @@ func without(list, less []uint32) []uint32 {
 // audit compares all that a worker has said of a class.
 func (r *round) audit(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result, kind string) error {
 	return r.compareWith(ctx, a, *ask, shards, told, kind, func(own *scorer.Result) error { return own.Differs(told) })
-}
-
-// verifyRefusal compares the rows that pass, and what makes them feasible.
-func (r *round) verifyRefusal(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result) error {
-	plain := scan.Ask{Class: ask.Class, Options: scorer.Options{Normalise: ask.Options.Normalise, Extrema: ask.Options.Extrema}}
-	return r.compareWith(ctx, a, plain, shards, told, "refusal", func(own *scorer.Result) error {
-		for _, i := range ask.Class.Decisive() {
-			if err := own.DiffersIn(told, i); err != nil {
-				return err
-			}
-		}
-		return own.DiffersPassing(ask.Class, told)
-	})
 }
 
 // verifyMeasures compares the sums that make rows feasible.
