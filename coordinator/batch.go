@@ -363,7 +363,8 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			}
 			c, id = base, base.ID()
 		}
-		if s.picks.of[id] != nil {
+		if p := s.picks.of[id]; p != nil {
+			p.idle = 0
 			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
 			attempts[i].trace.Held(id)
 			continue

@@ -145,7 +145,7 @@ func (f *families) recount(columns []uint32) {
 func (f *families) hold(held map[uint64]*pick) {
 	many := len(f.siblings) > maxSiblings || f.rows > maxOwnRows
 	for id, m := range f.siblings {
-		if many || held[m.of.class.ID()] != m.of {
+		if many || m.of.class == nil || held[m.of.class.ID()] != m.of {
 			f.drop(id)
 		}
 	}

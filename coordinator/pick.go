@@ -41,6 +41,8 @@ type pick struct {
 	result   *scorer.Result
 	standing scorer.Standing
 	settled  bool // standing is that of result
+	// idle is how many sweeps ago it was of use to a batch.
+	idle int
 	// lists say how far each group's candidates are used up.
 	lists []list
 	// synced is the number of the first change that the repair has not seen.
@@ -140,9 +142,12 @@ const maxSpareRows = 1 << 18
 // anew.
 const maxPicks = 1024
 
-// maxPickBytes is what the classes of those answers may take: of more, some are given up. The classes of
-// answers that are kept for their memory are smaller than largeClass.
-const maxPickBytes, largeClass = 64 << 20, 64 << 10
+// maxPickBytes is what the classes of those answers may take: of more, some are given up. Those of larger classes than
+// hugeClass are given up with their batch. Families have smaller bases than largeClass.
+const maxPickBytes, hugeClass, largeClass = 32 << 20, 256 << 10, 64 << 10
+
+// heldSweeps is for how many sweeps an answer is held that no pod has used.
+const heldSweeps = 12
 
 // maxRepairedKnown is of how many classes it is known how long their answers were of use.
 const maxRepairedKnown = 1 << 16
@@ -181,8 +186,21 @@ func (s *picks) drop(id uint64, recycle func(*scorer.Result)) {
 	s.repaired[id] = len(p.repaired)
 	recycle(p.result)
 	p.result = nil
-	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks && p.class.MemoryBytes() <= largeClass {
+	p.class = nil
+	p.standing.Release()
+	p.left.Release()
+	p.probe.standing.Release()
+	if n := s.rows + cap(p.repaired); n <= maxSpareRows && len(s.spare) < maxPicks {
 		s.spare, s.rows = append(s.spare, p), n
+	}
+}
+
+// age drops the picks that no pod has used for long.
+func (s *picks) age(recycle func(*scorer.Result)) {
+	for id, p := range s.of {
+		if p.idle++; p.idle > heldSweeps {
+			s.drop(id, recycle)
+		}
 	}
 }
 
@@ -195,7 +213,7 @@ func (s *picks) hold(t *touches, limits servesTo, recycle func(*scorer.Result)) 
 	t.trim()
 	bytes := int64(0)
 	for id, p := range s.of {
-		if bytes += p.class.MemoryBytes(); bytes > maxPickBytes || p.brief || p.synced < t.first || p.repinned(t) || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
+		if bytes += p.class.MemoryBytes(); bytes > maxPickBytes || p.class.MemoryBytes() > hugeClass || p.brief || p.synced < t.first || p.repinned(t) || !p.serves(t.end(), limits) || slices.ContainsFunc(t.columns, p.reads) {
 			s.drop(id, recycle)
 		}
 	}
@@ -291,7 +309,7 @@ func (s *picks) take(class *scorer.Class) *pick {
 		p.class = class
 		s.rows -= cap(p.repaired)
 	}
-	p.shared = false
+	p.shared, p.idle = false, 0
 	return p
 }
 

@@ -259,20 +259,36 @@ func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	come("after more changes than nodes", 1)
 }
 
-// Answers of large classes are held up to a sum of bytes, and not kept for their memory.
+// Answers of large classes are held up to a sum of bytes, those of huge ones not at all, and none for long that
+// nobody uses. What is kept for its memory has no class.
 func TestPicksHoldNoMoreClassesThanAllowed(t *testing.T) {
-	class, err := scorer.NewClass(&pb.Query{ClassId: 1, VolumeBinding: &pb.VolumeBindingQuery{Volumes: slices.Repeat([]*pb.CandidateVolume{{}}, 5000)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, allowed := picks{of: map[uint64]*pick{}}, int(maxPickBytes/class.MemoryBytes())
-	for i := range uint64(allowed) + 3 {
-		s.of[i] = newPick(class)
-		s.of[i].result = &scorer.Result{}
-	}
-	s.hold(&touches{reads: true}, servesTo{pods: 1}, func(*scorer.Result) {})
-	if len(s.of) != allowed || len(s.spare) != 0 {
-		t.Errorf("got %d answers held and %d spare, want %d and none", len(s.of), len(s.spare), allowed)
+	for volumes, huge := range map[int]bool{1000: false, 5000: true} {
+		class, err := scorer.NewClass(&pb.Query{ClassId: 1, VolumeBinding: &pb.VolumeBindingQuery{Volumes: slices.Repeat([]*pb.CandidateVolume{{}}, volumes)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, allowed, recycle := picks{of: map[uint64]*pick{}}, int(maxPickBytes/class.MemoryBytes()), func(*scorer.Result) {}
+		for i := range uint64(allowed) + 3 {
+			s.of[i] = newPick(class)
+			s.of[i].result = &scorer.Result{}
+		}
+		if huge {
+			allowed = 0
+		}
+		s.hold(&touches{reads: true}, servesTo{pods: 1}, recycle)
+		if len(s.of) != allowed {
+			t.Errorf("%d volumes: got %d answers held, want %d", volumes, len(s.of), allowed)
+		}
+		for range heldSweeps {
+			s.age(recycle)
+		}
+		if len(s.of) != allowed {
+			t.Errorf("%d volumes: got %d answers held for a while, want %d", volumes, len(s.of), allowed)
+		}
+		s.age(recycle)
+		if len(s.of) != 0 || slices.ContainsFunc(s.spare, func(p *pick) bool { return p.class != nil }) {
+			t.Errorf("%d volumes: got %d answers held that nobody uses, want none, and spare ones without a class", volumes, len(s.of))
+		}
 	}
 }
 

@@ -120,6 +120,7 @@ type Scheduler struct {
 	queue    *queue.Queue
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
+	compiler *compile.Compiler
 	// compileClass is the compiler's.
 	compileClass func(*v1.Pod, *compile.Profile, compile.World) (*compile.Class, error)
 	metrics      *meters
@@ -225,34 +226,35 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cfg.Reporter = silent{}
 	}
 	s := &Scheduler{
-		cfg:          cfg,
-		cache:        newPicture(cfg.Shards),
-		compileClass: compile.New().Class,
-		quarantine:   quarantine{},
-		inbox:        newInbox(),
-		journal:      newJournalWriter(cfg.Journal),
-		eval:         scorer.NewEvaluator(nil),
-		plugins:      newPluginLatencies(),
-		readers:      make(chan struct{}, maxReads),
-		budget:       budget{free: free},
-		ended:        make(chan struct{}),
-		picks:        picks{of: map[uint64]*pick{}},
-		families:     newFamilies(),
-		binding:      map[types.UID]*promise{},
-		preempting:   map[types.UID]struct{}{},
-		blamed:       map[types.UID]string{},
-		calm:         cfg.BatchSize,
-		fresh:        freshness{pods: cfg.BatchSize},
-		arrivals:     map[types.UID]time.Time{},
-		history:      newDecisionHistory(),
-		hopeless:     map[types.UID]struct{}{},
-		classes:      map[uint64]struct{}{},
-		cluster:      map[objects.Ref]objects.Object{},
-		tally:        tally{submitToBound: newLatency()},
+		cfg:        cfg,
+		cache:      newPicture(cfg.Shards),
+		compiler:   compile.New(),
+		quarantine: quarantine{},
+		inbox:      newInbox(),
+		journal:    newJournalWriter(cfg.Journal),
+		eval:       scorer.NewEvaluator(nil),
+		plugins:    newPluginLatencies(),
+		readers:    make(chan struct{}, maxReads),
+		budget:     budget{free: free},
+		ended:      make(chan struct{}),
+		picks:      picks{of: map[uint64]*pick{}},
+		families:   newFamilies(),
+		binding:    map[types.UID]*promise{},
+		preempting: map[types.UID]struct{}{},
+		blamed:     map[types.UID]string{},
+		calm:       cfg.BatchSize,
+		fresh:      freshness{pods: cfg.BatchSize},
+		arrivals:   map[types.UID]time.Time{},
+		history:    newDecisionHistory(),
+		hopeless:   map[types.UID]struct{}{},
+		classes:    map[uint64]struct{}{},
+		cluster:    map[objects.Ref]objects.Object{},
+		tally:      tally{submitToBound: newLatency()},
 	}
 	if !free {
 		s.cache.counting.bound()
 	}
+	s.compileClass = s.compiler.Class
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.touches.counters = s.families.counted
 	s.cache.Watch(&s.touches)
@@ -467,15 +469,22 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	return true, false
 }
 
-// sweepEvery is how often counters are looked through that nobody uses, while batches are decided.
+// sweepEvery is how often what is kept grows older, and counters are looked through that nobody uses, these while
+// batches are decided.
 const sweepEvery = 5 * time.Second
 
-// sweep looks counters through where it is time, and batches were decided since.
+// sweep has what is kept grow older where it is time, and looks counters through if batches were decided since.
 func (s *Scheduler) sweep(now time.Time) {
-	if s.batches == 0 || now.Sub(s.swept) < sweepEvery {
+	if now.Sub(s.swept) < sweepEvery {
 		return
 	}
-	s.swept, s.batches = now, 0
+	s.compiler.Age()
+	s.picks.age(s.fanout.Recycle)
+	s.families.hold(s.picks.of)
+	decided := s.batches > 0
+	if s.swept, s.batches = now, 0; !decided {
+		return
+	}
 	if err := s.cache.sweep(); err != nil {
 		s.fail(err)
 	}
@@ -515,11 +524,15 @@ func (s *Scheduler) idle() bool {
 }
 
 func (s *Scheduler) untilWake() time.Duration {
+	most := time.Hour
+	if s.compiler.Kept() || len(s.picks.of) > 0 {
+		most = sweepEvery
+	}
 	wake := s.queue.NextWake()
 	if wake.IsZero() {
-		return time.Hour
+		return most
 	}
-	return max(wake.Sub(s.cfg.QueueNow()), 0)
+	return min(max(wake.Sub(s.cfg.QueueNow()), 0), most)
 }
 
 // Idle waits until no pod waits for a decision or a bind.

@@ -37,6 +37,9 @@ type Standing struct {
 	claimed bool // readWriteOncePod's
 }
 
+// Release keeps the standing's memory for another class, and nothing of the last one.
+func (s *Standing) Release() { s.class, s.result = nil, nil }
+
 // GroupStanding is what becomes of one group.
 type GroupStanding struct {
 	// Feasible tells that its rows passed every filter.

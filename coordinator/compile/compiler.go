@@ -29,10 +29,19 @@ const (
 // A pod's text makes what is kept of it large, so that has bounds in bytes too. They are
 // far above what so many plans and classes of ordinary pods take.
 const (
-	planBudget  = 96 << 20
-	classBudget = 256 << 20
-	specBudget  = 64 << 20
-	queryBudget = 64 << 20
+	planBudget  = 64 << 20
+	classBudget = 128 << 20
+	specBudget  = 32 << 20
+	queryBudget = 32 << 20
+)
+
+const (
+	// maxKeptText is how long a signature or a query may be that is kept. Pods in use have a few hundred bytes, and
+	// whoever has more takes longer to decide than to compile.
+	maxKeptText = 64 << 10
+	// keptPeriods is for how many calls of Age a plan or class is kept that no pod asks for: pods that wait are tried
+	// again meanwhile. agedAtOnce is how many are dropped in a call.
+	keptPeriods, agedAtOnce = 12, 1024
 )
 
 // planBytes is about what a plan takes whose signature has that many bytes.
@@ -52,6 +61,9 @@ type Compiler struct {
 	queries *lru.Cache[uint64, *scorer.Class]
 	// bases are what classes have in common that differ in selectors.
 	bases *lru.Cache[uint64, *Class]
+
+	// period counts the calls of Age.
+	period uint64
 
 	identities identities
 	// hash finds signatures and settings, which are then compared. It is seeded, so that nobody can
@@ -73,7 +85,7 @@ type planKey struct {
 
 // keptPlan is a plan with the class that it was last asked for.
 type keptPlan struct {
-	signature []byte // guards against equal hashes
+	signature []byte // guards against equal hashes; nil: the plan is not kept
 	plan      *plan
 	recent    *keptClass
 	// mounts is what the pod's volumes are at the moment; its revision counts how often that
@@ -101,6 +113,8 @@ type keptClass struct {
 	counters []uint32
 	registry *count.Registry
 	version  uint64
+	// period is the last one in which a pod was of the class.
+	period uint64
 }
 
 // New makes a compiler.
@@ -118,6 +132,21 @@ func New() *Compiler {
 	}
 }
 
+// Age is called every few seconds, and drops what no pod was compiled to for long: pods that are gone leave nothing.
+func (c *Compiler) Age() {
+	c.period++
+	for _, kept := range []interface {
+		Age(periods uint64, most int)
+	}{c.plans, c.classes, c.specs, c.queries, c.bases} {
+		kept.Age(keptPeriods, agedAtOnce)
+	}
+}
+
+// Kept tells whether anything is left to drop.
+func (c *Compiler) Kept() bool {
+	return c.plans.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
+}
+
 // forget has a plan not name a class that is kept no longer.
 func forget(key classKey, k *keptClass) {
 	if key.plan.recent == k {
@@ -131,7 +160,7 @@ func forget(key classKey, k *keptClass) {
 func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)
-	if e.mounts.isVolatile() {
+	if e.mounts.isVolatile() || e.signature == nil {
 		class, err := c.make(e, p)
 		if err != nil {
 			return nil, err
@@ -139,6 +168,10 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 		return class, class.failure
 	}
 	if k := e.recent; k != nil && bytes.Equal(k.setting, c.setting.bytes) && k.fresh(w.Counters()) {
+		if k.period != c.period {
+			k.period = c.period
+			c.classes.Get(classKey{plan: e, hash: c.hash(k.setting)}) // it is in use
+		}
 		return k.class, k.class.failure
 	}
 	key := classKey{plan: e, hash: c.hash(c.setting.bytes)}
@@ -148,7 +181,7 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
 		if err != nil {
 			return nil, err
 		}
-		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Version()}
+		k = &keptClass{slices.Clone(c.setting.bytes), class, class.counters(), w.Counters(), w.Counters().Version(), c.period}
 		c.classes.Add(key, k, int64(len(k.setting))+class.bytes())
 	}
 	e.recent = k
@@ -170,7 +203,8 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 // base finds or makes the class of a query without what it counts.
 func (c *Compiler) base(q *pb.Query) (*Class, error) {
 	b := scorer.BaseQuery(q)
-	if _, err := c.identities.identify(b, asBase); err != nil {
+	size, err := c.identities.identify(b, asBase)
+	if err != nil {
 		return nil, err
 	}
 	if kept, ok := c.bases.Get(b.ClassId); ok {
@@ -181,7 +215,9 @@ func (c *Compiler) base(q *pb.Query) (*Class, error) {
 		return nil, err
 	}
 	class := &Class{Query: b, Scorer: ready}
-	c.bases.Add(b.ClassId, class, class.bytes())
+	if size <= maxKeptText {
+		c.bases.Add(b.ClassId, class, class.bytes())
+	}
 	return class, nil
 }
 
@@ -212,7 +248,9 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, w World, sign []byte) *plan {
 		return k.plan
 	}
 	k := &keptSpec{slices.Clone(sign), newPlan(p, prof, w.Counters())}
-	c.specs.Add(key, k, planBytes(sign))
+	if len(sign) <= maxKeptText {
+		c.specs.Add(key, k, planBytes(sign))
+	}
 	return k.plan
 }
 
@@ -229,7 +267,7 @@ func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
 		} else {
 			e.plan = c.spec(p, prof, w, sign[:first])
 		}
-		if !e.mounts.isVolatile() {
+		if !e.mounts.isVolatile() && len(sign) <= maxKeptText {
 			e.signature = slices.Clone(sign)
 			c.plans.Add(key, e, planBytes(sign))
 		}

@@ -21,10 +21,10 @@ func wordy(i, values int) *v1.Pod {
 
 // What is kept of plans and classes is bounded in bytes; a pod whose plan made room has the same query.
 func TestPlansAndClassesAreBoundedInBytes(t *testing.T) {
-	const pods = 600
+	const pods, values = 2000, 200
 	c, prof := New(), DefaultProfile("x")
 	for i := range pods {
-		mustClass(t, c, wordy(i, 1000), prof, still{})
+		mustClass(t, c, wordy(i, values), prof, still{})
 		if c.plans.Bytes() > planBudget || c.classes.Bytes() > classBudget {
 			t.Fatalf("after %d pods: got plans of %d bytes and classes of %d, want at most %d and %d", i+1, c.plans.Bytes(), c.classes.Bytes(), planBudget, classBudget)
 		}
@@ -33,9 +33,52 @@ func TestPlansAndClassesAreBoundedInBytes(t *testing.T) {
 		t.Errorf("got %d plans and %d classes of %d pods, want some to have made room", plans, classes, pods)
 	}
 	for _, i := range []int{0, pods - 1} {
-		if got, want := mustClass(t, c, wordy(i, 1000), prof, still{}), mustClass(t, New(), wordy(i, 1000), prof, still{}); definition(got) != definition(want) {
+		if got, want := mustClass(t, c, wordy(i, values), prof, still{}), mustClass(t, New(), wordy(i, values), prof, still{}); definition(got) != definition(want) {
 			t.Errorf("pod %d again: got %v, want %v", i, got.Query, want.Query)
 		}
+	}
+}
+
+// A pod of a long signature is compiled each time; what it led to is not kept.
+func TestLongPodsAreNotKept(t *testing.T) {
+	c, prof := New(), DefaultProfile("x")
+	var got [2]*Class
+	for i := range got {
+		got[i] = mustClass(t, c, wordy(0, maxKeptText/50), prof, still{})
+	}
+	if c.Kept() {
+		t.Errorf("got %d plans and %d classes, want none", c.plans.Len(), c.classes.Len())
+	}
+	if got[0].ID() != got[1].ID() || definition(got[0]) != definition(got[1]) {
+		t.Errorf("two attempts of one pod: got the classes %d and %d, want the same", got[0].ID(), got[1].ID())
+	}
+}
+
+// What no pod asks for is dropped after a while, and what one asks for stays.
+func TestPlansAndClassesAreKeptWhileTheyAreUsed(t *testing.T) {
+	const gone = 3 * agedAtOnce
+	c, prof := New(), DefaultProfile("x")
+	for i := range gone {
+		mustClass(t, c, wordy(i, 1), prof, still{})
+	}
+	used := mustClass(t, c, wordy(gone, 1), prof, still{})
+	for range keptPeriods + 10 {
+		if got := mustClass(t, c, wordy(gone, 1), prof, still{}); got != used {
+			t.Fatal("the class of a pod that is tried again and again is another")
+		}
+		before := c.plans.Len()
+		if c.Age(); before-c.plans.Len() > agedAtOnce {
+			t.Fatalf("got %d plans dropped at once, want %d at most", before-c.plans.Len(), agedAtOnce)
+		}
+	}
+	if c.plans.Len() != 1 || c.classes.Len() != 1 {
+		t.Errorf("got %d plans and %d classes, want those of the one pod", c.plans.Len(), c.classes.Len())
+	}
+	for range keptPeriods + 2 {
+		c.Age()
+	}
+	if c.Kept() {
+		t.Errorf("got %d plans and %d classes once nobody asks, want none", c.plans.Len(), c.classes.Len())
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package lru keeps values by last use, up to a number of entries and to a sum of bytes. Whatever a
-// pod's text can make large is kept in such a cache, so that pods that come and go leave no more than the
-// budget behind.
+// Package lru keeps values by last use, up to a number of entries and to a sum of bytes, and for as long as they
+// are used. Whatever a pod's text can make large is kept in such a cache, so that pods that come and go leave no
+// more than the budget behind, and after a while nothing.
 package lru
 
 import "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -10,20 +10,22 @@ const EntryBytes = 256
 
 // Cache is for one goroutine at a time.
 type Cache[K comparable, V any] struct {
-	held          *simplelru.LRU[K, entry[V]]
+	held          *simplelru.LRU[K, *entry[V]]
 	budget, bytes int64
+	periods       uint64 // that Age has begun
 }
 
 type entry[V any] struct {
 	value V
 	bytes int64
+	used  uint64 // the last period of use
 }
 
 // New makes a cache of so many entries and bytes, both above zero. gone is told of each value that is kept
 // no longer; nil: nobody is.
 func New[K comparable, V any](entries int, budget int64, gone func(K, V)) *Cache[K, V] {
 	c := &Cache[K, V]{budget: budget}
-	held, err := simplelru.NewLRU(entries, func(key K, e entry[V]) {
+	held, err := simplelru.NewLRU(entries, func(key K, e *entry[V]) {
 		c.bytes -= e.bytes
 		if gone != nil {
 			gone(key, e.value)
@@ -39,13 +41,20 @@ func New[K comparable, V any](entries int, budget int64, gone func(K, V)) *Cache
 // Get is the value of a key, which is used thereby.
 func (c *Cache[K, V]) Get(key K) (V, bool) {
 	e, ok := c.held.Get(key)
-	return e.value, ok
+	if !ok {
+		return *new(V), false
+	}
+	e.used = c.periods
+	return e.value, true
 }
 
 // Peek is Get that uses nothing.
 func (c *Cache[K, V]) Peek(key K) (V, bool) {
 	e, ok := c.held.Peek(key)
-	return e.value, ok
+	if !ok {
+		return *new(V), false
+	}
+	return e.value, true
 }
 
 // Add keeps a value of about so many bytes in the place of what the key had, and tells how many
@@ -56,13 +65,25 @@ func (c *Cache[K, V]) Add(key K, value V, bytes int64) (evicted int) {
 		return 0
 	}
 	c.bytes += bytes
-	if c.held.Add(key, entry[V]{value, bytes}) {
+	if c.held.Add(key, &entry[V]{value, bytes, c.periods}) {
 		evicted++
 	}
 	for ; c.bytes > c.budget; evicted++ {
 		c.held.RemoveOldest()
 	}
 	return evicted
+}
+
+// Age begins another period, and drops values that were not used in the last periods before it, the oldest first: no
+// more than most of them, so that a call takes not long.
+func (c *Cache[K, V]) Age(periods uint64, most int) {
+	c.periods++
+	for range most {
+		if _, e, ok := c.held.GetOldest(); !ok || e.used+periods >= c.periods {
+			return
+		}
+		c.held.RemoveOldest()
+	}
 }
 
 // Remove forgets a key.

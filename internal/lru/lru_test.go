@@ -12,9 +12,11 @@ func TestCache(t *testing.T) {
 		type kept struct {
 			key, value int
 			bytes      int64
+			used       uint64
 		}
 		entries, budget := rapid.IntRange(1, 5).Draw(t, "entries"), rapid.Int64Range(1, 6*EntryBytes).Draw(t, "budget")
 		var model []kept // last used first
+		periods := uint64(0)
 		gone, goneWant := map[int]int{}, map[int]int{}
 		c := New(entries, budget, func(_, value int) { gone[value]++ })
 		find := func(key int) int {
@@ -32,7 +34,7 @@ func TestCache(t *testing.T) {
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			key := rapid.IntRange(0, 6).Draw(t, "key")
 			at := find(key)
-			switch rapid.IntRange(0, 3).Draw(t, "do") {
+			switch rapid.IntRange(0, 4).Draw(t, "do") {
 			case 0:
 				value, ok := c.Get(key)
 				if ok != (at >= 0) || ok && value != model[at].value {
@@ -40,11 +42,19 @@ func TestCache(t *testing.T) {
 				}
 				if ok {
 					used := model[at]
+					used.used = periods
 					model = append([]kept{used}, append(model[:at:at], model[at+1:]...)...)
 				}
 			case 1:
 				if value, ok := c.Peek(key); ok != (at >= 0) || ok && value != model[at].value {
 					t.Fatalf("peek %d: got %d, %t, want %v", key, value, ok, model)
+				}
+			case 4:
+				idle, most := rapid.Uint64Range(0, 3).Draw(t, "periods"), rapid.IntRange(0, 2).Draw(t, "most")
+				c.Age(idle, most)
+				periods++
+				for n := len(model) - 1; most > 0 && n >= 0 && periods-model[n].used > idle; n, most = n-1, most-1 {
+					remove(n)
 				}
 			case 2:
 				c.Remove(key)
@@ -57,7 +67,7 @@ func TestCache(t *testing.T) {
 				}
 				bytes, evicted := rapid.Int64Range(0, 3*EntryBytes).Draw(t, "bytes"), 0
 				if bytes+EntryBytes <= budget {
-					model = append([]kept{{key, step, bytes + EntryBytes}}, model...)
+					model = append([]kept{{key, step, bytes + EntryBytes, periods}}, model...)
 					for sum := int64(0); ; sum, evicted = 0, evicted+1 {
 						for _, k := range model {
 							sum += k.bytes
