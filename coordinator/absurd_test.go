@@ -104,6 +104,43 @@ func TestLongTextsOfPlacedPodsConcernNobodyElse(t *testing.T) {
 	}
 }
 
+// A node's kubelet may write what it likes as well, of its own node.
+func TestLongTextsOfANodeConcernNoOther(t *testing.T) {
+	long := strings.Repeat("x", 1<<17)
+	for name, change := range map[string]func(*v1.Node){
+		"an image":      func(n *v1.Node) { n.Status.Images = []v1.ContainerImage{{Names: []string{long}, SizeBytes: 1 << 30}} },
+		"an annotation": func(n *v1.Node) { n.Annotations = map[string]string{v1.PreferAvoidPodsAnnotationKey: long} },
+		"a resource": func(n *v1.Node) {
+			n.Status.Allocatable["example.com/"+v1.ResourceName(long)] = resource.MustParse("1")
+		},
+		"a label": func(n *v1.Node) { n.Labels = map[string]string{"a": long} },
+		"a taint": func(n *v1.Node) {
+			n.Spec.Taints = []v1.Taint{{Key: "a", Value: long, Effect: v1.TaintEffectPreferNoSchedule}}
+		},
+		"a feature": func(n *v1.Node) { n.Status.DeclaredFeatures = []string{long} },
+		"amounts": func(n *v1.Node) {
+			n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse("-9223372036854775807")
+			n.Status.Allocatable[v1.ResourcePods] = resource.MustParse("-1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodesOf("4", "a", "b")
+			change(nodes[0])
+			onStage(t, clusterOf(nodes[:1]), nil, func(x *stage) {
+				x.deliver(store.Added, nodes[1])
+				x.deliver(store.Modified, nodes[0])
+				x.deliver(store.Added, build.Pod("on").Node("a").Obj())
+				x.deliver(store.Added, cores("p", "3"))
+				x.deliver(store.Added, cores("q", "1"))
+				elapse(time.Second)
+				x.wantSnapshots()
+				x.deliver(store.Deleted, nodes[0])
+				x.wantSnapshots()
+			})
+		})
+	}
+}
+
 // wantSnapshots has workers be able to load all tables.
 func (x *stage) wantSnapshots() {
 	x.t.Helper()
