@@ -4,10 +4,10 @@
 #   make playground   schedules on a real kube-apiserver with hollow nodes, for kubectl
 GO       ?= go
 TOOL     := $(GO) tool -modfile=.ci/tools.mod
-# Packages that start goroutines run under the race detector, those with large clusters
-# in their tests once more without it.
+# Packages that start goroutines run under the race detector, those with large clusters in their
+# tests, or bounds on what is allocated, once more without it.
 RACE     := ./worker/... ./coordinator/... ./cmd/... ./scorer/scan
-PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli
+PLAIN    := ./scorer ./proto/... ./deploy/... ./cmd/internal/cli ./coordinator/compile
 
 .PHONY: build demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
 
