@@ -22,7 +22,7 @@ func (x *stage) slowly(name string, took time.Duration) {
 		through := x.compileClass
 		x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.World) (*compile.Class, error) {
 			if strings.HasPrefix(p.Name, name) {
-				time.Sleep(took) // the bubble's time
+				time.Sleep(took) // synctest's clock: it takes no time
 			}
 			return through(p, prof, w)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -51,7 +50,7 @@ func newLyingTrial(t *rapid.T, cfg SchedulerConfig, f fanout.Config, seed uint64
 	through := x.evaluate
 	x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
 		if x.rounds%2 == 0 { // whoever is in quarantine is asked again
-			time.Sleep(fanout.MaxQuarantine) // the bubble's time
+			time.Sleep(fanout.MaxQuarantine) // synctest's clock: it takes no time
 		}
 		return through(ctx, requests)
 	}
@@ -139,12 +138,7 @@ func TestOneOfTwoOwnersMayLie(t *testing.T) {
 // checkAllowed holds that each pod is where it may be at its turn, and that none is refused that fits
 // somewhere. It returns how many decisions there were.
 func checkAllowed(t *rapid.T, s scene, x *trial) int {
-	o := newOneByOne(t, s.nodes, s.present, s.others...)
-	o.nominate(s.pending)
-	left := map[string]*v1.Pod{}
-	for _, p := range s.pending {
-		left[string(p.UID)] = p
-	}
+	o, left := s.replay(t)
 	tried := map[string]bool{}
 	lines := x.decided(t)
 	for _, got := range lines {

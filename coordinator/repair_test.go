@@ -205,14 +205,20 @@ func checkScene(t *rapid.T, s scene, backoffs ...time.Duration) *trial {
 	return x
 }
 
-// checkOneByOne holds every decision against deciding one by one. It returns how many there were.
-func checkOneByOne(t *rapid.T, s scene, x *trial) int {
+// replay is what decides one by one, and the pods that wait, by UID.
+func (s *scene) replay(t *rapid.T) (*oneByOne, map[string]*v1.Pod) {
 	o := newOneByOne(t, s.nodes, s.present, s.others...)
 	o.nominate(s.pending)
 	left := map[string]*v1.Pod{}
 	for _, p := range s.pending {
 		left[string(p.UID)] = p
 	}
+	return o, left
+}
+
+// checkOneByOne holds every decision against deciding one by one. It returns how many there were.
+func checkOneByOne(t *rapid.T, s scene, x *trial) int {
+	o, left := s.replay(t)
 	tried := map[string]bool{}
 	lines := x.decided(t)
 	for _, got := range lines {

@@ -19,7 +19,9 @@ import (
 	"github.com/shardsched/shardsched/worker"
 )
 
-func TestWatchMembersFollowsRegistrations(t *testing.T) {
+// newEtcd starts etcd for a test.
+func newEtcd(t *testing.T) *clientv3.Client {
+	t.Helper()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Config{DataDir: t.TempDir(), Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +32,11 @@ func TestWatchMembersFollowsRegistrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestWatchMembersFollowsRegistrations(t *testing.T) {
+	client := newEtcd(t)
 	put := func(key string, value []byte) {
 		t.Helper()
 		if _, err := client.Put(t.Context(), key, string(value)); err != nil {
@@ -89,16 +96,7 @@ func TestWatchMembersFollowsRegistrations(t *testing.T) {
 // Of more workers than a cluster may have those count that were there first, and others once these leave.
 func TestRegistrationsAreBounded(t *testing.T) {
 	const most = 1024
-	server, err := embedetcd.Start(t.Context(), embedetcd.Config{DataDir: t.TempDir(), Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	client, err := server.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
+	client := newEtcd(t)
 	name := func(i int) string { return fmt.Sprintf("w%04d", 9999-i) } // the later ones sort before
 	register := func(i int) clientv3.Op {
 		value, err := proto.Marshal(&pb.WorkerRegistration{Id: name(i), Address: "h:1", Cores: 1})

@@ -1,4 +1,3 @@
-// Package authority signs certificates for tests.
 package authority
 
 import (

@@ -1,0 +1,2 @@
+// Package authority signs certificates for tests.
+package authority
