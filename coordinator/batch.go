@@ -603,6 +603,12 @@ func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, ve
 			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),
 			Diagnose:   v == nowhere,
 		}
+		if v == chosen && a.class.ScoreError != nil && p.told() {
+			if err := s.answerHere(ctx, p, request); err != nil {
+				return choice{}, nowhere, err
+			}
+			continue
+		}
 		if v == chosen {
 			why := p.vouch(&c, t, s.eval)
 			if why == nil {

@@ -124,6 +124,9 @@ func (s *Scheduler) chooseHosted(ctx context.Context, p *pick, a *attempt) (c ch
 	nominees := s.nominees(a.pod.Obj, a.class)
 	for asks := 0; ; asks++ {
 		s.refreshPick(p, nominees, t)
+		if a.class.ScoreError != nil && p.told() {
+			s.lookHere(p, nominees, t)
+		}
 		if c, ok := s.ownHosted(ctx, p, a, t); ok {
 			return c, nil, false, nil
 		}

@@ -147,15 +147,14 @@ func checkAllowed(t *rapid.T, s scene, x *trial) int {
 			t.Fatalf("decision %d is of pod %s, which is on a node or not there", got.Seq, got.Pod)
 		}
 		tried[got.UID] = true
-		class, err := o.compile(p)
-		if got.Node == "" && err == nil && (class.ScoreError != nil || strings.HasPrefix(got.Message, "running Reserve")) {
+		if got.Node == "" && strings.HasPrefix(got.Message, "running Reserve") {
 			delete(o.nominated, p.UID)
-			continue // the attempt has failed, which the number of rows or the one that was chosen has a say in
+			continue // the attempt has failed, which the row that was chosen has a say in
 		}
 		o.told = got.Node
 		want := o.decide(p)
 		if got.Node != want.Node {
-			t.Fatalf("decision %d: pod %s is on node %q, which it may not (%q); it may be on %q", got.Seq, got.Pod, got.Node, got.Message, want.Node)
+			t.Fatalf("decision %d: pod %s is on node %q, which it may not (%q); it may be on %q (%q)", got.Seq, got.Pod, got.Node, got.Message, want.Node, want.Message)
 		}
 		if got.Node != "" {
 			delete(left, got.UID)

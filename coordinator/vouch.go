@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -37,6 +38,12 @@ func (p *pick) vouch(c *choice, t tables, e *scorer.Evaluator) error {
 		return fmt.Errorf("class %x: node %s scores %d, not %d", p.class.ID(), table.Name(c.row.Index), local, c.local)
 	}
 	return nil
+}
+
+// told tells whether a worker has a share in the answer. Where a class can not be scored that is not enough: the
+// attempt fails if more than one row is feasible, and nobody judges how many there are.
+func (p *pick) told() bool {
+	return slices.ContainsFunc(p.result.Witnesses, func(who uint32) bool { return who != 0 })
 }
 
 // distrust puts the worker that has named a row in quarantine, and has the class evaluated on the own tables.

@@ -14,6 +14,8 @@ import (
 //	all of a diagnosis                 always       a pod is refused by it, by its reasons others are evicted for the
 //	                                                pod, or its nomination ends
 //	the row that is chosen             always       by the caller, who judges it (Result.Witnesses, Blame)
+//	how many rows are feasible         always       where more than one makes the attempt fail, by the caller, who
+//	                                                has the own tables answer
 //	all of another answer to a class   AuditEvery   scores, candidates
 //
 // So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
