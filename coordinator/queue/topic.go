@@ -206,6 +206,9 @@ func (x *index) unfile(b *bucket) {
 // candidates calls f for each bucket that an event may help, as far as topics tell; for some more than once.
 func (x *index) candidates(r *rules, plugins set, e *Event, f func(*bucket)) {
 	for s := plugins; s != 0; s &= s - 1 {
+		if len(x.lists[s.index()]) == 0 {
+			continue // nobody asks, and each pod that is placed is an event
+		}
 		if list, told := r.touched(s&-s, e); told {
 			for _, t := range list {
 				for _, b := range x.topics[t] {
