@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -33,6 +34,7 @@ const (
 const (
 	whileCompiling  = "compile"
 	whileEvaluating = "evaluate"
+	whileHinting    = "hint"
 )
 
 // suspect is what met a bug: a class, or a pod that has none.
@@ -80,6 +82,20 @@ func (s *Scheduler) met(x suspect, where string, panicked any) error {
 	s.metrics.panics(where).Inc()
 	klog.FromContext(s.life).Error(p, "A pod met a bug", "where", where, "class", x.class, "podUID", x.pod, "stack", string(p.Stack))
 	return fmt.Errorf("the scheduler met a bug of its own (%s): %w", where, p)
+}
+
+// hintMet tells of a bug that a plugin's hint met, the log once a plugin: the hint is asked again with every event.
+func (s *Scheduler) hintMet(plugin string, p *queue.Pod, panicked any) {
+	s.metrics.panics(whileHinting).Inc()
+	if _, told := s.hintsMet[plugin]; told {
+		return
+	}
+	s.hintsMet[plugin] = struct{}{}
+	why, about := scan.Recovered(panicked), klog.ObjectRef{}
+	if p != nil {
+		about = klog.KObj(p.Obj)
+	}
+	klog.FromContext(s.life).Error(why, "A queueing hint met a bug: from now on that counts as if an event helps", "plugin", plugin, "pod", about, "stack", string(why.Stack))
 }
 
 // confine puts a suspect into quarantine for a panic.

@@ -90,6 +90,9 @@ func (x *trial) turn(t rapid.TB) {
 		if x.err != nil {
 			t.Fatalf("the loop failed: %v", x.err)
 		}
+		if len(x.hintsMet) > 0 {
+			t.Fatalf("hints have met bugs: %v", x.hintsMet)
+		}
 	}
 	t.Fatal("the loop does not come to rest")
 }

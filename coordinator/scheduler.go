@@ -153,7 +153,8 @@ type Scheduler struct {
 	// promising says that the decision at hand has begun to change more than what is held of its class.
 	promising  bool
 	quarantine quarantine
-	asking     []asking // whom the requests are for that the workers are asked
+	hintsMet   map[string]struct{} // plugins whose hints met a bug
+	asking     []asking            // whom the requests are for that the workers are asked
 	seq        uint64
 	binding    map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
@@ -230,6 +231,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cache:      newPicture(cfg.Shards),
 		compiler:   compile.New(),
 		quarantine: quarantine{},
+		hintsMet:   map[string]struct{}{},
 		inbox:      newInbox(),
 		journal:    newJournalWriter(cfg.Journal),
 		eval:       scorer.NewEvaluator(nil),
@@ -274,8 +276,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s.cache.guests = s.guests
 	s.queue = queue.New(queue.Config{
-		Guests: guests,
-		Now:    cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
+		Guests: guests, Met: s.hintMet,
+		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})

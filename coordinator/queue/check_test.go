@@ -101,7 +101,7 @@ func checkIndex(t failer, q *Queue, want int) {
 			}
 			for i, p := range b.pods {
 				if p.bucket != b || p.slot != i || p.rejectors != b.rejectors || p.ClassID != b.classID ||
-					p.ClassID != 0 && q.rules.likeness(p.rejectors, p.Obj) != b.likeness {
+					p.ClassID != 0 && alikeOf(q, p) != b.likeness {
 					t.Fatalf("pod %s: in a bucket that is not its own", p.Obj.UID)
 				}
 			}
@@ -152,4 +152,9 @@ func checkNominations(t failer, q *Queue) {
 	if listed != want || len(q.nominations.nodes) != len(q.nominations.pods) || !slices.IsSorted(q.nominations.nodes) {
 		t.Fatalf("nominated: got %d pods on nodes %v, want %d on %d nodes, sorted", listed, q.nominations.nodes, want, len(q.nominations.pods))
 	}
+}
+
+func alikeOf(q *Queue, p *Pod) likeness {
+	like, _ := q.rules.likeness(p.rejectors, p)
+	return like
 }

@@ -97,6 +97,7 @@ type Event struct {
 	// Made at first use, once for all pods that the event is held against.
 	judged          bool
 	concerns        set // plugins
+	blind           set // plugins of which it is not known which labels their hints read
 	oldRow, row     *pb.Node
 	oldUsage, usage *pb.PodUsage
 	oldAnti         *affinityTerms

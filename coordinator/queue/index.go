@@ -50,10 +50,16 @@ type bucketKey struct {
 func (x *index) add(r *rules, p *Pod, class uint64, like likeness) {
 	b := x.bucketOf(bucketKey{p.rejectors, class, like})
 	if len(b.pods) == 0 {
+		topics, told := r.topics(p.rejectors, p)
+		if !told {
+			x.drop(b)
+			p.rejectors |= unknown
+			b = x.bucketOf(bucketKey{rejectors: p.rejectors})
+		}
 		if p.rejectors&r.claims != 0 {
 			x.addClaims(b, p)
 		}
-		for _, t := range r.topics(p.rejectors, p) {
+		for _, t := range topics {
 			x.file(b, t)
 		}
 	}

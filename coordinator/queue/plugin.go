@@ -85,6 +85,8 @@ type rules struct {
 	asksEach set
 	// asked are the hints asked since forgetAsked.
 	asked asked
+	// onPanic is Config.Met; nil: a panic goes on.
+	onPanic func(plugin string, p *Pod, panicked any)
 }
 
 func newRules(plugins []Plugin) (*rules, error) {
@@ -187,7 +189,7 @@ func (r *rules) interested(e *Event) set {
 	}
 	e.judged, e.concerns = true, unknown
 	for _, h := range r.hooks[e.resource][e.action.index()] {
-		if h.If == nil || h.If(e) {
+		if h.If == nil || r.asksIf(&h, e) {
 			e.concerns |= h.plugin
 		}
 	}
@@ -208,7 +210,7 @@ func (r *rules) helps(rejectors set, p *Pod, e *Event) bool {
 		if h.plugin&rejectors == 0 {
 			continue
 		}
-		helps := h.Helps == nil || h.Helps(p, e)
+		helps := h.Helps == nil || e.blind&h.plugin != 0 || r.asksHelps(&h, p, e)
 		r.asked.note(h.plugin, helps)
 		if helps {
 			return true
@@ -223,7 +225,7 @@ func (r *rules) reads(e *Event) (readers set, keys []string) {
 		if h.Labels == nil || e.concerns&h.plugin == 0 {
 			continue
 		}
-		if k := h.Labels(e); len(k) > 0 {
+		if k := r.asksLabels(&h, e); len(k) > 0 {
 			readers, keys = readers|h.plugin, append(keys, k...)
 		}
 	}
@@ -231,18 +233,21 @@ func (r *rules) reads(e *Event) (readers set, keys []string) {
 }
 
 // likeness is a fingerprint of what the hints of these plugins read of a pod beyond its
-// class.
-func (r *rules) likeness(rejectors set, p *v1.Pod) likeness {
+// class; false: that can not be told.
+func (r *rules) likeness(rejectors set, p *Pod) (like likeness, told bool) {
 	rejectors &= r.alike
 	if rejectors == 0 {
-		return likeness{}
+		return likeness{}, true
 	}
 	var d digest
 	for ; rejectors != 0; rejectors &= rejectors - 1 {
-		one := r.plugins[rejectors.index()].Alike(p)
+		one, told := r.asksAlike(&r.plugins[rejectors.index()], p)
+		if !told {
+			return likeness{}, false
+		}
 		d.buf = append(d.buf, one[:]...)
 	}
-	return d.sum()
+	return d.sum(), true
 }
 
 // gate finds the first plugin that holds a pod back, the one that did so before first.
@@ -253,14 +258,14 @@ func (r *rules) gate(p *Pod) (plugin, message string) {
 				return plugin, message
 			}
 		} else if g != 0 {
-			if m := r.plugins[g.index()].PreEnqueue(p.Obj); m != "" {
+			if m := r.asksPreEnqueue(&r.plugins[g.index()], p); m != "" {
 				return p.Gated, m
 			}
 		}
 	}
 	for i := range r.plugins {
-		if f := r.plugins[i].PreEnqueue; f != nil {
-			if m := f(p.Obj); m != "" {
+		if r.plugins[i].PreEnqueue != nil {
+			if m := r.asksPreEnqueue(&r.plugins[i], p); m != "" {
 				return r.plugins[i].Name, m
 			}
 		}

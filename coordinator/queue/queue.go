@@ -28,6 +28,9 @@ type Config struct {
 	Plugins []Plugin
 	// Guests are plugins besides; nil: there are none.
 	Guests *Guests
+	// Met is told of each panic of a plugin's hint, or of its PreEnqueue, and which pod that was about; nil: it
+	// was about an event alone. Without Met a panic goes on.
+	Met func(plugin string, p *Pod, panicked any)
 	// Meter is told what the queue does; nil: nobody is. Timer is the clock that measures
 	// for it; nil: the real one.
 	Meter Meter
@@ -79,7 +82,7 @@ func New(cfg Config) *Queue {
 	if cfg.Timer == nil {
 		cfg.Timer = time.Now
 	}
-	rules.profiles, rules.guests = cfg.Profiles, cfg.Guests
+	rules.profiles, rules.guests, rules.onPanic = cfg.Profiles, cfg.Guests, cfg.Met
 	order := cfg.Guests.order()
 	now := wall(cfg.Now)
 	return &Queue{
@@ -477,11 +480,13 @@ func (q *Queue) put(p *Pod, to Place) {
 
 // addToIndex has a pod found by the events that may help it.
 func (q *Queue) addToIndex(p *Pod) {
-	var like likeness
-	if p.ClassID != 0 {
-		like = q.rules.likeness(p.rejectors, p.Obj)
+	like, told, class := likeness{}, true, p.ClassID
+	if class != 0 {
+		like, told = q.rules.likeness(p.rejectors, p)
 	}
-	class := p.ClassID
+	if !told {
+		p.rejectors, class = p.rejectors|unknown, 0
+	}
 	if p.rejectors&q.rules.asksEach != 0 {
 		class, like = 0, likeness{} // guests may look at anything
 	}

@@ -45,7 +45,7 @@ func (r *rules) room(rejectors set, p *Pod, e *Event) (n int, limited bool) {
 		return 0, false
 	}
 	for _, h := range r.hooks[e.resource][e.action.index()] {
-		if h.plugin&rejectors&^r.local&r.interested(e) != 0 && (h.Helps == nil || h.Helps(p, e)) {
+		if h.plugin&rejectors&^r.local&r.interested(e) != 0 && (h.Helps == nil || r.asksHelps(&h, p, e)) {
 			return 0, false
 		}
 	}

@@ -227,20 +227,26 @@ func (x *index) candidates(r *rules, plugins set, e *Event, f func(*bucket)) {
 func (r *rules) touched(plugin set, e *Event) ([]topic, bool) {
 	for _, h := range r.hooks[e.resource][e.action.index()] {
 		if h.plugin == plugin && h.Touches != nil {
-			return h.Touches(e)
+			return r.asksTouches(&h, e)
 		}
 	}
 	return nil, false
 }
 
-// topics are those of a pod that plugins rejected.
-func (r *rules) topics(rejectors set, p *Pod) (out []topic) {
+// topics are those of a pod that plugins rejected; false: they can not be told.
+func (r *rules) topics(rejectors set, p *Pod) (out []topic, told bool) {
 	for s := rejectors &^ unknown; s != 0; s &= s - 1 {
 		for i := range r.plugins[s.index()].Events {
-			if f := r.plugins[s.index()].Events[i].Topics; f != nil {
-				out = append(out, f(p)...)
+			plugin := &r.plugins[s.index()]
+			if plugin.Events[i].Topics == nil {
+				continue
 			}
+			list, told := r.asksTopics(plugin, &plugin.Events[i], p)
+			if !told {
+				return nil, false
+			}
+			out = append(out, list...)
 		}
 	}
-	return out
+	return out, true
 }
