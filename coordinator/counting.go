@@ -14,6 +14,8 @@ import (
 // Counters come into use, and go, in steps: a step is a pod that is asked what it adds, or a value that it adds.
 //
 //	few pods may add to it        filled at once, within fillAtOnce steps a batch
+//	few may, once pods are        postponed likewise, until all pods are looked through for the label, a part
+//	found by one more label       each turn; then filled at once
 //	many pods may                 postponed: the pods whose class reads it are set aside in the queue
 //	    one class at a time ──>   opened, and filled shard by shard, fillSteps a turn
 //	                              ──> the pods of the class are popped and decided
@@ -25,6 +27,8 @@ import (
 const (
 	// fillSteps take some 5 ms.
 	fillSteps = 1 << 16
+	// indexedSteps is how many steps it takes to have a pod found by a label.
+	indexedSteps = 8
 	// fillAtOnce is what counters of one batch may take that are filled before it goes on.
 	fillAtOnce = 1 << 13
 	// addedPerPod is how many counters a pod adds to, on average: three are usual. addedAtLeast is what all
@@ -76,8 +80,7 @@ func (w *picture) fillNew(list []*count.Counter) error {
 		if err != nil {
 			return err
 		}
-		if filled {
-			left -= steps
+		if left -= steps; filled {
 			continue
 		}
 		// Terms of placed pods, of a key that nodes have got just now, concern whoever they match; of those
@@ -122,7 +125,8 @@ func (w *picture) open(c *compile.Class) {
 	w.makeRoom()
 	f := &filling{class: c.ID()}
 	for _, id := range c.Scorer.Counters() {
-		if _, postponed := x.postponed[id]; postponed && w.counters.Open(id) {
+		// What may be found by a label before long is not filled from all pods.
+		if _, postponed := x.postponed[id]; postponed && !w.Indexing() && w.counters.Open(id) {
 			f.ids = append(f.ids, id)
 		}
 	}
@@ -166,14 +170,20 @@ func (w *picture) dropSome() {
 // fillSome goes on with the counters that come and go, for the steps of a turn.
 func (w *picture) fillSome() error {
 	x := &w.counting
+	if w.Indexing() {
+		w.Index(x.perTurn / indexedSteps)
+		return nil
+	}
 	for left := x.perTurn; left > 0 && len(x.fillings) > 0; {
 		f := x.fillings[0]
-		steps, err := w.fillShard(f)
-		if err != nil {
-			return err
-		}
-		if left -= max(steps, 1); len(f.ids) > 0 {
-			continue
+		if len(f.ids) > 0 {
+			steps, err := w.fillShard(f)
+			if err != nil {
+				return err
+			}
+			if left -= max(steps, 1); len(f.ids) > 0 {
+				continue
+			}
 		}
 		x.fillings = x.fillings[1:]
 		x.ready = x.ready || f.class != 0
@@ -253,5 +263,5 @@ func (s *Scheduler) popAside() []*queue.Pod {
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {
 	x := &s.cache.counting
-	return len(x.fillings) > 0 || x.ready || s.queue.AsideFor() != 0
+	return s.cache.Indexing() || len(x.fillings) > 0 || x.ready || s.queue.AsideFor() != 0
 }

@@ -180,3 +180,27 @@ func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 		t.Errorf("%d pods add to %d counters, want %d at the most", pods, added, most)
 	}
 }
+
+// A workload whose label no counter was asked for by waits until all pods are looked through for it, a part each
+// turn. Its counters are then filled from the pods with its label alone: all others are never asked.
+func TestATurnFindsAPartOfThePodsByALabel(t *testing.T) {
+	const apps, nodes, steps = 10, 64, 100
+	onStage(t, crowded(nodes), nil, func(x *stage) {
+		x.counts(steps)
+		asked := &askedCounters{}
+		if err := x.call(x.ctx, func() {
+			asked.Registry = x.cache.counters
+			x.cache.UseCounters(asked)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		x.deliver(store.Added, build.Pod("new").UID("new").CPU("1m").Label("app", "7").PreferNear(1, build.Around(v1.LabelTopologyZone, "app=8")).Obj())
+		elapse(time.Second)
+		if len(x.binder.seen) != 1 {
+			t.Errorf("bound %q, want the pod", x.binder.seen)
+		}
+		if most := 2*10*nodes/apps + 10; asked.asked > most {
+			t.Errorf("%d pods were asked what they add, want %d at the most", asked.asked, most)
+		}
+	})
+}

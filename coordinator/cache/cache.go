@@ -33,6 +33,7 @@ type Cache struct {
 	// assumed counts the pods that are only promised.
 	assumed     int
 	byNamespace map[string]*podList
+	all         podList
 	topologies  topologies
 	counters    Counters
 	// numbered finds pods by number; last is the last number given.
@@ -81,8 +82,8 @@ type pod struct {
 	// preemption.
 	number uint64
 	told   told
-	// onNode and inNamespace are its places in the lists of its node and its namespace.
-	onNode, inNamespace int32
+	// onNode, inNamespace and ofAll are its places in the lists of its node, its namespace and all.
+	onNode, inNamespace, ofAll int32
 }
 
 // New makes an empty cache of the given number of shards.
@@ -336,6 +337,7 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 		c.byNamespace[p.object.Namespace] = ns
 	}
 	ns.add(p, inNamespace)
+	c.all.add(p, ofAll)
 	c.labelled.add(p)
 	if p.assumed {
 		c.assumed++
@@ -378,6 +380,7 @@ func (c *Cache) remove(p *pod) error {
 	if ns.remove(p, inNamespace); len(*ns) == 0 {
 		delete(c.byNamespace, p.object.Namespace)
 	}
+	c.all.remove(p, ofAll)
 	c.labelled.remove(p)
 	if p.assumed {
 		c.assumed--

@@ -3,7 +3,6 @@ package cache
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/shardsched/shardsched/coordinator/selector"
@@ -16,7 +15,7 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 	f := c.fill(ids)
 	var pods []*pod
 	if all {
-		pods = slices.AppendSeq(make([]*pod, 0, len(c.pods)), maps.Values(c.pods))
+		pods = slices.Clone(c.all)
 	} else {
 		for _, ns := range namespaces {
 			if list := c.byNamespace[ns]; list != nil {
@@ -43,21 +42,22 @@ func (c *Cache) PodsIn(namespaces []string) int {
 }
 
 // FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
-// all of some labels, where those are no more than most, and tells how many they are; false where they are
-// more, or are not found by themselves, and FillCounters or FillShard serves as well.
-func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (pods int, filled bool, err error) {
-	found := c.demanded(demands, c.PodsIn(namespaces))
+// all of some labels, where that takes no more than most steps, and tells in how many: pods that are looked at. It
+// is false where they are more, or are not found by themselves, or not yet, and FillCounters or FillShard serves as
+// well.
+func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (steps int, filled bool, err error) {
+	found, steps := c.demanded(demands, c.PodsIn(namespaces), most)
 	if found == nil {
-		return 0, false, nil
+		return steps, false, nil
 	}
 	list := slices.Collect(found)
-	if len(list) > most {
-		return 0, false, nil
+	if len(list) > most-steps {
+		return steps, false, nil
 	}
 	ids := []uint32{id}
 	f := c.fill(ids)
 	f.take(list)
-	return len(list), true, f.end(ids)
+	return steps + len(list), true, f.end(ids)
 }
 
 // FillShard asks all pods of a shard what they add to counters that come into use, or have gone out of it,

@@ -9,6 +9,7 @@ type place func(*pod) *int32
 
 func onNode(p *pod) *int32      { return &p.onNode }
 func inNamespace(p *pod) *int32 { return &p.inNamespace }
+func ofAll(p *pod) *int32       { return &p.ofAll }
 
 func (l *podList) add(p *pod, at place) {
 	*at(p) = int32(len(*l))
