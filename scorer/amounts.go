@@ -32,6 +32,26 @@ func (a *amounts) search(row uint32) int64 {
 	return 0
 }
 
+// cursor reads a column at rows that ascend: a list is walked once, not searched for each of them.
+type cursor struct {
+	*amounts
+	next int
+}
+
+// at is amounts.at for a row that is not below the last one.
+func (c *cursor) at(row uint32) int64 {
+	if c.dense != nil {
+		return c.dense[row]
+	}
+	for c.next < len(c.rows) && c.rows[c.next] < row {
+		c.next++
+	}
+	if c.next < len(c.rows) && c.rows[c.next] == row {
+		return c.vals[c.next]
+	}
+	return 0
+}
+
 // set stores a row's number in a table of so many rows.
 func (a *amounts) set(row uint32, v int64, capacity int) {
 	if a.dense != nil {

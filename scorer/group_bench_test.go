@@ -88,6 +88,26 @@ func BenchmarkScanGroups(b *testing.B) {
 	}
 }
 
+// BenchmarkMeasures is what it costs to hold what another says of such a class against an own table: the
+// measures that its filters read, over all rows.
+func BenchmarkMeasures(b *testing.B) {
+	for _, x := range benchGroups() {
+		table, class := benchGroupTable(b, 5000), benchGroupClass(b, x.spec)
+		if len(class.Decisive()) == 0 {
+			continue
+		}
+		b.Run(x.name, func(b *testing.B) {
+			e, into := NewEvaluator(nil), &Result{}
+			b.ReportAllocs()
+			for b.Loop() {
+				into.Reset(class.ID(), 0)
+				e.Evaluate(table, class, Options{Measure: true}, into)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5000, "ns/node")
+		})
+	}
+}
+
 // BenchmarkRowGroups is what a repair costs: one row judged, and moved out and in.
 func BenchmarkRowGroups(b *testing.B) {
 	for _, x := range benchGroups() {

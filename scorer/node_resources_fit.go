@@ -104,8 +104,9 @@ func (n *need) narrow(t *Table, rows bitmap) {
 		n.narrowDense(x, rows, nil)
 	default:
 		x.allocatable.intersect(rows) // the others have none
+		allocatable, requested := cursor{amounts: &x.allocatable}, cursor{amounts: &x.requested}
 		for row := range rows.all {
-			if lacks(n.amount, x.allocatable.at(row), x.requested.at(row)) {
+			if lacks(n.amount, allocatable.at(row), requested.at(row)) {
 				rows.remove(row)
 			}
 		}

@@ -21,8 +21,10 @@ import (
 // So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
 // All of an answer to one class by one worker is looked at as often as one in AuditEvery, at random: a worker
 // that lies in a share p of its answers is found within n of them with a probability of 1 - (1 - p/AuditEvery)ⁿ,
-// which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do. Config.Compare
-// finds every lie of one of two owners (compare.go).
+// which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do. Measures
+// take some 2 ns a row, where the worker's answer takes 15 to 30 (BenchmarkMeasures and BenchmarkScanGroups of
+// scorer); a refusal takes as long as the answer did, once for all pods that it refuses while it is held.
+// Config.Compare finds every lie of one of two owners (compare.go).
 
 // DefaultAuditEvery is one in how many answers is looked at as a whole.
 const DefaultAuditEvery = 128
