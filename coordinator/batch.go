@@ -677,7 +677,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	pod := a.pod.Obj
 	var work *volumes.Work
 	var err error
-	if a.prof.BindsVolumes() {
+	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
 		work, err = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
 	}
 	if err != nil {
@@ -713,7 +713,9 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 		}
 		job.work = nil
 	}
-	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
+	if log := klog.FromContext(ctx).V(4); log.Enabled() { // else the arguments alone are allocations
+		log.Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible)
+	}
 	if s.cfg.Binder != nil {
 		if job.work.PreBindNeeded() {
 			s.cfg.Reporter.Expected(pod, d.Node)

@@ -54,7 +54,7 @@ func (s *Scheduler) outcome(job bindJob, err error) {
 
 // bound takes in the outcomes of binds.
 func (s *Scheduler) bound(jobs []bindJob, errs []error) {
-	now := s.cfg.Now()
+	now, queueNow := s.cfg.Now(), s.cfg.QueueNow()
 	for i := range jobs {
 		job, err := &jobs[i], errs[i]
 		uid := job.binding.Pod.UID
@@ -63,7 +63,7 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 		s.metrics.binds(job, err)
 		switch {
 		case err == nil:
-			s.committed(job, now)
+			s.committed(job, now, queueNow)
 		case errors.Is(err, store.ErrDeposed):
 			s.fail(err)
 		default:
@@ -73,12 +73,12 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 }
 
 // committed takes in that a pod is bound. It stays assumed until it is seen on its node.
-func (s *Scheduler) committed(job *bindJob, now time.Time) {
+func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
 	uid := job.binding.Pod.UID
 	s.finish(job.trace, job.decision, tracing.Scheduled, nil)
 	s.cfg.Recorder.Bound(job.decision)
 	s.tally.bound++
-	s.metrics.bound(job, now, s.cfg.QueueNow())
+	s.metrics.bound(job, now, queueNow)
 	if at, ok := s.arrivals[uid]; ok {
 		s.tally.submitToBound.record(now.Sub(at))
 		delete(s.arrivals, uid)
