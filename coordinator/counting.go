@@ -4,33 +4,40 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
-// Counters come into use, and go, in steps: a step is a pod that is asked what it adds, or a value that it adds.
+// Counters come into use, and go, in steps: a step is some 0.1 µs.
 //
 //	few pods may add to it        filled at once, within fillAtOnce steps a batch
 //	few may, once pods are        postponed likewise, until all pods are looked through for the label, a part
 //	found by one more label       each turn; then filled at once
 //	many pods may                 postponed: the pods whose class reads it are set aside in the queue
-//	    one class at a time ──>   opened, and filled shard by shard, fillSteps a turn
+//	    one class at a time ──>   opened, and filled row by row, fillSteps a turn
 //	                              ──> the pods of the class are popped and decided
-//	nobody asks for it            it goes as it came, shard by shard
+//	nobody asks for it            it goes as it came, row by row
 //
 // One class at a time has such counters until its pods are decided. What classes leave behind goes, those first
 // that most pods add to, once all pods add more to counters than addedPerPod each: however many classes there are,
 // what a pod adds is bounded on average.
 const (
-	// fillSteps take some 5 ms.
-	fillSteps = 1 << 16
+	// fillSteps is what a turn may take, where it does not take fillTime before. stepsAtOnce are between two looks
+	// at the clock.
+	fillSteps   = 1 << 16
+	fillTime    = 5 * time.Millisecond
+	stepsAtOnce = 1 << 13
+	// filledTogether is how many counters pods are asked for together.
+	filledTogether = 16
 	// indexedSteps is how many steps it takes to have a pod found by a label.
-	indexedSteps = 8
+	indexedSteps = 2
 	// fillAtOnce is what counters of one batch may take that are filled before it goes on.
-	fillAtOnce = 1 << 13
+	fillAtOnce = 1 << 12
 	// addedPerPod is how many counters a pod adds to, on average: three are usual. addedAtLeast is what all
 	// pods of a small cluster may add.
 	addedPerPod, addedAtLeast = 16, 1 << 16
@@ -43,8 +50,7 @@ type filling struct {
 	// class is who asks for them; 0: they go.
 	class uint64
 	ids   []uint32
-	// n of the ids are filled together, in the shards from shard on, before the others.
-	n, shard int
+	rows  *cache.Filling // of the first of ids; nil: they are to be begun with
 }
 
 // counting is the counters that come and go.
@@ -167,52 +173,47 @@ func (w *picture) dropSome() {
 	}
 }
 
-// fillSome goes on with the counters that come and go, for the steps of a turn.
-func (w *picture) fillSome() error {
+// fillSome goes on with the counters that come and go, for the steps of a turn, or until enough says so after some
+// of them.
+func (w *picture) fillSome(enough func() bool) error {
 	x := &w.counting
-	if w.Indexing() {
-		w.Index(x.perTurn / indexedSteps)
-		return nil
-	}
-	for left := x.perTurn; left > 0 && len(x.fillings) > 0; {
-		f := x.fillings[0]
-		if len(f.ids) > 0 {
-			steps, err := w.fillShard(f)
-			if err != nil {
-				return err
-			}
-			if left -= max(steps, 1); len(f.ids) > 0 {
-				continue
-			}
+	for left := x.perTurn; left > 0 && x.isUnderWay(w); {
+		steps, err := w.fillNext(min(left, stepsAtOnce))
+		if err != nil {
+			return err
 		}
-		x.fillings = x.fillings[1:]
-		x.ready = x.ready || f.class != 0
+		if left -= max(steps, 1); enough() {
+			break
+		}
 	}
 	return nil
 }
 
-// fillShard takes one shard on, of as many counters as a turn has steps for.
-func (w *picture) fillShard(f *filling) (steps int, err error) {
-	if f.shard == 0 {
-		pods, _ := w.Pods()
-		f.n = min(max(w.counting.perTurn/(pods/w.NumShards()+1), 1), len(f.ids))
+// fillNext goes on with what is first, for some steps.
+func (w *picture) fillNext(most int) (steps int, err error) {
+	x := &w.counting
+	if w.Indexing() {
+		w.Index((most + indexedSteps - 1) / indexedSteps)
+		return most, nil
 	}
-	ids := f.ids[:f.n]
-	if f.class != 0 {
-		steps, err = w.FillShard(f.shard, ids)
-	} else {
-		steps, err = w.DropShard(f.shard, ids)
+	f := x.fillings[0]
+	if n := min(len(f.ids), filledTogether); n > 0 {
+		if f.rows == nil {
+			f.rows = w.Fill(f.ids[:n], f.class == 0)
+		}
+		steps, done, err := f.rows.Some(most)
+		if err != nil || !done {
+			return steps, err
+		}
+		for _, id := range f.ids[:n] {
+			delete(x.postponed, id)
+		}
+		if f.ids, f.rows = f.ids[n:], nil; len(f.ids) > 0 {
+			return steps, nil
+		}
 	}
-	if f.shard++; f.shard < w.NumShards() || err != nil {
-		return steps, err
-	}
-	f.ids, f.shard = f.ids[f.n:], 0
-	if f.class == 0 {
-		w.Forgotten(ids)
-	}
-	for _, id := range ids {
-		delete(w.counting.postponed, id)
-	}
+	x.fillings = x.fillings[1:]
+	x.ready = x.ready || f.class != 0
 	return steps, nil
 }
 
@@ -260,8 +261,11 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	return s.queue.PopAside(class, min(s.calm, s.fresh.pods), s.popped[:0])
 }
 
+// isUnderWay tells whether counters come or go.
+func (x *counting) isUnderWay(w *picture) bool { return w.Indexing() || len(x.fillings) > 0 }
+
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {
 	x := &s.cache.counting
-	return s.cache.Indexing() || len(x.fillings) > 0 || x.ready || s.queue.AsideFor() != 0
+	return x.isUnderWay(s.cache) || x.ready || s.queue.AsideFor() != 0
 }

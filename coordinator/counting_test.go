@@ -72,11 +72,11 @@ func (c *askedCounters) Contributions(p *v1.Pod) []*pb.CounterValue {
 	return c.Registry.Contributions(p)
 }
 
-// Counters that any pod may add to are filled shard by shard: no turn asks more pods than it has steps for, and one
-// shard's. They go in the same way.
+// Counters that any pod may add to are filled row by row, however many shards there are: no turn asks more pods than
+// it has steps for, and one node's. They go in the same way.
 func TestATurnFillsAPartOfACounter(t *testing.T) {
-	const shards, nodes, steps = 16, 64, 100
-	w := newPicture(shards)
+	const nodes, podsOfNode, steps = 64, 10, 100
+	w := newPicture(1)
 	asked := &askedCounters{Registry: w.counters}
 	w.UseCounters(asked)
 	all := crowded(nodes)
@@ -90,10 +90,6 @@ func TestATurnFillsAPartOfACounter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	largest := 0
-	for i := range shards {
-		largest = max(largest, 10*w.Table(i).Nodes())
-	}
 	w.counting.atOnce, w.counting.perTurn = steps, steps
 	class, err := compile.New().Class(wide(0), compile.DefaultProfile(""), w)
 	if err != nil {
@@ -103,11 +99,11 @@ func TestATurnFillsAPartOfACounter(t *testing.T) {
 		t.Helper()
 		for ; len(w.counting.fillings) > 0; n++ {
 			asked.asked = 0
-			if err := w.fillSome(); err != nil {
+			if err := w.fillSome(func() bool { return false }); err != nil {
 				t.Fatal(err)
 			}
-			if asked.asked > steps+largest {
-				t.Fatalf("%s: a turn asks %d pods, want %d and a shard's %d at the most", what, asked.asked, steps, largest)
+			if asked.asked > steps+podsOfNode {
+				t.Fatalf("%s: a turn asks %d pods, want %d and a node's %d at the most", what, asked.asked, steps, podsOfNode)
 			}
 		}
 		return n
@@ -117,7 +113,7 @@ func TestATurnFillsAPartOfACounter(t *testing.T) {
 		t.Fatalf("new counters: got %d pods asked, filled %t, %v", asked.asked, !w.awaits(class), err)
 	}
 	w.open(class)
-	if n := turns("filling"); n < len(all.Pods)/(steps+largest) || w.awaits(class) {
+	if n := turns("filling"); n < len(all.Pods)/(steps+podsOfNode) || w.awaits(class) {
 		t.Errorf("filled after %d turns, waits %t", n, w.awaits(class))
 	}
 	if got, want := w.Added(), 4*len(all.Pods); got != want {

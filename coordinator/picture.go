@@ -240,10 +240,9 @@ func (w *picture) beginObserving() (end func()) {
 	}
 }
 
-// sweep drops counters that nobody has asked for in a long time.
-func (w *picture) sweep() error {
+// sweep has counters go that nobody has asked for in a long time.
+func (w *picture) sweep() {
 	w.counters.Sweep()
 	w.dropSome()
 	w.makeRoom()
-	return w.fillSome()
 }

@@ -442,7 +442,8 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.giveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
-	if err := s.cache.fillSome(); err != nil {
+	filling := s.cfg.Now()
+	if err := s.cache.fillSome(func() bool { return s.budget.over(s.cfg.Now().Sub(filling), fillTime) }); err != nil {
 		s.fail(err)
 	}
 	s.readSome()
@@ -484,11 +485,8 @@ func (s *Scheduler) sweep(now time.Time) {
 	s.picks.age(s.fanout.Recycle)
 	s.families.hold(s.picks.of)
 	decided := s.batches > 0
-	if s.swept, s.batches = now, 0; !decided {
-		return
-	}
-	if err := s.cache.sweep(); err != nil {
-		s.fail(err)
+	if s.swept, s.batches = now, 0; decided {
+		s.cache.sweep()
 	}
 }
 

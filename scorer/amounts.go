@@ -74,6 +74,26 @@ func (a *amounts) set(row uint32, v int64, capacity int) {
 	}
 }
 
+// clear takes the numbers of the rows from one on and before another away.
+func (a *amounts) clear(from, to uint32) {
+	if n := uint32(len(a.dense)); n > 0 {
+		clear(a.dense[min(from, n):min(to, n)])
+		return
+	}
+	i, _ := slices.BinarySearch(a.rows, from)
+	j, _ := slices.BinarySearch(a.rows, to)
+	a.rows, a.vals = slices.Delete(a.rows, i, j), slices.Delete(a.vals, i, j)
+}
+
+// any tells whether any row from one on and before another has a number.
+func (a *amounts) any(from, to uint32) bool {
+	if n := uint32(len(a.dense)); n > 0 {
+		return slices.ContainsFunc(a.dense[min(from, n):min(to, n)], func(v int64) bool { return v != 0 })
+	}
+	i, _ := slices.BinarySearch(a.rows, from)
+	return i < len(a.rows) && a.rows[i] < to
+}
+
 func (a *amounts) makeDense(capacity int) {
 	a.dense = make([]int64, capacity)
 	for i, row := range a.rows {

@@ -98,9 +98,13 @@ func (t *Table) checkColumn(c *pb.CounterColumn) error {
 	return nil
 }
 
-// setCounter replaces a whole column.
+// setCounter replaces a column, or a part of it.
 func (t *Table) setCounter(c *pb.CounterColumn) {
-	delete(t.counters.columns, c.GetCounter())
+	if c.GetToRow() == 0 {
+		delete(t.counters.columns, c.GetCounter())
+	} else if column := t.counters.column(c.GetCounter()); column != nil {
+		column.clear(c.GetFromRow(), c.GetToRow())
+	}
 	if len(c.GetRows()) > 0 {
 		t.counters.fill(c, t.capacity)
 	}
@@ -109,8 +113,12 @@ func (t *Table) setCounter(c *pb.CounterColumn) {
 // counterColumn is a counter's column, nil where no row has any.
 func (t *Table) counterColumn(id uint32) *amounts { return t.counters.column(id) }
 
-// HasCounter tells whether a counter has a column.
-func (t *Table) HasCounter(id uint32) bool { return t.counters.column(id) != nil }
+// HasCounter tells whether a counter has a column, with anything in the rows from one on and before another; with
+// to 0 anything or nothing.
+func (t *Table) HasCounter(id, from, to uint32) bool {
+	c := t.counters.column(id)
+	return c != nil && (to == 0 || c.any(from, to))
+}
 
 // Counter is a row's value of a counter.
 func (t *Table) Counter(id, row uint32) int64 { return t.counters.at(id, row) }

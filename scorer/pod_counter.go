@@ -7,10 +7,14 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// setPodCounter replaces a counter in what the shard's pods count for.
+// setPodCounter replaces a counter in what the shard's pods count for, or those of a part of it.
 func (t *Table) setPodCounter(c *pb.CounterColumn) {
 	s := &t.placed
-	s.dropCounter(c.GetCounter())
+	if c.GetToRow() == 0 {
+		s.dropCounter(c.GetCounter())
+	} else {
+		s.dropCounterIn(c.GetCounter(), c.GetFromRow(), c.GetToRow())
+	}
 	r := recount{s: s, id: c.GetCounter()}
 	defer r.end()
 	for i, row := range c.GetPodRows() {
@@ -48,6 +52,20 @@ func (s *podSet) dropCounter(id uint32) {
 		for i := range s.ofRow[row] {
 			if p := &s.ofRow[row][i]; int(p.counts) < len(has) && has[p.counts] {
 				r.set(p, 0)
+			}
+		}
+	}
+}
+
+// dropCounterIn takes a counter from the pods of few rows: those from one on and before another.
+func (s *podSet) dropCounterIn(id uint32, from, to uint32) {
+	r := recount{s: s, id: id}
+	defer r.end()
+	n := uint32(len(s.ofRow))
+	for _, pods := range s.ofRow[min(from, n):min(to, n)] {
+		for i := range pods {
+			if _, found := findCounter(s.counts.contents[pods[i].counts].counts, id); found {
+				r.set(&pods[i], 0)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,55 @@ func TestPodsCountWithAColumn(t *testing.T) {
 	check(map[uint64][]*pb.CounterValue{1: {one(5, 1), one(7, 9)}, 2: nil, 3: {one(5, 1)}})
 	set(&pb.CounterColumn{Counter: 5})
 	check(map[uint64][]*pb.CounterValue{1: {one(7, 9)}, 2: nil, 3: nil})
+}
+
+// A part of a column leaves the other rows, and their pods, as they are.
+func TestPodsCountWithAPartOfAColumn(t *testing.T) {
+	table := NewTable(0)
+	apply := func(d *pb.Delta) {
+		t.Helper()
+		if err := table.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for row := range uint32(5) {
+		apply(&pb.Delta{Row: row, Change: &pb.Delta_SetNode{SetNode: &pb.Node{Name: fmt.Sprint("n", row)}}})
+		apply(&pb.Delta{Row: row, Change: &pb.Delta_AddPod{AddPod: &pb.PodUsage{}}, Pod: &pb.PlacedPod{Number: uint64(row) + 1}})
+	}
+	part := func(from, to uint32, values ...int64) {
+		c := &pb.CounterColumn{Counter: 5, FromRow: from, ToRow: to}
+		for i, v := range values {
+			row := from + uint32(i)
+			c.Rows, c.Values = append(c.Rows, row), append(c.Values, v)
+			c.PodRows, c.PodNumbers, c.PodValues = append(c.PodRows, row), append(c.PodNumbers, uint64(row)+1), append(c.PodValues, v)
+		}
+		apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: c}})
+	}
+	check := func(want ...int64) {
+		t.Helper()
+		pods := podWriter{table: table}
+		for row, v := range want {
+			got := table.Counter(5, uint32(row))
+			var ofPod int64
+			for _, x := range pods.pods(uint32(row))[0].Usage.GetCounters() {
+				ofPod += x.Value
+			}
+			if got != v || ofPod != v {
+				t.Errorf("row %d: got %d, of its pod %d, want %d", row, got, ofPod, v)
+			}
+		}
+		if err := table.check(); err != nil {
+			t.Error(err)
+		}
+	}
+	part(3, 5, 1, 2)
+	check(0, 0, 0, 1, 2)
+	part(0, 2, 3, 4)
+	check(3, 4, 0, 1, 2)
+	part(1, 4, 5)
+	check(3, 5, 0, 0, 2)
+	part(0, 5)
+	check(0, 0, 0, 0, 0)
 }
 
 // What does not fit the row's pods is refused and changes nothing.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ func (c *Cache) contributions(p *v1.Pod) []*pb.CounterValue {
 	return c.counters.Contributions(p)
 }
 
-// renew has a pod, whose node comes, add what it would now: FillShard does not ask pods without a node.
+// renew has a pod, whose node comes, add what it would now: a Filling does not ask pods without a node.
 func (c *Cache) renew(p *pod) {
 	c.added -= len(p.counters)
 	p.counters, p.told = c.contributions(p.object), c.describe(p)
@@ -69,39 +70,8 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 
 // DropCounters takes counters out of use: no pod adds to them any more.
 func (c *Cache) DropCounters(ids []uint32) error {
-	for i := range c.shards {
-		if _, err := c.DropShard(i, ids); err != nil {
-			return err
-		}
-	}
-	c.Forgotten(ids)
-	return nil
-}
-
-// DropShard is FillShard for counters that have gone: it looks only at pods that have added to them.
-func (c *Cache) DropShard(shard int, ids []uint32) (steps int, err error) {
-	f := c.fill(ids)
-	for _, p := range c.podsOf(shard) {
-		steps++
-		if n := len(f.added(p.counters)); n > 0 {
-			steps += n
-			f.renew(p)
-		}
-	}
-	for _, id := range ids {
-		steps++
-		if err := f.set(shard, &pb.CounterColumn{Counter: id}); err != nil {
-			return steps, err
-		}
-	}
-	return steps, nil
-}
-
-// Forgotten tells that counters are gone: FillShard has taken them from all shards.
-func (c *Cache) Forgotten(ids []uint32) {
-	for _, id := range ids {
-		delete(c.adding, id)
-	}
+	_, _, err := c.Fill(ids, true).Some(math.MaxInt)
+	return err
 }
 
 // ChangeCounters adds to a node's counters what no pod of its own accounts for. It is kept

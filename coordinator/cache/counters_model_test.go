@@ -133,17 +133,21 @@ func (m *machine) DropCounter(t *rapid.T) {
 	}
 }
 
-// modelFilling is counters that come, or go, shard by shard.
+// modelFilling is counters that come, or go, row by row.
 type modelFilling struct {
-	ids  []uint32
-	goes bool
-	left []int // shards
+	*Filling
+}
+
+// reached tells that a row is filled.
+func (f *modelFilling) reached(row Row) bool {
+	return int(row.Shard) < f.shard || int(row.Shard) == f.shard && row.Index < f.row
 }
 
 // OpenCounters begins to bring counters into use, or to take some out of it.
 func (m *machine) OpenCounters(t *rapid.T) {
-	f := &modelFilling{goes: len(m.counters) > 0 && rapid.Bool().Draw(t, "goes")}
-	if f.goes {
+	goes := len(m.counters) > 0 && rapid.Bool().Draw(t, "goes")
+	var ids []uint32
+	if goes {
 		id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.counters))).Draw(t, "counter")
 		for _, other := range m.fillings {
 			if slices.Contains(other.ids, id) {
@@ -151,7 +155,7 @@ func (m *machine) OpenCounters(t *rapid.T) {
 			}
 		}
 		delete(m.counters, id)
-		f.ids = []uint32{id}
+		ids = []uint32{id}
 	} else {
 		for range rapid.IntRange(1, 2).Draw(t, "counters") {
 			m.lastCounter++
@@ -159,17 +163,14 @@ func (m *machine) OpenCounters(t *rapid.T) {
 				app: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app"), weight: rapid.Int64Range(-3, 3).Draw(t, "weight"),
 				staying: rapid.Bool().Draw(t, "staying"),
 			}
-			f.ids = append(f.ids, m.lastCounter)
+			ids = append(ids, m.lastCounter)
 		}
 	}
-	for i := range m.c.NumShards() {
-		f.left = append(f.left, i)
-	}
-	m.fillings = append(m.fillings, f)
+	m.fillings = append(m.fillings, &modelFilling{m.c.Fill(ids, goes)})
 }
 
-// FillShard takes one of those a shard on, whatever has happened since.
-func (m *machine) FillShard(t *rapid.T) {
+// FillSome takes one of those a step on or several, whatever has happened since.
+func (m *machine) FillSome(t *rapid.T) {
 	if len(m.fillings) == 0 {
 		m.OpenCounters(t)
 	}
@@ -178,38 +179,32 @@ func (m *machine) FillShard(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.fillings)-1).Draw(t, "filling")
 	f := m.fillings[i]
-	shard, fill := f.left[0], m.c.FillShard
-	if f.goes {
-		fill = m.c.DropShard
+	_, done, err := f.Some(rapid.SampledFrom([]int{1, 2, 30, math.MaxInt}).Draw(t, "steps"))
+	if err != nil {
+		t.Fatalf("fill %v: %v", f.ids, err)
 	}
-	if _, err := fill(shard, f.ids); err != nil {
-		t.Fatalf("shard %d: fill %v: %v", shard, f.ids, err)
+	if done {
+		m.fillings = slices.Delete(m.fillings, i, i+1)
 	}
-	if f.left = f.left[1:]; len(f.left) > 0 {
-		return
-	}
-	if f.goes {
-		m.c.Forgotten(f.ids)
-	}
-	m.fillings = slices.Delete(m.fillings, i, i+1)
 }
 
-// isOpen tells that a counter comes, or goes, and that a shard is not filled.
-func (m *machine) isOpen(id uint32, shard int) bool {
-	return slices.ContainsFunc(m.fillings, func(f *modelFilling) bool { return slices.Contains(f.left, shard) && slices.Contains(f.ids, id) })
+// isOpen tells that a counter comes, or goes, and that a row is not filled.
+func (m *machine) isOpen(id uint32, row Row) bool {
+	return slices.ContainsFunc(m.fillings, func(f *modelFilling) bool { return slices.Contains(f.ids, id) && !f.reached(row) })
 }
 
 // withoutOpen is a usage without such counters.
-func (m *machine) withoutOpen(u *pb.PodUsage, shard int) *pb.PodUsage {
+func (m *machine) withoutOpen(u *pb.PodUsage, row Row) *pb.PodUsage {
 	u = proto.CloneOf(u)
-	u.Counters = slices.DeleteFunc(u.Counters, func(v *pb.CounterValue) bool { return m.isOpen(v.Counter, shard) })
+	u.Counters = slices.DeleteFunc(u.Counters, func(v *pb.CounterValue) bool { return m.isOpen(v.Counter, row) })
 	return u
 }
 
-// forgetOpen leaves out what is not known yet: counters that come, or go, of nodes whose shard is not filled.
+// forgetOpen leaves out what is not known yet: counters that come, or go, of nodes whose row is not filled.
 func (m *machine) forgetOpen(sums map[string]map[uint32]int64) {
 	for name, sum := range sums {
-		maps.DeleteFunc(sum, func(id uint32, _ int64) bool { return m.isOpen(id, ShardOf(name, m.c.NumShards())) })
+		row, _ := m.c.RowOf(name)
+		maps.DeleteFunc(sum, func(id uint32, _ int64) bool { return m.isOpen(id, row) })
 	}
 }
 

@@ -28,7 +28,7 @@
 //	limits     what its CSINode says, whichever of the two comes first
 //
 // A counter that comes into use is filled once, by FillCounters, from the pods that are
-// known, or by FillShard, shard by shard; from then on each pod brings its share. Counters and limits of a name that has no
+// known, or by Fill, row by row; from then on each pod brings its share. Counters and limits of a name that has no
 // node yet wait for it, as its pods do.
 //
 // # What preemption looks at

@@ -43,7 +43,7 @@ func (c *Cache) PodsIn(namespaces []string) int {
 
 // FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
 // all of some labels, where that takes no more than most steps, and tells in how many: pods that are looked at. It
-// is false where they are more, or are not found by themselves, or not yet, and FillCounters or FillShard serves as
+// is false where they are more, or are not found by themselves, or not yet, and FillCounters or Fill serves as
 // well.
 func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (steps int, filled bool, err error) {
 	found, steps := c.demanded(demands, c.PodsIn(namespaces), most)
@@ -60,34 +60,92 @@ func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []s
 	return steps + len(list), true, f.end(ids)
 }
 
-// FillShard asks all pods of a shard what they add to counters that come into use, or have gone out of it,
-// and tells in how many steps: pods and what they add. A counter is in use, or gone, once it was filled in each
-// shard. Pods that come or go meanwhile count from then on: where their shard is not filled yet, what
-// they have changed is replaced.
-func (c *Cache) FillShard(shard int, ids []uint32) (steps int, err error) {
-	f := c.fill(ids)
-	pods := c.podsOf(shard)
-	f.take(pods)
-	for _, id := range ids {
-		column := f.columns[id][shard]
+// Filling is counters that come into use, or go out of it, row by row. Rows that come or go meanwhile count as they
+// are to, and so do their pods: what has changed of those that are not reached yet is replaced.
+type Filling struct {
+	filling
+	ids  []uint32
+	goes bool
+	// shard and row are what is next.
+	shard int
+	row   uint32
+}
+
+// Fill begins to bring counters into use that all pods may add to, or to take counters out of use. Some does it.
+func (c *Cache) Fill(ids []uint32, goes bool) *Filling {
+	return &Filling{filling: *c.fill(ids), ids: ids, goes: goes}
+}
+
+// rowSteps and podSteps are what a row, and a pod that is asked what it adds, take of the steps of Some. What a pod
+// adds to a counter takes one.
+const (
+	rowSteps = 1
+	podSteps = 8
+)
+
+// Some goes on for so many steps, those of one node, and what their pods add, and tells in how many. done says that nothing is left.
+func (f *Filling) Some(most int) (steps int, done bool, err error) {
+	for f.shard < len(f.c.shards) && steps < most {
+		s, from := f.c.shards[f.shard], f.row
+		var pods []*pod
+		for ; f.row < s.next && steps < most; f.row++ {
+			steps += rowSteps
+			if s.table.HasNode(f.row) {
+				on := f.c.nodes[s.table.Name(f.row)].pods
+				steps += len(on) * podSteps
+				pods = append(pods, on...)
+			}
+		}
+		values, err := f.replace(pods, from)
+		if steps += values; err != nil {
+			return steps, false, err
+		}
+		if f.row < s.next {
+			return steps, false, nil
+		}
+		steps += rowSteps
+		f.shard, f.row = f.shard+1, 0
+	}
+	if f.shard < len(f.c.shards) {
+		return steps, false, nil
+	}
+	if f.goes {
+		for _, id := range f.ids {
+			delete(f.c.adding, id)
+		}
+	}
+	return steps, true, nil
+}
+
+// replace writes what the pods of the rows from one on and before the next add, and tells how many values they are.
+func (f *Filling) replace(pods []*pod, from uint32) (values int, err error) {
+	if f.goes {
+		for _, p := range pods {
+			if n := len(f.added(p.counters)); n > 0 {
+				values += n
+				f.renew(p)
+			}
+		}
+	} else {
+		f.take(pods)
+	}
+	for _, id := range f.ids {
+		column := f.columns[id][f.shard]
 		if column == nil {
 			column = &pb.CounterColumn{Counter: id}
 		}
-		steps += 1 + len(column.PodRows)
-		if err := f.set(shard, column); err != nil {
-			return steps, err
+		f.columns[id][f.shard] = nil
+		if whole := f.goes && f.row == f.c.shards[f.shard].next; !whole { // what goes leaves no column behind
+			column.FromRow, column.ToRow = from, f.row
+		}
+		values += len(column.PodRows)
+		if err := f.set(f.shard, column); err != nil {
+			return values, err
 		}
 	}
-	return steps + len(pods), f.tell()
-}
-
-// podsOf are the pods on the nodes of a shard.
-func (c *Cache) podsOf(shard int) (pods []*pod) {
-	table := c.shards[shard].table
-	for row := range table.All() {
-		pods = append(pods, c.nodes[table.Name(row)].pods...)
-	}
-	return pods
+	leaving := f.leaving
+	f.leaving = nil
+	return values, f.tell(leaving)
 }
 
 // Adding is how many pods added to a counter when it was filled.
@@ -240,7 +298,7 @@ func (f *filling) end(ids []uint32) error {
 			}
 		}
 	}
-	return f.tell()
+	return f.tell(f.leaving)
 }
 
 // set writes a counter in one shard, and takes note of how many pods add to it.
@@ -255,8 +313,8 @@ func (f *filling) set(shard int, column *pb.CounterColumn) error {
 }
 
 // tell has the tables know what else changes where pods leave.
-func (f *filling) tell() error {
-	for _, p := range f.leaving {
+func (f *filling) tell(leaving []*pod) error {
+	for _, p := range leaving {
 		if err := f.c.tell(p); err != nil {
 			return err
 		}
@@ -264,11 +322,11 @@ func (f *filling) tell() error {
 	return nil
 }
 
-// setCounter replaces a counter in one shard, unless there is nothing in it and was
+// setCounter replaces a counter in one shard, or a part of it, unless there is nothing in it and was
 // nothing.
 func (c *Cache) setCounter(shard int, column *pb.CounterColumn) error {
 	dropNothing(column)
-	if len(column.Rows)+len(column.PodRows) == 0 && !c.shards[shard].table.HasCounter(column.Counter) {
+	if len(column.Rows)+len(column.PodRows) == 0 && !c.shards[shard].table.HasCounter(column.Counter, column.FromRow, column.ToRow) {
 		return nil
 	}
 	return c.shards[shard].apply(&pb.Delta{Change: &pb.Delta_SetCounter{SetCounter: column}})

@@ -94,8 +94,8 @@ func TestCountersThatComeTogetherAskEachPodOnce(t *testing.T) {
 	if err := c.DropCounters([]uint32{60}); err != nil {
 		t.Fatal(err)
 	}
-	if a.asked != 1000 || c.Table(0).HasCounter(60) {
-		t.Errorf("dropped: want 1,000 pods asked and no column, got %d, %t", a.asked, c.Table(0).HasCounter(60))
+	if a.asked != 1000 || c.Table(0).HasCounter(60, 0, 0) {
+		t.Errorf("dropped: want 1,000 pods asked and no column, got %d, %t", a.asked, c.Table(0).HasCounter(60, 0, 0))
 	}
 	a.asked = 0
 	if err := c.DropCounters([]uint32{60}); err != nil || a.asked != 0 {

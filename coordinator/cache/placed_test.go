@@ -51,7 +51,7 @@ func (m *machine) checkPlaced(t *rapid.T) {
 			var want []*pb.PlacedPod
 			for p := range m.c.PodsOn(row.Node.Name) {
 				x := &pb.PlacedPod{
-					Number: numbers[p.UID], Priority: compile.Priority(p), Budgets: modelBudgets(p), Usage: m.withoutOpen(m.c.Counted(p.UID), i),
+					Number: numbers[p.UID], Priority: compile.Priority(p), Budgets: modelBudgets(p), Usage: m.withoutOpen(m.c.Counted(p.UID), Row{uint32(i), row.Row}),
 				}
 				if p.Status.StartTime != nil {
 					x.StartMicros = p.Status.StartTime.UnixMicro()
@@ -63,7 +63,7 @@ func (m *machine) checkPlaced(t *rapid.T) {
 			slices.SortFunc(want, byNumber)
 			slices.SortFunc(row.Pods, byNumber)
 			for _, x := range row.Pods {
-				x.Usage = m.withoutOpen(x.Usage, i)
+				x.Usage = m.withoutOpen(x.Usage, Row{uint32(i), row.Row})
 			}
 			if d := cmp.Diff(want, row.Pods, protocmp.Transform()); d != "" {
 				t.Fatalf("pods of %s (-cache +table):\n%s", row.Node.Name, d)

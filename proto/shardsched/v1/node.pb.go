@@ -703,7 +703,11 @@ type CounterColumn struct {
 	PodRows    []uint32 `protobuf:"varint,4,rep,packed,name=pod_rows,json=podRows,proto3" json:"pod_rows,omitempty"`
 	PodNumbers []uint64 `protobuf:"varint,5,rep,packed,name=pod_numbers,json=podNumbers,proto3" json:"pod_numbers,omitempty"`
 	// What each of the pods adds; empty: 1 each.
-	PodValues     []int64 `protobuf:"zigzag64,6,rep,packed,name=pod_values,json=podValues,proto3" json:"pod_values,omitempty"`
+	PodValues []int64 `protobuf:"zigzag64,6,rep,packed,name=pod_values,json=podValues,proto3" json:"pod_values,omitempty"`
+	// In a delta: with to_row, the rows from from_row on and before to_row are told alone, and their pods;
+	// what the others have stays.
+	FromRow       uint32 `protobuf:"varint,7,opt,name=from_row,json=fromRow,proto3" json:"from_row,omitempty"`
+	ToRow         uint32 `protobuf:"varint,8,opt,name=to_row,json=toRow,proto3" json:"to_row,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +782,20 @@ func (x *CounterColumn) GetPodValues() []int64 {
 		return x.PodValues
 	}
 	return nil
+}
+
+func (x *CounterColumn) GetFromRow() uint32 {
+	if x != nil {
+		return x.FromRow
+	}
+	return 0
+}
+
+func (x *CounterColumn) GetToRow() uint32 {
+	if x != nil {
+		return x.ToRow
+	}
+	return 0
 }
 
 // PodUsage is what one pod takes of its node.
@@ -1571,7 +1589,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\">\n" +
 	"\fCounterValue\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x12R\x05value\"\xb0\x01\n" +
+	"\x05value\x18\x02 \x01(\x12R\x05value\"\xe2\x01\n" +
 	"\rCounterColumn\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x12\n" +
 	"\x04rows\x18\x02 \x03(\rR\x04rows\x12\x16\n" +
@@ -1580,7 +1598,9 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\vpod_numbers\x18\x05 \x03(\x04R\n" +
 	"podNumbers\x12\x1d\n" +
 	"\n" +
-	"pod_values\x18\x06 \x03(\x12R\tpodValues\"\x91\x02\n" +
+	"pod_values\x18\x06 \x03(\x12R\tpodValues\x12\x19\n" +
+	"\bfrom_row\x18\a \x01(\rR\afromRow\x12\x15\n" +
+	"\x06to_row\x18\b \x01(\rR\x05toRow\"\x91\x02\n" +
 	"\bPodUsage\x124\n" +
 	"\brequests\x18\x01 \x01(\v2\x18.shardsched.v1.ResourcesR\brequests\x12+\n" +
 	"\x12non_zero_milli_cpu\x18\x02 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +

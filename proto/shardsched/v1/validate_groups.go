@@ -88,7 +88,30 @@ func (x *CounterColumn) Validate() error {
 			return at("values", i, err)
 		}
 	}
-	return x.validatePods()
+	if err := x.validatePods(); err != nil {
+		return err
+	}
+	return x.validatePart()
+}
+
+// validatePart checks that a part of a column tells of its own rows alone.
+func (x *CounterColumn) validatePart() error {
+	from, to := x.GetFromRow(), x.GetToRow()
+	if to == 0 && from == 0 {
+		return nil
+	}
+	if to <= from || to > MaxRow {
+		return wrong("to_row", "expected more than from_row, %d, and at most %d, got %d", from, MaxRow, to)
+	}
+	for _, part := range []struct {
+		field string
+		rows  []uint32
+	}{{"rows", x.GetRows()}, {"pod_rows", x.GetPodRows()}} { // in order
+		if n := len(part.rows); n > 0 && (part.rows[0] < from || part.rows[n-1] >= to) {
+			return wrong(part.field, "expected rows from %d on and before %d, got %d to %d", from, to, part.rows[0], part.rows[n-1])
+		}
+	}
+	return nil
 }
 
 // Validate checks counter and weight.

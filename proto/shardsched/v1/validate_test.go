@@ -102,6 +102,12 @@ func TestBrokenMessages(t *testing.T) {
 		{"a pod of a node", change(setNode(), func(x *Delta) { x.Pod = validPlaced() }), "pod: expected none without add_pod and remove_pod"},
 		{"counted pods of other rows", change(setCounterOfPods(), func(x *Delta) { x.GetSetCounter().PodRows = []uint32{1} }), "set_counter.pod_numbers: expected 1 as in pod_rows, got 2"},
 		{"a counted pod twice", change(setCounterOfPods(), func(x *Delta) { x.GetSetCounter().PodNumbers[1] = 1 }), "set_counter.pod_numbers[1]: expected pods sorted by row and number, each once"},
+		{"a part of a counter without rows", change(setCounterOfPods(), func(x *Delta) { x.GetSetCounter().FromRow, x.GetSetCounter().ToRow = 3, 3 }), "set_counter.to_row: expected more than from_row, 3, and at most 4194304, got 3"},
+		{"a part of a counter with rows beyond it", change(setCounterOfPods(), func(x *Delta) { x.GetSetCounter().ToRow = 3 }), "set_counter.rows: expected rows from 0 on and before 3, got 3 to 3"},
+		{"a part of a counter with pods before it", change(setCounterOfPods(), func(x *Delta) {
+			x.GetSetCounter().Rows, x.GetSetCounter().Values = nil, nil
+			x.GetSetCounter().FromRow, x.GetSetCounter().ToRow = 4, 5
+		}), "set_counter.pod_rows: expected rows from 4 on and before 5, got 3 to 3"},
 		{"rows to skip out of order", evaluate(func(x *EvaluateRequest) { x.Preemptions[0].SkipShards[2] = 0 }), "preemptions[0].skip_rows[2]: expected rows sorted by shard and row, each once"},
 		{"a budget twice", evaluate(func(x *EvaluateRequest) { x.Preemptions[0].Budgets[1].Id = 1 }), "preemptions[0].budgets[1].id: expected more than 1, got 1"},
 		{"pinned sums without domains", evaluate(func(x *EvaluateRequest) { x.Classes[0].Pins = []*PinnedSums{{Sums: []int64{1}}} }), "classes[0].pins[0].sums: expected as many as domains, 0, got 1"},
