@@ -258,7 +258,7 @@ func adders() map[string]func(p *v1.Pod, k kind, i int) {
 		},
 		"init containers": func(p *v1.Pod, k kind, i int) {
 			c := v1.Container{Name: value(i), Resources: v1.ResourceRequirements{Requests: k.requests(i)}}
-			if always := v1.ContainerRestartPolicyAlways; k.operator > 0 {
+			if always := v1.ContainerRestartPolicyAlways; k.operator == 1 || k.operator > 1 && i%2 == 0 {
 				c.RestartPolicy = &always
 			}
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)

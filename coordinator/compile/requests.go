@@ -22,13 +22,13 @@ func defaults() v1.ResourceList {
 
 // filterRequests is what NodeResourcesFit demands of a node: the spec's requests.
 func filterRequests(p *v1.Pod) v1.ResourceList {
-	return helper.PodRequests(p, helper.PodResourcesOptions{})
+	return podRequests(p, helper.PodResourcesOptions{})
 }
 
 // fitScoreRequests is what NodeResourcesFit scores with. Upstream's scorer never
 // receives the flag for pod-level resources, so it counts the containers.
 func fitScoreRequests(p *v1.Pod) v1.ResourceList {
-	return helper.PodRequests(p, helper.PodResourcesOptions{
+	return podRequests(p, helper.PodResourcesOptions{
 		SkipPodLevelResources:       true,
 		NonMissingContainerRequests: defaults(),
 	})
@@ -37,7 +37,7 @@ func fitScoreRequests(p *v1.Pod) v1.ResourceList {
 // heldRequests is what a pod holds of its node, resizes in place included. It is
 // also what NodeResourcesBalancedAllocation scores with.
 func heldRequests(p *v1.Pod) v1.ResourceList {
-	return helper.PodRequests(p, helper.PodResourcesOptions{
+	return podRequests(p, helper.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
@@ -54,7 +54,7 @@ func heldNonZero(p *v1.Pod, held v1.ResourceList) v1.ResourceList {
 	if len(missing) == 0 {
 		return held
 	}
-	return helper.PodRequests(p, helper.PodResourcesOptions{
+	return podRequests(p, helper.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 		NonMissingContainerRequests:                    missing,
