@@ -1,7 +1,6 @@
 package count
 
 import (
-	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -20,6 +19,9 @@ type Carried struct {
 	pods      int
 	terms     []share
 	answer    *answer // what each of the pods adds to counters; nil: nothing
+	// read is what the pods say, until the first Release: one that was made known is compiled next. nil: it was
+	// not CarryFew that has brought it.
+	read *Affinity
 }
 
 // share is what a pod adds to a term.
@@ -41,9 +43,6 @@ type carrying struct {
 	resting      []*Term
 	restingBytes int
 	scratch      []byte
-	// read is what was read last, of a pod with the bytes readKey: what a pod carries is compiled next.
-	read    *Affinity
-	readKey []byte
 }
 
 // maxResting bounds the texts of resting terms: some ten thousand of them, or a hundred with thousands of
@@ -65,6 +64,9 @@ func (r *Registry) UseTopologies(has func(key string) bool) { r.carried.has = ha
 // terms.
 func (r *Registry) Carry(p *v1.Pod) *Carried {
 	c, _, _ := r.CarryFew(p, math.MaxInt)
+	if c != nil {
+		c.read = nil
+	}
 	return c
 }
 
@@ -93,28 +95,21 @@ func (r *Registry) CarryFew(p *v1.Pod, most int) (c *Carried, brings int, few bo
 	return r.carry(p, string(x.scratch)), brings, true
 }
 
-// maxRead is how long the bytes may be of terms that are kept as the last that were read.
-const maxRead = 64 << 10
-
-// ReadAffinity is the package's ReadAffinity, which reads no pod twice in a row.
+// ReadAffinity is the package's ReadAffinity, which does not read anew what CarryFew has read.
 func (r *Registry) ReadAffinity(p *v1.Pod) *Affinity {
 	x := &r.carried
 	x.scratch = AppendAffinity(x.scratch[:0], p)
-	if x.read != nil && bytes.Equal(x.scratch, x.readKey) {
-		return x.read
+	if c := x.byKey[string(x.scratch)]; c != nil && c.read != nil {
+		return c.read
 	}
-	read := ReadAffinity(p)
-	if len(x.scratch) <= maxRead {
-		x.read, x.readKey = read, append(x.readKey[:0], x.scratch...)
-	}
-	return read
+	return ReadAffinity(p)
 }
 
 // carry makes what a pod carries that no other does.
 func (r *Registry) carry(p *v1.Pod, key string) *Carried {
-	c := &Carried{key: key, namespace: p.Namespace, pods: 1}
+	c := &Carried{key: key, namespace: p.Namespace, pods: 1, read: ReadAffinity(p)}
 	at := map[*Term]int{}
-	eachTerm(r.ReadAffinity(p), func(kind TermKind, a *AffinityTerm, weight int64) {
+	eachTerm(c.read, func(kind TermKind, a *AffinityTerm, weight int64) {
 		if weight == 0 || a.TopologyKey == "" || a.Selector.MatchesNothing() {
 			return
 		}
@@ -140,6 +135,7 @@ func (r *Registry) Release(c *Carried) {
 	if c == nil {
 		return
 	}
+	c.read = nil
 	if c.pods--; c.pods > 0 {
 		return
 	}

@@ -38,6 +38,14 @@ type requirement struct {
 // New is upstream's reading of a label selector: nil matches nothing, an empty one
 // everything. The error is apimachinery's.
 func New(s *metav1.LabelSelector) (*Selector, error) {
+	if list, valid := read(s); valid {
+		return of(list), nil
+	}
+	return parse(s)
+}
+
+// parse has apimachinery read a selector: it knows what is wrong with one.
+func parse(s *metav1.LabelSelector) (*Selector, error) {
 	parsed, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		return nil, err
