@@ -47,6 +47,8 @@ type pick struct {
 	lists []list
 	// synced is the number of the first change that the repair has not seen.
 	synced uint64
+	// unmoved is up to which change none has moved a pinned sum; it may be behind synced.
+	unmoved uint64
 	// repaired are the rows looked at since the answer; index finds them. ranked are those of each
 	// group, by what they score, and heaped is how many they are in all, outdated ones included.
 	repaired []repairedRow
@@ -139,11 +141,12 @@ func (p *pick) repinned(t *touches) bool {
 	if !p.class.Pins() {
 		return false
 	}
-	for n := p.synced; n < t.end(); n++ {
+	for n := max(p.synced, p.unmoved); n < t.end(); n++ {
 		if t.at(n).before.MovesPins(p.class) {
 			return true
 		}
 	}
+	p.unmoved = t.end()
 	return false
 }
 
