@@ -26,7 +26,8 @@ var (
 	// ownRows is how many rows a class may have of its own for each of its family, and ownShare the part of
 	// all rows that it may have whatever its family is: to begin with one takes a microsecond, which is
 	// about what a change costs each class that is asked by itself, and what a pass takes for so many rows.
-	ownRows, ownShare = 32, 32
+	// ownMost is the part that it may have however large its family is, and ownFew how many in a small cluster.
+	ownRows, ownShare, ownMost, ownFew = 32, 32, 8, 512
 	// countedClasses is how many classes of a family are counted.
 	countedClasses = 1024
 	// maxPassed is how many rows of its own a sibling may walk past to find others, on top of ownRows a
@@ -62,7 +63,9 @@ type family struct {
 }
 
 // most is how many rows of so many a class may have of its own.
-func (x *family) most(nodes int) int { return max(ownRows*len(x.seen), nodes/ownShare) }
+func (x *family) most(nodes int) int {
+	return max(min(ownRows*len(x.seen), max(nodes/ownMost, ownFew)), nodes/ownShare)
+}
 
 func newFamilies() families {
 	return families{of: map[uint64]*family{}, siblings: map[uint64]*sibling{}, readers: map[uint32][]*sibling{}, size: familySize}
@@ -263,6 +266,9 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 			most /= 2
 		}
 	}
+	if anew && m.atLeast(t) > most {
+		return nil
+	}
 	if anew {
 		m.begin(base, most, t, e)
 	}
@@ -271,6 +277,18 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 		return nil
 	}
 	return m
+}
+
+// atLeast is how many rows it would have to begin with, or fewer.
+func (m *sibling) atLeast(t tables) (rows int) {
+	for _, counter := range m.class.GroupCounters() {
+		n := 0
+		for shard := range t.NumShards() {
+			n += t.Table(shard).CountRows(counter)
+		}
+		rows = max(rows, n)
+	}
+	return rows
 }
 
 // begin starts from the base as it is now, and takes the rows of its own out: not many more than most.

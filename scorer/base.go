@@ -73,6 +73,14 @@ func (r *Result) MoveRows(group, by int) {
 // GroupCounters are the counters that row values and measures add up, sorted, each once.
 func (c *Class) GroupCounters() []uint32 { return c.group.summed }
 
+// CountRows is how many rows have any of a counter.
+func (t *Table) CountRows(id uint32) (rows int) {
+	for range t.CounterRows(id) {
+		rows++
+	}
+	return rows
+}
+
 // CounterRows yields the rows that have any of a counter, in order.
 func (t *Table) CounterRows(id uint32) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
