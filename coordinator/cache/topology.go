@@ -27,10 +27,10 @@ type topology struct {
 	asked  bool
 }
 
-// fewValues is up to how many values of a key are counted whether somebody asks for the key or not:
-// most keys have fewer, and those that have more, as kubernetes.io/hostname, take an entry for each
-// node. Those are counted from the first time that somebody asks, by a pass over all nodes.
-const fewValues = 64
+// fewValues is up to how many values of a key are counted whether somebody asks for the key or not: most keys
+// have fewer. Those that have more, as kubernetes.io/hostname, take an entry for each node, and are counted from
+// the first time that somebody asks, by a pass over all nodes: a cluster has few, and no tenant makes them.
+const fewValues = 4096
 
 // Topology tells what the nodes make of a label key.
 func (c *Cache) Topology(key string) compile.Topology {
