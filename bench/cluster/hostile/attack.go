@@ -85,6 +85,9 @@ func (a *attack) makePod(ctx context.Context, s *stage, i int) error {
 	if err := s.create(ctx, p); err != nil || a.life != churned {
 		return err
 	}
+	if s.schedulerName != "" {
+		return s.delete(ctx, p.Name) // nobody tries it
+	}
 	in, cancel := context.WithTimeout(ctx, triedWithin)
 	defer cancel()
 	// A pod that is not tried in time is deleted all the same.
@@ -105,7 +108,7 @@ func (s size) random(i int) *rand.Rand { return rand.New(rand.NewPCG(s.seed, uin
 
 // create makes a pod as the attacker.
 func (s *stage) create(ctx context.Context, p *v1.Pod) error {
-	p.Namespace, p.UID = s.hostile, ""
+	p.Namespace, p.UID, p.Spec.SchedulerName = s.hostile, "", s.schedulerName
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
 			if containers[i].Image == "" {

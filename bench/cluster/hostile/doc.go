@@ -25,6 +25,9 @@
 //	leader     whether the Lease is held at the end by whom it was held at first
 //	log, etcd  what the scheduler prints, and what ours writes to its etcd, per second of the attack
 //
+// With -sides bystander, the attacker's pods name a scheduler that is not there: what is left is what they cost by
+// being made, stored and watched, which no scheduler can avoid.
+//
 // With -churn, one scheduler meets all attacks again and again on one control plane, what they made being
 // deleted after each; its memory is told after each round.
 //

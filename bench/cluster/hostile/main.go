@@ -19,6 +19,9 @@ import (
 const (
 	upstream = "upstream"
 	ours     = "ours"
+	// bystander is ours, with the attacker's pods for a scheduler that is not there: what it costs others that these
+	// pods are made and watched, before anybody looks at them.
+	bystander = "bystander"
 )
 
 // options are the flags.
@@ -81,7 +84,7 @@ func parse(args []string, progress io.Writer) (o options, err error) {
 	fs.StringVar(&o.output, "o", "text", "`FORMAT` of the report: text or json")
 	fs.StringVar(&o.dir, "dir", "../bin", "`folder` for etcd's data and the processes' output")
 	fs.StringVar(&o.profiles, "profiles", "", "`folder` for CPU profiles of the schedulers under attack: they cost the measurement something")
-	sides := fs.String("sides", ours+","+upstream, "schedulers, comma-separated")
+	sides := fs.String("sides", ours+","+upstream, "comma-separated: "+upstream+" (kube-scheduler), "+ours+", "+bystander+" (ours, with the attacker's pods for another scheduler)")
 	names := fs.String("attacks", "", "names of attacks, comma-separated; empty: all of them, which are\n"+describe(catalogue()))
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -103,8 +106,8 @@ func (o *options) validate() error {
 		}
 	}
 	for _, s := range o.sides {
-		if s != upstream && s != ours {
-			return fmt.Errorf("-sides: got %q, want %s or %s", s, upstream, ours)
+		if s != upstream && s != ours && s != bystander {
+			return fmt.Errorf("-sides: got %q, want %s, %s or %s", s, upstream, ours, bystander)
 		}
 	}
 	if o.output != "text" && o.output != "json" {

@@ -27,6 +27,7 @@ type stage struct {
 	scheduler         *testbed.SchedulerProcess
 	hostile, peaceful string               // namespaces
 	tenant            kubernetes.Interface // the attacker's client
+	schedulerName     string               // that the attacker's pods name
 	made              atomic.Int64         // pods of the attacker
 }
 
@@ -178,6 +179,9 @@ func (o *options) one(ctx context.Context, data, programs, dir, side string, a *
 	s, err := newStage(ctx, bed, o.size, a.name)
 	if err != nil {
 		return nil, err
+	}
+	if side == bystander {
+		s.schedulerName = "somebody-else"
 	}
 	if a.before != nil {
 		if err := a.before(ctx, s); err != nil {
