@@ -46,8 +46,9 @@ type ClientConfig struct {
 //	Reads, Metadata   none          no      lists and watches, consistent reads
 //	Leases            none          no      the Lease; also while this process does not lead
 //	binds             QPS, Burst    yes     pods/binding
-//	status            QPS, Burst    yes     pods/status, PersistentVolumes and claims
-//	events            QPS, Burst    yes     events
+//	volumes           QPS, Burst    yes     PersistentVolumes and claims
+//	status            QPS, Burst    yes     pods/status, at the API server's pace
+//	events            QPS, Burst    yes     events, likewise
 //	evictions         QPS, Burst    yes     victims of preemption: their conditions and DELETEs
 //	Guests            QPS, Burst    writes  whatever compiled-in plugins ask for
 //
@@ -58,9 +59,9 @@ type Clients struct {
 	Metadata metadata.Interface
 	Leases   kubernetes.Interface
 
-	binds, status, events, evictions *sender
-	metrics                          *writeMetrics
-	cfg                              ClientConfig
+	binds, volumes, status, events, evictions *sender
+	metrics                                   *writeMetrics
+	cfg                                       ClientConfig
 }
 
 // NewClients makes the clients. It connects to nothing yet.
@@ -84,12 +85,16 @@ func NewClients(ctx context.Context, cfg ClientConfig) (*Clients, error) {
 		to    **sender
 		kind  string
 		agent string
-	}{{&c.binds, kindBind, "/scheduler"}, {&c.status, kindStatus, "/scheduler"}, {&c.evictions, kindEviction, "/scheduler"}, {&c.events, kindEvent, ""}} {
+	}{
+		{&c.binds, kindBind, "/scheduler"}, {&c.volumes, kindVolume, "/scheduler"}, {&c.status, kindStatus, "/scheduler"},
+		{&c.evictions, kindEviction, "/scheduler"}, {&c.events, kindEvent, ""},
+	} {
 		if *w.to, err = newSender(cfg.fencedREST(w.agent), cfg.limiter(), c.metrics); err != nil {
 			return nil, fmt.Errorf("client for %s writes: %w", w.kind, err)
 		}
 		(*w.to).fence = cfg.fence
 	}
+	c.status.pace, c.events.pace = newPace(statusWorkers), newPace(eventWorkers)
 	cfg.warn(ctx)
 	return c, nil
 }

@@ -52,6 +52,7 @@ type sender struct {
 	transport   http.RoundTripper
 	base        *url.URL
 	limiter     flowcontrol.RateLimiter // nil: none
+	pace        *pace                   // nil: somebody waits for what is sent
 	fence       func() error
 	contentType string
 	accept      string
@@ -96,9 +97,15 @@ func (s *sender) send(ctx context.Context, r request) (*answer, error) {
 			return nil, &unsentError{err: fmt.Errorf("wait for the client's rate limit: %w", err)}
 		}
 	}
+	if s.pace != nil && !s.pace.begin(ctx) {
+		return nil, &unsentError{err: ctx.Err()}
+	}
 	start := time.Now()
 	a, err := s.roundTrip(ctx, &r)
 	took := time.Since(start)
+	if s.pace != nil {
+		s.pace.end(start.Add(took), took)
+	}
 	code := "<error>"
 	if err == nil {
 		code = strconv.Itoa(a.code)

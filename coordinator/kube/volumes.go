@@ -43,7 +43,7 @@ func NewVolumeWriter(cfg VolumeWriterConfig) *VolumeWriter {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	return &VolumeWriter{sender: cfg.Clients.status, after: cfg.After}
+	return &VolumeWriter{sender: cfg.Clients.volumes, after: cfg.After}
 }
 
 // Write is part of volumes.Writer: one object after the other. The errors wrap

@@ -250,15 +250,23 @@ func (p *SchedulerProcess) Profile(ctx context.Context, d time.Duration, file st
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(d.Seconds()))
-	status, body, err := p.get(ctx, path, p.bed.AdminToken())
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("%s%s: status %d: %s", p.Name, path, status, body)
+	for _, x := range []struct{ path, file string }{
+		{fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(d.Seconds())), file},
+		{"/debug/pprof/heap", file + ".heap"},
+		{"/metrics", file + ".metrics"},
+	} {
+		status, body, err := p.get(ctx, x.path, p.bed.AdminToken())
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%s%s: status %d: %s", p.Name, x.path, status, body)
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(x.file, []byte(body), 0o644); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(body), 0o644)
+	return nil
 }
 
 // AdminToken and SchedulerToken are the users' tokens.
