@@ -1,6 +1,9 @@
 package cache
 
 import (
+	"math"
+	"sync/atomic"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -29,7 +32,7 @@ type Watcher interface {
 }
 
 // shard is a table with the log that leads to it: log[i] leads from generation
-// first+i to first+i+1.
+// first+i to first+i+1. There is a log only where somebody reads it.
 type shard struct {
 	table *scorer.Table
 	// watcher is told of every change; nil: nobody is.
@@ -38,12 +41,16 @@ type shard struct {
 	first   uint64
 	// weight is the log's, share what is this shard's of what all of them keep.
 	weight, share int
-	free          []uint32
-	next          uint32
+	// unread is the weight of what came since somebody has read.
+	unread atomic.Int64
+	free   []uint32
+	next   uint32
 }
 
 func newShard(i uint32, shards int) *shard {
-	return &shard{table: scorer.NewTable(i), share: max(allKept/shards, leastKept)}
+	s := &shard{table: scorer.NewTable(i), share: max(allKept/shards, leastKept)}
+	s.unread.Store(math.MaxInt32)
+	return s
 }
 
 // kept is the weight that the log keeps at least.
@@ -79,8 +86,14 @@ func (s *shard) apply(d *pb.Delta) error {
 	if s.watcher != nil {
 		s.watcher.Changed(s.table, d)
 	}
+	weight := weightOf(d)
+	if s.unread.Load() > int64(s.kept()) { // whoever reads next is further behind
+		s.log, s.weight, s.first = nil, 0, s.table.Generation()
+		return nil
+	}
+	s.unread.Add(int64(weight))
 	s.log = append(s.log, d)
-	if s.weight += weightOf(d); s.weight >= 2*s.kept() {
+	if s.weight += weight; s.weight >= 2*s.kept() {
 		s.trim()
 	}
 	return nil
@@ -97,7 +110,9 @@ func (s *shard) trim() {
 	s.first += uint64(n)
 }
 
+// since may be called on any goroutine while nothing is applied.
 func (s *shard) since(after uint64) ([]*pb.Delta, bool) {
+	s.unread.Store(0)
 	if after < s.first || after > s.table.Generation() {
 		return nil, false
 	}

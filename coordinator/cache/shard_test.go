@@ -11,6 +11,7 @@ import (
 
 func TestDeltasSinceAGeneration(t *testing.T) {
 	c := New(1)
+	c.Deltas(0, 0)
 	setNode(t, c, newNode("a"))
 	on(t, c, newPod("p", "1").Obj(), "a")
 	for _, x := range []struct {
@@ -27,11 +28,11 @@ func TestDeltasSinceAGeneration(t *testing.T) {
 // The log is cut in halves, and what was given out before stays as it was.
 func TestTheLogIsTrimmed(t *testing.T) {
 	c := New(1)
+	given, _ := c.Deltas(0, 0)
 	setNode(t, c, newNode("a"))
 	p := newPod("p", "1").Obj()
 	u := compile.Usage(p)
 	follower := scorer.NewTable(0)
-	given, _ := c.Deltas(0, 0)
 	generation := func() uint64 { return c.Table(0).Generation() }
 	for decision := uint64(1); generation() < 5*keptDeltas; decision++ {
 		if err := c.Assume(p, "a", u, decision); err != nil {
@@ -87,7 +88,9 @@ func TestTheLogIsAsLongAsItIsWorth(t *testing.T) {
 		least         uint64 // how many deltas of pods are kept
 	}{{1, 100, keptDeltas}, {1, 4 * keptDeltas, 4 * keptDeltas / usefulRows}, {32, 64, allKept / 32}, {64, 64, leastKept}} {
 		c := New(x.shards)
+		c.Deltas(0, 0)
 		for i := range x.nodes {
+			c.Deltas(0, 0)
 			setNode(t, c, newNode(fmt.Sprint("n", i)))
 		}
 		if n := uint64(2 * x.least); c.Table(0).Generation() > n && last(c, n/nodeWeight) {
@@ -96,6 +99,7 @@ func TestTheLogIsAsLongAsItIsWorth(t *testing.T) {
 		name := c.Table(0).Name(0)
 		p := newPod("p", "1").Obj()
 		for decision := range 2 * x.least {
+			c.Deltas(0, 0)
 			assume(t, c, p, name, decision+1)
 			if _, err := c.Forget(p.UID); err != nil {
 				t.Fatal(err)
@@ -104,6 +108,42 @@ func TestTheLogIsAsLongAsItIsWorth(t *testing.T) {
 		if got := len(c.shards[0].log); !last(c, x.least) || got >= int(2*x.least) {
 			t.Errorf("%+v: got %d deltas kept, want %d or more and fewer than twice that", x, got, x.least)
 		}
+	}
+}
+
+// What nobody reads is not kept: a process without workers has no use for it.
+func TestALogThatNobodyReadsIsNotKept(t *testing.T) {
+	c := New(1)
+	setNode(t, c, newNode("a"))
+	p := newPod("p", "1").Obj()
+	change := func() {
+		t.Helper()
+		assume(t, c, p, "a", c.Table(0).Generation())
+		if _, err := c.Forget(p.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range keptDeltas {
+		change()
+	}
+	if n := len(c.shards[0].log); n > 0 {
+		t.Errorf("%d deltas are kept that nobody has asked for", n)
+	}
+	begin := c.Table(0).Generation()
+	if _, kept := c.Deltas(0, begin-1); kept {
+		t.Error("what was not kept is there")
+	}
+	for range keptDeltas / 2 {
+		change()
+	}
+	if list, kept := c.Deltas(0, begin); !kept || len(list) != keptDeltas {
+		t.Errorf("got %d deltas, %t, since one has asked; want %d", len(list), kept, keptDeltas)
+	}
+	for range keptDeltas {
+		change()
+	}
+	if n := len(c.shards[0].log); n > 0 {
+		t.Errorf("%d deltas are kept for one who is further behind", n)
 	}
 }
 

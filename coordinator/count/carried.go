@@ -45,7 +45,7 @@ type carrying struct {
 	scratch      []byte
 }
 
-// maxResting bounds the texts of resting terms: some ten thousand of them, or a hundred with thousands of
+// maxResting bounds the bytes of resting terms: some ten thousand of them, or fifty with thousands of
 // values each.
 const maxResting = 4 << 20
 
@@ -237,8 +237,10 @@ func (r *Registry) leave(t *Term) {
 	}
 }
 
-// restingBytes is what a resting term takes: its text, as text and as selectors, and the rest.
-func restingBytes(t *Term) int { return 2*len(t.spec) + 256 }
+// restingBytes is about what a resting term takes.
+func restingBytes(t *Term) int {
+	return 256 + len(t.spec) + t.namespaces.MemoryBytes() + t.selector.MemoryBytes()
+}
 
 // Appeared tells that a node has got a label key that none had: the terms that have waited for it get
 // counters, to be filled with the pods that are known.

@@ -32,8 +32,8 @@ type Shards interface {
 	NumShards() int
 	// Table is the coordinator's own copy, at the newest generation.
 	Table(shard int) *scorer.Table
-	// Deltas are those after that generation, up to the table's; false: no longer
-	// kept. The messages and the elements of the slice must not change any more,
+	// Deltas are those after that generation, up to the table's; false: they are not
+	// kept, which they are from the first call on. The messages and the elements of the slice must not change any more,
 	// they may be read after Evaluate has returned.
 	Deltas(shard int, after uint64) ([]*pb.Delta, bool)
 }

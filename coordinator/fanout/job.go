@@ -121,6 +121,7 @@ func (f *Fanout) newShardJob(s *session, shard uint32) shardJob {
 	table := f.cfg.Shards.Table(int(shard))
 	j := shardJob{shard: shard, target: table.Generation(), rows: table.Rows()}
 	base, known := s.generation(shard)
+	deltas, kept := f.cfg.Shards.Deltas(int(shard), base) // also where nothing is known: they are kept from now on
 	if !known {
 		return j
 	}
@@ -128,7 +129,6 @@ func (f *Fanout) newShardJob(s *session, shard uint32) shardJob {
 		j.base, j.known = base, true
 		return j
 	}
-	deltas, kept := f.cfg.Shards.Deltas(int(shard), base)
 	if !kept || uint64(len(deltas)) != j.target-base {
 		return j
 	}

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,8 +129,11 @@ func translate(r *labels.Requirement) requirement {
 	return newRequirement(r.Key(), in, r.ValuesUnsorted())
 }
 
+// longText is from how many bytes on a text is told by its SHA-256: what is found by the text keeps it.
+const longText = 512
+
 // newRequirement sorts the values in place. The text is unambiguous: each part has its
-// length before it.
+// length before it, and a digest follows a mark that no length begins with.
 func newRequirement(key string, op operator, values []string) requirement {
 	slices.Sort(values)
 	values = slices.Compact(values)
@@ -139,12 +143,29 @@ func newRequirement(key string, op operator, values []string) requirement {
 		text = strconv.AppendInt(text, int64(len(v)), 10)
 		text = append(append(text, ':'), v...)
 	}
+	if len(text) >= longText {
+		sum := sha256.Sum256(text)
+		text = append(append(text[:0], '#'), sum[:]...)
+	}
 	return requirement{text: string(append(text, ';')), key: key, op: op, values: values}
 }
 
 // Text names the selector: equal texts, equal selectors. It is empty where everything
 // matches.
 func (s *Selector) Text() string { return s.text }
+
+// MemoryBytes is about what the selector takes, with its values.
+func (s *Selector) MemoryBytes() int {
+	n := len(s.text)
+	for i := range s.requirements {
+		r := &s.requirements[i]
+		n += 128 + len(r.key)
+		for _, v := range r.values {
+			n += 16 + len(v)
+		}
+	}
+	return n
+}
 
 // Empty tells whether everything matches.
 func (s *Selector) Empty() bool { return !s.nothing && len(s.requirements) == 0 }

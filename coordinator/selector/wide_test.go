@@ -174,3 +174,18 @@ func BenchmarkRemove(b *testing.B) {
 		}
 	}
 }
+
+// A long text is told by its digest, and tells selectors apart all the same.
+func TestALongSelectorHasAShortText(t *testing.T) {
+	a, b, longer, other := long(t, "k", metav1.LabelSelectorOpNotIn, 0, 5000), long(t, "k", metav1.LabelSelectorOpNotIn, 0, 5000),
+		long(t, "k", metav1.LabelSelectorOpNotIn, 0, 5001), long(t, "k", metav1.LabelSelectorOpIn, 0, 5000)
+	if a.Text() != b.Text() || len(a.Text()) > longText {
+		t.Errorf("got texts of %d and %d bytes, want the same one of %d at most", len(a.Text()), len(b.Text()), longText)
+	}
+	if a.Text() == longer.Text() || a.Text() == other.Text() || longer.Text() == other.Text() {
+		t.Error("selectors that differ have one text")
+	}
+	if n := a.MemoryBytes(); n < 5000*16 {
+		t.Errorf("a selector of 5000 values takes %d bytes, want what its values take", n)
+	}
+}
