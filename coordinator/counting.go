@@ -32,6 +32,9 @@ const (
 	fillSteps   = 1 << 16
 	fillTime    = 5 * time.Millisecond
 	stepsAtOnce = 1 << 13
+	// fillRest is for how many times as long as a turn has taken for that the next ones leave it: pods that wait for
+	// nothing are to find the loop at rest.
+	fillRest = 3
 	// filledTogether is how many counters pods are asked for together.
 	filledTogether = 16
 	// indexedSteps is how many steps it takes to have a pod found by a label.
@@ -215,6 +218,32 @@ func (w *picture) fillNext(most int) (steps int, err error) {
 	x.fillings = x.fillings[1:]
 	x.ready = x.ready || f.class != 0
 	return steps, nil
+}
+
+// fillSome goes on with the counters that come and go, unless it rests from that.
+func (s *Scheduler) fillSome() {
+	if s.restsFilling() > 0 {
+		return
+	}
+	begun := s.cfg.Now()
+	took := func() time.Duration { return s.cfg.Now().Sub(begun) }
+	if err := s.cache.fillSome(func() bool { return s.budget.over(took(), fillTime) }); err != nil {
+		s.fail(err)
+	}
+	if took := took(); s.budget.over(took, fillTime/4) {
+		s.fillAt = begun.Add(took + fillRest*took)
+	}
+}
+
+// restsFilling is for how long counters stay as they are.
+func (s *Scheduler) restsFilling() time.Duration { return max(s.fillAt.Sub(s.cfg.Now()), 0) }
+
+// restsCounting is for how long there is nothing to go on with: 0 where pods that were set aside may be popped.
+func (s *Scheduler) restsCounting() time.Duration {
+	if x := &s.cache.counting; x.ready || x.opened == 0 && s.queue.AsideFor() != 0 {
+		return 0
+	}
+	return s.restsFilling()
 }
 
 // setAside takes the attempts out of a batch whose counters are not filled yet, and has the first of them filled.

@@ -145,6 +145,7 @@ type Scheduler struct {
 	failures bindFailures // what the log was told of binds
 	batches  uint64       // since swept, when counters were looked through
 	swept    time.Time
+	fillAt   time.Time      // when counters go on to come and go
 	tracing  *tracing.Batch // the running batch's; nil: none
 	popped   []*queue.Pod
 	behind   []*queue.Pod // of popped, those that the running batch leaves behind
@@ -416,7 +417,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || len(s.reads) > 0 || !s.inbox.empty() || s.isCounting() {
+		if decided || len(s.reads) > 0 || !s.inbox.empty() || s.isCounting() && s.restsCounting() == 0 {
 			continue
 		}
 		s.rest()
@@ -442,10 +443,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.giveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
-	filling := s.cfg.Now()
-	if err := s.cache.fillSome(func() bool { return s.budget.over(s.cfg.Now().Sub(filling), fillTime) }); err != nil {
-		s.fail(err)
-	}
+	s.fillSome()
 	s.readSome()
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binding) == 0:
@@ -527,6 +525,9 @@ func (s *Scheduler) untilWake() time.Duration {
 	most := time.Hour
 	if s.compiler.Kept() || len(s.picks.of) > 0 {
 		most = sweepEvery
+	}
+	if d := s.restsCounting(); d > 0 && s.isCounting() {
+		most = d
 	}
 	wake := s.queue.NextWake()
 	if wake.IsZero() {
