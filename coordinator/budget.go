@@ -12,9 +12,9 @@ import (
 
 const (
 	// prepareTime is for how long a turn prepares pods. Those that are left keep their places for the next turn.
-	prepareTime = 15 * time.Millisecond
+	prepareTime = 10 * time.Millisecond
 	// decideTime is likewise for deciding them, once the workers have answered.
-	decideTime = 25 * time.Millisecond
+	decideTime = 20 * time.Millisecond
 	// tellCostlyEvery is how often the log is told of a costly pod at the most.
 	tellCostlyEvery = time.Minute
 )

@@ -23,7 +23,7 @@ import (
 //	                              ──> the pods of the class are popped and decided
 //	nobody asks for it            it goes as it came, row by row
 //
-// One class at a time has such counters until its pods are decided. What classes leave behind goes, those first
+// One class at a time has such counters until its pods are decided. Namespaces take turns. What classes leave behind goes, those first
 // that most pods add to, once all pods add more to counters than addedPerPod each: however many classes there are,
 // what a pod adds is bounded on average.
 const (
@@ -78,12 +78,16 @@ func (x *counting) bound() { x.atOnce, x.perTurn = fillAtOnce, fillSteps }
 // fillNew brings new counters into use that few pods may add to, and postpones the others.
 func (w *picture) fillNew(list []*count.Counter) error {
 	left := w.counting.atOnce
-	var ids []uint32
-	var namespaces, departing []string
+	var ids, terms []uint32
+	var namespaces, departing, carriers []string
 	all := false
 	for _, c := range list {
 		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
 			continue // all that count for it have come since, with it
+		}
+		if c.OfTerm() { // of placed pods, and of a key that nodes have got just now: it concerns whoever it matches
+			terms, carriers = append(terms, c.ID()), append(carriers, c.Namespaces()...)
+			continue
 		}
 		steps, filled, err := w.FillCounter(c.ID(), c.Demands(), c.Namespaces(), left)
 		if err != nil {
@@ -92,9 +96,8 @@ func (w *picture) fillNew(list []*count.Counter) error {
 		if left -= steps; filled {
 			continue
 		}
-		// Terms of placed pods, of a key that nodes have got just now, concern whoever they match; of those
-		// of departing pods a namespace has one.
-		if steps = w.PodsIn(c.Namespaces()); steps > left && !c.OfTerm() && !c.OfDeparting() {
+		// Of those of departing pods a namespace has one.
+		if steps = w.PodsIn(c.Namespaces()); steps > left && !c.OfDeparting() {
 			w.counters.Postpone(c.ID())
 			w.counting.postponed[c.ID()] = struct{}{}
 			continue
@@ -110,6 +113,12 @@ func (w *picture) fillNew(list []*count.Counter) error {
 	if len(ids) > 0 {
 		slices.Sort(namespaces)
 		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
+			return err
+		}
+	}
+	if len(terms) > 0 {
+		slices.Sort(carriers)
+		if err := w.FillTerms(terms, slices.Compact(carriers)); err != nil {
 			return err
 		}
 	}
@@ -240,7 +249,7 @@ func (s *Scheduler) restsFilling() time.Duration { return max(s.fillAt.Sub(s.cfg
 
 // restsCounting is for how long there is nothing to go on with: 0 where pods that were set aside may be popped.
 func (s *Scheduler) restsCounting() time.Duration {
-	if x := &s.cache.counting; x.ready || x.opened == 0 && s.queue.AsideFor() != 0 {
+	if x := &s.cache.counting; x.ready || x.opened == 0 && s.queue.Aside() > 0 {
 		return 0
 	}
 	return s.restsFilling()
@@ -266,7 +275,9 @@ func (s *Scheduler) waits(a *attempt) bool {
 	if !s.cache.awaits(a.class) {
 		return false
 	}
-	s.cache.open(a.class)
+	if s.aside || s.queue.Aside() == 0 { // else others wait for their turn
+		s.cache.open(a.class)
+	}
 	s.queue.SetAside(a.pod, a.class.ID())
 	a.trace.Finish(tracing.GivenBack, nil)
 	return true
@@ -296,5 +307,5 @@ func (x *counting) isUnderWay(w *picture) bool { return w.Indexing() || len(x.fi
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {
 	x := &s.cache.counting
-	return x.isUnderWay(s.cache) || x.ready || s.queue.AsideFor() != 0
+	return x.isUnderWay(s.cache) || x.ready || s.queue.Aside() > 0
 }

@@ -200,3 +200,60 @@ func TestATurnFindsAPartOfThePodsByALabel(t *testing.T) {
 		}
 	})
 }
+
+// A namespace's flood of pods that wait for their counters, and that goes on, does not hold a pod of another.
+func TestAFloodDoesNotHoldPodsOfOtherNamespaces(t *testing.T) {
+	const flood = 20
+	onStage(t, crowded(32), nil, func(x *stage) {
+		x.counts(50)
+		var events []store.Event
+		for i := range flood {
+			p := wide(i)
+			p.Namespace = "loud"
+			events = append(events, added(p))
+			if i == flood/2 {
+				events = append(events, added(wide(flood)))
+			}
+		}
+		x.Deliver(events)
+		elapse(time.Minute)
+		at := slices.IndexFunc(x.binder.seen, func(bind string) bool { return strings.HasPrefix(bind, fmt.Sprint("wide-", flood, "@")) })
+		if len(x.binder.seen) != flood+1 || at < 0 || at > 2 {
+			t.Errorf("bound %q, want all, and wide-%d behind two at the most", x.binder.seen, flood)
+		}
+	})
+}
+
+// Terms by a key that a node gets begin to count: of all pods only those are asked that carry them.
+func TestOnlyPodsThatCarryTermsAreAskedOnceTheirKeyAppears(t *testing.T) {
+	w := newPicture(4)
+	asked := &askedCounters{Registry: w.counters}
+	w.UseCounters(asked)
+	all := crowded(16)
+	for i, n := range all.Nodes {
+		if _, err := w.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+		carrier := build.Pod(fmt.Sprint("c", i)).UID(fmt.Sprint("c", i)).Label("app", "7").PreferNear(1, build.Around("rack", "app=8")).Node(n.Name).Obj()
+		if i < 3 {
+			all.Pods = append(all.Pods, carrier)
+		}
+	}
+	for _, p := range all.Pods {
+		if _, err := w.SetPod(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	racked := all.Nodes[0].DeepCopy()
+	racked.Labels["rack"] = "r"
+	if _, err := w.SetNode(racked); err != nil {
+		t.Fatal(err)
+	}
+	asked.asked = 0
+	if err := w.settle(); err != nil || asked.asked != 3 {
+		t.Errorf("got %d pods asked, %v, want the 3 that carry a term", asked.asked, err)
+	}
+	if got := w.Added(); got != 3 {
+		t.Errorf("pods add to %d counters, want 3 to one", got)
+	}
+}

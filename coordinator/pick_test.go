@@ -28,7 +28,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, cache: cache.New(1), eval: scorer.NewEvaluator(nil), touches: touches{reads: true}}
+	b := &bench{t: t, cache: cache.New(1), eval: scorer.NewEvaluator(nil), touches: touches{reads: true, deciding: true}}
 	b.cache.Watch(&b.touches)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if _, err := b.cache.SetNode(build.Node(name).CPU("4").Memory("8Gi").Obj()); err != nil {

@@ -170,7 +170,7 @@ type Scheduler struct {
 	// batches have at most calm pods.
 	disturbed bool
 	calm      int
-	aside     bool // the next batch, or the last one, is of pods that were set aside
+	aside     bool // the batch, or the last one, is of pods that were set aside
 	fresh     freshness
 	arrivals  map[types.UID]time.Time
 	history   *decisionHistory
@@ -433,7 +433,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 // inboxTime is for how long a turn takes the inbox in. What is left is the next turn's: a flood of events makes no
 // turn long, and decisions get their share of the time. What a simulation has delivered
 // is taken in before it decides, however long that takes.
-const inboxTime = 15 * time.Millisecond
+const inboxTime = 10 * time.Millisecond
 
 // turn takes in a part of the inbox and decides a batch, if there is one. It began at begun. With ended the loop is
 // to end, with s.err.
@@ -461,6 +461,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 			s.schedule(ctx, s.popped)
 			return true, false
 		}
+		s.aside = false
 	}
 	s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
 	if len(s.popped) == 0 {

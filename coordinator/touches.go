@@ -113,14 +113,21 @@ func (t *touches) counted(row cache.Row, changes []*pb.CounterValue, sign int64)
 	if t.counters != nil {
 		t.counters(row, changes)
 	}
+	if t.givenUp() {
+		return
+	}
 	for _, n := range t.rows[row] {
 		t.at(n).before.AddCounters(changes, -sign)
 	}
 }
 
+// givenUp tells that the next batch begins with no answer, so that nothing has to be logged until then: what a row's
+// change costs grows with how many the log has of the row.
+func (t *touches) givenUp() bool { return t.lost && !t.deciding }
+
 // Changing is part of cache.Watcher.
 func (t *touches) Changing(table *scorer.Table, d *pb.Delta) {
-	if !t.reads || t.lost && !t.deciding && len(t.list) >= 2*maxTouches {
+	if !t.reads || t.givenUp() {
 		return
 	}
 	t.lost = t.lost || len(t.list) >= 2*maxTouches

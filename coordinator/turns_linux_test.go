@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -27,9 +29,15 @@ const (
 // change and leave, nodes that change, and what people ask. It is told by the clock, and in time of the loop's thread, which
 // other processes and the garbage collector's threads have no part in. Run it with -benchtime=1x.
 func BenchmarkLongestTurn(b *testing.B) {
+	for _, shards := range []int{16, 1} {
+		b.Run(fmt.Sprint("shards=", shards), func(b *testing.B) { longestTurns(b, shards) })
+	}
+}
+
+func longestTurns(b *testing.B, shards int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	s, err := NewScheduler(SchedulerConfig{Cluster: "turns", Term: 1, Shards: 16})
+	s, err := NewScheduler(SchedulerConfig{Cluster: "turns", Term: 1, Shards: shards})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +57,11 @@ func BenchmarkLongestTurn(b *testing.B) {
 		}{
 			{"arrivals", arrivals("new", 20_000, "10m"), false},
 			{"hopeless", arrivals("huge", 20_000, "1000"), false},
+			{"counted", wides(20), false},
 			{"reads", nil, true},
+			{"budgets", budgets(), false},
+			{"keys", keyed(nodes), false},
+			{"nodes", crowdedNode(), false},
 			{"changes", changes(nodes, pods[:100_000]), true},
 			{"deletions", departures(pods[100_000:]), true},
 		} {
@@ -129,7 +141,7 @@ func turnCluster() (nodes []*v1.Node, pods []*v1.Pod) {
 
 func turnPod(kind string, i int, cpu string) *build.PodBuilder {
 	name, app := fmt.Sprint(kind, "-", i), fmt.Sprint("a", i%turnApps)
-	p := build.Pod(name).UID(name).CPU(cpu).Memory("64Mi").Label("app", app)
+	p := build.Pod(name).UID(name).CPU(cpu).Memory("64Mi").Label("app", app).Label("team", fmt.Sprint(i%3))
 	if i%turnApps%10 == 0 {
 		p.Apart(build.Around(v1.LabelHostname, "app="+app))
 	}
@@ -156,6 +168,50 @@ func changes(nodes []*v1.Node, pods []*v1.Pod) (events []store.Event) {
 		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: now})
 	}
 	return events
+}
+
+// wides are pods with terms about all pods.
+func wides(n int) (events []store.Event) {
+	for i := range n {
+		events = append(events, podCame(wide(i)))
+	}
+	return events
+}
+
+// budgets are a budget of all pods that comes, selects a third of them, and goes.
+func budgets() (events []store.Event) {
+	of := func(text string) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "budget"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector(text)},
+		}
+	}
+	for _, text := range []string{"app", "team=0"} {
+		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindOf(of(text)), Object: of(text)})
+	}
+	return append(events, store.Event{Type: store.Deleted, Kind: objects.KindOf(of("app")), Object: of("app")})
+}
+
+// keyed is a pod with terms by a key that no node has, and then nodes get it.
+func keyed(nodes []*v1.Node) (events []store.Event) {
+	p := turnPod("keyed", 1, "10m").PreferNear(1, build.Around("rack", "app=a1")).Node("n0").Obj()
+	events = append(events, podCame(p))
+	for i, n := range nodes {
+		now := n.DeepCopy()
+		now.Labels["rack"] = fmt.Sprint("r", i%100)
+		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: now})
+	}
+	return append(events, podCame(turnPod("behind", 1, "10m").Obj()))
+}
+
+// crowdedNode is a node with a thousand pods that goes and comes back.
+func crowdedNode() (events []store.Event) {
+	node := build.Node("crowded").CPU("640").Memory("2560Gi").Pods("2000").Label(v1.LabelHostname, "crowded").Obj()
+	events = append(events, store.Event{Type: store.Added, Kind: objects.KindNode, Node: node})
+	for i := range 1000 {
+		events = append(events, podCame(turnPod("crowd", i, "10m").Node("crowded").Obj()))
+	}
+	return append(events, store.Event{Type: store.Deleted, Kind: objects.KindNode, Node: node},
+		store.Event{Type: store.Added, Kind: objects.KindNode, Node: node})
 }
 
 func departures(pods []*v1.Pod) (events []store.Event) {

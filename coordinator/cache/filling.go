@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -20,6 +21,30 @@ func (c *Cache) FillCounters(ids []uint32, all bool, namespaces []string) error 
 		for _, ns := range namespaces {
 			if list := c.byNamespace[ns]; list != nil {
 				pods = append(pods, *list...)
+			}
+		}
+	}
+	f.take(pods)
+	return f.end(ids)
+}
+
+// FillTerms brings counters of affinity terms into use: only the pods of some namespaces, each named once, that carry
+// them are asked.
+func (c *Cache) FillTerms(ids []uint32, namespaces []string) error {
+	f := c.fill(ids)
+	adds := map[*count.Carried]bool{nil: false}
+	var pods []*pod
+	for _, ns := range namespaces {
+		if list := c.byNamespace[ns]; list != nil {
+			for _, p := range *list {
+				is, known := adds[p.carried]
+				if !known {
+					is = p.carried.AddsTo(ids)
+					adds[p.carried] = is
+				}
+				if is {
+					pods = append(pods, p)
+				}
 			}
 		}
 	}

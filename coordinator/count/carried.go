@@ -159,6 +159,11 @@ func (c *Carried) add() *answer {
 	return &answer{list}
 }
 
+// AddsTo tells whether each pod adds to any of some counters of terms.
+func (c *Carried) AddsTo(ids []uint32) bool {
+	return c.answer != nil && slices.ContainsFunc(c.answer.list, func(v *pb.CounterValue) bool { return slices.Contains(ids, v.Counter) })
+}
+
 // carriedBy is what a pod adds to terms; nil: nothing.
 func (r *Registry) carriedBy(p *v1.Pod) *answer {
 	if !HasAffinity(p) {

@@ -37,16 +37,34 @@ func (q *Queue) SetAside(p *Pod, what uint64) {
 	q.GiveBack(p)
 }
 
-// AsideFor is what the first pod waits for that was set aside; 0: there is none.
+// Aside is how many pods are set aside.
+func (q *Queue) Aside() int { return q.aside.len() }
+
+// AsideFor is what the next pod waits for that was set aside; 0: there is none. Namespaces take turns, so that
+// none waits for all that another has brought; within a namespace the queue's order is kept.
 func (q *Queue) AsideFor() uint64 {
-	if p := q.aside.head(); p != nil {
-		return p.Aside
+	var next *Pod
+	for _, p := range q.aside.pods {
+		if next == nil || q.takesTurn(p, next) {
+			next = p
+		}
 	}
-	return 0
+	if next == nil {
+		return 0
+	}
+	return next.Aside
+}
+
+// takesTurn tells whether a pod that was set aside comes before another.
+func (q *Queue) takesTurn(a, b *Pod) bool {
+	if x, y := q.asideTurns[a.Obj.Namespace], q.asideTurns[b.Obj.Namespace]; x != y {
+		return x < y
+	}
+	return q.aside.before(a, b)
 }
 
 // PopAside appends up to n pods to into that were set aside for something, in the queue's order. They are in flight
-// then, as those of PopBatch.
+// then, as those of PopBatch, and their namespaces have had their turn.
 func (q *Queue) PopAside(what uint64, n int, into []*Pod) []*Pod {
 	var found []*Pod
 	for _, p := range q.aside.pods {
@@ -60,8 +78,13 @@ func (q *Queue) PopAside(what uint64, n int, into []*Pod) []*Pod {
 		}
 		return 1
 	})
+	q.turns++
 	for _, p := range found[:min(n, len(found))] {
+		q.asideTurns[p.Obj.Namespace] = q.turns
 		into = append(into, q.pop(p, false))
+	}
+	if q.aside.len() == 0 {
+		clear(q.asideTurns)
 	}
 	return into
 }

@@ -132,3 +132,28 @@ func TestPodsThatAreSetAside(t *testing.T) {
 		t.Errorf("popped %q, want the first of two", got)
 	}
 }
+
+// Namespaces take turns among pods that are set aside, however many one of them has, and of what priority.
+func TestNamespacesTakeTurnsAside(t *testing.T) {
+	q := New(Config{})
+	for i := range 5 {
+		name := fmt.Sprint("loud-", i)
+		q.Add(build.Pod(name).Namespace("loud").UID(name).Priority(9).Obj())
+	}
+	for i := range 2 {
+		name := fmt.Sprint("calm-", i)
+		q.Add(build.Pod(name).Namespace("calm").UID(name).Obj())
+	}
+	for i, p := range q.PopBatch(9, nil) {
+		q.SetAside(p, uint64(1+i))
+	}
+	var got []string
+	for q.Aside() > 0 {
+		for _, p := range q.PopAside(q.AsideFor(), 9, nil) {
+			got = append(got, p.Obj.Name)
+		}
+	}
+	if want := []string{"loud-0", "calm-0", "loud-1", "calm-1", "loud-2", "loud-3", "loud-4"}; !slices.Equal(got, want) {
+		t.Errorf("popped %q, want %q", got, want)
+	}
+}

@@ -54,15 +54,18 @@ type Queue struct {
 	seq     uint64
 	counts  [places]int
 
-	active  heap
-	costly  heap // of Active, those that are
-	aside   heap // of Active, those whose owner has set them aside
-	backoff heap
-	errors  heap
-	waiting heap  // Unschedulable, by Timestamp
-	index   index // Unschedulable and Gated, by plugin
-	flights flights
-	moving  []*Pod // scratch
+	active heap
+	costly heap // of Active, those that are
+	aside  heap // of Active, those whose owner has set them aside
+	// asideTurns are when pods of a namespace were popped of those last, by turns, while there are any.
+	asideTurns map[string]uint64
+	turns      uint64
+	backoff    heap
+	errors     heap
+	waiting    heap  // Unschedulable, by Timestamp
+	index      index // Unschedulable and Gated, by plugin
+	flights    flights
+	moving     []*Pod // scratch
 
 	nominations nominator
 }
@@ -99,6 +102,7 @@ func New(cfg Config) *Queue {
 		active:           heap{before: order},
 		costly:           heap{before: order},
 		aside:            heap{before: order},
+		asideTurns:       map[string]uint64{},
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
