@@ -678,19 +678,24 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c cho
 	var work *volumes.Work
 	var err error
 	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
-		work, err = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
+		if work, err = s.reserve(pod, d.Node); err != nil {
+			s.metrics.assumeErrors.Inc()
+			err = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
+		}
+	}
+	if err == nil {
+		if err = s.assume(a, d); err != nil {
+			for _, pv := range s.cache.volumes.Unreserve(work) {
+				s.queue.Move(queue.VolumeUpdated(pv, pv))
+			}
+		}
 	}
 	if err != nil {
-		s.metrics.assumeErrors.Inc()
-		a.failed = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
+		a.failed = err
 		d.Node, d.Score, d.Feasible, d.Message = "", 0, 0, a.failed.Error()
 		s.record(a, d, true)
 		s.refuse(ctx, a, d, nil, nil)
 		return true
-	}
-	if err := s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq); err != nil {
-		s.fail(err)
-		return false
 	}
 	a.trace.End(tracing.Assume)
 	a.trace.Decided(d)

@@ -173,10 +173,7 @@ func (s *Scheduler) release(uid types.UID) {
 	if !assumed {
 		return
 	}
-	if _, err := s.cache.Forget(pod); err != nil {
-		s.fail(err)
-		return
-	}
+	s.forget(pod, node)
 	s.cfg.Recorder.Released(uid, node)
 	s.queue.Move(queue.AssignedPodDeleted(withNode(pod, node)))
 }

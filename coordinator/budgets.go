@@ -29,8 +29,14 @@ func (w *picture) followBudgets(counted bool) {
 // pend takes in a pod that waits for a node: it is one of those that its budgets expect.
 func (w *picture) pend(p *v1.Pod) {
 	if w.counted {
-		w.budgets.SetPod(p, false)
+		w.follow(p, false)
 	}
+}
+
+// follow takes in a pod that budgets may count.
+func (w *picture) follow(p *v1.Pod, placed bool) {
+	defer w.Untold(p, "its budgets")
+	w.budgets.SetPod(p, placed)
 }
 
 // budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns.
@@ -44,7 +50,7 @@ func (w *picture) budget(old, now objects.Object) error {
 	}
 	b, _ := now.(*policyv1.PodDisruptionBudget)
 	for _, uid := range w.budgets.Set(either.GetNamespace(), either.GetName(), b) {
-		if err := w.Retell(uid); err != nil {
+		if err := w.tell(uid); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 	ref := objects.RefOf(last)
 	old, known := s.cluster[ref]
 	if !known {
+		s.isGone(last)
 		return
 	}
 	delete(s.cluster, ref)
@@ -33,6 +34,17 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 // clusterObject is told of every change of an object that is neither node nor pod: old is
 // nil where it is new, now is nil where it is gone. Pods that wait may fit after it.
 func (s *Scheduler) clusterObject(old, now objects.Object) {
+	if err := s.changeCluster(old, now); err != nil {
+		s.leaveObjectOut(cmp.Or(now, old), err)
+		return
+	}
+	s.isGone(cmp.Or(now, old))
+	s.moveAll(clusterEvents(old, now))
+}
+
+// changeCluster has the picture of the cluster know an object as it is now.
+func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
+	defer s.catch(&err)
 	s.cache.cluster.Set(old, now)
 	clear(s.alikes.known) // what pods count as may go by it
 	if now != nil {
@@ -40,11 +52,7 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 	} else {
 		s.cache.volumes.Delete(old)
 	}
-	if err := cmp.Or(s.cache.limit(old, now), s.cache.budget(old, now)); err != nil {
-		s.fail(err)
-		return
-	}
-	s.moveAll(clusterEvents(old, now))
+	return cmp.Or(s.cache.limit(old, now), s.cache.budget(old, now))
 }
 
 // limit takes over how many volumes the drivers of a CSINode attach.

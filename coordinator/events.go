@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -19,6 +18,7 @@ import (
 
 // event takes one change of an object in.
 func (s *Scheduler) event(e *store.Event) {
+	defer s.meets(e.Any())
 	gone := e.Type == store.Deleted
 	s.cfg.Recorder.Change(e.Any(), gone, false)
 	begin := s.cfg.Now()
@@ -57,11 +57,15 @@ func (s *Scheduler) take(e *store.Event, gone bool) {
 }
 
 func (s *Scheduler) nodeSet(n *v1.Node) {
-	old, err := s.cache.SetNode(n)
-	if err != nil {
-		s.fail(err)
+	if s.staysOut(n) {
 		return
 	}
+	old, err := s.setNode(n)
+	if err != nil {
+		s.leaveOut(n, err)
+		return
+	}
+	s.isGone(n)
 	if old == nil {
 		s.rows++
 		clear(s.hopeless)
@@ -72,7 +76,8 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 }
 
 func (s *Scheduler) nodeGone(n *v1.Node) {
-	old, err := s.cache.RemoveNode(n)
+	s.isGone(n)
+	old, err := s.removeNode(n)
 	if err != nil {
 		s.fail(err)
 		return
@@ -93,9 +98,19 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.disown(p.UID) // it may have been ours before
 		return
 	}
+	if err := s.pend(p); err != nil {
+		s.leaveUnqueued(p, err)
+		return
+	}
+	s.isGone(p)
+}
+
+// pend takes in a pod that is on no node.
+func (s *Scheduler) pend(p *v1.Pod) (err error) {
+	defer s.catch(&err)
 	s.cache.pend(p)
 	if s.promised(p) {
-		return
+		return nil
 	}
 	if q := s.queue.Get(p.UID); q != nil {
 		old := q.Obj
@@ -106,11 +121,12 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		if respecified(old, p) {
 			s.queue.Activate(p.UID)
 		}
-		return
+		return nil
 	}
 	s.arrivals[p.UID] = s.cfg.Now()
 	s.happened = append(s.happened, queue.PendingPodAdded)
 	s.queue.Add(p)
+	return nil
 }
 
 // promised takes in the news of a pending pod that has a node already, in our eyes; false
@@ -162,10 +178,12 @@ func writtenAffinity(p *v1.Pod) []byte {
 // seen takes a pod in that is on its node.
 func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.cache.Pod(p.UID)
-	old, err := s.cache.SetPod(p)
+	met := s.out.met
+	old, err := s.setPod(p)
 	if err != nil {
-		s.fail(fmt.Errorf("take in pod %s/%s: %w", p.Namespace, p.Name, err))
-		return
+		s.keepRoom(p, was, err)
+	} else if s.out.met == met {
+		s.isGone(p)
 	}
 	s.unqueue(p.UID)
 	if _, ok := s.binding[p.UID]; !ok {
@@ -189,11 +207,15 @@ func (s *Scheduler) seen(p *v1.Pod) {
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.rejectWaiting(p.UID)
-	old, node, err := s.cache.RemovePod(p)
+	_, was, _ := s.cache.Pod(p.UID)
+	old, node, err := s.removePod(p)
 	if err != nil {
-		s.fail(err)
-		return
+		s.quarantineObject(p, err)
+		s.dropPod(p.UID)
+		s.mend(was, err)
 	}
+	s.isGone(p)
+	s.letIn(was)
 	s.disown(p.UID)
 	s.history.forget(p.UID)
 	delete(s.blamed, p.UID)

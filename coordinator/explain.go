@@ -74,6 +74,7 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	}
 	e.out = out
 	out.Nodes = uint32(s.cache.Nodes())
+	s.noteQuarantined(out, pod)
 	out.History = s.history.past(pod.UID)
 	if len(out.History) > 0 {
 		out.Decision = out.History[0].Decision
@@ -88,9 +89,8 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	put, err := s.cache.Without(pod)
 	if err == nil {
 		last, e.err = s.explainCaught(pod, prof, e)
-		err = put()
 	}
-	if err != nil {
+	if err = cmp.Or(err, put()); err != nil {
 		// The pod is not where it was, so another might get its room: this is no error of the read.
 		s.fail(err)
 		last, e.err = true, err
@@ -255,7 +255,7 @@ func (s *Scheduler) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 	}
 	if s.cfg.Profiles[pod.Spec.SchedulerName] == nil {
 		note(out, s.notOurs(pod))
-	} else {
+	} else if s.noteQuarantined(out, pod); out.Note == "" {
 		note(out, "news of it is on its way to the scheduler: ask again")
 	}
 	return out, nil

@@ -90,10 +90,7 @@ func (s *Scheduler) releaseHosted(job *bindJob, err error) *queue.Event {
 	if !assumed {
 		return nil
 	}
-	if _, err := s.cache.Forget(pod); err != nil {
-		s.fail(err)
-		return nil
-	}
+	s.forget(pod, node)
 	s.cfg.Recorder.Released(uid, node)
 	e := queue.AssignedPodDeleted(withNode(pod, node)).Except(uid)
 	return &e

@@ -41,14 +41,13 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 	pod, cycle := a.pod.Obj, a.hosted.cycle
 	r := &reservation{patience: a.prof.BindTimeout()}
 	if a.prof.BindsVolumes() {
-		r.work, r.failed = s.cache.volumes.Reserve(pod, s.cache.Node(d.Node))
+		r.work, r.failed = s.reserve(pod, d.Node)
 	}
 	cycle.State().Write(reservationKey, r)
 	var err error
-	s.guests.snapshot.Assume(pod.UID, d.Node, func() { err = s.cache.Assume(pod, d.Node, a.class.Usage, d.Seq) })
+	s.guests.snapshot.Assume(pod.UID, d.Node, func() { err = s.assume(a, d) })
 	if err != nil {
-		s.fail(err)
-		return false
+		return s.unassume(ctx, a, d, r, fwk.AsStatus(err))
 	}
 	a.trace.End(tracing.Assume)
 	cycle.Assume(withNode(pod, d.Node))
@@ -94,10 +93,7 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 func (s *Scheduler) unassume(ctx context.Context, a *attempt, d *pb.Decision, r *reservation, status *fwk.Status) bool {
 	a.hosted.cycle.Unreserve(ctx, d.Node)
 	free := s.cache.volumes.Unreserve(r.work)
-	if _, err := s.cache.Forget(a.pod.Obj); err != nil {
-		s.fail(err)
-		return false
-	}
+	s.forget(a.pod.Obj, d.Node)
 	s.disturbed = true // the answers of this batch know nothing of that
 	if r.failed != nil {
 		s.metrics.assumeErrors.Inc()

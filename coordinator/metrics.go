@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/metrics"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -103,6 +104,11 @@ func (m *meters) postFilterPlugin(plugin string, code preempt.Code, d time.Durat
 		m.postFilters[at] = h
 	}
 	h.Seconds(d)
+}
+
+// quarantined is how many objects of a kind are in quarantine.
+func (m *meters) quarantined(kind objects.Kind) prometheus.Gauge {
+	return m.set.Gauge("shardsched_quarantined_objects", string(kind))
 }
 
 // panics counts the bugs that pods met.

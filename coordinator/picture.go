@@ -36,6 +36,9 @@ type picture struct {
 	observed []*count.Carried
 	mayBring int
 	counting counting
+	// mend is told of a node whose row is not what its pods are, for the tables refused a change; nil: that is
+	// an error.
+	mend func(node string, why error)
 }
 
 func newPicture(shards int) *picture {
@@ -63,10 +66,30 @@ func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.Shar
 	return leaving, shared
 }
 
+// mended is nil where somebody mends the row that the tables refused a change of.
+func (w *picture) mended(node string, refused error) error {
+	if refused == nil || w.mend == nil {
+		return refused
+	}
+	w.mend(node, refused)
+	return nil
+}
+
+// tell is Cache.Retell.
+func (w *picture) tell(uid types.UID) error {
+	_, node, _ := w.Pod(uid)
+	return w.mended(node, w.Retell(uid))
+}
+
+// count is Cache.ChangeCounters.
+func (w *picture) count(node string, changes []*pb.CounterValue) error {
+	return w.mended(node, w.ChangeCounters(node, changes))
+}
+
 // retell tells the tables of pods whose volumes are others now.
 func (w *picture) retell() error {
 	for _, uid := range w.volumes.TakeRetold() {
-		if err := w.Retell(uid); err != nil {
+		if err := w.tell(uid); err != nil {
 			return err
 		}
 	}
@@ -81,7 +104,7 @@ func (w *picture) retellIn(namespaces []string) error {
 	}
 	slices.Sort(pods)
 	for _, uid := range pods {
-		if err := w.Retell(uid); err != nil {
+		if err := w.tell(uid); err != nil {
 			return err
 		}
 	}
@@ -90,15 +113,12 @@ func (w *picture) retellIn(namespaces []string) error {
 
 // Assume is Cache.Assume.
 func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
-	w.budgets.SetPod(p, true)
+	w.follow(p, true)
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return err
 	}
 	w.guests.changed(nodeName)
-	if err := w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p)); err != nil {
-		return err
-	}
-	return w.retell()
+	return w.mount(nodeName, p)
 }
 
 // SetNode is Cache.SetNode.
@@ -122,8 +142,13 @@ func (w *picture) RemoveNode(n *v1.Node) (*v1.Node, error) {
 // SetPod is Cache.SetPod.
 func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	before, was, _ := w.Pod(p.UID)
-	w.budgets.SetPod(p, true)
+	w.follow(p, true)
 	old, err := w.Cache.SetPod(p)
+	if was != p.Spec.NodeName {
+		err = cmp.Or(w.mended(was, err), w.mended(p.Spec.NodeName, err))
+	} else {
+		err = w.mended(was, err)
+	}
 	if err != nil {
 		return old, err
 	}
@@ -142,14 +167,24 @@ func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 
 // mount counts the volumes of a pod that is on a node.
 func (w *picture) mount(nodeName string, p *v1.Pod) error {
-	if err := w.ChangeCounters(nodeName, w.volumes.PodAdded(nodeName, p)); err != nil {
+	if err := w.count(nodeName, w.added(nodeName, p)); err != nil {
 		return err
 	}
 	return w.retell()
 }
 
+func (w *picture) added(nodeName string, p *v1.Pod) []*pb.CounterValue {
+	defer w.Untold(p, "its volumes")
+	return w.volumes.PodAdded(nodeName, p)
+}
+
+func (w *picture) removed(nodeName string, p *v1.Pod) []*pb.CounterValue {
+	defer w.Untold(p, "its volumes")
+	return w.volumes.PodRemoved(nodeName, p)
+}
+
 func (w *picture) unmount(nodeName string, p *v1.Pod) error {
-	if err := w.ChangeCounters(nodeName, w.volumes.PodRemoved(nodeName, p)); err != nil {
+	if err := w.count(nodeName, w.removed(nodeName, p)); err != nil {
 		return err
 	}
 	return w.retell()
@@ -159,11 +194,11 @@ func (w *picture) unmount(nodeName string, p *v1.Pod) error {
 func (w *picture) Forget(p *v1.Pod) (bool, error) {
 	object, nodeName, _ := w.Pod(p.UID)
 	forgotten, err := w.Cache.Forget(p.UID)
-	if err != nil || !forgotten {
+	if err = w.mended(nodeName, err); err != nil || !forgotten {
 		return forgotten, err
 	}
 	w.guests.changed(nodeName)
-	w.budgets.SetPod(object, false)
+	w.follow(object, false)
 	return true, w.unmount(nodeName, object)
 }
 
@@ -172,29 +207,26 @@ func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	w.volumes.Delete(p)
 	w.budgets.RemovePod(p)
 	old, nodeName, err := w.Cache.RemovePod(p.UID)
-	if err != nil || old == nil {
+	if err = w.mended(nodeName, err); err != nil || old == nil {
 		return old, nodeName, err
 	}
 	w.guests.changed(nodeName)
 	return old, nodeName, w.unmount(nodeName, old)
 }
 
-// Without takes a pod off its node until put is called.
+// Without takes a pod off its node until put is called, which is to be called after an error, too.
 func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 	object, nodeName, _ := w.Pod(p.UID)
 	back, err := w.Cache.Without(p.UID)
-	if err != nil || object == nil {
+	if object == nil {
 		return back, err
 	}
-	if err := w.unmount(nodeName, object); err != nil {
-		return nil, err
-	}
 	return func() error {
-		if err := back(); err != nil {
+		if err := w.mended(nodeName, back()); err != nil {
 			return err
 		}
 		return w.mount(nodeName, object)
-	}, nil
+	}, cmp.Or(w.mended(nodeName, err), w.unmount(nodeName, object))
 }
 
 // settle brings the counters that came into use, or have changed, to the tables. It is
@@ -204,7 +236,7 @@ func (w *picture) settle() error {
 		return err
 	}
 	for _, x := range w.volumes.TakeChanges() {
-		if err := w.ChangeCounters(x.Node, x.Counters); err != nil {
+		if err := w.count(x.Node, x.Counters); err != nil {
 			return fmt.Errorf("count volumes: %w", err)
 		}
 	}

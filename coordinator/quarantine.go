@@ -20,8 +20,7 @@ import (
 // A pod may meet a bug of ours: compiling it panics, or evaluating its class does, on a worker, on the own
 // tables or in the loop. Then that attempt ends in an error, and the class, or the pod where it has none,
 // is in quarantine for a while: its attempts end in the same error and nothing is evaluated. The term goes
-// on. A panic while the picture of the cluster changes ends the term, as nobody knows what is
-// left of the picture.
+// on. taking_in.go has objects that meet a bug while the picture of the cluster takes them in.
 
 const (
 	// quarantineTime is longer than a pod's backoff, so that a bug is met rarely.
@@ -35,6 +34,7 @@ const (
 	whileCompiling  = "compile"
 	whileEvaluating = "evaluate"
 	whileHinting    = "hint"
+	whileTakingIn   = "take_in"
 )
 
 // suspect is what met a bug: a class, or a pod that has none.
@@ -100,10 +100,15 @@ func (s *Scheduler) hintMet(plugin string, p *queue.Pod, panicked any) {
 
 // confine puts a suspect into quarantine for a panic.
 func (s *Scheduler) confine(x suspect, where string, panicked any) error {
+	return s.confineFor(x, s.met(x, where, panicked))
+}
+
+// confineFor puts a suspect into quarantine for an error.
+func (s *Scheduler) confineFor(x suspect, why error) error {
 	if len(s.quarantine) >= maxQuarantined {
 		clear(s.quarantine)
 	}
-	err := fmt.Errorf("%w; not tried again for %s", s.met(x, where, panicked), quarantineTime)
+	err := fmt.Errorf("%w; not tried again for %s", why, quarantineTime)
 	s.quarantine[x] = confinement{s.cfg.Now().Add(quarantineTime), err}
 	return err
 }

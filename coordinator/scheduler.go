@@ -155,7 +155,8 @@ type Scheduler struct {
 	promising  bool
 	quarantine quarantine
 	hintsMet   map[string]struct{} // plugins whose hints met a bug
-	asking     []asking            // whom the requests are for that the workers are asked
+	out        outsideTables
+	asking     []asking // whom the requests are for that the workers are asked
 	seq        uint64
 	binding    map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
@@ -233,6 +234,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		compiler:   compile.New(),
 		quarantine: quarantine{},
 		hintsMet:   map[string]struct{}{},
+		out:        newOutsideTables(),
 		inbox:      newInbox(),
 		journal:    newJournalWriter(cfg.Journal),
 		eval:       scorer.NewEvaluator(nil),
@@ -275,7 +277,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.guests.close())
 	}
-	s.cache.guests = s.guests
+	s.cache.guests, s.cache.mend = s.guests, s.mend
+	s.cache.OnUntold(s.spared)
 	s.queue = queue.New(queue.Config{
 		Guests: guests, Met: s.hintMet,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
@@ -327,14 +330,14 @@ func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntr
 	s.queue.Restore(entries)
 	s.guests.load(all)
 	for _, obj := range all.Cluster {
-		s.clusterSet(obj)
+		s.found(obj, func() { s.clusterSet(obj) })
 	}
 	for _, n := range all.Nodes {
-		s.nodeSet(n)
+		s.found(n, func() { s.nodeSet(n) })
 	}
 	for _, p := range all.Pods {
 		if !objects.IsTerminal(p) {
-			s.podSet(p)
+			s.found(p, func() { s.podSet(p) })
 		}
 	}
 	// Entries of pods that are gone, at their end or on a node by now.
@@ -353,7 +356,7 @@ func (s *Scheduler) Deliver(events []store.Event) {
 		work = append(work, func() {
 			for i := range part {
 				s.event(&part[i])
-				s.guests.saw(&part[i])
+				s.guestsSaw(&part[i])
 			}
 		})
 	}

@@ -391,6 +391,9 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 		}
 		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName
 	}
+	if len(s.hintsMet)+len(s.out.why) > 0 {
+		wrong("hints of %v have met bugs; in quarantine: %v", s.hintsMet, s.out.why)
+	}
 	truth := newOneByOne(t, nodes, running, slices.Collect(maps.Values(w.others))...)
 	if !meddlers {
 		problems = append(problems, w.judgeClaims()...)

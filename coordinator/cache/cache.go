@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -47,6 +48,8 @@ type Cache struct {
 	// adding is how many pods added to each counter when it was filled, added how long all pods' lists are.
 	adding map[uint32]int
 	added  int
+	// untold is told of what can not be told of a pod; nil: that is an error, or a panic.
+	untold func(p *v1.Pod, what string, why error)
 }
 
 // node is a name that has a Node object, or pods, or both.
@@ -76,7 +79,7 @@ type pod struct {
 	carried  *count.Carried
 	counters []*pb.CounterValue
 	// counted is what the node's row was charged with, of usage and counters.
-	counted *pb.PodUsage
+	counted *pb.PodUsage // nil: it was not
 	assumed bool
 	// number is the pod's as long as it is known; told is what the tables were told of it for
 	// preemption.
@@ -118,17 +121,40 @@ func ShardOf(name string, shards int) int {
 // SetNode adds or replaces a node. It returns the object that it replaces, nil
 // where the node is new.
 func (c *Cache) SetNode(object *v1.Node) (*v1.Node, error) {
+	wire := c.wire(object, c.limitsOf(object.Name)) // before anything changes: what is wrong with the object shows here
 	n := c.node(object.Name)
 	old := n.object
 	c.countImages(old, object)
 	c.topologies.replace(old, object)
 	n.object = object
-	wire := c.wire(object, &n.limits)
 	// An object that comes again may have been changed in place.
 	if old != nil && old != object && proto.Equal(c.wire(old, &n.limits), wire) {
 		return old, nil
 	}
 	return old, c.setRow(n, wire, old == nil)
+}
+
+// limitsOf are a node's, whether it is known or not.
+func (c *Cache) limitsOf(name string) *Limits {
+	if n := c.nodes[name]; n != nil {
+		return &n.limits
+	}
+	return &Limits{}
+}
+
+// Redo gives a node's row anew what its object and its pods say, whatever became of the row. A node that is not
+// known is left alone. After an error the node has no row, or one that lacks pods: RemoveNode is to follow.
+func (c *Cache) Redo(name string) error {
+	n := c.nodes[name]
+	if n == nil || n.object == nil {
+		return nil
+	}
+	object := n.object
+	if _, err := c.RemoveNode(name); err != nil {
+		return err
+	}
+	_, err := c.SetNode(object)
+	return err
 }
 
 // wire is a node as the tables know it. It is made anew from the object whenever it is asked for:
@@ -180,7 +206,7 @@ func (c *Cache) SetLimits(nodeName string, limits Limits) error {
 }
 
 // RemoveNode drops a node and returns its object, nil where it was not known.
-// Its pods stay until they are removed themselves.
+// Its pods stay until they are removed themselves. After an error its row is there, and nobody's.
 func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	n := c.nodes[name]
 	if n == nil || n.object == nil {
@@ -190,8 +216,13 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	c.countImages(old, nil)
 	c.topologies.replace(old, nil)
 	s := c.shards[n.row.Shard]
-	err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
-	s.release(n.row.Index)
+	var err error
+	if s.table.HasNode(n.row.Index) { // the tables may have refused it
+		err = s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
+	}
+	if err == nil {
+		s.release(n.row.Index)
+	}
 	n.object = nil
 	c.known--
 	c.dropIfEmpty(n)
@@ -203,7 +234,8 @@ func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 
 // SetPod adds or replaces a pod that is on a node: one that was assumed is
 // thereby confirmed. It returns the object that it replaces where that was seen
-// on its node before, else nil.
+// on its node before, else nil. After an error of the tables the pod is known, and the rows of its nodes
+// are not what their pods are: Redo is to follow.
 func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	p := c.pods[object.UID]
 	carried := c.carry(object)
@@ -222,17 +254,18 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 		return old, c.tell(p)
 	}
 	var old *v1.Pod
+	var left error
 	number := uint64(0)
 	if p != nil {
 		number = p.number
 		if !p.assumed {
 			old = p.object
 		}
-		if err := c.remove(p); err != nil {
-			return old, err
-		}
+		delete(c.pods, object.UID)
+		left = c.remove(p)
 	}
-	return old, c.put(&pod{object: object, usage: usage, carried: carried, counters: counters, number: number}, object.Spec.NodeName, 0)
+	put := c.put(&pod{object: object, usage: usage, carried: carried, counters: counters, number: number}, object.Spec.NodeName, 0)
+	return old, cmp.Or(left, put)
 }
 
 // Assume promises a pod room on a node under the number of its decision. The
@@ -321,6 +354,7 @@ func (c *Cache) node(name string) *node {
 func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 	n := c.node(nodeName)
 	p.node = n
+	p.told = c.describe(p)
 	n.pods.add(p, onNode)
 	c.pods[p.object.UID] = p
 	c.added += len(p.counters)
@@ -329,7 +363,6 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 		p.number = c.last
 	}
 	c.numbered[p.number] = p
-	p.told = c.describe(p)
 	c.priorities.add(p.told.priority)
 	ns := c.byNamespace[p.object.Namespace]
 	if ns == nil {
@@ -347,27 +380,36 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 
 // add charges the node's row, where there is one, with the pod. What the row refuses is
 // a sum of more than 64 bits, as of hundreds of pods that ask for petabytes: no node has
-// that much, so the pod counts without its amounts, and the row is full all the same.
+// that much, so the pod counts without its amounts, and the row is full all the same. A row that refuses
+// the pod then is offered it without its counters.
 func (c *Cache) add(n *node, p *pod, decision uint64) error {
+	p.counted = nil
 	if n.object == nil {
 		return nil
 	}
-	p.counted = withCounters(p.usage, p.counters)
-	err := c.charge(n, p, decision)
-	if err != nil {
-		p.counted = &pb.PodUsage{HostPorts: p.usage.GetHostPorts(), Counters: p.counters}
-		err = c.charge(n, p, decision)
+	err := c.charge(n, p, withCounters(p.usage, p.counters), decision)
+	if err == nil || c.charge(n, p, &pb.PodUsage{HostPorts: p.usage.GetHostPorts(), Counters: p.counters}, decision) == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("add pod %s/%s to node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
+	if c.untold != nil && len(p.counters) > 0 {
+		c.added -= len(p.counters)
+		p.counters = nil
+		if c.charge(n, p, p.usage, decision) == nil {
+			c.untold(p.object, "what it counts for", err)
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("add pod %s/%s to node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 }
 
-func (c *Cache) charge(n *node, p *pod, decision uint64) error {
-	return c.shards[n.row.Shard].apply(&pb.Delta{
-		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: p.counted}, Decision: decision, Pod: p.placed(),
+func (c *Cache) charge(n *node, p *pod, usage *pb.PodUsage, decision uint64) error {
+	err := c.shards[n.row.Shard].apply(&pb.Delta{
+		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: usage}, Decision: decision, Pod: p.placed(),
 	})
+	if err == nil {
+		p.counted = usage
+	}
+	return err
 }
 
 func (c *Cache) remove(p *pod) error {
@@ -387,7 +429,7 @@ func (c *Cache) remove(p *pod) error {
 	}
 	defer c.dropIfEmpty(n)
 	defer c.release(p.carried)
-	if n.object == nil {
+	if n.object == nil || p.counted == nil {
 		return nil
 	}
 	d := &pb.Delta{
@@ -424,20 +466,18 @@ func (c *Cache) Find(namespace, name string, below, most int) (uid types.UID, le
 }
 
 // Without takes a pod's share off its node's row until put is called. What the
-// workers are told in between adds up to nothing.
+// workers are told in between adds up to nothing. put is to be called after an error, too.
 func (c *Cache) Without(uid types.UID) (put func() error, err error) {
 	p := c.pods[uid]
 	if p == nil {
 		return func() error { return nil }, nil
 	}
 	delete(c.pods, uid)
-	if err := c.remove(p); err != nil {
-		return nil, err
-	}
+	err = c.remove(p)
 	return func() error {
 		// Counters may have come into use since.
 		p.carried = c.carry(p.object)
 		p.counters = c.contributions(p.object)
 		return c.put(p, p.node.name, 0)
-	}, nil
+	}, err
 }

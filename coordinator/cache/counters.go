@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // Counters says what a pod adds to the counters in use: sorted by counter. The
@@ -30,6 +31,7 @@ func (c *Cache) carry(p *v1.Pod) *count.Carried {
 	if c.counters == nil {
 		return nil
 	}
+	defer c.Untold(p, "its affinity terms")
 	return c.counters.Carry(p)
 }
 
@@ -44,7 +46,22 @@ func (c *Cache) contributions(p *v1.Pod) []*pb.CounterValue {
 	if c.counters == nil {
 		return nil
 	}
+	defer c.Untold(p, "what it counts for")
 	return c.counters.Contributions(p)
+}
+
+// OnUntold has a pod known without what can not be told of it, for the tables refuse it or it meets a bug, and has
+// untold know. Without what it takes of a node no pod is known. It is called before any pod is put in.
+func (c *Cache) OnUntold(untold func(p *v1.Pod, what string, why error)) { c.untold = untold }
+
+// Untold recovers from a panic. It is deferred where something is found out about a pod that it may be known without.
+func (c *Cache) Untold(p *v1.Pod, what string) {
+	if c.untold == nil {
+		return
+	}
+	if v := recover(); v != nil {
+		c.untold(p, what, scan.Recovered(v))
+	}
 }
 
 // renew has a pod, whose node comes, add what it would now: a Filling does not ask pods without a node.

@@ -97,8 +97,9 @@ func (t told) equal(o told) bool {
 }
 
 // describe is what preemption looks at of a pod.
-func (c *Cache) describe(p *pod) told {
-	out := told{priority: compile.Priority(p.object)}
+func (c *Cache) describe(p *pod) (out told) {
+	defer c.Untold(p.object, "what preemption looks at")
+	out = told{priority: compile.Priority(p.object)}
 	if start := p.object.Status.StartTime; start != nil {
 		// A pod that started before 1970 is as old as any.
 		out.startMicros = max(start.UnixMicro(), 1)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +10,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // trimmer cuts objects down to what is read of them, and lets them share what is equal. An
@@ -48,8 +52,15 @@ func (w Whole) keeps(obj any) bool {
 	return false
 }
 
-// transform is a cache.TransformFunc.
-func (t *trimmer) transform(obj any) (any, error) {
+// transform is a cache.TransformFunc. An object that meets a bug of ours stays as it is.
+func (t *trimmer) transform(obj any) (out any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := scan.Recovered(v)
+			klog.Background().Error(p, "An object is kept as it came, it met a bug where it was to be trimmed", "type", fmt.Sprintf("%T", obj), "stack", string(p.Stack))
+			out, err = obj, nil
+		}
+	}()
 	if t.whole.keeps(obj) {
 		obj.(metav1.Object).SetManagedFields(nil)
 		return obj, nil

@@ -331,3 +331,17 @@ func TestWholeObjectsLoseManagedFieldsAlone(t *testing.T) {
 		check(trimmed(t, by, placed), placed, c.placed)
 	}
 }
+
+// An object that meets a bug where it is trimmed is kept, and the next one is trimmed.
+func TestAnObjectThatCanNotBeTrimmedIsKept(t *testing.T) {
+	trim := Transform(Whole{})
+	for _, absurd := range []any{(*v1.Pod)(nil), (*v1.Node)(nil)} {
+		if got, err := trim(absurd); err != nil || got != absurd {
+			t.Errorf("%T: got %v, %v; want it as it is", absurd, got, err)
+		}
+	}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}
+	if got, err := trim(p); err != nil || len(got.(*v1.Pod).ManagedFields) != 0 {
+		t.Errorf("after them: got %v, %v; want it trimmed", got, err)
+	}
+}

@@ -76,7 +76,7 @@ func Own() []Definition {
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_unsettled_answers_total", "Classes that the own tables had to answer for, because what workers said of them did not settle."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
-		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked, or a queueing hint did.", "where"),
+		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked, or a queueing hint did, or an object did while it was taken in.", "where"),
 		counter("shardsched_pinned_classes_total", "Classes that were given pinned sums, because terms of other pods would group their rows by too many labels."),
 		counter("shardsched_guest_nodes_total", "Nodes shown to compiled-in plugins (guests), by profile and extension point.", "profile", "extension_point"),
 		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for compiled-in plugins (guests) to look at nodes, in seconds.", "profile", "extension_point"),
@@ -95,6 +95,7 @@ func Own() []Definition {
 		gauge("shardsched_extender_calls_in_flight", "Calls of an extender under way.", "extender", "verb"),
 		gauge("shardsched_extender_waiting_pods", "Pods that wait for extenders' answers, or for their turn to have them asked."),
 		gauge("shardsched_journal_lag_entries", "Queue entries that are not written to etcd yet."),
+		gauge("shardsched_quarantined_objects", "Objects that could not be taken in as a whole, by kind: refused by the tables, or met by a bug.", "kind"),
 		gauge("shardsched_term", "The term of the leader."),
 	}
 }

@@ -1,0 +1,312 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
+)
+
+// An object may be one that the own tables refuse, or that meets a bug of ours while it is taken in. It is in
+// quarantine then: told, and left out as far as that is safe. The term goes on, and so does the next leader's, who finds
+// the same objects.
+//
+//	a pod on a node     counts for what it takes there, without its terms, labels, volumes or budgets, whichever
+//	                    can not be told. Where what it takes can not be told, its node is left out
+//	a pod without one   is not in the queue
+//	a node              is left out: it has no row, and no pod is placed there
+//	a CSINode           as if it were not there, and its node is left out
+//	any other object    as if it were not there
+//	a row that refuses  is made anew of the node and its pods; where that fails, the node is left out
+//
+// Each change of the object is another try.
+
+// outsideTables are the objects in quarantine.
+type outsideTables struct {
+	why map[objects.Ref]error
+	// met counts how often one was.
+	met uint64
+	// nodes are left out. pods are on nodes, and what they take there is not known.
+	nodes map[string]*v1.Node
+	pods  map[types.UID]*v1.Pod
+}
+
+func newOutsideTables() outsideTables {
+	return outsideTables{why: map[objects.Ref]error{}, nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}}
+}
+
+// catch makes an error of a panic. It is deferred.
+func (s *Scheduler) catch(err *error) {
+	if v := recover(); v != nil {
+		s.metrics.panics(whileTakingIn).Inc()
+		*err = scan.Recovered(v)
+	}
+}
+
+// meets quarantines an object that meets a bug where its change has been taken in, or others are told of it. It is
+// deferred.
+func (s *Scheduler) meets(obj objects.Object) {
+	if v := recover(); v != nil {
+		s.metrics.panics(whileTakingIn).Inc()
+		s.quarantineObject(obj, scan.Recovered(v))
+	}
+}
+
+// found takes in an object that a leader finds.
+func (s *Scheduler) found(obj objects.Object, take func()) {
+	defer s.meets(obj)
+	take()
+}
+
+func (s *Scheduler) guestsSaw(e *store.Event) {
+	defer s.meets(e.Any())
+	s.guests.saw(e)
+}
+
+// quarantineObject tells of an object that could not be taken in as a whole: the log once.
+func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
+	ref := objects.RefOf(obj)
+	s.out.met++
+	_, told := s.out.why[ref]
+	s.out.why[ref] = why
+	if told {
+		return
+	}
+	s.metrics.quarantined(ref.Kind).Inc()
+	var stack []byte
+	if p := (*scan.Panic)(nil); errors.As(why, &p) {
+		stack = p.Stack
+	}
+	klog.FromContext(s.life).Error(why, "An object is in quarantine: it could not be taken in as a whole", "kind", ref.Kind, "object", klog.KRef(ref.Namespace, ref.Name), "stack", string(stack))
+}
+
+// spared is told by the cache what can not be told of a pod.
+func (s *Scheduler) spared(p *v1.Pod, what string, why error) {
+	if errors.As(why, new(*scan.Panic)) {
+		s.metrics.panics(whileTakingIn).Inc()
+	}
+	s.quarantineObject(p, fmt.Errorf("%s can not be told: %w", what, why))
+}
+
+// isGone ends the quarantine of an object that was taken in as a whole, or is gone, and tries the node again that
+// is left out for it.
+func (s *Scheduler) isGone(obj objects.Object) {
+	if len(s.out.why) == 0 {
+		return
+	}
+	ref := objects.RefOf(obj)
+	if _, out := s.out.why[ref]; !out {
+		return
+	}
+	delete(s.out.why, ref)
+	s.metrics.quarantined(ref.Kind).Dec()
+	switch obj := obj.(type) {
+	case *v1.Node:
+		delete(s.out.nodes, obj.Name)
+	case *v1.Pod:
+		delete(s.out.pods, obj.UID)
+		s.letIn(obj.Spec.NodeName)
+	case *storagev1.CSINode:
+		s.letIn(obj.Name)
+	}
+}
+
+// letIn tries a node again that is left out.
+func (s *Scheduler) letIn(name string) {
+	if n := s.out.nodes[name]; n != nil {
+		s.nodeSet(n)
+	}
+}
+
+// staysOut keeps a node out for what is on it; false: it may come in.
+func (s *Scheduler) staysOut(n *v1.Node) bool {
+	if len(s.out.why) == 0 {
+		return false
+	}
+	_, out := s.out.why[objects.Ref{Kind: objects.KindCSINode, Name: n.Name}]
+	for _, p := range s.out.pods {
+		out = out || p.Spec.NodeName == n.Name
+	}
+	if out {
+		s.quarantineObject(n, errors.New("what is on it is in quarantine"))
+		s.out.nodes[n.Name] = n
+	}
+	return out
+}
+
+// leaveOut leaves a node out.
+func (s *Scheduler) leaveOut(n *v1.Node, why error) {
+	s.quarantineObject(n, why)
+	s.out.nodes[n.Name] = n
+	_, err := s.removeNode(n)
+	if err != nil {
+		s.fail(err) // pods might be placed there
+		return
+	}
+	s.rowsMade()
+	s.move(queue.NodeDeleted(n))
+}
+
+// rowsMade notes that rows are others now, also in the middle of a batch.
+func (s *Scheduler) rowsMade() {
+	s.rows++
+	s.disturbed = s.disturbed || s.touches.deciding
+}
+
+// mend makes the row of a node anew, where it is not what its pods are.
+func (s *Scheduler) mend(name string, why error) {
+	n := s.cache.Node(name)
+	if n == nil {
+		return
+	}
+	klog.FromContext(s.life).Error(why, "The tables refuse a change, the node's row is made anew", "node", name)
+	s.rowsMade()
+	if err := s.redo(name); err != nil {
+		s.leaveOut(n, errors.Join(why, err))
+	}
+}
+
+// keepRoom has nobody placed on what a pod takes that could not be taken in. was is the node that it was on.
+func (s *Scheduler) keepRoom(p *v1.Pod, was string, why error) {
+	s.quarantineObject(p, why)
+	name := p.Spec.NodeName
+	if now, _, _ := s.cache.Pod(p.UID); now == p {
+		s.mend(name, why)
+	} else if s.out.pods[p.UID] = p; s.cache.Node(name) != nil {
+		s.leaveOut(s.cache.Node(name), fmt.Errorf("what pod %s/%s takes is not known: %w", p.Namespace, p.Name, why))
+	}
+	if was != name {
+		s.mend(was, why)
+	}
+}
+
+// leaveUnqueued leaves a pod out of the queue, and tells its owner.
+func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
+	s.quarantineObject(p, why)
+	if err := s.dequeue(p); err != nil {
+		klog.FromContext(s.life).Error(err, "A pod in quarantine is still in the queue", "pod", klog.KObj(p))
+	}
+	s.cfg.Reporter.Unscheduled(p, ReasonSchedulerError, "the scheduler can not take the pod in: "+why.Error(), nil)
+}
+
+// leaveObjectOut has the picture be as if an object were not there, which is neither node nor pod.
+func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
+	s.quarantineObject(obj, why)
+	delete(s.cluster, objects.RefOf(obj))
+	if err := s.changeCluster(obj, nil); err != nil {
+		klog.FromContext(s.life).Error(err, "An object in quarantine is not left out as a whole", "kind", objects.KindOf(obj), "object", klog.KObj(obj))
+	}
+	if _, ok := obj.(*storagev1.CSINode); !ok {
+		return
+	}
+	if n := s.cache.Node(obj.GetName()); n != nil {
+		s.leaveOut(n, why)
+	}
+}
+
+// noteQuarantined tells of what an explanation does not look at.
+func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
+	if len(s.out.why) == 0 {
+		return
+	}
+	if why := s.out.why[objects.RefOf(p)]; why != nil {
+		note(out, "it could not be taken in as a whole: "+why.Error())
+	}
+	if len(s.out.nodes) > 0 {
+		example := slices.Min(slices.Collect(maps.Keys(s.out.nodes)))
+		why := s.out.why[objects.Ref{Kind: objects.KindNode, Name: example}]
+		note(out, fmt.Sprintf("nodes that are left out: %d, one of them %s: %v", len(s.out.nodes), example, why))
+	}
+}
+
+// What follows changes the picture, and makes an error of a panic.
+
+func (s *Scheduler) setNode(n *v1.Node) (old *v1.Node, err error) {
+	defer s.catch(&err)
+	return s.cache.SetNode(n)
+}
+
+func (s *Scheduler) removeNode(n *v1.Node) (old *v1.Node, err error) {
+	defer s.catch(&err)
+	return s.cache.RemoveNode(n)
+}
+
+func (s *Scheduler) redo(node string) (err error) {
+	defer s.catch(&err)
+	return s.cache.Redo(node)
+}
+
+func (s *Scheduler) setPod(p *v1.Pod) (old *v1.Pod, err error) {
+	defer s.catch(&err)
+	return s.cache.SetPod(p)
+}
+
+func (s *Scheduler) removePod(p *v1.Pod) (old *v1.Pod, node string, err error) {
+	defer s.catch(&err)
+	return s.cache.RemovePod(p)
+}
+
+// dropPod is removePod without what others count of the pod.
+func (s *Scheduler) dropPod(uid types.UID) (err error) {
+	defer s.catch(&err)
+	_, _, err = s.cache.Cache.RemovePod(uid)
+	return err
+}
+
+func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
+	defer s.catch(&err)
+	s.disown(p.UID)
+	s.cache.budgets.RemovePod(p)
+	return nil
+}
+
+func (s *Scheduler) reserve(p *v1.Pod, node string) (work *volumes.Work, err error) {
+	defer s.catch(&err)
+	return s.cache.volumes.Reserve(p, s.cache.Node(node))
+}
+
+// assume promises a pod its node. After an error it is promised nothing, and its class is in quarantine.
+func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
+	err := s.assumeCaught(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
+	if err == nil {
+		return nil
+	}
+	if known, _, _ := s.cache.Pod(a.pod.Obj.UID); known == a.pod.Obj {
+		s.forget(known, d.Node)
+	}
+	s.mend(d.Node, err)
+	s.disturbed = true // the answers of this batch know nothing of that
+	return s.confineFor(suspect{class: a.class.ID()}, err)
+}
+
+func (s *Scheduler) assumeCaught(p *v1.Pod, node string, usage *pb.PodUsage, decision uint64) (err error) {
+	defer s.catch(&err)
+	return s.cache.Assume(p, node, usage, decision)
+}
+
+// forget takes a promise back.
+func (s *Scheduler) forget(p *v1.Pod, node string) {
+	if err := s.forgetCaught(p); err != nil {
+		s.quarantineObject(p, err)
+		s.dropPod(p.UID)
+		s.mend(node, err)
+	}
+}
+
+func (s *Scheduler) forgetCaught(p *v1.Pod) (err error) {
+	defer s.catch(&err)
+	_, err = s.cache.Forget(p)
+	return err
+}
