@@ -499,6 +499,9 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		}
 		return false
 	}
+	if s.disturbed { // a row was made anew, of which held answers know nothing
+		return false
+	}
 	if a.volatile && s.waits(a) {
 		s.cache.forgetPostponed()
 		return true

@@ -24,7 +24,7 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 	ref := objects.RefOf(last)
 	old, known := s.cluster[ref]
 	if !known {
-		s.isGone(last)
+		s.endQuarantine(last)
 		return
 	}
 	delete(s.cluster, ref)
@@ -36,9 +36,12 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 func (s *Scheduler) clusterObject(old, now objects.Object) {
 	if err := s.changeCluster(old, now); err != nil {
 		s.leaveObjectOut(cmp.Or(now, old), err)
+		if now == nil {
+			s.endQuarantine(old)
+		}
 		return
 	}
-	s.isGone(cmp.Or(now, old))
+	s.endQuarantine(cmp.Or(now, old))
 	s.moveAll(clusterEvents(old, now))
 }
 

@@ -18,8 +18,8 @@ import (
 
 // event takes one change of an object in.
 func (s *Scheduler) event(e *store.Event) {
-	defer s.meets(e.Any())
 	gone := e.Type == store.Deleted
+	defer s.meets(e.Any(), gone)
 	s.cfg.Recorder.Change(e.Any(), gone, false)
 	begin := s.cfg.Now()
 	s.happened = s.happened[:0]
@@ -65,7 +65,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 		s.leaveOut(n, err)
 		return
 	}
-	s.isGone(n)
+	s.endQuarantine(n)
 	if old == nil {
 		s.rows++
 		clear(s.hopeless)
@@ -76,7 +76,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 }
 
 func (s *Scheduler) nodeGone(n *v1.Node) {
-	s.isGone(n)
+	s.endQuarantine(n)
 	old, err := s.removeNode(n)
 	if err != nil {
 		s.fail(err)
@@ -102,7 +102,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.leaveUnqueued(p, err)
 		return
 	}
-	s.isGone(p)
+	s.endQuarantine(p)
 }
 
 // pend takes in a pod that is on no node.
@@ -183,7 +183,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	if err != nil {
 		s.keepRoom(p, was, err)
 	} else if s.out.met == met {
-		s.isGone(p)
+		s.endQuarantine(p)
 	}
 	s.unqueue(p.UID)
 	if _, ok := s.binding[p.UID]; !ok {
@@ -207,14 +207,15 @@ func (s *Scheduler) seen(p *v1.Pod) {
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.rejectWaiting(p.UID)
-	_, was, _ := s.cache.Pod(p.UID)
+	before, was, _ := s.cache.Pod(p.UID)
 	old, node, err := s.removePod(p)
 	if err != nil {
 		s.quarantineObject(p, err)
 		s.dropPod(p.UID)
 		s.mend(was, err)
+		old, node = before, was
 	}
-	s.isGone(p)
+	s.endQuarantine(p)
 	s.letIn(was)
 	s.disown(p.UID)
 	s.history.forget(p.UID)

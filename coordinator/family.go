@@ -266,14 +266,12 @@ func (f *families) sibling(class *scorer.Class, base *pick, t tables, e *scorer.
 			most /= 2
 		}
 	}
-	if anew && m.atLeast(t) > most {
-		return nil
-	}
-	if anew {
+	costly := anew && m.atLeast(t) > most
+	if anew && !costly {
 		m.begin(base, most, t, e)
 	}
 	f.rows += len(m.own) - before
-	if len(m.own) > most {
+	if costly || len(m.own) > most {
 		return nil
 	}
 	return m

@@ -167,7 +167,7 @@ type Scheduler struct {
 	alikes    alikes
 	waves     map[waveKey]*wave // the newest dry runs of preemption
 	blamed    map[types.UID]string
-	// disturbed says that a preemption has changed the tables in the middle of a batch; the next
+	// disturbed says that the tables have changed in the middle of a batch, by a preemption or a row made anew; the next
 	// batches have at most calm pods.
 	disturbed bool
 	calm      int
@@ -420,7 +420,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || len(s.reads) > 0 || !s.inbox.empty() || s.isCounting() && s.restsCounting() == 0 {
+		if decided || len(s.reads) > 0 || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
 			continue
 		}
 		s.rest()
@@ -455,6 +455,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		return false, false
 	}
 	if len(s.resumed) > 0 {
+		s.aside = false
 		s.scheduleResumed(ctx)
 		return true, false
 	}

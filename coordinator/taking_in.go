@@ -57,21 +57,24 @@ func (s *Scheduler) catch(err *error) {
 
 // meets quarantines an object that meets a bug where its change has been taken in, or others are told of it. It is
 // deferred.
-func (s *Scheduler) meets(obj objects.Object) {
+func (s *Scheduler) meets(obj objects.Object, gone bool) {
 	if v := recover(); v != nil {
 		s.metrics.panics(whileTakingIn).Inc()
 		s.quarantineObject(obj, scan.Recovered(v))
+		if gone { // no change of it comes any more
+			s.endQuarantine(obj)
+		}
 	}
 }
 
 // found takes in an object that a leader finds.
 func (s *Scheduler) found(obj objects.Object, take func()) {
-	defer s.meets(obj)
+	defer s.meets(obj, false)
 	take()
 }
 
 func (s *Scheduler) guestsSaw(e *store.Event) {
-	defer s.meets(e.Any())
+	defer s.meets(e.Any(), e.Type == store.Deleted)
 	s.guests.saw(e)
 }
 
@@ -100,9 +103,9 @@ func (s *Scheduler) spared(p *v1.Pod, what string, why error) {
 	s.quarantineObject(p, fmt.Errorf("%s can not be told: %w", what, why))
 }
 
-// isGone ends the quarantine of an object that was taken in as a whole, or is gone, and tries the node again that
+// endQuarantine ends the quarantine of an object that was taken in as a whole, or is gone, and tries the node again that
 // is left out for it.
-func (s *Scheduler) isGone(obj objects.Object) {
+func (s *Scheduler) endQuarantine(obj objects.Object) {
 	if len(s.out.why) == 0 {
 		return
 	}

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/shardsched/shardsched/coordinator/cache"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -155,7 +157,10 @@ func (t *touches) Changed(table *scorer.Table, d *pb.Delta) {
 		t.counted(row, change.ChangeCounters.GetCounters(), +1)
 	case *pb.Delta_ChangePod: // no filter or score looks at that
 	case *pb.Delta_SetCounter:
-		t.columns = append(t.columns, change.SetCounter.GetCounter())
+		// Counters are filled part by part, some together.
+		if id := change.SetCounter.GetCounter(); !slices.Contains(t.columns[max(0, len(t.columns)-filledTogether):], id) {
+			t.columns = append(t.columns, id)
+		}
 	default:
 		t.lost = true
 	}

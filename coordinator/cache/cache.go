@@ -206,29 +206,25 @@ func (c *Cache) SetLimits(nodeName string, limits Limits) error {
 }
 
 // RemoveNode drops a node and returns its object, nil where it was not known.
-// Its pods stay until they are removed themselves. After an error its row is there, and nobody's.
+// Its pods stay until they are removed themselves. After an error it is still there.
 func (c *Cache) RemoveNode(name string) (*v1.Node, error) {
 	n := c.nodes[name]
 	if n == nil || n.object == nil {
 		return nil, nil
 	}
 	old := n.object
+	s := c.shards[n.row.Shard]
+	if s.table.HasNode(n.row.Index) { // the tables may have refused it
+		if err := s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}}); err != nil {
+			return old, fmt.Errorf("remove node %s: %w", name, err)
+		}
+	}
+	s.release(n.row.Index)
 	c.countImages(old, nil)
 	c.topologies.replace(old, nil)
-	s := c.shards[n.row.Shard]
-	var err error
-	if s.table.HasNode(n.row.Index) { // the tables may have refused it
-		err = s.apply(&pb.Delta{Row: n.row.Index, Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}})
-	}
-	if err == nil {
-		s.release(n.row.Index)
-	}
 	n.object = nil
 	c.known--
 	c.dropIfEmpty(n)
-	if err != nil {
-		return old, fmt.Errorf("remove node %s: %w", name, err)
-	}
 	return old, nil
 }
 

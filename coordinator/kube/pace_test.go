@@ -31,7 +31,7 @@ func (s *server) load(ctx context.Context, p *pace, d time.Duration) (underWay f
 				time.Sleep(s.takes)
 				<-slots
 				took := time.Since(sent)
-				if p.end(time.Now(), took); time.Since(begin) > d/2 {
+				if p.end(time.Now(), took, ok); time.Since(begin) > d/2 {
 					p.mu.Lock()
 					busy += took
 					answered++
@@ -53,7 +53,7 @@ func TestAPaceLeavesASlowServerAlone(t *testing.T) {
 	}{
 		"a server that has room for all":  {server{64, 4 * time.Millisecond}, 15.5, 17},
 		"a far one that has room for all": {server{64, 200 * time.Millisecond}, 15.5, 17},
-		"one that does two at once":       {server{2, 4 * time.Millisecond}, 1.5, 8},
+		"one that does two at once":       {server{2, 4 * time.Millisecond}, 1.5, 10},
 		"one that does one at once":       {server{1, 20 * time.Millisecond}, 0.75, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,10 +92,33 @@ func TestAPaceRestsWhereEachAnswerIsSlow(t *testing.T) {
 		if !p.begin(t.Context()) {
 			t.Fatal("the first may not begin")
 		}
-		p.end(time.Now(), time.Millisecond)
+		p.end(time.Now(), time.Millisecond, ok)
 		underWay, _ := (&server{64, 50 * time.Millisecond}).load(t.Context(), p, 20*time.Second)
 		if underWay < 0.4 || underWay > 0.6 {
 			t.Errorf("%.1f under way on average, want a half", underWay)
+		}
+	})
+}
+
+// Who makes the API server refuse at once, or can not reach it, does not set the measure.
+func TestWhatIsNotWrittenSetsNoPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(16)
+		for _, v := range []verdict{refused, notSent, deposed} {
+			for range 100 {
+				p.begin(t.Context())
+				p.end(time.Now(), 100*time.Microsecond, v)
+			}
+		}
+		if underWay, _ := (&server{64, 20 * time.Millisecond}).load(t.Context(), p, 20*time.Second); underWay < 15.5 {
+			t.Errorf("%.1f under way after quick refusals, want 16", underWay)
+		}
+		for range 100 {
+			p.begin(t.Context())
+			p.end(time.Now(), 100*time.Microsecond, throttled)
+		}
+		if p.allowed != 0.5 {
+			t.Errorf("%.1f are allowed after the API server has said 100 times that it has too much to do, want a half", p.allowed)
 		}
 	})
 }
@@ -112,7 +135,7 @@ func TestAPaceEndsWithItsContext(t *testing.T) {
 	if <-waits {
 		t.Error("one more begins after its context has ended")
 	}
-	p.end(time.Now(), time.Millisecond)
+	p.end(time.Now(), time.Millisecond, ok)
 	if !p.begin(t.Context()) {
 		t.Error("none begins after the first was answered")
 	}

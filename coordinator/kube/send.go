@@ -103,8 +103,9 @@ func (s *sender) send(ctx context.Context, r request) (*answer, error) {
 	start := time.Now()
 	a, err := s.roundTrip(ctx, &r)
 	took := time.Since(start)
+	v := s.judge(a, err)
 	if s.pace != nil {
-		s.pace.end(start.Add(took), took)
+		s.pace.end(start.Add(took), took, v)
 	}
 	code := "<error>"
 	if err == nil {
@@ -113,7 +114,7 @@ func (s *sender) send(ctx context.Context, r request) (*answer, error) {
 	metrics.RequestResult.Increment(ctx, code, r.method, s.base.Host)
 	metrics.RequestLatency.Observe(ctx, r.method, url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: s.base.Path + r.template}, took)
 	if r.method != http.MethodGet {
-		s.metrics.wrote(r.kind, s.judge(a, err), took)
+		s.metrics.wrote(r.kind, v, took)
 	}
 	return a, err
 }

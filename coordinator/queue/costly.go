@@ -33,9 +33,15 @@ func (q *Queue) ready(p *Pod) *heap {
 func (q *Queue) SetAside(p *Pod, what uint64) {
 	if p.place == InFlight && !p.deleted {
 		p.Aside, p.early = what, false
+		if _, waits := q.asideTurns[p.Obj.Namespace]; !waits {
+			q.asideTurns[p.Obj.Namespace] = q.turns // behind those that wait longer
+		}
 	}
 	q.GiveBack(p)
 }
+
+// keptTurns is how many namespaces without pods that are set aside are known at the least.
+const keptTurns = 64
 
 // Aside is how many pods are set aside.
 func (q *Queue) Aside() int { return q.aside.len() }
@@ -83,8 +89,11 @@ func (q *Queue) PopAside(what uint64, n int, into []*Pod) []*Pod {
 		q.asideTurns[p.Obj.Namespace] = q.turns
 		into = append(into, q.pop(p, false))
 	}
-	if q.aside.len() == 0 {
+	if len(q.asideTurns) > 2*q.aside.len()+keptTurns {
 		clear(q.asideTurns)
+		for _, p := range q.aside.pods {
+			q.asideTurns[p.Obj.Namespace] = q.turns
+		}
 	}
 	return into
 }
