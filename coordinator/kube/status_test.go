@@ -195,7 +195,7 @@ func TestAPatchOfAnOldVersionIsMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r *reporting
 			r = newReporting(t, func(s seen) reply {
-				if strings.Contains(string(s.body), `"resourceVersion":"7"`) {
+				if strings.Contains(s.path, "/pods/") && strings.Contains(string(s.body), `"resourceVersion":"7"`) { // its event says so, too
 					r.cache.set(c.newest)
 					return conflict("modified")
 				}
