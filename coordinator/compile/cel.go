@@ -212,7 +212,7 @@ func celPod(p *v1.Pod) *expression.Pod {
 		Labels: usableTexts(p.Labels), Annotations: usableTexts(p.Annotations), NodeSelector: usableTexts(p.Spec.NodeSelector),
 		Priority: int64(Priority(p)), PriorityClassName: p.Spec.PriorityClassName, SchedulerName: p.Spec.SchedulerName,
 		ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork,
-		Requests:   celAmounts(filterRequests(p)),
+		Requests:   celAmounts(Requests(p)),
 		Containers: celContainers(p.Spec.Containers), InitContainers: celContainers(p.Spec.InitContainers),
 	}
 	if v := p.Spec.PreemptionPolicy; v != nil {

@@ -8,6 +8,30 @@ import (
 // fewInitContainers is up to how many of them the library counts a pod's requests.
 const fewInitContainers = 8
 
+// Requests is the library's PodRequests and Limits its PodLimits, in time that grows with the pod. No amount is
+// negative, as the API server has it.
+func Requests(p *v1.Pod) v1.ResourceList { return podRequests(p, helper.PodResourcesOptions{}) }
+
+// Limits is described at Requests. Limits of containers add up as requests do, so they are counted as such; what the
+// pod says as a whole is the library's to add.
+func Limits(p *v1.Pod) v1.ResourceList {
+	if len(p.Spec.InitContainers) <= fewInitContainers {
+		return helper.PodLimits(p, helper.PodResourcesOptions{})
+	}
+	asked := v1.Pod{Spec: v1.PodSpec{Containers: limitsAsRequests(p.Spec.Containers), InitContainers: limitsAsRequests(p.Spec.InitContainers)}}
+	flat := v1.Pod{Spec: v1.PodSpec{Resources: p.Spec.Resources, Overhead: p.Spec.Overhead, Containers: make([]v1.Container, 1)}}
+	flat.Spec.Containers[0].Resources.Limits = Requests(&asked)
+	return helper.PodLimits(&flat, helper.PodResourcesOptions{})
+}
+
+func limitsAsRequests(containers []v1.Container) []v1.Container {
+	out := make([]v1.Container, len(containers))
+	for i := range containers {
+		out[i].RestartPolicy, out[i].Resources.Requests = containers[i].RestartPolicy, containers[i].Resources.Limits
+	}
+	return out
+}
+
 // podRequests is the library's PodRequests of a tamed pod, in time that grows with the pod: for each init
 // container the library goes over all that the sidecars before it ask for, which takes seconds with thousands of
 // both, each of a resource of its own.

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pods of many init containers ask for what the library says.
-func TestRequestsOfManyInitContainersAreTheLibrarys(t *testing.T) {
+// Pods of many init containers ask for what the library says, and may use what it says.
+func TestResourcesOfManyInitContainersAreTheLibrarys(t *testing.T) {
 	names := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, "hugepages-2Mi", "example.com/a", "example.com/b"}
 	list := func(t *rapid.T, label string) v1.ResourceList {
 		out := v1.ResourceList{}
@@ -27,7 +27,7 @@ func TestRequestsOfManyInitContainersAreTheLibrarys(t *testing.T) {
 	containers := func(t *rapid.T, prefix string, atLeast, most int) (out []v1.Container, statuses []v1.ContainerStatus) {
 		for i := range rapid.IntRange(atLeast, most).Draw(t, prefix) {
 			c := v1.Container{Name: fmt.Sprint(prefix, i)}
-			c.Resources.Requests = list(t, "requests")
+			c.Resources.Requests, c.Resources.Limits = list(t, "requests"), list(t, "limits")
 			if prefix == "init" && rapid.Bool().Draw(t, "sidecar") {
 				c.RestartPolicy = &always
 			}
@@ -43,12 +43,12 @@ func TestRequestsOfManyInitContainersAreTheLibrarys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &v1.Pod{}
 		p.Spec.Containers, p.Status.ContainerStatuses = containers(t, "main", 1, 3)
-		p.Spec.InitContainers, p.Status.InitContainerStatuses = containers(t, "init", fewInitContainers+1, fewInitContainers+8)
+		p.Spec.InitContainers, p.Status.InitContainerStatuses = containers(t, "init", fewInitContainers-2, fewInitContainers+8)
 		if rapid.Bool().Draw(t, "overhead") {
 			p.Spec.Overhead = list(t, "overhead")
 		}
 		if rapid.Bool().Draw(t, "as a whole") {
-			p.Spec.Resources = &v1.ResourceRequirements{Requests: list(t, "as a whole")}
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: list(t, "as a whole"), Limits: list(t, "limits as a whole")}
 		}
 		if rapid.Bool().Draw(t, "infeasible") {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible}}
@@ -61,9 +61,12 @@ func TestRequestsOfManyInitContainersAreTheLibrarys(t *testing.T) {
 			if got, want := podRequests(p, o), helper.PodRequests(before, o); !equality.Semantic.DeepEqual(got, want) {
 				t.Fatalf("%+v: got %v, want %v", o, got, want)
 			}
-			if !equality.Semantic.DeepEqual(p, before) {
-				t.Fatalf("the pod is another now: %+v, was %+v", p, before)
-			}
+		}
+		if got, want := Limits(p), helper.PodLimits(before, helper.PodResourcesOptions{}); !equality.Semantic.DeepEqual(got, want) {
+			t.Fatalf("limits: got %v, want %v", got, want)
+		}
+		if !equality.Semantic.DeepEqual(p, before) {
+			t.Fatalf("the pod is another now: %+v, was %+v", p, before)
 		}
 	})
 }

@@ -20,11 +20,6 @@ func defaults() v1.ResourceList {
 	}
 }
 
-// filterRequests is what NodeResourcesFit demands of a node: the spec's requests.
-func filterRequests(p *v1.Pod) v1.ResourceList {
-	return podRequests(p, helper.PodResourcesOptions{})
-}
-
 // fitScoreRequests is what NodeResourcesFit scores with. Upstream's scorer never
 // receives the flag for pod-level resources, so it counts the containers.
 func fitScoreRequests(p *v1.Pod) v1.ResourceList {
@@ -71,7 +66,7 @@ func requestsOf(p *v1.Pod) requests {
 	s.scored = s.nonZero
 	told := hasStatusResources(p)
 	if told {
-		s.filtered = filterRequests(p)
+		s.filtered = Requests(p)
 	}
 	if told || helper.IsPodLevelRequestsSet(p) {
 		s.scored = fitScoreRequests(p)

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
 // podResources are kube_pod_resource_request and kube_pod_resource_limit: what each pod that
@@ -36,14 +37,12 @@ func (p *podResources) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (p *podResources) Collect(ch chan<- prometheus.Metric) {
-	requests, limits := v1.ResourceList{}, v1.ResourceList{}
 	for _, pod := range p.pods() {
 		if ended(pod) {
 			continue
 		}
-		// The lists are emptied before they are filled.
-		p.emit(ch, p.requests, pod, resource.PodRequests(pod, resource.PodResourcesOptions{Reuse: requests}))
-		p.emit(ch, p.limits, pod, resource.PodLimits(pod, resource.PodResourcesOptions{Reuse: limits}))
+		p.emit(ch, p.requests, pod, compile.Requests(pod))
+		p.emit(ch, p.limits, pod, compile.Limits(pod))
 	}
 }
 
