@@ -57,7 +57,7 @@ type occasion struct {
 //	FailedScheduling  a series for each version of a pod: see series
 //
 // Binds go first: as long as some are under way and not too much is kept waiting, events
-// are held back.
+// are held back. Namespaces take turns.
 //
 // Differs from upstream: notes are no format strings, so a % in them stays; they are cut
 // between characters; events wait in a bounded queue, and those that find it full are
@@ -72,7 +72,7 @@ type eventWriter struct {
 
 	mu     sync.Mutex
 	some   *sync.Cond
-	queue  ring[occasion]
+	queue  *turns[occasion]
 	ended  bool
 	series map[types.UID]*series
 }
@@ -80,6 +80,7 @@ type eventWriter struct {
 func newEventWriter(cfg *ReporterConfig) *eventWriter {
 	w := &eventWriter{
 		sender: cfg.Clients.events, clock: cfg.Clock, hostname: cfg.Hostname, busy: cfg.Busy, metrics: cfg.Clients.metrics,
+		queue:  newTurns(func(o occasion) string { return o.namespace }),
 		series: map[types.UID]*series{},
 	}
 	w.some = sync.NewCond(&w.mu)
@@ -130,14 +131,15 @@ func referenceTo(pod *v1.Pod) v1.ObjectReference {
 	}
 }
 
-// put is called with the lock held. It reports whether there was room.
+// put is called with the lock held. It reports whether there was room: a namespace may fill as much as is left free
+// after it, so that there is always room for others.
 func (w *eventWriter) put(o occasion) bool {
-	if w.queue.len() >= eventBacklog {
+	if len(w.queue.waiting[o.namespace]) >= eventBacklog-w.queue.Len() {
 		w.metrics.eventsDropped.Inc()
 		return false
 	}
-	w.queue.push(o)
-	w.metrics.eventsPending.Set(float64(w.queue.len()))
+	w.queue.Push(o)
+	w.metrics.eventsPending.Set(float64(w.queue.Len()))
 	w.some.Signal()
 	return true
 }
@@ -198,14 +200,14 @@ func (w *eventWriter) step(ctx context.Context) bool {
 func (w *eventWriter) take() (occasion, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.queue.len() == 0 && !w.ended {
+	for w.queue.Len() == 0 && !w.ended {
 		w.some.Wait()
 	}
 	if w.ended {
 		return occasion{}, false
 	}
-	o := w.queue.pop()
-	w.metrics.eventsPending.Set(float64(w.queue.len()))
+	o := w.queue.Pop()
+	w.metrics.eventsPending.Set(float64(w.queue.Len()))
 	return o, true
 }
 
@@ -222,7 +224,7 @@ func (w *eventWriter) yield(ctx context.Context, since time.Time) bool {
 func (w *eventWriter) backlog() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.queue.len()
+	return w.queue.Len()
 }
 
 // write writes an occasion's event or gives it up.

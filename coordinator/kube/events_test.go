@@ -250,14 +250,53 @@ func TestASeriesWhoseEventExpiredGoesOnInANewOne(t *testing.T) {
 	}
 }
 
-func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
+func TestTooManyEventsOfANamespaceAreDroppedAndCounted(t *testing.T) {
 	r := newReporting(t, never)
-	p := pod("a")
-	for range 100_007 {
-		r.Scheduled(p, "n1")
+	other := pod("b")
+	other.Namespace = "other"
+	for _, step := range []struct {
+		pod            *v1.Pod
+		times, dropped int
+	}{
+		{pod("a"), 50_007, 7}, {other, 25_000, 7}, {other, 3, 10}, {pod("a"), 2, 12}, {pod("c", func(p *v1.Pod) { p.Namespace = "third" }), 1000, 12},
+	} {
+		for range step.times {
+			r.Scheduled(step.pod, "n1")
+		}
+		if got := r.value(t, "shardsched_events_dropped_total"); got != float64(step.dropped) {
+			t.Errorf("dropped after %d events in %s: got %v, want %d", step.times, step.pod.Namespace, got, step.dropped)
+		}
 	}
-	if got := r.value(t, "shardsched_events_dropped_total"); got != 7 {
-		t.Errorf("dropped: got %v, want 7", got)
+}
+
+// A namespace with one pod that fails does not wait for another with thousands.
+func TestNamespacesTakeTurnsAtConditionsAndEvents(t *testing.T) {
+	r := newReporting(t, script(reply{code: 200}))
+	const many = 200
+	for i := range many {
+		p := pod(fmt.Sprint("a", i))
+		r.cache.set(p)
+		r.Unscheduled(p, "Unschedulable", "x", nil)
+	}
+	for _, namespace := range []string{"b", "c"} {
+		p := pod(namespace)
+		p.Namespace = namespace
+		r.cache.set(p)
+		r.Unscheduled(p, "Unschedulable", "x", nil)
+	}
+	r.start()
+	r.settled(t)
+	for _, part := range []string{"/pods/", "/events"} {
+		all := r.written(part)
+		if len(all) != many+2 {
+			t.Errorf("%s: got %d requests, want %d", part, len(all), many+2)
+		}
+		for _, namespace := range []string{"/b/", "/c/"} {
+			// Two requests are under way at once, and the third to begin is that of c.
+			if at := slices.IndexFunc(all, func(s seen) bool { return strings.Contains(s.path, "/namespaces"+namespace) }); at < 0 || at > 5 {
+				t.Errorf("%s: the request of namespace %s is number %d, want one of the first", part, namespace, at)
+			}
+		}
 	}
 }
 

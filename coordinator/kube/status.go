@@ -32,20 +32,20 @@ type report struct {
 
 // statusWriter writes pods' conditions and nominated nodes.
 //
-//	unscheduled, expected --> pending, one report a pod --> queue of uids --> workers
+//	unscheduled, expected --> pending, one report a pod --> queue of pods --> workers
 //	                             ^                             ^                | PATCH
 //	                             |                             +---- later <----+ 409, 429, 5xx
 //	                        scheduled: dropped                                  v 200, 404: dropped
 //
 // A report is compared with the newest version of its pod right before it is written, and
 // the patch carries that version: a pod that changed meanwhile is looked at anew, and one
-// that has a node by then is left alone.
+// that has a node by then is left alone. Namespaces take turns.
 type statusWriter struct {
 	sender  *sender
 	newest  func(*v1.Pod) *v1.Pod
 	now     func() time.Time
 	metrics *writeMetrics
-	queue   workqueue.TypedDelayingInterface[types.UID]
+	queue   workqueue.TypedDelayingInterface[waitingPod]
 
 	mu      sync.Mutex
 	pending map[types.UID]*report
@@ -58,6 +58,14 @@ type statusWriter struct {
 	wroteSwept int // size of wrote after the last sweep
 }
 
+// waitingPod is a pod in the queue.
+type waitingPod struct {
+	uid       types.UID
+	namespace string
+}
+
+func waitingOf(pod *v1.Pod) waitingPod { return waitingPod{pod.UID, pod.Namespace} }
+
 // nomination is a node that a pod is expected on.
 type nomination struct {
 	pod  *v1.Pod
@@ -65,9 +73,12 @@ type nomination struct {
 }
 
 func newStatusWriter(cfg *ReporterConfig) *statusWriter {
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[waitingPod]{
+		Clock: cfg.Clock, Queue: newTurns(func(k waitingPod) string { return k.namespace }),
+	})
 	return &statusWriter{
 		sender: cfg.Clients.status, newest: cfg.Pod, now: cfg.Clock.Now, metrics: cfg.Clients.metrics,
-		queue:       workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
+		queue:       workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[waitingPod]{Clock: cfg.Clock, Queue: queue}),
 		pending:     map[types.UID]*report{},
 		nominations: map[types.UID]nomination{},
 		wrote:       map[types.UID]*v1.Pod{},
@@ -92,7 +103,7 @@ func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string, nominati
 	}
 	w.put(pod.UID, next)
 	w.mu.Unlock()
-	w.queue.Add(pod.UID)
+	w.queue.Add(waitingOf(pod))
 }
 
 func (w *statusWriter) expected(pod *v1.Pod, node string) {
@@ -105,7 +116,7 @@ func (w *statusWriter) expected(pod *v1.Pod, node string) {
 	}
 	w.put(pod.UID, next)
 	w.mu.Unlock()
-	w.queue.Add(pod.UID)
+	w.queue.Add(waitingOf(pod))
 }
 
 // forget drops what is noted about a pod.
@@ -129,7 +140,7 @@ func (w *statusWriter) withdraw(pod *v1.Pod, node string) {
 	}
 	w.mu.Unlock()
 	if waits {
-		w.queue.Add(pod.UID)
+		w.queue.Add(waitingOf(pod))
 	}
 }
 
@@ -203,13 +214,13 @@ func (w *statusWriter) run(ctx context.Context, workers int) {
 
 // step writes one pod's report. It reports false when the queue has ended.
 func (w *statusWriter) step(ctx context.Context) bool {
-	uid, ended := w.queue.Get()
+	key, ended := w.queue.Get()
 	if ended {
 		return false
 	}
-	defer w.queue.Done(uid)
+	defer w.queue.Done(key)
 	w.mu.Lock()
-	r := w.pending[uid]
+	r := w.pending[key.uid]
 	w.mu.Unlock()
 	if r == nil || ctx.Err() != nil {
 		return ctx.Err() == nil
@@ -217,11 +228,11 @@ func (w *statusWriter) step(ctx context.Context) bool {
 	wait, again := w.write(ctx, r)
 	if !again {
 		w.mu.Lock()
-		w.drop(uid, r)
+		w.drop(key.uid, r)
 		w.mu.Unlock()
 		return true
 	}
-	w.queue.AddAfter(uid, wait)
+	w.queue.AddAfter(key, wait)
 	return true
 }
 
