@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 const (
@@ -43,14 +45,17 @@ func (g *Guard) Observe(r prometheus.Registerer) {
 func newAccess(r prometheus.Registerer, log klog.Logger, c clock.PassiveClock) *access {
 	a := &access{log: log, clock: c, refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shardsched_refused_calls_total",
-		Help: "Calls and connections refused, by reason: handshake (no TLS, or no certificate that counts), unauthenticated, forbidden, busy.",
+		Help: "Calls and connections refused, by reason: handshake (no TLS, or no certificate that counts), unauthenticated, forbidden, busy, bug (of ours, that the call met).",
 	}, []string{"reason"})}
-	for _, reason := range []string{"handshake", "unauthenticated", "forbidden", "busy"} {
+	for _, reason := range []string{"handshake", "unauthenticated", "forbidden", "busy", bug} {
 		a.refusals.WithLabelValues(reason)
 	}
 	r.MustRegister(a.refusals)
 	return a
 }
+
+// bug is the metric's word for a call that panicked.
+const bug = "bug"
 
 // reasons are the metric's words for codes.
 var reasons = map[codes.Code]string{
@@ -60,6 +65,17 @@ var reasons = map[codes.Code]string{
 // refuse tells that somebody, from an address, may not make a call.
 func (a *access) refuse(who, from, call string, err error) {
 	a.refused(reasons[status.Code(err)], "A call is refused", "identity", who, "from", from, "call", call, "reason", status.Convert(err).Message())
+}
+
+// met recovers from a call that has panicked: it gives the caller an error, and tells of the bug. It is deferred.
+func (a *access) met(ctx context.Context, call string, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	why := scan.Recovered(v)
+	*err = status.Errorf(codes.Internal, "%s met a bug, which the server's log tells of", call)
+	a.refused(bug, "A call met a bug", "from", from(ctx), "call", call, "reason", why.Error(), "stack", string(why.Stack))
 }
 
 // handshake tells that a connection got no further than TLS.

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"regexp"
@@ -190,5 +191,62 @@ func TestEveryPathHasAnEntry(t *testing.T) {
 		if Callers(path) == 0 {
 			t.Errorf("%s: want roles that may ask for it, got none", path)
 		}
+	}
+}
+
+// buggy is a service whose calls panic.
+type buggy struct {
+	pb.UnimplementedSchedulerServiceServer
+}
+
+func (buggy) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {
+	panic("of a call")
+}
+
+func (buggy) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.WatchResponse]) error {
+	stream.Send(&pb.WatchResponse{})
+	panic("of a stream")
+}
+
+func (buggy) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {
+	return &pb.GetLeaderResponse{IsSelf: true}, nil
+}
+
+func TestACallThatPanicsEndsByItself(t *testing.T) {
+	guard := &Guard{}
+	told, _ := tells(guard)
+	l, err := guard.Listen("listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(guard.ServerOptions()...)
+	pb.RegisterSchedulerServiceServer(s, buggy{})
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := pb.NewSchedulerServiceClient(conn)
+	check := func(what string, err error, n int) {
+		t.Helper()
+		if status.Code(err) != codes.Internal {
+			t.Errorf("%s that panics: got %v, want INTERNAL", what, err)
+		}
+		if got := guard.access.count(bug); got != n {
+			t.Errorf("%s that panics: %d are counted, want %d", what, got, n)
+		}
+		told.until(t, regexp.MustCompile(`(?s)"A call met a bug" from="127.0.0.1:\d+" call="/shardsched.v1.SchedulerService/\w+" reason="panic: of a `+what+`" .*access_test.go`), 0)
+	}
+	_, err = client.GetSummary(t.Context(), &pb.GetSummaryRequest{})
+	check("call", err, 1)
+	watch, err := client.Watch(t.Context(), &pb.WatchRequest{})
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	check("stream", err, 2)
+	if answer, err := client.GetLeader(t.Context(), &pb.GetLeaderRequest{}); !answer.GetIsSelf() {
+		t.Errorf("a call after these: got %v, %v, want an answer", answer, err)
 	}
 }

@@ -15,19 +15,21 @@ import (
 )
 
 // ServerOptions are those of a gRPC server: it asks every caller who they are, and lets through
-// whom Callers names. Without TLS it lets everybody through.
+// whom Callers names. Without TLS it lets everybody through. A call that panics ends with an error, and the process goes on.
 func (g *Guard) ServerOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+			defer g.access.met(ctx, info.FullMethod, &err)
 			who, err := g.allowCall(ctx, info.FullMethod)
 			if err != nil {
 				return nil, err
 			}
-			answer, err := next(ctx, req)
+			answer, err = next(ctx, req)
 			g.access.change(who, from(ctx), info.FullMethod, req, err)
 			return answer, err
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+			defer g.access.met(stream.Context(), info.FullMethod, &err)
 			if _, err := g.allowCall(stream.Context(), info.FullMethod); err != nil {
 				return err
 			}
