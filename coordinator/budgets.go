@@ -1,12 +1,14 @@
 package coordinator
 
 import (
+	"iter"
+
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -17,11 +19,26 @@ import (
 // It is called before any pod is put in.
 func (w *picture) followBudgets(counted bool) {
 	w.counted = counted
-	w.budgets = cluster.NewBudgets(counted, func(namespace string, f func(*v1.Pod, bool)) {
-		if counted && w.pending != nil {
-			w.pending(namespace, func(p *v1.Pod) { f(p, false) })
+	w.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
+		return func(yield func(*v1.Pod, bool) bool) {
+			for p := range w.In(namespace) {
+				if !yield(p, true) {
+					return
+				}
+			}
+			if !counted || w.pending == nil {
+				return
+			}
+			for q := range w.pending() {
+				p := q.Obj
+				if p.Namespace != namespace {
+					p = nil
+				}
+				if !yield(p, false) {
+					return
+				}
+			}
 		}
-		w.EachIn(namespace, func(p *v1.Pod) { f(p, true) })
 	})
 	w.SetBudgets(w.budgets.Of)
 }
@@ -39,7 +56,7 @@ func (w *picture) follow(p *v1.Pod, placed bool) {
 	w.budgets.SetPod(p, placed)
 }
 
-// budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns.
+// budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns: of many of them later.
 func (w *picture) budget(old, now objects.Object) error {
 	either := now
 	if either == nil {
@@ -54,16 +71,15 @@ func (w *picture) budget(old, now objects.Object) error {
 			return err
 		}
 	}
-	return nil
+	_, err := w.budgets.Some(w.counting.atOnce, w.tell)
+	return err
 }
 
-// pendingIn calls f for the pending pods of a namespace.
-func (s *Scheduler) pendingIn(namespace string, f func(*v1.Pod)) {
-	s.queue.Each(func(p *queue.Pod) {
-		if p.Obj.Namespace == namespace {
-			f(p.Obj)
-		}
-	})
+// tellBudgets is tell of a pod whose budgets have changed, beside any change of an object.
+func (w *picture) tellBudgets(uid types.UID) error {
+	p, _, _ := w.Pod(uid)
+	defer w.Untold(p, "its budgets")
+	return w.tell(uid)
 }
 
 // budgets is how many pods of each budget may leave.

@@ -13,7 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
-// Counters come into use, and go, in steps: a step is some 0.1 µs.
+// Counters come into use, and go, in steps: a step is some 0.1 µs. So are pods told which budgets count them.
 //
 //	few pods may add to it        filled at once, within fillAtOnce steps a batch
 //	few may, once pods are        postponed likewise, until all pods are looked through for the label, a part
@@ -190,11 +190,15 @@ func (w *picture) dropSome() {
 func (w *picture) fillSome(enough func() bool) error {
 	x := &w.counting
 	for left := x.perTurn; left > 0 && x.isUnderWay(w); {
-		steps, err := w.fillNext(min(left, stepsAtOnce))
+		steps, err := w.budgets.Some(min(left, stepsAtOnce), w.tellBudgets)
+		if left -= steps; err == nil && x.isFilling(w) {
+			steps, err = w.fillNext(min(max(left, 1), stepsAtOnce))
+			left -= max(steps, 1)
+		}
 		if err != nil {
 			return err
 		}
-		if left -= max(steps, 1); enough() {
+		if enough() {
 			break
 		}
 	}
@@ -301,8 +305,9 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	return s.queue.PopAside(class, min(s.calm, s.fresh.pods), s.popped[:0])
 }
 
-// isUnderWay tells whether counters come or go.
-func (x *counting) isUnderWay(w *picture) bool { return w.Indexing() || len(x.fillings) > 0 }
+// isFilling tells whether counters come or go, isUnderWay whether they or budgets do.
+func (x *counting) isFilling(w *picture) bool  { return w.Indexing() || len(x.fillings) > 0 }
+func (x *counting) isUnderWay(w *picture) bool { return x.isFilling(w) || w.budgets.Changing() }
 
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -27,10 +29,9 @@ type picture struct {
 	volumes  *volumes.Cache
 	guests   *guests // are told of nodes that change; nil: there are none
 	budgets  *cluster.Budgets
-	// counted says that budgets' status is worked out here; pending lists the pods of a namespace
-	// that wait for a node.
+	// counted says that budgets' status is worked out here; pending are the pods that wait for a node.
 	counted bool
-	pending func(namespace string, f func(*v1.Pod))
+	pending func() iter.Seq[*queue.Pod]
 	// observed are the terms of the pods of the batch and of nominated pods; mayBring is how many terms the
 	// batch may bring more.
 	observed []*count.Carried
@@ -100,7 +101,9 @@ func (w *picture) retell() error {
 func (w *picture) retellIn(namespaces []string) error {
 	var pods []types.UID
 	for _, ns := range namespaces {
-		w.EachIn(ns, func(p *v1.Pod) { pods = append(pods, p.UID) })
+		for p := range w.In(ns) {
+			pods = append(pods, p.UID)
+		}
 	}
 	slices.Sort(pods)
 	for _, uid := range pods {

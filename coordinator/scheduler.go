@@ -285,7 +285,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
 	})
-	s.cache.pending = s.pendingIn
+	s.cache.pending = s.queue.All
 	s.cache.followBudgets(!cfg.DisruptionController)
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
 	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
@@ -382,6 +382,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.guests.run(ctx)
 	s.cause = s.loop(ctx)
 	s.endReads()
+	s.cache.budgets.End()
 	cancel()
 	behind.Wait()
 	s.extenders.calls.Wait()

@@ -59,7 +59,9 @@ func longestTurns(b *testing.B, shards int) {
 			{"hopeless", arrivals("huge", 20_000, "1000"), false},
 			{"counted", wides(20), false},
 			{"reads", nil, true},
-			{"budgets", budgets(), false},
+			{"budget-comes", budgetOf("app"), false},
+			{"budget-narrows", budgetOf("team=0"), false},
+			{"budget-goes", budgetOf(""), false},
 			{"keys", keyed(nodes), false},
 			{"nodes", crowdedNode(), false},
 			{"changes", changes(nodes, pods[:100_000]), true},
@@ -178,17 +180,16 @@ func wides(n int) (events []store.Event) {
 	return events
 }
 
-// budgets are a budget of all pods that comes, selects a third of them, and goes.
-func budgets() (events []store.Event) {
-	of := func(text string) *policyv1.PodDisruptionBudget {
-		return &policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "budget"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector(text)},
-		}
+// budgetOf is that a budget selects such pods from now on; "": it goes.
+func budgetOf(selects string) []store.Event {
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "budget"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector(selects)},
 	}
-	for _, text := range []string{"app", "team=0"} {
-		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindOf(of(text)), Object: of(text)})
+	e := store.Event{Type: store.Modified, Kind: objects.KindOf(b), Object: b}
+	if selects == "" {
+		e.Type = store.Deleted
 	}
-	return append(events, store.Event{Type: store.Deleted, Kind: objects.KindOf(of("app")), Object: of("app")})
+	return []store.Event{e}
 }
 
 // keyed is a pod with terms by a key that no node has, and then nodes get it.

@@ -1,14 +1,24 @@
 package cache
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"iter"
 
-// EachIn calls f for the pods of a namespace that are on a node or promised to one, in no order.
-func (c *Cache) EachIn(namespace string, f func(*v1.Pod)) {
-	list := c.byNamespace[namespace]
-	if list == nil {
-		return
-	}
-	for _, p := range *list {
-		f(p.object)
+	v1 "k8s.io/api/core/v1"
+)
+
+// In yields the pods of a namespace that are on a node or promised to one, in no order. Pods may come and go meanwhile:
+// those that come are not yielded, and others at times twice.
+func (c *Cache) In(namespace string) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		list := c.byNamespace[namespace]
+		if list == nil {
+			return
+		}
+		// The last takes the place of one that goes.
+		for i := len(*list) - 1; i >= 0; i = min(i, len(*list)) - 1 {
+			if !yield((*list)[i].object) {
+				return
+			}
+		}
 	}
 }

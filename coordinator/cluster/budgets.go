@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -26,34 +27,56 @@ import (
 // concerns only the pods with those that it begins or ceases to match. One whose status alone
 // changes concerns no pod. Labels keep a few of their budgets, so that many budgets of many pods take no more
 // than what their author has made.
+//
+// A namespace may have any number of pods, so that Some takes such a change in step by step:
+//
+//	comes         gets a number ──> all pods know of it ──> in force
+//	selects more  likewise, under another number; what it was before is in force until then, and goes
+//	goes          out of force ──> all pods know of it ──> the number is free
+//
+// So what is in force is known of all pods, whenever somebody asks.
 type Budgets struct {
 	spaces map[string]*budgetSpace
-	// present lists the pods of a namespace that gets its first budget.
-	present func(namespace string, f func(p *v1.Pod, placed bool))
+	// present yields the pods of a namespace that gets its first budget, and whether each has a node; nil: a step
+	// without a pod. Pods may come and go meanwhile.
+	present func(namespace string) iter.Seq2[*v1.Pod, bool]
 	// counted says that nobody keeps the budgets' status: it is worked out here.
 	counted bool
 	most    int // how many budgets of a pod are told apart
 	last    uint32
 	free    []uint32        // numbers up to last of budgets that are gone
 	allowed []scorer.Budget // nil: to be worked out
-	scratch []byte
+	// changing are the namespaces of which not all pods know of each change yet. They take turns.
+	changing []*budgetSpace
+	scratch  []byte
 }
 
 // budgetSpace is a namespace that has budgets.
 type budgetSpace struct {
+	name    string
 	budgets map[string]*budget
 	index   selector.Index[*budget]
-	alike   map[string]*alike // by their labels' text
-	pods    map[types.UID]*followed
-	most    int // of Budgets
+	alike   map[string]*alike    // by their labels' text
+	pods    map[string]*followed // by name
+	most    int                  // of Budgets
+	// changes counts the changes of budgets that concern pods. All pods know of those up to told.
+	changes, told uint64
+	next          func() (types.UID, bool) // the next step of what changes; nil: nothing does
+	stop          func()
+	gone          []uint32 // numbers of which pods are to forget
 }
 
 type budget struct {
 	number   uint32
+	since    uint64 // the change that it came with
 	object   *policyv1.PodDisruptionBudget
 	selector *selector.Selector
-	// expected are the pods that it selects, healthy how many of them are.
+	// expected are the pods that it selects, healthy how many of them are: of those that know of it.
 	expected, healthy int
+	// before is in force instead, until all pods know of this one; nil: nothing is.
+	before *budget
+	// replaced: there is a newer one, and this one is some budget's before.
+	replaced bool
 }
 
 const (
@@ -70,8 +93,9 @@ type alike struct {
 	text    string
 	labels  map[string]string
 	pods    map[types.UID]*followed
-	matches int       // how many budgets select them
-	budgets []*budget // those, by number; nil: none, or too many to be told apart
+	told    uint64    // they know of the changes up to this one
+	crowded bool      // they have too many budgets to be told apart
+	budgets []*budget // those that select them, by number; nil: none, or too many
 	numbers []uint32
 	healthy int
 }
@@ -83,51 +107,155 @@ type followed struct {
 	healthy bool
 }
 
-// NewBudgets makes it without budgets. present calls f for each pod of a namespace and says
-// whether it has a node. counted says that there is no disruption controller: the status of
+// NewBudgets makes it without budgets. present yields the pods of a namespace and whether each has a node; nil: a
+// step without a pod. counted says that there is no disruption controller: the status of
 // budgets is worked out from their specs and the pods, and what it says is not looked at.
-func NewBudgets(counted bool, present func(namespace string, f func(p *v1.Pod, placed bool))) *Budgets {
+func NewBudgets(counted bool, present func(namespace string) iter.Seq2[*v1.Pod, bool]) *Budgets {
 	return &Budgets{spaces: map[string]*budgetSpace{}, counted: counted, present: present, most: maxBudgets}
 }
 
-// Set takes in that a budget is new or has changed; nil: it is gone. It returns the pods for
-// which Of may have changed.
+// Set takes in that a budget is new or has changed; nil: it is gone. It returns pods for
+// which Of has changed. Some finds the others.
 func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget) []types.UID {
 	s := b.spaces[namespace]
 	if s == nil {
 		if now == nil {
 			return nil
 		}
-		s = b.open(namespace)
+		s = &budgetSpace{name: namespace, budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[string]*followed{}, most: b.most}
+		b.spaces[namespace] = s
+	}
+	old := s.budgets[name]
+	if now == nil && old == nil {
+		return nil
 	}
 	b.allowed = nil
-	old := s.budgets[name]
-	if now == nil {
-		if old == nil {
+	if now != nil && old != nil && selectorOf(now).Text() == old.selector.Text() {
+		before := old.object.Status.DisruptedPods
+		if old.object = now; b.counted {
 			return nil
 		}
+		return s.redisrupted(before, now.Status.DisruptedPods)
+	}
+	s.changes++
+	if now == nil {
 		delete(s.budgets, name)
-		changed := s.reselect(old, selector.Nothing())
-		b.free = append(b.free, old.number)
-		if len(s.budgets) == 0 {
-			delete(b.spaces, namespace)
+		s.drop(old.before)
+		s.drop(old)
+	} else {
+		x := &budget{number: b.number(), since: s.changes, object: now, selector: selectorOf(now)}
+		if x.before = old; old != nil && old.since > s.told {
+			x.before = old.before
+			s.drop(old)
 		}
-		return changed
+		if x.before != nil {
+			x.before.replaced = true
+		}
+		s.index.Add(x.selector, x)
+		s.budgets[name] = x
 	}
-	if old == nil {
-		old = &budget{number: b.number(), selector: selector.Nothing()}
-		s.budgets[name] = old
+	if s.next == nil {
+		s.next, s.stop = iter.Pull(b.change(s))
+		b.changing = append([]*budgetSpace{s}, b.changing...)
 	}
-	before := old.object
-	old.object = now
-	var changed []types.UID
-	if selects := selectorOf(now); selects.Text() != old.selector.Text() {
-		changed = s.reselect(old, selects)
+	return nil
+}
+
+// drop has pods forget a budget.
+func (s *budgetSpace) drop(x *budget) {
+	if x != nil {
+		s.index.Remove(x.selector, x)
+		s.gone = append(s.gone, x.number)
 	}
-	if !b.counted && before != nil {
-		changed = append(changed, s.redisrupted(old, before.Status.DisruptedPods)...)
+}
+
+// Changing tells whether Some has something to do.
+func (b *Budgets) Changing() bool { return len(b.changing) > 0 }
+
+// End is called when nobody calls Some any more.
+func (b *Budgets) End() {
+	for _, s := range b.changing {
+		s.stop()
 	}
-	return changed
+}
+
+// tellSteps is how many steps it takes to tell of a pod.
+const tellSteps = 100
+
+// Some goes on with what changes, for so many steps, those of one pod and one namespace, and tells in how many. It
+// calls tell for each pod for which Of may have changed.
+func (b *Budgets) Some(most int, tell func(types.UID) error) (steps int, err error) {
+	if !b.Changing() {
+		return 0, nil
+	}
+	s := b.changing[0]
+	b.changing = append(b.changing[1:], s)
+	for steps < most && err == nil {
+		uid, ok := s.next()
+		if !ok {
+			s.next, b.changing = nil, b.changing[:len(b.changing)-1]
+			return steps, nil
+		}
+		if steps++; uid != "" {
+			steps += tellSteps
+			err = tell(uid)
+		}
+	}
+	return steps, err
+}
+
+// change has all pods of a namespace know of all changes of its budgets, those too that come meanwhile. It yields a
+// pod for which Of may have changed, or none, after each step. Pods that come meanwhile know of the changes so far.
+func (b *Budgets) change(s *budgetSpace) iter.Seq[types.UID] {
+	return func(yield func(types.UID) bool) {
+		if s.told == 0 {
+			for p, placed := range b.present(s.name) {
+				var uid types.UID
+				if p != nil && s.pods[p.Name] == nil {
+					b.SetPod(p, placed)
+					uid = p.UID
+				}
+				if !yield(uid) {
+					return
+				}
+			}
+		}
+		for s.told < s.changes {
+			upTo, gone := s.changes, s.gone
+			s.gone = nil
+			for _, a := range s.alike {
+				if !s.find(a) {
+					if !yield("") {
+						return
+					}
+					continue
+				}
+				for uid := range a.pods {
+					if !yield(uid) {
+						return
+					}
+				}
+			}
+			b.allowed = nil
+			b.free = append(b.free, gone...)
+			s.told = upTo
+			s.enforce()
+		}
+		if len(s.budgets) == 0 {
+			delete(b.spaces, s.name)
+		}
+	}
+}
+
+// enforce has the budgets go whose place others have taken.
+func (s *budgetSpace) enforce() {
+	for _, x := range s.budgets {
+		if x.since <= s.told && x.before != nil {
+			s.drop(x.before)
+			x.before = nil
+			s.changes++
+		}
+	}
 }
 
 // number is one that no budget has.
@@ -150,76 +278,47 @@ func selectorOf(b *policyv1.PodDisruptionBudget) *selector.Selector {
 	return s
 }
 
-// open begins to follow the pods of a namespace.
-func (b *Budgets) open(namespace string) *budgetSpace {
-	s := &budgetSpace{budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[types.UID]*followed{}, most: b.most}
-	b.spaces[namespace] = s
-	b.present(namespace, b.SetPod)
-	return s
-}
-
-// reselect has a budget select other pods, and returns those for which that makes a difference.
-func (s *budgetSpace) reselect(x *budget, selects *selector.Selector) (changed []types.UID) {
-	before := x.selector
-	s.index.Remove(before, x)
-	s.index.Add(selects, x)
-	x.selector, x.expected, x.healthy = selects, 0, 0
-	for _, a := range s.alike {
-		is := a.selectedBy(selects)
-		if is {
-			x.expected += len(a.pods)
-			x.healthy += a.healthy
-		}
-		if a.selectedBy(before) != is && s.rematch(a, x, is) {
-			changed = slices.AppendSeq(changed, maps.Keys(a.pods))
-		}
+// find has pods know of all changes of budgets, and tells whether that makes a difference.
+func (s *budgetSpace) find(a *alike) (differs bool) {
+	if a.told == s.changes {
+		return false
 	}
-	return changed
-}
-
-func (a *alike) selectedBy(selects *selector.Selector) bool {
-	return len(a.labels) > 0 && selects.Matches(a.labels)
-}
-
-// rematch takes in that a budget begins or ceases to select pods, and tells whether that makes a difference.
-func (s *budgetSpace) rematch(a *alike, x *budget, is bool) bool {
-	a.matches += delta(is)
-	switch {
-	case a.matches > s.most+1 || a.matches == s.most+1 && !is:
-		return false // they are too many, as before
-	case a.matches > s.most:
-		a.budgets = nil
-	case a.matches == s.most && !is:
-		s.find(a)
-	case is:
-		a.budgets = append(a.budgets, x)
-	default:
-		a.budgets = slices.DeleteFunc(a.budgets, func(y *budget) bool { return y == x })
-	}
-	a.number(s.most)
-	return true
-}
-
-// find looks the budgets of pods up.
-func (s *budgetSpace) find(a *alike) {
-	a.matches, a.budgets = 0, nil
+	before, matches, all := a.numbers, 0, 0
+	a.budgets = nil
 	if len(a.labels) > 0 { // a pod without labels is not counted, whatever the selector
 		s.index.Matching(a.labels, func(x *budget) {
-			if a.matches++; a.matches <= s.most {
+			if x.since > a.told {
+				x.expected += len(a.pods)
+				x.healthy += a.healthy
+			}
+			if all++; !x.replaced {
+				matches++
+			}
+			if matches <= s.most && all <= 2*s.most {
 				a.budgets = append(a.budgets, x)
 			}
 		})
 	}
-	if a.matches > s.most {
-		a.budgets = nil
+	a.told, a.crowded = s.changes, matches > s.most || all > 2*s.most
+	a.numbers = nil // lists that were handed out stay as they are
+	if a.crowded {
+		a.budgets, a.numbers = nil, []uint32{noEviction}
 	}
-	a.number(s.most)
+	slices.SortFunc(a.budgets, func(x, y *budget) int { return cmp.Compare(x.number, y.number) })
+	for _, x := range a.budgets {
+		a.numbers = append(a.numbers, x.number)
+	}
+	return !slices.Equal(before, a.numbers)
 }
 
-// each calls f for all budgets that select pods.
+// each calls f for all budgets that select pods, of those that they know of.
 func (s *budgetSpace) each(a *alike, f func(*budget)) {
-	if a.matches > s.most {
-		s.index.Matching(a.labels, f)
+	if a.crowded {
+		s.index.Matching(a.labels, func(x *budget) {
+			if x.since <= a.told {
+				f(x)
+			}
+		})
 		return
 	}
 	for _, x := range a.budgets {
@@ -227,33 +326,15 @@ func (s *budgetSpace) each(a *alike, f func(*budget)) {
 	}
 }
 
-// number puts the budgets in order.
-func (a *alike) number(most int) {
-	slices.SortFunc(a.budgets, func(x, y *budget) int { return cmp.Compare(x.number, y.number) })
-	a.numbers = nil // lists that were handed out stay as they are
-	if a.matches > most {
-		a.numbers = []uint32{noEviction}
-	}
-	for _, x := range a.budgets {
-		a.numbers = append(a.numbers, x.number)
-	}
-}
-
 // redisrupted are the pods that are, or were before, about to be evicted by somebody: they are
 // not counted any more.
-func (s *budgetSpace) redisrupted(x *budget, before map[string]metav1.Time) (changed []types.UID) {
-	now := x.object.Status.DisruptedPods
-	if len(before) == 0 && len(now) == 0 {
-		return nil
-	}
-	for _, a := range s.alike {
-		if !a.selectedBy(x.selector) {
-			continue
-		}
-		for uid, p := range a.pods {
-			_, was := before[p.object.Name]
-			if _, is := now[p.object.Name]; was != is {
-				changed = append(changed, uid)
+func (s *budgetSpace) redisrupted(before, now map[string]metav1.Time) (changed []types.UID) {
+	for _, x := range [...][2]map[string]metav1.Time{{before, now}, {now, before}} {
+		for name := range x[0] {
+			if f := s.pods[name]; f != nil {
+				if _, both := x[1][name]; !both {
+					changed = append(changed, f.object.UID)
+				}
 			}
 		}
 	}
@@ -266,14 +347,14 @@ func (b *Budgets) SetPod(p *v1.Pod, placed bool) {
 	if s == nil {
 		return
 	}
-	f := s.pods[p.UID]
-	if f != nil && !maps.Equal(f.alike.labels, p.Labels) {
+	f := s.pods[p.Name]
+	if f != nil && (f.object.UID != p.UID || !maps.Equal(f.alike.labels, p.Labels)) {
 		b.drop(s, f)
 		f = nil
 	}
 	if f == nil {
 		f = &followed{alike: b.alikeOf(s, p.Labels)}
-		s.pods[p.UID] = f
+		s.pods[p.Name] = f
 		f.alike.pods[p.UID] = f
 		s.each(f.alike, func(x *budget) { x.expected++ })
 		b.allowed = nil
@@ -292,7 +373,7 @@ func (b *Budgets) SetPod(p *v1.Pod, placed bool) {
 // RemovePod takes in that a pod is gone.
 func (b *Budgets) RemovePod(p *v1.Pod) {
 	if s := b.spaces[p.Namespace]; s != nil {
-		if f := s.pods[p.UID]; f != nil {
+		if f := s.pods[p.Name]; f != nil && f.object.UID == p.UID {
 			b.drop(s, f)
 		}
 	}
@@ -300,9 +381,9 @@ func (b *Budgets) RemovePod(p *v1.Pod) {
 
 func (b *Budgets) drop(s *budgetSpace, f *followed) {
 	b.allowed = nil
-	a, uid := f.alike, f.object.UID
-	delete(s.pods, uid)
-	delete(a.pods, uid)
+	a := f.alike
+	delete(s.pods, f.object.Name)
+	delete(a.pods, f.object.UID)
 	s.each(a, func(x *budget) {
 		x.expected--
 		if f.healthy {
@@ -354,16 +435,14 @@ func isHealthy(p *v1.Pod) bool {
 // to it. A pod that somebody is about to evict is not counted by the budget that says so.
 func (b *Budgets) Of(p *v1.Pod) []uint32 {
 	s := b.spaces[p.Namespace]
-	if s == nil || len(p.Labels) == 0 {
+	if s == nil {
 		return nil
 	}
-	var a *alike
-	if f := s.pods[p.UID]; f != nil && maps.Equal(f.alike.labels, p.Labels) {
-		a = f.alike
-	} else {
-		a = &alike{labels: p.Labels}
-		s.find(a)
+	f := s.pods[p.Name]
+	if f == nil || f.object.UID != p.UID {
+		return nil // change is to come to it
 	}
+	a := f.alike
 	if b.counted || !slices.ContainsFunc(a.budgets, func(x *budget) bool { return x.disrupts(p) }) {
 		return a.numbers
 	}
@@ -393,7 +472,10 @@ func (b *Budgets) Allowed() []scorer.Budget {
 	}
 	for _, s := range b.spaces {
 		for _, x := range s.budgets {
-			if x.expected > 0 {
+			if x.since > s.told {
+				x = x.before
+			}
+			if x != nil && x.expected > 0 {
 				b.allowed = append(b.allowed, scorer.Budget{ID: x.number, Allowed: b.allowedBy(x)})
 			}
 		}

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +35,18 @@ func placed(name string, labels map[string]string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: labels}}
 }
 
-func nobody(string, func(*v1.Pod, bool)) {}
+func nobody(string) iter.Seq2[*v1.Pod, bool] { return func(func(*v1.Pod, bool) bool) {} }
+
+// complete goes on with a change until nothing is left, and returns the pods that are to be told.
+func complete(b *Budgets, first []types.UID) []types.UID {
+	for b.Changing() {
+		_, _ = b.Some(math.MaxInt, func(uid types.UID) error {
+			first = append(first, uid)
+			return nil
+		})
+	}
+	return first
+}
 
 func TestWhichBudgetsCountAPod(t *testing.T) {
 	set := func(pairs ...string) *metav1.LabelSelector { return matching(pairs...) }
@@ -55,20 +68,18 @@ func TestWhichBudgetsCountAPod(t *testing.T) {
 		"one that is about another group": {[]*policyv1.PodDisruptionBudget{pdb(set("app", "db"), 1)}, placed("p", equal("app", "web")), nil},
 	} {
 		for _, podFirst := range []bool{false, true} {
-			b := NewBudgets(false, func(_ string, f func(*v1.Pod, bool)) {
-				if podFirst {
-					f(c.pod, true)
-				}
+			b := NewBudgets(false, func(string) iter.Seq2[*v1.Pod, bool] {
+				return func(yield func(*v1.Pod, bool) bool) { _ = podFirst && yield(c.pod, true) }
 			})
 			for i, x := range c.budgets {
 				b.Set("default", fmt.Sprint("b", i), x)
 			}
-			if !slices.Equal(b.Of(c.pod), c.want) {
+			if complete(b, nil); podFirst && !slices.Equal(b.Of(c.pod), c.want) {
 				t.Errorf("%s: got %v, want %v", name, b.Of(c.pod), c.want)
 			}
 			b.SetPod(c.pod, true)
 			if !slices.Equal(b.Of(c.pod), c.want) {
-				t.Errorf("%s, followed: got %v, want %v", name, b.Of(c.pod), c.want)
+				t.Errorf("%s, that comes: got %v, want %v", name, b.Of(c.pod), c.want)
 			}
 			elsewhere := c.pod.DeepCopy()
 			elsewhere.Namespace = "elsewhere"
@@ -151,29 +162,37 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 			counted: rapid.Bool().Draw(t, "counted"),
 			budgets: map[string]*policyv1.PodDisruptionBudget{}, pods: map[string]*v1.Pod{}, placed: map[string]bool{},
 		}
-		b := NewBudgets(m.counted, func(_ string, f func(*v1.Pod, bool)) {
-			for name, p := range m.pods {
-				f(p, m.placed[name])
+		b := NewBudgets(m.counted, func(string) iter.Seq2[*v1.Pod, bool] {
+			return func(yield func(*v1.Pod, bool) bool) {
+				for name, p := range m.pods {
+					if !yield(p, m.placed[name]) {
+						return
+					}
+				}
 			}
 		})
-		b.most = rapid.IntRange(1, 4).Draw(t, "most")
+		b.most = rapid.SampledFrom([]int{1, 2, 4, 64}).Draw(t, "most")
+		defer b.End()
 		told := map[types.UID][]uint32{} // as tables are told
-		numbers := map[string]uint32{}
+		tell := func(uid types.UID) error {
+			if p := m.pods[strings.TrimPrefix(string(uid), "uid-")]; p != nil {
+				told[uid] = b.Of(p)
+			}
+			return nil
+		}
+		// Changes of budgets are taken in step by step, so many after each change of anything.
+		atOnce := rapid.SampledFrom([]int{1, 2, 7, math.MaxInt}).Draw(t, "at once")
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "which"))
 			switch budget := "b" + name[1:]; rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
 				m.budgets[budget] = drawBudget(t)
-				changed := b.Set("default", budget, m.budgets[budget])
-				numbers[budget] = b.spaces["default"].budgets[budget].number
-				for _, uid := range changed {
-					told[uid] = b.Of(m.pods[strings.TrimPrefix(string(uid), "uid-")])
+				for _, uid := range b.Set("default", budget, m.budgets[budget]) {
+					_ = tell(uid)
 				}
 			case 2:
 				delete(m.budgets, budget)
-				for _, uid := range b.Set("default", budget, nil) {
-					told[uid] = b.Of(m.pods[strings.TrimPrefix(string(uid), "uid-")])
-				}
+				b.Set("default", budget, nil)
 			case 3, 4:
 				p := placed(name, drawSet(t, "labels"))
 				if rapid.Bool().Draw(t, "deleted") {
@@ -189,13 +208,67 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 					delete(told, p.UID)
 				}
 			}
-			check(t, b, m, numbers, told)
+			_, _ = b.Some(atOnce, tell)
+			checkInForce(t, b, m, told)
+			if !b.Changing() {
+				check(t, b, m, told)
+			}
+		}
+		for b.Changing() {
+			_, _ = b.Some(atOnce, tell)
+			checkInForce(t, b, m, told)
+		}
+		check(t, b, m, told)
+		if s := b.spaces["default"]; s == nil && len(b.free) != int(b.last) || s != nil && int(b.last) != len(b.free)+len(s.budgets) {
+			t.Fatalf("of %d numbers %v are free, want those that no budget has", b.last, b.free)
 		}
 	})
 }
 
-func check(t *rapid.T, b *Budgets, m *model, numbers map[string]uint32, told map[types.UID][]uint32) {
-	used := map[uint32]int32{}
+// checkInForce checks what holds while changes of budgets are under way: those in force are known of all pods that they count,
+// and of no others. It holds for pods without too many.
+func checkInForce(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
+	s := b.spaces["default"]
+	if s == nil || b.most < 64 {
+		return
+	}
+	inForce, numbers := &model{counted: m.counted, budgets: map[string]*policyv1.PodDisruptionBudget{}, pods: m.pods, placed: m.placed}, map[string]uint32{}
+	for name, x := range s.budgets {
+		if x.since > s.told {
+			x = x.before
+		}
+		if x != nil {
+			inForce.budgets[name], numbers[name] = x.object, x.number
+		}
+	}
+	allowed := map[uint32]int32{}
+	for _, x := range b.Allowed() {
+		allowed[x.ID] = x.Allowed
+	}
+	for _, p := range m.pods {
+		var want []uint32
+		for _, name := range inForce.of(p) {
+			want = append(want, numbers[name])
+			if got, ok := allowed[numbers[name]]; !ok || got != inForce.allowed(name) {
+				t.Fatalf("%s: got %d allowed, %v, want %d", name, got, ok, inForce.allowed(name))
+			}
+		}
+		slices.Sort(want)
+		got := slices.DeleteFunc(slices.Clone(told[p.UID]), func(id uint32) bool {
+			_, ok := allowed[id]
+			return !ok
+		})
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s with %v: got it told %v of those in force, want %v", p.Name, p.Labels, got, want)
+		}
+	}
+}
+
+func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
+	used, numbers := map[uint32]int32{}, map[string]uint32{}
+	for name := range m.budgets {
+		numbers[name] = b.spaces["default"].budgets[name].number
+	}
 	if len(m.budgets) > b.most {
 		used[noEviction] = 0
 	}
@@ -239,17 +312,18 @@ func TestAStatusAloneConcernsNoPod(t *testing.T) {
 	p := placed("p", equal("app", "web"))
 	b := NewBudgets(false, nobody)
 	b.Set("default", "b", pdb(matching("app", "web"), 1))
+	complete(b, nil)
 	b.SetPod(p, true)
-	if got := b.Set("default", "b", pdb(matching("app", "web"), 0)); len(got) > 0 {
+	if got := complete(b, b.Set("default", "b", pdb(matching("app", "web"), 0))); len(got) > 0 {
 		t.Errorf("another status: got %v concerned, want none", got)
 	}
 	if got := b.Allowed(); len(got) != 1 || got[0].Allowed != 0 {
 		t.Errorf("another status: got %v, want none allowed", got)
 	}
-	if got := b.Set("default", "b", pdb(matching("app", "web"), 0, "q")); len(got) > 0 {
+	if got := complete(b, b.Set("default", "b", pdb(matching("app", "web"), 0, "q"))); len(got) > 0 {
 		t.Errorf("another pod disrupted: got %v concerned, want none", got)
 	}
-	if got := b.Set("default", "b", pdb(matching("app", "web"), 0, "p")); !slices.Equal(got, []types.UID{"uid-p"}) {
+	if got := complete(b, b.Set("default", "b", pdb(matching("app", "web"), 0, "p"))); !slices.Equal(got, []types.UID{"uid-p"}) {
 		t.Errorf("disrupted: got %v concerned, want uid-p", got)
 	}
 }
@@ -283,6 +357,7 @@ func TestTheStatusIsCountedWhereNobodyKeepsIt(t *testing.T) {
 			x := pdb(matching("app", "web"), c.disruptionsBefore)
 			x.Spec.MinAvailable, x.Spec.MaxUnavailable = c.min, c.max
 			b.Set("default", "b", x)
+			complete(b, nil)
 			n := 0
 			add := func(count int, hasNode bool, change func(*v1.Pod)) {
 				for range count {
@@ -309,6 +384,7 @@ func TestTheStatusIsCountedWhereNobodyKeepsIt(t *testing.T) {
 func BenchmarkBudgetsPass(b *testing.B) {
 	budgets := NewBudgets(false, nobody)
 	budgets.Set("elsewhere", "b", pdb(matching("app", "web"), 1))
+	complete(budgets, nil)
 	p := placed("p", equal("app", "web", "pod-template-hash", "5d4f"))
 	b.ReportAllocs()
 	for b.Loop() {
