@@ -7,6 +7,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/scorer"
@@ -71,7 +72,7 @@ func (w *picture) budget(old, now objects.Object) error {
 			return err
 		}
 	}
-	_, err := w.budgets.Some(w.counting.atOnce, w.tell)
+	_, err := w.budgets.Some(w.counting.atOnce, cache.TellSteps, w.tell)
 	return err
 }
 

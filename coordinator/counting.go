@@ -40,7 +40,7 @@ const (
 	// indexedSteps is how many steps it takes to have a pod found by a label.
 	indexedSteps = 2
 	// fillAtOnce is what counters of one batch may take that are filled before it goes on.
-	fillAtOnce = 1 << 12
+	fillAtOnce = 1 << 11
 	// addedPerPod is how many counters a pod adds to, on average: three are usual. addedAtLeast is what all
 	// pods of a small cluster may add.
 	addedPerPod, addedAtLeast = 16, 1 << 16
@@ -96,13 +96,15 @@ func (w *picture) fillNew(list []*count.Counter) error {
 		if left -= steps; filled {
 			continue
 		}
-		// Of those of departing pods a namespace has one.
-		if steps = w.PodsIn(c.Namespaces()); steps > left && !c.OfDeparting() {
+		if steps = w.PodsIn(c.Namespaces()); c.OfDeparting() {
+			steps *= cache.TellSteps // each of them
+		}
+		if steps > left {
 			w.counters.Postpone(c.ID())
 			w.counting.postponed[c.ID()] = struct{}{}
 			continue
 		}
-		left -= min(left, steps)
+		left -= steps
 		if c.OfDeparting() {
 			departing = append(departing, c.Namespaces()...)
 		}
@@ -190,7 +192,7 @@ func (w *picture) dropSome() {
 func (w *picture) fillSome(enough func() bool) error {
 	x := &w.counting
 	for left := x.perTurn; left > 0 && x.isUnderWay(w); {
-		steps, err := w.budgets.Some(min(left, stepsAtOnce), w.tellBudgets)
+		steps, err := w.budgets.Some(min(left, stepsAtOnce), cache.TellSteps, w.tellBudgets)
 		if left -= steps; err == nil && x.isFilling(w) {
 			steps, err = w.fillNext(min(max(left, 1), stepsAtOnce))
 			left -= max(steps, 1)
@@ -215,7 +217,7 @@ func (w *picture) fillNext(most int) (steps int, err error) {
 	f := x.fillings[0]
 	if n := min(len(f.ids), filledTogether); n > 0 {
 		if f.rows == nil {
-			f.rows = w.Fill(f.ids[:n], f.class == 0)
+			f.rows = w.Fill(f.ids[:n], f.class == 0, w.counters.DepartingIn(f.ids[:n]))
 		}
 		steps, done, err := f.rows.Some(most)
 		if err != nil || !done {

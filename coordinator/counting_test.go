@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -255,5 +256,49 @@ func TestOnlyPodsThatCarryTermsAreAskedOnceTheirKeyAppears(t *testing.T) {
 	}
 	if got := w.Added(); got != 3 {
 		t.Errorf("pods add to %d counters, want 3 to one", got)
+	}
+}
+
+// Pods that leave count for a spread constraint with an empty selector, each in a dry run: all pods of the namespace are told of that,
+// some each turn.
+func TestATurnTellsAPartOfThePodsThatLeaveAnEmptySelector(t *testing.T) {
+	const podsOfNode, most = 10, 20
+	w, tables := newPicture(1), &toldBudgets{of: map[uint64][]uint32{}}
+	w.Watch(tables)
+	all := crowded(32)
+	for _, n := range all.Nodes {
+		if _, err := w.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range all.Pods {
+		if _, err := w.SetPod(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.counting.atOnce, w.counting.perTurn = most*cache.TellSteps, most*cache.TellSteps
+	p := build.Pod("p").UID("p").CPU("1m").Spread(build.Constraint{
+		TopologyKey: v1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
+	}).Obj()
+	class, err := compile.New().Class(p, compile.DefaultProfile(""), w)
+	if err == nil {
+		err = w.settle()
+	}
+	if err != nil || tables.told > 0 || !w.awaits(class) {
+		t.Fatalf("got %d pods told at once, waits %t, %v", tables.told, w.awaits(class), err)
+	}
+	w.open(class)
+	told := 0
+	for w.counting.isUnderWay(w) {
+		tables.told = 0
+		if err := w.fillSome(func() bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		if told += tables.told; tables.told > most+podsOfNode {
+			t.Fatalf("a turn tells %d pods, want %d and a node's %d at the most", tables.told, most, podsOfNode)
+		}
+	}
+	if told != len(all.Pods) || w.awaits(class) {
+		t.Errorf("got %d pods told, waits %t, want all %d", told, w.awaits(class), len(all.Pods))
 	}
 }

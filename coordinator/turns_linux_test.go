@@ -105,7 +105,11 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []stor
 			b.Fatalf("the loop has ended: %v", s.err)
 		}
 		longest, busiest, turns = max(longest, time.Since(begun)), max(busiest, threadTime(b)-used), turns+1
-		if decided || len(s.reads) > 0 || !s.inbox.empty() || len(s.binding) > 0 || s.isCounting() {
+		if decided || len(s.reads) > 0 || !s.inbox.empty() || len(s.binding) > 0 {
+			continue
+		}
+		if s.isCounting() {
+			time.Sleep(s.restsCounting())
 			continue
 		}
 		select {

@@ -87,7 +87,7 @@ func withCounters(u *pb.PodUsage, counters []*pb.CounterValue) *pb.PodUsage {
 
 // DropCounters takes counters out of use: no pod adds to them any more.
 func (c *Cache) DropCounters(ids []uint32) error {
-	_, _, err := c.Fill(ids, true).Some(math.MaxInt)
+	_, _, err := c.Fill(ids, true, nil).Some(math.MaxInt)
 	return err
 }
 

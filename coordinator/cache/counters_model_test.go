@@ -166,7 +166,7 @@ func (m *machine) OpenCounters(t *rapid.T) {
 			ids = append(ids, m.lastCounter)
 		}
 	}
-	m.fillings = append(m.fillings, &modelFilling{m.c.Fill(ids, goes)})
+	m.fillings = append(m.fillings, &modelFilling{m.c.Fill(ids, goes, nil)})
 }
 
 // FillSome takes one of those a step on or several, whatever has happened since.

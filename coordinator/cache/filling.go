@@ -89,23 +89,30 @@ func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []s
 // are to, and so do their pods: what has changed of those that are not reached yet is replaced.
 type Filling struct {
 	filling
-	ids  []uint32
-	goes bool
+	ids      []uint32
+	goes     bool
+	podSteps int
 	// shard and row are what is next.
 	shard int
 	row   uint32
 }
 
-// Fill begins to bring counters into use that all pods may add to, or to take counters out of use. Some does it.
-func (c *Cache) Fill(ids []uint32, goes bool) *Filling {
-	return &Filling{filling: *c.fill(ids), ids: ids, goes: goes}
+// Fill begins to bring counters into use that all pods may add to, or to take counters out of use. Some does it. The pods of
+// some namespaces are told of as by Retell.
+func (c *Cache) Fill(ids []uint32, goes bool, retold []string) *Filling {
+	f := &Filling{filling: *c.fill(ids), ids: ids, goes: goes, podSteps: podSteps}
+	if f.retold = retold; len(retold) > 0 {
+		f.podSteps = TellSteps
+	}
+	return f
 }
 
 // rowSteps and podSteps are what a row, and a pod that is asked what it adds, take of the steps of Some. What a pod
-// adds to a counter takes one.
+// adds to a counter takes one. TellSteps is what a pod takes that the tables are told of.
 const (
-	rowSteps = 1
-	podSteps = 8
+	rowSteps  = 1
+	podSteps  = 8
+	TellSteps = 100
 )
 
 // Some goes on for so many steps, those of one node, and what their pods add, and tells in how many. done says that nothing is left.
@@ -117,7 +124,7 @@ func (f *Filling) Some(most int) (steps int, done bool, err error) {
 			steps += rowSteps
 			if s.table.HasNode(f.row) {
 				on := f.c.nodes[s.table.Name(f.row)].pods
-				steps += len(on) * podSteps
+				steps += len(on) * f.podSteps
 				pods = append(pods, on...)
 			}
 		}
@@ -190,9 +197,10 @@ type filling struct {
 	parts   map[list][]*pb.CounterValue
 	changes map[[2]list]bool
 	usages  map[recounted]*pb.PodUsage
-	// leaving are pods that are being deleted: they do not count, but may look as if they did
-	// to who removes them.
+	// leaving are pods that are being deleted, or of namespaces that are retold: they do not count, but may look as if
+	// they did to who removes them.
 	leaving []*pod
+	retold  []string
 }
 
 // list is a list of contributions, by where it is: it is shared, and nobody writes to it.
@@ -231,7 +239,7 @@ func (f *filling) take(pods []*pod) {
 	slices.SortFunc(pods, byPlace) // a column is in order
 	for _, p := range pods {
 		f.renew(p)
-		if p.object.DeletionTimestamp != nil {
+		if p.object.DeletionTimestamp != nil || slices.Contains(f.retold, p.object.Namespace) {
 			f.leaving = append(f.leaving, p)
 		}
 		if p.node.object == nil {

@@ -179,12 +179,9 @@ func (b *Budgets) End() {
 	}
 }
 
-// tellSteps is how many steps it takes to tell of a pod.
-const tellSteps = 100
-
 // Some goes on with what changes, for so many steps, those of one pod and one namespace, and tells in how many. It
-// calls tell for each pod for which Of may have changed.
-func (b *Budgets) Some(most int, tell func(types.UID) error) (steps int, err error) {
+// calls tell for each pod for which Of may have changed, which takes so many steps.
+func (b *Budgets) Some(most, tellSteps int, tell func(types.UID) error) (steps int, err error) {
 	if !b.Changing() {
 		return 0, nil
 	}

@@ -40,7 +40,7 @@ func nobody(string) iter.Seq2[*v1.Pod, bool] { return func(func(*v1.Pod, bool) b
 // complete goes on with a change until nothing is left, and returns the pods that are to be told.
 func complete(b *Budgets, first []types.UID) []types.UID {
 	for b.Changing() {
-		_, _ = b.Some(math.MaxInt, func(uid types.UID) error {
+		_, _ = b.Some(math.MaxInt, 1, func(uid types.UID) error {
 			first = append(first, uid)
 			return nil
 		})
@@ -208,14 +208,14 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 					delete(told, p.UID)
 				}
 			}
-			_, _ = b.Some(atOnce, tell)
+			_, _ = b.Some(atOnce, 1, tell)
 			checkInForce(t, b, m, told)
 			if !b.Changing() {
 				check(t, b, m, told)
 			}
 		}
 		for b.Changing() {
-			_, _ = b.Some(atOnce, tell)
+			_, _ = b.Some(atOnce, 1, tell)
 			checkInForce(t, b, m, told)
 		}
 		check(t, b, m, told)

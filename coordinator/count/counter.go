@@ -68,6 +68,16 @@ func (c *Counter) OfDeparting() bool {
 	return ok && m.unselected()
 }
 
+// DepartingIn are the namespaces of the counters that are OfDeparting.
+func (r *Registry) DepartingIn(ids []uint32) (namespaces []string) {
+	for _, id := range ids {
+		if c := r.counters[id]; c != nil && c.OfDeparting() {
+			namespaces = append(namespaces, c.Namespaces()...)
+		}
+	}
+	return namespaces
+}
+
 // Namespaces is a set of namespaces by name.
 type Namespaces struct {
 	// All includes namespaces that do not exist.
