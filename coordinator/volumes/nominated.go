@@ -31,29 +31,34 @@ func (c *Cache) Attaches(pods []*v1.Pod) bool {
 // observed, for the query of a pod that was compiled without them: sorted by counter, none
 // of them 0. Some of the pods that are there may have left before. It changes nothing.
 func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod, left ...*v1.Pod) []*pb.CounterValue {
-	var joining []compile.Attachment
+	joining := set[compile.Attachment]{}
 	for _, p := range pods {
 		if !StorageMatters(p) {
 			continue
 		}
 		for _, as := range compile.Attachments(p, c) {
-			if !slices.Contains(joining, as) {
-				joining = append(joining, as)
-			}
+			joining[as] = struct{}{}
 		}
 	}
 	if len(joining) == 0 {
 		return nil
 	}
-	own := compile.Attachments(beside, c)
+	own, gone := compile.Attachments(beside, c), c.usage.gone(node, left)
+	shared, brings := set[compile.Attachment]{}, set[string]{} // brings are the drivers of volumes that nobody has there
+	for _, as := range own {
+		if _, joins := joining[as]; joins {
+			shared[as] = struct{}{}
+		} else if c.usage.at(as, node, gone).pods == 0 {
+			brings[as.Driver] = struct{}{}
+		}
+	}
 	return c.usage.collect(func() {
-		for _, as := range joining {
-			c.usage.join(as, node, slices.Contains(own, as), left)
+		for as := range joining {
+			_, also := shared[as]
+			c.usage.join(as, node, also, gone)
 		}
 		for _, as := range own {
-			if !slices.ContainsFunc(own, func(x compile.Attachment) bool {
-				return x.Driver == as.Driver && !slices.Contains(joining, x) && c.usage.at(x, node, left).pods == 0
-			}) {
+			if _, new := brings[as.Driver]; !new {
 				c.usage.change(node, c.usage.drivers[as.Driver], -unlimited)
 			}
 		}
@@ -64,30 +69,45 @@ func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod, left ...*v1
 // however many there are.
 const unlimited = 1 << 40
 
-// at is why a volume is attached to a node once some pods have left, if it is.
-func (u *usage) at(as compile.Attachment, node string, left []*v1.Pod) held {
+// gone counts the pods that have each volume attached to a node and have left.
+func (u *usage) gone(node string, left []*v1.Pod) map[compile.Attachment]int {
+	out := map[compile.Attachment]int{}
+	for _, pod := range left {
+		p := u.pods[pod.UID]
+		if p == nil || p.node != node {
+			continue
+		}
+		counted := set[compile.Attachment]{{}: {}}
+		for _, as := range p.attachments {
+			if _, again := counted[as]; !again {
+				counted[as] = struct{}{}
+				out[as]++
+			}
+		}
+	}
+	return out
+}
+
+// at is why a volume is attached to a node once some pods are gone, if it is.
+func (u *usage) at(as compile.Attachment, node string, gone map[compile.Attachment]int) held {
 	a := u.attached[as]
 	if a == nil {
 		return held{}
 	}
 	h := a.on[node]
-	for _, pod := range left {
-		if p := u.pods[pod.UID]; p != nil && p.node == node && a.users[p] > 0 {
-			h.pods--
-		}
-	}
+	h.pods -= gone[as]
 	return h
 }
 
 // join notes what one volume more changes on a node. Where the query asks for it too, and
 // no pod uses it so far, the query does not know that it is shared: then it is left to the
 // query to count it.
-func (u *usage) join(as compile.Attachment, node string, shared bool, left []*v1.Pod) {
+func (u *usage) join(as compile.Attachment, node string, shared bool, gone map[compile.Attachment]int) {
 	driver, counter := u.drivers[as.Driver], uint32(0)
 	if a := u.attached[as]; a != nil {
 		counter = a.counter
 	}
-	if !u.at(as, node, left).attached() {
+	if !u.at(as, node, gone).attached() {
 		u.change(node, driver, 1)
 	}
 	switch {

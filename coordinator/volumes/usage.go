@@ -37,7 +37,7 @@ type usage struct {
 	// changes of counters that nobody was told of, by node.
 	changes map[string]map[uint32]int64
 	// direct takes the changes of the pod at hand instead.
-	direct *[]*pb.CounterValue
+	direct map[uint32]int64
 	// retold are pods whose Departure may have changed; numbers is how many volumes were
 	// numbered.
 	retold  set[types.UID]
@@ -323,26 +323,28 @@ func (u *usage) driver(name string) uint32 {
 
 // collect returns the changes that f makes, all of them on one node.
 func (u *usage) collect(f func()) []*pb.CounterValue {
-	var out []*pb.CounterValue
-	u.direct = &out
+	u.direct = map[uint32]int64{}
 	f()
-	u.direct = nil
-	return slices.DeleteFunc(out, func(v *pb.CounterValue) bool { return v.Value == 0 })
+	defer func() { u.direct = nil }()
+	return inOrder(u.direct)
+}
+
+// inOrder lists changes by counter.
+func inOrder(values map[uint32]int64) []*pb.CounterValue {
+	var list []*pb.CounterValue
+	for id, v := range values {
+		list = append(list, &pb.CounterValue{Counter: id, Value: v})
+	}
+	slices.SortFunc(list, func(a, b *pb.CounterValue) int { return int(a.Counter) - int(b.Counter) })
+	return list
 }
 
 // change notes a change of a node's counter.
 func (u *usage) change(node string, counter uint32, by int64) {
-	if u.direct != nil {
-		list := *u.direct
-		i, found := slices.BinarySearchFunc(list, counter, func(v *pb.CounterValue, id uint32) int { return int(v.Counter) - int(id) })
-		if found {
-			list[i].Value += by
-			return
-		}
-		*u.direct = slices.Insert(list, i, &pb.CounterValue{Counter: counter, Value: by})
-		return
+	values := u.direct
+	if values == nil {
+		values = u.changes[node]
 	}
-	values := u.changes[node]
 	if values == nil {
 		values = map[uint32]int64{}
 		u.changes[node] = values
@@ -368,15 +370,9 @@ func (c *Cache) TakeChanges() []NodeChange {
 	}
 	out := make([]NodeChange, 0, len(c.usage.changes))
 	for node, values := range c.usage.changes {
-		if len(values) == 0 {
-			continue
+		if len(values) > 0 {
+			out = append(out, NodeChange{Node: node, Counters: inOrder(values)})
 		}
-		list := make([]*pb.CounterValue, 0, len(values))
-		for id, v := range values {
-			list = append(list, &pb.CounterValue{Counter: id, Value: v})
-		}
-		slices.SortFunc(list, func(a, b *pb.CounterValue) int { return int(a.Counter) - int(b.Counter) })
-		out = append(out, NodeChange{Node: node, Counters: list})
 	}
 	clear(c.usage.changes)
 	slices.SortFunc(out, func(a, b NodeChange) int { return strings.Compare(a.Node, b.Node) })
