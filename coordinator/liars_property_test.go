@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -27,6 +28,8 @@ var scenes = map[string]func(*rapid.T) scene{
 	"and nominated ones":          func(t *rapid.T) scene { return drawCrowd(t, 25, false) },
 	"with claims":                 func(t *rapid.T) scene { return drawCrowd(t, 0, true) },
 	"with claims, some nominated": func(t *rapid.T) scene { return drawCrowd(t, 15, true) },
+	"that preempt":                func(t *rapid.T) scene { return drawWar(t, false) },
+	"with claims, that preempt":   func(t *rapid.T) scene { return drawWar(t, true) },
 }
 
 // repeatedly runs a property until it has been held over as many decisions as were asked for.
@@ -55,6 +58,10 @@ func newLyingTrial(t *rapid.T, cfg SchedulerConfig, f fanout.Config, seed uint64
 		return through(ctx, requests)
 	}
 	x.SetMembers(members)
+	dry := cfg.Profiles != nil && rapid.Bool().Draw(t, "in dry runs alone")
+	for _, l := range liars {
+		l.dry = dry
+	}
 	return x, liars
 }
 
@@ -64,20 +71,20 @@ func drawOften(t *rapid.T) []int {
 }
 
 func TestWhateverWorkersSay(t *testing.T) {
-	quarantined, told := 0, map[string]int{}
+	quarantined, evicted, told := 0, 0, map[string]int{}
 	for name, draw := range scenes {
 		t.Run(name, func(t *testing.T) {
 			held := 0
 			repeatedly(t, &held, func(t *rapid.T) {
 				s := draw(t)
-				x, liars := newLyingTrial(t, SchedulerConfig{
+				x, liars := newLyingTrial(t, s.config(SchedulerConfig{
 					Shards:    rapid.IntRange(1, 6).Draw(t, "shards"),
 					BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
-				}, fanout.Config{Replicas: rapid.IntRange(1, 3).Draw(t, "replicas")}, rapid.Uint64().Draw(t, "lies"), drawOften(t)...)
+				}), fanout.Config{Replicas: rapid.IntRange(1, 3).Draw(t, "replicas")}, rapid.Uint64().Draw(t, "lies"), drawOften(t)...)
 				defer x.fanout.Close()
-				x.Load(s.load(), nil)
-				x.turn(t) // it fails where the term ends
-				held += checkAllowed(t, s, x)
+				s.play(t, x)
+				n, victims := checkAllowed(t, s, x)
+				held, evicted = held+n, evicted+victims
 				for _, w := range x.fanout.Workers() {
 					if w.GetQuarantine() != "" {
 						quarantined++
@@ -90,9 +97,9 @@ func TestWhateverWorkersSay(t *testing.T) {
 			t.Logf("%d decisions", held)
 		})
 	}
-	t.Logf("%d workers in quarantine in the end; lies: %v", quarantined, told)
-	if quarantined == 0 || len(told) < len(lies)+len(liesOfResults)-1 { // nobody preempts
-		t.Errorf("got %d workers in quarantine and %d kinds of lies, want some, and all that there are", quarantined, len(told))
+	t.Logf("%d workers in quarantine in the end, %d victims; lies: %v", quarantined, evicted, told)
+	if quarantined == 0 || evicted == 0 || len(told) < len(lies)+len(liesOfResults)+len(liesOfDryRuns) {
+		t.Errorf("got %d workers in quarantine, %d victims and %d kinds of lies, want some, and all that there are", quarantined, evicted, len(told))
 	}
 }
 
@@ -108,14 +115,17 @@ func TestOneOfTwoOwnersMayLie(t *testing.T) {
 				often := make([]int, rapid.IntRange(2, 4).Draw(t, "workers"))
 				liar := rapid.IntRange(0, len(often)-1).Draw(t, "liar")
 				often[liar] = rapid.SampledFrom([]int{3, 20, 60, 100}).Draw(t, "often")
-				x, _ := newLyingTrial(t, SchedulerConfig{
+				x, _ := newLyingTrial(t, s.config(SchedulerConfig{
 					Shards:    rapid.IntRange(1, 6).Draw(t, "shards"),
 					BatchSize: rapid.SampledFrom([]int{1, 2, 7, 64}).Draw(t, "batch"),
-				}, fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1}, rapid.Uint64().Draw(t, "lies"), often...)
+				}), fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1}, rapid.Uint64().Draw(t, "lies"), often...)
 				defer x.fanout.Close()
-				x.Load(s.load(), nil)
-				x.turn(t)
-				held += checkOneByOne(t, s, x)
+				s.play(t, x)
+				if s.profiles == nil {
+					held += checkOneByOne(t, s, x)
+				} else {
+					held += checkHonest(t, s, x)
+				}
 				for i, w := range x.fanout.Workers() {
 					if w.GetQuarantine() == "" {
 						continue
@@ -135,18 +145,33 @@ func TestOneOfTwoOwnersMayLie(t *testing.T) {
 	}
 }
 
-// checkAllowed holds that each pod is where it may be at its turn, and that none is refused that fits
-// somewhere. It returns how many decisions there were.
-func checkAllowed(t *rapid.T, s scene, x *trial) int {
+// checkHonest holds that the decisions are those of a scheduler without workers. It returns how many there are.
+func checkHonest(t *rapid.T, s scene, x *trial) int {
+	honest := newTrial(t, s.config(SchedulerConfig{Shards: x.cfg.Shards, BatchSize: x.cfg.BatchSize}), 0)
+	defer honest.fanout.Close()
+	s.play(t, honest)
+	got := x.decided(t)
+	if d := cmp.Diff(honest.decided(t), got); d != "" {
+		t.Fatalf("decisions (-without workers +with):\n%s", d)
+	}
+	return len(got)
+}
+
+// checkAllowed holds that each pod is where it may be at its turn, that none is refused that fits somewhere, now
+// or without pods of lower priority, and that those leave alone which have to. It returns how many decisions there
+// were, and how many victims.
+func checkAllowed(t *rapid.T, s scene, x *trial) (decisions, evicted int) {
 	o, left := s.replay(t)
-	tried := map[string]bool{}
+	tried, changed := map[string]uint64{}, uint64(0)
 	lines := x.decided(t)
 	for _, got := range lines {
 		p := left[got.UID]
 		if p == nil {
 			t.Fatalf("decision %d is of pod %s, which is on a node or not there", got.Seq, got.Pod)
 		}
-		tried[got.UID] = true
+		if tried[got.UID] = got.Seq; got.Node != "" || got.Nominated != "" {
+			changed = got.Seq
+		}
 		if got.Node == "" && strings.HasPrefix(got.Message, "running Reserve") {
 			delete(o.nominated, p.UID)
 			continue // the attempt has failed, which the row that was chosen has a say in
@@ -158,10 +183,17 @@ func checkAllowed(t *rapid.T, s scene, x *trial) int {
 		}
 		if got.Node != "" {
 			delete(left, got.UID)
+		} else if s.profiles != nil {
+			evicted += o.checkRefused(left, p, got)
 		}
 	}
-	if len(tried) != len(s.pending) {
-		t.Fatalf("got decisions of %d pods, want %d", len(tried), len(s.pending))
+	if n := len(s.pending) + len(s.later); len(tried) != n {
+		t.Fatalf("got decisions of %d pods, want %d", len(tried), n)
 	}
-	return len(lines)
+	for uid, p := range left { // whoever waits was tried since
+		if s.profiles != nil && tried[uid] < changed {
+			t.Fatalf("pod %s was not tried after decision %d", p.Name, changed)
+		}
+	}
+	return len(lines), evicted
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,12 @@ import (
 // somebody has taken over, or whose memory is broken.
 type liar struct {
 	worker *worker.Server
-	often  int // of 100
+	often  int  // of 100
+	dry    bool // it lies in dry runs alone
 
 	mu   sync.Mutex
 	rand *rand.Rand
-	// old are answers of before, by what was asked.
+	// old are answers of before, by class, of dry runs by its complement.
 	old  map[uint64]*pb.EvaluateResponse
 	told map[string]int // lies
 }
@@ -81,7 +83,7 @@ var errHang = errors.New("hang")
 func (x *liar) answer(ctx context.Context, req *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.rand.IntN(100) >= x.often {
+	if x.rand.IntN(100) >= x.often || x.dry && len(resp.GetPreemptions()) == 0 {
 		x.remember(resp)
 		return resp, nil
 	}
@@ -92,6 +94,9 @@ func (x *liar) answer(ctx context.Context, req *pb.EvaluateRequest, resp *pb.Eva
 func (x *liar) remember(resp *pb.EvaluateResponse) {
 	for _, r := range resp.GetResults() {
 		x.old[r.GetClassId()] = resp
+	}
+	for _, r := range resp.GetPreemptions() {
+		x.old[^r.GetClassId()] = resp
 	}
 }
 
@@ -145,8 +150,13 @@ func (s *snapshotEnd) SendAndClose(resp *pb.LoadSnapshotResponse) error {
 // lie makes something else of an answer.
 func (x *liar) lie(ctx context.Context, req *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
 	all := lies
-	if len(resp.GetResults())+len(resp.GetPreemptions()) > 0 {
-		all = slices.Concat(all, liesOfResults, liesOfResults) // most of the time it has something to say
+	switch { // most of the time it has something to say
+	case x.dry:
+		all = liesOfDryRuns
+	case len(resp.GetResults()) > 0:
+		all = slices.Concat(all, liesOfResults, liesOfResults)
+	case len(resp.GetPreemptions()) > 0:
+		all = slices.Concat(all, liesOfDryRuns, liesOfDryRuns)
 	}
 	l := all[x.rand.IntN(len(all))]
 	x.told[l.name]++
@@ -208,10 +218,14 @@ var lies = []lying{
 		return out, nil
 	}},
 	{"what was true before", func(x *liar, _ context.Context, req *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
-		if len(req.GetClasses()) == 0 || x.old[req.GetClasses()[0].GetClassId()] == nil {
-			return resp, nil
+		var old *pb.EvaluateResponse
+		for _, c := range req.GetClasses() {
+			old = cmp.Or(old, x.old[c.GetClassId()])
 		}
-		return proto.CloneOf(x.old[req.GetClasses()[0].GetClassId()]), nil
+		for _, p := range req.GetPreemptions() {
+			old = cmp.Or(old, x.old[^p.GetClassId()])
+		}
+		return proto.CloneOf(cmp.Or(old, resp)), nil
 	}},
 }
 
@@ -327,22 +341,48 @@ var liesOfResults = []lying{
 			result.Extrema = []int64{int64(r.IntN(9)), int64(r.IntN(9))}
 		}
 	}),
-	{"dry runs", func(x *liar, _ context.Context, _ *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
-		for _, p := range resp.GetPreemptions() {
-			for _, c := range p.GetCandidates() {
-				switch x.rand.IntN(4) {
-				case 0:
-					c.Victims = c.GetVictims()[:max(1, len(c.GetVictims())/2)]
-				case 1:
-					c.Victims[0] = uint64(1 + x.rand.IntN(30))
-				case 2:
-					c.Row = uint32(x.rand.IntN(12))
-				}
-			}
-			if x.rand.IntN(4) == 0 {
-				p.Candidates = nil
+}
+
+var liesOfDryRuns = []lying{
+	ofDryRuns("victims", func(r *rand.Rand, p *pb.PreemptionResult) {
+		for _, c := range p.GetCandidates() {
+			if c.Victims = c.GetVictims()[:max(1, len(c.GetVictims())/2)]; r.IntN(2) == 0 {
+				c.Victims[0] = uint64(1 + r.IntN(30))
 			}
 		}
+	}),
+	ofDryRuns("victims' nodes", func(r *rand.Rand, p *pb.PreemptionResult) {
+		for _, c := range p.GetCandidates() {
+			c.Row = uint32(r.IntN(12))
+		}
+	}),
+	ofDryRuns("what victims cost", func(r *rand.Rand, p *pb.PreemptionResult) {
+		for _, c := range p.GetCandidates() {
+			c.Violations, c.TopPriority, c.PrioritySum, c.EarliestStart = uint32(r.IntN(3)), int32(r.IntN(40)), r.Uint64(), r.Int64N(9)
+		}
+	}),
+	ofDryRuns("candidates left out", func(r *rand.Rand, p *pb.PreemptionResult) {
+		p.Candidates = p.GetCandidates()[r.IntN(len(p.GetCandidates())+1):]
+	}),
+	ofDryRuns("candidates twice", func(r *rand.Rand, p *pb.PreemptionResult) {
+		if n := len(p.GetCandidates()); n > 0 {
+			p.Candidates[r.IntN(n)] = proto.CloneOf(p.Candidates[r.IntN(n)])
+		}
+	}),
+	ofDryRuns("no candidate", func(r *rand.Rand, p *pb.PreemptionResult) {
+		p.Candidates = nil
+		if p.Tried = uint32(r.IntN(int(p.GetTried()) + 1)); r.IntN(2) == 0 {
+			p.Reasons = []*pb.ReasonCount{{Reason: "a lie", Nodes: p.Tried}}
+		}
+	}),
+}
+
+// ofDryRuns is a lie about dry runs of preemption.
+func ofDryRuns(name string, change func(r *rand.Rand, p *pb.PreemptionResult)) lying {
+	return lying{name, func(x *liar, _ context.Context, _ *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
+		for _, p := range resp.GetPreemptions() {
+			change(x.rand, p)
+		}
 		return resp, nil
-	}},
+	}}
 }

@@ -30,6 +30,8 @@ type oneByOne struct {
 	others   map[objects.Ref]objects.Object
 	// nominated are the pods that wait and are nominated to a node.
 	nominated map[types.UID]*v1.Pod
+	// placed are the decisions by which pods have their nodes.
+	placed map[types.UID]uint64
 	// told is the node that somebody else has chosen for the pod at hand, which it gets if it may; "": the best.
 	told string
 	// besides changes what look sees of a row; nil: nothing.
@@ -42,6 +44,7 @@ func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...obje
 		profile:   compile.DefaultProfile(v1.DefaultSchedulerName),
 		others:    map[objects.Ref]objects.Object{},
 		nominated: map[types.UID]*v1.Pod{},
+		placed:    map[types.UID]uint64{},
 	}
 	for _, obj := range others {
 		o.set(obj)
@@ -154,6 +157,7 @@ func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate,
 		o.set(obj)
 	}
 	delete(o.nominated, p.UID)
+	o.placed[p.UID] = d.Seq
 }
 
 // keptFrom are the rows that pods which come before this one keep from it, with the

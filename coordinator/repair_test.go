@@ -17,8 +17,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -117,12 +119,38 @@ func (x *trial) decided(t rapid.TB) []decisionLine {
 type scene struct {
 	nodes            []*v1.Node
 	present, pending []*v1.Pod
+	later            []*v1.Pod // come once the others have been tried
 	others           []objects.Object
+	profiles         map[string]*compile.Profile // nil: nobody preempts
 }
 
 // load is the scene as a leader finds it.
 func (s *scene) load() *store.Objects {
 	return &store.Objects{Nodes: s.nodes, Pods: append(slices.Clip(s.present), s.pending...), Cluster: s.others}
+}
+
+// config is a scheduler's for the scene.
+func (s *scene) config(cfg SchedulerConfig) SchedulerConfig {
+	if cfg.Profiles = s.profiles; s.profiles != nil {
+		cfg.DisruptionController, cfg.MaxBackoff = true, -1
+	}
+	return cfg
+}
+
+// play has a scheduler try the pods.
+func (s *scene) play(t rapid.TB, x *trial) {
+	x.Load(s.load(), nil)
+	x.turn(t) // it fails where the term ends
+	for _, p := range s.later {
+		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+	}
+	x.turn(t)
+	for again := s.profiles != nil; again; { // whoever waits is tried again after a while
+		from := len(x.decided(t))
+		x.queue.Each(func(p *queue.Pod) { x.queue.Activate(p.Obj.UID) })
+		x.turn(t)
+		again = slices.ContainsFunc(x.decided(t)[from:], func(d decisionLine) bool { return d.Node != "" || d.Nominated != "" })
+	}
 }
 
 // drawScene makes few kinds of pods and many of each, for nodes that are full soon.
@@ -213,7 +241,7 @@ func (s *scene) replay(t *rapid.T) (*oneByOne, map[string]*v1.Pod) {
 	o := newOneByOne(t, s.nodes, s.present, s.others...)
 	o.nominate(s.pending)
 	left := map[string]*v1.Pod{}
-	for _, p := range s.pending {
+	for _, p := range slices.Concat(s.pending, s.later) {
 		left[string(p.UID)] = p
 	}
 	return o, left

@@ -104,6 +104,7 @@ func TestDryRunsThatCanNotBeTrueAreNotBelieved(t *testing.T) {
 		"a shard that was not asked":   func(r *pb.PreemptionResult) { r.Candidates[0].Shard = 4000 },
 		"a row without a node":         func(r *pb.PreemptionResult) { r.Candidates[0].Row = 4000 },
 		"a victim that is not there":   func(r *pb.PreemptionResult) { r.Candidates[0].Victims[0] = 1 << 50 },
+		"no candidate":                 func(r *pb.PreemptionResult) { r.Candidates = nil },
 		"no victims":                   func(r *pb.PreemptionResult) { r.Candidates[0].Victims = nil },
 		"more candidates than allowed": func(r *pb.PreemptionResult) { r.Candidates = append(r.Candidates, r.Candidates...) },
 	}

@@ -13,12 +13,15 @@ import (
 //	the measures that filters read     always       a sum over all rows makes rows feasible, or not
 //	all of a diagnosis                 always       a pod is refused by it, by its reasons others are evicted for the
 //	                                                pod, or its nomination ends
-//	the row that is chosen             always       by the caller, who judges it (Result.Witnesses, Blame)
+//	a dry run without a candidate      always       nobody is evicted for a pod that would fit then
+//	the row that is chosen, a dry      always       by the caller, who judges it (Result.Witnesses, Blame)
+//	run's candidate
 //	how many rows are feasible         always       where more than one makes the attempt fail, by the caller, who
 //	                                                has the own tables answer
-//	all of another answer to a class   AuditEvery   scores, candidates
+//	all of another answer              AuditEvery   scores, candidates
 //
-// So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere.
+// So whatever workers say, no pod goes where a filter refuses it, and none is refused that fits somewhere, now
+// or without pods of lower priority.
 // All of an answer to one class by one worker is looked at as often as one in AuditEvery, at random: a worker
 // that lies in a share p of its answers is found within n of them with a probability of 1 - (1 - p/AuditEvery)ⁿ,
 // which is 99 % after 590/p. That costs the coordinator one in AuditEvery of what the workers do. Measures
@@ -135,10 +138,19 @@ func (f *Fanout) tables(shards []uint32) []*scorer.Table {
 // verifyDryRuns is verify for dry runs: candidates are judged by the caller.
 func (r *round) verifyDryRuns(ctx context.Context, a *attempt) error {
 	for i := a.part.from; i < a.part.to; i++ {
-		if shards := a.answered(i); len(shards) > 0 && r.f.audits(a.session) {
-			if err := r.auditDryRun(ctx, a, i, shards, "audit"); err != nil {
-				return err
-			}
+		shards := a.answered(i)
+		if len(shards) == 0 {
+			continue
+		}
+		var err error
+		switch {
+		case r.f.audits(a.session):
+			err = r.auditDryRun(ctx, a, i, shards, "audit")
+		case len(r.dryRun(a, i).Candidates) == 0:
+			err = r.auditDryRun(ctx, a, i, shards, "refusal")
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
