@@ -33,6 +33,7 @@ import (
 //   - a pod that one of them keeps Pending waits as one that it finds Unschedulable does, and backs off;
 //   - at PreFilter, Filter and Score what they take and what the built-in plugins take is measured
 //     apart, so that an attempt counts twice in the durations of these points;
+//   - one that panics has failed: the attempt ends in an error, and the process goes on;
 //   - in metrics, events of resources that only they wait for are all of the resource Other.
 type Guests struct {
 	// Registry has them by name, and Profiles are those that use any.
@@ -91,6 +92,7 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 	g := &guests{local: local, env: &env, profiles: map[string]*guestProfile{}, nominator: &guestNominator{scheduler: s}}
 	g.snapshot = framework.NewSnapshot(shown{s.cache})
 	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, guestActivator{s}
+	env.Met = s.guestMet
 	env.Meter, env.Extenders = framework.NewMeter(s.metrics.set), s.Extenders()
 	env.BuiltIn = func(string) framework.BuiltInRunner { return builtIns{} }
 	for _, c := range cfg.Profiles {

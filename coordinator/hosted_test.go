@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +44,8 @@ type guest struct {
 	score func(node string) int64
 	// hold keeps PreBind until it is closed, or called off; nil: it does not.
 	hold chan struct{}
+	// panics is the point where the pod named poison makes it panic; empty: none.
+	panics string
 	// events are what it registers; nil: everything.
 	events []fwk.ClusterEventWithHint
 }
@@ -57,6 +61,9 @@ func (g *guest) note(format string, a ...any) {
 func (g *guest) say(point string, p *v1.Pod) *fwk.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if p.Name == "poison" && point == g.panics {
+		panic("at " + point)
+	}
 	if s, ok := g.says[point+" "+p.Name]; ok {
 		return s
 	}
@@ -136,6 +143,7 @@ func (g *guest) Reserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node str
 
 func (g *guest) Unreserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
 	g.note("Unreserve %s %s", p.Name, node)
+	g.say("Unreserve", p)
 }
 
 func (g *guest) Permit(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) (*fwk.Status, time.Duration) {
@@ -162,6 +170,7 @@ func (g *guest) PreBind(ctx context.Context, _ fwk.CycleState, p *v1.Pod, node s
 
 func (g *guest) PostBind(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
 	g.note("PostBind %s %s", p.Name, node)
+	g.say("PostBind", p)
 }
 
 // guestBinder binds what guest does not: it is at Bind too.
@@ -572,4 +581,52 @@ func TestAGuestOrdersTheQueue(t *testing.T) {
 		elapse(30 * time.Second)
 		x.wantBinds("by name", "a@1 n", "b@1 n", "c@1 n")
 	})
+}
+
+// A guest that panics fails one pod, wherever that is; others are placed, and the term goes on.
+func TestAGuestThatPanicsFailsOnePod(t *testing.T) {
+	const bindsFirst = "{multiPoint: {enabled: [{name: Guest}]}, bind: {disabled: [{name: '*'}], enabled: [{name: Guest}, {name: DefaultBinder}]}}"
+	for point, want := range map[string]struct {
+		place   string // of the pod that it panics about
+		message string
+		says    map[string]*fwk.Status
+	}{
+		"PreEnqueue":       {"poison gated", "panic: at PreEnqueue", nil},
+		"PreFilter":        {"poison backoff", `running PreFilter plugin "Guest": panic: at PreFilter`, nil},
+		"Filter":           {"poison backoff", `running "Guest" filter plugin: panic: at Filter`, nil},
+		"PostFilter":       {"poison unschedulable", "2 none", map[string]*fwk.Status{"Filter poison": no("none")}},
+		"PreScore":         {"poison backoff", `running PreScore plugin "Guest": panic: at PreScore`, nil},
+		"Score":            {"poison backoff", `plugin "Guest" failed with: panic: at Score`, nil},
+		"Reserve":          {"poison backoff", `running Reserve plugin "Guest": panic: at Reserve`, nil},
+		"Unreserve":        {"poison backoff", "no permit", map[string]*fwk.Status{"Permit poison": bad("no permit")}},
+		"Permit":           {"poison backoff", `running Permit plugin "Guest": panic: at Permit`, nil},
+		"PreBindPreFlight": {"poison backoff", `running PreBindPreFlight "Guest": panic: at PreBindPreFlight`, nil},
+		"PreBind":          {"poison backoff", `running PreBind plugin "Guest": panic: at PreBind`, nil},
+		"Bind":             {"poison backoff", `running Bind plugin "Guest": panic: at Bind`, nil},
+		"PostBind":         {"poison promised n", "", nil},
+	} {
+		t.Run(point, func(t *testing.T) {
+			g, registry := newGuest(), prometheus.NewRegistry()
+			g.panics = point
+			g.says["Bind"] = fwk.NewStatus(fwk.Skip)
+			maps.Copy(g.says, want.says)
+			onStageAs(t, func(cfg *SchedulerConfig) {
+				hosting(t, bindsFirst, guestBinder{g})(cfg)
+				cfg.Registerer = registry
+			}, clusterOf(nodesOf("4", "n", "o")), nil, func(x *stage) {
+				x.deliver(store.Added, cores("poison", "1"))
+				x.deliver(store.Added, cores("q", "4"))
+				q := x.nodeOf("q")
+				x.wantPods("after a panic", want.place, "q promised "+q)
+				if q == "" {
+					t.Error("the other pod has no node")
+				}
+				x.wantMessage("poison", want.message)
+				// Nodes are looked at at once: there may be two.
+				if got := gathered(t, registry, "shardsched_panics_total"); len(got) != 1 || !strings.HasPrefix(got[0], "shardsched_panics_total{where=plugin} ") {
+					t.Errorf("metric: got %v, want panics of a plugin", got)
+				}
+			})
+		})
+	}
 }

@@ -35,6 +35,7 @@ const (
 	whileEvaluating = "evaluate"
 	whileHinting    = "hint"
 	whileTakingIn   = "take_in"
+	whileHosting    = "plugin"
 )
 
 // suspect is what met a bug: a class, or a pod that has none.
@@ -96,6 +97,15 @@ func (s *Scheduler) hintMet(plugin string, p *queue.Pod, panicked any) {
 		about = klog.KObj(p.Obj)
 	}
 	klog.FromContext(s.life).Error(why, "A queueing hint met a bug: from now on that counts as if an event helps", "plugin", plugin, "pod", about, "stack", string(why.Stack))
+}
+
+// guestMet tells of a guest that has panicked, on any goroutine: the log once a plugin and point, for the error of
+// each attempt says it, too.
+func (s *Scheduler) guestMet(plugin, point string, why *scan.Panic) {
+	s.metrics.panics(whileHosting).Inc()
+	if _, told := s.guestsMet.LoadOrStore([2]string{plugin, point}, nil); !told {
+		klog.FromContext(s.life).Error(why, "A plugin met a bug", "plugin", plugin, "point", point, "stack", string(why.Stack))
+	}
 }
 
 // confine puts a suspect into quarantine for a panic.

@@ -155,6 +155,7 @@ type Scheduler struct {
 	promising  bool
 	quarantine quarantine
 	hintsMet   map[string]struct{} // plugins whose hints met a bug
+	guestsMet  sync.Map            // plugins that met a bug, with the points: any goroutine tells of them
 	out        outsideTables
 	asking     []asking // whom the requests are for that the workers are asked
 	seq        uint64

@@ -96,9 +96,12 @@ func (c *Cycle) PreFilter(ctx context.Context) (result *fwk.PreFilterResult, s *
 }
 
 func (c *Cycle) preFilter(ctx context.Context, pl fwk.PreFilterPlugin, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p, start := c.profile, c.profile.env.Clock.Now()
-	r, s := pl.PreFilter(p.named(ctx, PreFilter, pl), c.state, c.pod, nodes)
-	p.pluginRan(pl, PreFilter.String(), s, start)
+	p := c.profile
+	var r *fwk.PreFilterResult
+	s := p.call(pl, PreFilter.String(), func() (s *fwk.Status) {
+		r, s = pl.PreFilter(p.named(ctx, PreFilter, pl), c.state, c.pod, nodes)
+		return s
+	})
 	if !s.IsSkip() {
 		p.env.Meter.Evaluated(p.name, pl.Name(), PreFilter.String())
 	}
@@ -155,9 +158,7 @@ func (c *Cycle) Reserve(ctx context.Context, node string) (s *fwk.Status) {
 	p, start := c.profile, c.profile.env.Clock.Now()
 	defer func() { p.pointRan(Reserve.String(), s, start) }()
 	for _, pl := range p.reserve {
-		start := p.env.Clock.Now()
-		s := pl.Reserve(p.named(ctx, Reserve, pl), c.state, c.pod, node)
-		p.pluginRan(pl, Reserve.String(), s, start)
+		s := p.call(pl, Reserve.String(), func() *fwk.Status { return pl.Reserve(p.named(ctx, Reserve, pl), c.state, c.pod, node) })
 		switch {
 		case s.IsSuccess():
 		case s.IsRejected():
@@ -175,9 +176,11 @@ func (c *Cycle) Unreserve(ctx context.Context, node string) {
 	defer func() { p.pointRan(unreserve, nil, start) }()
 	c.stopWaiting()
 	for i := len(p.reserve) - 1; i >= 0; i-- {
-		pl, start := p.reserve[i], p.env.Clock.Now()
-		pl.Unreserve(p.named(ctx, Reserve, pl), c.state, c.pod, node)
-		p.pluginRan(pl, unreserve, nil, start)
+		pl := p.reserve[i]
+		p.call(pl, unreserve, func() *fwk.Status {
+			pl.Unreserve(p.named(ctx, Reserve, pl), c.state, c.pod, node)
+			return nil
+		})
 	}
 }
 
@@ -189,9 +192,11 @@ func (c *Cycle) Permit(ctx context.Context, node string) (s *fwk.Status) {
 	waits := map[string]time.Duration{}
 	var wait *fwk.Status
 	for _, pl := range p.permit {
-		start := p.env.Clock.Now()
-		s, timeout := pl.Permit(p.named(ctx, Permit, pl), c.state, c.pod, node)
-		p.pluginRan(pl, Permit.String(), s, start)
+		var timeout time.Duration
+		s := p.call(pl, Permit.String(), func() (s *fwk.Status) {
+			s, timeout = pl.Permit(p.named(ctx, Permit, pl), c.state, c.pod, node)
+			return s
+		})
 		switch {
 		case s.IsSuccess():
 		case s.IsRejected():

@@ -16,9 +16,11 @@ func (c *Cycle) PreBindPreFlight(ctx context.Context, node string) (s *fwk.Statu
 	skip, parallel := sets.New[string](), sets.New[string]()
 	out := fwk.NewStatus(fwk.Skip)
 	for _, pl := range p.preBind {
-		start := p.env.Clock.Now()
-		r, s := pl.PreBindPreFlight(p.named(ctx, PreBind, pl), c.state, c.pod, node)
-		p.pluginRan(pl, preBindPreFlight, s, start)
+		var r *fwk.PreBindPreFlightResult
+		s := p.call(pl, preBindPreFlight, func() (s *fwk.Status) {
+			r, s = pl.PreBindPreFlight(p.named(ctx, PreBind, pl), c.state, c.pod, node)
+			return s
+		})
 		if r != nil && r.AllowParallel {
 			parallel.Insert(pl.Name())
 		}
@@ -97,9 +99,8 @@ func (c *Cycle) preBindGroups() [][]fwk.PreBindPlugin {
 }
 
 func (c *Cycle) preBind(ctx context.Context, pl fwk.PreBindPlugin, node string) *fwk.Status {
-	p, start := c.profile, c.profile.env.Clock.Now()
-	s := pl.PreBind(p.named(ctx, PreBind, pl), c.state, c.pod, node)
-	p.pluginRan(pl, PreBind.String(), s, start)
+	p := c.profile
+	s := p.call(pl, PreBind.String(), func() *fwk.Status { return pl.PreBind(p.named(ctx, PreBind, pl), c.state, c.pod, node) })
 	switch {
 	case s.IsSuccess():
 		return nil
@@ -121,9 +122,7 @@ func (c *Cycle) Bind(ctx context.Context, node string) (s *fwk.Status) {
 		return fwk.NewStatus(fwk.Skip, "")
 	}
 	for _, pl := range p.bind {
-		start := p.env.Clock.Now()
-		s = pl.Bind(p.named(ctx, Bind, pl), c.state, c.pod, node)
-		p.pluginRan(pl, Bind.String(), s, start)
+		s = p.call(pl, Bind.String(), func() *fwk.Status { return pl.Bind(p.named(ctx, Bind, pl), c.state, c.pod, node) })
 		switch {
 		case s.IsSkip():
 		case s.IsSuccess():
@@ -142,8 +141,9 @@ func (c *Cycle) PostBind(ctx context.Context, node string) {
 	p, start := c.profile, c.profile.env.Clock.Now()
 	defer func() { p.pointRan(PostBind.String(), nil, start) }()
 	for _, pl := range p.postBind {
-		start := p.env.Clock.Now()
-		pl.PostBind(p.named(ctx, PostBind, pl), c.state, c.pod, node)
-		p.pluginRan(pl, PostBind.String(), nil, start)
+		p.call(pl, PostBind.String(), func() *fwk.Status {
+			pl.PostBind(p.named(ctx, PostBind, pl), c.state, c.pod, node)
+			return nil
+		})
 	}
 }

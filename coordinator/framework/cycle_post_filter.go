@@ -25,18 +25,21 @@ func (c *Cycle) PostFilter(ctx context.Context, statuses func() fwk.NodeToStatus
 		if acts && known == nil {
 			known = statuses()
 		}
-		start := p.env.Clock.Now()
 		var r *fwk.PostFilterResult
 		var s *fwk.Status
 		switch {
 		case acts:
-			r, s = guest.PostFilter(p.named(ctx, PostFilter, guest), c.state, c.pod, known)
+			s = p.call(pl, PostFilter.String(), func() (s *fwk.Status) {
+				r, s = guest.PostFilter(p.named(ctx, PostFilter, guest), c.state, c.pod, known)
+				return s
+			})
 		case builtIn != nil:
+			start := p.env.Clock.Now()
 			r, s = builtIn(name)
+			p.pluginRan(pl, PostFilter.String(), s, start)
 		default:
 			continue
 		}
-		p.pluginRan(pl, PostFilter.String(), s, start)
 		switch {
 		case s.IsSuccess():
 			return r, s

@@ -26,9 +26,7 @@ func (p *Profile) runPreScore(ctx context.Context, state fwk.CycleState, pod *v1
 		p.pointRan(PreScore.String(), s, start)
 	}()
 	for _, pl := range p.preScore {
-		start := p.env.Clock.Now()
-		s := pl.PreScore(p.named(ctx, PreScore, pl), state, pod, nodes)
-		p.pluginRan(pl, PreScore.String(), s, start)
+		s := p.call(pl, PreScore.String(), func() *fwk.Status { return pl.PreScore(p.named(ctx, PreScore, pl), state, pod, nodes) })
 		if s.IsSkip() {
 			skip.Insert(pl.Name())
 			continue
@@ -105,10 +103,12 @@ func (r *scoring) each(ctx context.Context, pieces int, do func(ctx context.Cont
 func (r *scoring) score(ctx context.Context, i int) error {
 	node := r.nodes[i]
 	for k, pl := range r.plugins {
-		start := r.env.Clock.Now()
 		r.env.Meter.Evaluated(r.name, pl.Name(), Score.String())
-		score, s := pl.Score(r.named(ctx, Score, pl), r.state, r.pod, node)
-		r.pluginRan(pl, Score.String(), s, start)
+		var score int64
+		s := r.call(pl, Score.String(), func() (s *fwk.Status) {
+			score, s = pl.Score(r.named(ctx, Score, pl), r.state, r.pod, node)
+			return s
+		})
 		if !s.IsSuccess() {
 			return fmt.Errorf("plugin %q failed with: %w", pl.Name(), s.AsError())
 		}
@@ -124,9 +124,9 @@ func (r *scoring) normalize(ctx context.Context, k int) error {
 	if extensions == nil {
 		return nil
 	}
-	start := r.env.Clock.Now()
-	s := extensions.NormalizeScore(r.named(ctx, Score, pl), r.state, r.pod, r.scores[k])
-	r.pluginRan(pl, scoreNormalize, s, start)
+	s := r.call(pl, scoreNormalize, func() *fwk.Status {
+		return extensions.NormalizeScore(r.named(ctx, Score, pl), r.state, r.pod, r.scores[k])
+	})
 	if !s.IsSuccess() {
 		return fmt.Errorf("plugin %q failed with: %w", pl.Name(), s.AsError())
 	}

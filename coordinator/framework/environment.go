@@ -11,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // Environment is what the profiles of a scheduler have in common, most of which plugins get by
@@ -42,6 +44,8 @@ type Environment struct {
 	Clock clock.WithDelayedExecution
 	// Meter takes what is measured; nil: nobody does.
 	Meter Meter
+	// Met is told where a plugin has panicked, on any goroutine; nil: nobody is.
+	Met func(plugin, point string, why *scan.Panic)
 }
 
 // BuiltInRunner runs the built-in plugins of one profile on views. Any goroutine may call it.
@@ -70,6 +74,9 @@ func (e *Environment) complete() {
 	}
 	if e.Meter == nil {
 		e.Meter = noMeter{}
+	}
+	if e.Met == nil {
+		e.Met = func(string, string, *scan.Panic) {}
 	}
 	if e.Snapshot == nil {
 		e.Snapshot = noNodes{}

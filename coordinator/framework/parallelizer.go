@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // DefaultParallelism is how many pieces of work are done at once, unless said otherwise.
@@ -18,9 +20,23 @@ type parallelizer int
 var _ fwk.Parallelizer = parallelizer(0)
 
 // Until is part of fwk.Parallelizer. Pieces are handed out in chunks; once the context has ended,
-// no more are.
+// no more are. A piece that panics ends it, and the caller panics.
 func (p parallelizer) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
-	workqueue.ParallelizeUntil(ctx, int(p), pieces, do, workqueue.WithChunkSize(p.chunk(pieces)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed failure[*scan.Panic]
+	workqueue.ParallelizeUntil(ctx, int(p), pieces, func(piece int) {
+		defer func() {
+			if v := recover(); v != nil {
+				failed.note(piece, scan.Recovered(v))
+				cancel()
+			}
+		}()
+		do(piece)
+	}, workqueue.WithChunkSize(p.chunk(pieces)))
+	if why, panicked := failed.get(); panicked {
+		panic(why)
+	}
 }
 
 // chunk is how many pieces a goroutine takes at a time: at least one, at most the root of their

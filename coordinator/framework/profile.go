@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // ProfileConfig is one profile of a configuration.
@@ -197,9 +199,7 @@ func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod, gated string) (pl
 			if (pl.Name() == gated) != first {
 				continue
 			}
-			start := p.env.Clock.Now()
-			s := pl.PreEnqueue(p.named(ctx, PreEnqueue, pl), pod)
-			p.pluginRan(pl, PreEnqueue.String(), s, start)
+			s := p.call(pl, PreEnqueue.String(), func() *fwk.Status { return pl.PreEnqueue(p.named(ctx, PreEnqueue, pl), pod) })
 			if !s.IsSuccess() {
 				return pl.Name(), s
 			}
@@ -208,12 +208,20 @@ func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod, gated string) (pl
 	return "", nil
 }
 
-// Less orders the queue; nil: the built-in PrioritySort does.
+// Less orders the queue; nil: the built-in PrioritySort does. Where it panics, neither pod is before the other.
 func (p *Profile) Less() fwk.LessFunc {
 	if p.queueSort == nil {
 		return nil
 	}
-	return p.queueSort.Less
+	return func(a, b fwk.QueuedPodInfo) (before bool) {
+		defer func() {
+			if v := recover(); v != nil {
+				before = false
+				p.env.Met(p.queueSort.Name(), QueueSort.String(), scan.Recovered(v))
+			}
+		}()
+		return p.queueSort.Less(a, b)
+	}
 }
 
 // Events are the plugins that wait for events, one for each guest that may turn a pod away: with
@@ -240,6 +248,20 @@ func (p *Profile) Close() error {
 // pointRan measures a point.
 func (p *Profile) pointRan(point string, s *fwk.Status, start time.Time) {
 	p.env.Meter.Point(p.name, point, s.Code().String(), p.env.Clock.Since(start))
+}
+
+// call calls a plugin, and measures it. A panic is an error of the plugin's: it ends one attempt, not the process.
+func (p *Profile) call(pl fwk.Plugin, point string, do func() *fwk.Status) (s *fwk.Status) {
+	start := p.env.Clock.Now()
+	defer func() {
+		if v := recover(); v != nil {
+			why := scan.Recovered(v)
+			s = fwk.AsStatus(why)
+			p.env.Met(pl.Name(), point, why)
+		}
+		p.pluginRan(pl, point, s, start)
+	}()
+	return do()
 }
 
 // pluginRan measures a plugin.

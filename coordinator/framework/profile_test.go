@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/metrics"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 func factoryOf(p fwk.Plugin) PluginFactory {
@@ -335,4 +337,47 @@ func TestRegistries(t *testing.T) {
 	if err := r.Unregister("A"); fmt.Sprint(err) != "no plugin named A exists" {
 		t.Errorf("gone: got %v", err)
 	}
+}
+
+type panickingSorter struct{ plugin }
+
+func (panickingSorter) Less(a, _ fwk.QueuedPodInfo) bool { panic("of " + a.GetPodInfo().GetPod().Name) }
+
+func TestAQueueSortThatPanicsPutsNeitherFirst(t *testing.T) {
+	var told []string
+	env := &Environment{Met: func(plugin, point string, why *scan.Panic) { told = append(told, plugin+" at "+point+": "+why.Error()) }}
+	r := Registry{"Sort": factoryOf(panickingSorter{"Sort"}), "Bind": factoryOf(binder{"Bind"})}
+	p, err := NewProfile(t.Context(), profileOf("Sort", "Bind"), r, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	less := p.Less()
+	of := func(name string) fwk.QueuedPodInfo {
+		info, err := NewPodInfo(newPod(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &QueuedPodInfo{PodInfo: info}
+	}
+	if less(of("a"), of("b")) || less(of("b"), of("a")) {
+		t.Error("one of two pods is first")
+	}
+	equal(t, "told", told, []string{"Sort at QueueSort: panic: of a", "Sort at QueueSort: panic: of b"})
+}
+
+func TestAPieceThatPanicsEndsAllAndItsCallerPanics(t *testing.T) {
+	var begun atomic.Int32
+	defer func() {
+		p, ok := recover().(*scan.Panic)
+		if !ok || p.Value != "piece" || !strings.Contains(string(p.Stack), "profile_test.go") {
+			t.Errorf("got %v, want the panic of the piece with its stack", p)
+		}
+		if n := begun.Load(); n == 0 || n == 1000 {
+			t.Errorf("%d pieces of 1000 were begun, want the others left out", n)
+		}
+	}()
+	parallelizer(2).Until(t.Context(), 1000, func(int) {
+		begun.Add(1)
+		panic("piece")
+	}, "")
 }

@@ -29,10 +29,8 @@ func (r runner) filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 		if skip.Has(pl.Name()) {
 			continue
 		}
-		start := r.env.Clock.Now()
-		s := pl.Filter(r.named(ctx, Filter, pl), state, pod, node)
+		s := r.call(pl, Filter.String(), func() *fwk.Status { return pl.Filter(r.named(ctx, Filter, pl), state, pod, node) })
 		r.env.Meter.Evaluated(r.name, pl.Name(), Filter.String())
-		r.pluginRan(pl, Filter.String(), s, start)
 		if s.IsSuccess() {
 			continue
 		}
@@ -101,9 +99,7 @@ func (r runner) move(ctx context.Context, state fwk.CycleState, pod *v1.Pod, oth
 		if !added {
 			f = extensions.RemovePod
 		}
-		start := r.env.Clock.Now()
-		s := f(r.named(ctx, PreFilter, pl), state, pod, other, node)
-		r.pluginRan(pl, point, s, start)
+		s := r.call(pl, point, func() *fwk.Status { return f(r.named(ctx, PreFilter, pl), state, pod, other, node) })
 		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", verb, pl.Name(), s.AsError()))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/shardsched/shardsched/cmd/internal/cli"
 	"github.com/shardsched/shardsched/coordinator/config"
@@ -60,6 +61,8 @@ func NewSchedulerCommand(options ...Option) *cobra.Command {
 // Run runs the process's command line, and returns its exit code: 0, 1 where it went wrong, 2 for
 // a command line that can't be run, 130 where it was interrupted.
 func Run(root *cobra.Command) int {
+	// A plugin's handler of an informer that panics misses that object, and the process goes on.
+	utilruntime.ReallyCrash = false
 	// A library of kube-apiserver's turns gRPC's own log on, warnings and all: back to errors.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
 	return cli.Execute(context.Background(), root, os.Args[1:], cli.SystemStreams())
