@@ -25,6 +25,10 @@ const (
 	// maxMembers is how many workers a cluster may have. Those that are there longest are looked at: whoever may
 	// write registrations may write any number.
 	maxMembers = 1024
+	// maxRegistrationBytes is how long key and value of a registration may be: more than those of a valid one are.
+	maxRegistrationBytes = 16 << 10
+	// keysAtOnce and valuesAtOnce are how many one answer of etcd has: of 1.5 MiB each at the most.
+	keysAtOnce, valuesAtOnce = 64, 16
 )
 
 // errLeftOut means that there is room again for workers that were left out.
@@ -33,7 +37,7 @@ var errLeftOut = errors.New("one of too many workers has left")
 // WatchMembers calls fn with the registered workers of a cluster, at most 1,024, sorted by id:
 // once at the start, and after every change. It returns ctx's error when ctx
 // ends, and until then rides out an etcd that is out of reach: fn keeps what it
-// was told last. A value that can not be decoded is logged and left out.
+// was told last. A value that can not be decoded, or is too large, is logged and left out.
 func WatchMembers(ctx context.Context, client *clientv3.Client, cluster string, fn func([]Member)) error {
 	prefix := "/shardsched/" + cluster + "/workers/"
 	for {
@@ -54,55 +58,135 @@ func WatchMembers(ctx context.Context, client *clientv3.Client, cluster string, 
 func watchOnce(ctx context.Context, client *clientv3.Client, prefix string, fn func([]Member)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	list, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithLimit(maxMembers),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	r := registrations{prefix: prefix, members: map[string]Member{}}
+	revision, err := r.list(ctx, client)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
-	members := make(map[string]Member, len(list.Kvs))
-	for _, kv := range list.Kvs {
-		put(ctx, members, prefix, kv)
-	}
-	full := list.More
-	if full {
-		klog.FromContext(ctx).Error(nil, "There are too many workers, the others are left out", "workers", list.Count, "max", maxMembers)
-	}
-	fn(sorted(members))
-	changes := client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(list.Header.Revision+1))
+	fn(sorted(r.members))
+	changes := client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	for change := range changes {
 		if err := change.Err(); err != nil {
 			return fmt.Errorf("watch %s: %w", prefix, err)
 		}
 		for _, e := range change.Events {
-			_, known := members[string(e.Kv.Key)]
+			_, known := r.members[string(e.Kv.Key)]
 			switch {
-			case e.Type == mvccpb.DELETE && known && full:
+			case e.Type == mvccpb.DELETE && known && r.full:
 				return errLeftOut
 			case e.Type == mvccpb.DELETE:
-				delete(members, string(e.Kv.Key))
+				delete(r.members, string(e.Kv.Key))
 				continue
-			case !known && len(members) >= maxMembers:
-				full = true
+			case !known && len(r.members) >= maxMembers:
+				r.full = true
 				continue
 			}
-			put(ctx, members, prefix, e.Kv)
+			r.put(ctx, e.Kv)
 		}
 		if len(change.Events) > 0 {
-			fn(sorted(members))
+			fn(sorted(r.members))
 		}
 	}
 	return fmt.Errorf("watch %s: %w", prefix, errors.New("ended"))
 }
 
-// put decodes one registration into members, which is keyed by etcd key.
-func put(ctx context.Context, members map[string]Member, prefix string, kv *mvccpb.KeyValue) {
-	m, err := decodeMember(strings.TrimPrefix(string(kv.Key), prefix), kv.Value)
+// registrations are those of a cluster.
+type registrations struct {
+	prefix  string
+	members map[string]Member // by etcd key
+	full    bool              // some are left out, for there are too many
+	// leftOut counts those left out since the log told of one, at told.
+	leftOut int
+	told    time.Time
+}
+
+// list reads those that are there longest, as of the revision that it gives. Values are read last and a few at a time,
+// for all may be as large as etcd takes them.
+func (r *registrations) list(ctx context.Context, client *clientv3.Client) (revision int64, err error) {
+	var keys []*mvccpb.KeyValue
+	for from, end := r.prefix, clientv3.GetPrefixRangeEnd(r.prefix); ; {
+		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce), clientv3.WithRev(revision))
+		if err != nil {
+			return 0, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		keys = r.longestThere(ctx, append(keys, page.Kvs...))
+		if !page.More {
+			break
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+	if r.full {
+		klog.FromContext(ctx).Error(nil, "There are too many workers, the others are left out", "max", maxMembers)
+	}
+	for some := range slices.Chunk(keys, valuesAtOnce) {
+		var gets []clientv3.Op
+		for _, kv := range some {
+			gets = append(gets, clientv3.OpGet(string(kv.Key), clientv3.WithRev(revision)))
+		}
+		values, err := client.Txn(ctx).Then(gets...).Commit()
+		if err != nil {
+			return 0, err
+		}
+		for _, v := range values.Responses {
+			for _, kv := range v.GetResponseRange().Kvs {
+				r.put(ctx, kv)
+			}
+		}
+	}
+	return revision, nil
+}
+
+// longestThere leaves keys out that are too long, and those created last of too many.
+func (r *registrations) longestThere(ctx context.Context, keys []*mvccpb.KeyValue) []*mvccpb.KeyValue {
+	keys = slices.DeleteFunc(keys, func(kv *mvccpb.KeyValue) bool {
+		err := bounded(kv)
+		if err != nil {
+			r.tell(ctx, kv, err)
+		}
+		return err != nil
+	})
+	slices.SortStableFunc(keys, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+	if len(keys) > maxMembers {
+		r.full = true
+		keys = slices.Delete(keys, maxMembers, len(keys))
+	}
+	return keys
+}
+
+// bounded refuses what is too large for a registration, before anybody decodes it.
+func bounded(kv *mvccpb.KeyValue) error {
+	if n := len(kv.Key) + len(kv.Value); n > maxRegistrationBytes {
+		return fmt.Errorf("its key and value have %d bytes, more than %d", n, maxRegistrationBytes)
+	}
+	return nil
+}
+
+// put takes one registration in, or leaves it out.
+func (r *registrations) put(ctx context.Context, kv *mvccpb.KeyValue) {
+	err := bounded(kv)
+	var m Member
+	if err == nil {
+		m, err = decodeMember(strings.TrimPrefix(string(kv.Key), r.prefix), kv.Value)
+	}
 	if err != nil {
-		delete(members, string(kv.Key))
-		klog.FromContext(ctx).Error(err, "A worker's registration is left out", "key", string(kv.Key))
+		delete(r.members, string(kv.Key))
+		r.tell(ctx, kv, err)
 		return
 	}
-	members[string(kv.Key)] = m
+	r.members[string(kv.Key)] = m
+}
+
+// tell has the log tell of a registration that is left out, a line a second: whoever may write one may write many.
+func (r *registrations) tell(ctx context.Context, kv *mvccpb.KeyValue, err error) {
+	r.leftOut++
+	if time.Since(r.told) < time.Second {
+		return
+	}
+	klog.FromContext(ctx).Error(err, "A worker's registration is left out", "key", string(kv.Key[:min(len(kv.Key), 256)]), "leftOut", r.leftOut)
+	r.leftOut, r.told = 0, time.Now()
 }
 
 // decodeMember reads the value of the key that ends in id.

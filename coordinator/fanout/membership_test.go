@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
@@ -137,6 +139,89 @@ func TestRegistrationsAreBounded(t *testing.T) {
 	want("one more", 0, most-1)
 	do(clientv3.OpDelete("/shardsched/blue/workers/" + name(0)))
 	want("once the first has left", 1, most)
+	cancel()
+	<-ended
+}
+
+// answers measures what etcd answers at once.
+type answers struct {
+	clientv3.KV
+	largest int
+}
+
+func (a *answers) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	r, err := a.KV.Get(ctx, key, opts...)
+	a.largest = max(a.largest, (*etcdserverpb.RangeResponse)(r).Size())
+	return r, err
+}
+
+func (a *answers) Txn(ctx context.Context) clientv3.Txn { return &txn{a.KV.Txn(ctx), a} }
+
+type txn struct {
+	clientv3.Txn
+	answers *answers
+}
+
+func (x *txn) Then(ops ...clientv3.Op) clientv3.Txn { return &txn{x.Txn.Then(ops...), x.answers} }
+
+func (x *txn) Commit() (*clientv3.TxnResponse, error) {
+	r, err := x.Txn.Commit()
+	x.answers.largest = max(x.answers.largest, (*etcdserverpb.TxnResponse)(r).Size())
+	return r, err
+}
+
+// A registration that is too large is left out, and few of them are in memory at once.
+func TestLargeRegistrationsAreLeftOut(t *testing.T) {
+	const most, prefix = 16384, "/shardsched/blue/workers/"
+	client := newEtcd(t)
+	put := func(id string, bytes int) {
+		t.Helper()
+		value, err := proto.Marshal(&pb.WorkerRegistration{Id: id, Address: "h:1", Cores: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A field that nobody knows makes it longer, and else it is as good as any.
+		padding := bytes - len(prefix) - len(id) - len(value) - 4
+		value = protowire.AppendBytes(protowire.AppendTag(value, 1000, protowire.BytesType), make([]byte, padding))
+		if got := len(prefix) + len(id) + len(value); got < bytes-1 || got > bytes+2 {
+			t.Fatalf("made %d bytes, want %d", got, bytes)
+		}
+		if _, err := client.Put(t.Context(), prefix+id, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 40 {
+		put(fmt.Sprint("large", i), 1<<20)
+	}
+	put("over", most+3)
+	put("good", most-2)
+	seen := &answers{KV: client.KV}
+	client.KV = seen
+	told := make(chan []fanout.Member, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- fanout.WatchMembers(ctx, client, "blue", func(m []fanout.Member) { told <- m })
+	}()
+	want := func(when string, ids ...string) {
+		t.Helper()
+		var got []string
+		for _, m := range <-told {
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, ids) {
+			t.Errorf("%s: got workers %v, want %v", when, got, ids)
+		}
+	}
+	want("at first", "good")
+	if seen.largest < 10<<20 || seen.largest > 20<<20 {
+		t.Errorf("the largest answer of etcd had %d bytes, want those of 16 registrations", seen.largest)
+	}
+	client.KV = seen.KV
+	put("good", most+3)
+	want("once it is too large")
+	put("good", most-2)
+	want("once it is not", "good")
 	cancel()
 	<-ended
 }

@@ -16,11 +16,13 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/cmd/internal/serving/authority"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // guardedEtcd is an etcd that knows its clients by certificate.
@@ -119,7 +121,8 @@ func etcdctl(ctx context.Context, c *clientv3.Client, args []string) error {
 }
 
 // TestEtcdUsers runs a coordinator and a worker, with certificates all over, as the two users of etcd that
-// deploy/etcd/roles.sh makes, has pods decided by the worker, and tries what the users may not.
+// deploy/etcd/roles.sh makes, has pods decided by the worker, and tries what the users may not. What the worker
+// registers by another's id is not used.
 func TestEtcdUsers(t *testing.T) {
 	ofEtcd, ours := authority.New(t), authority.New(t)
 	endpoint := guardedEtcd(t, ofEtcd)
@@ -134,7 +137,15 @@ func TestEtcdUsers(t *testing.T) {
 	}
 	coordinator := start(t, args(etcdUser(t, ofEtcd, endpoint, "shardsched-coordinator"), issue("coordinator"), "coordinator", "--standalone")...)
 	worker := start(t, args(workerUser, issue("worker/w1"), "worker", "--id", "w1")...)
-	worker.line("worker w1 serves on ")
+	address := worker.line("worker w1 serves on ")
+	as := connected(t, workerUser)
+	impostor, err := proto.Marshal(&pb.WorkerRegistration{Id: "w2", Address: address, Cores: 2, Version: Version(), Rules: scan.Rules()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as.Put(t.Context(), "/shardsched/c/workers/w2", string(impostor)); err != nil {
+		t.Fatal(err)
+	}
 	writer := issue("writer")
 	guard, err := serving.TLS{CertFile: writer.Cert, KeyFile: writer.Key, CAFile: writer.CA}.Open("")
 	if err != nil {
@@ -155,7 +166,7 @@ func TestEtcdUsers(t *testing.T) {
 		}
 		return list
 	}
-	for len(workers()) == 0 {
+	for len(workers()) < 2 {
 	}
 	in, err := readInput(Streams{}, UpOptions{Demo: true}.input())
 	if err != nil {
@@ -164,13 +175,15 @@ func TestEtcdUsers(t *testing.T) {
 	if err := (&applier{client: c, lines: io.Discard}).apply(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	for workers()[0].GetRequests() == 0 {
+	for workers()[0].GetRequests() == 0 || workers()[1].GetFailures()+workers()[1].GetRequests() == 0 {
 	}
 	if w := workers()[0]; w.GetId() != "w1" || w.GetFailures() > 0 {
 		t.Errorf("want w1 asked without failures, got %v", w)
 	}
+	if w := workers()[1]; w.GetId() != "w2" || w.GetRequests() > 0 {
+		t.Errorf("want w2, by which w1 is registered too, to answer nothing, got %v", w)
+	}
 
-	as := connected(t, workerUser)
 	for name, try := range map[string]func() error{
 		"put an object": func() error { _, err := as.Put(t.Context(), "/shardsched/c/objects/pods/x", ""); return err },
 		"put a leader":  func() error { _, err := as.Put(t.Context(), "/shardsched/c/leader/x", ""); return err },
