@@ -105,10 +105,10 @@ func (s *Scheduler) readSome() {
 		}
 		s.reads[0], s.reads = read{}, s.reads[1:]
 		r.ended()
-		close(r.done)
 		if r.bounded {
 			<-s.readers
 		}
+		close(r.done) // whoever waits finds the place free
 		if waits {
 			return
 		}
