@@ -307,6 +307,9 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	return s.queue.PopAside(class, min(s.calm, s.fresh.pods), s.popped[:0])
 }
 
+// isBusy tells whether no other class can have its counters filled now.
+func (x *counting) isBusy() bool { return x.opened != 0 && !x.ready }
+
 // isFilling tells whether counters come or go, isUnderWay whether they or budgets do.
 func (x *counting) isFilling(w *picture) bool  { return w.Indexing() || len(x.fillings) > 0 }
 func (x *counting) isUnderWay(w *picture) bool { return x.isFilling(w) || w.budgets.Changing() }

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // lacking is a term over the pods of all namespaces that lack a label.
@@ -161,9 +162,16 @@ func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 			if err := x.call(x.ctx, func() { added, pods = x.cache.Added(), len(x.binding)+320 }); err != nil {
 				t.Fatal(err)
 			}
+			tables := &takenOff{}
+			if err := x.call(x.ctx, func() { x.cache.Watch(tables) }); err != nil {
+				t.Fatal(err)
+			}
 			out, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: "wide-0"})
 			if err != nil || out.GetFeasible() == 0 {
 				t.Errorf("explanation of a pod whose counters have gone: got %v, %v", out, err)
+			}
+			if tables.pods > 3 { // to look what it needs, to ask for it once it may, and then to explain
+				t.Errorf("%d steps a turn: an explanation that waits took its pod off its node %d times, want 3 at the most", steps, tables.pods)
 			}
 		})
 		return binds, added, pods
@@ -175,6 +183,16 @@ func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 	}
 	if most := (addedPerPod + 2*4) * pods; added > most {
 		t.Errorf("%d pods add to %d counters, want %d at the most", pods, added, most)
+	}
+}
+
+// takenOff counts the pods that leave a node.
+type takenOff struct{ pods int }
+
+func (x *takenOff) Changing(*scorer.Table, *pb.Delta) {}
+func (x *takenOff) Changed(_ *scorer.Table, d *pb.Delta) {
+	if d.GetRemovePod() != nil {
+		x.pods++
 	}
 }
 

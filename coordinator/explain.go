@@ -33,7 +33,8 @@ const beingBound = "placed but not bound yet: its bind, or that of its volumes, 
 // as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e := explanation{req: req}
-	if err := s.serve(ctx, func() bool { return s.explain(&e) }, nil); err != nil {
+	waits := func() bool { return e.waits && s.cache.counting.isBusy() && !s.draining }
+	if err := s.serve(read{ctx: ctx, step: func() bool { return s.explain(&e) }, waits: waits}); err != nil {
 		return nil, err
 	}
 	return e.answer()
@@ -52,6 +53,7 @@ type explanation struct {
 	// x judges rows; nil: none yet.
 	x        *explainer
 	restarts int
+	waits    bool // for counters that are not filled yet
 }
 
 // answer is the explanation, after the last step. It needs no loop.
@@ -133,7 +135,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	if err := s.cache.settle(); err != nil {
 		return true, err
 	}
-	if s.cache.awaits(class) {
+	if e.waits = s.cache.awaits(class); e.waits {
 		s.cache.open(class)
 		s.cache.forgetPostponed()
 		return false, nil

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -31,11 +32,14 @@ type read struct {
 	ctx context.Context
 	// step is called on the loop until it says that it was the last.
 	step    func() (last bool)
+	waits   func() bool // tells that a step would come to nothing yet; nil: it never does
 	done    chan struct{}
 	bounded bool // it has a place among maxReads
 	// end is called on the loop when no step follows; nil: there is nothing to end.
 	end func()
 }
+
+func (r *read) idle() bool { return r.waits != nil && r.waits() }
 
 func (r *read) ended() {
 	if r.end != nil {
@@ -79,10 +83,11 @@ func (s *Scheduler) call(ctx context.Context, f func()) error {
 }
 
 // serve is read for somebody outside, who may ask for much.
-func (s *Scheduler) serve(ctx context.Context, step func() (last bool), end func()) error {
+func (s *Scheduler) serve(r read) error {
 	select {
 	case s.readers <- struct{}{}:
-		return s.read(read{ctx: ctx, step: step, bounded: true, end: end})
+		r.bounded = true
+		return s.read(r)
 	default:
 		return errBusy
 	}
@@ -95,24 +100,33 @@ func (s *Scheduler) read(r read) error {
 	return s.await(r.ctx, r.done)
 }
 
-// readSome takes one step of the oldest read that somebody still waits for.
+// readSome takes one step of the oldest read that somebody still waits for, and that does not wait itself.
 func (s *Scheduler) readSome() {
-	for len(s.reads) > 0 {
-		r := s.reads[0]
-		waits := r.ctx.Err() == nil
-		if waits && !r.step() {
+	for i := 0; i < len(s.reads); {
+		r := s.reads[i]
+		asked := r.ctx.Err() == nil
+		if asked && r.idle() {
+			i++
+			continue
+		}
+		if asked && !r.step() {
 			return
 		}
-		s.reads[0], s.reads = read{}, s.reads[1:]
+		s.reads = slices.Delete(s.reads, i, i+1)
 		r.ended()
 		if r.bounded {
 			<-s.readers
 		}
 		close(r.done) // whoever waits finds the place free
-		if waits {
+		if asked {
 			return
 		}
 	}
+}
+
+// isReading tells whether a read can go on.
+func (s *Scheduler) isReading() bool {
+	return slices.ContainsFunc(s.reads, func(r read) bool { return r.ctx.Err() != nil || !r.idle() })
 }
 
 // endReads is called when the loop has ended: the reads that are left get no answer.

@@ -422,7 +422,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || len(s.reads) > 0 || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
+		if decided || s.isReading() || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
 			continue
 		}
 		s.rest()

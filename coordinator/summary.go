@@ -18,7 +18,7 @@ import (
 // Summary tells what the scheduler did so far.
 func (s *Scheduler) Summary(ctx context.Context) (*pb.Summary, error) {
 	x := s.newSummary()
-	if err := s.serve(ctx, x.step, x.pending.end); err != nil {
+	if err := s.serve(read{ctx: ctx, step: x.step, end: x.pending.end}); err != nil {
 		return nil, err
 	}
 	return x.report(), nil
