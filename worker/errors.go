@@ -58,7 +58,7 @@ func invalid(err error, format string, args ...any) error {
 
 // toStatus maps a cause to the code that the coordinator acts on:
 //
-//	wrong term        FAILED_PRECONDITION   the coordinator is deposed
+//	wrong term        FAILED_PRECONDITION   the coordinator asks etcd whether it is deposed
 //	unconfirmed term  UNAVAILABLE           etcd is away: try again
 //	other rules       UNIMPLEMENTED         builds of two versions
 //	too large         RESOURCE_EXHAUSTED    there is no room
