@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -129,12 +130,54 @@ func TestWhatIsKeptOfMatchesIsBounded(t *testing.T) {
 	}
 	sum := 0
 	for _, s := range x.named {
-		for sight := range s.kept {
-			sum += keptBytes(sight)
-		}
+		sum += keptIn(&s.kept, func(*Match) int { return 0 })
 	}
 	if sum != x.keptBytes || sum > keptSights {
 		t.Errorf("sights: got %d bytes, counted as %d, want %d at most", sum, x.keptBytes, keptSights)
+	}
+}
+
+// keptIn is what the sights of a space take, and what is kept by them.
+func keptIn[V any](s *sights[V], bytes func(V) int) (n int) {
+	for sight, v := range s.bySight {
+		n += len(sight) + 64 + bytes(v)
+	}
+	return n
+}
+
+// TestWhatIsKeptOfPodsIsBounded has more bytes of labels seen than are kept, by a selector of more values than
+// are named one by one, in some namespaces, in each less than the bound.
+func TestWhatIsKeptOfPodsIsBounded(t *testing.T) {
+	r, in := New(), metav1.LabelSelectorRequirement{Key: "wide", Operator: "NotIn"}
+	for i := range 100 {
+		in.Values = append(in.Values, fmt.Sprint(i))
+	}
+	wide, err := selector.New(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{in}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &r.pods
+	held := func() (n int) {
+		for _, s := range x.spaces {
+			n += keptIn(&s.kept, func(a *answer) int { return 16 * len(a.list) })
+		}
+		return n
+	}
+	for _, namespace := range []string{"a", "b", "c"} {
+		r.Pods(Namespaces{Names: []string{namespace}}, wide)
+	}
+	for i := range keptSights/(1<<16) + 20 {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: string("abc"[i%3]), Labels: map[string]string{"wide": fmt.Sprint(strings.Repeat("s", 1<<16), i)}}}
+		if got := r.Contributions(p); len(got) != 1 {
+			t.Fatalf("pod %d: got %v, want a counter", i, got)
+		}
+	}
+	if sum := held(); sum != x.keptBytes || sum > keptSights || sum == 0 {
+		t.Errorf("got %d bytes, counted as %d, want %d at most", sum, x.keptBytes, keptSights)
+	}
+	r.Pods(Namespaces{Names: []string{"a", "b", "c"}}, wide)
+	if x.keptBytes != 0 {
+		t.Errorf("got %d bytes once the selectors are others, want none", x.keptBytes)
 	}
 }
 

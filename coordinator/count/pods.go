@@ -7,14 +7,11 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// keptAnswers bounds what is kept by sight, for each namespace: more than there are
-// workloads whose pods come and go at the same time.
-const keptAnswers = 32768
-
 // podIndex finds the selector counters that a pod adds to.
 type podIndex struct {
 	everywhere *podSpace // counters of all namespaces
 	spaces     map[string]*podSpace
+	keptBytes  int // of what all spaces keep
 	both       unions
 	sight      []byte // scratch
 }
@@ -22,7 +19,7 @@ type podIndex struct {
 // podSpace is the counters of one namespace, or of all.
 type podSpace struct {
 	index selector.Index[*Counter]
-	kept  map[string]*answer
+	kept  sights[*answer]
 	// unselected is how many counters leave out all pods.
 	unselected int
 }
@@ -61,7 +58,7 @@ func (x *podIndex) remove(c *Counter, m *matched) {
 func (x *podIndex) each(m *matched, f func(*podSpace)) {
 	x.both.clear()
 	if m.among.All {
-		clear(x.everywhere.kept)
+		x.everywhere.kept.forget(&x.keptBytes)
 		f(x.everywhere)
 		return
 	}
@@ -71,7 +68,7 @@ func (x *podIndex) each(m *matched, f func(*podSpace)) {
 			s = &podSpace{}
 			x.spaces[name] = s
 		}
-		clear(s.kept)
+		s.kept.forget(&x.keptBytes)
 		f(s)
 	}
 }
@@ -98,19 +95,28 @@ func (x *podIndex) in(s *podSpace, p *v1.Pod) *answer {
 	if p.DeletionTimestamp != nil {
 		x.sight = append(x.sight, 1)
 	}
-	if a, ok := s.kept[string(x.sight)]; ok {
+	if a, ok := s.kept.bySight[string(x.sight)]; ok {
 		return a
 	}
 	a := s.match(p)
-	if len(s.kept) >= keptAnswers {
-		clear(s.kept)
-		x.both.clear()
-	}
-	if s.kept == nil {
-		s.kept = map[string]*answer{}
-	}
-	s.kept[string(x.sight)] = a
+	x.keep(s, string(x.sight), a)
 	return a
+}
+
+func (x *podIndex) keep(s *podSpace, sight string, a *answer) {
+	bytes := 0
+	if a != nil {
+		bytes = 16 * len(a.list)
+	}
+	if s.kept.keep(sight, a, bytes, &x.keptBytes) {
+		return
+	}
+	x.everywhere.kept.forget(&x.keptBytes)
+	for _, other := range x.spaces {
+		other.kept.forget(&x.keptBytes)
+	}
+	x.both.clear()
+	s.kept.keep(sight, a, bytes, &x.keptBytes)
 }
 
 // match asks the index.

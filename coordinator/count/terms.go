@@ -101,7 +101,7 @@ type termIndex struct {
 // termSpace is the terms that name a namespace, and what is known of its pods.
 type termSpace struct {
 	index selector.Index[*Term]
-	kept  map[string]*Match // by sight
+	kept  sights[*Match]
 	// changes is that of selecting, labels are the namespace's, and version is that of all namespaces'
 	// labels, for which kept holds.
 	changes uint64
@@ -109,13 +109,8 @@ type termSpace struct {
 	version uint64
 }
 
-const (
-	// keptSights bounds the bytes of the sights of pods whose matches are kept: a few hundred thousand
-	// kinds of pods.
-	keptSights = 32 << 20
-	// keptMatched bounds the terms of the matches that are kept, of 8 bytes each in two lists.
-	keptMatched = 1 << 20
-)
+// keptMatched bounds the terms of the matches that are kept, of 8 bytes each in two lists.
+const keptMatched = 1 << 20
 
 // Match is the terms of other pods that match a pod.
 type Match struct {
@@ -146,7 +141,7 @@ func (x *termIndex) add(t *Term) {
 	for _, name := range t.names {
 		s := x.space(name)
 		s.index.Add(t.selector, t)
-		x.forget(s)
+		s.kept.forget(&x.keptBytes)
 	}
 	if !t.namespaces.MatchesNothing() {
 		x.selecting.Add(t.selector, t)
@@ -160,7 +155,7 @@ func (x *termIndex) remove(t *Term) {
 	for _, name := range t.names {
 		s := x.named[name]
 		s.index.Remove(t.selector, t)
-		x.forget(s)
+		s.kept.forget(&x.keptBytes)
 		if s.index.Len() == 0 {
 			delete(x.named, name)
 		}
@@ -183,17 +178,6 @@ func (x *termIndex) space(namespace string) *termSpace {
 	}
 	return s
 }
-
-// forget drops what is kept of a namespace's pods.
-func (x *termIndex) forget(s *termSpace) {
-	for sight := range s.kept {
-		x.keptBytes -= keptBytes(sight)
-	}
-	clear(s.kept)
-}
-
-// keptBytes is what a match takes that is kept by a sight.
-func keptBytes(sight string) int { return len(sight) + 64 }
 
 // Labels tells the labels of namespaces.
 type Labels interface {
@@ -218,7 +202,7 @@ func (r *Registry) Matching(p *v1.Pod, of Labels) *Match {
 	if x.selecting.Len() > 0 {
 		x.scratch = x.selecting.Sight(p.Labels, x.scratch)
 	}
-	if m, ok := s.kept[string(x.scratch)]; ok {
+	if m, ok := s.kept.bySight[string(x.scratch)]; ok {
 		return m
 	}
 	key := string(x.scratch)
@@ -234,28 +218,25 @@ func (x *termIndex) renew(s *termSpace, namespace string, of Labels) {
 		s.version = version
 		if labels := of.NamespaceLabels(namespace); !maps.Equal(s.labels, labels) {
 			s.labels = labels
-			x.forget(s)
+			s.kept.forget(&x.keptBytes)
 		}
 	}
 	if s.changes != x.changes {
 		s.changes = x.changes
-		x.forget(s)
+		s.kept.forget(&x.keptBytes)
 	}
 }
 
 func (x *termIndex) keep(s *termSpace, sight string, m *Match) {
-	if x.keptBytes += keptBytes(sight); x.keptBytes > keptSights {
-		for name, other := range x.named {
-			if other.kept = nil; other != s && other.index.Len() == 0 {
-				delete(x.named, name)
-			}
+	if s.kept.keep(sight, m, 0, &x.keptBytes) {
+		return
+	}
+	for name, other := range x.named {
+		if other.kept.forget(&x.keptBytes); other != s && other.index.Len() == 0 {
+			delete(x.named, name)
 		}
-		x.keptBytes = keptBytes(sight)
 	}
-	if s.kept == nil {
-		s.kept = map[string]*Match{}
-	}
-	s.kept[sight] = m
+	s.kept.keep(sight, m, 0, &x.keptBytes)
 }
 
 // match asks the indexes.
