@@ -339,10 +339,14 @@ func (m *machine) checkTopologies(t *rapid.T) {
 		if got != want || m.c.HasTopology(key) != (nodes > 0) {
 			t.Fatalf("topology %s: got %d, want %d for %d values on %d nodes", key, got, want, len(values), nodes)
 		}
-		if was, told := m.told[key]; told && was != got && m.toldAt == m.c.TopologyVersion() {
-			t.Fatalf("topology %s: got %d after %d, and the version has not moved", key, got, was)
+		if n := m.c.Domains(key); n < len(values) || n > 0 && n >= 2*len(values) {
+			t.Fatalf("topology %s: got %d domains for %d values, want the next power of two", key, n, len(values))
 		}
-		m.told[key] = got
+		now := fmt.Sprint(got, m.c.Domains(key))
+		if was, told := m.told[key]; told && was != now && m.toldAt == m.c.TopologyVersion() {
+			t.Fatalf("topology %s: got topology and domains %s after %s, and the version has not moved", key, now, was)
+		}
+		m.told[key] = now
 	}
 	m.toldAt = m.c.TopologyVersion()
 }

@@ -35,7 +35,7 @@ type machine struct {
 	own         map[string]map[uint32]int64 // by node
 	limits      map[string]int64            // by node
 
-	told   map[string]compile.Topology // what was told of label keys, and when
+	told   map[string]string // what was told of label keys, and when
 	toldAt uint64
 }
 
@@ -50,7 +50,7 @@ func newMachine(t *rapid.T) *machine {
 	m := &machine{
 		c: New(shards), nodes: map[string]*v1.Node{}, pods: map[types.UID]modelPod{}, last: map[string]uint64{},
 		counters: modelCounters{}, lastCounter: ownCounters, own: map[string]map[uint32]int64{}, limits: map[string]int64{},
-		told: map[string]compile.Topology{},
+		told: map[string]string{},
 	}
 	m.c.UseCounters(m.counters)
 	m.c.UseDepartures(modelDepartures{})

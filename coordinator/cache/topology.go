@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"math/bits"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -12,7 +13,7 @@ import (
 // key that no node has costs one look-up, and no pod can fill it with keys of its own.
 type topologies struct {
 	byKey map[string]*topology
-	// version moves where the answer of Topology may have become another. It begins with 1.
+	// version moves where the answer of Topology or Domains may have become another. It begins with 1.
 	version uint64
 	// appeared are the keys that the first node got since they were taken.
 	appeared []string
@@ -53,15 +54,15 @@ func (c *Cache) Topology(key string) compile.Topology {
 	return t.told()
 }
 
-// Domains is how many values a label key has that nodes have.
+// Domains is how many values a label key has that nodes have, rounded up to a power of two.
 func (c *Cache) Domains(key string) int {
 	if c.Topology(key) == compile.Absent {
 		return 0
 	}
-	return len(c.topologies.byKey[key].values)
+	return c.topologies.byKey[key].domains()
 }
 
-// TopologyVersion moves where Topology may answer otherwise than before.
+// TopologyVersion moves where Topology or Domains may answer otherwise than before.
 func (c *Cache) TopologyVersion() uint64 { return c.topologies.version }
 
 // HasTopology tells whether any node has a label key.
@@ -81,6 +82,14 @@ func (t *topology) told() compile.Topology {
 		return compile.Unique
 	}
 	return compile.Shared
+}
+
+// domains is what was or would be answered for Domains; 0 for a key that nobody has asked for.
+func (t *topology) domains() int {
+	if !t.asked {
+		return 0
+	}
+	return 1 << bits.Len(uint(len(t.values)-1))
 }
 
 // replace moves the counts from a node's old labels to its new ones; nil stands for none. New labels
@@ -116,14 +125,14 @@ func (x *topologies) put(key, value string) {
 		x.appeared = append(x.appeared, key)
 		x.version++
 	}
-	told := t.told()
+	told, domains := t.told(), t.domains()
 	t.nodes++
 	if t.values != nil {
 		if t.values[value]++; len(t.values) > fewValues && !t.asked {
 			t.values = nil
 		}
 	}
-	x.moved(t, told)
+	x.moved(t, told, domains)
 }
 
 func (x *topologies) take(key, value string) {
@@ -136,18 +145,18 @@ func (x *topologies) take(key, value string) {
 		x.version++
 		return
 	}
-	told := t.told()
+	told, domains := t.told(), t.domains()
 	t.nodes--
 	if t.values != nil {
 		if t.values[value]--; t.values[value] == 0 {
 			delete(t.values, value)
 		}
 	}
-	x.moved(t, told)
+	x.moved(t, told, domains)
 }
 
-func (x *topologies) moved(t *topology, told compile.Topology) {
-	if t.told() != told {
+func (x *topologies) moved(t *topology, told compile.Topology, domains int) {
+	if t.told() != told || t.domains() != domains {
 		x.version++
 	}
 }

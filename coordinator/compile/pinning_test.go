@@ -87,3 +87,25 @@ func TestTermsOfMoreLabelsThanRowsCouldBeGroupedBy(t *testing.T) {
 		t.Errorf("got %d domain keys and row values %v, want one with 300 pinned terms", len(q.DomainKeys), q.RowValues)
 	}
 }
+
+// A class in use is compiled anew once the values of a label of others have become too many, and before that only
+// where they have doubled.
+func TestAClassIsPinnedOnceTheClusterHasGrown(t *testing.T) {
+	w, c, prof := valued(t, 100, 1, 32), New(), DefaultProfile("x")
+	w.counters.Carry(nearAll("key-0", "key-1"))
+	grow := func(values int) *Class {
+		for i := range 100 {
+			if err := w.setNode(build.Node(fmt.Sprint("n", i)).Label("key-0", fmt.Sprint(i%values)).Label("key-1", fmt.Sprint(i%32)).Obj()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return classIn(t, c, build.Pod("p").UID("p").Obj(), prof, w)
+	}
+	few := grow(17)
+	if got := grow(32); got != few || len(got.Query.DomainKeys) != 2 {
+		t.Errorf("with 32 values: got %v, want the class as with 17", got.Query)
+	}
+	if got := grow(33).Query; len(got.DomainKeys) != 0 {
+		t.Errorf("with 33 values: got domain keys %q, want their terms pinned", got.DomainKeys)
+	}
+}

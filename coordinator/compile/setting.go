@@ -119,6 +119,9 @@ func (s *setting) shape(of *count.Shape, keys []string, most int) {
 		for _, key := range keys {
 			made := s.world.Topology(key)
 			of.Bytes = append(of.Bytes, byte(made))
+			if made == Shared {
+				of.Bytes = binary.AppendUvarint(of.Bytes, uint64(s.world.Domains(key))) // which newPinning reads
+			}
 			if made != Absent {
 				had++
 			}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -76,7 +77,10 @@ func (w *town) Domains(key string) int {
 			values[v] = true
 		}
 	}
-	return len(values)
+	if len(values) == 0 {
+		return 0
+	}
+	return 1 << bits.Len(uint(len(values)-1))
 }
 
 // setNode adds or replaces a node.

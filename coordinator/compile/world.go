@@ -11,9 +11,10 @@ type World interface {
 	// Topology tells what the nodes make of a label key. It costs the same whether nodes have the
 	// key or not, and however many there are.
 	Topology(key string) Topology
-	// Domains is how many values a label key has that nodes have.
+	// Domains is how many values a label key has that nodes have, rounded up to a power of two: it changes seldom
+	// while a cluster grows.
 	Domains(key string) int
-	// TopologyVersion moves where Topology of any key may be another than before. It begins with 1.
+	// TopologyVersion moves where Topology or Domains of any key may be another than before. It begins with 1.
 	TopologyVersion() uint64
 	// Counters is where queries get their counters from.
 	Counters() *count.Registry
