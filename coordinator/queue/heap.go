@@ -1,16 +1,20 @@
 package queue
 
 // heap is a binary heap of pods, each of which knows its index: Pod.at, or Pod.slot in the heap of
-// a bucket. A pod is in one heap of either at a time.
+// a bucket or a tenant, or tenant.at among those that are first of a tenant. A pod is in one heap of each at a time.
 type heap struct {
 	before func(a, b *Pod) bool
 	pods   []*Pod
-	slots  bool // it is a bucket's
+	slots  bool // it is a bucket's or a tenant's
+	heads  bool // it is of those that are first of a tenant
 }
 
 func (h *heap) at(p *Pod) *int {
-	if h.slots {
+	switch {
+	case h.slots:
 		return &p.slot
+	case h.heads:
+		return &p.tenant.at
 	}
 	return &p.at
 }

@@ -97,7 +97,8 @@ type Pod struct {
 	rejectors set
 	bucket    *bucket
 	stands    *standIn
-	slot      int      // in its bucket
+	tenant    *tenant  // while it is set aside
+	slot      int      // in its bucket, or its tenant
 	flight    uint64   // its number among the flights
 	early     bool     // popped from its backoff
 	activated bool     // Activate was called while in flight

@@ -54,18 +54,15 @@ type Queue struct {
 	seq     uint64
 	counts  [places]int
 
-	active heap
-	costly heap // of Active, those that are
-	aside  heap // of Active, those whose owner has set them aside
-	// asideTurns are when pods of a namespace were popped of those last, by turns, while there are any.
-	asideTurns map[string]uint64
-	turns      uint64
-	backoff    heap
-	errors     heap
-	waiting    heap  // Unschedulable, by Timestamp
-	index      index // Unschedulable and Gated, by plugin
-	flights    flights
-	moving     []*Pod // scratch
+	active  heap
+	costly  heap  // of Active, those that are
+	aside   aside // of Active, those whose owner has set them aside
+	backoff heap
+	errors  heap
+	waiting heap  // Unschedulable, by Timestamp
+	index   index // Unschedulable and Gated, by plugin
+	flights flights
+	moving  []*Pod // scratch
 
 	nominations nominator
 }
@@ -101,8 +98,7 @@ func New(cfg Config) *Queue {
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: order},
 		costly:           heap{before: order},
-		aside:            heap{before: order},
-		asideTurns:       map[string]uint64{},
+		aside:            newAside(order),
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
