@@ -1,9 +1,12 @@
 package worker_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -11,6 +14,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"
 )
 
@@ -206,6 +210,41 @@ func TestADeltaThatCanNotBeAppliedCostsTheShard(t *testing.T) {
 	r.wantNeeds(r.evaluate(r.request(r.at(0), q)), []uint32{0}, nil)
 	r.wantMetric(0, "shardsched_worker_shards")
 	r.wantMetric(0, "shardsched_worker_cache_bytes")
+}
+
+// A delta that panics costs its shard, and leaves none of the request's locked.
+func TestADeltaThatPanicsCostsTheShard(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	q := query(1, 1000)
+	for _, shard := range []uint32{0, 1} {
+		r.fill(shard, 20)
+		r.load(shard)
+	}
+	left := r.server.Break(1, r.term)
+	func() {
+		defer func() {
+			var met *scan.Panic
+			if err, _ := recover().(error); !errors.As(err, &met) || !strings.Contains(string(met.Stack), "advance") {
+				t.Errorf("got %v, want the panic with its stack", err)
+			}
+		}()
+		_, err := r.server.Evaluate(t.Context(), r.request(r.at(0, 1), q))
+		t.Errorf("got error %v, want a panic", err)
+	}()
+	if got := left(); got != 0 {
+		t.Errorf("who waits for the shard finds generation %d, want none", got)
+	}
+	r.wantMetric(1, "shardsched_worker_shards")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where a shard is locked for ever
+	defer cancel()
+	resp, err := r.client.Evaluate(ctx, r.request(r.at(0, 1), q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantNeeds(resp, []uint32{1}, nil)
+	r.load(1)
+	req := r.request(r.at(0, 1), q)
+	r.wantRight(req, r.evaluate(req), q)
 }
 
 func TestASnapshotThatWasLongOnItsWayTakesNothingBack(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // heldShard is one shard. Whoever holds mu reads and writes its table and memory; bytes
@@ -197,7 +198,8 @@ func (c *shardCache) lock(term uint64, deltas []*pb.ShardDeltas) (*lockedShards,
 	return l, nil
 }
 
-// lockOne adds one shard to l, among the held or among the missing.
+// lockOne adds one shard to l, among the held or among the missing. Where it panics, l is unlocked, and the shard
+// forgotten: of its last delta the table may have a part.
 func (c *shardCache) lockOne(l *lockedShards, term uint64, d *pb.ShardDeltas) error {
 	key := d.GetShard()
 	s := c.get(key, term)
@@ -210,6 +212,14 @@ func (c *shardCache) lockOne(l *lockedShards, term uint64, d *pb.ShardDeltas) er
 	}
 	s.mu.Lock()
 	l.held = append(l.held, s)
+	defer func() {
+		if v := recover(); v != nil {
+			c.drop(key, s)
+			s.table = scorer.NewTable(key) // for those who wait for s.mu: they need a snapshot
+			l.unlock()
+			panic(scan.Recovered(v)) // for the server to tell of
+		}
+	}()
 	applied, ok, err := s.advance(d)
 	if err != nil {
 		// The table is no copy of the coordinator's any more; a snapshot is.
