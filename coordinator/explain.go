@@ -88,11 +88,13 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	}
 	// The pod is taken from its node for the while of the judgement, so that the node is
 	// judged as it was offered.
-	put, err := s.cache.Without(pod)
+	var put func() error
+	err := s.caught(func() (err error) { put, err = s.cache.Without(pod); return err })
 	if err == nil {
 		last, e.err = s.explainCaught(pod, prof, e)
+		err = s.caught(put)
 	}
-	if err = cmp.Or(err, put()); err != nil {
+	if err != nil {
 		// The pod is not where it was, so another might get its room: this is no error of the read.
 		s.fail(err)
 		last, e.err = true, err
@@ -111,7 +113,7 @@ func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, e *explana
 	defer func() {
 		if v := recover(); v != nil {
 			s.eval = scorer.NewEvaluator(nil)
-			note(e.out, s.met(suspect{pod: pod.UID}, whileEvaluating, v).Error())
+			note(e.out, s.met(suspect{pod: pod.UID}, whileReading, v).Error())
 			last = true
 		}
 	}()

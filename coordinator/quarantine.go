@@ -36,6 +36,7 @@ const (
 	whileHinting    = "hint"
 	whileTakingIn   = "take_in"
 	whileHosting    = "plugin"
+	whileReading    = "read"
 )
 
 // suspect is what met a bug: a class, or a pod that has none.
@@ -77,11 +78,11 @@ func (s *Scheduler) quarantined(c *compile.Class) error {
 	return s.quarantine.holds(suspect{class: c.Base.ID()}, now)
 }
 
-// met tells of a bug that a suspect met, and gives the error for whoever asked.
+// met tells of a bug that a suspect met, or a read that is about none, and gives the error for whoever asked.
 func (s *Scheduler) met(x suspect, where string, panicked any) error {
 	p := scan.Recovered(panicked)
 	s.metrics.panics(where).Inc()
-	klog.FromContext(s.life).Error(p, "A pod met a bug", "where", where, "class", x.class, "podUID", x.pod, "stack", string(p.Stack))
+	klog.FromContext(s.life).Error(p, "The scheduler met a bug of its own", "where", where, "class", x.class, "podUID", x.pod, "stack", string(p.Stack))
 	return fmt.Errorf("the scheduler met a bug of its own (%s): %w", where, p)
 }
 

@@ -34,7 +34,8 @@ type read struct {
 	step    func() (last bool)
 	waits   func() bool // tells that a step would come to nothing yet; nil: it never does
 	done    chan struct{}
-	bounded bool // it has a place among maxReads
+	err     error // of a step that panicked; to be read once done is closed
+	bounded bool  // it has a place among maxReads
 	// end is called on the loop when no step follows; nil: there is nothing to end.
 	end func()
 }
@@ -96,8 +97,11 @@ func (s *Scheduler) serve(r read) error {
 // read has its steps taken and waits for the last. With an error they may go on: what they write to is theirs.
 func (s *Scheduler) read(r read) error {
 	r.done = make(chan struct{})
-	s.inbox.put(func() { s.reads = append(s.reads, r) })
-	return s.await(r.ctx, r.done)
+	s.inbox.put(func() { s.reads = append(s.reads, &r) })
+	if err := s.await(r.ctx, r.done); err != nil {
+		return err
+	}
+	return r.err
 }
 
 // readSome takes one step of the oldest read that somebody still waits for, and that does not wait itself.
@@ -109,7 +113,7 @@ func (s *Scheduler) readSome() {
 			i++
 			continue
 		}
-		if asked && !r.step() {
+		if asked && !s.stepCaught(r) {
 			return
 		}
 		s.reads = slices.Delete(s.reads, i, i+1)
@@ -126,13 +130,23 @@ func (s *Scheduler) readSome() {
 
 // isReading tells whether a read can go on.
 func (s *Scheduler) isReading() bool {
-	return slices.ContainsFunc(s.reads, func(r read) bool { return r.ctx.Err() != nil || !r.idle() })
+	return slices.ContainsFunc(s.reads, func(r *read) bool { return r.ctx.Err() != nil || !r.idle() })
+}
+
+// stepCaught takes a step of a read. One that panics is the last, and gives the caller an error.
+func (s *Scheduler) stepCaught(r *read) (last bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			last, r.err = true, status.Error(codes.Internal, s.met(suspect{}, whileReading, v).Error())
+		}
+	}()
+	return r.step()
 }
 
 // endReads is called when the loop has ended: the reads that are left get no answer.
 func (s *Scheduler) endReads() {
-	for i := range s.reads {
-		s.reads[i].ended()
+	for _, r := range s.reads {
+		r.ended()
 	}
 	s.reads = nil
 }

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -46,7 +50,7 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 	for i := range flood {
 		e := &flood[i]
 		e.req = &pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3}
-		x.reads = append(x.reads, read{ctx: t.Context(), step: func() bool { return x.explain(e) }, done: make(chan struct{})})
+		x.reads = append(x.reads, &read{ctx: t.Context(), step: func() bool { return x.explain(e) }, done: make(chan struct{})})
 	}
 	looked := func() (rows int) {
 		for i := range flood {
@@ -264,4 +268,59 @@ func TestDumpsAreTakenInSteps(t *testing.T) {
 			t.Errorf("given up after a step: got %d steps, ended %v", steps, ended)
 		}
 	})
+}
+
+// A read that panics ends by itself: its caller has an error, its place is free, and the loop goes on.
+func TestAReadThatPanicsEndsByItself(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	onStageAs(t, func(c *SchedulerConfig) { c.Registerer = registry }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		ended, steps := false, 0
+		step := func() bool {
+			if steps++; steps == 2 {
+				panic("poison")
+			}
+			return false
+		}
+		err := x.serve(x.ctx, step, func() { ended = true })
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended || len(x.readers) != 0 {
+			t.Errorf("got %v, ended %v, %d places taken; want INTERNAL, and that none is", err, ended, len(x.readers))
+		}
+		if got, want := gathered(t, registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
+			t.Errorf("metric: got %v, want %v", got, want)
+		}
+		if _, err := x.Summary(x.ctx); err != nil {
+			t.Errorf("a read after it: got %v", err)
+		}
+	})
+}
+
+// An explanation that panics says so, and nothing rests for it.
+func TestAnExplanationThatPanicsConfinesNothing(t *testing.T) {
+	x := newPoisoned(t, "never")
+	compileClass := x.compileClass
+	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.World) (*compile.Class, error) {
+		class, err := compileClass(p, prof, w)
+		bad := *class
+		bad.Scorer = nil
+		return &bad, err
+	}
+	x.podSet(build.Pod("p").Node("a").Obj())
+	out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "p"})
+	if err != nil || !strings.Contains(out.Note, "met a bug of its own (read)") || len(x.quarantine) != 0 || x.err != nil {
+		t.Errorf("got %v, %v, %d in quarantine, the loop's error %v; want a note and nothing else", out, err, len(x.quarantine), x.err)
+	}
+	if got, want := gathered(t, x.registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
+		t.Errorf("metric: got %v, want %v", got, want)
+	}
+}
+
+// An explanation that panics while it takes its pod from the node, or puts it back, ends the term: another might get its room.
+func TestAnExplanationThatLosesItsPodEndsTheTerm(t *testing.T) {
+	x := newPoisoned(t, "never")
+	x.podSet(build.Pod("p").Node("a").Obj())
+	x.cache.volumes = nil
+	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "p"}}
+	if !x.explain(&e) || e.err == nil || x.err == nil {
+		t.Errorf("got %v, the loop's error %v; want both", e.err, x.err)
+	}
 }

@@ -182,7 +182,7 @@ type Scheduler struct {
 	tally     tally
 	err       error
 	watchers  []chan<- struct{} // told when the loop is idle
-	reads     []read
+	reads     []*read
 	budget    budget
 	// rows counts how often a row came or went.
 	rows uint64

@@ -236,6 +236,11 @@ func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 
 // What follows changes the picture, and makes an error of a panic.
 
+func (s *Scheduler) caught(change func() error) (err error) {
+	defer s.catch(&err)
+	return change()
+}
+
 func (s *Scheduler) setNode(n *v1.Node) (old *v1.Node, err error) {
 	defer s.catch(&err)
 	return s.cache.SetNode(n)

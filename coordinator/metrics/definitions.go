@@ -76,7 +76,7 @@ func Own() []Definition {
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_unsettled_answers_total", "Classes that the own tables had to answer for, because what workers said of them did not settle."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
-		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked, or a queueing hint did, or an object did while it was taken in, or a compiled-in plugin did.", "where"),
+		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked, or a queueing hint did, or an object did while it was taken in, or a compiled-in plugin did, or an explanation, a summary or a dump did.", "where"),
 		counter("shardsched_pinned_classes_total", "Classes that were given pinned sums, because terms of other pods would group their rows by too many labels."),
 		counter("shardsched_guest_nodes_total", "Nodes shown to compiled-in plugins (guests), by profile and extension point.", "profile", "extension_point"),
 		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for compiled-in plugins (guests) to look at nodes, in seconds.", "profile", "extension_point"),
