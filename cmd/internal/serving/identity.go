@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"net/url"
@@ -52,17 +53,21 @@ func parseRole(name string) (Role, error) {
 //
 //	spiffe://<domain>/shardsched/<cluster>/<role>[/name]
 //
-// Domain and Cluster are empty where the role is that of a DNS name.
+// Domain, Cluster and Name are empty where the role is that of a DNS name.
 type Identity struct {
 	Domain, Cluster string
 	Role            Role
+	DNS             string // the first name that has the role; empty: the role is the URI's
 	// Name tells the holders of a role apart. A worker's is its id, or what comes before a _ in it;
 	// empty: any id.
 	Name string
 }
 
-// String is the URI.
+// String is the URI, or the DNS name with its role.
 func (i Identity) String() string {
+	if i.DNS != "" {
+		return i.DNS + " (" + i.Role.String() + ")"
+	}
 	text := "spiffe://" + i.Domain + identityPath + i.Cluster + "/" + i.Role.String()
 	if i.Name != "" {
 		text += "/" + i.Name
@@ -157,12 +162,15 @@ func (d dnsRoles) identityOf(c *x509.Certificate) (Identity, error) {
 		return parseIdentity(ours[0])
 	}
 	var role Role
+	var by string
 	for _, name := range c.DNSNames {
-		role |= d.of(name)
+		if of := d.of(name); of != 0 {
+			role, by = role|of, cmp.Or(by, name)
+		}
 	}
 	if role == 0 || role&(role-1) != 0 {
 		return Identity{}, fmt.Errorf("certificate %q (DNS names: %s) has no URI spiffe://<domain>/shardsched/<cluster>/<role>, and --tls-dns-roles does not give its DNS names one role: see docs/security.md",
 			c.Subject, strings.Join(c.DNSNames, ", "))
 	}
-	return Identity{Role: role}, nil
+	return Identity{DNS: by, Role: role}, nil
 }
