@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
@@ -56,10 +57,12 @@ func newLocalWorkers(count int, cluster string, registerer prometheus.Registerer
 	return w
 }
 
-// serve answers in g until its context ends.
-func (w *localWorkers) serve(ctx context.Context, g *errgroup.Group) {
+// serve answers in g until its context ends. guard has a call that panics end by itself.
+func (w *localWorkers) serve(ctx context.Context, g *errgroup.Group, guard *serving.Guard) {
 	for i, s := range w.servers {
-		g.Go(func() error { return s.Run(ctx, worker.RunConfig{Listener: w.listeners[w.members[i]]}) })
+		g.Go(func() error {
+			return s.Run(ctx, worker.RunConfig{Listener: w.listeners[w.members[i]], Options: guard.ServerOptions()})
+		})
 	}
 }
 

@@ -4,12 +4,22 @@ import (
 	"context"
 	"io"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
+	"github.com/shardsched/shardsched/cmd/internal/serving"
+	"github.com/shardsched/shardsched/coordinator/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
+	"github.com/shardsched/shardsched/worker"
 )
 
 // TestLocalWorkersAreNobodyElses has pods decided by the workers of a coordinator's process, of which
@@ -58,3 +68,42 @@ func TestLocalWorkersAreNobodyElses(t *testing.T) {
 		t.Errorf("want no registration, got %v, %v", found.Kvs, err)
 	}
 }
+
+// What is served within the process must not end it, either, where a call panics.
+func TestACallWithinTheProcessThatPanicsEndsByItself(t *testing.T) {
+	w := newLocalWorkers(1, "c", newRegistry(), nil)
+	w.servers[0] = worker.New(worker.Config{Cluster: "c", Leading: func(context.Context) (uint64, error) { panic("of a worker") }})
+	server := api.New(api.Config{Self: &pb.LeaderRecord{}})
+	server.SetLeading(nil, nil, panickingScheduler{})
+	l := bufconn.Listen(pipeBytes)
+	ctx, end := context.WithTimeout(t.Context(), time.Minute) // workers want a deadline
+	g, ctx := errgroup.WithContext(ctx)
+	w.serve(ctx, g, &serving.Guard{})
+	g.Go(func() error { return service{}.serveAPI(ctx, l, server, &serving.Guard{}) })
+
+	asked, closer, err := w.dial(nil, nil)(ctx, w.members[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = asked.Evaluate(ctx, &pb.EvaluateRequest{Cluster: "c", Rules: scan.Rules(), Term: 1})
+	closer.Close()
+	if status.Code(err) != codes.Internal {
+		t.Errorf("a worker: got %v, want INTERNAL", err)
+	}
+	conn, err := grpc.NewClient("passthrough:///", grpc.WithTransportCredentials(insecure.NewCredentials()), within(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pb.NewSchedulerServiceClient(conn).GetSummary(ctx, &pb.GetSummaryRequest{})
+	conn.Close()
+	if status.Code(err) != codes.Internal {
+		t.Errorf("the client API: got %v, want INTERNAL", err)
+	}
+	end()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// panickingScheduler panics whatever it is asked.
+type panickingScheduler struct{ api.Scheduler }

@@ -62,7 +62,7 @@ type service struct {
 func (v service) run(ctx context.Context) (err error) {
 	registry := newTermRegistry()
 	v.guard.Observe(registry.process)
-	l, options, err := listenAPI(v.guard, v.listen)
+	l, callers, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,10 @@ func (v service) run(ctx context.Context) (err error) {
 	scheduler.Recorder = recorder
 	defer func() { err = errors.Join(err, endRecord()) }()
 	g, ctx := errgroup.WithContext(ctx)
-	workers.serve(ctx, g)
-	g.Go(func() error { return v.serveAPI(ctx, l, server, options) })
+	workers.serve(ctx, g, v.guard.Plain())
+	g.Go(func() error { return v.serveAPI(ctx, l, server, callers) })
 	if v.within != nil {
-		g.Go(func() error { return v.serveAPI(ctx, v.within, server, nil) })
+		g.Go(func() error { return v.serveAPI(ctx, v.within, server, &serving.Guard{}) })
 	}
 	g.Go(func() error { return flushEvery(ctx, log) })
 	health := newEtcdHealth(v.etcd, v.etcdFlags, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
@@ -162,14 +162,14 @@ func (v service) dial(options []grpc.DialOption) fanout.Dial {
 	}
 }
 
-// listenAPI opens the listener of the client API. Who may open a socket may make every call.
-func listenAPI(guard *serving.Guard, address string) (net.Listener, []grpc.ServerOption, error) {
+// listenAPI opens the listener of the client API, and tells who guards it. Who may open a socket may make every call.
+func listenAPI(guard *serving.Guard, address string) (net.Listener, *serving.Guard, error) {
 	if path, ok := strings.CutPrefix(address, unixScheme); ok {
 		l, err := serving.ListenUnix("listen", path)
-		return l, guard.Plain().ServerOptions(), err
+		return l, guard.Plain(), err
 	}
 	l, err := guard.Listen("listen", address)
-	return l, guard.ServerOptions(), err
+	return l, guard, err
 }
 
 // advertised is where clients are sent to; empty: they can't be, for it is a socket.
@@ -180,14 +180,14 @@ func advertised(flag string, l net.Listener) string {
 	return l.Addr().String()
 }
 
-func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server, options []grpc.ServerOption) error {
+func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Server, guard *serving.Guard) error {
 	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxSendMsgSize(maxRequestBytes),
 		// Clients ask whether this process still lives, as long as they wait for it; and a watcher
 		// that is gone without a word is noticed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-	}, options...)...)
+	}, guard.ServerOptions()...)...)
 	server.Register(s)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()

@@ -164,7 +164,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	l, options, err := listenAPI(k.clientGuard(https), k.o.Listen)
+	l, callers, err := listenAPI(k.clientGuard(https), k.o.Listen)
 	if err != nil {
 		return err
 	}
@@ -196,9 +196,9 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	}
 	server := api.New(api.Config{Self: record})
 	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
-	g.Go(func() error { return v.serveAPI(base, l, server, options) })
+	g.Go(func() error { return v.serveAPI(base, l, server, callers) })
 	workers := newLocalWorkers(k.o.Workers, k.o.Cluster, k.registry, spans.workers)
-	workers.serve(base, g)
+	workers.serve(base, g, k.guard.Plain())
 	g.Go(func() error { return flushEvery(base, log) })
 	g.Go(func() error { return k.health.run(base) })
 	g.Go(func() error { return endIfHung(base, &k.heartbeat, os.Stderr, os.Exit) })

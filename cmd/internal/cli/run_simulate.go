@@ -140,7 +140,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 	if err := m.process.serve(gctx, g, &serving.Guard{}, serving.Endpoint{Gatherer: registry}); err != nil {
 		return nil, err
 	}
-	workers.serve(gctx, g)
+	workers.serve(gctx, g, &serving.Guard{})
 	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })

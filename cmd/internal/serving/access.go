@@ -75,6 +75,9 @@ func (a *access) met(ctx context.Context, call string, err *error) {
 	}
 	why := scan.Recovered(v)
 	*err = status.Errorf(codes.Internal, "%s met a bug, which the server's log tells of", call)
+	if a == nil {
+		a = newAccess(prometheus.NewRegistry(), klog.Background(), clock.RealClock{}) // the log is told, even so
+	}
 	a.refused(bug, "A call met a bug", "from", from(ctx), "call", call, "reason", why.Error(), "stack", string(why.Stack))
 }
 

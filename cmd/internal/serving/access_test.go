@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -210,6 +211,20 @@ func (buggy) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.Watc
 
 func (buggy) GetLeader(context.Context, *pb.GetLeaderRequest) (*pb.GetLeaderResponse, error) {
 	return &pb.GetLeaderResponse{IsSelf: true}, nil
+}
+
+// Without a metric the log tells of a bug, all the same.
+func TestACallThatPanicsIsInTheLog(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	told := &lines{written: make(chan struct{})}
+	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(told))))
+	call := func() (err error) {
+		defer (&Guard{}).access.met(t.Context(), "/a/Call", &err)
+		panic("poison")
+	}
+	if err := call(); status.Code(err) != codes.Internal || !strings.Contains(told.String(), "panic: poison") {
+		t.Errorf("got %v and the log %q, want INTERNAL and the panic", err, told)
+	}
 }
 
 func TestACallThatPanicsEndsByItself(t *testing.T) {
