@@ -23,6 +23,8 @@ type RunConfig struct {
 	Listener net.Listener
 	// Options of the gRPC server: credentials, interceptors.
 	Options []grpc.ServerOption
+	// Registrar is what registers the services with the server; nil: the server itself.
+	Registrar func(grpc.ServiceRegistrar) grpc.ServiceRegistrar
 	// Registration is kept while the worker serves; nil: none, the coordinator is
 	// told of the worker otherwise.
 	Registration *Registration
@@ -42,7 +44,11 @@ func (s *Server) Run(ctx context.Context, cfg RunConfig) error {
 	server := grpc.NewServer(slices.Concat(s.serverOptions(), cfg.Options, []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(boundedUnary), grpc.ChainStreamInterceptor(boundedStream),
 	})...)
-	s.Register(server)
+	if cfg.Registrar != nil {
+		s.Register(cfg.Registrar(server))
+	} else {
+		s.Register(server)
+	}
 	s.setServing(healthpb.HealthCheckResponse_SERVING)
 
 	served := make(chan error, 1)

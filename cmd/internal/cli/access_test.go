@@ -224,6 +224,19 @@ func askers(t *testing.T, ours, foreign *authority.Authority) []asker {
 // call makes a call without content and returns how it ended.
 func call(t *testing.T, conn *grpc.ClientConn, name string, m protoreflect.MethodDescriptor) codes.Code {
 	t.Helper()
+	return send(t, conn, name, m, &emptypb.Empty{})
+}
+
+// undecodable is a message that nobody can decode.
+func undecodable() *emptypb.Empty {
+	m := &emptypb.Empty{}
+	m.ProtoReflect().SetUnknown([]byte{0xff})
+	return m
+}
+
+// send makes a call with a message and returns how it ended.
+func send(t *testing.T, conn *grpc.ClientConn, name string, m protoreflect.MethodDescriptor, message *emptypb.Empty) codes.Code {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: m.IsStreamingClient(), ServerStreams: m.IsStreamingServer()}, name)
@@ -231,7 +244,7 @@ func call(t *testing.T, conn *grpc.ClientConn, name string, m protoreflect.Metho
 		return status.Code(err)
 	}
 	if !m.IsStreamingClient() {
-		if err := stream.SendMsg(&emptypb.Empty{}); err != nil && err != io.EOF {
+		if err := stream.SendMsg(message); err != nil && err != io.EOF {
 			return status.Code(err)
 		}
 	}
@@ -281,6 +294,9 @@ func TestRolesOnAllListeners(t *testing.T) {
 					ok = code == codes.Unimplemented
 				case !allowed(name):
 					ok = code == codes.PermissionDenied || code == codes.Unauthenticated
+					if got := send(t, conn, name, m, undecodable()); got != code {
+						t.Errorf("%s asks the listener of %s for %s: want %s before the message is decoded, got %s", who.name, services, name, code, got)
+					}
 				default:
 					ok = !slices.Contains([]codes.Code{codes.PermissionDenied, codes.Unauthenticated, codes.Unavailable, codes.Unimplemented}, code)
 				}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
@@ -35,6 +36,9 @@ const defaultShards = 16
 
 // maxRequestBytes bounds a message of the client API.
 const maxRequestBytes = 4<<20 + 64<<10
+
+// A listener of the client API has so many connections, each of so many calls.
+const maxConnections, maxCalls = 64, 64
 
 // service is a coordinator as `up` and `coordinator` run it.
 type service struct {
@@ -187,10 +191,11 @@ func (v service) serveAPI(ctx context.Context, l net.Listener, server *api.Serve
 		// that is gone without a word is noticed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(10 * time.Second),
 	}, guard.ServerOptions()...)...)
-	server.Register(s)
+	server.Register(guard.Registrar(s))
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	go func() { done <- s.Serve(netutil.LimitListener(l, maxConnections)) }()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve the client API on %s: %w", l.Addr(), err)

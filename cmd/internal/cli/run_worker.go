@@ -67,7 +67,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error {
 		return w.Run(ctx, worker.RunConfig{
-			Listener: l, Options: guard.ServerOptions(),
+			Listener: l, Options: guard.ServerOptions(), Registrar: guard.Registrar,
 			Registration: registration, DrainTimeout: o.DrainTimeout,
 		})
 	})

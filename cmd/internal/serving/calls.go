@@ -16,13 +16,17 @@ import (
 
 // ServerOptions are those of a gRPC server: it asks every caller who they are, and lets through
 // whom Callers names. Without TLS it lets everybody through. A call that panics ends with an error, and the process goes on.
+// Its services are registered by Registrar.
 func (g *Guard) ServerOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{protoCodec()}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 			defer g.access.met(ctx, info.FullMethod, &err)
-			who, err := g.allowCall(ctx, info.FullMethod)
-			if err != nil {
-				return nil, err
+			who, known := ctx.Value(callerKey{}).(string)
+			if !known { // Registrar did not register the service
+				if who, err = g.allowCall(ctx, info.FullMethod); err != nil {
+					return nil, err
+				}
 			}
 			answer, err = next(ctx, req)
 			g.access.change(who, from(ctx), info.FullMethod, req, err)
@@ -39,14 +43,15 @@ func (g *Guard) ServerOptions() []grpc.ServerOption {
 	if !g.Enabled() {
 		return options
 	}
-	options = append(options, grpc.Creds(observed{credentials.NewTLS(g.serverConfig()), g.access}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: g.age, MaxConnectionAgeGrace: maxConnectionAgeGrace,
-		}))
+	alive := keepalive.ServerParameters{
+		Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionAge: g.age, MaxConnectionAgeGrace: maxConnectionAgeGrace,
+	}
+	options = append(options, grpc.Creds(observed{credentials.NewTLS(g.serverConfig()), g.access}))
 	if g.tokens != nil {
+		alive.MaxConnectionIdle = time.Minute // whoever connects needs no certificate
 		options = append(options, grpc.MaxHeaderListSize(maxHeaderBytes))
 	}
-	return options
+	return append(options, grpc.KeepaliveParams(alive))
 }
 
 // Plain is a guard of listeners without TLS: it lets everybody through.

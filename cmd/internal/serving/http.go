@@ -2,11 +2,9 @@ package serving
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -83,36 +81,65 @@ func (e Endpoint) Probes() http.Handler {
 
 // ServeProbes answers probes on l until ctx ends, over plain HTTP.
 func (e Endpoint) ServeProbes(ctx context.Context, l net.Listener) error {
-	return serveHTTP(ctx, l, e.Probes(), nil, 0, clock.RealClock{}, nil)
+	s := &http.Server{Handler: e.Probes(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 4 << 10}
+	s.SetKeepAlivesEnabled(false)
+	return serveHTTP(ctx, l, s, 0, clock.RealClock{})
 }
 
 // Serve answers on l until ctx ends, then lets answers under way finish for a
 // second. With TLS it speaks HTTPS and asks for a client certificate.
 func (e Endpoint) Serve(ctx context.Context, l net.Listener, g *Guard) error {
-	return serveHTTP(ctx, l, e.Handler(g), g.serverConfig(), g.age, clock.RealClock{}, g.access.httpLog())
+	// Profiles take as long as they are asked to: no timeout of writing.
+	s := &http.Server{
+		Handler: e.Handler(g), TLSConfig: g.serverConfig(), ErrorLog: g.access.httpLog(),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
+	}
+	return serveHTTP(ctx, l, s, g.age, clock.RealClock{})
 }
 
 // begunKey is where a request's context has the time of its connection's start.
 type begunKey struct{}
 
-// serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, age time.Duration, c clock.PassiveClock, told *log.Logger) error {
-	s := &http.Server{
-		ErrorLog:  told,
-		TLSConfig: config, ReadHeaderTimeout: 10 * time.Second,
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, begunKey{}, c.Now())
-		},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if begun, ok := r.Context().Value(begunKey{}).(time.Time); ok && age > 0 && c.Since(begun) >= age {
-				w.Header().Set("Connection", "close")
-			}
-			h.ServeHTTP(w, r)
-		}),
+// maxConnections is how many connections an HTTP listener has.
+const maxConnections = 64
+
+// newest closes the oldest of 64 connections for one that comes: whoever holds many does not keep others out.
+type newest struct {
+	net.Listener
+	conns [maxConnections]net.Conn // the next goes where the oldest is
+	next  int
+}
+
+// Accept implements net.Listener, for one caller at a time.
+func (l *newest) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	if oldest := l.conns[l.next]; oldest != nil {
+		oldest.Close()
+	}
+	l.conns[l.next] = c
+	l.next = (l.next + 1) % maxConnections
+	return c, nil
+}
+
+// serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.
+func serveHTTP(ctx context.Context, l net.Listener, s *http.Server, age time.Duration, c clock.PassiveClock) error {
+	l = &newest{Listener: l}
+	s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, begunKey{}, c.Now())
+	}
+	h := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if begun, ok := r.Context().Value(begunKey{}).(time.Time); ok && age > 0 && c.Since(begun) >= age {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 	done := make(chan error, 1)
 	go func() {
-		if config != nil {
+		if s.TLSConfig != nil {
 			done <- s.ServeTLS(l, "", "")
 			return
 		}

@@ -102,7 +102,9 @@ func TestAnOldHTTPConnectionEnds(t *testing.T) {
 	counting, c := &counted{Listener: l}, testingclock.NewFakePassiveClock(time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- serveHTTP(ctx, counting, http.NotFoundHandler(), nil, time.Hour, c, nil) }()
+	go func() {
+		served <- serveHTTP(ctx, counting, &http.Server{Handler: http.NotFoundHandler()}, time.Hour, c)
+	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	for i, step := range []struct {
 		after time.Duration

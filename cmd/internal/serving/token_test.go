@@ -39,9 +39,10 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(guard.WithTokens(reviewer{}).ServerOptions()...)
-	pb.RegisterSchedulerServiceServer(s, pb.UnimplementedSchedulerServiceServer{})
-	pb.RegisterWorkerServiceServer(s, pb.UnimplementedWorkerServiceServer{})
+	withTokens := guard.WithTokens(reviewer{})
+	s := grpc.NewServer(withTokens.ServerOptions()...)
+	pb.RegisterSchedulerServiceServer(withTokens.Registrar(s), pb.UnimplementedSchedulerServiceServer{})
+	pb.RegisterWorkerServiceServer(withTokens.Registrar(s), pb.UnimplementedWorkerServiceServer{})
 	go s.Serve(l)
 	t.Cleanup(s.Stop)
 	reader := files(t, a, t.TempDir(), "reader", 3)
@@ -82,6 +83,15 @@ func TestTokens(t *testing.T) {
 		err = conn.Invoke(t.Context(), test.method, &pb.ExplainRequest{}, &pb.ExplainResponse{})
 		if status.Code(err) != test.allowed {
 			t.Errorf("%s: want %s, got %v", test.name, test.allowed, err)
+		}
+		if test.allowed == codes.Unimplemented {
+			test.allowed = codes.Internal // only who is let in has a message decoded
+		}
+		undecodable := &pb.ExplainRequest{}
+		undecodable.ProtoReflect().SetUnknown([]byte{0xff})
+		err = conn.Invoke(t.Context(), test.method, undecodable, &pb.ExplainResponse{})
+		if status.Code(err) != test.allowed {
+			t.Errorf("%s, with a message that can't be decoded: want %s, got %v", test.name, test.allowed, err)
 		}
 		conn.Close()
 	}
