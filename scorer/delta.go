@@ -10,7 +10,7 @@ import (
 // Apply makes one change and raises the generation by one. A change that is not
 // valid, or that the row does not allow, is an error and leaves the table as it was.
 // Adding or removing a pod allocates nothing, but for its first scalars and ports on
-// a row.
+// a row, and for a pod of many ports.
 func (t *Table) Apply(d *pb.Delta) error {
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("delta %d of shard %d: %w", t.generation+1, t.shard, err)
@@ -131,8 +131,9 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 	for _, s := range r.GetScalars() {
 		ok = ok && t.requestedScalar(row, s.GetName()) >= s.GetQuantity()
 	}
-	for i, p := range u.GetHostPorts() {
-		ok = ok && t.holds(row, u.GetHostPorts()[:i], p)
+	if len(u.GetHostPorts()) > 0 {
+		var few [fewPorts]portUse
+		ok = ok && areHeld(sortedPorts(u.GetHostPorts(), few[:0]), t.ports[row])
 	}
 	if !ok {
 		return fmt.Errorf("remove_pod: the row's pods do not have that much")
@@ -141,18 +142,6 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 		return fmt.Errorf("remove_pod: %w", err)
 	}
 	return nil
-}
-
-// holds tells whether the row's pods hold a port once more than it is listed before.
-func (t *Table) holds(row uint32, before []*pb.HostPort, p *pb.HostPort) bool {
-	h := newHostPort(p)
-	_, pods := holders(t.ports[row], h)
-	for _, b := range before {
-		if pods > 0 && newHostPort(b) == h {
-			pods--
-		}
-	}
-	return pods > 0
 }
 
 func (t *Table) requestedScalar(row uint32, name string) int64 {
@@ -165,16 +154,18 @@ func (t *Table) requestedScalar(row uint32, name string) int64 {
 func (t *Table) addPod(row uint32, u *pb.PodUsage) {
 	t.pods[row]++
 	t.addUsage(row, u, 1)
-	for _, p := range u.GetHostPorts() {
-		t.ports[row] = takePort(t.ports[row], newHostPort(p))
+	if len(u.GetHostPorts()) > 0 {
+		var few [fewPorts]portUse
+		t.ports[row] = takePorts(t.ports[row], sortedPorts(u.GetHostPorts(), few[:0]))
 	}
 }
 
 func (t *Table) removePod(row uint32, u *pb.PodUsage) {
 	t.pods[row]--
 	t.addUsage(row, u, -1)
-	for _, p := range u.GetHostPorts() {
-		t.ports[row] = freePort(t.ports[row], newHostPort(p))
+	if len(u.GetHostPorts()) > 0 {
+		var few [fewPorts]portUse
+		t.ports[row] = freePorts(t.ports[row], sortedPorts(u.GetHostPorts(), few[:0]))
 	}
 }
 

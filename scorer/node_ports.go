@@ -9,44 +9,35 @@ import (
 // nodePorts is the plugin NodePorts: a host port is for one pod of a node.
 type nodePorts struct {
 	oneReason
-	wanted []hostPort
+	wanted []portUse // sorted
 }
 
 func newNodePorts(q *pb.Query) *nodePorts {
 	const text = "node(s) didn't have free ports for the requested pod ports"
 	r := &nodePorts{oneReason: newReason(pb.Plugin_PLUGIN_NODE_PORTS, text, false)}
-	for _, p := range q.GetHostPorts() {
-		r.wanted = append(r.wanted, newHostPort(p))
-	}
+	r.wanted = sortedPorts(q.GetHostPorts(), nil)
 	return r
 }
 
 func (r *nodePorts) plugin() pb.Plugin { return pb.Plugin_PLUGIN_NODE_PORTS }
 
-// free tells whether the pod collides with none of the ports that are held.
-func (r *nodePorts) free(held []portUse) bool {
-	for i := range held {
-		for j := range r.wanted {
-			if r.wanted[j].conflicts(&held[i].hostPort) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 func (r *nodePorts) narrow(_ *Evaluator, t *Table, rows bitmap) {
 	if len(r.wanted) == 0 {
 		return
 	}
+	short := len(r.wanted) <= shortList
 	for w, word := range rows {
 		for ; word != 0; word &= word - 1 {
 			row := w*wordRows + bits.TrailingZeros64(word)
-			if held := t.ports[row]; len(held) > 0 && !r.free(held) {
+			if held := t.ports[row]; len(held) <= shortList && short {
+				if pairsConflict(r.wanted, held) { // inlined, as most rows and pods have few ports
+					rows.remove(uint32(row))
+				}
+			} else if conflictOfMany(r.wanted, held) {
 				rows.remove(uint32(row))
 			}
 		}
 	}
 }
 
-func (r *nodePorts) passes(v view) bool { return r.free(v.ports()) }
+func (r *nodePorts) passes(v view) bool { return !conflict(r.wanted, v.ports()) }

@@ -26,7 +26,7 @@ type podUse struct {
 	fixed   [fixedResources]int64
 	nonZero [2]int64
 	scalars []scalarUse
-	ports   []hostPort
+	ports   []portUse
 }
 
 // scalarUse is an amount of the resource with that index.
@@ -216,9 +216,7 @@ func (t *Table) newPodUse(u *pb.PodUsage) podUse {
 			out.scalars = append(out.scalars, scalarUse{t.scalar(x.GetName()).index, x.GetQuantity()})
 		}
 	}
-	for _, p := range u.GetHostPorts() {
-		out.ports = append(out.ports, newHostPort(p))
-	}
+	out.ports = sortedPorts(u.GetHostPorts(), nil)
 	return out
 }
 
@@ -368,7 +366,9 @@ func (w *podWriter) usage(p *placedPod) *pb.PodUsage {
 	}
 	slices.SortFunc(u.Requests.Scalars, func(a, b *pb.ScalarResource) int { return cmp.Compare(a.Name, b.Name) })
 	for _, h := range x.ports {
-		u.HostPorts = append(u.HostPorts, &pb.HostPort{Ip: h.ip, Protocol: pb.Protocol(h.protocol), Port: uint32(h.port)})
+		for range h.pods {
+			u.HostPorts = append(u.HostPorts, &pb.HostPort{Ip: h.ip, Protocol: pb.Protocol(h.protocol), Port: uint32(h.port)})
+		}
 	}
 	if w.usages == nil {
 		w.usages = map[[2]uint32]*pb.PodUsage{}

@@ -36,14 +36,15 @@ func newHostPort(p *pb.HostPort) hostPort {
 	return h
 }
 
-func compareHostPorts(a, b hostPort) int {
-	if c := strings.Compare(a.ip, b.ip); c != 0 {
-		return c
-	}
+// comparePorts orders by protocol, port, address: ports that conflict stand together.
+func comparePorts(a, b *hostPort) int {
 	if c := cmp.Compare(a.protocol, b.protocol); c != 0 {
 		return c
 	}
-	return cmp.Compare(a.port, b.port)
+	if c := cmp.Compare(a.port, b.port); c != 0 {
+		return c
+	}
+	return strings.Compare(a.ip, b.ip)
 }
 
 // conflicts tells whether a pod that wants h collides with one that holds held.
@@ -52,31 +53,142 @@ func (h *hostPort) conflicts(held *hostPort) bool {
 		(h.ip == held.ip || h.ip == everyAddress || held.ip == everyAddress)
 }
 
-// holders is the place of a port in a sorted list, and how many pods hold it.
-func holders(list []portUse, h hostPort) (at int, pods uint32) {
-	at, found := slices.BinarySearchFunc(list, h, func(u portUse, h hostPort) int { return compareHostPorts(u.hostPort, h) })
-	if found {
-		pods = list[at].pods
+// shortList is how many ports of two lists each are compared sooner than searched.
+const shortList = 8
+
+// conflict tells whether a port of one sorted list collides with one of another.
+func conflict(a, b []portUse) bool {
+	if len(a) > shortList || len(b) > shortList {
+		return conflictOfMany(a, b)
 	}
-	return at, pods
+	return pairsConflict(a, b)
 }
 
-// takePort counts one more holder of a port.
-func takePort(list []portUse, h hostPort) []portUse {
-	at, pods := holders(list, h)
-	if pods > 0 {
-		list[at].pods++
-		return list
+// pairsConflict is conflict for short lists.
+func pairsConflict(a, b []portUse) bool {
+	for i := range b {
+		for j := range a {
+			if a[j].conflicts(&b[i].hostPort) {
+				return true
+			}
+		}
 	}
-	return slices.Insert(list, at, portUse{hostPort: h, pods: 1})
+	return false
 }
 
-// freePort counts one holder less of a port that is held.
-func freePort(list []portUse, h hostPort) []portUse {
-	at, pods := holders(list, h)
-	if pods > 1 {
-		list[at].pods--
+// conflictOfMany is conflict for long lists: a pod may want, and a node hold, every port there is. Those of the
+// shorter list are searched in the longer.
+func conflictOfMany(a, b []portUse) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	for i := range a {
+		h := a[i].hostPort
+		first, _ := findPort(b, hostPort{port: h.port, protocol: h.protocol})
+		b = b[first:]
+		if len(b) > 0 && b[0].port == h.port && b[0].protocol == h.protocol &&
+			(h.ip == everyAddress || isIn(b, h) || isIn(b, hostPort{everyAddress, h.port, h.protocol})) {
+			return true
+		}
+	}
+	return false
+}
+
+// findPort is the place of a port in a sorted list.
+func findPort(list []portUse, h hostPort) (at int, found bool) {
+	return slices.BinarySearchFunc(list, h, func(u portUse, h hostPort) int { return comparePorts(&u.hostPort, &h) })
+}
+
+func isIn(list []portUse, h hostPort) bool {
+	_, found := findPort(list, h)
+	return found
+}
+
+// fewPorts is how many ports of a pod are read without an allocation.
+const fewPorts = 2
+
+// sortedPorts appends ports to an empty list, sorted, each once with how often it is there.
+func sortedPorts(list []*pb.HostPort, into []portUse) []portUse {
+	into = slices.Grow(into, len(list))
+	for _, p := range list {
+		into = append(into, portUse{newHostPort(p), 1})
+	}
+	slices.SortFunc(into, func(a, b portUse) int { return comparePorts(&a.hostPort, &b.hostPort) })
+	n := 0
+	for _, u := range into {
+		if n > 0 && into[n-1].hostPort == u.hostPort {
+			into[n-1].pods++
+			continue
+		}
+		into[n] = u
+		n++
+	}
+	return into[:n]
+}
+
+// areHeld tells whether all ports of a list are held as often as it has them.
+func areHeld(list, held []portUse) bool {
+	for i := range list {
+		at, found := findPort(held, list[i].hostPort)
+		if !found || held[at].pods < list[i].pods {
+			return false
+		}
+	}
+	return true
+}
+
+// takePorts counts the ports of another list in. Both are sorted.
+func takePorts(list, more []portUse) []portUse {
+	if len(more) == 0 {
 		return list
 	}
-	return slices.Delete(list, at, at+1)
+	from, added := len(list)-1, 0
+	for i := range more {
+		if at, found := findPort(list, more[i].hostPort); found {
+			list[at].pods += more[i].pods
+		} else {
+			added++
+		}
+	}
+	list = slices.Grow(list, added)[:len(list)+added]
+	// From the last to the first: what is not moved yet stands before what is written.
+	for i, to := len(more)-1, len(list)-1; to > from; {
+		c := 1
+		if from >= 0 {
+			c = comparePorts(&more[i].hostPort, &list[from].hostPort)
+		}
+		switch {
+		case c == 0: // counted above
+			i--
+		case c > 0:
+			list[to] = more[i]
+			i, to = i-1, to-1
+		default:
+			list[to] = list[from]
+			from, to = from-1, to-1
+		}
+	}
+	return list
+}
+
+// freePorts is takePorts undone, for ports that are held.
+func freePorts(list, fewer []portUse) []portUse {
+	if len(fewer) == 0 {
+		return list
+	}
+	n := 0
+	for _, u := range list {
+		for len(fewer) > 0 && comparePorts(&fewer[0].hostPort, &u.hostPort) < 0 {
+			fewer = fewer[1:]
+		}
+		if len(fewer) > 0 && fewer[0].hostPort == u.hostPort {
+			u.pods -= min(u.pods, fewer[0].pods)
+		}
+		if u.pods > 0 {
+			list[n] = u
+			n++
+		}
+	}
+	clear(list[n:])
+	return list[:n]
 }

@@ -15,7 +15,7 @@ type podReads struct {
 	// counters are those that filters look at, sorted.
 	counters []uint32
 	// ports are the host ports that NodePorts asks for.
-	ports []hostPort
+	ports []portUse
 	// moving tells, by filter, which look at pods at all; seeing are those of them that look at
 	// more than resources.
 	moving []bool

@@ -292,12 +292,10 @@ func (d *dryRun) move(p *placedPod, sign int64) {
 // moveCounts is move of ports and counters.
 func (d *dryRun) moveCounts(p *placedPod, sign int64) {
 	s, r := &d.table.placed, &d.totals
-	for _, h := range s.usages.contents[p.usage].ports {
-		if sign > 0 {
-			r.ports = takePort(r.ports, h)
-		} else if _, pods := holders(r.ports, h); pods > 0 {
-			r.ports = freePort(r.ports, h)
-		}
+	if ports := s.usages.contents[p.usage].ports; sign > 0 {
+		r.ports = takePorts(r.ports, ports)
+	} else {
+		r.ports = freePorts(r.ports, ports)
 	}
 	counts := &s.counts.contents[p.counts]
 	for _, list := range [...][]counterChange{counts.counts, counts.leaving} {

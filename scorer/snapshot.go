@@ -1,6 +1,10 @@
 package scorer
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -42,7 +46,11 @@ func (t *Table) totals(row uint32) *pb.NodeTotals {
 		NonZeroMemoryBytes: t.nonZero[memory].dense[row],
 		LastDecision:       t.lastDecision[row],
 	}
-	for _, p := range t.ports[row] {
+	ports := slices.Clone(t.ports[row])
+	slices.SortFunc(ports, func(a, b portUse) int { // as NodeTotals has them
+		return cmp.Or(strings.Compare(a.ip, b.ip), comparePorts(&a.hostPort, &b.hostPort))
+	})
+	for _, p := range ports {
 		s.Ports = append(s.Ports, &pb.PortUse{
 			Port: &pb.HostPort{Ip: p.ip, Protocol: pb.Protocol(p.protocol), Port: uint32(p.port)},
 			Pods: p.pods,
@@ -124,8 +132,9 @@ func (r *RowTotals) AddPod(t *Table, u *pb.PodUsage) {
 			r.requested[i] += s.GetQuantity()
 		}
 	}
-	for _, p := range u.GetHostPorts() {
-		r.ports = takePort(r.ports, newHostPort(p))
+	if len(u.GetHostPorts()) > 0 {
+		var few [fewPorts]portUse
+		r.ports = takePorts(r.ports, sortedPorts(u.GetHostPorts(), few[:0]))
 	}
 	r.AddCounters(u.GetCounters(), 1)
 }

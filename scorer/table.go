@@ -3,6 +3,7 @@ package scorer
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -39,7 +40,7 @@ type Table struct {
 	taints taintSets
 	images imageIndex
 	traits traitSets
-	// ports are the host ports taken on each row, sorted.
+	// ports are the host ports taken on each row, sorted by comparePorts.
 	ports    [][]portUse
 	counters counterSet
 	placed   podSet
@@ -244,6 +245,7 @@ func (t *Table) setTotals(row uint32, s *pb.NodeTotals) {
 	for _, p := range s.GetPorts() {
 		t.ports[row] = append(t.ports[row], portUse{newHostPort(p.GetPort()), p.GetPods()})
 	}
+	slices.SortFunc(t.ports[row], func(a, b portUse) int { return comparePorts(&a.hostPort, &b.hostPort) })
 }
 
 // checkName refuses a name that another row has.

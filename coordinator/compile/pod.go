@@ -18,7 +18,7 @@ func Priority(p *v1.Pod) int32 {
 	return 0
 }
 
-// Usage is what a pod takes of its node, as NodeInfo counts it.
+// Usage is what a pod takes of its node, as NodeInfo counts it. Host ports are sorted by protocol, port and address.
 func Usage(p *v1.Pod) *pb.PodUsage {
 	p = tamed(p)
 	held := heldRequests(p)
@@ -57,7 +57,7 @@ func onlyContainers(p *v1.Pod) bool {
 const maxPort = 65535
 
 // hostPorts lists the host ports that a pod takes for as long as it runs: those
-// of its containers and sidecars, sorted, each once.
+// of its containers and sidecars, sorted by comparePorts, each once.
 func hostPorts(p *v1.Pod) []*pb.HostPort {
 	var out []*pb.HostPort
 	add := func(c *v1.Container) {
@@ -102,7 +102,7 @@ func hostPort(port *v1.ContainerPort) *pb.HostPort {
 	return h
 }
 
-// comparePorts orders by address, protocol, port.
+// comparePorts orders by protocol, port, address: ports that conflict stand together.
 func comparePorts(a, b *pb.HostPort) int {
-	return cmp.Or(strings.Compare(a.Ip, b.Ip), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), strings.Compare(a.Ip, b.Ip))
 }

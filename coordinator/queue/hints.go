@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -99,22 +101,34 @@ func (m matcher) matches(p *Pod, e *Event) bool {
 // one.
 func hadNode(p *v1.Pod) bool { return p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" }
 
-// freesPort: the pod that is gone held a host port that this one wants.
+// freesPort: the pod that is gone held a host port that this one wants. Both have them as compile.Usage sorts them, and
+// either may have every port there is: those of the shorter list are searched in the longer.
 func freesPort(p *Pod, e *Event) bool {
-	for _, want := range p.uses().GetHostPorts() {
-		for _, held := range e.oldPodUsage().GetHostPorts() {
-			if conflict(want, held) {
-				return true
-			}
+	const all = "0.0.0.0"
+	few, many := p.uses().GetHostPorts(), e.oldPodUsage().GetHostPorts()
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	for _, h := range few {
+		first, _ := findPort(many, h, "")
+		if many = many[first:]; len(many) == 0 || many[0].Port != h.Port || many[0].Protocol != h.Protocol {
+			continue
+		}
+		if _, same := findPort(many, h, h.Ip); same || h.Ip == all {
+			return true
+		}
+		if _, every := findPort(many, h, all); every {
+			return true
 		}
 	}
 	return false
 }
 
-// conflict tells whether two pods can not have their ports on one node.
-func conflict(a, b *pb.HostPort) bool {
-	const all = "0.0.0.0"
-	return a.Port == b.Port && a.Protocol == b.Protocol && (a.Ip == b.Ip || a.Ip == all || b.Ip == all)
+// findPort is the place of a port of an address in a sorted list.
+func findPort(list []*pb.HostPort, h *pb.HostPort, ip string) (at int, found bool) {
+	return slices.BinarySearchFunc(list, ip, func(x *pb.HostPort, ip string) int {
+		return cmp.Or(cmp.Compare(x.Protocol, h.Protocol), cmp.Compare(x.Port, h.Port), strings.Compare(x.Ip, ip))
+	})
 }
 
 // freesRoom: the pod that is gone held room on a node.

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -43,8 +46,50 @@ func TestHostPortsConflict(t *testing.T) {
 		{"two protocols", &pb.HostPort{Ip: "0.0.0.0", Protocol: tcp, Port: 80}, &pb.HostPort{Ip: "0.0.0.0", Protocol: udp, Port: 80}, false},
 		{"two ports", &pb.HostPort{Ip: "0.0.0.0", Protocol: tcp, Port: 80}, &pb.HostPort{Ip: "0.0.0.0", Protocol: tcp, Port: 81}, false},
 	} {
-		if got := conflict(c.a, c.b); got != c.want {
+		if got := frees([]*pb.HostPort{c.a}, []*pb.HostPort{c.b}); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// frees tells whether a pod that held some ports frees one for a pod that wants others.
+func frees(held, wanted []*pb.HostPort) bool {
+	return freesPort(&Pod{usage: &pb.PodUsage{HostPorts: wanted}}, &Event{oldUsage: &pb.PodUsage{HostPorts: held}})
+}
+
+// TestFreedPorts holds the search for ports against a look at each pair.
+func TestFreedPorts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) []*pb.HostPort {
+			b := build.Pod(name)
+			for range rapid.IntRange(0, 12).Draw(t, name) {
+				b.HostPort(rapid.SampledFrom([]string{"", "1.2.3.4", "1.2.3.5", "::", "!"}).Draw(t, "address"),
+					rapid.SampledFrom([]v1.Protocol{v1.ProtocolTCP, v1.ProtocolUDP}).Draw(t, "protocol"), rapid.Int32Range(1, 12).Draw(t, "port"))
+			}
+			return compile.Usage(b.Obj()).GetHostPorts()
+		}
+		held, wanted := draw("gone"), draw("waiting")
+		want := slices.ContainsFunc(held, func(a *pb.HostPort) bool {
+			return slices.ContainsFunc(wanted, func(b *pb.HostPort) bool {
+				return a.Port == b.Port && a.Protocol == b.Protocol && (a.Ip == b.Ip || a.Ip == "0.0.0.0" || b.Ip == "0.0.0.0")
+			})
+		})
+		if got := frees(held, wanted); got != want {
+			t.Fatalf("held %v, wanted %v: got %t, want %t", held, wanted, got, want)
+		}
+	})
+}
+
+// TestFreedManyPorts has nearly all ports in both pods, where a look at each pair would take minutes.
+func TestFreedManyPorts(t *testing.T) {
+	var held, wanted []*pb.HostPort
+	for port := range uint32(60_000) {
+		held = append(held, &pb.HostPort{Ip: "1.2.3.4", Protocol: pb.Protocol_PROTOCOL_TCP, Port: 1 + port})
+		wanted = append(wanted, &pb.HostPort{Ip: "1.2.3.5", Protocol: pb.Protocol_PROTOCOL_TCP, Port: 1 + port})
+	}
+	for range 50 {
+		if frees(held, wanted) {
+			t.Fatal("got a port that is freed, want none")
 		}
 	}
 }
