@@ -45,14 +45,11 @@ func Disk(v *v1.VolumeSource) []Key {
 	return out
 }
 
-// Conflict tells whether two pods of one node can not both have two volumes: both are the
-// same disk, and one of them does not just read.
-func Conflict(a, b *v1.VolumeSource) bool {
-	found := false
-	eachDisk(a, func(x Key, xReads bool) {
-		eachDisk(b, func(y Key, yReads bool) { found = found || x == y && !(xReads && yReads) })
-	})
-	return found
+// Held are the keys whose counters a pod raises above 0.
+func Held(p *v1.Pod) map[Key]bool {
+	out := map[Key]bool{}
+	eachKey(p, func(k Key) { out[k] = true })
+	return out
 }
 
 // eachDisk calls f for each disk that a volume is: an RBD image is one for each of its

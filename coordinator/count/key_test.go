@@ -8,19 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTwoDisksConflictWhereTheCounterOfOneOfTheirKeysIsAboveZero(t *testing.T) {
+func TestAPodHoldsTheKeysWhoseCountersItRaises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := drawVolume(t), drawVolume(t)
-		there := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: b}}}}
-		want := false
+		a, there := drawVolume(t), &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: drawVolume(t)}, {VolumeSource: drawVolume(t)}}}}
+		held := Held(there)
 		for _, k := range Disk(&a) {
-			want = want || k.value(there) > 0
-		}
-		if got := Conflict(&a, &b); got != want {
-			t.Errorf("conflict of %v with %v: got %v, want %v", a, b, got, want)
-		}
-		if other := Conflict(&b, &a); other != want {
-			t.Errorf("conflict of %v with %v: got %v, want %v", b, a, other, want)
+			if got, want := held[k], k.value(there) > 0; got != want {
+				t.Errorf("key %v of %v against %v: got held %t, want %t", k, a, there.Spec.Volumes, got, want)
+			}
 		}
 	})
 }

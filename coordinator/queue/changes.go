@@ -3,6 +3,7 @@ package queue
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -84,10 +85,9 @@ func shrank(old, now *pb.Resources) bool {
 
 // scalar is the amount of a scalar resource.
 func scalar(r *pb.Resources, name string) int64 {
-	for _, s := range r.GetScalars() {
-		if s.Name == name {
-			return s.Quantity
-		}
+	list := r.GetScalars() // sorted, and a tenant says how many
+	if i, found := slices.BinarySearchFunc(list, name, func(s *pb.ScalarResource, name string) int { return strings.Compare(s.Name, name) }); found {
+		return list[i].Quantity
 	}
 	return 0
 }

@@ -3,8 +3,6 @@ package queue
 import (
 	"slices"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // failer is a *testing.T or a *rapid.T.
@@ -94,7 +92,7 @@ func checkIndex(t failer, q *Queue, want int) {
 			if !seen[b] {
 				seen[b] = true
 				pods += len(b.pods)
-				checkClaims(t, q, b)
+				checkFiled(t, q, b)
 			}
 			if len(b.pods) == 0 {
 				t.Fatalf("index of plugin %d: bucket %d is empty", plugin, slot)
@@ -112,21 +110,21 @@ func checkIndex(t failer, q *Queue, want int) {
 	}
 }
 
-// checkClaims: a bucket stands once under each claim of its pods, if it is to stand there.
-func checkClaims(t failer, q *Queue, b *bucket) {
+// checkFiled: a bucket knows its places under topics, and stands under each claim of its pods, if it is to stand there.
+func checkFiled(t failer, q *Queue, b *bucket) {
 	t.Helper()
-	want := map[types.NamespacedName]bool{}
-	if b.rejectors&q.rules.claims != 0 {
-		for _, c := range claimsOf(b.pods[0].Obj) {
-			want[types.NamespacedName{Namespace: b.pods[0].Obj.Namespace, Name: c.name}] = true
+	filed := map[topic]bool{}
+	for i, f := range b.filed {
+		if filed[f.topic] = true; q.index.topics[f.topic][f.slot] != (place{b, i}) {
+			t.Fatalf("bucket of pod %s: not at its slot %d of topic %v", b.pods[0].Obj.UID, f.slot, f.topic)
 		}
 	}
-	if len(want) != len(b.claims) {
-		t.Fatalf("bucket of pod %s: got claims %v, want %v", b.pods[0].Obj.UID, b.claims, want)
+	if b.rejectors&q.rules.claims == 0 || b.rejectors&unknown != 0 {
+		return
 	}
-	for i, key := range b.claims {
-		if !want[key] || q.index.claims[key][b.claimSlots[i]] != b {
-			t.Fatalf("bucket of pod %s: not at its slot %d of claim %s", b.pods[0].Obj.UID, b.claimSlots[i], key)
+	for _, c := range claimTopics(b.pods[0]) {
+		if !filed[c] {
+			t.Fatalf("bucket of pod %s: not under its claim %s", b.pods[0].Obj.UID, c.key)
 		}
 	}
 }

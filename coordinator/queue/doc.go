@@ -67,7 +67,7 @@
 // it says so. A file holds the hints of a plugin; plugins.go lists them all.
 //
 //	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class, likeness}
-//	          claim  -> buckets
+//	          topic  -> buckets               claims that pods name among them
 //	flights   pods in flight, in order of take-off, each with the number of the
 //	          first event that it has not seen
 //	events    e17 e18 e19 …                   since the first of them took off
@@ -81,7 +81,11 @@
 // Pods of one class may differ in what hints read: their claims, their terms as written, what
 // default constraints find them by. The likeness is a fingerprint of that. Their own labels are
 // not in it, for each pod of a StatefulSet has one of its own: a bucket notes the keys in which
-// its pods differ, and where a hint reads one of those, each pod is asked.
+// its pods differ, and where a hint reads one of those, each pod is asked. Of more than 64 keys it notes that there
+// are so many.
+//
+// A pod whose lists are long (long.go) has a bucket of its own: hints do not walk the lists, and each event that one of
+// its plugins waits for helps it.
 //
 // A bucket's pods stand in the queue's order. An event that makes room on a node moves as many of
 // them as the node has room for (room.go).

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -101,6 +102,8 @@ type Event struct {
 	oldRow, row     *pb.Node
 	oldUsage, usage *pb.PodUsage
 	oldAnti         *affinityTerms
+	oldHeld         map[count.Key]bool
+	same            *bool // sameLabels
 }
 
 // String is upstream's label of the event, such as NodeAdd or

@@ -1,9 +1,12 @@
 package queue
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/count"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -42,9 +45,30 @@ func (e *Event) oldPodUsage() *pb.PodUsage {
 // oldPodAntiTerms are the required anti-affinity terms of the event's pod as it was.
 func (e *Event) oldPodAntiTerms() *affinityTerms {
 	if e.oldAnti == nil {
-		e.oldAnti = requiredAntiAffinity(e.oldPod)
+		if partsOfTerms(antiAffinityOf(e.oldPod.Spec.Affinity)) > manyParts {
+			e.oldAnti = &affinityTerms{broken: true} // all pods that wait would be held against them
+		} else {
+			e.oldAnti = requiredAntiAffinity(e.oldPod)
+		}
 	}
 	return e.oldAnti
+}
+
+// oldPodHeld are the keys of the claims and disks that the event's pod had.
+func (e *Event) oldPodHeld() map[count.Key]bool {
+	if e.oldHeld == nil {
+		e.oldHeld = count.Held(e.oldPod)
+	}
+	return e.oldHeld
+}
+
+// sameLabels tells whether the event's pod has the labels that it had.
+func (e *Event) sameLabels() bool {
+	if e.same == nil {
+		same := maps.Equal(e.oldPod.Labels, e.pod.Labels)
+		e.same = &same
+	}
+	return *e.same
 }
 
 // moves tells whether a pod's priority is not above what the event may move, and the pod is not

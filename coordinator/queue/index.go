@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // bucket holds waiting pods that an event helps alike: rejected by the same plugins, of one
@@ -17,12 +16,9 @@ type bucket struct {
 	// limited says that the last event that helps could not help all.
 	limited bool
 	// differs holds the keys of labels in which its pods differ, or once did, where it has a
-	// likeness.
-	differs map[string]bool
-	// claims are those of its pods, where a plugin waits for claims; claimSlots the
-	// bucket's index in the list of each.
-	claims     []types.NamespacedName
-	claimSlots []int
+	// likeness; differAll says that these are too many, and any label may differ.
+	differs   map[string]bool
+	differAll bool
 	// filed is where it stands under topics, and asked the last event that it was asked about.
 	filed []filing
 	asked uint64
@@ -32,8 +28,7 @@ type bucket struct {
 // claim that the event is about, so that an event costs nothing for the others.
 type index struct {
 	lists  [64][]*bucket // by plugin
-	claims map[types.NamespacedName][]*bucket
-	topics map[topic][]*bucket
+	topics map[topic][]place
 	shared map[bucketKey]*bucket
 	before func(a, b *Pod) bool // the queue's order
 	events uint64
@@ -45,8 +40,7 @@ type bucketKey struct {
 	likeness  likeness
 }
 
-// add puts a pod under its rejectors and its topics, and under its claims where one of its rejectors waits
-// for claims.
+// add puts a pod under its rejectors and its topics.
 func (x *index) add(r *rules, p *Pod, class uint64, like likeness) {
 	b := x.bucketOf(bucketKey{p.rejectors, class, like})
 	if len(b.pods) == 0 {
@@ -55,9 +49,6 @@ func (x *index) add(r *rules, p *Pod, class uint64, like likeness) {
 			x.drop(b)
 			p.rejectors |= unknown
 			b = x.bucketOf(bucketKey{rejectors: p.rejectors})
-		}
-		if p.rejectors&r.claims != 0 {
-			x.addClaims(b, p)
 		}
 		for _, t := range topics {
 			x.file(b, t)
@@ -90,22 +81,6 @@ func (x *index) bucketOf(key bucketKey) *bucket {
 	return b
 }
 
-// addClaims puts a bucket under the claims of its first pod, which are those of all.
-func (x *index) addClaims(b *bucket, p *Pod) {
-	if x.claims == nil {
-		x.claims = map[types.NamespacedName][]*bucket{}
-	}
-	for _, c := range p.claims() {
-		key := types.NamespacedName{Namespace: p.Obj.Namespace, Name: c.name}
-		list := x.claims[key]
-		if n := len(list); n > 0 && list[n-1] == b {
-			continue // two volumes, one claim
-		}
-		b.claims, b.claimSlots = append(b.claims, key), append(b.claimSlots, len(list))
-		x.claims[key] = append(list, b)
-	}
-}
-
 // remove takes a pod out.
 func (x *index) remove(p *Pod) {
 	b := p.bucket
@@ -131,27 +106,7 @@ func (x *index) drop(b *bucket) {
 		*list = (*list)[:len(*list)-1]
 		i++
 	}
-	for i, key := range b.claims {
-		x.dropClaim(key, b.claimSlots[i])
-	}
 	x.unfile(b)
-}
-
-func (x *index) dropClaim(key types.NamespacedName, slot int) {
-	list := x.claims[key]
-	n := len(list) - 1
-	last := list[n]
-	list[slot], list[n] = last, nil
-	for i := range last.claims {
-		if last.claims[i] == key {
-			last.claimSlots[i] = slot
-		}
-	}
-	if n == 0 {
-		delete(x.claims, key)
-		return
-	}
-	x.claims[key] = list[:n]
 }
 
 // nth counts the bucket's plugins before the given one.
@@ -169,9 +124,12 @@ func (x *index) helped(r *rules, e *Event, also []*bucket, into []*Pod) []*Pod {
 			into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
 		}
 	}
+	for _, at := range x.topics[topic{of: longPods}] {
+		ask(at.bucket)
+	}
 	if c, ok := e.obj.(*v1.PersistentVolumeClaim); ok {
-		for _, b := range x.claims[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] {
-			ask(b)
+		for _, at := range x.topics[topic{of: namedClaims, namespace: c.Namespace, key: c.Name}] {
+			ask(at.bucket)
 		}
 		interested &= unknown | r.asksEach
 	}
@@ -206,8 +164,15 @@ func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 // compare notes the labels of one pod that another of its bucket has not.
 func (x *index) compare(b *bucket, one, other map[string]string) {
 	for k, v := range one {
+		if b.differAll {
+			return
+		}
 		if w, ok := other[k]; ok && v == w || b.differs[k] {
 			continue
+		}
+		if b.differAll = len(b.differs) == manyTopics; b.differAll {
+			x.file(b, topic{of: ownLabels})
+			return
 		}
 		if b.differs == nil {
 			b.differs = map[string]bool{}
@@ -219,5 +184,5 @@ func (x *index) compare(b *bucket, one, other map[string]string) {
 
 // differIn tells whether the bucket's pods may differ in one of these labels.
 func (b *bucket) differIn(keys []string) bool {
-	return slices.ContainsFunc(keys, func(k string) bool { return b.differs[k] })
+	return b.differAll && len(keys) > 0 || slices.ContainsFunc(keys, func(k string) bool { return b.differs[k] })
 }

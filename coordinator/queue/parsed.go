@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
@@ -14,6 +15,8 @@ type parsed struct {
 	affinity, anti *affinityTerms
 	spread         *spreadTerms
 	claims         *[]claim
+	held           *[]count.Key
+	parts          int // 1 more than there are, 0: not counted yet
 }
 
 // required is the pod's node selector and required node affinity.
@@ -56,6 +59,24 @@ func (p *Pod) claims() []claim {
 		p.parsed.claims = &list
 	}
 	return *p.parsed.claims
+}
+
+// held are the keys of the claims and disks that the pod's volumes name, as count.Disk gives them; not of claims that
+// are made for it.
+func (p *Pod) held() []count.Key {
+	if p.parsed.held == nil {
+		list := []count.Key{}
+		for _, c := range p.claims() {
+			if !c.made {
+				list = append(list, count.Claim(p.Obj.Namespace, c.name))
+			}
+		}
+		for i := range p.Obj.Spec.Volumes {
+			list = append(list, count.Disk(&p.Obj.Spec.Volumes[i].VolumeSource)...)
+		}
+		p.parsed.held = &list
+	}
+	return *p.parsed.held
 }
 
 // claim is a PersistentVolumeClaim that a volume names, in the pod's namespace.

@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,7 +85,7 @@ func (s spreading) podChanged(p *Pod, e *Event) bool {
 		if isOwn(p, e) && !equality.Semantic.DeepEqual(e.oldPod.Spec.Tolerations, e.pod.Spec.Tolerations) && honorTaints(constraints) {
 			return true
 		}
-		if maps.Equal(e.oldPod.Labels, e.pod.Labels) {
+		if e.sameLabels() {
 			return false
 		}
 	}

@@ -32,7 +32,7 @@ func (r *rules) asksIf(h *hook, e *Event) (may bool) {
 
 func (r *rules) asksHelps(h *hook, p *Pod, e *Event) (helps bool) {
 	defer r.met(r.nameOf(h.plugin), p, func() { helps = true })
-	return h.Helps(p, e)
+	return h.plugin&r.asksEach == 0 && p.isLong() || h.Helps(p, e)
 }
 
 func (r *rules) asksLabels(h *hook, e *Event) (keys []string) {

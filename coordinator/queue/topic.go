@@ -36,6 +36,10 @@ const (
 	spreadDomains
 	// hostPorts are ports by their numbers.
 	hostPorts
+	// namedClaims are claims by their names.
+	namedClaims
+	// longPods is every event.
+	longPods
 	// largest is the resource of which most is asked, as a power of 2 that it is below.
 	largest
 )
@@ -162,23 +166,29 @@ func portTouches(e *Event) ([]topic, bool) {
 	return out, true
 }
 
-// filing is a place of a bucket under a topic.
+// filing is a place of a bucket under a topic: its index in the list of index.topics.
 type filing struct {
 	topic topic
 	slot  int
 }
 
+// place is a bucket in the list of a topic, with the index of its filing.
+type place struct {
+	bucket *bucket
+	at     int
+}
+
 // file puts a bucket under a topic, once.
 func (x *index) file(b *bucket, t topic) {
 	list := x.topics[t]
-	if n := len(list); n > 0 && list[n-1] == b {
+	if n := len(list); n > 0 && list[n-1].bucket == b {
 		return
 	}
 	if x.topics == nil {
-		x.topics = map[topic][]*bucket{}
+		x.topics = map[topic][]place{}
 	}
+	x.topics[t] = append(list, place{b, len(b.filed)})
 	b.filed = append(b.filed, filing{t, len(list)})
-	x.topics[t] = append(list, b)
 }
 
 // unfile takes a bucket from under all topics: the last of each list takes its slot.
@@ -187,13 +197,8 @@ func (x *index) unfile(b *bucket) {
 		list := x.topics[f.topic]
 		n := len(list) - 1
 		last := list[n]
-		list[f.slot], list[n] = last, nil
-		for i := range last.filed {
-			if last.filed[i].topic == f.topic && last.filed[i].slot == n {
-				last.filed[i].slot = f.slot
-				break
-			}
-		}
+		list[f.slot], list[n] = last, place{}
+		last.bucket.filed[last.at].slot = f.slot
 		if n == 0 {
 			delete(x.topics, f.topic)
 		} else {
@@ -211,8 +216,8 @@ func (x *index) candidates(r *rules, plugins set, e *Event, f func(*bucket)) {
 		}
 		if list, told := r.touched(s&-s, e); told {
 			for _, t := range list {
-				for _, b := range x.topics[t] {
-					f(b)
+				for _, at := range x.topics[t] {
+					f(at.bucket)
 				}
 			}
 			continue
@@ -233,8 +238,15 @@ func (r *rules) touched(plugin set, e *Event) ([]topic, bool) {
 	return nil, false
 }
 
-// topics are those of a pod that plugins rejected; false: they can not be told.
+// topics are those of a pod that plugins rejected, with its claims where one of these waits for claims; false: they
+// can not be told.
 func (r *rules) topics(rejectors set, p *Pod) (out []topic, told bool) {
+	if p.isLong() {
+		return []topic{{of: longPods}}, true
+	}
+	if rejectors&r.claims != 0 {
+		out = claimTopics(p)
+	}
 	for s := rejectors &^ unknown; s != 0; s &= s - 1 {
 		for i := range r.plugins[s.index()].Events {
 			plugin := &r.plugins[s.index()]

@@ -38,22 +38,6 @@ func isDisk(v *v1.Volume) bool {
 // freesVolume: the pod that is gone was of this one's namespace, and had a claim that this
 // one names or a disk that they could not both have.
 func freesVolume(p *Pod, e *Event) bool {
-	if e.oldPod.Namespace != p.Obj.Namespace {
-		return false
-	}
-	for i := range e.oldPod.Spec.Volumes {
-		theirs := &e.oldPod.Spec.Volumes[i]
-		if c := theirs.PersistentVolumeClaim; c != nil && slices.Contains(p.claims(), claim{name: c.ClaimName}) {
-			return true
-		}
-		if !isDisk(theirs) {
-			continue
-		}
-		for j := range p.Obj.Spec.Volumes {
-			if count.Conflict(&p.Obj.Spec.Volumes[j].VolumeSource, &theirs.VolumeSource) {
-				return true
-			}
-		}
-	}
-	return false
+	return e.oldPod.Namespace == p.Obj.Namespace &&
+		slices.ContainsFunc(p.held(), func(k count.Key) bool { return e.oldPodHeld()[k] })
 }

@@ -45,6 +45,14 @@ func volumeLikeness(p *v1.Pod) likeness {
 	return d.sum()
 }
 
+// claimTopics are the claims that a pod names.
+func claimTopics(p *Pod) (out []topic) {
+	for _, c := range p.claims() {
+		out = append(out, topic{of: namedClaims, namespace: p.Obj.Namespace, key: c.name})
+	}
+	return out
+}
+
 // names: the claim of the event is one that the pod names; made tells whether one counts
 // that is made for the pod.
 func names(p *Pod, e *Event, made bool) bool {
