@@ -64,6 +64,7 @@ type budgetSpace struct {
 	next          func() (types.UID, bool) // the next step of what changes; nil: nothing does
 	stop          func()
 	gone          []uint32 // numbers of which pods are to forget
+	looks         int      // what it has taken since Some took note of it to find the budgets of labels
 }
 
 type budget struct {
@@ -179,17 +180,19 @@ func (b *Budgets) End() {
 	}
 }
 
-// Some goes on with what changes, for so many steps, those of one pod and one namespace, and tells in how many. It
-// calls tell for each pod for which Of may have changed, which takes so many steps.
+// Some goes on with what changes, for so many steps, those of one pod and one namespace, and tells in how many. What of
+// a selector is held against a pod's labels is a step, too. It calls tell for each pod for which Of may have changed,
+// which takes so many steps.
 func (b *Budgets) Some(most, tellSteps int, tell func(types.UID) error) (steps int, err error) {
 	if !b.Changing() {
 		return 0, nil
 	}
 	s := b.changing[0]
 	b.changing = append(b.changing[1:], s)
+	s.looks = 0
 	for steps < most && err == nil {
 		uid, ok := s.next()
-		if !ok {
+		if steps, s.looks = steps+s.looks, 0; !ok {
 			s.next, b.changing = nil, b.changing[:len(b.changing)-1]
 			return steps, nil
 		}
@@ -283,7 +286,7 @@ func (s *budgetSpace) find(a *alike) (differs bool) {
 	before, matches, all := a.numbers, 0, 0
 	a.budgets = nil
 	if len(a.labels) > 0 { // a pod without labels is not counted, whatever the selector
-		s.index.Matching(a.labels, func(x *budget) {
+		s.looks += s.index.Matching(a.labels, func(x *budget) {
 			if x.since > a.told {
 				x.expected += len(a.pods)
 				x.healthy += a.healthy
@@ -311,7 +314,7 @@ func (s *budgetSpace) find(a *alike) (differs bool) {
 // each calls f for all budgets that select pods, of those that they know of.
 func (s *budgetSpace) each(a *alike, f func(*budget)) {
 	if a.crowded {
-		s.index.Matching(a.labels, func(x *budget) {
+		s.looks += s.index.Matching(a.labels, func(x *budget) {
 			if x.since <= a.told {
 				f(x)
 			}

@@ -308,6 +308,35 @@ func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
 	}
 }
 
+// TestABudgetIsHeldAgainstLabelsForWhatItTakes has 300 budgets that each set of labels is held against, and another
+// one that no pod is counted by: a turn of 3,000 steps looks at few sets of labels.
+func TestABudgetIsHeldAgainstLabelsForWhatItTakes(t *testing.T) {
+	const budgets, pods, most = 300, 100, 3000
+	b := NewBudgets(false, nobody)
+	defer b.End()
+	others := matching("app", "web")
+	others.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "other", Operator: metav1.LabelSelectorOpDoesNotExist}}
+	for i := range budgets {
+		b.Set("default", fmt.Sprint("b", i), pdb(others, 1))
+	}
+	complete(b, nil)
+	for i := range pods {
+		b.SetPod(placed(fmt.Sprint("p", i), equal("app", "web", "other", "x", "i", fmt.Sprint(i))), true)
+	}
+	b.Set("default", "more", pdb(matching("nobody", "this"), 1))
+	turns := 0
+	for b.Changing() {
+		turns++
+		steps, _ := b.Some(most, 1, func(types.UID) error { return nil })
+		if steps > most+budgets*3 {
+			t.Fatalf("got a turn of %d steps, want some %d", steps, most)
+		}
+	}
+	if least := budgets * pods / most; turns < least {
+		t.Errorf("got %d turns, want %d at least", turns, least)
+	}
+}
+
 func TestAStatusAloneConcernsNoPod(t *testing.T) {
 	p := placed("p", equal("app", "web"))
 	b := NewBudgets(false, nobody)

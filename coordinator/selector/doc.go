@@ -27,6 +27,9 @@
 // without any of the keys are matched by all of them, and labels with a key that must not be there by
 // none: no selector is looked at. Only a key of a NotIn has each of them asked.
 //
+// Of a selector with many requirements, those on the labels' own keys are searched for: the labels are gone through, and not the
+// requirements.
+//
 // To remove a value takes no search, however many there are.
 //
 // # Sight

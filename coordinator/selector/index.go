@@ -31,14 +31,8 @@ type home struct {
 // denials are values whose selectors demand nothing to be there, and look at the same keys with the same
 // operators.
 type denials[T comparable] struct {
-	keys  []denial
+	like  *Selector // one of them
 	filed []filed[T]
-}
-
-// denial is a key that must not be there, or may be with other values.
-type denial struct {
-	key string
-	op  operator
 }
 
 // Len tells how many values there are.
@@ -102,10 +96,7 @@ func (x *Index[T]) denying(s *Selector) *denials[T] {
 	like := s.alike()
 	d := x.rest[like]
 	if d == nil {
-		d = &denials[T]{}
-		for i := range s.requirements {
-			d.keys = append(d.keys, denial{s.requirements[i].key, s.requirements[i].op})
-		}
+		d = &denials[T]{like: s}
 		x.rest[like] = d
 	}
 	return d
@@ -174,48 +165,71 @@ func (f filed[T]) leaves(list []filed[T], i int, value string) []filed[T] {
 	return list[:n]
 }
 
-// Matching calls f for each value whose selector matches, in no order.
-func (x *Index[T]) Matching(labels map[string]string, f func(T)) {
+// Matching calls f for each value whose selector matches, in no order. It tells how many selectors, requirements and
+// labels it has looked at.
+func (x *Index[T]) Matching(labels map[string]string, f func(T)) (looks int) {
 	if len(x.entries) == 0 {
-		return
+		return 0
 	}
 	for _, d := range x.rest {
-		d.matching(labels, f)
+		looks += d.matching(labels, f)
 	}
 	for k, v := range labels {
-		matching(x.byLabel[label{k, v}], labels, f)
+		looks += 1 + matching(x.byLabel[label{k, v}], labels, f)
 		if len(x.byKey) > 0 {
-			matching(x.byKey[k], labels, f)
+			looks += matching(x.byKey[k], labels, f)
 		}
 	}
+	return looks
 }
 
-func matching[T comparable](list []filed[T], labels map[string]string, f func(T)) {
+func matching[T comparable](list []filed[T], labels map[string]string, f func(T)) (looks int) {
 	for i := range list {
-		if list[i].selector.Matches(labels) {
+		matches, n := list[i].selector.look(labels)
+		if looks += n; matches {
 			f(list[i].value)
 		}
 	}
+	return looks
 }
 
 // matching looks at the selectors only where the labels have a key of theirs with some value or other.
-func (d *denials[T]) matching(labels map[string]string, f func(T)) {
-	has := false
-	for _, k := range d.keys {
-		if _, ok := labels[k.key]; ok {
-			if k.op == doesNotExist {
-				return
-			}
-			has = true
-		}
-	}
-	if has {
-		matching(d.filed, labels, f)
-		return
+func (d *denials[T]) matching(labels map[string]string, f func(T)) (looks int) {
+	has, denied, looks := d.like.touches(labels)
+	switch {
+	case denied:
+		return looks
+	case has:
+		return looks + matching(d.filed, labels, f)
 	}
 	for i := range d.filed {
 		f(d.filed[i].value)
 	}
+	return looks + len(d.filed)
+}
+
+// touches tells whether labels have a key of a selector that demands nothing to be there, and one that must not be
+// there. looks is as of look.
+func (s *Selector) touches(labels map[string]string) (has, denied bool, looks int) {
+	if !s.long(labels) {
+		for i := range s.requirements {
+			if _, ok := labels[s.requirements[i].key]; ok {
+				if has = true; s.requirements[i].op == doesNotExist {
+					return true, true, i + 1
+				}
+			}
+		}
+		return has, false, len(s.requirements)
+	}
+	for k := range labels {
+		list := s.on(k)
+		looks += 1 + len(list)
+		has = has || len(list) > 0
+		if slices.ContainsFunc(list, func(r requirement) bool { return r.op == doesNotExist }) {
+			return true, true, looks
+		}
+	}
+	return has, false, looks
 }
 
 // Sight appends what the selectors see of labels: equal sights are matched by the same

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strconv"
@@ -15,7 +16,8 @@ import (
 type Selector struct {
 	text         string
 	nothing      bool
-	requirements []requirement // sorted by text, each once
+	requirements []requirement // sorted by key and text, each once
+	demands      int           // how many of them want a label to be there
 }
 
 // operator is how a requirement looks at its label.
@@ -103,17 +105,28 @@ func (s *Selector) And(other *Selector) *Selector {
 
 // of makes a selector of requirements, whose order it changes.
 func of(list []requirement) *Selector {
-	slices.SortFunc(list, func(a, b requirement) int { return strings.Compare(a.text, b.text) })
+	slices.SortFunc(list, func(a, b requirement) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.text, b.text))
+	})
 	list = slices.CompactFunc(list, func(a, b requirement) bool { return a.text == b.text })
+	demands := 0
+	for i := range list {
+		if list[i].demands() {
+			demands++
+		}
+	}
 	if len(list) == 1 {
-		return &Selector{text: list[0].text, requirements: list} // no second copy of a long text
+		return &Selector{list[0].text, false, list, demands} // no second copy of a long text
 	}
 	var b strings.Builder
 	for i := range list {
 		b.WriteString(list[i].text)
 	}
-	return &Selector{text: b.String(), requirements: list}
+	return &Selector{b.String(), false, list, demands}
 }
+
+// demands tells whether a label has to be there.
+func (r *requirement) demands() bool { return r.op == in || r.op == exists }
 
 // translate takes over a requirement as metav1.LabelSelectorAsSelector makes them: it
 // knows no operators but these.
@@ -175,15 +188,55 @@ func (s *Selector) MatchesNothing() bool { return s.nothing }
 
 // Matches tells whether labels match.
 func (s *Selector) Matches(labels map[string]string) bool {
+	matches, _ := s.look(labels)
+	return matches
+}
+
+// look is Matches, and tells at how many requirements it has looked.
+func (s *Selector) look(labels map[string]string) (matches bool, looks int) {
 	if s.nothing {
-		return false
+		return false, 1
 	}
-	for i := range s.requirements {
-		if !s.requirements[i].matches(labels) {
-			return false
+	if !s.long(labels) {
+		for i := range s.requirements {
+			if !s.requirements[i].matches(labels) {
+				return false, i + 1
+			}
+		}
+		return true, len(s.requirements)
+	}
+	met := 0
+	for k := range labels {
+		list := s.on(k)
+		looks += 1 + len(list)
+		for i := range list {
+			if !list[i].matches(labels) {
+				return false, looks
+			}
+			if list[i].demands() {
+				met++
+			}
 		}
 	}
-	return true
+	return met == s.demands, looks
+}
+
+// longPerLabel is from how many requirements for each label on it is faster to search for those on the labels' keys
+// than to look at all.
+const longPerLabel = 16
+
+func (s *Selector) long(labels map[string]string) bool {
+	return len(s.requirements) > longPerLabel*len(labels)
+}
+
+// on are the requirements on a key.
+func (s *Selector) on(key string) []requirement {
+	from, _ := slices.BinarySearchFunc(s.requirements, key, func(r requirement, key string) int { return strings.Compare(r.key, key) })
+	to := from
+	for to < len(s.requirements) && s.requirements[to].key == key {
+		to++
+	}
+	return s.requirements[from:to]
 }
 
 func (r *requirement) matches(labels map[string]string) bool {

@@ -125,6 +125,60 @@ func TestSelectorsThatDemandNothingAreNotLookedAt(t *testing.T) {
 	}
 }
 
+// forbids is a selector of keys that must not be there.
+func forbids(t testing.TB, n int) *Selector {
+	t.Helper()
+	var s metav1.LabelSelector
+	for i := range n {
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprintf("not-%d", i), Operator: metav1.LabelSelectorOpDoesNotExist})
+	}
+	out, err := New(&s)
+	if err != nil {
+		t.Fatalf("want a selector, got %v", err)
+	}
+	return out
+}
+
+// TestManyRequirementsMatchAsFew adds requirements that no labels break: selectors match what they matched before.
+func TestManyRequirementsMatchAsFew(t *testing.T) {
+	more := forbids(t, 200)
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := New(drawSelector(t))
+		if err != nil || s.MatchesNothing() {
+			return
+		}
+		var few, many Index[int]
+		few.Add(s, 1)
+		many.Add(s.And(more), 1)
+		set := drawLabels(t, "set")
+		want, got, found := s.Matches(set), s.And(more).Matches(set), [2]int{}
+		few.Matching(set, func(int) { found[0]++ })
+		many.Matching(set, func(int) { found[1]++ })
+		if got != want || (found[0] == 1) != want || (found[1] == 1) != want {
+			t.Fatalf("%v and %v: got %v, and found %v in an index of either, want %v", s, set, got, found, want)
+		}
+		if set["not-7"] = "x"; s.And(more).Matches(set) || many.Matching(set, func(int) { t.Fatalf("%v: found, want it not", set) }) < 1 {
+			t.Fatalf("%v: matched, or nothing looked at", set)
+		}
+	})
+}
+
+// TestRequirementsOnOtherKeysAreNotLookedAt has 5,000 requirements, and labels with none of their keys.
+func TestRequirementsOnOtherKeysAreNotLookedAt(t *testing.T) {
+	s, set := forbids(t, 5000), map[string]string{"app": "web", "tier": "db"}
+	demanding := s.And(Equal(map[string]string{"app": "web"}))
+	var x Index[int]
+	x.Add(s, 1)
+	x.Add(demanding, 2)
+	found := 0
+	if looks := x.Matching(set, func(int) { found++ }); found != 2 || looks > 20 {
+		t.Errorf("got %d found with %d looks, want 2 with 20 at the most", found, looks)
+	}
+	if _, looks := demanding.look(set); looks > 10 {
+		t.Errorf("got %d looks, want 10 at the most", looks)
+	}
+}
+
 // BenchmarkLong is a pod among 300 selectors of 10,000 values.
 func BenchmarkLong(b *testing.B) {
 	var x Index[int]
