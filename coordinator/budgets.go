@@ -68,11 +68,11 @@ func (w *picture) budget(old, now objects.Object) error {
 	}
 	b, _ := now.(*policyv1.PodDisruptionBudget)
 	for _, uid := range w.budgets.Set(either.GetNamespace(), either.GetName(), b) {
-		if err := w.tell(uid); err != nil {
+		if err := w.tellBudgets(uid); err != nil {
 			return err
 		}
 	}
-	_, err := w.budgets.Some(w.counting.atOnce, cache.TellSteps, w.tell)
+	_, err := w.budgets.Some(w.counting.atOnce, cache.TellSteps, w.tellBudgets)
 	return err
 }
 
