@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/selector"
+	"github.com/shardsched/shardsched/internal/lru"
 )
 
 // Cluster is the objects that decide which pods belong together.
@@ -15,6 +17,9 @@ type Cluster struct {
 	namespaces  namespaces
 	services    map[string]*services // by namespace
 	controllers map[controller]*selected
+	version     uint64 // counts the changes of Services
+	defaults    *lru.Cache[defaultKey, keptDefault]
+	seed        maphash.Seed // nobody can make answers push each other out
 	scratch     []byte
 }
 
@@ -24,6 +29,8 @@ func New() *Cluster {
 		namespaces:  newNamespaces(),
 		services:    map[string]*services{},
 		controllers: map[controller]*selected{},
+		defaults:    lru.New[defaultKey, keptDefault](defaultBudget/lru.EntryBytes, defaultBudget, nil),
+		seed:        maphash.MakeSeed(),
 	}
 }
 
@@ -49,19 +56,23 @@ func (c *Cluster) Set(old, now objects.Object) {
 	}
 }
 
-// keptNamespaceLists bounds the selectors whose namespaces are kept.
-const keptNamespaceLists = 4096
+// keptNamespaceLists bounds the selectors whose namespaces are kept, namespaceListBudget their bytes.
+const keptNamespaceLists, namespaceListBudget = 4096, 32 << 20
 
 // namespaces are the namespaces by name.
 type namespaces struct {
 	version uint64
 	labels  map[string]map[string]string
 	// matching keeps the answers for selectors, by their texts.
-	matching map[string][]string
+	matching *lru.Cache[string, []string]
 }
 
 func newNamespaces() namespaces {
-	return namespaces{labels: map[string]map[string]string{}, matching: map[string][]string{}}
+	return namespaces{labels: map[string]map[string]string{}, matching: newNamespaceLists()}
+}
+
+func newNamespaceLists() *lru.Cache[string, []string] {
+	return lru.New[string, []string](keptNamespaceLists, namespaceListBudget, nil)
 }
 
 func (n *namespaces) set(name string, now objects.Object) {
@@ -75,7 +86,9 @@ func (n *namespaces) set(name string, now objects.Object) {
 		}
 	}
 	n.version++
-	clear(n.matching)
+	if n.matching.Len() > 0 {
+		n.matching = newNamespaceLists()
+	}
 }
 
 // NamespacesVersion moves whenever a namespace comes, goes or changes its labels.
@@ -88,7 +101,7 @@ func (c *Cluster) NamespaceLabels(name string) map[string]string { return c.name
 // The caller must not change the list.
 func (c *Cluster) Namespaces(s *selector.Selector) []string {
 	n := &c.namespaces
-	if list, ok := n.matching[s.Text()]; ok {
+	if list, ok := n.matching.Get(s.Text()); ok {
 		return list
 	}
 	var list []string
@@ -97,9 +110,6 @@ func (c *Cluster) Namespaces(s *selector.Selector) []string {
 			list = append(list, name)
 		}
 	}
-	if len(n.matching) >= keptNamespaceLists {
-		clear(n.matching)
-	}
-	n.matching[s.Text()] = list
+	n.matching.Add(s.Text(), list, int64(len(s.Text())+cap(list)*16))
 	return list
 }

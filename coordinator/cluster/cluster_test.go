@@ -265,7 +265,76 @@ func TestNamespaceListsAreBoundedAndStayRight(t *testing.T) {
 			t.Errorf("namespaces of team %d: got %q, want %q", i, got, want)
 		}
 	}
-	if n := len(c.namespaces.matching); n > keptNamespaceLists {
+	if n := c.namespaces.matching.Len(); n > keptNamespaceLists {
 		t.Errorf("lists that are kept: got %d, want %d at most", n, keptNamespaceLists)
+	}
+}
+
+func TestNamespaceListsAreBoundedByBytes(t *testing.T) {
+	const all = 10000
+	c := New()
+	for i := range all {
+		c.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: equal("any", "x")}})
+	}
+	for i := range namespaceListBudget/(all*16) + 10 {
+		if got := c.Namespaces(selector.Equal(equal("any", "x")).And(forbidden(t, i))); len(got) != all {
+			t.Fatalf("got %d namespaces, want %d", len(got), all)
+		}
+	}
+	if got, n := c.namespaces.matching.Bytes(), c.namespaces.matching.Len(); got > namespaceListBudget || n > namespaceListBudget/(all*16) || n < 10 {
+		t.Errorf("got %d lists of %d bytes kept, want at most %d bytes", n, got, namespaceListBudget)
+	}
+}
+
+// forbidden is a selector of all but those with a label of that number.
+func forbidden(t *testing.T, i int) *selector.Selector {
+	t.Helper()
+	s, err := selector.New(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("not-", i), Operator: metav1.LabelSelectorOpDoesNotExist}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestDefaultSelectorsAreBoundedByBytes has pods come and go of as many labels, each with a Service of its own, with one in which
+// they differ: what is kept of them is bounded over all namespaces, and nothing is of those that have too many.
+func TestDefaultSelectorsAreBoundedByBytes(t *testing.T) {
+	const most = 2000
+	c := New()
+	for _, namespace := range []string{"a", "b"} {
+		for i := range most {
+			s := svc(fmt.Sprint("s", i), equal(fmt.Sprint("k", i), "x"))
+			s.Namespace = namespace
+			c.Set(nil, s)
+		}
+		distinct := svc("distinct", nil)
+		distinct.Namespace = namespace
+		for i := range 600 {
+			distinct.Name, distinct.Spec.Selector = fmt.Sprint("d", i), equal("i", fmt.Sprint(i))
+			c.Set(nil, distinct.DeepCopy())
+		}
+	}
+	come := func(namespace string, i, labels int) {
+		p := pod(equal("i", fmt.Sprint(i)))
+		p.Namespace = namespace
+		for k := range labels {
+			p.Labels[fmt.Sprint("k", k)] = "x"
+		}
+		if got := c.DefaultSelector(p); got == nil || !got.Matches(p.Labels) || len(got.Demands()) != labels+1 {
+			t.Fatalf("pod %d of %d labels: got %v", i, labels, got)
+		}
+	}
+	for i := range 3 {
+		come("a", i, most)
+	}
+	if n := c.defaults.Len(); n != 0 {
+		t.Errorf("got %d answers kept of more than %d bytes, want none", n, maxKeptDefault)
+	}
+	for i := range 600 {
+		come("a", i, 300)
+		come("b", i, 300)
+	}
+	if got, n := c.defaults.Bytes(), c.defaults.Len(); got > defaultBudget || got < defaultBudget/2 || n == 1200 {
+		t.Errorf("got %d answers of %d bytes kept, want %d bytes at most, of not all pods", n, got, defaultBudget)
 	}
 }

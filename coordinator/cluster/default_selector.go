@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,9 +14,9 @@ import (
 
 // services are the Services of one namespace that have a selector.
 type services struct {
-	byName map[string]*service
-	index  selector.Index[*service]
-	kept   map[string]*shared
+	byName  map[string]*service
+	index   selector.Index[*service]
+	version uint64 // no other Services, of any namespace, have it, nor have these had it before
 }
 
 type service struct {
@@ -23,12 +24,17 @@ type service struct {
 	selector *selector.Selector
 }
 
-// shared is what the Services of a pod demand together. It has the answers for the
-// controllers of the pods that share it.
-type shared struct {
-	labels   map[string]string
+// defaultKey finds the answer for pods of a controller, nil: of none, whose Services have a version and see the same of
+// them: a hash of it.
+type defaultKey struct {
+	services uint64
+	by       *selected
+	hash     uint64
+}
+
+type keptDefault struct {
+	sight    string // guards against equal hashes
 	selector *selector.Selector
-	with     map[*selected]*selector.Selector
 }
 
 // controller names a pod's controller.
@@ -45,8 +51,12 @@ type selected struct {
 	selector *selector.Selector
 }
 
-// keptServices bounds the answers that are kept for a namespace.
-const keptServices = 32768
+const (
+	// defaultBudget is how many bytes of answers are kept for all namespaces.
+	defaultBudget = 32 << 20
+	// maxKeptDefault is how many bytes an answer may take to be kept.
+	maxKeptDefault = 64 << 10
+)
 
 func (c *Cluster) setService(namespace, name string, now objects.Object) {
 	in := c.services[namespace]
@@ -74,7 +84,8 @@ func (c *Cluster) setService(namespace, name string, now objects.Object) {
 		in.byName[name] = s
 		in.index.Add(s.selector, s)
 	}
-	in.kept = map[string]*shared{}
+	c.version++
+	in.version = c.version
 	if len(in.byName) == 0 {
 		delete(c.services, namespace)
 	}
@@ -132,45 +143,34 @@ func (c *Cluster) DefaultSelector(p *v1.Pod) *selector.Selector {
 	case in == nil:
 		return unlessEmpty(by.selector)
 	}
-	s := c.sharedBy(in, p)
-	if by == nil {
-		return unlessEmpty(s.selector)
-	}
-	answer, ok := s.with[by]
-	if !ok {
-		if len(s.with) >= keptServices {
-			clear(s.with)
-		}
-		answer = s.and(by)
-		s.with[by] = answer
-	}
-	return answer
-}
-
-// sharedBy is what the Services of a pod demand together.
-func (c *Cluster) sharedBy(in *services, p *v1.Pod) *shared {
 	c.scratch = in.index.Sight(p.Labels, c.scratch[:0])
-	if s := in.kept[string(c.scratch)]; s != nil {
-		return s
+	key := defaultKey{in.version, by, maphash.Bytes(c.seed, c.scratch)}
+	if kept, ok := c.defaults.Get(key); ok && kept.sight == string(c.scratch) {
+		return unlessEmpty(kept.selector)
 	}
-	s := &shared{labels: map[string]string{}, with: map[*selected]*selector.Selector{}}
-	in.index.Matching(p.Labels, func(m *service) { maps.Copy(s.labels, m.labels) })
-	s.selector = selector.Equal(s.labels)
-	if len(in.kept) >= keptServices {
-		clear(in.kept)
+	found := in.demand(p.Labels, by)
+	bytes := len(c.scratch) + found.MemoryBytes()
+	if by != nil {
+		bytes += 2 * by.selector.MemoryBytes() // and its labels
 	}
-	in.kept[string(c.scratch)] = s
-	return s
+	if bytes <= maxKeptDefault {
+		c.defaults.Add(key, keptDefault{string(c.scratch), found}, int64(bytes))
+	}
+	return unlessEmpty(found)
 }
 
-// and adds what a controller selects by.
-func (s *shared) and(by *selected) *selector.Selector {
-	if by.labels == nil {
-		return unlessEmpty(s.selector.And(by.selector))
+// demand is what the Services of a pod and its controller demand together.
+func (in *services) demand(pod map[string]string, by *selected) *selector.Selector {
+	labels := map[string]string{}
+	in.index.Matching(pod, func(m *service) { maps.Copy(labels, m.labels) })
+	if by == nil {
+		return selector.Equal(labels)
 	}
-	labels := maps.Clone(s.labels)
 	maps.Copy(labels, by.labels)
-	return unlessEmpty(selector.Equal(labels))
+	if by.labels != nil {
+		return selector.Equal(labels)
+	}
+	return selector.Equal(labels).And(by.selector)
 }
 
 // unlessEmpty is a selector, nil where it demands nothing.
