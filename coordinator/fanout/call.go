@@ -40,6 +40,7 @@ type call struct {
 	snap    snapshotter
 	record  *Record // nil: nothing is written
 	backup  bool
+	beside  bool // of rounds: nobody waits for it
 
 	// sent are the shards that got their snapshot in this call, defined the classes
 	// that got their definition.
@@ -55,9 +56,15 @@ func (c *call) run(ctx context.Context) error {
 	q := c.job.ask
 	for i := 0; i < len(c.job.shards); i++ {
 		s := &c.job.shards[i]
-		err := c.catchUp(ctx, s)
-		if errors.Is(err, errTooLarge) {
+		var err error
+		later := !s.known && !c.beside && c.session.loadsSlowly.Load()
+		if later {
+			c.session.lost(s.shard, s.target) // so that it gets the snapshot as those do that stand by
+		} else if err = c.catchUp(ctx, s); errors.Is(err, errTooLarge) {
 			c.refuse(ctx, s, err)
+			later = true
+		}
+		if later {
 			c.gaps = append(c.gaps, gap{shards: []uint32{s.shard}, from: 0, to: q.len()})
 			c.job.shards = slices.Delete(c.job.shards, i, i+1)
 			i--
@@ -68,11 +75,7 @@ func (c *call) run(ctx context.Context) error {
 		}
 	}
 	for _, group := range c.job.groups() {
-		rows := 0
-		for _, s := range group {
-			rows += s.rows
-		}
-		from := 0
+		rows, from := rowsOf(group), 0
 		for {
 			to := q.until(from, rows, func(class uint64) bool { return !c.session.knows(class) })
 			if err := c.ask(ctx, group, from, to); err != nil {
@@ -146,7 +149,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 		if err := resp.Validate(); err != nil {
 			return c.session.untrue("%w", err)
 		}
-		c.session.answered(resp, end.Sub(start))
+		c.session.answered(resp, rowsOf(shards)*min(len(resp.GetResults()), to-from), end.Sub(start))
 		c.note(req, shards, resp)
 		if len(resp.GetNeedSnapshots())+len(resp.GetNeedClasses()) == 0 {
 			return c.take(shards, resp, from, to)
@@ -263,6 +266,15 @@ func shardsOf(jobs []*shardJob) []uint32 {
 	return out
 }
 
+// rowsOf is how many rows the shards of jobs have.
+func rowsOf(jobs []*shardJob) int {
+	rows := 0
+	for _, s := range jobs {
+		rows += s.rows
+	}
+	return rows
+}
+
 // supply sends what the worker lacks and returns the shards to ask again: all but
 // those for which it has no room, or of which it has a later generation.
 func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, resp *pb.EvaluateResponse) ([]*shardJob, error) {
@@ -281,8 +293,8 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 		}
 		news = true
 		c.session.lost(s.shard, s.base)
-		if g, ok := c.session.generation(s.shard); ok && g > s.target {
-			// A later call was faster: the worker is past what this one asks for.
+		if g, ok := c.session.generation(s.shard); ok && g > s.target || c.session.loadsSlowly.Load() {
+			// A later call was faster: the worker is past what this one asks for. Or it gets snapshots beside rounds.
 			full.shards = append(full.shards, s.shard)
 			continue
 		}

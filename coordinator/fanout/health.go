@@ -12,6 +12,9 @@ const (
 	// maxLostHedges is how many times in a row a session may be slower than a
 	// shard's next owners.
 	maxLostHedges = 3
+	// trustAfter is how many answers in a row have it forgotten that a session was sick: more than one, for others
+	// may have it answer every second request in time.
+	trustAfter = 8
 )
 
 // health is whether a session may be asked. Time is passed in.
@@ -22,8 +25,8 @@ type health struct {
 	probeAfter time.Duration
 	probing    bool
 	lostHedges int
-	// relapses is how many times in a row it has become sick without an answer before.
-	relapses int
+	// relapses is how many times it has become sick without trustAfter answers in a row before.
+	relapses, answers int
 }
 
 // fail notes a failure, of a request or of a probe.
@@ -35,7 +38,7 @@ func (h *health) fail(now time.Time) {
 		h.probeAfter = min(2*h.probeAfter, maxProbeAfter)
 	}
 	h.probing = false
-	h.lostHedges = 0
+	h.lostHedges, h.answers = 0, 0
 	h.probeAt = now.Add(h.probeAfter)
 }
 
@@ -43,7 +46,10 @@ func (h *health) fail(now time.Time) {
 // was late enough to make it sick has to pass a probe first.
 func (h *health) answer() {
 	h.lostHedges = 0
-	if !h.sick {
+	if h.sick {
+		return
+	}
+	if h.answers++; h.answers >= trustAfter {
 		h.relapses = 0
 	}
 }
@@ -77,11 +83,12 @@ type pace struct {
 	nanosPerRow float64
 }
 
-// What a pace starts from and never falls below, and how heavy a new
+// What a pace starts from and stays between, and how heavy a new
 // observation weighs.
 const (
 	firstNanosPerRow = 100
 	leastNanosPerRow = 20
+	mostNanosPerRow  = 10_000
 	newPaceWeight    = 0.2
 	// minPacedRows is the least work from which a pace can be told.
 	minPacedRows = 4096
@@ -94,7 +101,7 @@ func (p *pace) observe(rows int, took time.Duration) {
 	if rows < minPacedRows || took <= 0 {
 		return
 	}
-	now := max(float64(took)/float64(rows), leastNanosPerRow)
+	now := min(max(float64(took)/float64(rows), leastNanosPerRow), mostNanosPerRow)
 	if p.nanosPerRow == 0 {
 		p.nanosPerRow = now
 		return
@@ -120,14 +127,32 @@ type patience struct {
 // maxCall is the longest deadline that a worker is told of a call. Workers refuse 10 minutes.
 const maxCall = 5 * time.Minute
 
+// How much more than the configured times a round waits at the most, whatever is to be expected: the scheduling
+// loop waits with it, and it is workers that make themselves expected to be slow.
+const (
+	maxMoreHedge    = 500 * time.Millisecond
+	maxMoreDeadline = 3 * time.Second
+)
+
 // patienceFor is what a part with that much to do deserves: the configured times
-// and a multiple of what is to be expected.
+// and a multiple of what is to be expected, up to a bound.
 func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience {
 	loading := time.Duration(snapshotRows) * nanosPerSnapshotRow
 	return patience{
-		hedge:    cfg.HedgeAfter + 3*expected + loading,
-		deadline: cfg.Deadline + 10*expected + 2*loading,
+		hedge:    cfg.HedgeAfter + min(3*expected+loading, maxMoreHedge),
+		deadline: cfg.Deadline + min(10*expected+2*loading, maxMoreDeadline),
 	}
+}
+
+// loadingFor is how long a snapshot may take beside rounds, where nobody waits for it.
+func loadingFor(cfg *Config, snapshotRows int) time.Duration {
+	return cfg.Deadline + 2*time.Duration(snapshotRows)*nanosPerSnapshotRow
+}
+
+// slowAfter is how long an answer may take that is not to count as an error: many times as long as the own tables
+// take.
+func slowAfter(cfg *Config, j *job) time.Duration {
+	return cfg.Deadline/2 + time.Duration(j.work())*10*firstNanosPerRow + time.Duration(j.snapshotRows())*nanosPerSnapshotRow
 }
 
 // How much longer than the slowest of those that have answered a worker may take before its

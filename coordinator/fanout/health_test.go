@@ -80,6 +80,8 @@ func TestPatienceGrowsWithTheWork(t *testing.T) {
 		{"nothing to do: as configured", 0, 0, patience{hedge: 25 * time.Millisecond, deadline: 2 * time.Second}},
 		{"a million rows at 100 ns are 100 ms", 1_000_000, 0, patience{hedge: 325 * time.Millisecond, deadline: 3 * time.Second}},
 		{"a snapshot of 10,000 rows is half a second", 0, 10_000, patience{hedge: 525 * time.Millisecond, deadline: 3 * time.Second}},
+		{"a snapshot of 280,000 rows: as long as a round may wait", 0, 280_000, patience{hedge: 525 * time.Millisecond, deadline: 5 * time.Second}},
+		{"a billion rows: as long as a round may wait", 1_000_000_000, 0, patience{hedge: 525 * time.Millisecond, deadline: 5 * time.Second}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -105,6 +107,11 @@ func TestPaceFollowsObservations(t *testing.T) {
 	}
 	if got, want := p.expect(1000), 20*time.Microsecond; got != want {
 		t.Fatalf("it falls to its least: got %v, want %v", got, want)
+	}
+	p = pace{}
+	p.observe(minPacedRows, time.Hour)
+	if got, want := p.expect(1000), 10*time.Millisecond; got != want {
+		t.Fatalf("it rises to its most: got %v, want %v", got, want)
 	}
 }
 

@@ -222,7 +222,7 @@ func (f *Fanout) assignments() (primaries, standby []assignment) {
 			if !well[i] {
 				continue
 			}
-			if to == here {
+			if to == here && !f.sessions[i].loadsBeside(uint32(shard)) {
 				to = i
 				continue
 			}
@@ -265,11 +265,11 @@ func (f *Fanout) whollyBacked(not *session, shards []uint32) bool {
 	return !slices.ContainsFunc(shards, func(shard uint32) bool { return f.nextOwner(not, shard) == nil })
 }
 
-// nextOwner is the first owner of a shard that is well and is not that session;
+// nextOwner is the first owner of a shard that is well, may be asked for it and is not that session;
 // nil: none. The caller holds f.mu.
 func (f *Fanout) nextOwner(not *session, shard uint32) *session {
 	for _, i := range f.owners[shard] {
-		if s := f.sessions[i]; s != not && s.well() {
+		if s := f.sessions[i]; s != not && s.well() && !s.loadsBeside(shard) {
 			return s
 		}
 	}

@@ -335,6 +335,7 @@ type proxy struct {
 
 	mu     sync.Mutex
 	worker *worker.Server
+	load   func(ctx context.Context) // before each LoadSnapshot; nil: nothing
 	before func(ctx context.Context, req *pb.EvaluateRequest) error
 	after  func(resp *pb.EvaluateResponse)
 }
@@ -357,8 +358,11 @@ func (p *proxy) Evaluate(ctx context.Context, req *pb.EvaluateRequest) (*pb.Eval
 
 func (p *proxy) LoadSnapshot(s grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse]) error {
 	p.mu.Lock()
-	w := p.worker
+	w, load := p.worker, p.load
 	p.mu.Unlock()
+	if load != nil {
+		load(s.Context())
+	}
 	return w.LoadSnapshot(s)
 }
 

@@ -77,6 +77,9 @@ type attempt struct {
 	session *session
 	cancel  context.CancelFunc
 	dropped bool // its outcome does not count any more
+	// took is how long the session took, which is slow if it is more than slowAfter; loads: snapshots, among others.
+	took, slowAfter time.Duration
+	loads           bool
 
 	err    error
 	pieces []piece
@@ -210,6 +213,8 @@ func (r *round) start(a *attempt, j *job) {
 	a.cancel = cancel
 	if a.session == nil {
 		r.tally.localShards += uint64(len(a.shards))
+	} else {
+		a.slowAfter, a.loads = slowAfter(&r.f.cfg, j), j.snapshotRows() > 0
 	}
 	r.f.running.Go(func() {
 		defer cancel()
@@ -237,7 +242,10 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 // askSession carries an attempt's job out.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
-	if a.err = c.run(ctx); a.err != nil {
+	start := r.f.cfg.Clock.Now()
+	a.err = c.run(ctx)
+	a.took = r.f.cfg.Clock.Since(start)
+	if a.err != nil {
 		a.err = r.f.refused(ctx, a.session, a.err)
 	}
 	a.pieces, a.gaps = c.pieces, c.gaps
@@ -318,7 +326,11 @@ func (r *round) outcome(a *attempt) error {
 	if a.err != nil {
 		return r.failure(a)
 	}
-	if a.session != nil {
+	switch {
+	case a.session == nil:
+	case a.took > a.slowAfter:
+		r.slow(a, errSlow)
+	default:
 		a.session.withHealth(func(h *health) { h.answer() })
 	}
 	a.set(answered)
@@ -481,12 +493,23 @@ func (r *round) giveUpLate() {
 func (r *round) late(a *attempt) {
 	r.drop(a)
 	r.f.metrics.requests.WithLabelValues("late").Inc()
-	a.session.failed(r.f.cfg.Clock.Now())
-	r.f.suspect(r.ctx, a.session, errLate)
-	klog.FromContext(r.ctx).Error(errLate, "A worker is late, its shards are evaluated here", "worker", a.session.member.ID, "shards", a.shards)
+	if a.loads {
+		a.session.loadsSlowly.Store(true)
+	}
+	r.slow(a, errLate)
 }
 
-var errLate = errors.New("no answer before the deadline")
+// slow has it count as an error that a worker takes far longer than the own tables would.
+func (r *round) slow(a *attempt, why error) {
+	a.session.failed(r.f.cfg.Clock.Now())
+	r.f.suspect(r.ctx, a.session, why)
+	klog.FromContext(r.ctx).Error(why, "A worker is late", "worker", a.session.member.ID, "shards", a.shards)
+}
+
+var (
+	errLate = errors.New("no answer before the deadline")
+	errSlow = errors.New("an answer far later than the own tables would have had it")
+)
 
 // startLocalBackup has the own tables answer for a whole part.
 func (r *round) startLocalBackup(p *part) {

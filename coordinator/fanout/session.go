@@ -29,6 +29,8 @@ type session struct {
 	number uint32 // tells sessions of one Fanout apart: Result.Witnesses
 	client pb.WorkerServiceClient
 	closer io.Closer
+	// loadsSlowly is set once a round was over before it had a snapshot: it gets them beside rounds from then on.
+	loadsSlowly atomic.Bool
 	// warming is set while deltas go to the shards that the member is not first for.
 	warming atomic.Bool
 	// watched is how many of its next answers are audited, whatever chance says.
@@ -169,15 +171,20 @@ func (s *session) undefined(classes []uint64) {
 	}
 }
 
-// answered notes an answer and what the worker did for it.
-func (s *session) answered(resp *pb.EvaluateResponse, took time.Duration) {
+// loadsBeside says whether the worker has to get a shard's snapshot first, and beside rounds.
+func (s *session) loadsBeside(shard uint32) bool {
+	if !s.loadsSlowly.Load() {
+		return false
+	}
+	_, known := s.generation(shard)
+	return !known
+}
+
+// answered notes an answer and what the worker did for it: rows of the job, for it is the job that is known.
+func (s *session) answered(resp *pb.EvaluateResponse, rows int, took time.Duration) {
 	s.metrics.answered(took)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := 0
-	for _, r := range resp.GetResults() {
-		rows += int(r.GetRows())
-	}
 	s.tally.requests++
 	s.tally.classes += uint64(len(resp.GetResults()))
 	s.tally.rows += uint64(rows)

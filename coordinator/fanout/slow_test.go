@@ -206,3 +206,47 @@ func TestAWorkerIsHedgedOnceTheOthersShowThatItIsSlow(t *testing.T) {
 		t.Errorf("got %+v, want one hedge and nothing evaluated here", got)
 	}
 }
+
+func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: 2 * time.Second})
+	reqs := requests(t, 5, true, query(1, 100, false))
+
+	arrived := make(chan struct{}, 64)
+	fleet.proxies["w0"].load = func(ctx context.Context) {
+		arrived <- struct{}{}
+		<-ctx.Done()
+	}
+	done := start(t.Context(), f, reqs)
+	<-arrived
+	clock.Step(6 * time.Second)
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	c.wantResults(t, got.results, reqs)
+	f.Settle()
+	fleet.proxies["w0"].mu.Lock()
+	fleet.proxies["w0"].load = nil
+	fleet.proxies["w0"].mu.Unlock()
+	clock.Step(time.Second)
+	probed(t, &liar{f: f})
+
+	local := f.Stats().LocalShards
+	for i, want := range []uint64{4, 3, 2, 1, 0} { // one shard is loaded beside each round
+		c.wantSame(t, f, reqs)
+		f.Settle()
+		if got := f.Stats().LocalShards - local; got != want {
+			t.Errorf("round %d: got %d shards evaluated here, want %d", i, got, want)
+		}
+		local = f.Stats().LocalShards
+	}
+	fleet.proxies["w0"].restart()
+	c.wantSame(t, f, reqs)
+	if got := f.Stats().LocalShards - local; got != 4 {
+		t.Errorf("once the worker has lost all: got %d shards evaluated here, want 4", got)
+	}
+}
