@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
@@ -107,7 +108,7 @@ func (c *call) catchUp(ctx context.Context, s *shardJob) error {
 		ahead := &shardJob{shard: s.shard, base: s.base, known: true, target: s.base + uint64(n), deltas: s.deltas[:n]}
 		start := c.fanout.cfg.Clock.Now()
 		callCtx, written := c.record.open(ctx, c.session, []*shardJob{ahead}, c.backup, start)
-		resp, err := c.session.client.Evaluate(callCtx, c.request([]*shardJob{ahead}, 0, 0))
+		resp, err := c.session.client.Evaluate(callCtx, c.request([]*shardJob{ahead}, 0, 0), c.answerLimit([]*shardJob{ahead}, 0, 0))
 		written.answered(resp, err, c.fanout.cfg.Clock.Now())
 		if err != nil {
 			return err
@@ -137,7 +138,7 @@ func (c *call) ask(ctx context.Context, shards []*shardJob, from, to int) error 
 		req := c.request(shards, from, to)
 		start := c.fanout.cfg.Clock.Now()
 		callCtx, written := c.record.open(ctx, c.session, shards, c.backup, start)
-		resp, err := c.session.client.Evaluate(callCtx, req)
+		resp, err := c.session.client.Evaluate(callCtx, req, c.answerLimit(shards, from, to))
 		end := c.fanout.cfg.Clock.Now()
 		written.answered(resp, err, end)
 		if status.Code(err) == codes.ResourceExhausted {
@@ -188,6 +189,12 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 		}
 	}
 	return req
+}
+
+// answerLimit has no answer read that is larger than what was asked for can be: decoded, one takes a hundred times
+// as much.
+func (c *call) answerLimit(shards []*shardJob, from, to int) grpc.CallOption {
+	return grpc.MaxCallRecvMsgSize(c.job.ask.answerLimit(len(shards), rowsOf(shards), from, to))
 }
 
 // note takes in what the answer says of the worker: it has the definitions that
@@ -389,8 +396,18 @@ func contains(list []uint32, x uint32) bool {
 	return false
 }
 
+// maxProbeBytes is how large the answer to a probe may be: it says how long the worker took, and nothing else.
+const maxProbeBytes = 256
+
 // probe asks nothing, to see whether the worker answers.
 func (s *session) probe(ctx context.Context, cluster string, term uint64) error {
-	_, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term, Rules: scan.Rules()})
+	resp, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term, Rules: scan.Rules()}, grpc.MaxCallRecvMsgSize(maxProbeBytes))
+	if status.Code(err) == codes.ResourceExhausted {
+		return s.untrue("more than nothing to a question about nothing: %w", err)
+	}
+	said := len(resp.GetResults()) + len(resp.GetPreemptions()) + len(resp.GetFailedClasses()) + len(resp.GetNeedClasses()) + len(resp.GetNeedSnapshots())
+	if said > 0 {
+		return s.untrue("%d elements to a question about nothing", said)
+	}
 	return err
 }

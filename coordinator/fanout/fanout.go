@@ -161,6 +161,8 @@ type Fanout struct {
 	holders  [][]*session // the same as of when they were given out
 	stats    Stats
 	deposed  bool
+	// probes is how many are under way, probeFrom the index of the session that is next.
+	probes, probeFrom int
 	// numbered is how many sessions there have been.
 	numbered uint32
 	// quarantines are those of workers by id, over or not.

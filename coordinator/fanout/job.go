@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
@@ -240,6 +241,30 @@ func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 		}
 	}
 	return to
+}
+
+// answerLimit is how large the answer for some classes and so many shards and rows may be. A row is a candidate once
+// and in one group, and adds at most a value to each key, and to each measure.
+func (q *question) answerLimit(shards, rows, from, to int) int {
+	const fixed, shardBytes, classBytes, reasonBytes, candidateBytes, groupBytes, valueBytes, dryRunBytes = 4 << 10, 8, 4 << 10, 16 << 10, 24, 128, 128, 4 << 10
+	limit := fixed + shardBytes*shards
+	for i := from; i < to && limit < MaxMessageBytes; i++ {
+		limit += classBytes
+		if len(q.preemptions) > 0 {
+			limit += reasonBytes + dryRunBytes*min(rows, int(q.preemptions[i].GetCandidates()))
+			continue
+		}
+		if q.classes[i].GetDiagnose() {
+			limit += reasonBytes
+		}
+		query := q.queries[i]
+		if values := len(query.GetDomainKeys()) + len(query.GetRowValues()) + len(query.GetMeasures()); values > 0 {
+			limit += rows * (candidateBytes + groupBytes + values*valueBytes)
+		} else {
+			limit += scorer.MaxGroups*groupBytes + candidateBytes*min(rows, scorer.MaxGroups*int(q.classes[i].GetCandidates()))
+		}
+	}
+	return min(limit, MaxMessageBytes)
 }
 
 // victimBytes is what a candidate of preemption should take, with a dozen victims.

@@ -108,10 +108,19 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 	f.countQuarantined()
 }
 
-// probeSick asks sick sessions, in the background, whether they are well again.
+// maxProbes is how many probes are under way at a time.
+const maxProbes = 16
+
+// probeSick asks sick sessions in turn, in the background, whether they are well again.
 // The caller holds f.mu.
 func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
-	for _, s := range f.sessions {
+	from := f.probeFrom
+	for i := range f.sessions {
+		if f.probes >= maxProbes {
+			return
+		}
+		f.probeFrom = (from + i + 1) % len(f.sessions)
+		s := f.sessions[(from+i)%len(f.sessions)]
 		due := false
 		if !s.barred() {
 			s.withHealth(func(h *health) { due = h.startProbe(now) })
@@ -119,6 +128,7 @@ func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
 		if !due {
 			continue
 		}
+		f.probes++
 		ctx, cancel := f.detached(ctx, f.cfg.Deadline)
 		f.running.Go(func() {
 			defer cancel()
@@ -134,6 +144,7 @@ func (f *Fanout) probed(ctx context.Context, s *session, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.probes--
 	now := f.cfg.Clock.Now()
 	f.deposed = f.deposed || isDeposed(err)
 	s.withHealth(func(h *health) {

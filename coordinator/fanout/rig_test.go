@@ -15,6 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cespare/xxhash/v2"
@@ -384,6 +385,7 @@ func (p *proxy) restart() {
 type fleet struct {
 	t       testing.TB
 	proxies map[string]*proxy
+	stats   stats.Handler // of clients; nil: none
 }
 
 // newFleet starts workers named w0, w1 and so on; each has a registry of its own.
@@ -420,9 +422,13 @@ func (f *fleet) members(n int) []fanout.Member {
 // dial reaches the fleet's workers by their ids.
 func (f *fleet) dial(ctx context.Context, m fanout.Member) (pb.WorkerServiceClient, io.Closer, error) {
 	p := f.proxies[m.ID]
-	return fanout.Dialer(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+	options := []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return p.listener.DialContext(ctx)
-	}))(ctx, m)
+	})}
+	if f.stats != nil {
+		options = append(options, grpc.WithStatsHandler(f.stats))
+	}
+	return fanout.Dialer(options...)(ctx, m)
 }
 
 // fanout makes a Fanout of the first n workers for a cluster.
