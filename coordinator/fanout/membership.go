@@ -29,13 +29,18 @@ const (
 	maxRegistrationBytes = 16 << 10
 	// keysAtOnce and valuesAtOnce are how many one answer of etcd has: of 1.5 MiB each at the most.
 	keysAtOnce, valuesAtOnce = 64, 16
+	// tellAtOnce and tellEvery are how often changes are told: each has the shards shared out anew on the scheduling
+	// loop.
+	tellAtOnce = 16
+	tellEvery  = time.Second
 )
 
 // errLeftOut means that there is room again for workers that were left out.
 var errLeftOut = errors.New("one of too many workers has left")
 
 // WatchMembers calls fn with the registered workers of a cluster, at most 1,024, sorted by id:
-// once at the start, and after every change. It returns ctx's error when ctx
+// once at the start, and after every change, or after several where many follow each other: 16 at once, and then
+// once a second. It returns ctx's error when ctx
 // ends, and until then rides out an etcd that is out of reach: fn keeps what it
 // was told last. A value that can not be decoded, or is too large, is logged and left out.
 func WatchMembers(ctx context.Context, client *clientv3.Client, cluster string, fn func([]Member)) error {
@@ -65,29 +70,27 @@ func watchOnce(ctx context.Context, client *clientv3.Client, prefix string, fn f
 	}
 	fn(sorted(r.members))
 	changes := client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
-	for change := range changes {
-		if err := change.Err(); err != nil {
-			return fmt.Errorf("watch %s: %w", prefix, err)
-		}
-		for _, e := range change.Events {
-			_, known := r.members[string(e.Kv.Key)]
-			switch {
-			case e.Type == mvccpb.DELETE && known && r.full:
-				return errLeftOut
-			case e.Type == mvccpb.DELETE:
-				delete(r.members, string(e.Kv.Key))
-				continue
-			case !known && len(r.members) >= maxMembers:
-				r.full = true
-				continue
+	var due <-chan time.Time // nil: all is told
+	for {
+		select {
+		case change, open := <-changes:
+			if !open {
+				return fmt.Errorf("watch %s: %w", prefix, errors.New("ended"))
 			}
-			r.put(ctx, e.Kv)
-		}
-		if len(change.Events) > 0 {
+			if err := change.Err(); err != nil {
+				return fmt.Errorf("watch %s: %w", prefix, err)
+			}
+			if err := r.change(ctx, change.Events); err != nil {
+				return err
+			}
+			if len(change.Events) > 0 && due == nil {
+				due = time.After(r.wait(time.Now()))
+			}
+		case <-due:
+			due = nil
 			fn(sorted(r.members))
 		}
 	}
-	return fmt.Errorf("watch %s: %w", prefix, errors.New("ended"))
 }
 
 // registrations are those of a cluster.
@@ -95,9 +98,38 @@ type registrations struct {
 	prefix  string
 	members map[string]Member // by etcd key
 	full    bool              // some are left out, for there are too many
+	paid    time.Time         // until when what was told of changes is paid for, at one each tellEvery
 	// leftOut counts those left out since the log told of one, at told.
 	leftOut int
 	told    time.Time
+}
+
+// change takes changes in.
+func (r *registrations) change(ctx context.Context, events []*clientv3.Event) error {
+	for _, e := range events {
+		_, known := r.members[string(e.Kv.Key)]
+		switch {
+		case e.Type == mvccpb.DELETE && known && r.full:
+			return errLeftOut
+		case e.Type == mvccpb.DELETE:
+			delete(r.members, string(e.Kv.Key))
+			continue
+		case !known && len(r.members) >= maxMembers:
+			r.full = true
+			continue
+		}
+		r.put(ctx, e.Kv)
+	}
+	return nil
+}
+
+// wait is how long it has to be until the next change is told.
+func (r *registrations) wait(now time.Time) time.Duration {
+	if credit := now.Add(-tellAtOnce * tellEvery); r.paid.Before(credit) {
+		r.paid = credit
+	}
+	r.paid = r.paid.Add(tellEvery)
+	return max(r.paid.Sub(now), 0)
 }
 
 // list reads those that are there longest, as of the revision that it gives. Values are read last and a few at a time,

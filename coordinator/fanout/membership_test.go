@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -246,5 +247,44 @@ func TestAWorkerOfAnotherVersionIsNotAsked(t *testing.T) {
 	}
 	if slices.Contains(slices.Concat(f.ShardOwners()...), "w0") {
 		t.Error("got shards for the worker of another version")
+	}
+}
+
+func TestManyChangesOfRegistrationsAreToldTogether(t *testing.T) {
+	const changes = 300
+	client := newEtcd(t)
+	last, tells := make(chan struct{}), 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- fanout.WatchMembers(ctx, client, "blue", func(m []fanout.Member) {
+			if tells++; tells == 1 {
+				close(begun)
+			}
+			if len(m) == 1 && m[0].Cores == changes {
+				close(last)
+			}
+		})
+	}()
+	<-begun
+	began := time.Now()
+	for i := range changes {
+		value, err := proto.Marshal(&pb.WorkerRegistration{Id: "a", Address: "127.0.0.1:1", Cores: uint32(i + 1), Version: "v1", Rules: scan.Rules()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Put(t.Context(), "/shardsched/blue/workers/a", string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-last // the last of them is told
+	most := 1 + 16 + int(time.Since(began)/time.Second) + 1
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if tells > most {
+		t.Errorf("%d changes were told %d times, want %d at the most", changes, tells, most)
 	}
 }

@@ -74,8 +74,13 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 	f.changed, f.remap = false, true
 	logger := klog.FromContext(ctx)
 	var kept []*session
+	missing := make(map[Member]bool, len(f.wanted))
+	for _, m := range f.wanted {
+		missing[m] = true
+	}
 	for _, s := range f.sessions {
-		if slices.Contains(f.wanted, s.member) {
+		if missing[s.member] {
+			delete(missing, s.member)
 			kept = append(kept, s)
 			continue
 		}
@@ -86,9 +91,10 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 		}
 	}
 	for _, m := range f.wanted {
-		if slices.ContainsFunc(kept, func(s *session) bool { return s.member == m }) {
+		if !missing[m] {
 			continue
 		}
+		delete(missing, m)
 		s, err := newSession(ctx, f.cfg.Dial, m)
 		if err != nil {
 			logger.Error(err, "A worker can not be used", "worker", m.ID)
