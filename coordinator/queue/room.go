@@ -55,6 +55,9 @@ func (r *rules) room(rejectors set, p *Pod, e *Event) (n int, limited bool) {
 
 // first appends the first n pods that an event may move, in the queue's order.
 func (b *bucket) first(n int, e *Event, into []*Pod) []*Pod {
+	if e.atMost != nil && slices.ContainsFunc(b.pods, func(p *Pod) bool { return !e.moves(p) }) {
+		return b.firstOfFew(max(n, 0), e, into)
+	}
 	frontier := []int{0} // indices of the heap whose parents are taken, in order
 	for n > 0 && len(frontier) > 0 {
 		i := frontier[0]
@@ -71,6 +74,25 @@ func (b *bucket) first(n int, e *Event, into []*Pod) []*Pod {
 		}
 	}
 	return into
+}
+
+// firstOfFew is first where many pods may have to be passed over.
+func (b *bucket) firstOfFew(n int, e *Event, into []*Pod) []*Pod {
+	from := len(into)
+	for _, p := range b.pods {
+		if e.moves(p) {
+			into = append(into, p)
+		}
+	}
+	slices.SortFunc(into[from:], func(x, y *Pod) int {
+		if b.before(x, y) {
+			return -1
+		}
+		return 1
+	})
+	end := min(from+n, len(into))
+	clear(into[end:])
+	return into[:end]
 }
 
 // awaited appends the pods that are nominated to the node which an event has made room on: the

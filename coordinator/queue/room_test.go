@@ -160,3 +160,28 @@ func TestRoomThatIsKept(t *testing.T) {
 		t.Errorf("got %q, want the first and the nominated one", got)
 	}
 }
+
+// To find those first that an event may move takes no walk in order past those that it may not.
+func TestFirstOfFewThatAnEventMayMove(t *testing.T) {
+	const high, low = 1000, 10
+	asked := 0
+	b := &bucket{heap: heap{slots: true, before: func(x, y *Pod) bool { asked++; return before(x, y) }}}
+	for i := range high + low {
+		p := &Pod{Obj: build.Pod("p").Obj(), Seq: uint64(i + 1)}
+		if i < high {
+			p.Priority = 9
+		}
+		b.push(p)
+	}
+	priority := int32(1)
+	for n, want := range map[int]string{0: "[]", 3: "[1001 1002 1003]", 99: "[1001 1002 1003 1004 1005 1006 1007 1008 1009 1010]"} {
+		asked = 0
+		var got []uint64
+		for _, p := range b.first(n, &Event{atMost: &priority}, nil) {
+			got = append(got, p.Seq)
+		}
+		if fmt.Sprint(got) != want || asked > high {
+			t.Errorf("the first %d: got %v after %d comparisons, want %s and at most %d", n, got, asked, want, high)
+		}
+	}
+}
