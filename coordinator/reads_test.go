@@ -281,7 +281,7 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 			}
 			return false
 		}
-		err := x.serve(x.ctx, step, func() { ended = true })
+		err := x.serve(read{ctx: x.ctx, step: step, end: func() { ended = true }})
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended || len(x.readers) != 0 {
 			t.Errorf("got %v, ended %v, %d places taken; want INTERNAL, and that none is", err, ended, len(x.readers))
 		}
