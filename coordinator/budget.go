@@ -64,6 +64,14 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 	most.pod.Cost += took
 }
 
+// chargeDryRun takes note of what it took to find whom an attempt's pod could preempt, where that is much. Who finds a dry
+// run that another has made is not charged for it.
+func (s *Scheduler) chargeDryRun(a *attempt, begun time.Time) {
+	if took := s.cfg.Now().Sub(begun); s.budget.over(took, queue.Costly) {
+		a.pod.Cost += took
+	}
+}
+
 // noteCost tells of a pod that waits behind others for what it costs.
 func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
 	if p.Aside != 0 {

@@ -50,6 +50,7 @@ type waveKey struct {
 // wave is a dry run, for preemptors of a class and priority.
 type wave struct {
 	key         waveKey
+	served      uint64 // the Scheduler's count of pods that were served when it served one last
 	generations []uint64
 	budgets     []scorer.Budget
 	asked       scorer.Preemption
@@ -110,6 +111,7 @@ func (s *Scheduler) nobody(found findings) preempt.Verdict {
 // findCandidates finds the best candidates of a pod, n of them at the most. A pick of nil says that no
 // row can be helped.
 func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
+	defer s.chargeDryRun(a, s.cfg.Now())
 	switch {
 	case p == nil:
 		return findings{all: &scorer.PreemptionResult{}}, nil
@@ -316,6 +318,7 @@ func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int, here bool) (w *wave, fresh bool, err error) {
 	key, budgets := waveKey{p.class.ID(), compile.Priority(a.pod.Obj)}, s.budgets()
 	if w := s.waves[key]; w != nil && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
+		s.serves(w)
 		return w, false, nil
 	}
 	w = &wave{key: key, class: p.class, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
@@ -351,14 +354,33 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 		panic(w.found.Failed)
 	}
 	s.metrics.dryRunRows.Add(float64(w.found.Tried))
-	if len(s.waves) >= maxWaves {
-		clear(s.waves)
-	}
+	s.keep(w)
+	return w, true, nil
+}
+
+// keep has a dry run serve other pods, in the place of the one that has served none for the longest, where there are too
+// many.
+func (s *Scheduler) keep(w *wave) {
 	if s.waves == nil {
 		s.waves = map[waveKey]*wave{}
 	}
-	s.waves[key] = w
-	return w, true, nil
+	s.waves[w.key] = w
+	s.serves(w)
+	if len(s.waves) > maxWaves {
+		oldest := w
+		for _, x := range s.waves {
+			if x.served < oldest.served {
+				oldest = x
+			}
+		}
+		delete(s.waves, oldest.key)
+	}
+}
+
+// serves takes note that a dry run serves a pod now.
+func (s *Scheduler) serves(w *wave) {
+	s.served++
+	w.served = s.served
 }
 
 // catchUp has a dry run hold for the tables of now, where few rows have changed since and what all rows

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -122,6 +124,56 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 	// The row of each change and that of each nomination once.
 	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
 		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
+	}
+}
+
+// A dry run is charged to the pod that it was made for, and to none that it serves later.
+func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
+	const nodes, preemptors = 20, 5
+	all := &store.Objects{}
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
+		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(1).Node(name).Obj())
+	}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	begun := x.cfg.Now()
+	x.budget.free, x.cfg.Now = false, func() time.Time {
+		return begun.Add(12 * time.Millisecond * time.Duration(testutil.ToFloat64(x.metrics.dryRuns)))
+	}
+	var uids []types.UID
+	for i := range preemptors {
+		p := preemptor(3 * i).Obj()
+		uids = append(uids, p.UID)
+		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+	}
+	x.turn(t)
+	x.decided(t)
+	var cost time.Duration
+	for _, uid := range uids {
+		cost += x.queue.Get(uid).Cost
+	}
+	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 || cost != 12*time.Millisecond {
+		t.Errorf("got pods charged %v for %v dry runs, want 12ms for one", cost, n)
+	}
+}
+
+// Many classes that preempt cost others no dry run that goes on to serve them.
+func TestADryRunThatServesIsKept(t *testing.T) {
+	s := &Scheduler{}
+	serving := &wave{key: waveKey{class: 1}}
+	s.keep(serving)
+	for i := range 3 * maxWaves {
+		s.keep(&wave{key: waveKey{class: uint64(i + 2)}})
+		if s.waves[serving.key] != serving || len(s.waves) > maxWaves {
+			t.Fatalf("after %d others: got %d dry runs kept, that which serves among them: %v", i+1, len(s.waves), s.waves[serving.key] != nil)
+		}
+		s.serves(serving)
+	}
+	if len(s.waves) != maxWaves {
+		t.Errorf("got %d dry runs kept, want %d", len(s.waves), maxWaves)
 	}
 }
 

@@ -166,7 +166,8 @@ type Scheduler struct {
 	// leave.
 	evictions int
 	alikes    alikes
-	waves     map[waveKey]*wave // the newest dry runs of preemption
+	waves     map[waveKey]*wave // the dry runs of preemption that have served pods last
+	served    uint64            // how many pods dry runs have served
 	blamed    map[types.UID]string
 	// disturbed says that the tables have changed in the middle of a batch, by a preemption or a row made anew; the next
 	// batches have at most calm pods.
