@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"fmt"
 	"testing"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -58,5 +59,23 @@ func TestImagesOnManyRows(t *testing.T) {
 	}
 	if err := table.check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestManyImagesComeAndGo has more images on a node than could be held against each other in minutes.
+func TestManyImagesComeAndGo(t *testing.T) {
+	var names [2][]string
+	for i := range 60_000 {
+		names[i%2] = append(names[i%2], fmt.Sprintf("image-%05d", i))
+	}
+	names[1] = append(names[1], "some:1")
+	names[0] = append(names[0], "some:1")
+	x := newImageIndex()
+	x.ofRow = make([][]uint32, 1)
+	for i := range 200 {
+		x.set(0, names[i%2], wordRows)
+		if n := len(x.byName); n != len(names[i%2]) || !x.same(x.ofRow[0], names[i%2]) {
+			t.Fatalf("got %d images, want %d", n, len(names[i%2]))
+		}
 	}
 }

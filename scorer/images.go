@@ -50,8 +50,11 @@ func (x *imageIndex) set(row uint32, names []string, capacity int) {
 		x.images[i].add(row, capacity)
 	}
 	x.ofRow[row] = now
-	for _, i := range before {
-		if !slices.Contains(now, i) {
+	for _, i := range before { // both lists are sorted by name
+		for len(now) > 0 && x.images[now[0]].name < x.images[i].name {
+			now = now[1:]
+		}
+		if len(now) == 0 || now[0] != i {
 			x.drop(i, row)
 		}
 	}

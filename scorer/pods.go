@@ -25,7 +25,7 @@ type placedPod struct {
 type podUse struct {
 	fixed   [fixedResources]int64
 	nonZero [2]int64
-	scalars []scalarUse
+	scalars []scalarUse // sorted by index
 	ports   []portUse
 }
 
@@ -216,6 +216,7 @@ func (t *Table) newPodUse(u *pb.PodUsage) podUse {
 			out.scalars = append(out.scalars, scalarUse{t.scalar(x.GetName()).index, x.GetQuantity()})
 		}
 	}
+	slices.SortFunc(out.scalars, func(a, b scalarUse) int { return cmp.Compare(a.index, b.index) })
 	out.ports = sortedPorts(u.GetHostPorts(), nil)
 	return out
 }
@@ -225,12 +226,11 @@ func (u *podUse) of(resource int) int64 {
 	if resource < fixedResources {
 		return u.fixed[resource]
 	}
-	for i := range u.scalars {
-		if u.scalars[i].index == resource {
-			return u.scalars[i].quantity
-		}
+	at, found := slices.BinarySearchFunc(u.scalars, resource, func(x scalarUse, i int) int { return cmp.Compare(x.index, i) })
+	if !found {
+		return 0
 	}
-	return 0
+	return u.scalars[at].quantity
 }
 
 // acquireCounts interns how counters change where a pod leaves.

@@ -46,7 +46,7 @@ type dryRun struct {
 	slack     []int64
 	totals    RowTotals
 	joined    RowTotals
-	tokens    []tokenHolders
+	tokens    []tokenHolders // sorted
 	candidate PreemptionCandidate
 	reasons   []Reason
 }

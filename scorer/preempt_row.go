@@ -1,6 +1,7 @@
 package scorer
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -248,10 +249,11 @@ func (d *dryRun) remove(row uint32, whole bool) {
 	for i := range s.ofRow[row] {
 		for _, x := range s.counts.contents[s.ofRow[row][i].counts].shared {
 			if d.reads.counts(x.counter) {
-				d.holders(x).pods++
+				d.tokens = append(d.tokens, tokenHolders{x, 1})
 			}
 		}
 	}
+	d.mergeTokens()
 	for i := range d.lower {
 		switch p := &d.lower[i]; {
 		case whole:
@@ -262,14 +264,29 @@ func (d *dryRun) remove(row uint32, whole bool) {
 	}
 }
 
-// holders counts who has a shared count.
-func (d *dryRun) holders(x sharedCount) *tokenHolders {
-	i := slices.IndexFunc(d.tokens, func(h tokenHolders) bool { return h.sharedCount == x })
-	if i < 0 {
-		i = len(d.tokens)
-		d.tokens = append(d.tokens, tokenHolders{sharedCount: x})
+// mergeTokens makes the row's shared counts one each, sorted: pods may have thousands.
+func (d *dryRun) mergeTokens() {
+	slices.SortFunc(d.tokens, func(a, b tokenHolders) int { return compareShared(a.sharedCount, b.sharedCount) })
+	n := 0
+	for _, h := range d.tokens {
+		if n > 0 && d.tokens[n-1].sharedCount == h.sharedCount {
+			d.tokens[n-1].pods++
+			continue
+		}
+		d.tokens[n] = h
+		n++
 	}
-	return &d.tokens[i]
+	d.tokens = d.tokens[:n]
+}
+
+func compareShared(a, b sharedCount) int {
+	return cmp.Or(cmp.Compare(a.counter, b.counter), cmp.Compare(a.token, b.token))
+}
+
+// holders counts who of the row's pods have a shared count.
+func (d *dryRun) holders(x sharedCount) *tokenHolders {
+	at, _ := slices.BinarySearchFunc(d.tokens, x, func(h tokenHolders, x sharedCount) int { return compareShared(h.sharedCount, x) })
+	return &d.tokens[at]
 }
 
 // move adds a pod to d.totals, or takes it with sign -1.

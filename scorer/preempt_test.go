@@ -361,3 +361,29 @@ func TestPreemptAsksExpressionsThatReadPods(t *testing.T) {
 		t.Fatalf("got %s, want the expression's reason where only pod 1 may leave", describePreemption(&r))
 	}
 }
+
+// TestPodsOfManyVolumesLeave has a row's pod with more volumes than could be held against each other in minutes.
+func TestPodsOfManyVolumesLeave(t *testing.T) {
+	const volumes, attached = 60_000, 4
+	table, low := NewTable(0), &pb.PlacedPod{Number: 1}
+	for token := range uint64(volumes) {
+		low.Shared = append(low.Shared, &pb.SharedCount{Counter: attached, Token: token + 1})
+	}
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_SetNode{SetNode: &pb.Node{
+		Name: "n", AllowedPods: 9, VolumeLimits: []*pb.VolumeLimit{{Driver: "d", Volumes: volumes}},
+	}}}))
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_AddPod{AddPod: &pb.PodUsage{}}, Pod: low}))
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_ChangeCounters{ChangeCounters: &pb.CounterChange{
+		Counters: []*pb.CounterValue{{Counter: attached, Value: volumes}},
+	}}}))
+	class := newClass(t, &pb.Query{
+		ClassId: 1, Filters: []pb.Plugin{pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS},
+		VolumeLimits: &pb.VolumeLimitsQuery{Drivers: []*pb.DriverVolumes{{Driver: "d", Volumes: 1, Attached: attached}}},
+	})
+	e, asked := NewEvaluator(nil), &Preemption{Priority: 1}
+	for range 30 {
+		if outcome, c, why := e.PreemptRow(table, 0, class, asked, nil); outcome != Preemptable || !slices.Equal(c.Victims, []uint64{1}) {
+			t.Fatalf("got outcome %d, %v, %v, want pod 1 to leave", outcome, c, why)
+		}
+	}
+}
