@@ -98,8 +98,11 @@ func checkIndex(t failer, q *Queue, want int) {
 				t.Fatalf("index of plugin %d: bucket %d is empty", plugin, slot)
 			}
 			for i, p := range b.pods {
-				if p.bucket != b || p.slot != i || p.rejectors != b.rejectors || p.ClassID != b.classID ||
-					p.ClassID != 0 && alikeOf(q, p) != b.likeness {
+				key := bucketKey{rejectors: p.rejectors}
+				if !p.isLong() && p.ClassID != 0 {
+					key.classID, key.likeness = p.ClassID, alikeOf(q, p)
+				}
+				if p.bucket != b || p.slot != i || b.bucketKey != key {
 					t.Fatalf("pod %s: in a bucket that is not its own", p.Obj.UID)
 				}
 			}
