@@ -176,8 +176,10 @@ func freePorts(list, fewer []portUse) []portUse {
 	if len(fewer) == 0 {
 		return list
 	}
-	n := 0
-	for _, u := range list {
+	n, _ := findPort(list, fewer[0].hostPort)
+	at := n
+	for ; at < len(list) && len(fewer) > 0; at++ {
+		u := list[at]
 		for len(fewer) > 0 && comparePorts(&fewer[0].hostPort, &u.hostPort) < 0 {
 			fewer = fewer[1:]
 		}
@@ -189,6 +191,5 @@ func freePorts(list, fewer []portUse) []portUse {
 			n++
 		}
 	}
-	clear(list[n:])
-	return list[:n]
+	return slices.Delete(list, n, at)
 }

@@ -89,9 +89,8 @@ func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []s
 // are to, and so do their pods: what has changed of those that are not reached yet is replaced.
 type Filling struct {
 	filling
-	ids      []uint32
-	goes     bool
-	podSteps int
+	ids  []uint32
+	goes bool
 	// shard and row are what is next.
 	shard int
 	row   uint32
@@ -100,11 +99,23 @@ type Filling struct {
 // Fill begins to bring counters into use that all pods may add to, or to take counters out of use. Some does it. The pods of
 // some namespaces are told of as by Retell.
 func (c *Cache) Fill(ids []uint32, goes bool, retold []string) *Filling {
-	f := &Filling{filling: *c.fill(ids), ids: ids, goes: goes, podSteps: podSteps}
-	if f.retold = retold; len(retold) > 0 {
-		f.podSteps = TellSteps
-	}
+	f := &Filling{filling: *c.fill(ids), ids: ids, goes: goes}
+	f.retold = retold
 	return f
+}
+
+// toTell counts the pods that tables are told of.
+func (f *filling) toTell(pods []*pod) (n int) {
+	for _, p := range pods {
+		if f.isTold(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *filling) isTold(p *pod) bool {
+	return p.object.DeletionTimestamp != nil || slices.Contains(f.retold, p.object.Namespace)
 }
 
 // rowSteps and podSteps are what a row, and a pod that is asked what it adds, take of the steps of Some. What a pod
@@ -124,7 +135,7 @@ func (f *Filling) Some(most int) (steps int, done bool, err error) {
 			steps += rowSteps
 			if s.table.HasNode(f.row) {
 				on := f.c.nodes[s.table.Name(f.row)].pods
-				steps += len(on) * f.podSteps
+				steps += len(on)*podSteps + f.toTell(on)*TellSteps
 				pods = append(pods, on...)
 			}
 		}
@@ -239,7 +250,7 @@ func (f *filling) take(pods []*pod) {
 	slices.SortFunc(pods, byPlace) // a column is in order
 	for _, p := range pods {
 		f.renew(p)
-		if p.object.DeletionTimestamp != nil || slices.Contains(f.retold, p.object.Namespace) {
+		if f.isTold(p) {
 			f.leaving = append(f.leaving, p)
 		}
 		if p.node.object == nil {

@@ -99,7 +99,7 @@ func checkIndex(t failer, q *Queue, want int) {
 			}
 			for i, p := range b.pods {
 				key := bucketKey{rejectors: p.rejectors}
-				if !p.isLong() && p.ClassID != 0 {
+				if p.ClassID != 0 {
 					key.classID, key.likeness = p.ClassID, alikeOf(q, p)
 				}
 				if p.bucket != b || p.slot != i || b.bucketKey != key {
@@ -156,6 +156,9 @@ func checkNominations(t failer, q *Queue) {
 }
 
 func alikeOf(q *Queue, p *Pod) likeness {
+	if p.isLong() {
+		return likenessOfLong
+	}
 	like, _ := q.rules.likeness(p.rejectors, p)
 	return like
 }

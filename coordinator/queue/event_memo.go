@@ -42,14 +42,12 @@ func (e *Event) oldPodUsage() *pb.PodUsage {
 	return e.oldUsage
 }
 
-// oldPodAntiTerms are the required anti-affinity terms of the event's pod as it was.
+// oldPodAntiTerms are the required anti-affinity terms of the event's pod as it was, up to manyParts: all pods that wait
+// are held against them.
 func (e *Event) oldPodAntiTerms() *affinityTerms {
 	if e.oldAnti == nil {
-		if partsOfTerms(antiAffinityOf(e.oldPod.Spec.Affinity)) > manyParts {
-			e.oldAnti = &affinityTerms{broken: true} // all pods that wait would be held against them
-		} else {
-			e.oldAnti = requiredAntiAffinity(e.oldPod)
-		}
+		e.oldAnti = requiredAntiAffinity(e.oldPod)
+		e.oldAnti.shorten(manyParts)
 	}
 	return e.oldAnti
 }

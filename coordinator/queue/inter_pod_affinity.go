@@ -104,6 +104,33 @@ func affinityNodeChanged(p *Pod, e *Event) bool {
 	return false
 }
 
+// shorten leaves terms, requirements and lists of namespaces out beyond so many parts. What all terms match is still
+// matched, and more.
+//
+// Differs from upstream: pods that the rest would not match are tried again, too.
+func (a *affinityTerms) shorten(parts int) {
+	for i := range a.terms {
+		if parts--; parts < 0 {
+			a.terms = a.terms[:i]
+			return
+		}
+		t := &a.terms[i]
+		if parts -= len(t.namespaces); parts < 0 {
+			t.anyNamespace, parts = true, parts+len(t.namespaces)
+		}
+		requirements, _ := t.labelSelector.Requirements()
+		var kept []labels.Requirement
+		for _, r := range requirements {
+			if n := 1 + len(r.ValuesUnsorted()); n <= parts {
+				kept, parts = append(kept, r), parts-n
+			}
+		}
+		if len(kept) < len(requirements) {
+			t.labelSelector = labels.NewSelector().Add(kept...)
+		}
+	}
+}
+
 // inDomain tells whether a node, which may be nil, has a label.
 func inDomain(n *v1.Node, key, value string) bool {
 	if n == nil {

@@ -9,8 +9,10 @@ import (
 // an event may be held against all pods.
 const manyParts = 256
 
-// isLong tells whether the pod has more parts. Each event that one of its plugins waits for helps it, and it is in no
-// bucket with others.
+// likenessOfLong is that of all pods with more parts: their lists are not read.
+var likenessOfLong = likeness{1}
+
+// isLong tells whether the pod has more parts. Each event that one of its plugins waits for helps it.
 //
 // Differs from upstream: such a pod is tried again for events that do not help it.
 func (p *Pod) isLong() bool {

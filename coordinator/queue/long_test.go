@@ -169,12 +169,35 @@ func TestHintsDoNotWalkAnEventsLongListsForEachPod(t *testing.T) {
 			t.Fatal("another pod tolerates more: got help, want none")
 		}
 	}
-	far := build.Pod("far").Node("n").Obj()
-	far.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: make([]v1.PodAffinityTerm, manyParts+1)}}
-	e := AssignedPodDeleted(far)
-	if terms := e.oldPodAntiTerms(); len(terms.terms) > 0 || !affinityPodChanged(waits, &e) {
-		t.Errorf("a pod goes that had more than %d terms: got %d read, want none, and help", manyParts, len(terms.terms))
+	for _, c := range []struct {
+		what        string
+		first, rest *metav1.LabelSelector
+		helps       bool
+	}{
+		{"all of its terms match", &metav1.LabelSelector{}, &metav1.LabelSelector{}, true},
+		{"its first term does not match", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}, &metav1.LabelSelector{}, false},
+		{"a list is not looked at", listOf(metav1.LabelSelectorOpIn), &metav1.LabelSelector{}, true},
+	} {
+		terms := []v1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: c.first}}
+		for range manyParts {
+			terms = append(terms, v1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: c.rest})
+		}
+		far := build.Pod("far").Namespace(waits.Obj.Namespace).Node("n").Obj()
+		far.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+		e := AssignedPodDeleted(far)
+		if kept := e.oldPodAntiTerms(); len(kept.terms) > manyParts || affinityPodChanged(waits, &e) != c.helps {
+			t.Errorf("a pod goes, and %s: got %d terms read, and help %v", c.what, len(kept.terms), !c.helps)
+		}
 	}
+}
+
+// listOf selects by a list of more than manyParts values, none of which any pod has.
+func listOf(op metav1.LabelSelectorOperator) *metav1.LabelSelector {
+	r := metav1.LabelSelectorRequirement{Key: "app", Operator: op}
+	for i := range manyParts {
+		r.Values = append(r.Values, fmt.Sprint("none-", i))
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r}}
 }
 
 // To compare what two pods ask for takes no product of how many resources each of them names.

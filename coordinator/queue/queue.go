@@ -481,10 +481,11 @@ func (q *Queue) put(p *Pod, to Place) {
 // addToIndex has a pod found by the events that may help it.
 func (q *Queue) addToIndex(p *Pod) {
 	like, told, class := likeness{}, true, p.ClassID
-	if p.isLong() {
-		class = 0
-	}
-	if class != 0 {
+	switch {
+	case class == 0:
+	case p.isLong():
+		like = likenessOfLong
+	default:
 		like, told = q.rules.likeness(p.rejectors, p)
 	}
 	if !told {

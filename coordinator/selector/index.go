@@ -125,6 +125,8 @@ func (x *Index[T]) Remove(s *Selector, v T) {
 		d := x.rest[like]
 		if d.filed = f.leaves(d.filed, 0, ""); len(d.filed) == 0 {
 			delete(x.rest, like)
+		} else if d.like == f.selector {
+			d.like = d.filed[0].selector
 		}
 	case r.byKey():
 		replace(x.byKey, r.key, f.leaves(x.byKey[r.key], 0, ""))

@@ -116,8 +116,8 @@ func TestJoiningIsWhatEachVolumeOfEachPodSays(t *testing.T) {
 		}
 		told += len(got)
 	})
-	if told < 50 {
-		t.Errorf("got %d changes, want some", told)
+	if told == 0 {
+		t.Error("got no changes, want some")
 	}
 }
 

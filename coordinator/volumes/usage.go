@@ -324,8 +324,8 @@ func (u *usage) driver(name string) uint32 {
 // collect returns the changes that f makes, all of them on one node.
 func (u *usage) collect(f func()) []*pb.CounterValue {
 	u.direct = map[uint32]int64{}
-	f()
 	defer func() { u.direct = nil }()
+	f()
 	return inOrder(u.direct)
 }
 
