@@ -78,8 +78,7 @@
 //
 // Late is who has not answered by the round's deadline: [Config].Deadline, and up to 3 seconds more where there is
 // much to do, whatever the worker's own pace lets expect. A session that was late with a snapshot gets all others beside
-// rounds, as standby owners do, and is asked for what it has. An answer in time counts as a failure too where it takes
-// half of the Deadline more than ten times what the own tables would.
+// rounds, as standby owners do, and is asked for what it has; one that can not be loaded stays away for a while.
 //
 // While a session is sick its shards stay assigned to it and are evaluated by
 // their next owners or here: a blip moves no snapshot. Once it is gone, its

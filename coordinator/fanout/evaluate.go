@@ -446,8 +446,16 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 	f.running.Go(func() {
 		defer cancel()
 		defer x.session.warming.Store(false)
-		if err := c.run(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(3).Info("A worker's standby shards are not up to date", "worker", x.session.member.ID, "err", err)
+		err := c.run(ctx)
+		if err == nil || f.ctx.Err() != nil {
+			return
+		}
+		klog.FromContext(ctx).V(3).Info("A worker's standby shards are not up to date", "worker", x.session.member.ID, "err", err)
+		for i := range c.job.shards {
+			s := &c.job.shards[i]
+			if _, held := x.session.generation(s.shard); !held {
+				c.refuse(ctx, s, err) // so that not every round makes a snapshot of it
+			}
 		}
 	})
 }

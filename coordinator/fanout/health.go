@@ -12,9 +12,6 @@ const (
 	// maxLostHedges is how many times in a row a session may be slower than a
 	// shard's next owners.
 	maxLostHedges = 3
-	// trustAfter is how many answers in a row have it forgotten that a session was sick: more than one, for others
-	// may have it answer every second request in time.
-	trustAfter = 8
 )
 
 // health is whether a session may be asked. Time is passed in.
@@ -25,8 +22,8 @@ type health struct {
 	probeAfter time.Duration
 	probing    bool
 	lostHedges int
-	// relapses is how many times it has become sick without trustAfter answers in a row before.
-	relapses, answers int
+	// relapses is how many times in a row it has become sick without an answer before.
+	relapses int
 }
 
 // fail notes a failure, of a request or of a probe.
@@ -38,7 +35,7 @@ func (h *health) fail(now time.Time) {
 		h.probeAfter = min(2*h.probeAfter, maxProbeAfter)
 	}
 	h.probing = false
-	h.lostHedges, h.answers = 0, 0
+	h.lostHedges = 0
 	h.probeAt = now.Add(h.probeAfter)
 }
 
@@ -46,10 +43,7 @@ func (h *health) fail(now time.Time) {
 // was late enough to make it sick has to pass a probe first.
 func (h *health) answer() {
 	h.lostHedges = 0
-	if h.sick {
-		return
-	}
-	if h.answers++; h.answers >= trustAfter {
+	if !h.sick {
 		h.relapses = 0
 	}
 }
@@ -147,12 +141,6 @@ func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience
 // loadingFor is how long a snapshot may take beside rounds, where nobody waits for it.
 func loadingFor(cfg *Config, snapshotRows int) time.Duration {
 	return cfg.Deadline + 2*time.Duration(snapshotRows)*nanosPerSnapshotRow
-}
-
-// slowAfter is how long an answer may take that is not to count as an error: many times as long as the own tables
-// take.
-func slowAfter(cfg *Config, j *job) time.Duration {
-	return cfg.Deadline/2 + time.Duration(j.work())*10*firstNanosPerRow + time.Duration(j.snapshotRows())*nanosPerSnapshotRow
 }
 
 // How much longer than the slowest of those that have answered a worker may take before its

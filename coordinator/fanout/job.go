@@ -249,7 +249,8 @@ func (q *question) answerLimit(shards, rows, from, to int) int {
 	const fixed, shardBytes, classBytes, reasonBytes, candidateBytes, groupBytes, valueBytes, dryRunBytes = 4 << 10, 8, 4 << 10, 16 << 10, 24, 128, 128, 4 << 10
 	limit := fixed + shardBytes*shards
 	for i := from; i < to && limit < MaxMessageBytes; i++ {
-		limit += classBytes
+		query := q.queries[i]
+		limit += classBytes + 2*proto.Size(query) // reasons name the resources that it asks for
 		if len(q.preemptions) > 0 {
 			limit += reasonBytes + dryRunBytes*min(rows, int(q.preemptions[i].GetCandidates()))
 			continue
@@ -257,7 +258,6 @@ func (q *question) answerLimit(shards, rows, from, to int) int {
 		if q.classes[i].GetDiagnose() {
 			limit += reasonBytes
 		}
-		query := q.queries[i]
 		if values := len(query.GetDomainKeys()) + len(query.GetRowValues()) + len(query.GetMeasures()); values > 0 {
 			limit += rows * (candidateBytes + groupBytes + values*valueBytes)
 		} else {

@@ -353,33 +353,6 @@ func TestAComparedAnswerNeedsBoth(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatIsSlowAgainAndAgainIsQuarantined(t *testing.T) {
-	fleet := newFleet(t, 1, worker.Config{})
-	x := &liar{fleet: fleet, c: newCluster(8), clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
-	x.c.addNodes(t, 0, 100)
-	x.f = fleet.fanout(t, x.c, 1, fanout.Config{Clock: x.clock, Deadline: 2 * time.Second})
-	x.reqs = requests(t, 5, false, query(1, 100, false))
-	x.c.wantSame(t, x.f, x.reqs)
-	for range 3 {
-		x.wantQuarantined(t, "so far", false)
-		fleet.proxies["w0"].script(func(_ context.Context, req *pb.EvaluateRequest) error {
-			if len(req.GetClasses()) > 0 {
-				x.clock.Step(1500 * time.Millisecond) // in time, if only just
-			}
-			return nil
-		}, nil)
-		x.c.wantSame(t, x.f, x.reqs)
-		fleet.proxies["w0"].script(nil, nil)
-		x.clock.Step(time.Second)
-		probed(t, x)
-		x.c.wantSame(t, x.f, x.reqs) // a quick answer does not make up for it
-	}
-	x.wantQuarantined(t, "after three slow answers", true)
-	x.clock.Step(fanout.MinQuarantine)
-	x.c.wantSame(t, x.f, x.reqs)
-	x.wantQuarantined(t, "afterwards", false)
-}
-
 func TestAWorkersPaceIsOfTheRowsThatItWasAskedFor(t *testing.T) {
 	x := newLiar(t, fanout.Config{}, false, query(1, 100, false))
 	x.lies(func(r *pb.EvaluateResponse) { r.Results[0].Rows = 1 << 20 })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -77,9 +78,9 @@ type attempt struct {
 	session *session
 	cancel  context.CancelFunc
 	dropped bool // its outcome does not count any more
-	// took is how long the session took, which is slow if it is more than slowAfter; loads: snapshots, among others.
-	took, slowAfter time.Duration
-	loads           bool
+	loads   bool // snapshots, among others
+	// said tells that the session has answered: what the round waits for is that its answer is verified here.
+	said atomic.Bool
 
 	err    error
 	pieces []piece
@@ -214,7 +215,7 @@ func (r *round) start(a *attempt, j *job) {
 	if a.session == nil {
 		r.tally.localShards += uint64(len(a.shards))
 	} else {
-		a.slowAfter, a.loads = slowAfter(&r.f.cfg, j), j.snapshotRows() > 0
+		a.loads = j.snapshotRows() > 0
 	}
 	r.f.running.Go(func() {
 		defer cancel()
@@ -242,12 +243,10 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 // askSession carries an attempt's job out.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
-	start := r.f.cfg.Clock.Now()
-	a.err = c.run(ctx)
-	a.took = r.f.cfg.Clock.Since(start)
-	if a.err != nil {
+	if a.err = c.run(ctx); a.err != nil {
 		a.err = r.f.refused(ctx, a.session, a.err)
 	}
+	a.said.Store(true)
 	a.pieces, a.gaps = c.pieces, c.gaps
 	if a.err != nil {
 		return
@@ -326,11 +325,7 @@ func (r *round) outcome(a *attempt) error {
 	if a.err != nil {
 		return r.failure(a)
 	}
-	switch {
-	case a.session == nil:
-	case a.took > a.slowAfter:
-		r.slow(a, errSlow)
-	default:
+	if a.session != nil {
 		a.session.withHealth(func(h *health) { h.answer() })
 	}
 	a.set(answered)
@@ -470,17 +465,17 @@ func (r *round) giveUpLate() {
 		if p.tracker.settled {
 			continue
 		}
-		if p.primary.session != nil && p.tracker.primary == running {
+		if p.primary.isLate(p.tracker.primary) {
 			r.late(p.primary)
 			p.tracker.primary = failed
 		}
 		for _, b := range p.backups {
-			if b.session != nil && p.tracker.backups[b.backup] == running {
+			if b.isLate(p.tracker.backups[b.backup]) {
 				r.late(b)
 				r.replace(b)
 			}
 		}
-		if len(p.backups) == 0 && p.primary.session != nil {
+		if len(p.backups) == 0 && p.primary.session != nil && p.tracker.primary != running {
 			r.startLocalBackup(p)
 		}
 		if p.tracker.compared {
@@ -489,6 +484,9 @@ func (r *round) giveUpLate() {
 	}
 }
 
+// isLate tells whether an attempt still waits for its session.
+func (a *attempt) isLate(s standing) bool { return a.session != nil && s == running && !a.said.Load() }
+
 // late drops an attempt for which the round waited long enough.
 func (r *round) late(a *attempt) {
 	r.drop(a)
@@ -496,20 +494,12 @@ func (r *round) late(a *attempt) {
 	if a.loads {
 		a.session.loadsSlowly.Store(true)
 	}
-	r.slow(a, errLate)
-}
-
-// slow has it count as an error that a worker takes far longer than the own tables would.
-func (r *round) slow(a *attempt, why error) {
 	a.session.failed(r.f.cfg.Clock.Now())
-	r.f.suspect(r.ctx, a.session, why)
-	klog.FromContext(r.ctx).Error(why, "A worker is late", "worker", a.session.member.ID, "shards", a.shards)
+	r.f.suspect(r.ctx, a.session, errLate)
+	klog.FromContext(r.ctx).Error(errLate, "A worker is late, its shards are evaluated here", "worker", a.session.member.ID, "shards", a.shards)
 }
 
-var (
-	errLate = errors.New("no answer before the deadline")
-	errSlow = errors.New("an answer far later than the own tables would have had it")
-)
+var errLate = errors.New("no answer before the deadline")
 
 // startLocalBackup has the own tables answer for a whole part.
 func (r *round) startLocalBackup(p *part) {

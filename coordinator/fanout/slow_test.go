@@ -250,3 +250,34 @@ func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
 		t.Errorf("once the worker has lost all: got %d shards evaluated here, want 4", got)
 	}
 }
+
+// Each such load costs the loop a snapshot.
+func TestAShardThatCanNotBeLoadedBesideRoundsStaysAway(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(4)
+	c.addNodes(t, 0, 100)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: 100 * time.Millisecond})
+	reqs := requests(t, 5, true, query(1, 100, false))
+	arrived := make(chan struct{}, 64)
+	fleet.proxies["w0"].load = func(ctx context.Context) {
+		arrived <- struct{}{}
+		<-ctx.Done()
+	}
+	done := start(t.Context(), f, reqs)
+	<-arrived
+	clock.Step(6 * time.Second)
+	if got := <-done; got.err != nil {
+		t.Fatal(got.err)
+	}
+	f.Settle()
+	clock.Step(time.Second)
+	probed(t, &liar{f: f})
+	for range 8 {
+		c.wantSame(t, f, reqs)
+		f.Settle()
+	}
+	if got := len(arrived); got != 4 {
+		t.Errorf("got %d loads in eight rounds, want one of each of 4 shards", got)
+	}
+}
