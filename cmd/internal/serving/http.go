@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,25 +105,46 @@ type begunKey struct{}
 // maxConnections is how many connections an HTTP listener has.
 const maxConnections = 64
 
-// newest closes the oldest of 64 connections for one that comes: whoever holds many does not keep others out.
+// newest closes the oldest of 64 open connections for one that comes: whoever holds many does not keep others out.
 type newest struct {
 	net.Listener
-	conns [maxConnections]net.Conn // the next goes where the oldest is
-	next  int
+	mu   sync.Mutex
+	open []*accepted // in order
 }
 
-// Accept implements net.Listener, for one caller at a time.
+type accepted struct {
+	net.Conn
+	from *newest
+}
+
+// Accept implements net.Listener.
 func (l *newest) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	if oldest := l.conns[l.next]; oldest != nil {
+	l.mu.Lock()
+	var oldest *accepted
+	if len(l.open) == maxConnections {
+		oldest = l.open[0]
+	}
+	a := &accepted{c, l}
+	l.open = append(l.open, a)
+	l.mu.Unlock()
+	if oldest != nil {
 		oldest.Close()
 	}
-	l.conns[l.next] = c
-	l.next = (l.next + 1) % maxConnections
-	return c, nil
+	return a, nil
+}
+
+// Close implements net.Conn.
+func (c *accepted) Close() error {
+	c.from.mu.Lock()
+	if i := slices.Index(c.from.open, c); i >= 0 {
+		c.from.open = slices.Delete(c.from.open, i, i+1)
+	}
+	c.from.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.

@@ -95,6 +95,27 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error { close(p); return nil }
 func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+func TestConnectionsThatHaveEndedMakeRoom(t *testing.T) {
+	p := make(pipes, 1)
+	l := &newest{Listener: p}
+	accept := func() net.Conn {
+		c, _ := net.Pipe()
+		p <- c
+		a, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	long := accept()
+	for range 2 * maxConnections {
+		accept().Close()
+	}
+	if len(l.open) != 1 || l.open[0] != long {
+		t.Errorf("got %d open connections after many short ones, want the long one", len(l.open))
+	}
+}
+
 // TestConnectionsEnd asks once over a connection and waits for its end, on a clock of the test's own.
 func TestConnectionsEnd(t *testing.T) {
 	e := Endpoint{Gatherer: prometheus.NewRegistry()}

@@ -14,8 +14,8 @@ import (
 )
 
 // inWorkBytes is how much the requests in work may take on the wire, all together. Decoded, a request of empty
-// elements takes 50 to 200 times as much.
-const inWorkBytes = 8 << 20
+// elements takes 50 to 200 times as much. Those of up to smallBytes do not count: they never wait for large ones.
+const inWorkBytes, smallBytes = 8 << 20, 4 << 10
 
 // Registrar registers services with s, a server that has the guard's options: a caller is asked who they are
 // before their request is decoded, and a request that has come is decoded when there is room for it.
@@ -60,11 +60,12 @@ func (r registrar) handler(call string, h grpc.MethodHandler) grpc.MethodHandler
 				return err
 			}
 			defer raw.Free()
-			bytes := min(int64(raw.Len()), inWorkBytes)
-			if err := r.inWork.Acquire(ctx, bytes); err != nil {
-				return status.FromContextError(err).Err()
+			if bytes := min(int64(raw.Len()), inWorkBytes); bytes > smallBytes {
+				if err := r.inWork.Acquire(ctx, bytes); err != nil {
+					return status.FromContextError(err).Err()
+				}
+				taken = bytes
 			}
-			taken = bytes
 			if err := decoder.Unmarshal(raw.BufferSlice, m); err != nil {
 				return status.Errorf(codes.Internal, "decode the request: %v", err)
 			}

@@ -5,10 +5,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -72,5 +75,33 @@ func TestRequestsInWorkAreBounded(t *testing.T) {
 	done.Wait()
 	if got := service.most.Load(); got > 2 {
 		t.Errorf("got %d requests of 3 MiB in work, want 2 at the most", got)
+	}
+}
+
+// TestSmallRequestsWaitForNoLargeOnes takes all the room that there is for requests in work.
+func TestSmallRequestsWaitForNoLargeOnes(t *testing.T) {
+	guard := &Guard{}
+	l, err := guard.Listen("listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(guard.ServerOptions()...)
+	r := guard.Registrar(s).(registrar)
+	pb.RegisterSchedulerServiceServer(r, pb.UnimplementedSchedulerServiceServer{})
+	if err := r.inWork.Acquire(t.Context(), inWorkBytes); err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = pb.NewSchedulerServiceClient(conn).GetSummary(ctx, &pb.GetSummaryRequest{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("got %v, want the answer of the service", err)
 	}
 }
