@@ -109,7 +109,7 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []stor
 			continue
 		}
 		if s.isCounting() {
-			time.Sleep(s.restsCounting())
+			time.Sleep(s.restsCounting()) // as the loop does
 			continue
 		}
 		select {

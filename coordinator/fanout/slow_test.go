@@ -207,14 +207,15 @@ func TestAWorkerIsHedgedOnceTheOthersShowThatItIsSlow(t *testing.T) {
 	}
 }
 
-func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
+// stalled is a worker of four shards that loads no snapshot, and tells of each that comes, after a round has not waited
+// for it.
+func stalled(t *testing.T, deadline time.Duration) (*fleet, *cluster, *fanout.Fanout, []fanout.Request, chan struct{}) {
 	fleet := newFleet(t, 1, worker.Config{})
 	c := newCluster(4)
 	c.addNodes(t, 0, 100)
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: 2 * time.Second})
+	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: deadline})
 	reqs := requests(t, 5, true, query(1, 100, false))
-
 	arrived := make(chan struct{}, 64)
 	fleet.proxies["w0"].load = func(ctx context.Context) {
 		arrived <- struct{}{}
@@ -229,11 +230,16 @@ func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
 	}
 	c.wantResults(t, got.results, reqs)
 	f.Settle()
+	clock.Step(time.Second)
+	probed(t, &liar{f: f})
+	return fleet, c, f, reqs, arrived
+}
+
+func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
+	fleet, c, f, reqs, _ := stalled(t, 2*time.Second)
 	fleet.proxies["w0"].mu.Lock()
 	fleet.proxies["w0"].load = nil
 	fleet.proxies["w0"].mu.Unlock()
-	clock.Step(time.Second)
-	probed(t, &liar{f: f})
 
 	local := f.Stats().LocalShards
 	for i, want := range []uint64{4, 3, 2, 1, 0} { // one shard is loaded beside each round
@@ -253,26 +259,7 @@ func TestASnapshotThatARoundDidNotWaitForIsLoadedBesideRounds(t *testing.T) {
 
 // Each such load costs the loop a snapshot.
 func TestAShardThatCanNotBeLoadedBesideRoundsStaysAway(t *testing.T) {
-	fleet := newFleet(t, 1, worker.Config{})
-	c := newCluster(4)
-	c.addNodes(t, 0, 100)
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	f := fleet.fanout(t, c, 1, fanout.Config{Clock: clock, Deadline: 100 * time.Millisecond})
-	reqs := requests(t, 5, true, query(1, 100, false))
-	arrived := make(chan struct{}, 64)
-	fleet.proxies["w0"].load = func(ctx context.Context) {
-		arrived <- struct{}{}
-		<-ctx.Done()
-	}
-	done := start(t.Context(), f, reqs)
-	<-arrived
-	clock.Step(6 * time.Second)
-	if got := <-done; got.err != nil {
-		t.Fatal(got.err)
-	}
-	f.Settle()
-	clock.Step(time.Second)
-	probed(t, &liar{f: f})
+	_, c, f, reqs, arrived := stalled(t, 100*time.Millisecond)
 	for range 8 {
 		c.wantSame(t, f, reqs)
 		f.Settle()

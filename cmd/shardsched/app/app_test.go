@@ -72,7 +72,7 @@ func TestAHandlerOfAnInformerThatPanicsGoesOn(t *testing.T) {
 		if _, err := client.CoreV1().Pods("x").Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "other"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // synctest's clock: until the handler is called again
 		synctest.Wait()
 		if want := []string{"poison", "other"}; !slices.Equal(added, want) {
 			t.Errorf("got %v, want %v", added, want)
