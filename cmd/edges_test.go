@@ -32,6 +32,7 @@ var layers = map[string][]string{
 	"preempt":  nil,
 	"queue":    {"cluster", "compile", "count", "objects", "preempt", "selector", "storage"},
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
+	"answers":  {"cache", "cluster", "compile", "count", "objects", "selector", "storage"},
 	"metrics":  nil,
 	"extender": nil,
 	// What compiled-in plugins run in, and configurations name.
@@ -43,19 +44,21 @@ var layers = map[string][]string{
 	"store":     {"lease", "objects", "preempt", "storage"},
 }
 
-// impure is what the scorer may not import itself: no clock, no I/O, no goroutine's tools,
+// impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,
 // no gRPC. (The proto package brings gRPC along; the scorer uses its messages only.)
 var impure = []string{"time", "os", "io", "net", "context", "sync", "log", "google.golang.org/grpc", "k8s.io/"}
 
-func TestTheScorerIsPure(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../scorer").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go list ../scorer: %v\n%s", err, out)
-	}
-	for _, p := range strings.Fields(string(out)) {
-		for _, b := range impure {
-			if p == b || strings.HasPrefix(p, strings.TrimSuffix(b, "/")+"/") {
-				t.Errorf("scorer imports %s", p)
+func TestWhatIsPure(t *testing.T) {
+	for _, folder := range []string{"scorer", "coordinator/answers"} {
+		out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../"+folder).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list ../%s: %v\n%s", folder, err, out)
+		}
+		for _, p := range strings.Fields(string(out)) {
+			for _, b := range impure {
+				if p == b || strings.HasPrefix(p, strings.TrimSuffix(b, "/")+"/") {
+					t.Errorf("%s imports %s", folder, p)
+				}
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -26,53 +26,9 @@ import (
 // noNodes is upstream's message where the cluster has no node at all.
 const noNodes = "no nodes available to schedule pods"
 
-const (
-	// spareCandidates is for how many pods of a batch a class is asked again by itself: others may
-	// follow, and other classes take from the rows, too.
-	spareCandidates = 192
-	// heldRows is how many rows all answers that are held may have repaired, of some 300 bytes
-	// each, and heldRowsMax how many one of them.
-	heldRows, heldRowsMax = 1 << 18, 1 << 14
-	// groupedShare is the part of that which a group offers as candidates where rows are grouped by
-	// domains: other pods take from all of the groups.
-	groupedShare = 4
-	// roundCandidates is how many candidates the answers of one round may name: as many as fit in
-	// a message.
-	roundCandidates = 1 << 17
-	// fewGroups and manyGroups are how many large groups a class may have without and with domains.
-	fewGroups, manyGroups = 4, 64
-)
-
-// heldBy is how many rows the answer of a class may have repaired, of so many classes.
-func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
-
-// firstHeld is for how many changes the first answer of a class is to be held, and heldGrowth how many
-// times longer one is to be held than the one before was: to sort and send candidates that nobody uses
-// is most of what an answer takes.
-const firstHeld, heldGrowth = 1024, 4
-
-// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and as many
-// changes after that as it may be held for, going by how many rows the answer before had repaired.
-func candidates(q *pb.Query, all, classes, repaired int) int {
-	held := heldBy(classes)
-	if len(q.GetDomainKeys()) > 0 {
-		held /= groupedShare
-	}
-	held = min(held, max(firstHeld, heldGrowth*all, heldGrowth*repaired))
-	return min(held+all+1, pb.MaxCandidates)
-}
-
-// candidatesOnce is candidates of a class that is not known to come again.
-func candidatesOnce(all int) int { return min(all+1, pb.MaxCandidates) }
-
-// offers is how many candidates an answer may have in a cluster of so many nodes.
-func offers(r *fanout.Request, nodes int) int {
-	groups := fewGroups
-	if r.Class.HasGroups() {
-		groups = manyGroups
-	}
-	return min(groups*r.Candidates, nodes)
-}
+// roundCandidates is how many candidates the answers of one round may name: as many as fit in
+// a message.
+const roundCandidates = 1 << 17
 
 // freshness is how long batches are by how many of their classes have no answer. Each of those names
 // as many candidates as there are pods in the batch, and looks again at as many rows: where nearly
@@ -93,15 +49,13 @@ func (f *freshness) seen(pods, classes, most int) {
 	}
 }
 
-// maxAsks bounds the rounds for one pod. The second answer is of this very moment, so a third says that
-// workers and coordinator disagree: then the own tables answer.
-const maxAsks = 2
-
 // attempt is one popped pod with its class.
 type attempt struct {
 	pod   *queue.Pod
 	prof  *compile.Profile
 	class *compile.Class
+	// question is what the pod asks the decision engine, as of the last call of Scheduler.question.
+	question answers.Question
 	// unobserved tells that its affinity terms count only once it is placed: nobody is behind it in the
 	// batch.
 	unobserved bool
@@ -133,8 +87,8 @@ func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) { s.schedul
 
 // scheduleAll decides attempts that have their answers, and then a batch.
 func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed []*attempt) {
-	s.touches.deciding = true
-	defer func() { s.touches.deciding = false }()
+	s.answers.SetDeciding(true)
+	defer s.answers.SetDeciding(false)
 	now := s.cfg.Now()
 	s.popTime = now
 	s.tally.deciding.start(now)
@@ -170,6 +124,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.recover()
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
+	s.metrics.engine(s.answers.Work())
 	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 }
 
@@ -229,12 +184,27 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	return s.setAside(attempts), err
 }
 
-// observeNominated makes known what the pods carry that others have to find room beside.
+// observeNominated makes known what the pods carry that others have to find room beside. It holds until nominations or
+// what is known of volumes change; what is in quarantine does not.
 func (s *Scheduler) observeNominated() {
+	w := s.cache
+	if w.nominations == s.queue.Nominations() && w.storage == w.volumes.Version() && len(s.quarantine) == 0 {
+		return
+	}
+	others, before := w.observed, w.nominated
+	w.observed = nil
 	for _, node := range s.queue.NominatedNodes() {
 		for _, p := range s.queue.Nominated(node) {
 			s.observe(p.Obj, math.MaxInt)
 		}
+	}
+	w.nominated, w.observed = w.observed, others
+	w.nominations, w.storage = s.queue.Nominations(), w.volumes.Version()
+	if len(s.quarantine) > 0 {
+		w.nominations = 0
+	}
+	for _, c := range before {
+		w.counters.Release(c)
 	}
 }
 
@@ -286,176 +256,137 @@ func (s *Scheduler) compile(a *attempt) {
 // renew compiles a pod with claims anew where a placement before it has changed the
 // storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
 // another one then, is asked for by itself.
-func (s *Scheduler) renew(ctx context.Context, a *attempt) error {
+func (s *Scheduler) renew(a *attempt) error {
 	if !a.volatile || a.storage == s.cache.volumes.Version() {
 		return nil
 	}
 	s.compile(a)
-	if err := s.cache.settle(); err != nil {
-		return err
-	}
-	if a.failed != nil || a.class.Rejected != nil || s.cache.Nodes() == 0 || s.picks.of[a.class.ID()] != nil || s.cache.awaits(a.class) {
-		return nil
-	}
-	return s.askAlone(ctx, a)
+	return s.cache.settle()
 }
 
-// askAlone asks for the class of one pod by itself.
-func (s *Scheduler) askAlone(ctx context.Context, a *attempt) error {
-	s.asks(a, 1)
-	class := s.pinned(a.class.Scorer)
-	result, err := s.evaluateOne(a.trace.Again(ctx, a.class.ID()), fanout.Request{Class: class, Candidates: s.candidatesFor(a, candidatesOnce(s.cfg.BatchSize))})
-	if err != nil {
-		return err
-	}
-	s.saw(a.class.ID())
-	s.picks.open(class, result, &s.touches)
-	return nil
-}
-
-// saw notes that a class was asked for.
-func (s *Scheduler) saw(class uint64) {
-	if len(s.classes) >= maxRepairedKnown {
-		clear(s.classes)
-	}
-	s.classes[class] = struct{}{}
-}
-
-// pinned is a class with its pinned sums as they are now.
-func (s *Scheduler) pinned(class *scorer.Class) *scorer.Class {
-	if class.Pins() {
-		s.metrics.pinned.Inc()
-	}
-	return class.Pin(tables{s.cache.Cache}.all)
-}
-
-// ask sends the classes of a batch to the workers, but for those whose answer still serves: in one
+// ask gets answers for the classes of a batch, but for those whose answer still serves: in one
 // round, unless the answers may be too long for that.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	nodes := s.cache.Nodes()
-	limits := servesTo{behind: 256 + nodes/10, rows: heldBy(len(s.picks.of)), pods: len(attempts)}
-	s.families.recount(s.touches.columns)
-	s.picks.hold(&s.touches, limits, s.fanout.Recycle)
-	s.families.hold(s.picks.of)
+	batch := s.answers.Begin(len(attempts))
 	if nodes == 0 {
 		return nil
 	}
-	counts := map[uint64]int{}
-	var order []*compile.Class
-	var looked map[uint64]*attempt // classes that others than tables have a say in, each by one pod
-	var profiles []string          // of order
 	for i := range attempts {
 		if a := &attempts[i]; a.failed == nil && a.class.Rejected == nil {
 			if a.failed = s.quarantined(a.class); a.failed == nil {
-				s.families.join(a.class)
+				batch.Join(a.class)
 			}
 		}
 	}
+	var profiles []string // of the needs' first pods
 	for i := range attempts {
-		c := attempts[i].class
-		if attempts[i].failed != nil || c.Rejected != nil {
+		a := &attempts[i]
+		if a.failed != nil || a.class.Rejected != nil {
 			continue
 		}
-		id := c.Scorer.ID()
-		if base := s.families.baseOf(c); base != nil && !s.picks.refuse(id) && s.mayShare(&attempts[i]) {
-			if s.picks.of[id] != nil && id != base.ID() { // it was asked by itself for a while
-				s.picks.drop(id, s.fanout.Recycle)
+		var class uint64
+		var need int
+		if a.failed = s.looking(a.class, func() {
+			q := s.question(a)
+			if a.class.Base != nil && q.Node == "" && !q.Alone { // else the pod shares no answer in any case
+				q.Nominees = forEngine(s.nominees(a.pod.Obj, a.class))
 			}
-			c, id = base, base.ID()
-		}
-		if p := s.picks.of[id]; p != nil {
-			p.idle = 0
-			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
-			attempts[i].trace.Held(id)
+			class, need = batch.Want(q)
+		}); a.failed != nil {
 			continue
 		}
-		if rows, few := s.fewRows(&attempts[i]); few && counts[id] == 0 {
-			if attempts[i].failed = s.looking(c, func() { s.picks.openHere(c.Scorer, rows, &s.touches, tables{s.cache.Cache}, s.eval) }); attempts[i].failed != nil {
-				continue
-			}
-			s.metrics.held(attempts[i].pod.Obj.Spec.SchedulerName)
-			attempts[i].trace.Held(id)
+		if need < 0 {
+			s.metrics.held(a.pod.Obj.Spec.SchedulerName)
+			a.trace.Held(class)
 			continue
 		}
-		if counts[id] == 0 {
-			order = append(order, c)
-			profiles = append(profiles, attempts[i].pod.Obj.Spec.SchedulerName)
+		if need == len(profiles) {
+			profiles = append(profiles, a.pod.Obj.Spec.SchedulerName)
 		}
-		counts[id]++
-		if looked[id] == nil && s.looksAtNodes(&attempts[i]) {
-			if looked == nil {
-				looked = map[uint64]*attempt{}
-			}
-			looked[id] = &attempts[i]
-		}
-		attempts[i].trace.Asks(id)
+		a.trace.Asks(class)
 	}
-	requests := make([]fanout.Request, len(order))
-	s.asking = s.asking[:0]
-	for i, c := range order {
-		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), counts[c.Scorer.ID()]})
-		_, known := s.classes[c.Scorer.ID()]
-		requests[i] = fanout.Request{Class: s.pinned(c.Scorer), Candidates: candidatesOnce(len(attempts))}
-		if known || counts[c.Scorer.ID()] > 1 || len(attempts) == 1 {
-			before := s.picks.repaired[c.Scorer.ID()]
-			if s.families.of[c.Scorer.ID()] != nil { // with another answer all of its classes begin anew
-				before = heldRowsMax
-			}
-			requests[i].Candidates = candidates(c.Query, len(attempts), len(order)+len(s.picks.of), before)
-		}
-		if a := looked[c.Scorer.ID()]; a != nil {
-			requests[i].Candidates = s.candidatesFor(a, requests[i].Candidates)
-		}
-		s.saw(c.Scorer.ID())
-	}
-	s.fresh.seen(len(attempts), len(requests), s.cfg.BatchSize)
-	for from, to := 0, 0; from < len(requests); from = to {
+	needs := batch.Needs()
+	s.fresh.seen(len(attempts), len(needs), s.cfg.BatchSize)
+	for from, to := 0, 0; from < len(needs); from = to {
 		to = from + 1
-		for all := offers(&requests[from], nodes); to < len(requests); to++ {
-			if all += offers(&requests[to], nodes); all > roundCandidates {
+		for all := needs[from].Offers(nodes); to < len(needs); to++ {
+			if all += needs[to].Offers(nodes); all > roundCandidates {
 				break
 			}
 		}
-		asking := s.asking
-		s.asking = asking[from:to]
-		results, err := s.evaluate(s.tracing.FanOut(ctx), requests[from:to])
-		s.asking = asking
-		if err != nil {
+		if err := s.fetch(s.tracing.FanOut(ctx), needs[from:to], profiles[from:to]); err != nil {
 			return err
-		}
-		for i, r := range requests[from:to] {
-			if failed := results[i].Failed; failed != nil {
-				s.confine(suspect{class: r.Class.ID()}, whileEvaluating, failed)
-				continue
-			}
-			s.picks.open(r.Class, results[i], &s.touches)
-			s.picks.of[r.Class.ID()].shared = s.families.of[r.Class.ID()] != nil
 		}
 	}
 	return nil
 }
 
-// fewNodes is how many nodes a PreFilter may leave for them to be looked at here.
-const fewNodes = 8
-
-// fewRows are the rows of a pod that may get few nodes only, as that of a DaemonSet, where nothing else
-// matters.
-func (s *Scheduler) fewRows(a *attempt) (rows []cache.Row, few bool) {
-	names := a.class.Query.GetNarrowed().GetNames()
-	if a.class.Query.GetNarrowed() == nil || len(names) > fewNodes || a.class.Scorer.HasGroups() || s.looksAtNodes(a) {
-		return nil, false
-	}
-	for _, name := range names {
-		if row, ok := s.cache.RowOf(name); ok {
-			rows = append(rows, row)
+// fetch turns what the engine needs into a fan-out, and hands the answers over. A class that can not be evaluated goes into
+// quarantine: where it is the only one that is asked for, by a panic. profiles are those of the pods that wait.
+func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
+	requests := make([]fanout.Request, len(needs))
+	s.asking = s.asking[:0]
+	evaluate := s.evaluate
+	for i, n := range needs {
+		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose}
+		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), n.Pods})
+		if n.Pods == 0 && !n.Here {
+			s.tally.requeries++
+			s.metrics.requeries.Inc()
+		}
+		if n.Here {
+			evaluate = s.fanout.EvaluateHere
+			s.distrust(ctx, n)
 		}
 	}
-	return rows, true
+	results, err := evaluate(ctx, requests)
+	if err != nil {
+		return err
+	}
+	for i, n := range needs {
+		switch failed := results[i].Failed; {
+		case failed == nil:
+			s.answers.Take(n, results[i])
+		case n.Alone():
+			panic(failed)
+		default:
+			s.confine(suspect{class: n.Class.ID()}, whileEvaluating, failed)
+		}
+	}
+	return nil
 }
 
-// asks tells for whom the workers are about to be asked.
-func (s *Scheduler) asks(a *attempt, pods int) {
-	s.asking = append(s.asking[:0], asking{s.metrics.of(a.pod.Obj.Spec.SchedulerName), pods})
+// fetchOne is fetch for one pod.
+func (s *Scheduler) fetchOne(ctx context.Context, a *attempt, n *answers.Need) error {
+	return s.fetch(a.trace.Again(ctx, n.Class.ID()), []*answers.Need{n}, []string{a.pod.Obj.Spec.SchedulerName})
+}
+
+// distrust has the workers suspected on whose answers the own tables have to answer.
+func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
+	if n.Why != nil {
+		s.fanout.Blame(ctx, n.Liar, n.Why)
+	}
+	if n.Doubted == nil {
+		return
+	}
+	// The answer is of this very moment, so it can not be right. Who has said what of it is found by holding the workers' next
+	// answers against the own tables.
+	klog.FromContext(ctx).Info("What workers have answered does not settle, the own tables answer and the workers' next answers are audited",
+		"class", n.Class.ID())
+	s.metrics.unsettled.Inc()
+	s.fanout.Watch(n.Doubted)
+}
+
+// question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each promised node.
+func (s *Scheduler) question(a *attempt) *answers.Question {
+	outside := s.asksOutside(a)
+	p := s.guests.of(a.pod.Obj)
+	a.question = answers.Question{
+		Class: a.class, Node: a.pod.Nomination(),
+		Alone: p != nil || outside, Reviewed: outside || p != nil && (p.filters || p.scores),
+	}
+	return &a.question
 }
 
 // passed takes in what the plugins did for a request.
@@ -493,7 +424,7 @@ func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
 // decideOne is decide once guests can look.
 func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	d := s.decisionOf(a)
-	if err := s.renew(ctx, a); err != nil {
+	if err := s.renew(a); err != nil {
 		if ctx.Err() == nil {
 			s.fail(err)
 		}
@@ -507,176 +438,100 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		return true
 	}
 	var refusedBy []string
-	var p *pick
+	var p *answers.Answer
 	switch {
 	case d.Nodes == 0:
 		a.failed, d.Message = nil, noNodes
 	case a.failed != nil:
 		d.Message = a.failed.Error()
 	case a.class.Rejected != nil:
-		d.Message = fitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
+		d.Message = answers.FitError(int(d.Nodes), nil) + " " + a.class.Rejected.Message + "."
 		refusedBy = a.class.Rejected.Plugins
 	default:
-		if p = s.picks.of[a.class.Scorer.ID()]; p == nil {
-			c, m, err := s.chooseShared(ctx, a)
-			if m != nil {
-				d.Feasible = uint32(c.feasible)
-				a.top = s.spellOut(m, a, c)
-				return s.place(ctx, a, d, c)
-			}
-			if err == nil {
-				err = s.askAlone(ctx, a)
-			}
+		q := s.question(a)
+		q.Nominees = forEngine(s.nominees(a.pod.Obj, a.class))
+		if q.Alone {
+			own, err := s.ownAnswer(ctx, a, q)
 			if err != nil {
 				if ctx.Err() == nil {
 					s.fail(err)
 				}
 				return false
 			}
-			p = s.picks.of[a.class.Scorer.ID()]
+			if end := s.preFilter(ctx, a); end != nil {
+				return s.endHosted(ctx, a, own, d, end)
+			}
+			if s.looks(a) {
+				return s.decideLooked(ctx, a, q, own, d)
+			}
 		}
-		if end := s.preFilter(ctx, a); end != nil {
-			return s.endHosted(ctx, a, p, d, end)
-		}
-		if s.looks(a) {
-			return s.decideLooked(ctx, a, p, d)
-		}
-		c, v, err := s.choose(ctx, p, a)
+		c, own, err := s.choose(ctx, a, q)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.fail(err)
 			}
 			return false
 		}
-		d.Feasible = uint32(c.feasible)
-		switch {
-		case v == nowhere:
-			of, instead, err := s.ownReasons(p, a)
-			if err != nil {
+		d.Feasible = uint32(c.Feasible)
+		switch p = own; {
+		case p != nil:
+			if d.Message, refusedBy, err = s.refusal(p, a, answers.Reasons{}); err != nil {
 				s.fail(err)
 				return false
 			}
-			p.countReasons(of, -1)
-			p.countReasons(instead, +1)
-			d.Message, refusedBy = p.message(int(d.Nodes))
-			p.countReasons(instead, -1)
-			p.countReasons(of, +1)
-		case c.feasible > 1 && a.class.ScoreError != nil:
+		case c.Feasible > 1 && a.class.ScoreError != nil:
 			// A single node is not scored, so nothing is wrong with it.
 			a.failed = a.class.ScoreError
 			d.Message = a.failed.Error()
 		default:
-			a.top = s.spellOut(p, a, c)
+			a.top = s.spellOut(a, c)
 			return s.place(ctx, a, d, c)
 		}
 	}
 	return s.unplaced(ctx, a, p, d, refusedBy)
 }
 
-// choose repairs a class's answer and takes the best row, asking the workers again
-// where the answer is used up, or where the reasons are wanted.
-func (s *Scheduler) choose(ctx context.Context, p *pick, a *attempt) (choice, verdict, error) {
+// choose takes the best row for a pod; where there is none, it gives the answer that has the reasons.
+func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question) (answers.Choice, *answers.Answer, error) {
 	a.trace.Begin(tracing.Merge)
 	defer a.trace.End(tracing.Merge)
-	t := tables{s.cache.Cache}
-	nominees := s.nominees(a.pod.Obj, a.class)
-	for asks := 0; ; asks++ {
-		judged := p.judged
-		p.repair(&s.touches, t, s.eval)
-		if p.judged != judged {
-			s.metrics.repaired.Add(float64(p.judged - judged))
+	for {
+		c, found, need := s.answers.Best(q)
+		switch {
+		case found:
+			return c, nil, nil
+		case need == nil:
+			p, _ := s.answers.Own(q)
+			return c, p, nil
 		}
-		c, v := choice{}, askAgain
-		if !p.stale {
-			if !p.veto(nominees, t, s.eval) {
-				p.startHere(s.touches.end(), t, s.eval)
-				p.veto(nominees, t, s.eval)
-			}
-			if c, ok := s.ownNode(p, a.pod.Nomination()); ok {
-				return c, chosen, nil
-			}
-			c, v = p.best(t)
-		}
-		if v == nowhere && p.diagnosed {
-			c.feasible = p.feasible()
-			return c, v, nil
-		}
-		request := fanout.Request{
-			Class:      p.class,
-			Candidates: min(candidates(a.class.Query, spareCandidates, len(s.picks.of), len(p.repaired))+len(nominees), pb.MaxCandidates),
-			Diagnose:   v == nowhere,
-		}
-		if v == chosen && a.class.ScoreError != nil && p.told() {
-			if err := s.answerHere(ctx, p, request); err != nil {
-				return choice{}, nowhere, err
-			}
-			continue
-		}
-		if v == chosen {
-			why := p.vouch(&c, t, s.eval)
-			if why == nil {
-				c.feasible = p.feasible()
-				return c, v, nil
-			}
-			if err := s.distrust(ctx, p, c.row, why, request); err != nil {
-				return choice{}, nowhere, err
-			}
-			continue
-		}
-		if err := s.askOnce(ctx, p, a, asks, request); err != nil {
-			return choice{}, nowhere, err
+		if err := s.fetchOne(ctx, a, need); err != nil {
+			return c, nil, err
 		}
 	}
 }
 
-// askOnce asks for another answer, for the nth time for this pod.
-func (s *Scheduler) askOnce(ctx context.Context, p *pick, a *attempt, n int, r fanout.Request) error {
-	switch {
-	case n > maxAsks:
-		s.lookAtAll(p, r.Diagnose)
-		return nil
-	case n == maxAsks:
-		s.doubt(ctx, p)
-		return s.answerHere(ctx, p, r)
+// ownAnswer is the answer of a pod's own class, for reviewers.
+func (s *Scheduler) ownAnswer(ctx context.Context, a *attempt, q *answers.Question) (*answers.Answer, error) {
+	p, need := s.answers.Own(q)
+	if need == nil {
+		return p, nil
 	}
-	s.asks(a, 0)
-	s.tally.requeries++
-	s.metrics.requeries.Inc()
-	p.class = s.pinned(p.class)
-	r.Class = p.class
-	result, err := s.evaluateOne(a.trace.Again(ctx, p.class.ID()), r)
-	if err != nil {
-		return err
+	if err := s.fetchOne(ctx, a, need); err != nil {
+		return nil, err
 	}
-	s.fanout.Recycle(p.result)
-	p.start(result, s.touches.end(), r.Diagnose)
-	return nil
-}
-
-// ownNode is the node that a pod is nominated to, which is tried first and then no other.
-func (s *Scheduler) ownNode(p *pick, name string) (choice, bool) {
-	if name == "" {
-		return choice{}, false
-	}
-	row, ok := s.cache.RowOf(name)
-	if !ok {
-		return choice{}, false
-	}
-	p.row(row, tables{s.cache.Cache}, s.eval)
-	at, _ := p.index.find(row)
-	score, ok := p.alone(at)
-	return choice{row: row, score: score, feasible: 1}, ok
+	p, _ = s.answers.Own(q)
+	return p, nil
 }
 
 // place promises the chosen row to a pod and queues its bind.
-func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
 	s.promising = true
 	if a.hosted != nil {
 		return s.placeHosted(ctx, a, d, c)
 	}
 	a.trace.Begin(tracing.Assume)
-	table := s.cache.Table(int(c.row.Shard))
-	d.Node, d.Score = table.Name(c.row.Index), c.score
+	table := s.cache.Table(int(c.Row.Shard))
+	d.Node, d.Score = table.Name(c.Row.Index), c.Score
 	pod := a.pod.Obj
 	var work *volumes.Work
 	var err error

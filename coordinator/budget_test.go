@@ -91,8 +91,8 @@ func TestATurnPreparesForAWhile(t *testing.T) {
 	})
 }
 
-// What is delivered together is taken in together, unless that takes long: then decisions come between, but not
-// where a run is not to depend on how long it takes.
+// What is delivered together is taken in together, unless that takes long: then decisions come between, after any event,
+// but not where a run is not to depend on how long it takes.
 func TestWhatIsDeliveredTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		queueNow func() time.Time
@@ -110,7 +110,7 @@ func TestWhatIsDeliveredTogether(t *testing.T) {
 				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(reads.Add(1)) * c.step) }
 			}, clusterOf(nodesOf("100", "n")), nil, func(x *stage) {
 				var events []store.Event
-				for i := range 4 * eventsAtOnce {
+				for i := range 12 { // a step of the clock each is more than inboxTime
 					events = append(events, added(cores(fmt.Sprint("p", i), "1")))
 				}
 				last := cores("last", "1")

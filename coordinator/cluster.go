@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
@@ -49,7 +50,9 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 	defer s.catch(&err)
 	s.cache.cluster.Set(old, now)
-	clear(s.alikes.known) // what pods count as may go by it
+	if _, ok := cmp.Or(now, old).(*policyv1.PodDisruptionBudget); !ok {
+		clear(s.alikes.known) // what pods count as may go by it
+	}
 	if now != nil {
 		s.cache.volumes.Set(now)
 	} else {

@@ -20,38 +20,9 @@
 //
 // # Answers
 //
-// A workers' answer is of one moment. Every change of what a row's pods add up to since is
-// a touch: the row, and what they added up to before. Before a class's next pod is
-// decided, its pick is repaired: each touched row is judged as it was when the workers
-// answered (to take it out of the counts) and as it is now (to put it back in), by the same
-// code that the workers run. So pod n+1 sees pod n, the counts are those that upstream
-// would have, and a batch decides as its pods would one by one:
-//
-//	answer:  group key -> rows, best candidates      touched rows: verdicts of now
-//	             └── heads that are not touched ──┬── heads by score ──┘
-//	                                     best of G(key) + L(row), tie rule
-//
-// A group lists only its best candidates. When those are used up and rows that it
-// did not list might be better than all that is known, the class is asked again.
-// The same happens when no row is left and the reasons are wanted.
-//
-// Answers are held over batches. They are given up where a node itself changes, or a counter that
-// the class reads is set anew; where so much has changed since a class's last pod that a pass over
-// all rows on the workers costs less than the repair; where so many rows were repaired, or
-// candidates used, that they take too much memory or are about to run out; and where there are
-// more than a thousand. The next answer names as many candidates as the last one was of use for. A
-// class whose nodes are
-// full is refused by the answer that is held, without looking at any row that has not changed.
-//
-// Where terms of other pods name many labels, their sums are pinned: they go out with the question, and an
-// answer is given up where a pod is placed, or leaves, that carries one of the terms.
-//
-// Classes that differ in selectors alone, as those of Deployments that spread by default, are a family and
-// have one answer: that to their base, which counts nothing. It is repaired once for all of them. A row
-// of which a class counts nothing is to it what it is to the base; the others are its own, judged and
-// ranked by itself. See family.go. A class is asked by itself where it has so many rows of its own that
-// they cost more than an answer, where nominated pods, guests or extenders have a say in its pod, and
-// where it is refused, for the reasons.
+// Package answers decides: it holds what the workers have said of each class, repairs it after each placement, and gives the
+// best row, or tells what it lacks. The loop turns what it lacks into a fan-out (fetch in batch.go, the only place where
+// workers are asked about classes), and promises the row to the pod (place).
 //
 // # Counters
 //

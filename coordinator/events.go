@@ -162,7 +162,7 @@ func respecified(old, now *v1.Pod) bool {
 	}
 	return !maps.Equal(old.Spec.NodeSelector, now.Spec.NodeSelector) ||
 		!bytes.Equal(writtenAffinity(old), writtenAffinity(now)) ||
-		!slices.EqualFunc(compile.Usage(old).GetHostPorts(), compile.Usage(now).GetHostPorts(),
+		!compile.SameUsage(old, now) && !slices.EqualFunc(compile.Usage(old).GetHostPorts(), compile.Usage(now).GetHostPorts(),
 			func(a, b *pb.HostPort) bool { return proto.Equal(a, b) })
 }
 

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
@@ -112,7 +113,7 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, e *explanation) (last bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.eval = scorer.NewEvaluator(nil)
+			s.answers.Recovered()
 			note(e.out, s.met(suspect{pod: pod.UID}, whileReading, v).Error())
 			last = true
 		}
@@ -293,26 +294,20 @@ type explainer struct {
 	left []cache.Row
 	// apart are the rows that other pods or this one are nominated to. They are judged last, all at once.
 	apart map[cache.Row]bool
-	// pick holds the rows that other pods are nominated to, and the standing of all.
-	pick *pick
+	// answer holds the rows that other pods are nominated to, and the standing of all.
+	answer *answers.Answer
 	// own is the node that the pod is nominated to, where that takes it.
-	own     choice
+	own     answers.Choice
 	takes   bool
-	grouped []groupedAt
+	grouped []answers.Ranked
 	// feasible are the best rows of so many that there are; here is the one that the pod is on, nil: it is none of them.
-	feasible []groupedAt
+	feasible []answers.Ranked
 	many     uint32
-	here     *groupedAt
-	reasons  map[reason]uint32
+	here     *answers.Ranked
+	reasons  map[answers.Reason]uint32
 	closest  []refusalAt
 	verdicts *verdicts
 	told     bool // all rows are judged, and the rest of the answer is written
-}
-
-// groupedAt is a row of one of the groups.
-type groupedAt struct {
-	candidate scorer.Candidate
-	group     int
 }
 
 type refusalAt struct {
@@ -324,13 +319,13 @@ type refusalAt struct {
 // newExplainer begins to judge a pod. What is pinned stays so until all rows are judged.
 func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list []*nominee, req *pb.ExplainRequest, at string) *explainer {
 	pinned := *class
-	pinned.Scorer = s.pinned(class.Scorer)
+	pinned.Scorer = s.answers.Pinned(class.Scorer)
 	x := &explainer{
 		s: s, class: &pinned, pod: pod, top: int(cmp.Or(req.Top, defaultTop)), at: at, rows: s.rows,
-		apart: map[cache.Row]bool{}, reasons: map[reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, s.cache.Nodes()),
+		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, s.cache.Nodes()),
 	}
 	for i := range list {
-		x.apart[list[i].row] = true
+		x.apart[list[i].Row] = true
 	}
 	if row, ok := s.cache.RowOf(x.nomination()); ok {
 		x.apart[row] = true
@@ -351,11 +346,11 @@ func (x *explainer) serves(class *compile.Class, pod *v1.Pod, list []*nominee, a
 		return false
 	}
 	x.pod = pod
-	if x.pick != nil {
+	if x.answer != nil {
 		return true
 	}
 	own, nominated := x.s.cache.RowOf(x.nomination())
-	return (!nominated || x.apart[own]) && !slices.ContainsFunc(list, func(n *nominee) bool { return !x.apart[n.row] })
+	return (!nominated || x.apart[own]) && !slices.ContainsFunc(list, func(n *nominee) bool { return !x.apart[n.Row] })
 }
 
 // judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
@@ -370,7 +365,7 @@ func (x *explainer) judge(rows int, list []*nominee) (all bool) {
 	if x.left = x.left[n:]; len(x.left) > 0 {
 		return false
 	}
-	if x.pick == nil {
+	if x.answer == nil {
 		x.judgeApart(list)
 	}
 	n = min(rows-n, len(x.grouped))
@@ -384,26 +379,26 @@ func (x *explainer) judge(rows int, list []*nominee) (all bool) {
 // judgeRow sorts a row into its group. What is refused at once is taken in.
 func (x *explainer) judgeRow(row cache.Row) {
 	t := x.s.cache.Table(int(row.Shard))
-	if g := x.groupOf(t, row); g.group >= 0 {
+	if g := x.groupOf(t, row); g.Group >= 0 {
 		x.grouped = append(x.grouped, g)
 	} else {
-		_, reasons := x.s.eval.Reasons(t, row.Index, nil, x.class.Scorer)
+		_, reasons := x.s.eval().Reasons(t, row.Index, nil, x.class.Scorer)
 		x.refuse(t, row.Index, reasons)
 	}
 }
 
 // groupOf counts a row into its group; below 0: it has none.
-func (x *explainer) groupOf(t *scorer.Table, row cache.Row) groupedAt {
+func (x *explainer) groupOf(t *scorer.Table, row cache.Row) answers.Ranked {
 	var v scorer.Verdict
-	x.s.eval.Row(t, row.Index, nil, x.class.Scorer, true, &v)
-	return groupedAt{t.Candidate(row.Index, v.Local), x.all.Move(x.class.Scorer, &v, +1)}
+	x.s.eval().Row(t, row.Index, nil, x.class.Scorer, true, &v)
+	return answers.Ranked{Candidate: t.Candidate(row.Index, v.Local), Group: x.all.Move(x.class.Scorer, &v, +1)}
 }
 
 // judgeApart judges the rows that pods are nominated to, with what is known of the others.
 func (x *explainer) judgeApart(list []*nominee) {
 	awaiting := map[cache.Row]bool{}
 	for i := range list {
-		awaiting[list[i].row] = true
+		awaiting[list[i].Row] = true
 	}
 	for row := range x.apart {
 		if awaiting[row] {
@@ -412,15 +407,11 @@ func (x *explainer) judgeApart(list []*nominee) {
 			x.judgeRow(row)
 		}
 	}
-	x.pick = newPick(x.class.Scorer)
-	x.pick.start(&x.all, 0, true)
-	x.pick.veto(list, tables{x.s.cache.Cache}, x.s.eval)
-	x.pick.settle()
+	x.answer = x.s.answers.Explain(x.class.Scorer, &x.all, forEngine(list))
 	for i := range list {
-		at, _ := x.pick.index.find(list[i].row)
-		x.judgeAwaiting(&x.pick.repaired[at])
+		x.judgeAwaiting(list[i].Row)
 	}
-	x.own, x.takes = x.s.ownNode(x.pick, x.nomination())
+	x.own, x.takes = x.s.answers.OwnNode(x.answer, x.nomination())
 }
 
 // nomination is the node that the pod is nominated to, or "".
@@ -432,33 +423,30 @@ func (x *explainer) nomination() string {
 }
 
 // judgeAwaiting judges a row that waits for other pods.
-func (x *explainer) judgeAwaiting(r *repairedRow) {
-	t := x.s.cache.Table(int(r.row.Shard))
-	switch {
-	case r.vetoed:
-		x.refuse(t, r.row.Index, r.vetoReasons)
-	case r.group < 0:
-		x.refuse(t, r.row.Index, r.reasons)
-	default:
-		x.judgeGrouped(groupedAt{t.Candidate(r.row.Index, r.local), r.group})
+func (x *explainer) judgeAwaiting(row cache.Row) {
+	t := x.s.cache.Table(int(row.Shard))
+	if rows := x.answer.RowsAmong([]cache.Row{row}); len(rows) > 0 {
+		x.accept(x.answer.Rank(rows[0]))
+	} else {
+		x.refuse(t, row.Index, x.answer.WhyRefused(row))
 	}
 }
 
-func (x *explainer) judgeGrouped(g groupedAt) {
-	standing := &x.pick.standing
-	if standing.Groups[g.group].Feasible {
-		g.candidate.Score += standing.Groups[g.group].Score
+func (x *explainer) judgeGrouped(g answers.Ranked) {
+	standing := x.answer.Standing()
+	if standing.Groups[g.Group].Feasible {
+		g.Score += standing.Groups[g.Group].Score
 		x.accept(g)
 		return
 	}
-	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.group)
-	x.refuse(x.s.cache.Table(int(g.candidate.Shard)), g.candidate.Row, reasons)
+	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.Group)
+	x.refuse(x.s.cache.Table(int(g.Shard)), g.Row, reasons)
 }
 
 // judgeOwn tells of the node that the pod is nominated to.
 func (x *explainer) judgeOwn() {
 	if x.takes && x.at == "" {
-		note(x.out, "nominated to node "+x.s.cache.Table(int(x.own.row.Shard)).Name(x.own.row.Index)+", which takes it: no other is tried")
+		note(x.out, "nominated to node "+x.s.cache.Table(int(x.own.Row.Shard)).Name(x.own.Row.Index)+", which takes it: no other is tried")
 	}
 }
 
@@ -466,14 +454,14 @@ func (x *explainer) judgeOwn() {
 const keptBeside = 1024
 
 // accept takes in a row that passes every filter.
-func (x *explainer) accept(g groupedAt) {
+func (x *explainer) accept(g answers.Ranked) {
 	x.many++
-	node := x.name(g.candidate)
+	node := x.name(g.Candidate)
 	if node == x.at && x.at != "" {
 		x.here = &g
 	}
 	if named, asked := x.verdicts.asked(node); asked {
-		scored := &pb.ScoredNode{Node: node, Score: g.candidate.Score, Chosen: node == x.at}
+		scored := &pb.ScoredNode{Node: node, Score: g.Score, Chosen: node == x.at}
 		if named {
 			scored = x.scored(&g, node)
 		}
@@ -488,13 +476,13 @@ func (x *explainer) accept(g groupedAt) {
 func (x *explainer) refuse(t *scorer.Table, row uint32, reasons []scorer.Reason) {
 	refused := &pb.RefusedNode{Node: t.Name(row)}
 	for _, r := range reasons {
-		x.reasons[reason{r.Plugin, r.Text, r.Unresolvable}]++
+		x.reasons[answers.Reason{Plugin: r.Plugin, Text: r.Text, Unresolvable: r.Unresolvable}]++
 		refused.Plugin = r.Plugin
 		refused.Reasons = append(refused.Reasons, r.Text)
 	}
 	x.verdicts.refuse(refused)
 	missing := 0.0
-	for _, short := range x.s.eval.Shortfalls(t, row, nil, x.class.Scorer) {
+	for _, short := range x.s.eval().Shortfalls(t, row, nil, x.class.Scorer) {
 		refused.Shortfalls = append(refused.Shortfalls, short.Text)
 		missing += short.Share
 	}
@@ -525,7 +513,7 @@ func (x *explainer) rank() {
 
 // rankFeasible keeps the best rows, best first.
 func (x *explainer) rankFeasible() {
-	sortGrouped(x.feasible)
+	answers.SortRanked(x.feasible)
 	x.feasible = x.feasible[:min(len(x.feasible), x.top)]
 }
 
@@ -536,18 +524,18 @@ func (x *explainer) report() {
 	}
 	listed := false
 	for i := range x.feasible {
-		node := x.name(x.feasible[i].candidate)
+		node := x.name(x.feasible[i].Candidate)
 		listed = listed || node == x.at
 		x.out.Top = append(x.out.Top, x.scored(&x.feasible[i], node))
 	}
 	if x.here != nil && !listed {
 		x.out.Top = append(x.out.Top, x.scored(x.here, x.at))
 	}
-	keys := slices.SortedFunc(maps.Keys(x.reasons), func(a, b reason) int {
-		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.plugin, b.plugin), cmp.Compare(a.text, b.text))
+	keys := slices.SortedFunc(maps.Keys(x.reasons), func(a, b answers.Reason) int {
+		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Text, b.Text))
 	})
 	for _, r := range keys {
-		x.out.Reasons = append(x.out.Reasons, &pb.ReasonCount{Plugin: r.plugin, Reason: r.text, Nodes: x.reasons[r], Unresolvable: r.unresolvable})
+		x.out.Reasons = append(x.out.Reasons, &pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
 	for _, c := range x.closest {
 		x.out.Closest = append(x.out.Closest, c.node)
@@ -559,21 +547,21 @@ func (x *explainer) name(c scorer.Candidate) string {
 }
 
 // scored spells a node's score out, plugin by plugin.
-func (x *explainer) scored(f *groupedAt, node string) *pb.ScoredNode {
-	out := x.s.scored(x.class, x.pick.result, &x.pick.standing, f, node)
+func (x *explainer) scored(f *answers.Ranked, node string) *pb.ScoredNode {
+	out := x.s.scored(x.class, x.answer.Result(), x.answer.Standing(), f, node)
 	out.Chosen = node == x.at
 	return out
 }
 
-// scored spells the score of a row of a pick's groups out, plugin by plugin.
-func (s *Scheduler) scored(class *compile.Class, result *scorer.Result, standing *scorer.Standing, f *groupedAt, node string) *pb.ScoredNode {
-	out := &pb.ScoredNode{Node: node, Score: f.candidate.Score}
+// scored spells the score of a row of an answer's groups out, plugin by plugin.
+func (s *Scheduler) scored(class *compile.Class, result *scorer.Result, standing *scorer.Standing, f *answers.Ranked, node string) *pb.ScoredNode {
+	out := &pb.ScoredNode{Node: node, Score: f.Score}
 	own := map[pb.Plugin]*pb.PluginScore{}
-	t := s.cache.Table(int(f.candidate.Shard))
-	for _, p := range s.eval.Scores(t, f.candidate.Row, nil, class.Scorer) {
+	t := s.cache.Table(int(f.Shard))
+	for _, p := range s.eval().Scores(t, f.Row, nil, class.Scorer) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
 	}
-	for _, p := range class.Scorer.GroupScores(result, standing, f.group) {
+	for _, p := range class.Scorer.GroupScores(result, standing, f.Group) {
 		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
 	}
 	for _, w := range class.Query.Scores {

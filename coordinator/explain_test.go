@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -377,15 +378,11 @@ func compareForesight(t *rapid.T, p *v1.Pod, out *pb.ExplainResponse, d *pb.Deci
 		}
 		return
 	}
-	counts := map[string]uint32{}
+	counts := map[string]int{}
 	for _, r := range out.Reasons {
-		counts[r.Reason] += r.Nodes
+		counts[r.Reason] += int(r.Nodes)
 	}
-	var parts []string
-	for text, n := range counts {
-		parts = append(parts, fmt.Sprintf("%d %s", n, text))
-	}
-	if want := fitError(int(d.Nodes), parts); d.Message != want || out.Feasible != 0 {
+	if want := answers.FitError(int(d.Nodes), counts); d.Message != want || out.Feasible != 0 {
 		t.Fatalf("%s: foreseen %d feasible, %q; decided %q", d.Pod, out.Feasible, want, d.Message)
 	}
 }

@@ -22,7 +22,7 @@ func (x *explainer) expressionFailures(t *scorer.Table, row uint32, plugin strin
 	if plugin != queue.CELFilter {
 		return nil
 	}
-	for _, o := range x.s.eval.Expressions(t, row, nil, x.class.Scorer) {
+	for _, o := range x.s.eval().Expressions(t, row, nil, x.class.Scorer) {
 		if why, failed := strings.CutPrefix(o.Outcome, "failed: "); failed && o.Plugin == plugin {
 			list = append(list, fmt.Sprintf("%s: %s", o.Name, why))
 		}

@@ -232,7 +232,7 @@ func (s *Scheduler) askOutside(ctx context.Context, a *attempt, rows []hostedRow
 	if !s.heard(a.answer, rows) {
 		nodes := make([]*v1.Node, 0, len(rows))
 		for i := range rows {
-			nodes = append(nodes, s.cache.Node(s.nameOf(rows[i].row)))
+			nodes = append(nodes, s.cache.Node(s.nameOf(rows[i].Row.Row)))
 		}
 		if s.consult(ctx, l, a, nodes) {
 			return nil, nil, true
@@ -244,7 +244,7 @@ func (s *Scheduler) askOutside(ctx context.Context, a *attempt, rows []hostedRow
 	a.answer.told = a.answer.told[:0]
 	left := rows[:0]
 	for i := range rows {
-		if why, out := a.answer.refuses(s.nameOf(rows[i].row)); out {
+		if why, out := a.answer.refuses(s.nameOf(rows[i].Row.Row)); out {
 			a.answer.told = append(a.answer.told, a.answer.why(why)...)
 		} else {
 			left = append(left, rows[i])
@@ -264,7 +264,7 @@ func (s *Scheduler) heard(x *outsiders, rows []hostedRow) bool {
 	}
 	more := false
 	for i := range rows {
-		name := s.nameOf(rows[i].row)
+		name := s.nameOf(rows[i].Row.Row)
 		if _, refused := x.refuses(name); !refused {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/preempt"
@@ -41,7 +42,7 @@ type shrunk struct {
 
 // preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they are
 // to be asked first the attempt is parked, and its verdict is nobody's.
-func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *pick, list []*extender.Extender) (preempt.Verdict, []*v1.Pod, error) {
+func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.Answer, list []*extender.Extender) (preempt.Verdict, []*v1.Pod, error) {
 	nominees := s.nominees(a.pod.Obj, a.class)
 	if a.shrunk == nil {
 		a.shrunk = &shrunk{}
@@ -121,7 +122,7 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 
 // bestAdvised is the best of the nodes that extenders have left and that are candidates now, with the
 // victims that they want, where these are there and may be put out; "": there is none.
-func (s *Scheduler) bestAdvised(ctx context.Context, a *attempt, p *pick, nominees []*nominee) (string, []*v1.Pod) {
+func (s *Scheduler) bestAdvised(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee) (string, []*v1.Pod) {
 	var best *scorer.PreemptionCandidate
 	var victims []*v1.Pod
 	if p == nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -28,10 +29,11 @@ type twins struct {
 
 // newTwins begins the history of a crowd of few kinds, each with some that differ in the label app alone.
 func newTwins(t *rapid.T, cfg SchedulerConfig, claims bool) *twins {
+	alone := cfg
+	alone.answerLimits.Sharers = 1 << 30
 	candidates := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "candidates")
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 9))
-	x := &twins{apart: newTrial(t, cfg, candidates), together: newTrial(t, cfg, candidates), kin: 2 + r.IntN(4)}
-	x.apart.families.size = 1 << 30
+	x := &twins{apart: newTrial(t, alone, candidates), together: newTrial(t, cfg, candidates), kin: 2 + r.IntN(4)}
 	x.history = &history{Rand: r, x: x.together, nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}}
 	x.coming = build.Crowd(r, build.CrowdSize{
 		Nodes: 2 + r.IntN(14), Present: 15, Pending: 100, Kinds: 1 + r.IntN(3), Claims: claims, Nominated: []int{0, 0, 8}[r.IntN(3)],
@@ -163,29 +165,19 @@ func (x *twins) step(t *rapid.T) {
 	}
 }
 
-// smaller sets limits of families for a test.
-func smaller(t *testing.T, limits map[*int]int) {
-	for limit, n := range limits {
-		kept := *limit
-		*limit = n
-		t.Cleanup(func() { *limit = kept })
-	}
-}
-
 // Whatever happens to nodes, pods, counters and namespaces, and whatever has to be begun anew.
 func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
-	for name, limits := range map[string]map[*int]int{
-		"as they are": nil,
+	for name, limits := range map[string]answers.Limits{
+		"as they are": {},
 		"with small limits": {
-			&maxFamilies: 2, &maxSiblings: 5, &maxSharedRows: 12, &maxOwnRows: 24, &ownRows: 3, &ownShare: 4,
-			&countedClasses: 4, &maxDirty: 3, &maxMoves: 4, &maxPassed: 8, &sweptRows: 1,
+			Bases: 2, Views: 5, SharedRows: 12, AllOwnRows: 24, OwnRows: 3, OwnShare: 4,
+			CountedClasses: 4, DirtyRows: 3, Moves: 4, PassedRows: 8, SweptRows: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			smaller(t, limits)
 			decided, shared := 0, 0
 			rapid.Check(t, func(t *rapid.T) {
-				cfg := SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: rapid.SampledFrom([]int{1, 4, 64}).Draw(t, "batch")}
+				cfg := SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: rapid.SampledFrom([]int{1, 4, 64}).Draw(t, "batch"), answerLimits: limits}
 				if rapid.Bool().Draw(t, "preempting") {
 					cfg.Profiles = warlike()
 				}
@@ -197,7 +189,7 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 						x.step(t)
 					}
 					x.goOn(t, []int{1, 3, 100}[x.IntN(3)])
-					shared += len(x.together.families.siblings)
+					shared += x.together.answers.Kept().Views
 				}
 				decided += x.seen
 			})
@@ -210,9 +202,8 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 
 // turned are the decisions of a scheduler that is told of some nodes, and then of events, turn by turn.
 func turned(t *testing.T, size int, nodes []*v1.Node, turns ...[]store.Event) []decisionLine {
-	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8}, 0)
+	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: answers.Limits{Sharers: size}}, 0)
 	defer s.fanout.Close()
-	s.families.size = size
 	s.Load(&store.Objects{Nodes: nodes}, nil)
 	for _, events := range turns {
 		s.Deliver(events)
@@ -238,7 +229,7 @@ func TestAClassThatCountsNothingIsNotItsBase(t *testing.T) {
 		{{Type: store.Deleted, Kind: objects.KindPod, Pod: large}},
 		{podCame(build.Pod("a").UID("a").Label("app", "a").CPU("1").Spread(soft).Obj())},
 	}
-	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, familySize, nodes, turns...)
+	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, 2, nodes, turns...)
 	if d := cmp.Diff(apart, together); d != "" || len(apart) != 3 || apart[1].Feasible != 3 || apart[2].Feasible != 4 {
 		t.Errorf("got %v\ndecisions (-by themselves +by families):\n%s", apart, d)
 	}
@@ -246,7 +237,7 @@ func TestAClassThatCountsNothingIsNotItsBase(t *testing.T) {
 
 // An answer that lives for ever keeps no more for it, whatever its classes do.
 func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
-	smaller(t, map[*int]int{&maxMoves: 16, &maxSiblings: 1})
+	limits := answers.Limits{Moves: 16, Views: 1}
 	apps := []string{"a", "b", "c"}
 	load := &store.Objects{}
 	for i := range 5 {
@@ -255,7 +246,7 @@ func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 	for _, app := range apps { // nothing more comes to that node, nor leaves it
 		load.Pods = append(load.Pods, build.Pod("there-"+app).UID("there-"+app).Label("app", app).CPU("300m").Node("n0").Obj())
 	}
-	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8}, 0)
+	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: limits}, 0)
 	defer s.fanout.Close()
 	s.Load(load, nil)
 	for turn := range 200 {
@@ -274,25 +265,19 @@ func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 	if s.asked > 2*len(apps) {
 		t.Fatalf("%d classes were asked for: the answer did not live", s.asked)
 	}
-	for _, p := range s.picks.of {
-		owners := 0
-		for _, list := range p.owners {
-			owners += cap(list)
-		}
-		if cap(p.moves) > 2*maxMoves || owners > 20*len(load.Nodes) {
-			t.Errorf("it keeps %d moves and %d owners", cap(p.moves), owners)
-		}
+	if kept := s.answers.Kept().ForViews; kept > 2*limits.Moves+20*len(load.Nodes) {
+		t.Errorf("the answers keep %d moves and owners", kept)
 	}
 }
 
 // A class whose pods come and go all over the cluster has few rows of its own at any time.
 func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
-	smaller(t, map[*int]int{&ownRows: 2, &ownShare: 1 << 20})
+	limits := answers.Limits{OwnRows: 2, OwnShare: 1 << 20}
 	load := &store.Objects{}
 	for i := range 20 {
 		load.Nodes = append(load.Nodes, build.Node(fmt.Sprint("n", i)).CPU("1").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
 	}
-	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8}, 0)
+	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: limits}, 0)
 	defer s.fanout.Close()
 	s.Load(load, nil)
 	nodes := map[string]bool{}
@@ -306,10 +291,8 @@ func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 		nodes[node] = true
 		s.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: p}})
 	}
-	for _, f := range s.families.of {
-		if len(nodes) < 10 || len(f.seen) != 2 || len(f.apart) > 0 {
-			t.Errorf("%d of %d classes are asked by themselves, whose pods were on %d nodes", len(f.apart), len(f.seen), len(nodes))
-		}
+	if left := s.answers.Kept().Left; len(nodes) < 10 || left > 0 {
+		t.Errorf("%d classes are asked by themselves, whose pods were on %d nodes", left, len(nodes))
 	}
 }
 
@@ -326,7 +309,7 @@ func TestAClassThatCanNotBeScoredIsNotShared(t *testing.T) {
 		unreadable.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In"}}}
 		turns = append(turns, []store.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Hard(v1.LabelHostname, 1, "app="+app), unreadable).Obj())})
 	}
-	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, familySize, nodes, turns...)
+	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, 2, nodes, turns...)
 	if d := cmp.Diff(apart, together); d != "" || len(apart) != 4 || apart[3].Node != "" {
 		t.Errorf("got %v\ndecisions (-by themselves +by families):\n%s", apart, d)
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -94,18 +95,17 @@ func TestFamiliesDecideAsTheirClasses(t *testing.T) {
 		seed, batch, candidates := rapid.Uint64().Draw(r, "seed"), rapid.IntRange(1, 12).Draw(r, "batch"), rapid.IntRange(0, 6).Draw(r, "candidates")
 		decide := func(size int) []decisionLine {
 			load, batches := kinStory(seed)
-			s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: batch}, candidates)
+			s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: batch, answerLimits: answers.Limits{Sharers: size}}, candidates)
 			defer s.fanout.Close()
-			s.families.size = size
 			s.Load(load, nil)
 			for _, events := range batches {
 				s.Deliver(events)
 				s.turn(t)
-				shared += len(s.families.siblings)
+				shared += s.answers.Kept().Views
 			}
 			return s.decided(t)
 		}
-		apart, together := decide(1<<30), decide(familySize)
+		apart, together := decide(1<<30), decide(2)
 		if d := cmp.Diff(apart, together); d != "" {
 			r.Fatalf("decisions (-by themselves +by families):\n%s", d)
 		}

@@ -1,16 +1,15 @@
 package coordinator
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 const (
@@ -184,125 +183,24 @@ func (s *Scheduler) finish(trace *tracing.Attempt, d *pb.Decision, r tracing.Res
 	s.history.traced(types.UID(d.Uid), d.Seq, trace.TraceID())
 }
 
-// answered is what has an answer for a class: a pick, or a sibling of a family.
-type answered interface {
-	top(n int, t tables) []groupedAt
-	whole() (*scorer.Result, *scorer.Standing)
-}
-
-func (p *pick) whole() (*scorer.Result, *scorer.Standing)    { return p.result, &p.standing }
-func (m *sibling) whole() (*scorer.Result, *scorer.Standing) { return &m.result, &m.standing }
-
 // spellOut scores the best nodes of a decision plugin by plugin, where that is afforded: the
 // chosen one, and those that came next. A normalised answer is not taken apart.
-func (s *Scheduler) spellOut(p answered, a *attempt, c choice) []*pb.ScoredNode {
-	result, standing := p.whole()
-	if result.Normalised || !s.history.affordScores(s.popTime) {
+func (s *Scheduler) spellOut(a *attempt, c answers.Choice) []*pb.ScoredNode {
+	if c.Normalised() || !s.history.affordScores(s.popTime) {
 		return nil
 	}
 	began := s.cfg.Now()
 	defer func() { s.history.spent(s.cfg.Now().Sub(began)) }()
-	list := p.top(scoredNodes, tables{s.cache.Cache})
+	list, result, standing := c.Top(scoredNodes)
 	if len(list) == 0 {
 		return nil
 	}
 	out := make([]*pb.ScoredNode, 0, len(list))
 	for i := range list {
-		at := &list[i].candidate
-		node := s.cache.Table(int(at.Shard)).Name(at.Row)
+		node := s.cache.Table(int(list[i].Shard)).Name(list[i].Row)
 		x := s.scored(a.class, result, standing, &list[i], node)
-		x.Chosen = cache.Row{Shard: at.Shard, Index: at.Row} == c.row
+		x.Chosen = cache.Row{Shard: list[i].Shard, Index: list[i].Row} == c.Row
 		out = append(out, x)
 	}
 	return out
-}
-
-// top are the best n rows of a pick, best first; fewer where rows that the workers did not
-// name may stand among them.
-func (p *pick) top(n int, tables tables) []groupedAt {
-	p.settle()
-	var list []groupedAt
-	for i := range p.standing.Groups {
-		g := &p.standing.Groups[i]
-		if !g.Feasible {
-			continue
-		}
-		for _, c := range p.untouchedBest(i, n) {
-			c.Score += g.Score
-			list = insertGrouped(list, groupedAt{c, i}, n)
-		}
-	}
-	for i := range p.repaired {
-		r := &p.repaired[i]
-		if r.vetoed || r.group < 0 || !p.standing.Groups[r.group].Feasible {
-			continue
-		}
-		if score := r.local + p.standing.Groups[r.group].Score; len(list) < n || score >= list[n-1].candidate.Score {
-			list = insertGrouped(list, groupedAt{tables.Candidate(r.row, score), r.group}, n)
-		}
-	}
-	for i := range p.standing.Groups {
-		if c, ok := p.unnamed(i); ok && p.standing.Groups[i].Feasible {
-			c.Score += p.standing.Groups[i].Score
-			list = cutGrouped(list, c)
-		}
-	}
-	return list
-}
-
-// untouchedBest are the best n candidates of a group that were not touched since the answer, with their
-// local scores.
-func (p *pick) untouchedBest(i, n int) (out []scorer.Candidate) {
-	for _, c := range p.result.Groups[i].Candidates[p.lists[i].used:] {
-		if _, known := p.index.find(cache.Row{Shard: c.Shard, Index: c.Row}); known {
-			continue
-		}
-		if out = append(out, c); len(out) == n {
-			break
-		}
-	}
-	return out
-}
-
-// unnamed stands before the rows of a group that the workers did not name, where there are such.
-func (p *pick) unnamed(i int) (scorer.Candidate, bool) {
-	candidates := p.result.Groups[i].Candidates
-	if p.lists[i].unnamed <= 0 || len(candidates) == 0 {
-		return scorer.Candidate{}, false
-	}
-	return candidates[len(candidates)-1], true
-}
-
-// cutGrouped drops the rows that stand behind another.
-func cutGrouped(list []groupedAt, x scorer.Candidate) []groupedAt {
-	for len(list) > 0 && scorer.Before(x, list[len(list)-1].candidate) {
-		list = list[:len(list)-1]
-	}
-	return list
-}
-
-// insertGrouped adds a row to the best n, best first.
-func insertGrouped(list []groupedAt, x groupedAt, n int) []groupedAt {
-	i := len(list)
-	for i > 0 && scorer.Before(x.candidate, list[i-1].candidate) {
-		i--
-	}
-	if i == n {
-		return list
-	}
-	list = slices.Insert(list, i, x)
-	return list[:min(n, len(list))]
-}
-
-// sortGrouped puts the best rows first.
-func sortGrouped(list []groupedAt) {
-	slices.SortFunc(list, func(a, b groupedAt) int {
-		switch {
-		case scorer.Before(a.candidate, b.candidate):
-			return -1
-		case scorer.Before(b.candidate, a.candidate):
-			return 1
-		}
-		return 0
-	})
 }

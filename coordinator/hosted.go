@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -62,21 +61,6 @@ func (s *Scheduler) decideHosted(ctx context.Context, a *attempt) bool {
 	return s.decideOne(ctx, a)
 }
 
-// looksAtNodes tells whether guests of a pod's profile, or those outside, look at single nodes: the
-// workers name all that are feasible then.
-func (s *Scheduler) looksAtNodes(a *attempt) bool {
-	p := s.guests.of(a.pod.Obj)
-	return p != nil && (p.filters || p.scores) || s.asksOutside(a)
-}
-
-// candidatesFor is candidates for a class whose pods guests look at: every row.
-func (s *Scheduler) candidatesFor(a *attempt, ordinary int) int {
-	if !s.looksAtNodes(a) {
-		return ordinary
-	}
-	return max(min(s.cache.Nodes(), pb.MaxCandidates), ordinary)
-}
-
 // hostedEnd is how a hosted attempt ends short of a node.
 type hostedEnd struct {
 	message string
@@ -86,8 +70,8 @@ type hostedEnd struct {
 
 // decideLooked is the end of a decision for an attempt that guests, or those outside, have a say in;
 // false where the loop has to end.
-func (s *Scheduler) decideLooked(ctx context.Context, a *attempt, p *pick, d *pb.Decision) bool {
-	c, end, parked, err := s.chooseHosted(ctx, p, a)
+func (s *Scheduler) decideLooked(ctx context.Context, a *attempt, q *answers.Question, p *answers.Answer, d *pb.Decision) bool {
+	c, end, parked, err := s.chooseHosted(ctx, q, p, a)
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
@@ -99,18 +83,18 @@ func (s *Scheduler) decideLooked(ctx context.Context, a *attempt, p *pick, d *pb
 	case end != nil:
 		return s.endHosted(ctx, a, p, d, end)
 	}
-	d.Feasible = uint32(c.feasible)
+	d.Feasible = uint32(c.Feasible)
 	return s.place(ctx, a, d, c)
 }
 
 // endHosted ends an attempt short of a node.
-func (s *Scheduler) endHosted(ctx context.Context, a *attempt, p *pick, d *pb.Decision, end *hostedEnd) bool {
+func (s *Scheduler) endHosted(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision, end *hostedEnd) bool {
 	a.failed, d.Message = end.failed, end.message
 	if end.failed != nil {
 		d.Message = end.failed.Error()
 		return s.unplaced(ctx, a, nil, d, nil)
 	}
-	if p.diagnosed {
+	if p.Diagnosed() {
 		return s.unplaced(ctx, a, p, d, end.by)
 	}
 	return s.unplaced(ctx, a, nil, d, end.by) // a PreFilter has turned it away
@@ -118,74 +102,45 @@ func (s *Scheduler) endHosted(ctx context.Context, a *attempt, p *pick, d *pb.De
 
 // chooseHosted is choose for an attempt that guests, or those outside, have a say in. A nil end
 // comes with a choice, unless the attempt is parked.
-func (s *Scheduler) chooseHosted(ctx context.Context, p *pick, a *attempt) (c choice, end *hostedEnd, parked bool, err error) {
-	h := a.hosted
-	t := tables{s.cache.Cache}
-	nominees := s.nominees(a.pod.Obj, a.class)
-	for asks := 0; ; asks++ {
-		s.refreshPick(p, nominees, t)
-		if a.class.ScoreError != nil && p.told() {
-			s.lookHere(p, nominees, t)
-		}
-		if c, ok := s.ownHosted(ctx, p, a, t); ok {
+func (s *Scheduler) chooseHosted(ctx context.Context, q *answers.Question, p *answers.Answer, a *attempt) (c answers.Choice, end *hostedEnd, parked bool, err error) {
+	for {
+		s.answers.Refresh(p, q)
+		if c, ok := s.ownHosted(ctx, p, a); ok {
 			return c, nil, false, nil
 		}
-		rows := s.rowsFor(p, h, nominees, t)
-		rows, failed := s.filterRows(ctx, a, rows)
+		rows, failed := s.filterRows(ctx, a, s.rowsFor(p, a, q))
 		if failed != nil {
-			return choice{}, &hostedEnd{failed: failed}, false, nil
+			return c, &hostedEnd{failed: failed}, false, nil
 		}
 		if len(rows) > 0 || a.answer != nil && a.answer.Err != nil {
 			rows, end, parked := s.askOutside(ctx, a, rows)
 			if end != nil || parked {
-				return choice{}, end, parked, nil
+				return c, end, parked, nil
 			}
 			if len(rows) > 0 {
-				c, end := s.bestOf(ctx, p, a, rows, t)
+				c, end := s.bestOf(ctx, p, a, rows)
 				if end != nil {
 					return c, end, false, nil
 				}
-				why := p.vouch(&c, t, s.eval)
+				liar, why := p.Vouch(&c)
 				if why == nil {
 					return c, nil, false, nil
 				}
-				s.fanout.Blame(ctx, p.result.Witnesses.Of(c.row.Shard), why)
-				s.lookAtAll(p, false)
+				s.fanout.Blame(ctx, liar, why)
+				p.JudgeAll(false)
 				continue
 			}
 		}
-		if p.diagnosed {
-			end, err := s.hostedRefusal(p, a, t)
-			return choice{}, end, false, err
+		if p.Diagnosed() {
+			end, err := s.hostedRefusal(p, a)
+			return c, end, false, err
 		}
-		if err := s.diagnose(ctx, p, a, asks); err != nil {
-			return choice{}, nil, false, err
+		if need := s.answers.Diagnose(p, q); need != nil {
+			if err := s.fetchOne(ctx, a, need); err != nil {
+				return c, nil, false, err
+			}
 		}
 	}
-}
-
-// refreshPick brings a pick up to now.
-func (s *Scheduler) refreshPick(p *pick, nominees []*nominee, t tables) {
-	p.liftVetoes()
-	judged := p.judged
-	p.repair(&s.touches, t, s.eval)
-	if p.judged != judged {
-		s.metrics.repaired.Add(float64(p.judged - judged))
-	}
-	if p.stale || p.result.Normalised || !p.veto(nominees, t, s.eval) {
-		s.lookHere(p, nominees, t)
-	}
-}
-
-// lookHere judges every row here and now.
-func (s *Scheduler) lookHere(p *pick, nominees []*nominee, t tables) {
-	p.startHere(s.touches.end(), t, s.eval)
-	p.veto(nominees, t, s.eval)
-}
-
-// diagnose asks the workers why rows are refused, too.
-func (s *Scheduler) diagnose(ctx context.Context, p *pick, a *attempt, asks int) error {
-	return s.askOnce(ctx, p, a, asks, fanout.Request{Class: p.class, Candidates: s.candidatesFor(a, spareCandidates), Diagnose: true})
 }
 
 // preFilter runs the guests' PreFilter, after the built-in plugins, which have not rejected the pod.
@@ -204,7 +159,7 @@ func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
 		if status.Plugin() != "" {
 			by = []string{status.Plugin()}
 		}
-		return &hostedEnd{message: fitError(s.cache.Nodes(), nil) + " " + status.Message() + ".", by: by}
+		return &hostedEnd{message: answers.FitError(s.cache.Nodes(), nil) + " " + status.Message() + ".", by: by}
 	default:
 		return &hostedEnd{failed: status.AsError()}
 	}
@@ -217,7 +172,7 @@ func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
 		h.narrowedBy = plugins.Clone().Insert(nodeAffinity)
 		if len(h.only) == 0 {
 			h.absent = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, framework.NothingLeft(h.narrowedBy))
-			return &hostedEnd{message: fitError(s.cache.Nodes(), nil) + " " + h.absent.Message() + ".", by: sets.List(h.narrowedBy)}
+			return &hostedEnd{message: answers.FitError(s.cache.Nodes(), nil) + " " + h.absent.Message() + ".", by: sets.List(h.narrowedBy)}
 		}
 	}
 	return nil
@@ -240,64 +195,37 @@ func (s *Scheduler) looks(a *attempt) bool {
 	return slices.ContainsFunc(h.profile.filterNames, func(name string) bool { return !skip.Has(name) })
 }
 
-// hostedRow is a feasible row with what it scores by itself.
+// hostedRow is a feasible row with its node.
 type hostedRow struct {
-	row   cache.Row
-	group int
-	local int64
-	node  fwk.NodeInfo // nil: not shown
+	answers.Row
+	node fwk.NodeInfo // nil: not shown
 }
 
 // rowsFor are the rows that pass the built-in filters, of the nodes that are left.
-func (s *Scheduler) rowsFor(p *pick, h *hosted, nominees []*nominee, t tables) []hostedRow {
-	p.settle()
-	if h != nil && h.only != nil {
-		return s.rowsOf(p, sets.List(h.only), t)
+func (s *Scheduler) rowsFor(p *answers.Answer, a *attempt, q *answers.Question) []hostedRow {
+	if a.hosted != nil && a.hosted.only != nil {
+		return s.rowsOf(p, sets.List(a.hosted.only)...)
 	}
-	if slices.ContainsFunc(p.lists, func(l list) bool { return l.unnamed > 0 }) {
-		s.lookHere(p, nominees, t)
-		p.settle()
-	}
-	var rows []hostedRow
-	for i := range p.standing.Groups {
-		if !p.standing.Groups[i].Feasible {
-			continue
-		}
-		for _, c := range p.result.Groups[i].Candidates {
-			row := cache.Row{Shard: c.Shard, Index: c.Row}
-			if _, known := p.index.find(row); !known {
-				rows = append(rows, hostedRow{row: row, group: i, local: c.Score})
-			}
-		}
-	}
-	for i := range p.repaired {
-		if r := &p.repaired[i]; p.passes(r) {
-			rows = append(rows, hostedRow{row: r.row, group: r.group, local: r.local})
-		}
-	}
-	return rows
-}
-
-// passes tells whether a row that was looked at is feasible.
-func (p *pick) passes(r *repairedRow) bool {
-	return !r.vetoed && r.group >= 0 && p.standing.Groups[r.group].Feasible
+	return hostedRows(p.Rows(q.Nominees))
 }
 
 // rowsOf are those of the nodes that pass the built-in filters.
-func (s *Scheduler) rowsOf(p *pick, names []string, t tables) []hostedRow {
-	var rows []hostedRow
+func (s *Scheduler) rowsOf(p *answers.Answer, names ...string) []hostedRow {
+	var rows []cache.Row
 	for _, name := range names {
-		row, ok := s.cache.RowOf(name)
-		if !ok {
-			continue
-		}
-		r := p.row(row, t, s.eval)
-		p.settle()
-		if p.passes(r) {
-			rows = append(rows, hostedRow{row: row, group: r.group, local: r.local})
+		if row, ok := s.cache.RowOf(name); ok {
+			rows = append(rows, row)
 		}
 	}
-	return rows
+	return hostedRows(p.RowsAmong(rows))
+}
+
+func hostedRows(rows []answers.Row) []hostedRow {
+	out := make([]hostedRow, len(rows))
+	for i := range rows {
+		out[i].Row = rows[i]
+	}
+	return out
 }
 
 // filterRows shows guests the nodes of rows, and returns those that they let pass. A row that they
@@ -310,7 +238,7 @@ func (s *Scheduler) filterRows(ctx context.Context, a *attempt, rows []hostedRow
 	var unseen []int
 	var nodes []fwk.NodeInfo
 	for i := range rows {
-		if _, seen := h.asked[rows[i].row]; seen {
+		if _, seen := h.asked[rows[i].Row.Row]; seen {
 			continue
 		}
 		node, err := s.show(&rows[i])
@@ -327,12 +255,12 @@ func (s *Scheduler) filterRows(ctx context.Context, a *attempt, rows []hostedRow
 			return nil, failed.AsError()
 		}
 		for k, i := range unseen {
-			h.asked[rows[i].row] = statuses[k]
+			h.asked[rows[i].Row.Row] = statuses[k]
 		}
 	}
 	left := rows[:0]
 	for i := range rows {
-		if h.asked[rows[i].row].IsSuccess() {
+		if h.asked[rows[i].Row.Row].IsSuccess() {
 			left = append(left, rows[i])
 		}
 	}
@@ -342,7 +270,7 @@ func (s *Scheduler) filterRows(ctx context.Context, a *attempt, rows []hostedRow
 // show gives the view of a row's node.
 func (s *Scheduler) show(r *hostedRow) (fwk.NodeInfo, error) {
 	if r.node == nil {
-		node, err := s.guests.snapshot.Get(s.nameOf(r.row))
+		node, err := s.guests.snapshot.Get(s.nameOf(r.Row.Row))
 		if err != nil {
 			return nil, err
 		}
@@ -355,72 +283,44 @@ func (s *Scheduler) show(r *hostedRow) (fwk.NodeInfo, error) {
 func (s *Scheduler) nameOf(r cache.Row) string { return s.cache.Table(int(r.Shard)).Name(r.Index) }
 
 // ownHosted tries the node that a pod is nominated to before all others, and then no other.
-func (s *Scheduler) ownHosted(ctx context.Context, p *pick, a *attempt, t tables) (choice, bool) {
+func (s *Scheduler) ownHosted(ctx context.Context, p *answers.Answer, a *attempt) (c answers.Choice, ok bool) {
 	name := a.pod.Nomination()
 	if name == "" {
-		return choice{}, false
+		return c, false
 	}
-	rows, failed := s.filterRows(ctx, a, s.rowsOf(p, []string{name}, t))
+	rows, failed := s.filterRows(ctx, a, s.rowsOf(p, name))
 	if failed != nil || len(rows) == 0 {
-		return choice{}, false // an error there is no reason not to try the others
+		return c, false // an error there is no reason not to try the others
 	}
 	if _, out := a.answer.refuses(name); out || a.answer == nil && s.asksOutside(a) {
-		return choice{}, false
+		return c, false
 	}
-	at, _ := p.index.find(rows[0].row)
-	score, ok := p.alone(at)
-	return choice{row: rows[0].row, score: score, feasible: 1}, ok
+	return s.answers.OwnNode(p, name)
 }
 
 // bestOf takes the best of the rows that are left.
-func (s *Scheduler) bestOf(ctx context.Context, p *pick, a *attempt, rows []hostedRow, t tables) (choice, *hostedEnd) {
-	totals := s.reduced(p, rows)
+func (s *Scheduler) bestOf(ctx context.Context, p *answers.Answer, a *attempt, rows []hostedRow) (c answers.Choice, end *hostedEnd) {
+	left := make([]answers.Row, len(rows))
+	for i := range rows {
+		left[i] = rows[i].Row
+	}
+	totals := p.ScoresAmong(left)
 	if len(rows) > 1 {
 		if a.class.ScoreError != nil {
-			return choice{}, &hostedEnd{failed: a.class.ScoreError}
+			return c, &hostedEnd{failed: a.class.ScoreError}
 		}
 		if err := s.scoreRows(ctx, a, rows, totals); err != nil {
-			return choice{}, &hostedEnd{failed: err}
+			return c, &hostedEnd{failed: err}
 		}
 	}
-	var top scorer.Candidate
-	best := 0
-	for i := range rows {
-		c := t.Candidate(rows[i].row, totals[i])
-		if i == 0 || scorer.Before(c, top) {
-			top, best = c, i
-		}
-	}
-	r := &rows[best]
-	_, judged := p.index.find(r.row)
-	return choice{row: r.row, score: top.Score, feasible: len(rows), told: !judged, group: r.group, local: r.local}, nil
-}
-
-// reduced are the rows' scores by the built-in plugins where no other row is feasible.
-func (s *Scheduler) reduced(p *pick, rows []hostedRow) []int64 {
-	kept := make([]int, len(p.result.Groups))
-	for i := range p.result.Groups {
-		kept[i], p.result.Groups[i].Rows = p.result.Groups[i].Rows, 0
-	}
-	for i := range rows {
-		p.result.Groups[rows[i].group].Rows++
-	}
-	p.class.Settle(p.result, &p.left)
-	totals := make([]int64, len(rows))
-	for i := range rows {
-		totals[i] = rows[i].local + p.left.Groups[rows[i].group].Score
-	}
-	for i := range kept {
-		p.result.Groups[i].Rows = kept[i]
-	}
-	return totals
+	return p.Choose(left, totals), nil
 }
 
 // scoreRows adds the guests' scores, and those of outsiders.
 func (s *Scheduler) scoreRows(ctx context.Context, a *attempt, rows []hostedRow, totals []int64) error {
 	if a.answer != nil {
 		for i := range rows {
-			totals[i] += a.answer.Scores[s.nameOf(rows[i].row)]
+			totals[i] += a.answer.Scores[s.nameOf(rows[i].Row.Row)]
 		}
 	}
 	h := a.hosted
@@ -454,62 +354,54 @@ func (s *Scheduler) scoreRows(ctx context.Context, a *attempt, rows []hostedRow,
 
 // hostedRefusal words why no node takes the pod. Rows that guests have turned away have passed all
 // else.
-func (s *Scheduler) hostedRefusal(p *pick, a *attempt, t tables) (*hostedEnd, error) {
+func (s *Scheduler) hostedRefusal(p *answers.Answer, a *attempt) (*hostedEnd, error) {
 	h := a.hosted
-	extra := map[reason]int{}
+	more := answers.Reasons{}
 	if h != nil {
 		for _, status := range h.asked {
-			addReasons(extra, status, 1)
+			addReasons(more, status, 1)
 		}
 	}
+	var by []string
 	if a.answer != nil {
+		by = slices.Clone(a.answer.Plugins)
 		for _, r := range a.answer.told {
-			extra[reason{r.Plugin, r.Text, r.Unresolvable}]++
+			if r == unsaid {
+				by = append(by, r.Plugin)
+			} else {
+				more.Add([]scorer.Reason{r}, 1)
+			}
 		}
 	}
 	var message string
-	var by []string
+	var plugins []string
 	if h != nil && h.only != nil {
-		message, by = s.narrowedRefusal(p, h, extra, t)
+		message, plugins = s.narrowedRefusal(p, h, more)
 	} else {
-		of, instead, err := s.ownReasons(p, a)
-		if err != nil {
+		var err error
+		if message, plugins, err = s.refusal(p, a, more); err != nil {
 			return nil, err
 		}
-		p.countReasons(of, -1)
-		p.countReasons(instead, +1)
-		for r, n := range extra {
-			p.reasons[r] += n
-		}
-		message, by = p.message(s.cache.Nodes())
-		for r, n := range extra {
-			p.reasons[r] -= n
-		}
-		p.countReasons(instead, -1)
-		p.countReasons(of, +1)
 	}
-	if a.answer != nil {
-		by = append(by, a.answer.Plugins...)
-	}
+	by = append(by, plugins...)
 	slices.Sort(by)
 	return &hostedEnd{message: message, by: slices.Compact(by)}, nil
 }
 
 // addReasons counts the reasons of a status.
-func addReasons(into map[reason]int, status *fwk.Status, n int) {
+func addReasons(into answers.Reasons, status *fwk.Status, n int) {
 	if status.IsSuccess() {
 		return
 	}
 	unresolvable := status.Code() == fwk.UnschedulableAndUnresolvable
 	for _, text := range status.Reasons() {
-		into[reason{status.Plugin(), text, unresolvable}] += n
+		into[answers.Reason{Plugin: status.Plugin(), Text: text, Unresolvable: unresolvable}] += n
 	}
 }
 
 // narrowedRefusal is the message where PreFilter plugins have left some nodes only: all others are
 // refused for that.
-func (s *Scheduler) narrowedRefusal(p *pick, h *hosted, extra map[reason]int, t tables) (string, []string) {
-	counts := extra
+func (s *Scheduler) narrowedRefusal(p *answers.Answer, h *hosted, reasons answers.Reasons) (string, []string) {
 	left := 0
 	for _, name := range sets.List(h.only) {
 		row, ok := s.cache.RowOf(name)
@@ -517,41 +409,12 @@ func (s *Scheduler) narrowedRefusal(p *pick, h *hosted, extra map[reason]int, t 
 			continue
 		}
 		left++
-		for _, r := range p.whyRefused(row, t, s.eval) {
-			counts[reason{r.Plugin, r.Text, r.Unresolvable}]++
-		}
+		reasons.Add(p.WhyRefused(row), 1)
 	}
-	parts := []string{}
-	by := h.narrowedBy.Clone()
-	texts := map[string]int{}
-	for r, n := range counts {
-		texts[r.text] += n
-		by.Insert(strings.Fields(r.plugin)...)
-	}
-	if others := s.cache.Nodes() - left; others > 0 {
-		texts[framework.LeftOut(h.narrowedBy).Message()] += others
-	}
-	for text, n := range texts {
-		parts = append(parts, fmt.Sprintf("%d %s", n, text))
-	}
-	return fitError(s.cache.Nodes(), parts), sets.List(by)
-}
-
-// whyRefused is why the built-in plugins refuse a row, in a diagnosis; nothing where they do not.
-func (p *pick) whyRefused(row cache.Row, t tables, e *scorer.Evaluator) []scorer.Reason {
-	r := p.row(row, t, e)
-	switch {
-	case r.vetoed:
-		return r.vetoReasons
-	case r.group < 0:
-		return r.reasons
-	}
-	p.settle()
-	if p.standing.Groups[r.group].Feasible {
-		return nil
-	}
-	_, why := p.class.GroupReasons(p.result, &p.standing, r.group)
-	return why
+	narrowed := answers.Reason{Plugin: strings.Join(sets.List(h.narrowedBy), " "), Text: framework.LeftOut(h.narrowedBy).Message()}
+	reasons[narrowed] += s.cache.Nodes() - left
+	message, by := reasons.Message(s.cache.Nodes())
+	return message, sets.List(sets.New(by...).Union(h.narrowedBy))
 }
 
 // shown measures what guests were shown.

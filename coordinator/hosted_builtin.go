@@ -81,7 +81,7 @@ func (b *prepared) begin() error {
 			return err
 		}
 	}
-	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), b.scheduler.pinned(class), &scorer.Preemption{}
+	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), class.Pin(b.scheduler.cache.Tables), &scorer.Preemption{}
 	if class.FiltersGroups() {
 		b.asked.Whole = b.count()
 	}
@@ -118,9 +118,9 @@ func (b *prepared) filter(node fwk.NodeInfo) *fwk.Status {
 		n := s.nomineeWith(row, name, joined, b.pod, b.class)
 		check = &scorer.RowCheck{
 			Join: func(totals *scorer.RowTotals) {
-				n.join(table, totals, s.cache.volumes.Joining(name, joined, b.pod, left...))
+				n.Join(totals, s.cache.volumes.Joining(name, joined, b.pod, left...))
 			},
-			Adjust: func(v *scorer.Verdict) { n.addTo(v, b.class.Query, true) },
+			Adjust: func(v *scorer.Verdict) { n.AddTo(v, b.class.Query, true) },
 		}
 	}
 	return statusOf(b.eval.WhyRefused(table, row.Index, b.wide, b.asked, gone, check))

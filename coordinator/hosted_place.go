@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/preempt"
@@ -33,11 +33,11 @@ import (
 //	                                                       forget, back to the queue
 
 // placeHosted is place for an attempt whose profile has guests.
-func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision, c choice) bool {
+func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
 	a.hosted.end()
 	a.trace.Begin(tracing.Assume)
-	table := s.cache.Table(int(c.row.Shard))
-	d.Node, d.Score = table.Name(c.row.Index), c.score
+	table := s.cache.Table(int(c.Row.Shard))
+	d.Node, d.Score = table.Name(c.Row.Index), c.Score
 	pod, cycle := a.pod.Obj, a.hosted.cycle
 	r := &reservation{patience: a.prof.BindTimeout()}
 	if a.prof.BindsVolumes() {
@@ -120,11 +120,7 @@ func oneNode(status *fwk.Status) string {
 	for _, text := range status.Reasons() {
 		counts[text]++
 	}
-	parts := make([]string, 0, len(counts))
-	for text, n := range counts {
-		parts = append(parts, fmt.Sprintf("%d %s", n, text))
-	}
-	return fitError(1, parts)
+	return answers.FitError(1, counts)
 }
 
 // reservation is what a placement holds besides its room, and what the built-in plugins that act on

@@ -6,6 +6,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/preempt"
@@ -14,7 +15,7 @@ import (
 
 // askPostFilters asks the PostFilter plugins of a hosted attempt, guests and built-in ones: ask asks one
 // of these.
-func (s *Scheduler) askPostFilters(ctx context.Context, a *attempt, p *pick, ask func(plugin string) preempt.Verdict) preempt.Verdict {
+func (s *Scheduler) askPostFilters(ctx context.Context, a *attempt, p *answers.Answer, ask func(plugin string) preempt.Verdict) preempt.Verdict {
 	return verdictOf(a.hosted.cycle.PostFilter(ctx,
 		func() fwk.NodeToStatusReader { return s.statuses(a, p) },
 		func(name string) (*fwk.PostFilterResult, *fwk.Status) { return toldBy(ask(name)) },
@@ -54,7 +55,7 @@ func toldBy(v preempt.Verdict) (r *fwk.PostFilterResult, status *fwk.Status) {
 }
 
 // statuses tells what each node was turned away with. It looks at every row.
-func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
+func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatuses {
 	out := framework.NewNodeStatuses()
 	h := a.hosted
 	switch {
@@ -70,9 +71,8 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 	if h.only != nil {
 		out.SetAbsent(framework.LeftOut(h.narrowedBy))
 	}
-	t := tables{s.cache.Cache}
-	for shard := range t.NumShards() {
-		for index := range t.Table(shard).All() {
+	for shard := range s.cache.NumShards() {
+		for index := range s.cache.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
 			name := s.nameOf(row)
 			if h.only != nil && !h.only.Has(name) && name != a.pod.Nomination() {
@@ -82,7 +82,7 @@ func (s *Scheduler) statuses(a *attempt, p *pick) *framework.NodeStatuses {
 				out.Set(name, status)
 				continue
 			}
-			why := p.whyRefused(row, t, s.eval)
+			why := p.WhyRefused(row)
 			if x, out := a.answer.refuses(name); out && len(why) == 0 {
 				why = a.answer.why(x)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/metrics"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -34,6 +35,7 @@ type meters struct {
 	bindFailures, requeries, pinned  prometheus.Counter
 	unsettled                        prometheus.Counter
 	repaired, searched, rows         prometheus.Counter
+	work                             answers.Work // that the counters know of
 	assumeErrors, bindErrors         prometheus.Counter
 
 	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
@@ -138,6 +140,13 @@ func (m *meters) batch(pods int, d time.Duration) {
 	}
 	m.batchPods.Observe(float64(pods))
 	m.algorithm.ObserveN(d.Seconds()/float64(pods), pods)
+}
+
+// engine takes in what the decision engine has done by now.
+func (m *meters) engine(work answers.Work) {
+	m.repaired.Add(float64(work.Repaired - m.work.Repaired))
+	m.pinned.Add(float64(work.Pinned - m.work.Pinned))
+	m.work = work
 }
 
 // asking is whom a request to the workers is for.

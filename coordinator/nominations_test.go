@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -185,7 +187,7 @@ func TestTheVolumesOfANominatedPod(t *testing.T) {
 func TestMoreVetoesThanCandidates(t *testing.T) {
 	var nodes []*v1.Node
 	var pods []*v1.Pod
-	for i := range 4 * spareCandidates {
+	for i := range 4 * answers.SparePods {
 		name := fmt.Sprintf("n%d", i)
 		nodes = append(nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())
 		pods = append(pods, build.Pod("w"+name).CPU("4").Priority(1).NodeSelector("is", "nowhere").Nominated(name).Obj())
@@ -198,5 +200,89 @@ func TestMoreVetoesThanCandidates(t *testing.T) {
 	lines := x.decided(t)
 	if last := lines[len(lines)-1]; last.Pod != "default/p" || last.Node != "left" || last.Feasible != 1 {
 		t.Errorf("got %v, want default/p on the only node that waits for nobody", last)
+	}
+}
+
+// Pods with a claim find the same nominees, one after the other, but on nodes whose nominated pods attach volumes; and what
+// nominated pods carry is made known once.
+func TestPodsWithClaimsShareNominees(t *testing.T) {
+	const nodes = 8
+	all, names := &store.Objects{}, []string{"c", "w"}
+	for _, name := range names {
+		c := build.Claim(name, "").Bound("pv-" + name).Obj()
+		all.Cluster = append(all.Cluster, c, build.Volume("pv-"+name, "").CSI("d", name).Bound(c).Obj())
+	}
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Obj())
+		w := build.Pod("w"+name).CPU("4").NodeSelector("is", "nowhere").Apart(build.Around(v1.LabelHostname, "app=shy")).Nominated(name)
+		if i == 0 {
+			w.Claim("w")
+		}
+		all.Pods = append(all.Pods, w.Obj())
+	}
+	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	x.turn(t)
+	find := func(name string) []*nominee {
+		p := build.Pod(name).CPU("1").Claim("c").Obj()
+		class, err := x.classOf(p, x.cfg.Profiles[p.Spec.SchedulerName])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.nominees(p, class)
+	}
+	x.Deliver([]store.Event{podCame(build.Pod("before").CPU("8").Obj())}) // attempts nominate the pods anew
+	x.turn(t)
+	first := find("p")
+	carried := x.cache.nominated
+	x.Deliver([]store.Event{podCame(build.Pod("other").CPU("8").Obj())})
+	x.turn(t)
+	second := find("q")
+	if len(first) != nodes || len(second) != nodes || len(carried) != nodes {
+		t.Fatalf("got %d nominees, then %d, and %d pods that carry terms, want %d each", len(first), len(second), len(carried), nodes)
+	}
+	for i := range nodes {
+		if shared := first[i] == second[i]; shared != (i > 0) {
+			t.Errorf("node %s: got the same nominee: %v, want it but where pods that attach volumes are nominated", first[i].node, shared)
+		}
+	}
+	if len(x.cache.nominated) != nodes || &x.cache.nominated[0] != &carried[0] {
+		t.Errorf("what nominated pods carry is made known again where nothing has changed")
+	}
+	x.Deliver([]store.Event{podCame(build.Pod("more").CPU("8").NodeSelector("is", "nowhere").Apart(build.Around(v1.LabelHostname, "app=shy")).Nominated("n1").Obj())})
+	x.turn(t)
+	if third := find("r"); third[1] == second[1] || third[2] != second[2] || len(x.cache.nominated) != nodes+1 {
+		t.Errorf("a pod more is nominated to n1: its nominee is the same: %v, n2's: %v, and %d pods carry terms, want %d",
+			third[1] == second[1], third[2] == second[2], len(x.cache.nominated), nodes+1)
+	}
+}
+
+// A promised node goes and comes back in a row of its own, between batches that a sweep lies between: the promise is kept on
+// the node as it is now.
+func TestAPromisedNodeThatComesBack(t *testing.T) {
+	large := build.Pod("large").UID("large").CPU("4").Priority(10).NodeSelector("is", "nowhere").Nominated("n").Obj()
+	n, m := build.Node("n").CPU("4").Memory("8Gi").Obj(), build.Node("m").CPU("3").Memory("8Gi").Obj()
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	x.Load(&store.Objects{Nodes: []*v1.Node{n, m}, Pods: []*v1.Pod{large}}, nil)
+	come := func(name string) {
+		x.Deliver([]store.Event{podCame(build.Pod(name).UID(name).CPU("500m").Obj())})
+		x.turn(t)
+	}
+	sweeps := func() {
+		x.swept = time.Time{}
+		x.sweep(time.Now())
+	}
+	sweeps()
+	come("a")
+	x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindNode, Node: n}, {Type: store.Added, Kind: objects.KindNode, Node: build.Node("o").CPU("100m").Obj()}, {Type: store.Added, Kind: objects.KindNode, Node: n}})
+	sweeps()
+	come("b")
+	for _, d := range x.decided(t) {
+		if d.Pod != "default/large" && d.Node != "m" {
+			t.Errorf("got %v, want it on m: n is promised", d)
+		}
 	}
 }

@@ -32,11 +32,13 @@ type picture struct {
 	// counted says that budgets' status is worked out here; pending are the pods that wait for a node.
 	counted bool
 	pending func() iter.Seq[*queue.Pod]
-	// observed are the terms of the pods of the batch and of nominated pods; mayBring is how many terms the
-	// batch may bring more.
+	// observed are the terms of the pods of the batch; mayBring is how many terms the batch may bring more.
 	observed []*count.Carried
 	mayBring int
-	counting counting
+	// nominated are the terms of nominated pods, as of so many changes of nominations and a version of the storage.
+	nominated            []*count.Carried
+	nominations, storage uint64
+	counting             counting
 	// mend is told of a node whose row is not what its pods are, for the tables refused a change; nil: that is
 	// an error.
 	mend func(node string, why error)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -54,8 +55,8 @@ type preemption struct {
 }
 
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
-// decision. p is the pick of its class, diagnosed; nil: a PreFilter has rejected the pod.
-func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.Decision) (preemption, error) {
+// decision. p is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
+func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision) (preemption, error) {
 	if a.hosted == nil && len(a.prof.PostFilters()) == 0 {
 		return preemption{}, nil
 	}
@@ -103,7 +104,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *pick, d *pb.D
 }
 
 // postFilterBy is what one built-in plugin says. An error ends the loop; one of the attempt is a verdict.
-func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *pick, out *preemption) (preempt.Verdict, error) {
+func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *answers.Answer, out *preemption) (preempt.Verdict, error) {
 	switch name {
 	case compile.DynamicResources:
 		r := a.class.Rejected
@@ -117,12 +118,12 @@ func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p
 }
 
 // preempt is DefaultPreemption's PostFilter.
-func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.Verdict, []*v1.Pod, error) {
+func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (preempt.Verdict, []*v1.Pod, error) {
 	if a.shrunk == nil {
 		s.metrics.preemptionAttempts.Inc()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
-	p = s.pickFor(a, p)
+	p = s.answerFor(a, p)
 	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
 	}
@@ -139,7 +140,7 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *pick) (preempt.V
 
 // hopelessNode tells whether a pod's nominated node refuses it for a reason which no victim
 // changes, or is gone.
-func (s *Scheduler) hopelessNode(a *attempt, p *pick, node string) bool {
+func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) bool {
 	if node == "" || p == nil {
 		return true // what a PreFilter rejects is of no use to any node
 	}
@@ -150,7 +151,7 @@ func (s *Scheduler) hopelessNode(a *attempt, p *pick, node string) bool {
 	if status, asked := s.guestStatus(a, row, node); asked && !status.IsSuccess() {
 		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
-	why := p.whyRefused(row, tables{s.cache.Cache}, s.eval)
+	why := p.WhyRefused(row)
 	if _, instead, err := s.ownReasons(p, a); err == nil && instead != nil {
 		why = instead
 	}

@@ -2,13 +2,14 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -28,8 +29,9 @@ import (
 //	        └─ nominated since: judged here, once for each change of its nominations
 //
 // Each takes the first that is free or the best that was judged here, whichever comes first. Rows that
-// have changed since are judged here, too. Only where all n are taken, and there may be more, where many
-// rows have changed, or what a class counts over all rows has, are the workers asked again.
+// have changed since are judged here, too, and rows of pods that a budget counts which allows more or less since. Only
+// where all n are taken, and there may be more, where many rows have changed, or what a class counts over all rows has,
+// are the workers asked again.
 
 // waveCandidates is how many candidates a dry run looks for at the most: as many preemptors share
 // one.
@@ -87,7 +89,7 @@ type findings struct {
 
 // findVictims finds the best candidate of a pod that no node takes: its node and the pods that have
 // to leave it, most important first. Where there is none it gives what is told of it.
-func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *pick) (node string, victims []*v1.Pod, none preempt.Verdict, err error) {
+func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *answers.Answer) (node string, victims []*v1.Pod, none preempt.Verdict, err error) {
 	found, err := s.findCandidates(ctx, a, p, s.nominees(a.pod.Obj, a.class), 1)
 	if err != nil {
 		return "", nil, preempt.Verdict{}, err
@@ -108,16 +110,16 @@ func (s *Scheduler) nobody(found findings) preempt.Verdict {
 	return preempt.Verdict{Text: preempt.Prefix + s.noCandidates(found.all), Nominating: &preempt.Nominating{}}
 }
 
-// findCandidates finds the best candidates of a pod, n of them at the most. A pick of nil says that no
+// findCandidates finds the best candidates of a pod, n of them at the most. An answer of nil says that no
 // row can be helped.
-func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
+func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee, n int) (findings, error) {
 	defer s.chargeDryRun(a, s.cfg.Now())
 	switch {
 	case p == nil:
 		return findings{all: &scorer.PreemptionResult{}}, nil
 	case a.guestsJudge():
 		return s.candidatesHere(ctx, a, p, nominees, n), nil
-	case p.diagnosed && !s.cache.HasBelow(compile.Priority(a.pod.Obj)):
+	case p.Diagnosed() && !s.cache.HasBelow(compile.Priority(a.pod.Obj)):
 		if found, ok, err := s.nobodyBelow(a, p); ok || err != nil {
 			return found, err
 		}
@@ -127,21 +129,21 @@ func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *pick, nom
 
 // nobodyBelow is what a dry run would find where no pod on a node is of lower priority, which it takes
 // no look at any row to tell; false: there is a node that it knows nothing of.
-func (s *Scheduler) nobodyBelow(a *attempt, p *pick) (findings, bool, error) {
+func (s *Scheduler) nobodyBelow(a *attempt, p *answers.Answer) (findings, bool, error) {
 	if _, class, err := s.ownOutside(a); class != nil || err != nil {
 		return findings{}, false, err
 	}
-	all := &scorer.PreemptionResult{Tried: p.resolvable(s.cache.Nodes())}
+	all := &scorer.PreemptionResult{Tried: p.Resolvable(s.cache.Nodes())}
 	all.AddReason(scorer.NoVictimsFound(), all.Tried)
 	return findings{all: all}, true, nil
 }
 
 // candidatesHere tries every row here, for guests have a say in it.
-func (s *Scheduler) candidatesHere(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) findings {
+func (s *Scheduler) candidatesHere(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee, n int) findings {
 	asked := s.askHere(a, p)
 	with := byRow(nominees)
 	found := findings{all: &scorer.PreemptionResult{}}
-	found.all.Reset(p.class.ID(), n)
+	found.all.Reset(p.Class().ID(), n)
 	for shard := range s.cache.NumShards() {
 		for index := range s.cache.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
@@ -159,22 +161,22 @@ func (s *Scheduler) candidatesHere(ctx context.Context, a *attempt, p *pick, nom
 }
 
 // askHere is what is asked of rows one by one.
-func (s *Scheduler) askHere(a *attempt, p *pick) *scorer.Preemption {
+func (s *Scheduler) askHere(a *attempt, p *answers.Answer) *scorer.Preemption {
 	return &scorer.Preemption{
-		Priority: compile.Priority(a.pod.Obj), NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: s.budgets(), Whole: p.result,
+		Priority: compile.Priority(a.pod.Obj), NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: s.budgets(), Whole: p.Result(),
 	}
 }
 
 func byRow(nominees []*nominee) map[cache.Row]*nominee {
 	out := make(map[cache.Row]*nominee, len(nominees))
 	for _, n := range nominees {
-		out[n.row] = n
+		out[n.Row] = n
 	}
 	return out
 }
 
 // candidateAt tries one node for a pod, as it is now; nil: it is no candidate.
-func (s *Scheduler) candidateAt(ctx context.Context, a *attempt, p *pick, asked *scorer.Preemption, with map[cache.Row]*nominee, node string) *scorer.PreemptionCandidate {
+func (s *Scheduler) candidateAt(ctx context.Context, a *attempt, p *answers.Answer, asked *scorer.Preemption, with map[cache.Row]*nominee, node string) *scorer.PreemptionCandidate {
 	row, ok := s.cache.RowOf(node)
 	if !ok {
 		return nil
@@ -185,21 +187,21 @@ func (s *Scheduler) candidateAt(ctx context.Context, a *attempt, p *pick, asked 
 		return r.Best()
 	}
 	r := judgedRow{}
-	r.result.Reset(p.class.ID(), 1)
+	r.result.Reset(p.Class().ID(), 1)
 	table := s.cache.Table(int(row.Shard))
 	s.metrics.dryRunRows.Inc()
-	r.take(s.eval.PreemptRow(table, row.Index, p.class, asked, s.checkOf(p, n, table)))
+	r.take(s.eval().PreemptRow(table, row.Index, p.Class(), asked, s.checkOf(p, n, table)))
 	return r.result.Best()
 }
 
 // checkOf is what a table does not know of a row: the pods that are nominated to it, if any.
-func (s *Scheduler) checkOf(p *pick, n *nominee, table *scorer.Table) *scorer.RowCheck {
+func (s *Scheduler) checkOf(p *answers.Answer, n *nominee, table *scorer.Table) *scorer.RowCheck {
 	if n == nil {
 		return &scorer.RowCheck{}
 	}
 	check := &scorer.RowCheck{
-		Join:   func(totals *scorer.RowTotals) { n.join(table, totals, n.volumes) },
-		Adjust: func(v *scorer.Verdict) { n.addTo(v, p.class.Query(), true) },
+		Join:   func(totals *scorer.RowTotals) { n.Join(totals, n.Volumes) },
+		Adjust: func(v *scorer.Verdict) { n.AddTo(v, p.Class().Query(), true) },
 	}
 	if !s.cache.volumes.Attaches(n.pods) {
 		return check
@@ -213,29 +215,23 @@ func (s *Scheduler) checkOf(p *pick, n *nominee, table *scorer.Table) *scorer.Ro
 		}
 	}
 	check.Join = func(totals *scorer.RowTotals) {
-		n.join(table, totals, s.cache.volumes.Joining(n.node, n.pods, n.beside, left...))
+		n.Join(totals, s.cache.volumes.Joining(n.node, n.pods, n.beside, left...))
 	}
 	return check
 }
 
 // noCandidates words a dry run without candidates as upstream's FitError does.
 func (s *Scheduler) noCandidates(r *scorer.PreemptionResult) string {
-	var parts []string
 	counts := map[string]int{}
 	for _, c := range r.Reasons {
 		counts[c.Text] += c.Nodes
 	}
 	counts[preempt.NotHelpful] += s.cache.Nodes() - r.Tried
-	for text, n := range counts {
-		if n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+text)
-		}
-	}
-	return fitError(s.cache.Nodes(), parts)
+	return answers.FitError(s.cache.Nodes(), counts)
 }
 
 // candidatesThere finds the best candidates of all rows, most of which the workers try.
-func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int) (findings, error) {
+func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee, n int) (findings, error) {
 	for here := false; ; {
 		w, fresh, err := s.waveFor(ctx, a, p, nominees, n, here)
 		if err != nil {
@@ -259,6 +255,24 @@ func (s *Scheduler) candidatesThere(ctx context.Context, a *attempt, p *pick, no
 		}
 		delete(s.waves, w.key)
 	}
+}
+
+// lied puts the workers in quarantine that have named candidates of a dry run that the own tables do not have so;
+// false: there are none. Rows that have changed since were judged here.
+func (s *Scheduler) lied(ctx context.Context, w *wave, p *answers.Answer, list []*scorer.PreemptionCandidate) bool {
+	lied := false
+	for _, c := range list {
+		who := w.found.Witnesses.Of(c.Shard)
+		if who == 0 || w.judged[cache.Row{Shard: c.Shard, Index: c.Row}] != nil {
+			continue
+		}
+		outcome, own, _ := s.eval().PreemptRow(s.cache.Table(int(c.Shard)), c.Row, p.Class(), w.askedHere(p), nil)
+		if outcome != scorer.Preemptable || !own.Same(c) {
+			s.fanout.Blame(ctx, who, fmt.Errorf("dry run of class %x: node %s has no such victims", p.Class().ID(), c.Name))
+			lied = true
+		}
+	}
+	return lied
 }
 
 // best are the first candidates that are free and those among the rows that were judged here, n of
@@ -315,25 +329,26 @@ func (w *wave) sum(own []*judgedRow) *scorer.PreemptionResult {
 
 // waveFor is the dry run that serves a pod, with n candidates for it, and whether it was made for it. With
 // here it is made on the own tables.
-func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees []*nominee, n int, here bool) (w *wave, fresh bool, err error) {
-	key, budgets := waveKey{p.class.ID(), compile.Priority(a.pod.Obj)}, s.budgets()
-	if w := s.waves[key]; w != nil && slices.Equal(w.budgets, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
+func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee, n int, here bool) (w *wave, fresh bool, err error) {
+	key, budgets := waveKey{p.Class().ID(), compile.Priority(a.pod.Obj)}, s.budgets()
+	if w := s.waves[key]; w != nil && s.catchUpBudgets(w, budgets) && w.catchUp(s.cache, p, len(nominees), s.cfg.QueueNow().UnixMicro()) {
 		s.serves(w)
 		return w, false, nil
 	}
-	w = &wave{key: key, class: p.class, budgets: budgets, judged: map[cache.Row]*judgedRow{}}
+	delete(s.waves, key) // it may hold for some of the changes only
+	w = &wave{key: key, class: p.Class(), budgets: budgets, judged: map[cache.Row]*judgedRow{}}
 	for i := range s.cache.NumShards() {
 		w.generations = append(w.generations, s.cache.Table(i).Generation())
 	}
-	if p.class.FiltersGroups() {
-		w.measures = copyMeasures(p.result.Measures)
+	if p.Class().FiltersGroups() {
+		w.measures = copyMeasures(p.Result().Measures)
 	}
 	w.asked = scorer.Preemption{
-		Priority: key.priority, NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: budgets, Whole: p.result,
+		Priority: key.priority, NowMicros: s.cfg.QueueNow().UnixMicro(), Budgets: budgets, Whole: p.Result(),
 		All: min(max(min(waveCandidates, s.cfg.BatchSize), n)+len(nominees), pb.MaxCandidates),
 	}
 	for _, n := range nominees {
-		w.asked.Skip = append(w.asked.Skip, scorer.RowRef{Shard: n.row.Shard, Row: n.row.Index})
+		w.asked.Skip = append(w.asked.Skip, scorer.RowRef{Shard: n.Row.Shard, Row: n.Row.Index})
 	}
 	slices.SortFunc(w.asked.Skip, func(a, b scorer.RowRef) int {
 		if a.Shard != b.Shard {
@@ -346,7 +361,7 @@ func (s *Scheduler) waveFor(ctx context.Context, a *attempt, p *pick, nominees [
 	if here {
 		ask = s.fanout.PreemptHere
 	}
-	w.found, err = ask(a.trace.Again(ctx, w.key.class), fanout.PreemptRequest{Class: p.class, Preemption: &w.asked})
+	w.found, err = ask(a.trace.Again(ctx, w.key.class), fanout.PreemptRequest{Class: p.Class(), Preemption: &w.asked})
 	if err != nil {
 		return nil, false, err
 	}
@@ -383,10 +398,44 @@ func (s *Scheduler) serves(w *wave) {
 	w.served = s.served
 }
 
-// catchUp has a dry run hold for the tables of now, where few rows have changed since and what all rows
-// count together has not; false: another is to be made. Rows that have changed are judged here.
-func (w *wave) catchUp(shards fanout.Shards, p *pick, nominees int, nowMicros int64) bool {
+// catchUpBudgets has a dry run hold for what budgets allow now, and leaves in w.moved the rows of pods that the changed
+// ones count; false: another is to be made. Nobody knows any more whom a budget counted that is gone.
+func (s *Scheduler) catchUpBudgets(w *wave, budgets []scorer.Budget) bool {
 	w.moved = w.moved[:0]
+	old := w.budgets
+	for _, b := range budgets {
+		if len(old) > 0 && old[0].ID <= b.ID {
+			was := old[0]
+			if old = old[1:]; was == b {
+				continue
+			} else if was.ID < b.ID {
+				return false
+			}
+		}
+		pods, ok := s.cache.budgets.CountedBy(b.ID, maxMoved-len(w.moved))
+		if !ok {
+			return false
+		}
+		for _, uid := range pods {
+			_, node, _ := s.cache.Pod(uid)
+			if row, ok := s.cache.RowOf(node); ok {
+				w.moved = append(w.moved, row)
+			}
+		}
+	}
+	if len(old) > 0 {
+		return false
+	}
+	if !slices.Equal(w.budgets, budgets) {
+		w.budgets, w.here = budgets, nil
+	}
+	return true
+}
+
+// catchUp has a dry run hold for the tables of now, where few rows have changed since and what all rows
+// count together has not; false: another is to be made. Rows that have changed are judged here, and those that are
+// in w.moved already.
+func (w *wave) catchUp(shards fanout.Shards, p *answers.Answer, nominees int, nowMicros int64) bool {
 	for i, g := range w.generations {
 		table := shards.Table(i)
 		if table.Generation() == g {
@@ -405,7 +454,7 @@ func (w *wave) catchUp(shards fanout.Shards, p *pick, nominees int, nowMicros in
 	}
 	// Pods that have not started count as starting now.
 	old := nowMicros-w.asked.NowMicros > time.Second.Microseconds()
-	if old || len(w.judged) > nominees+2*maxMoved || p.class.FiltersGroups() && !(sameMeasures(w.measures, p.result.Measures) && w.class.PinnedAs(p.class)) {
+	if old || len(w.judged) > nominees+2*maxMoved || p.Class().FiltersGroups() && !(sameMeasures(w.measures, p.Result().Measures) && w.class.PinnedAs(p.Class())) {
 		return false
 	}
 	for _, row := range w.moved {
@@ -450,12 +499,12 @@ func sameCells(a, b []scorer.MeasureCell) bool {
 
 // judgeNominated judges the rows that are promised to others, and those that were when the dry run
 // was made and are not any more or have changed since, where that was not done before.
-func (s *Scheduler) judgeNominated(w *wave, p *pick, nominees []*nominee) []*judgedRow {
+func (s *Scheduler) judgeNominated(w *wave, p *answers.Answer, nominees []*nominee) []*judgedRow {
 	out := make([]*judgedRow, 0, len(nominees))
 	named := make(map[cache.Row]struct{}, len(nominees))
 	for _, n := range nominees {
-		named[n.row] = struct{}{}
-		out = append(out, s.judgeRow(w, p, n.row, n))
+		named[n.Row] = struct{}{}
+		out = append(out, s.judgeRow(w, p, n.Row, n))
 	}
 	if len(w.judged) == len(named) && len(w.asked.Skip) <= len(named) {
 		return out
@@ -476,19 +525,19 @@ func (s *Scheduler) judgeNominated(w *wave, p *pick, nominees []*nominee) []*jud
 }
 
 // judgeRow runs the dry run of one row with the pods that are nominated to it.
-func (s *Scheduler) judgeRow(w *wave, p *pick, row cache.Row, n *nominee) *judgedRow {
+func (s *Scheduler) judgeRow(w *wave, p *answers.Answer, row cache.Row, n *nominee) *judgedRow {
 	r := w.judged[row]
 	if r != nil && r.with == n && !r.stale {
 		return r
 	}
-	r = s.tryRow(w, p, p.class, row, n)
+	r = s.tryRow(w, p, p.Class(), row, n)
 	w.judged[row] = r
 	return r
 }
 
 // judgeOutside runs the dry run of the pod's own nominated node where a PreFilter has narrowed the
 // nodes to others; nil: there is no such node.
-func (s *Scheduler) judgeOutside(a *attempt, w *wave, p *pick, nominees []*nominee) (*judgedRow, error) {
+func (s *Scheduler) judgeOutside(a *attempt, w *wave, p *answers.Answer, nominees []*nominee) (*judgedRow, error) {
 	row, class, err := s.ownOutside(a)
 	if class == nil || err != nil {
 		return nil, err
@@ -496,7 +545,7 @@ func (s *Scheduler) judgeOutside(a *attempt, w *wave, p *pick, nominees []*nomin
 	return s.tryRow(w, p, class, row, byRow(nominees)[row]), nil
 }
 
-func (s *Scheduler) tryRow(w *wave, p *pick, class *scorer.Class, row cache.Row, n *nominee) *judgedRow {
+func (s *Scheduler) tryRow(w *wave, p *answers.Answer, class *scorer.Class, row cache.Row, n *nominee) *judgedRow {
 	r := &judgedRow{with: n}
 	r.result.Reset(w.key.class, 1)
 	s.metrics.dryRunRows.Inc()
@@ -505,17 +554,17 @@ func (s *Scheduler) tryRow(w *wave, p *pick, class *scorer.Class, row cache.Row,
 	if n != nil {
 		check = s.checkOf(p, n, table)
 	}
-	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, class, w.askedHere(p), check)
+	outcome, candidate, why := s.eval().PreemptRow(table, row.Index, class, w.askedHere(p), check)
 	r.take(outcome, candidate, why)
 	return r
 }
 
-// askedHere is the question for rows that are judged here: the measures are the pick's of now, which
+// askedHere is the question for rows that are judged here: the measures are those of the answer now, which
 // are the same, in memory that is not used for something else meanwhile.
-func (w *wave) askedHere(p *pick) *scorer.Preemption {
-	if w.here == nil || w.here.Whole != p.result {
+func (w *wave) askedHere(p *answers.Answer) *scorer.Preemption {
+	if w.here == nil || w.here.Whole != p.Result() {
 		here := w.asked
-		here.Whole, here.All = p.result, 0
+		here.Whole, here.All, here.Budgets = p.Result(), 0, w.budgets
 		w.here = &here
 	}
 	return w.here

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/scorer"
@@ -33,21 +34,16 @@ func (a *attempt) guestsJudge() bool {
 	return h != nil && (h.profile.filters || h.only != nil || h.absent != nil)
 }
 
-// pickFor is the pick that a dry run goes by: p, or where a guest's PreFilter has rejected the pod in
+// answerFor is the answer that a dry run goes by: p, or where a guest's PreFilter has rejected the pod in
 // a way that victims may change, on all nodes, that of the class; nil: nothing helps.
-func (s *Scheduler) pickFor(a *attempt, p *pick) *pick {
+func (s *Scheduler) answerFor(a *attempt, p *answers.Answer) *answers.Answer {
 	if a.hosted == nil || a.hosted.absent == nil {
 		return p
 	}
 	if a.hosted.absent.Code() != fwk.Unschedulable {
 		return nil
 	}
-	if p = s.picks.of[a.class.Scorer.ID()]; p != nil {
-		if p.repair(&s.touches, tables{s.cache.Cache}, s.eval); p.stale {
-			p.startHere(s.touches.end(), tables{s.cache.Cache}, s.eval)
-		}
-	}
-	return p
+	return s.answers.Repaired(a.class)
 }
 
 // guestStatus is what guests have made of a row, and whether they were asked about it.
@@ -70,9 +66,9 @@ func (s *Scheduler) guestStatus(a *attempt, row cache.Row, name string) (status 
 
 // tryHere tries one row for an attempt that guests have a say in. The error is why a row can not be
 // tried: with other candidates it does not count.
-func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *pick, asked *scorer.Preemption, row cache.Row, n *nominee) (scorer.PreemptionResult, error) {
+func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *answers.Answer, asked *scorer.Preemption, row cache.Row, n *nominee) (scorer.PreemptionResult, error) {
 	out := judgedRow{}
-	out.result.Reset(p.class.ID(), 1)
+	out.result.Reset(p.Class().ID(), 1)
 	table := s.cache.Table(int(row.Shard))
 	name := table.Name(row.Index)
 	check := s.checkOf(p, n, table)
@@ -93,7 +89,7 @@ func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *pick, asked *sco
 		}
 	}
 	s.metrics.dryRunRows.Inc()
-	outcome, candidate, why := s.eval.PreemptRow(table, row.Index, p.class, asked, check)
+	outcome, candidate, why := s.eval().PreemptRow(table, row.Index, p.Class(), asked, check)
 	switch {
 	case t.failed != nil:
 		out.result.Tried = 1

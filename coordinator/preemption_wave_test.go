@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/build"
@@ -29,15 +31,7 @@ func preemptor(i int) *build.PodBuilder {
 }
 
 // judgedRows is how many rows the loop has judged by itself, for repairs and nominations.
-func (x *trial) judgedRows() (n int) {
-	for _, p := range x.picks.of {
-		n += p.judged
-	}
-	for _, p := range x.picks.spare {
-		n += p.judged
-	}
-	return n
-}
+func (x *trial) judgedRows() int { return x.answers.Work().Judged }
 
 // A thousand preemptors of three classes come with a thousand pods of lower priority that fit elsewhere:
 // the latter are placed in the same turn, each preemptor has a node of its own, and what is looked at
@@ -122,6 +116,60 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 		t.Errorf("%v dry runs, want 1", n)
 	}
 	// The row of each change and that of each nomination once.
+	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
+		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
+	}
+}
+
+// Budgets whose status changes cost preemptors the rows of the pods that they count, and no dry run over all nodes. What
+// they allow is held to all the same: n7 has the best victim, which its budget protects at times.
+func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
+	const nodes, preemptors = 200, 30
+	all := &store.Objects{}
+	for i := range nodes {
+		name, priority := fmt.Sprintf("n%d", i), int32(1)
+		if i == 7 {
+			priority = 0
+		}
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
+		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(priority).Label("app", name).Node(name).Obj())
+	}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}, DisruptionController: true}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	known := map[string]bool{}
+	allow := func(name string, n int) {
+		b := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector("app=" + name)},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(n)},
+		}
+		e := &store.Event{Type: store.Added, Kind: objects.KindPodDisruptionBudget, Object: b}
+		if known[name] {
+			e.Type = store.Modified
+		}
+		x.event(e)
+		known[name] = true
+	}
+	allow("n7", 0)
+	for i := range preemptors {
+		allow("n9", i%2)
+		if i == 20 {
+			allow("n7", 1)
+		}
+		if i == 25 {
+			allow("n11", 0) // a new one
+		}
+		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
+		x.turn(t)
+	}
+	for i, d := range x.decided(t) {
+		if at7 := d.Nominated == "n7"; d.Nominated == "" || at7 != (i == 20) {
+			t.Errorf("%s is nominated to %q, want n7 for the one after its budget allows it: %s", d.Pod, d.Nominated, d.Message)
+		}
+	}
+	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+		t.Errorf("%v dry runs, want 1", n)
+	}
 	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
 		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
 	}

@@ -11,9 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
@@ -156,18 +154,6 @@ func (s *Scheduler) classOf(p *v1.Pod, prof *compile.Profile) (class *compile.Cl
 	return s.compileClass(p, prof, s.cache)
 }
 
-// evaluateOne asks for one class. It panics where the class could not be evaluated.
-func (s *Scheduler) evaluateOne(ctx context.Context, r fanout.Request) (*scorer.Result, error) {
-	results, err := s.evaluate(ctx, []fanout.Request{r})
-	if err != nil {
-		return nil, err
-	}
-	if results[0].Failed != nil {
-		panic(results[0].Failed)
-	}
-	return results[0], nil
-}
-
 // looking runs what looks at nodes for a class, and changes nothing but what is held for the class. A panic
 // puts the class into quarantine, and nothing of it is used again.
 func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
@@ -182,13 +168,7 @@ func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
 
 // confineClass puts a class into quarantine for what recover has returned, and forgets what is held of it.
 func (s *Scheduler) confineClass(c *compile.Class, value any) error {
-	s.eval = scorer.NewEvaluator(nil)
-	delete(s.picks.of, c.ID())
-	if c.Base != nil {
-		delete(s.picks.of, c.Base.ID())
-	}
-	s.families.drop(c.ID())
-	s.families.hold(s.picks.of)
+	s.answers.Forget(c)
 	maps.DeleteFunc(s.waves, func(key waveKey, _ *wave) bool { return key.class == c.ID() })
 	return s.confine(suspect{class: c.ID()}, whileEvaluating, value)
 }

@@ -6,14 +6,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // unplaced ends an attempt that has found no node, but for asking what may help the pod. p is the
-// pick of its class, diagnosed; nil: no node was looked at. It is false where the loop has to end.
-func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *pick, d *pb.Decision, by []string) bool {
+// answer of its class, with reasons; nil: no node was looked at. It is false where the loop has to end.
+func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision, by []string) bool {
 	x := preemption{}
 	switch {
 	case a.failed != nil:

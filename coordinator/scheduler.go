@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -106,6 +107,7 @@ type SchedulerConfig struct {
 	Extenders                        []configv1.Extender
 	ExtendersInline, ExtendersCommit bool
 	extenderTransport                http.RoundTripper // nil: connections
+	answerLimits                     answers.Limits    // tests make them smaller
 	// Fence returns an error once somebody else may lead: it is asked before an extender is to
 	// bind. nil: nobody does.
 	Fence func() error
@@ -129,7 +131,6 @@ type Scheduler struct {
 	guests       *guests // nil: there are none
 	outcomes     outcomes
 	journal      *journalWriter
-	eval         *scorer.Evaluator
 	plugins      *pluginLatencies
 	life         context.Context // ends the loop
 	stop         context.CancelFunc
@@ -138,12 +139,11 @@ type Scheduler struct {
 	cause        error         // why, set before
 
 	// The rest belongs to the loop.
-	touches  touches
-	picks    picks
-	families families
+	answers  *answers.Engine
 	ready    []bindJob
 	failures bindFailures // what the log was told of binds
-	batches  uint64       // since swept, when counters were looked through
+	batches  uint64       // how many there were; sweptAt: at the last sweep
+	sweptAt  uint64
 	swept    time.Time
 	fillAt   time.Time      // when counters go on to come and go
 	tracing  *tracing.Batch // the running batch's; nil: none
@@ -177,8 +177,7 @@ type Scheduler struct {
 	fresh     freshness
 	arrivals  map[types.UID]time.Time
 	history   *decisionHistory
-	hopeless  map[types.UID]struct{} // the last attempt ended in an error: the pod's own, or there is no node
-	classes   map[uint64]struct{}
+	hopeless  map[types.UID]struct{}         // the last attempt ended in an error: the pod's own, or there is no node
 	cluster   map[objects.Ref]objects.Object // all but nodes and pods
 	tally     tally
 	err       error
@@ -239,13 +238,10 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		out:        newOutsideTables(),
 		inbox:      newInbox(),
 		journal:    newJournalWriter(cfg.Journal),
-		eval:       scorer.NewEvaluator(nil),
 		plugins:    newPluginLatencies(),
 		readers:    make(chan struct{}, maxReads),
 		budget:     budget{free: free},
 		ended:      make(chan struct{}),
-		picks:      picks{of: map[uint64]*pick{}},
-		families:   newFamilies(),
 		binding:    map[types.UID]*promise{},
 		preempting: map[types.UID]struct{}{},
 		blamed:     map[types.UID]string{},
@@ -254,7 +250,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		arrivals:   map[types.UID]time.Time{},
 		history:    newDecisionHistory(),
 		hopeless:   map[types.UID]struct{}{},
-		classes:    map[uint64]struct{}{},
 		cluster:    map[objects.Ref]objects.Object{},
 		tally:      tally{submitToBound: newLatency()},
 	}
@@ -263,8 +258,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s.compileClass = s.compiler.Class
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
-	s.touches.counters = s.families.counted
-	s.cache.Watch(&s.touches)
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
@@ -305,8 +298,13 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	f.OnPasses = s.passed
 	s.fanout = fanout.New(f)
 	s.evaluate = s.fanout.Evaluate
+	s.answers = answers.New(answers.Config{Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle})
+	s.cache.Watch(s.answers.Log())
 	return s, nil
 }
+
+// eval judges rows on the loop.
+func (s *Scheduler) eval() *scorer.Evaluator { return s.answers.Evaluator() }
 
 // SetMembers names the live workers.
 func (s *Scheduler) SetMembers(members []fanout.Member) {
@@ -348,21 +346,17 @@ func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntr
 	}
 }
 
-// eventsAtOnce is how many events are taken in between two looks at the clock: each takes microseconds.
-const eventsAtOnce = 16
-
-// Deliver hands over changes of objects, in order.
+// Deliver hands over changes of objects, in order. Each is a piece of work of its own, so that a turn looks at the clock
+// after each: a tenant's pod of many containers or terms may take longer than a turn has for all.
 func (s *Scheduler) Deliver(events []store.Event) {
-	work := make([]func(), 0, len(events)/eventsAtOnce+1)
-	for part := range slices.Chunk(events, eventsAtOnce) {
-		work = append(work, func() {
-			for i := range part {
-				s.event(&part[i])
-				s.guestsSaw(&part[i])
-			}
-		})
+	next := 0
+	take := func() {
+		e := &events[next]
+		next++
+		s.event(e)
+		s.guestsSaw(e)
 	}
-	s.inbox.put(work...)
+	s.inbox.put(slices.Repeat([]func(){take}, len(events))...)
 }
 
 // ErrStopped is what a Scheduler answers whose Run has returned.
@@ -488,10 +482,9 @@ func (s *Scheduler) sweep(now time.Time) {
 		return
 	}
 	s.compiler.Age()
-	s.picks.age(s.fanout.Recycle)
-	s.families.hold(s.picks.of)
-	decided := s.batches > 0
-	if s.swept, s.batches = now, 0; decided {
+	s.answers.Age()
+	decided := s.batches > s.sweptAt
+	if s.swept, s.sweptAt = now, s.batches; decided {
 		s.cache.sweep()
 	}
 }
@@ -531,7 +524,7 @@ func (s *Scheduler) idle() bool {
 
 func (s *Scheduler) untilWake() time.Duration {
 	most := time.Hour
-	if s.compiler.Kept() || len(s.picks.of) > 0 {
+	if s.compiler.Kept() || s.answers.Ages() {
 		most = sweepEvery
 	}
 	if d := s.restsCounting(); d > 0 && s.isCounting() {

@@ -146,7 +146,7 @@ func (s *Scheduler) summarise() *pb.Summary {
 		Requeries:        t.requeries,
 		LocalEvaluations: stats.LocalShards,
 		Idle:             s.idle(),
-		Classes:          uint64(len(s.classes)),
+		Classes:          uint64(s.answers.Asked()),
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 // rowsMade notes that rows are others now, also in the middle of a batch.
 func (s *Scheduler) rowsMade() {
 	s.rows++
-	s.disturbed = s.disturbed || s.touches.deciding
+	s.disturbed = s.disturbed || s.answers.Deciding()
 }
 
 // mend makes the row of a node anew, where it is not what its pods are.

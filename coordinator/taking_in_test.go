@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/count"
@@ -60,19 +61,19 @@ func (d buggyDepartures) Departure(p *v1.Pod, node string) ([]*pb.CounterValue, 
 
 // buggyTables panic in the middle of a change.
 type buggyTables struct {
-	*touches
+	log           *answers.ChangeLog
 	before, after func(d *pb.Delta) bool
 }
 
 func (b buggyTables) Changing(t *scorer.Table, d *pb.Delta) {
-	b.touches.Changing(t, d)
+	b.log.Changing(t, d)
 	if b.before != nil && b.before(d) {
 		panic("bug")
 	}
 }
 
 func (b buggyTables) Changed(t *scorer.Table, d *pb.Delta) {
-	b.touches.Changed(t, d)
+	b.log.Changed(t, d)
 	if b.after != nil && b.after(d) {
 		panic("bug")
 	}
@@ -157,13 +158,13 @@ func TestNoObjectEndsATerm(t *testing.T) {
 		}, quarantined: []string{pod}},
 		"what preemption looks at": {bug: func(x *trial) { x.cache.UseDepartures(buggyDepartures{x.cache}) }, quarantined: []string{pod}},
 		"its row, whenever it is put there": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{touches: &x.touches, before: addsPoison})
+			x.cache.Watch(buggyTables{log: x.answers.Log(), before: addsPoison})
 		}, quarantined: []string{node, pod}, out: true},
 		"its row, in the middle of the change, once": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{touches: &x.touches, after: once(addsPoison)})
+			x.cache.Watch(buggyTables{log: x.answers.Log(), after: once(addsPoison)})
 		}, quarantined: []string{pod}},
 		"its node": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{touches: &x.touches, before: func(d *pb.Delta) bool { return d.GetSetNode().GetName() == "a" }})
+			x.cache.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return d.GetSetNode().GetName() == "a" }})
 		}, quarantined: []string{node}, out: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestNoPodEndsATermWhereItIsPlaced(t *testing.T) {
 			}}
 			for _, leader := range []string{"the first leader", "the next one"} {
 				x := newLeading(t, func(x *trial) {
-					bug.touches = &x.touches
+					bug.log = x.answers.Log()
 					x.cache.Watch(bug)
 				}, all)
 				if d := cmp.Diff(map[string]string{"bad": "", "p": "a", "q": "a"}, x.decide(t)); d != "" {
@@ -253,7 +254,7 @@ func TestAPodThatCanNotBeQueuedIsLeftOut(t *testing.T) {
 // changed.
 func TestAPodThatMeetsABugInItsBudgetsIsLeftOut(t *testing.T) {
 	bug := func(x *trial) {
-		x.cache.Watch(buggyTables{touches: &x.touches, before: func(d *pb.Delta) bool { return len(d.GetChangePod().GetBudgets()) > 0 }})
+		x.cache.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return len(d.GetChangePod().GetBudgets()) > 0 }})
 	}
 	x := newLeading(t, bug, &store.Objects{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{build.Pod("on").CPU("1").Label("k", "v").Node("a").Obj()}})
 	b := &policyv1.PodDisruptionBudget{

@@ -3,6 +3,8 @@ package scorer
 import (
 	"slices"
 	"strings"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // sparseFactor is how many rows there are for each non-zero entry while a column
@@ -129,13 +131,16 @@ func (a *amounts) memory() int64 {
 	return int64(8*cap(a.dense) + 4*cap(a.rows) + 8*cap(a.vals))
 }
 
-// resource is one resource as columns. The first resources of a table are always
-// there and dense; the scalars follow in the order in which they were first seen.
+// resource is one resource as columns. The fixed ones are always there and dense; a scalar is there while a row has
+// some of it.
 type resource struct {
-	name  string
+	name string
+	// index is that of a fixed resource.
 	index int
 	// allocatable, and the sum of the pods' real requests.
 	allocatable, requested amounts
+	// rows is how many rows have some of a scalar, allocatable or requested.
+	rows int
 }
 
 // The fixed resources of every table. cpu is in thousandths, the others in bytes.
@@ -167,30 +172,107 @@ func newResourceRef(name string) resourceRef {
 	return resourceRef{name, -1}
 }
 
-// resource finds a resource; nil where no row of the table ever had it.
+// resource finds a resource; nil where no row of the table has any of it.
 func (t *Table) resource(ref resourceRef) *resource {
 	if ref.fixed >= 0 {
-		return t.resources[ref.fixed]
+		return t.fixed[ref.fixed]
 	}
-	if i, ok := t.scalarIndex[ref.name]; ok {
-		return t.resources[i]
-	}
-	return nil
+	return t.scalars[ref.name]
 }
 
-// scalar finds a scalar resource, or begins its columns. Scalars are never
-// forgotten: RowTotals refers to them by index, and there are few.
-func (t *Table) scalar(name string) *resource {
-	if i, ok := t.scalarIndex[name]; ok {
-		return t.resources[i]
+// resources yields all of them, the scalars in no order.
+func (t *Table) resources(yield func(*resource) bool) {
+	for _, r := range t.fixed {
+		if !yield(r) {
+			return
+		}
 	}
-	r := &resource{name: name, index: len(t.resources)}
-	t.resources = append(t.resources, r)
-	t.scalarIndex[name] = r.index
-	t.textBytes += int64(len(name))
-	at, _ := slices.BinarySearchFunc(t.scalarOrder, name, func(i int, name string) int {
-		return strings.Compare(t.resources[i].name, name)
-	})
-	t.scalarOrder = slices.Insert(t.scalarOrder, at, r.index)
-	return r
+	for _, r := range t.scalars {
+		if !yield(r) {
+			return
+		}
+	}
+}
+
+// The columns of a resource.
+func allocatableOf(r *resource) *amounts { return &r.allocatable }
+func requestedOf(r *resource) *amounts   { return &r.requested }
+
+// setScalar stores a row's number in a column of a scalar. The first row that has some of it brings the scalar, and the
+// last one takes it along: pods name resources as they like, and they and their names go.
+func (t *Table) setScalar(row uint32, name string, column func(*resource) *amounts, v int64) {
+	r := t.scalars[name]
+	if r == nil {
+		if v == 0 {
+			return
+		}
+		r = &resource{name: name}
+		t.scalars[name] = r
+		t.textBytes += int64(len(name))
+	}
+	had := r.isOn(row)
+	column(r).set(row, v, t.capacity)
+	if r.isOn(row) == had {
+		return
+	}
+	list := t.scalarsOf[row]
+	at, _ := slices.BinarySearchFunc(list, name, func(r *resource, name string) int { return strings.Compare(r.name, name) })
+	if !had {
+		t.scalarsOf[row] = slices.Insert(list, at, r)
+		r.rows++
+		return
+	}
+	if t.scalarsOf[row] = slices.Delete(list, at, at+1); len(list) == 1 {
+		t.scalarsOf[row] = nil
+	}
+	if r.rows--; r.rows == 0 {
+		delete(t.scalars, name)
+		t.textBytes -= int64(len(name))
+	}
+}
+
+// isOn tells whether a row has some of the resource.
+func (r *resource) isOn(row uint32) bool {
+	return r.allocatable.at(row) != 0 || r.requested.at(row) != 0
+}
+
+// setScalars replaces the row's numbers in a column of all scalars, by a list sorted by name. It looks at the row's own
+// alone.
+func (t *Table) setScalars(row uint32, column func(*resource) *amounts, list []*pb.ScalarResource) {
+	for _, r := range slices.Clone(t.scalarsOf[row]) {
+		if _, stays := slices.BinarySearchFunc(list, r.name, compareScalar); !stays {
+			t.setScalar(row, r.name, column, 0)
+		}
+	}
+	for _, s := range list {
+		t.setScalar(row, s.GetName(), column, s.GetQuantity())
+	}
+}
+
+func compareScalar(s *pb.ScalarResource, name string) int { return strings.Compare(s.GetName(), name) }
+
+// scalarAmount is an amount of a scalar. It is known by its name, as a table forgets scalars.
+type scalarAmount struct {
+	name     string
+	quantity int64
+}
+
+func compareAmount(s scalarAmount, name string) int { return strings.Compare(s.name, name) }
+
+// amountOf is how much a list that is sorted by name has of a scalar.
+func amountOf(list []scalarAmount, name string) int64 {
+	if at, found := slices.BinarySearchFunc(list, name, compareAmount); found {
+		return list[at].quantity
+	}
+	return 0
+}
+
+// addAmount has a list that is sorted by name have more of a scalar.
+func addAmount(list []scalarAmount, name string, more int64) []scalarAmount {
+	at, found := slices.BinarySearchFunc(list, name, compareAmount)
+	if !found {
+		return slices.Insert(list, at, scalarAmount{name, more})
+	}
+	list[at].quantity += more
+	return list
 }

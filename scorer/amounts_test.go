@@ -1,9 +1,12 @@
 package scorer
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // TestCursorReadsAsTheColumnDoes holds that a walk over some rows, some of them twice, finds what a search for each
@@ -22,4 +25,37 @@ func TestCursorReadsAsTheColumnDoes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Names that pods gave scalars go with the last of them; what a row's pods added up to is known by name still.
+func TestScalarsGoWithTheirLastRow(t *testing.T) {
+	table := NewTable(0)
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_SetNode{SetNode: &pb.Node{Name: "n", Allocatable: &pb.Resources{Scalars: []*pb.ScalarResource{{Name: "example.com/gpu", Quantity: 8}}}}}}))
+	memory := table.MemoryBytes()
+	var before RowTotals
+	for i := range 1000 {
+		name := fmt.Sprint("example.com/", i)
+		usage := &pb.PodUsage{Requests: &pb.Resources{Scalars: []*pb.ScalarResource{{Name: name, Quantity: 5}}}}
+		pod := &pb.PlacedPod{Number: uint64(i + 1)}
+		must(table.Apply(&pb.Delta{Change: &pb.Delta_AddPod{AddPod: usage}, Pod: pod}))
+		table.Totals(0, &before)
+		must(table.Apply(&pb.Delta{Change: &pb.Delta_RemovePod{RemovePod: usage}, Pod: pod}))
+		v, now := view{t: table, totals: &before}, view{t: table}
+		if _, had := v.amounts(newResourceRef(name)); had != 5 {
+			t.Fatalf("%s: got %d of the pod before it left, want 5", name, had)
+		}
+		if _, has := now.amounts(newResourceRef(name)); has != 0 {
+			t.Fatalf("%s: got %d once the pod has left, want 0", name, has)
+		}
+	}
+	if len(table.scalars) != 1 || len(table.scalarsOf[0]) != 1 {
+		t.Errorf("got %d scalars, the row's %d; want 1", len(table.scalars), len(table.scalarsOf[0]))
+	}
+	if got := table.MemoryBytes(); got > memory+1<<10 {
+		t.Errorf("got %d bytes after the pods, want the %d of before and 1 KiB at most", got, memory)
+	}
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_RemoveNode{RemoveNode: &pb.RemoveNode{}}}))
+	if len(table.scalars) != 0 || table.scalarsOf[0] != nil {
+		t.Errorf("without the node: got %d scalars, want none", len(table.scalars))
+	}
 }

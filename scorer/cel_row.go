@@ -64,11 +64,7 @@ func (r *celRow) amounts(name string) (allocatable, requested int64, has bool) {
 		return r.t.allowedPods[r.row], r.pods(), true
 	}
 	ref := newResourceRef(name)
-	x := r.t.resource(ref)
-	if x == nil {
-		return 0, 0, false
-	}
-	allocatable, requested = x.allocatable.at(r.row), r.requested(x)
+	allocatable, requested = r.view.amounts(ref)
 	return allocatable, requested, ref.fixed >= 0 || allocatable != 0 || requested != 0
 }
 
@@ -82,25 +78,39 @@ func (r *celRow) Requested(name string) (amount int64, has bool) {
 	return amount, has
 }
 
-// Resources yields them by name.
+// Resources yields them by name. The totals may have scalars that the row has no more, and lack some that it has.
 func (r *celRow) Resources(yield func(resource string) bool) {
 	fixed := [...]string{"cpu", "ephemeral-storage", "memory", podsResource}
-	rest := fixed[:]
-	for _, i := range r.t.scalarOrder {
-		name := r.t.resources[i].name
-		for len(rest) > 0 && rest[0] < name {
-			if !yield(rest[0]) {
-				return
-			}
+	rest, own := fixed[:], r.t.scalarsOf[r.row]
+	var totals []scalarAmount
+	if r.totals != nil {
+		totals = r.totals.scalars
+	}
+	for len(rest)+len(own)+len(totals) > 0 {
+		name := lastName
+		if len(rest) > 0 {
+			name = rest[0]
+		}
+		if len(own) > 0 {
+			name = min(name, own[0].name)
+		}
+		if len(totals) > 0 {
+			name = min(name, totals[0].name)
+		}
+		if len(rest) > 0 && rest[0] == name {
 			rest = rest[1:]
+		}
+		if len(own) > 0 && own[0].name == name {
+			own = own[1:]
+		}
+		if len(totals) > 0 && totals[0].name == name {
+			totals = totals[1:]
 		}
 		if _, _, has := r.amounts(name); has && !yield(name) {
 			return
 		}
 	}
-	for _, name := range rest {
-		if !yield(name) {
-			return
-		}
-	}
 }
+
+// lastName is behind all names: no text in UTF-8 has this byte.
+const lastName = "\xff"

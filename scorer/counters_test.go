@@ -155,13 +155,14 @@ func TestTotalsCarryCounters(t *testing.T) {
 	totals.AddCounters(list, 1)
 	usage := &pb.PodUsage{Requests: &pb.Resources{MilliCpu: 5}, NonZeroMilliCpu: 5, Counters: list[:1],
 		HostPorts: []*pb.HostPort{{Ip: "0.0.0.0", Protocol: pb.Protocol_PROTOCOL_TCP, Port: 80}}}
-	totals.AddPod(table, usage)
+	totals.AddPod(usage)
 	v := view{t: table, totals: &totals}
+	_, requested := v.amounts(newResourceRef("cpu"))
 	if v.counter(1) != 6 || v.counter(7) != -2 || v.counter(2) != 0 {
 		t.Errorf("got counters %d, %d, %d, want 6, -2, 0", v.counter(1), v.counter(7), v.counter(2))
 	}
-	if v.pods() != 1 || v.nonZero(cpu) != 5 || v.requested(table.resources[cpu]) != 5 || len(v.ports()) != 1 {
-		t.Errorf("got %d pods, %d and %d of cpu, ports %v, want those of the pod", v.pods(), v.nonZero(cpu), v.requested(table.resources[cpu]), v.ports())
+	if v.pods() != 1 || v.nonZero(cpu) != 5 || requested != 5 || len(v.ports()) != 1 {
+		t.Errorf("got %d pods, %d and %d of cpu, ports %v, want those of the pod", v.pods(), v.nonZero(cpu), requested, v.ports())
 	}
 	totals.AddCounters(list, -1)
 	if v.counter(1) != 3 || v.counter(7) != 0 {

@@ -104,9 +104,9 @@ func (t *Table) checkRoom(row uint32, u *pb.PodUsage) error {
 	ok := fits(t.pods[row], 1) &&
 		fits(t.nonZero[cpu].dense[row], u.GetNonZeroMilliCpu()) &&
 		fits(t.nonZero[memory].dense[row], u.GetNonZeroMemoryBytes()) &&
-		fits(t.resources[cpu].requested.at(row), r.GetMilliCpu()) &&
-		fits(t.resources[memory].requested.at(row), r.GetMemoryBytes()) &&
-		fits(t.resources[ephemeralStorage].requested.at(row), r.GetEphemeralStorageBytes())
+		fits(t.fixed[cpu].requested.at(row), r.GetMilliCpu()) &&
+		fits(t.fixed[memory].requested.at(row), r.GetMemoryBytes()) &&
+		fits(t.fixed[ephemeralStorage].requested.at(row), r.GetEphemeralStorageBytes())
 	for _, s := range r.GetScalars() {
 		ok = ok && fits(t.requestedScalar(row, s.GetName()), s.GetQuantity())
 	}
@@ -125,9 +125,9 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 	ok := t.pods[row] >= 1 &&
 		t.nonZero[cpu].dense[row] >= u.GetNonZeroMilliCpu() &&
 		t.nonZero[memory].dense[row] >= u.GetNonZeroMemoryBytes() &&
-		t.resources[cpu].requested.at(row) >= r.GetMilliCpu() &&
-		t.resources[memory].requested.at(row) >= r.GetMemoryBytes() &&
-		t.resources[ephemeralStorage].requested.at(row) >= r.GetEphemeralStorageBytes()
+		t.fixed[cpu].requested.at(row) >= r.GetMilliCpu() &&
+		t.fixed[memory].requested.at(row) >= r.GetMemoryBytes() &&
+		t.fixed[ephemeralStorage].requested.at(row) >= r.GetEphemeralStorageBytes()
 	for _, s := range r.GetScalars() {
 		ok = ok && t.requestedScalar(row, s.GetName()) >= s.GetQuantity()
 	}
@@ -145,8 +145,8 @@ func (t *Table) checkHeld(row uint32, u *pb.PodUsage) error {
 }
 
 func (t *Table) requestedScalar(row uint32, name string) int64 {
-	if i, ok := t.scalarIndex[name]; ok {
-		return t.resources[i].requested.at(row)
+	if r := t.scalars[name]; r != nil {
+		return r.requested.at(row)
 	}
 	return 0
 }
@@ -175,14 +175,10 @@ func (t *Table) addUsage(row uint32, u *pb.PodUsage, sign int64) {
 	r := u.GetRequests()
 	t.nonZero[cpu].dense[row] += sign * u.GetNonZeroMilliCpu()
 	t.nonZero[memory].dense[row] += sign * u.GetNonZeroMemoryBytes()
-	t.resources[cpu].requested.dense[row] += sign * r.GetMilliCpu()
-	t.resources[memory].requested.dense[row] += sign * r.GetMemoryBytes()
-	t.resources[ephemeralStorage].requested.dense[row] += sign * r.GetEphemeralStorageBytes()
+	t.fixed[cpu].requested.dense[row] += sign * r.GetMilliCpu()
+	t.fixed[memory].requested.dense[row] += sign * r.GetMemoryBytes()
+	t.fixed[ephemeralStorage].requested.dense[row] += sign * r.GetEphemeralStorageBytes()
 	for _, s := range r.GetScalars() {
-		if s.GetQuantity() == 0 {
-			continue
-		}
-		requested := &t.scalar(s.GetName()).requested
-		requested.set(row, requested.at(row)+sign*s.GetQuantity(), t.capacity)
+		t.setScalar(row, s.GetName(), requestedOf, t.requestedScalar(row, s.GetName())+sign*s.GetQuantity())
 	}
 }

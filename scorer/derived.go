@@ -58,7 +58,7 @@ func (d *derived) grow(capacity int) {
 // renew follows a change of a row.
 func (t *Table) renew(row uint32) {
 	d := &t.derived
-	a, b := t.resources[cpu], t.resources[memory]
+	a, b := t.fixed[cpu], t.fixed[memory]
 	allA, allB := a.allocatable.dense[row], b.allocatable.dense[row]
 	d.ties[row] = tieOf(t.lastDecision[row], t.hashes[row])
 	d.full.put(row, full(t.pods[row], t.allowedPods[row]))

@@ -34,7 +34,7 @@
 //	live                [bit  bit  bit …     │ bit …]   holds a node
 //	unschedulable       [bit  bit  bit …     │ bit …]
 //	names, hashes       "n1"  "n2"            …         byName: name → row
-//	resources[r]          r = cpu, memory, ephemeral-storage, then scalars
+//	fixed[r]              r = cpu, memory, ephemeral-storage; scalars: others, by name
 //	  .allocatable      [int64 …]  or, where fewer than 1 row in 8 has some,
 //	  .requested        [int64 …]  lists: rows [3 17 …], vals [8 4 …]
 //	nonZero[cpu,memory] [int64 …]

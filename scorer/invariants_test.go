@@ -25,7 +25,7 @@ func (t *Table) check() error {
 			return fmt.Errorf("row %d holds no node but has %s", row, left)
 		}
 	}
-	for name := range t.scalarIndex {
+	for name := range t.scalars {
 		text += int64(len(name))
 	}
 	if text != t.textBytes {
@@ -58,7 +58,7 @@ func (t *Table) leftover(row uint32) string {
 	for _, c := range t.labels.columns {
 		add("a label", c != nil && c.rows.at(row) != 0)
 	}
-	for _, r := range t.resources {
+	for r := range t.resources {
 		add(r.name, r.allocatable.at(row) != 0 || r.requested.at(row) != 0)
 	}
 	add("non-zero requests", t.nonZero[cpu].at(row) != 0 || t.nonZero[memory].at(row) != 0)
@@ -83,7 +83,7 @@ func (t *Table) checkDerived() error {
 			}
 			var shares []float64
 			odd := false
-			for i, r := range t.resources[:2] {
+			for i, r := range t.fixed[:2] {
 				all, used := r.allocatable.at(row), r.requested.at(row)
 				if all != 0 {
 					shares = append(shares, share(used, all))
@@ -100,7 +100,7 @@ func (t *Table) checkDerived() error {
 		}
 		for i := range least {
 			if got := d.free[i].amount[w]; got != least[i] {
-				return fmt.Errorf("word %d: got %d free of %s at least, want %d", w, got, t.resources[i].name, least[i])
+				return fmt.Errorf("word %d: got %d free of %s at least, want %d", w, got, t.fixed[i].name, least[i])
 			}
 		}
 	}
@@ -200,14 +200,31 @@ func (t *Table) checkImages() error {
 }
 
 func (t *Table) checkResources() error {
-	for i, r := range t.resources {
-		if r.index != i || i < fixedResources && (r.allocatable.dense == nil || r.requested.dense == nil) {
+	for i, r := range t.fixed {
+		if r.index != i || r.allocatable.dense == nil || r.requested.dense == nil {
 			return fmt.Errorf("resource %s: got index %d, want %d", r.name, r.index, i)
 		}
 	}
-	sorted := slices.IsSortedFunc(t.scalarOrder, func(a, b int) int { return strings.Compare(t.resources[a].name, t.resources[b].name) })
-	if !sorted || len(t.scalarOrder) != len(t.resources)-fixedResources {
-		return fmt.Errorf("scalars %v are not in order", t.scalarOrder)
+	rows := map[*resource]int{}
+	for row, list := range t.scalarsOf {
+		if !slices.IsSortedFunc(list, func(a, b *resource) int { return strings.Compare(a.name, b.name) }) {
+			return fmt.Errorf("row %d: the scalars are not in order", row)
+		}
+		for _, r := range list {
+			rows[r]++
+		}
+	}
+	for name, r := range t.scalars {
+		n := 0
+		for row := range uint32(t.capacity) {
+			n += asInt(r.isOn(row))
+		}
+		if r.name != name || n == 0 || n != r.rows || n != rows[r] {
+			return fmt.Errorf("scalar %s: %d rows have some of it, %d name it, got %d", name, n, rows[r], r.rows)
+		}
+	}
+	if len(rows) != len(t.scalars) {
+		return fmt.Errorf("rows have %d scalars, want %d", len(rows), len(t.scalars))
 	}
 	return nil
 }

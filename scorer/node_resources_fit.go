@@ -138,21 +138,12 @@ func asBit(b bool) uint64 {
 	return 0
 }
 
-// amounts are what a row has of a needed resource, and what its pods use.
-func (n *need) amounts(v view) (allocatable, requested int64) {
-	x := v.t.resource(n.resourceRef)
-	if x == nil {
-		return 0, 0
-	}
-	return x.allocatable.at(v.row), v.requested(x)
-}
-
 func (r *nodeResourcesFit) passes(v view) bool {
 	if full(v.pods(), v.t.allowedPods[v.row]) {
 		return false
 	}
 	for i := range r.needs {
-		allocatable, requested := r.needs[i].amounts(v)
+		allocatable, requested := v.amounts(r.needs[i].resourceRef)
 		if lacks(r.needs[i].amount, allocatable, requested) {
 			return false
 		}
@@ -169,7 +160,7 @@ func (r *nodeResourcesFit) refusals(v view, into []int) []int {
 	}
 	unresolvable := 0
 	for i := range r.needs {
-		allocatable, requested := r.needs[i].amounts(v)
+		allocatable, requested := v.amounts(r.needs[i].resourceRef)
 		if !lacks(r.needs[i].amount, allocatable, requested) {
 			continue
 		}
@@ -205,7 +196,7 @@ func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
 	}
 	for i := range r.needs {
 		n := &r.needs[i]
-		if allocatable, requested := n.amounts(v); lacks(n.amount, allocatable, requested) {
+		if allocatable, requested := v.amounts(n.resourceRef); lacks(n.amount, allocatable, requested) {
 			missing := n.amount - (allocatable - requested)
 			out = append(out, Shortfall{n.name + ": short by " + n.quantity(missing), float64(missing) / float64(n.amount)})
 		}

@@ -22,12 +22,12 @@ func (t *Table) pairOf(list []scoredResource, nonZero bool) pair {
 		if nonZero {
 			return t.nonZero[s.fixed].dense
 		}
-		return t.resources[s.fixed].requested.dense
+		return t.fixed[s.fixed].requested.dense
 	}
 	a, b := &list[0], &list[1]
 	return pair{
-		usedA: used(a), allA: t.resources[a.fixed].allocatable.dense, requestA: a.request,
-		usedB: used(b), allB: t.resources[b.fixed].allocatable.dense, requestB: b.request,
+		usedA: used(a), allA: t.fixed[a.fixed].allocatable.dense, requestA: a.request,
+		usedB: used(b), allB: t.fixed[b.fixed].allocatable.dense, requestB: b.request,
 		evenness: t.derived.evenness,
 	}
 }

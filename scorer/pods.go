@@ -25,14 +25,8 @@ type placedPod struct {
 type podUse struct {
 	fixed   [fixedResources]int64
 	nonZero [2]int64
-	scalars []scalarUse // sorted by index
+	scalars []scalarAmount // sorted by name
 	ports   []portUse
-}
-
-// scalarUse is an amount of the resource with that index.
-type scalarUse struct {
-	index    int
-	quantity int64
 }
 
 // podCounts is how counters change where a pod leaves.
@@ -121,7 +115,7 @@ func (t *Table) addPlaced(row uint32, p *pb.PlacedPod, u *pb.PodUsage) {
 		return
 	}
 	s := &t.placed
-	x := placedPod{number: p.GetNumber(), usage: t.acquireUsage(u), counts: s.acquireCounts(u.GetCounters(), p)}
+	x := placedPod{number: p.GetNumber(), usage: s.acquireUsage(u), counts: s.acquireCounts(u.GetCounters(), p)}
 	s.describe(&x, p)
 	s.insert(row, x)
 }
@@ -178,8 +172,8 @@ func (s *podSet) clear(row uint32) {
 }
 
 // acquireUsage interns a usage without its counters.
-func (t *Table) acquireUsage(u *pb.PodUsage) uint32 {
-	s, r := &t.placed, u.GetRequests()
+func (s *podSet) acquireUsage(u *pb.PodUsage) uint32 {
+	r := u.GetRequests()
 	fixed := [...]int64{
 		r.GetMilliCpu(), r.GetMemoryBytes(), r.GetEphemeralStorageBytes(), u.GetNonZeroMilliCpu(), u.GetNonZeroMemoryBytes(),
 	}
@@ -192,20 +186,20 @@ func (t *Table) acquireUsage(u *pb.PodUsage) uint32 {
 	}
 	for _, x := range r.GetScalars() {
 		if x.GetQuantity() != 0 {
-			s.encoded = binary.AppendUvarint(s.encoded, uint64(t.scalar(x.GetName()).index))
+			s.encoded = appendText(s.encoded, x.GetName())
 			s.encoded = binary.AppendUvarint(s.encoded, uint64(x.GetQuantity()))
 		}
 	}
-	s.encoded = append(s.encoded, 0) // no scalar has index 0
+	s.encoded = append(s.encoded, 0) // no scalar has an empty name
 	for _, p := range u.GetHostPorts() {
 		h := newHostPort(p)
 		s.encoded = appendText(s.encoded, h.ip)
 		s.encoded = append(s.encoded, h.protocol, byte(h.port), byte(h.port>>8))
 	}
-	return s.usages.acquire(s.encoded, func() podUse { return t.newPodUse(u) })
+	return s.usages.acquire(s.encoded, func() podUse { return newPodUse(u) })
 }
 
-func (t *Table) newPodUse(u *pb.PodUsage) podUse {
+func newPodUse(u *pb.PodUsage) podUse {
 	r := u.GetRequests()
 	out := podUse{
 		fixed:   [fixedResources]int64{cpu: r.GetMilliCpu(), memory: r.GetMemoryBytes(), ephemeralStorage: r.GetEphemeralStorageBytes()},
@@ -213,24 +207,11 @@ func (t *Table) newPodUse(u *pb.PodUsage) podUse {
 	}
 	for _, x := range r.GetScalars() {
 		if x.GetQuantity() != 0 {
-			out.scalars = append(out.scalars, scalarUse{t.scalar(x.GetName()).index, x.GetQuantity()})
+			out.scalars = append(out.scalars, scalarAmount{x.GetName(), x.GetQuantity()})
 		}
 	}
-	slices.SortFunc(out.scalars, func(a, b scalarUse) int { return cmp.Compare(a.index, b.index) })
 	out.ports = sortedPorts(u.GetHostPorts(), nil)
 	return out
-}
-
-// of is how much of a resource the pod takes.
-func (u *podUse) of(resource int) int64 {
-	if resource < fixedResources {
-		return u.fixed[resource]
-	}
-	at, found := slices.BinarySearchFunc(u.scalars, resource, func(x scalarUse, i int) int { return cmp.Compare(x.index, i) })
-	if !found {
-		return 0
-	}
-	return u.scalars[at].quantity
 }
 
 // acquireCounts interns how counters change where a pod leaves.
@@ -362,9 +343,8 @@ func (w *podWriter) usage(p *placedPod) *pb.PodUsage {
 		Counters: counterValues(s.counts.contents[p.counts].counts),
 	}
 	for _, r := range x.scalars {
-		u.Requests.Scalars = append(u.Requests.Scalars, &pb.ScalarResource{Name: w.table.resources[r.index].name, Quantity: r.quantity})
+		u.Requests.Scalars = append(u.Requests.Scalars, &pb.ScalarResource{Name: r.name, Quantity: r.quantity})
 	}
-	slices.SortFunc(u.Requests.Scalars, func(a, b *pb.ScalarResource) int { return cmp.Compare(a.Name, b.Name) })
 	for _, h := range x.ports {
 		for range h.pods {
 			u.HostPorts = append(u.HostPorts, &pb.HostPort{Ip: h.ip, Protocol: pb.Protocol(h.protocol), Port: uint32(h.port)})

@@ -24,9 +24,13 @@ type dryRun struct {
 	reads      *podReads
 	fit        *nodeResourcesFit // nil: resources are not looked at
 
-	// use is what the pods with a usage take of each of fit's needs, usage by usage. met are
+	// use is what the pods with each usage take of fit's needs, and nothing of needs of which they take none; useEnds
+	// are where each usage ends in it. fixedNeeds and scalarNeeds are the needs, from 1, by resource. met are
 	// the usages with ports and counted the counts with counters that the filters look at.
-	use          []int64
+	use          []needUse
+	useEnds      []int
+	fixedNeeds   [fixedResources]int
+	scalarNeeds  map[string]int
 	met, counted []bool
 	// budgets are places in asked.Budgets, by set of budgets; left is what they allow yet.
 	budgets [][]int32
@@ -49,6 +53,12 @@ type dryRun struct {
 	tokens    []tokenHolders // sorted
 	candidate PreemptionCandidate
 	reasons   []Reason
+}
+
+// needUse is what a pod takes of one of fit's needs.
+type needUse struct {
+	need   int
+	amount int64
 }
 
 // tokenHolders is how many pods of the row at hand have a shared count.
@@ -174,20 +184,31 @@ func (e *Evaluator) dryRun(t *Table, c *Class, p *Preemption) *dryRun {
 	return d
 }
 
-// lookUpUsages looks through the table's dictionaries.
+// lookUpUsages looks through the table's dictionaries. A pod may ask for thousands of resources, and each usage may be
+// about others: so it looks at what usages take, not at each need of each usage.
 func (d *dryRun) lookUpUsages() {
 	s := &d.table.placed
 	if d.fit != nil {
-		n := len(d.fit.needs)
-		d.use, d.slack = scratch(d.use, n*len(s.usages.contents)), scratch(d.slack, n)
+		d.slack = scratch(d.slack, len(d.fit.needs))
+		d.fixedNeeds, d.scalarNeeds = [fixedResources]int{}, map[string]int{}
 		for k := range d.fit.needs {
-			x := d.table.resource(d.fit.needs[k].resourceRef)
-			for u := range s.usages.contents {
-				d.use[u*n+k] = 0
-				if x != nil {
-					d.use[u*n+k] = s.usages.contents[u].of(x.index)
+			if ref := d.fit.needs[k].resourceRef; ref.fixed >= 0 {
+				d.fixedNeeds[ref.fixed] = k + 1
+			} else {
+				d.scalarNeeds[ref.name] = k + 1
+			}
+		}
+		d.use, d.useEnds = d.use[:0], d.useEnds[:0]
+		for u := range s.usages.contents {
+			for i, amount := range s.usages.contents[u].fixed {
+				d.addUse(d.fixedNeeds[i], amount)
+			}
+			if len(d.scalarNeeds) > 0 {
+				for _, x := range s.usages.contents[u].scalars {
+					d.addUse(d.scalarNeeds[x.name], x.quantity)
 				}
 			}
+			d.useEnds = append(d.useEnds, len(d.use))
 		}
 	}
 	if d.reads.plain() {
@@ -200,6 +221,22 @@ func (d *dryRun) lookUpUsages() {
 	for i := range s.counts.contents {
 		d.counted[i] = d.reads.countsAny(&s.counts.contents[i])
 	}
+}
+
+// addUse adds to the last usage what it takes for a need, from 1; 0: there is none.
+func (d *dryRun) addUse(need int, amount int64) {
+	if need > 0 && amount != 0 {
+		d.use = append(d.use, needUse{need - 1, amount})
+	}
+}
+
+// useOf is what a pod takes of fit's needs.
+func (d *dryRun) useOf(p *placedPod) []needUse {
+	from := 0
+	if p.usage > 0 {
+		from = d.useEnds[p.usage-1]
+	}
+	return d.use[from:d.useEnds[p.usage]]
 }
 
 // countsAny tells whether the filters look at one of the counters that a pod moves.

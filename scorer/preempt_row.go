@@ -58,13 +58,12 @@ func (d *dryRun) spare(row uint32) {
 	d.slack = scratch(d.slack, n+1)
 	d.slack[n] = t.allowedPods[row] - t.pods[row] + int64(len(d.lower)) - 1
 	for k := range d.fit.needs {
-		allocatable, requested := d.fit.needs[k].amounts(view{t: t, row: row})
+		allocatable, requested := view{t: t, row: row}.amounts(d.fit.needs[k].resourceRef)
 		d.slack[k] = allocatable - requested - d.fit.needs[k].amount
 	}
 	for i := range d.lower {
-		use := d.use[int(d.lower[i].usage)*n:][:n]
-		for k, amount := range use {
-			d.slack[k] += amount
+		for _, x := range d.useOf(&d.lower[i]) {
+			d.slack[x.need] += x.amount
 		}
 	}
 }
@@ -104,7 +103,8 @@ func (d *dryRun) short(row uint32) bool {
 			continue
 		}
 		d.reasons = append(d.reasons, d.fit.why[2*(k+1)])
-		if allocatable, _ := d.fit.needs[k].amounts(view{t: d.table, row: row}); d.fit.needs[k].amount > allocatable {
+		v := view{t: d.table, row: row}
+		if allocatable, _ := v.amounts(d.fit.needs[k].resourceRef); d.fit.needs[k].amount > allocatable {
 			hopeless = true
 		}
 	}
@@ -114,7 +114,7 @@ func (d *dryRun) short(row uint32) bool {
 	return len(d.reasons) > from
 }
 
-// room tells whether a pod fits into d.slack.
+// room tells whether a pod fits into d.slack, of which nothing is below 0.
 func (d *dryRun) room(p *placedPod) bool {
 	n := len(d.slack) - 1
 	if n < 0 {
@@ -123,8 +123,8 @@ func (d *dryRun) room(p *placedPod) bool {
 	if d.slack[n] < 1 {
 		return false
 	}
-	for k, amount := range d.use[int(p.usage)*n:][:n] {
-		if amount > d.slack[k] {
+	for _, x := range d.useOf(p) {
+		if x.amount > d.slack[x.need] {
 			return false
 		}
 	}
@@ -137,8 +137,8 @@ func (d *dryRun) take(p *placedPod) {
 	if n < 0 {
 		return
 	}
-	for k, amount := range d.use[int(p.usage)*n:][:n] {
-		d.slack[k] -= amount
+	for _, x := range d.useOf(p) {
+		d.slack[x.need] -= x.amount
 	}
 	d.slack[n]--
 }
@@ -301,7 +301,7 @@ func (d *dryRun) move(p *placedPod, sign int64) {
 		r.requested[i] += sign * u.fixed[i]
 	}
 	for _, x := range u.scalars {
-		r.requested[x.index] += sign * x.quantity
+		r.scalars = addAmount(r.scalars, x.name, sign*x.quantity)
 	}
 	d.moveCounts(p, sign)
 }

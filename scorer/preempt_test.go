@@ -326,7 +326,7 @@ func (x *preemptTrial) checkRows(p *Preemption, seen map[PreemptOutcome]int) {
 		if x.r.chance(40) {
 			u := x.placed(preemptNow).Usage
 			nominated = []*pb.PodUsage{u}
-			check = &RowCheck{Join: func(r *RowTotals) { r.AddPod(table, u) }}
+			check = &RowCheck{Join: func(r *RowTotals) { r.AddPod(u) }}
 		}
 		want, why, c := x.ref.try(i, nominated)
 		got, found, reasons := x.e.PreemptRow(table, x.at[i].Row, x.class, p, check)
@@ -385,5 +385,29 @@ func TestPodsOfManyVolumesLeave(t *testing.T) {
 		if outcome, c, why := e.PreemptRow(table, 0, class, asked, nil); outcome != Preemptable || !slices.Equal(c.Victims, []uint64{1}) {
 			t.Fatalf("got outcome %d, %v, %v, want pod 1 to leave", outcome, c, why)
 		}
+	}
+}
+
+// TestUsesOfManyResources has pods of a resource each, and a preemptor that asks for as many resources: what is looked
+// up is what the pods take, not each need of each usage.
+func TestUsesOfManyResources(t *testing.T) {
+	const resources = 1000
+	table, all := NewTable(0), &pb.Resources{}
+	for i := range resources {
+		all.Scalars = append(all.Scalars, &pb.ScalarResource{Name: fmt.Sprintf("example.com/r%04d", i), Quantity: 1})
+	}
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_SetNode{SetNode: &pb.Node{Name: "n", AllowedPods: 2 * resources, Allocatable: all}}}))
+	for i, x := range all.Scalars {
+		must(table.Apply(&pb.Delta{
+			Change: &pb.Delta_AddPod{AddPod: &pb.PodUsage{Requests: &pb.Resources{Scalars: []*pb.ScalarResource{x}}}}, Pod: &pb.PlacedPod{Number: uint64(i + 1)},
+		}))
+	}
+	e, q := NewEvaluator(nil), &pb.Query{ClassId: 1, Filters: []pb.Plugin{pb.Plugin_PLUGIN_NODE_RESOURCES_FIT}, Fit: &pb.FitQuery{Requests: all}}
+	outcome, c, why := e.PreemptRow(table, 0, newClass(t, q), &Preemption{Priority: 1}, nil)
+	if outcome != Preemptable || len(c.Victims) != resources {
+		t.Fatalf("got outcome %d, %d victims, %v, want all %d pods to leave", outcome, len(c.Victims), why, resources)
+	}
+	if len(e.preempt.use) > 2*resources {
+		t.Errorf("%d uses of resources were looked up, want %d at the most", len(e.preempt.use), 2*resources)
 	}
 }

@@ -18,18 +18,18 @@ func (t *Table) Room(row uint32, requests *pb.Resources, ignored func(resource s
 			room = min(room, (r.allocatable.at(row)-r.requested.at(row))/want)
 		}
 	}
-	limit(t.resources[cpu], requests.GetMilliCpu())
-	limit(t.resources[memory], requests.GetMemoryBytes())
-	limit(t.resources[ephemeralStorage], requests.GetEphemeralStorageBytes())
+	limit(t.fixed[cpu], requests.GetMilliCpu())
+	limit(t.fixed[memory], requests.GetMemoryBytes())
+	limit(t.fixed[ephemeralStorage], requests.GetEphemeralStorageBytes())
 	for _, s := range requests.GetScalars() {
 		if s.GetQuantity() <= 0 || ignored(s.GetName()) {
 			continue
 		}
-		i, known := t.scalarIndex[s.GetName()]
-		if !known {
+		x := t.scalars[s.GetName()]
+		if x == nil {
 			return 0
 		}
-		limit(t.resources[i], s.GetQuantity())
+		limit(x, s.GetQuantity())
 	}
 	return min(max(room, 0), math.MaxInt32)
 }

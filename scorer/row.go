@@ -28,15 +28,21 @@ func (v view) ports() []portUse {
 	return v.t.ports[v.row]
 }
 
-// requested is the sum of the pods' real requests of a resource.
-func (v view) requested(r *resource) int64 {
-	switch {
-	case v.totals == nil:
-		return r.requested.at(v.row)
-	case r.index < len(v.totals.requested):
-		return v.totals.requested[r.index]
+// amounts are what a row has of a resource, and the sum of its pods' real requests.
+func (v view) amounts(ref resourceRef) (allocatable, requested int64) {
+	x := v.t.resource(ref)
+	if x != nil {
+		allocatable = x.allocatable.at(v.row)
 	}
-	return 0
+	switch {
+	case v.totals != nil && ref.fixed >= 0:
+		requested = v.totals.requested[ref.fixed]
+	case v.totals != nil:
+		requested = amountOf(v.totals.scalars, ref.name)
+	case x != nil:
+		requested = x.requested.at(v.row)
+	}
+	return allocatable, requested
 }
 
 // nonZero is the sum of the pods' requests of cpu or memory with defaults.

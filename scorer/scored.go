@@ -69,14 +69,11 @@ func (e *Evaluator) bindColumns(t *Table, scored []scoredResource, nonZero bool)
 
 // scored is what one row has in use of a scored resource, and what it has.
 func (v view) scored(s *scoredResource, nonZero bool) (used, allocatable int64) {
-	x := v.t.resource(s.resourceRef)
-	if x == nil {
-		return 0, 0
-	}
+	allocatable, used = v.amounts(s.resourceRef)
 	if s.countedNonZero(nonZero) {
-		return v.nonZero(s.fixed), x.allocatable.at(v.row)
+		used = v.nonZero(s.fixed)
 	}
-	return v.requested(x), x.allocatable.at(v.row)
+	return used, allocatable
 }
 
 // expansion is memory for lists written out as slots.

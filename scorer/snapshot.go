@@ -25,7 +25,7 @@ func (t *Table) node(row uint32) *pb.Node {
 		Unschedulable: t.unschedulable.has(row),
 		Labels:        t.labels.appendTo(row, nil),
 		Annotations:   t.annotations.appendTo(row, nil),
-		Allocatable:   t.amounts(row, func(r *resource) *amounts { return &r.allocatable }),
+		Allocatable:   t.amounts(row, allocatableOf),
 		AllowedPods:   t.allowedPods[row],
 	}
 	for _, x := range t.taints.of(row) {
@@ -41,7 +41,7 @@ func (t *Table) node(row uint32) *pb.Node {
 func (t *Table) totals(row uint32) *pb.NodeTotals {
 	s := &pb.NodeTotals{
 		Pods:               t.pods[row],
-		Requested:          t.amounts(row, func(r *resource) *amounts { return &r.requested }),
+		Requested:          t.amounts(row, requestedOf),
 		NonZeroMilliCpu:    t.nonZero[cpu].dense[row],
 		NonZeroMemoryBytes: t.nonZero[memory].dense[row],
 		LastDecision:       t.lastDecision[row],
@@ -62,12 +62,11 @@ func (t *Table) totals(row uint32) *pb.NodeTotals {
 // amounts gathers one column of each resource; scalars that are 0 are left out.
 func (t *Table) amounts(row uint32, column func(*resource) *amounts) *pb.Resources {
 	out := &pb.Resources{
-		MilliCpu:              column(t.resources[cpu]).at(row),
-		MemoryBytes:           column(t.resources[memory]).at(row),
-		EphemeralStorageBytes: column(t.resources[ephemeralStorage]).at(row),
+		MilliCpu:              column(t.fixed[cpu]).at(row),
+		MemoryBytes:           column(t.fixed[memory]).at(row),
+		EphemeralStorageBytes: column(t.fixed[ephemeralStorage]).at(row),
 	}
-	for _, i := range t.scalarOrder {
-		r := t.resources[i]
+	for _, r := range t.scalarsOf[row] {
 		if v := column(r).at(row); v != 0 {
 			out.Scalars = append(out.Scalars, &pb.ScalarResource{Name: r.name, Quantity: v})
 		}
@@ -82,7 +81,8 @@ type RowTotals struct {
 	pods         int64
 	nonZero      [2]int64
 	lastDecision uint64
-	requested    []int64 // by resource.index
+	requested    [fixedResources]int64
+	scalars      []scalarAmount // requested, sorted by name
 	ports        []portUse
 	counters     []counterChange
 }
@@ -90,8 +90,8 @@ type RowTotals struct {
 // set makes r a copy of o in its own memory.
 func (r *RowTotals) set(o *RowTotals) {
 	*r = RowTotals{
-		pods: o.pods, nonZero: o.nonZero, lastDecision: o.lastDecision,
-		requested: append(r.requested[:0], o.requested...), ports: append(r.ports[:0], o.ports...),
+		pods: o.pods, nonZero: o.nonZero, lastDecision: o.lastDecision, requested: o.requested,
+		scalars: append(r.scalars[:0], o.scalars...), ports: append(r.ports[:0], o.ports...),
 		counters: append(r.counters[:0], o.counters...),
 	}
 }
@@ -103,34 +103,36 @@ func (r *RowTotals) LastDecision() uint64 { return r.lastDecision }
 // again. The copy holds for this table only.
 func (t *Table) Totals(row uint32, into *RowTotals) {
 	if !t.HasNode(row) {
-		*into = RowTotals{requested: into.requested[:0], ports: into.ports[:0], counters: into.counters[:0]}
+		*into = RowTotals{scalars: into.scalars[:0], ports: into.ports[:0], counters: into.counters[:0]}
 		return
 	}
 	into.counters = into.counters[:0]
 	into.pods = t.pods[row]
 	into.nonZero = [2]int64{t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row]}
 	into.lastDecision = t.lastDecision[row]
-	into.requested = into.requested[:0]
-	for _, r := range t.resources {
-		into.requested = append(into.requested, r.requested.at(row))
+	for i, r := range t.fixed {
+		into.requested[i] = r.requested.at(row)
+	}
+	into.scalars = into.scalars[:0]
+	for _, r := range t.scalarsOf[row] {
+		if v := r.requested.at(row); v != 0 {
+			into.scalars = append(into.scalars, scalarAmount{r.name, v})
+		}
 	}
 	into.ports = append(into.ports[:0], t.ports[row]...)
 }
 
 // AddPod makes the totals those of a row that holds one pod more.
-func (r *RowTotals) AddPod(t *Table, u *pb.PodUsage) {
+func (r *RowTotals) AddPod(u *pb.PodUsage) {
 	r.pods++
 	r.nonZero[cpu] += u.GetNonZeroMilliCpu()
 	r.nonZero[memory] += u.GetNonZeroMemoryBytes()
 	used := u.GetRequests()
-	r.requested = lengthened(r.requested, len(t.resources))
 	r.requested[cpu] += used.GetMilliCpu()
 	r.requested[memory] += used.GetMemoryBytes()
 	r.requested[ephemeralStorage] += used.GetEphemeralStorageBytes()
 	for _, s := range used.GetScalars() {
-		if i, ok := t.scalarIndex[s.GetName()]; ok {
-			r.requested[i] += s.GetQuantity()
-		}
+		r.scalars = addAmount(r.scalars, s.GetName(), s.GetQuantity())
 	}
 	if len(u.GetHostPorts()) > 0 {
 		var few [fewPorts]portUse

@@ -25,9 +25,10 @@ type Table struct {
 	byName              map[string]uint32
 	textBytes           int64 // of the names
 
-	resources   []*resource
-	scalarIndex map[string]int
-	scalarOrder []int // scalars sorted by name
+	fixed   [fixedResources]*resource
+	scalars map[string]*resource
+	// scalarsOf are those that each row has some of, by name.
+	scalarsOf [][]*resource
 	// nonZero is what upstream's NonZeroRequested counts of cpu and memory.
 	nonZero           [2]amounts
 	pods, allowedPods []int64
@@ -58,7 +59,7 @@ func NewTable(shard uint32) *Table {
 	t := &Table{
 		shard:       shard,
 		byName:      map[string]uint32{},
-		scalarIndex: map[string]int{},
+		scalars:     map[string]*resource{},
 		labels:      newLabelIndex(),
 		annotations: newLabelIndex(),
 		taints:      newTaintSets(),
@@ -70,7 +71,7 @@ func NewTable(shard uint32) *Table {
 	for i, name := range fixedNames() {
 		r := &resource{name: name, index: i}
 		r.allocatable.dense, r.requested.dense = []int64{}, []int64{}
-		t.resources = append(t.resources, r)
+		t.fixed[i] = r
 	}
 	for i := range t.nonZero {
 		t.nonZero[i].dense = []int64{}
@@ -146,13 +147,14 @@ func (t *Table) grow(rows int) {
 	t.unschedulable = lengthened(t.unschedulable, words(rows))
 	t.names = lengthened(t.names, t.capacity)
 	t.hashes = lengthened(t.hashes, t.capacity)
-	for _, r := range t.resources {
+	for r := range t.resources {
 		r.allocatable.grow(t.capacity)
 		r.requested.grow(t.capacity)
 	}
 	for i := range t.nonZero {
 		t.nonZero[i].grow(t.capacity)
 	}
+	t.scalarsOf = lengthened(t.scalarsOf, t.capacity)
 	t.pods = lengthened(t.pods, t.capacity)
 	t.allowedPods = lengthened(t.allowedPods, t.capacity)
 	t.lastDecision = lengthened(t.lastDecision, t.capacity)
@@ -200,17 +202,10 @@ func (t *Table) rename(row uint32, name string) {
 }
 
 func (t *Table) setAllocatable(row uint32, r *pb.Resources) {
-	t.resources[cpu].allocatable.set(row, r.GetMilliCpu(), t.capacity)
-	t.resources[memory].allocatable.set(row, r.GetMemoryBytes(), t.capacity)
-	t.resources[ephemeralStorage].allocatable.set(row, r.GetEphemeralStorageBytes(), t.capacity)
-	for _, i := range t.scalarOrder {
-		t.resources[i].allocatable.set(row, 0, t.capacity)
-	}
-	for _, s := range r.GetScalars() {
-		if s.GetQuantity() != 0 {
-			t.scalar(s.GetName()).allocatable.set(row, s.GetQuantity(), t.capacity)
-		}
-	}
+	t.fixed[cpu].allocatable.set(row, r.GetMilliCpu(), t.capacity)
+	t.fixed[memory].allocatable.set(row, r.GetMemoryBytes(), t.capacity)
+	t.fixed[ephemeralStorage].allocatable.set(row, r.GetEphemeralStorageBytes(), t.capacity)
+	t.setScalars(row, allocatableOf, r.GetScalars())
 }
 
 // removeNode empties a row that holds a node.
@@ -230,17 +225,10 @@ func (t *Table) setTotals(row uint32, s *pb.NodeTotals) {
 	t.nonZero[memory].dense[row] = s.GetNonZeroMemoryBytes()
 	t.lastDecision[row] = s.GetLastDecision()
 	used := s.GetRequested()
-	t.resources[cpu].requested.set(row, used.GetMilliCpu(), t.capacity)
-	t.resources[memory].requested.set(row, used.GetMemoryBytes(), t.capacity)
-	t.resources[ephemeralStorage].requested.set(row, used.GetEphemeralStorageBytes(), t.capacity)
-	for _, i := range t.scalarOrder {
-		t.resources[i].requested.set(row, 0, t.capacity)
-	}
-	for _, x := range used.GetScalars() {
-		if x.GetQuantity() != 0 {
-			t.scalar(x.GetName()).requested.set(row, x.GetQuantity(), t.capacity)
-		}
-	}
+	t.fixed[cpu].requested.set(row, used.GetMilliCpu(), t.capacity)
+	t.fixed[memory].requested.set(row, used.GetMemoryBytes(), t.capacity)
+	t.fixed[ephemeralStorage].requested.set(row, used.GetEphemeralStorageBytes(), t.capacity)
+	t.setScalars(row, requestedOf, used.GetScalars())
 	t.ports[row] = nil
 	for _, p := range s.GetPorts() {
 		t.ports[row] = append(t.ports[row], portUse{newHostPort(p.GetPort()), p.GetPods()})

@@ -201,7 +201,8 @@ func (r *volumeBinding) unserved(v view, columns []*labelColumn) int {
 		c := &r.claims[i]
 		if c.query.GetSelectedNode() == "" {
 			if volume, ok := c.choose(v, columns, taken); ok {
-				taken = append(taken, volume)
+				at, _ := slices.BinarySearch(taken, volume)
+				taken = slices.Insert(taken, at, volume)
 				continue
 			}
 		}
@@ -212,15 +213,15 @@ func (r *volumeBinding) unserved(v view, columns []*labelColumn) int {
 	return -1
 }
 
-// choose finds the claim's volume on a row.
+// choose finds the claim's volume on a row. taken is sorted.
 func (c *unboundClaim) choose(v view, columns []*labelColumn, taken []uint32) (uint32, bool) {
 	volumes, prebound := c.query.GetVolumes(), c.query.GetPrebound()
 	for i := range prebound {
-		if !slices.Contains(taken, volumes[i]) {
+		if !isTaken(taken, volumes[i]) {
 			return volumes[i], c.volumes.matches(v, columns, i)
 		}
 	}
-	skip := func(i uint32) bool { return slices.Contains(taken, volumes[i]) }
+	skip := func(i uint32) bool { return isTaken(taken, volumes[i]) }
 	if len(taken) == 0 {
 		skip = nil
 	}
@@ -229,6 +230,11 @@ func (c *unboundClaim) choose(v view, columns []*labelColumn, taken []uint32) (u
 		return 0, false
 	}
 	return volumes[i], true
+}
+
+func isTaken(sorted []uint32, x uint32) bool {
+	_, found := slices.BinarySearch(sorted, x)
+	return found
 }
 
 // unprovided tells why nothing can be provisioned for the claim on a row; -1: it can.

@@ -477,3 +477,17 @@ func (c *Cache) Without(uid types.UID) (put func() error, err error) {
 		return c.put(p, p.node.name, 0)
 	}, err
 }
+
+// Tables yields the tables of all shards.
+func (c *Cache) Tables(yield func(*scorer.Table) bool) {
+	for i := range c.shards {
+		if !yield(c.shards[i].table) {
+			return
+		}
+	}
+}
+
+// Candidate gives a row with a score the columns of the tie rule.
+func (c *Cache) Candidate(row Row, score int64) scorer.Candidate {
+	return c.Table(int(row.Shard)).Candidate(row.Index, score)
+}

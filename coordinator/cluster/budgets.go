@@ -42,10 +42,11 @@ type Budgets struct {
 	present func(namespace string) iter.Seq2[*v1.Pod, bool]
 	// counted says that nobody keeps the budgets' status: it is worked out here.
 	counted bool
-	most    int // how many budgets of a pod are told apart
-	last    uint32
-	free    []uint32        // numbers up to last of budgets that are gone
+	most    int             // how many budgets of a pod are told apart
+	free    []uint32        // numbers that no budget has, and no pod knows
 	allowed []scorer.Budget // nil: to be worked out
+	// numbered are the budgets by number, from 1; nil: none has it, or pods are to forget the one that had it.
+	numbered []*budget
 	// changing are the namespaces of which not all pods know of each change yet. They take turns.
 	changing []*budgetSpace
 	scratch  []byte
@@ -68,12 +69,16 @@ type budgetSpace struct {
 }
 
 type budget struct {
+	space    *budgetSpace
 	number   uint32
 	since    uint64 // the change that it came with
 	object   *policyv1.PodDisruptionBudget
 	selector *selector.Selector
-	// expected are the pods that it selects, healthy how many of them are: of those that know of it.
+	// expected are the pods that it selects, healthy how many of them are: of those that know of it. Pods with too many
+	// budgets are among them only where nobody else keeps the budgets' status: there are any number of both.
 	expected, healthy int
+	// alike are those pods by their labels, but for pods with too many budgets.
+	alike map[*alike]struct{}
 	// before is in force instead, until all pods know of this one; nil: nothing is.
 	before *budget
 	// replaced: there is a newer one, and this one is some budget's before.
@@ -141,13 +146,14 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 	s.changes++
 	if now == nil {
 		delete(s.budgets, name)
-		s.drop(old.before)
-		s.drop(old)
+		b.forget(s, old.before)
+		b.forget(s, old)
 	} else {
-		x := &budget{number: b.number(), since: s.changes, object: now, selector: selectorOf(now)}
+		x := &budget{space: s, since: s.changes, object: now, selector: selectorOf(now), alike: map[*alike]struct{}{}}
+		b.number(x)
 		if x.before = old; old != nil && old.since > s.told {
 			x.before = old.before
-			s.drop(old)
+			b.forget(s, old)
 		}
 		if x.before != nil {
 			x.before.replaced = true
@@ -162,9 +168,10 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 	return nil
 }
 
-// drop has pods forget a budget.
-func (s *budgetSpace) drop(x *budget) {
+// forget has pods forget a budget.
+func (b *Budgets) forget(s *budgetSpace, x *budget) {
 	if x != nil {
+		b.numbered[x.number-1] = nil
 		s.index.Remove(x.selector, x)
 		s.gone = append(s.gone, x.number)
 	}
@@ -224,7 +231,7 @@ func (b *Budgets) change(s *budgetSpace) iter.Seq[types.UID] {
 			upTo, gone := s.changes, s.gone
 			s.gone = nil
 			for _, a := range s.alike {
-				if !s.find(a) {
+				if !b.find(s, a) {
 					if !yield("") {
 						return
 					}
@@ -239,7 +246,7 @@ func (b *Budgets) change(s *budgetSpace) iter.Seq[types.UID] {
 			b.allowed = nil
 			b.free = append(b.free, gone...)
 			s.told = upTo
-			s.enforce()
+			b.enforce(s)
 		}
 		if len(s.budgets) == 0 {
 			delete(b.spaces, s.name)
@@ -248,24 +255,25 @@ func (b *Budgets) change(s *budgetSpace) iter.Seq[types.UID] {
 }
 
 // enforce has the budgets go whose place others have taken.
-func (s *budgetSpace) enforce() {
+func (b *Budgets) enforce(s *budgetSpace) {
 	for _, x := range s.budgets {
 		if x.since <= s.told && x.before != nil {
-			s.drop(x.before)
+			b.forget(s, x.before)
 			x.before = nil
 			s.changes++
 		}
 	}
 }
 
-// number is one that no budget has.
-func (b *Budgets) number() (n uint32) {
+// number gives a budget a number that no other has.
+func (b *Budgets) number(x *budget) {
 	if last := len(b.free) - 1; last >= 0 {
-		n, b.free = b.free[last], b.free[:last]
-		return n
+		x.number, b.free = b.free[last], b.free[:last]
+		b.numbered[x.number-1] = x
+		return
 	}
-	b.last++
-	return b.last
+	b.numbered = append(b.numbered, x)
+	x.number = uint32(len(b.numbered))
 }
 
 // selectorOf is what a budget selects. An empty selector, none, and one that can not be read
@@ -278,28 +286,29 @@ func selectorOf(b *policyv1.PodDisruptionBudget) *selector.Selector {
 	return s
 }
 
-// find has pods know of all changes of budgets, and tells whether that makes a difference.
-func (s *budgetSpace) find(a *alike) (differs bool) {
+// find has pods know of all changes of budgets, and tells whether that makes a difference. It ends once they have too
+// many, unless all are counted.
+func (b *Budgets) find(s *budgetSpace, a *alike) (differs bool) {
 	if a.told == s.changes {
 		return false
 	}
 	before, matches, all := a.numbers, 0, 0
-	a.budgets = nil
+	b.leave(a)
 	if len(a.labels) > 0 { // a pod without labels is not counted, whatever the selector
-		s.looks += s.index.Matching(a.labels, func(x *budget) {
-			if x.since > a.told {
-				x.expected += len(a.pods)
-				x.healthy += a.healthy
+		s.looks += s.index.MatchingUntil(a.labels, func(x *budget) (enough bool) {
+			if b.counted && x.since > a.told {
+				b.count(x, len(a.pods), a.healthy)
 			}
 			if all++; !x.replaced {
 				matches++
 			}
-			if matches <= s.most && all <= 2*s.most {
+			if a.crowded = matches > s.most || all > 2*s.most; !a.crowded {
 				a.budgets = append(a.budgets, x)
 			}
+			return a.crowded && !b.counted
 		})
 	}
-	a.told, a.crowded = s.changes, matches > s.most || all > 2*s.most
+	a.told = s.changes
 	a.numbers = nil // lists that were handed out stay as they are
 	if a.crowded {
 		a.budgets, a.numbers = nil, []uint32{noEviction}
@@ -307,13 +316,28 @@ func (s *budgetSpace) find(a *alike) (differs bool) {
 	slices.SortFunc(a.budgets, func(x, y *budget) int { return cmp.Compare(x.number, y.number) })
 	for _, x := range a.budgets {
 		a.numbers = append(a.numbers, x.number)
+		x.alike[a] = struct{}{}
+		if !b.counted {
+			b.count(x, len(a.pods), a.healthy)
+		}
 	}
 	return !slices.Equal(before, a.numbers)
 }
 
-// each calls f for all budgets that select pods, of those that they know of.
-func (s *budgetSpace) each(a *alike, f func(*budget)) {
-	if a.crowded {
+// leave has the budgets of pods forget them.
+func (b *Budgets) leave(a *alike) {
+	for _, x := range a.budgets {
+		delete(x.alike, a)
+		if !b.counted {
+			b.count(x, -len(a.pods), -a.healthy)
+		}
+	}
+	a.budgets, a.crowded = nil, false
+}
+
+// each calls f for the budgets that count pods, of those that they know of.
+func (b *Budgets) each(s *budgetSpace, a *alike, f func(*budget)) {
+	if a.crowded && b.counted {
 		s.looks += s.index.Matching(a.labels, func(x *budget) {
 			if x.since <= a.told {
 				f(x)
@@ -356,17 +380,13 @@ func (b *Budgets) SetPod(p *v1.Pod, placed bool) {
 		f = &followed{alike: b.alikeOf(s, p.Labels)}
 		s.pods[p.Name] = f
 		f.alike.pods[p.UID] = f
-		s.each(f.alike, func(x *budget) { x.expected++ })
-		b.allowed = nil
+		b.each(s, f.alike, func(x *budget) { b.count(x, 1, 0) })
 	}
 	f.object = p
 	if healthy := placed && isHealthy(p); healthy != f.healthy {
 		f.alike.healthy += delta(healthy)
-		s.each(f.alike, func(x *budget) { x.healthy += delta(healthy) })
+		b.each(s, f.alike, func(x *budget) { b.count(x, 0, delta(healthy)) })
 		f.healthy = healthy
-		if b.counted {
-			b.allowed = nil
-		}
 	}
 }
 
@@ -380,21 +400,28 @@ func (b *Budgets) RemovePod(p *v1.Pod) {
 }
 
 func (b *Budgets) drop(s *budgetSpace, f *followed) {
-	b.allowed = nil
-	a := f.alike
+	a, healthy := f.alike, 0
+	if f.healthy {
+		healthy = -1
+	}
 	delete(s.pods, f.object.Name)
 	delete(a.pods, f.object.UID)
-	s.each(a, func(x *budget) {
-		x.expected--
-		if f.healthy {
-			x.healthy--
-		}
-	})
-	if f.healthy {
-		a.healthy--
-	}
+	b.each(s, a, func(x *budget) { b.count(x, -1, healthy) })
+	a.healthy += healthy
 	if len(a.pods) == 0 {
+		b.leave(a)
 		delete(s.alike, a.text)
+	}
+}
+
+// count has a budget count more pods, or fewer. What is allowed changes with each of them where it is worked out here,
+// else only with the first and the last.
+func (b *Budgets) count(x *budget, expected, healthy int) {
+	before := x.expected
+	x.expected += expected
+	x.healthy += healthy
+	if b.counted || (before > 0) != (x.expected > 0) {
+		b.allowed = nil
 	}
 }
 
@@ -405,7 +432,7 @@ func (b *Budgets) alikeOf(s *budgetSpace, labels map[string]string) *alike {
 		return a
 	}
 	a := &alike{text: string(b.scratch), labels: labels, pods: map[types.UID]*followed{}}
-	s.find(a)
+	b.find(s, a)
 	s.alike[a.text] = a
 	return a
 }
@@ -460,28 +487,38 @@ func (x *budget) disrupts(p *v1.Pod) bool {
 	return ok
 }
 
-// Allowed is how many pods of each budget may be evicted, ascending by number, of those that
-// select any pod. The list is shared: nobody writes to it, and it does not change.
+// Allowed is how many pods of each budget may be evicted, ascending by number, of those that are Of any pod. The list
+// is shared: nobody writes to it, and it does not change.
 func (b *Budgets) Allowed() []scorer.Budget {
 	if b.allowed != nil {
 		return b.allowed
 	}
 	b.allowed = []scorer.Budget{}
+	for _, x := range b.numbered {
+		if x != nil && x.since <= x.space.told && x.expected > 0 {
+			b.allowed = append(b.allowed, scorer.Budget{ID: x.number, Allowed: b.allowedBy(x)})
+		}
+	}
 	if b.isCrowded() {
 		b.allowed = append(b.allowed, scorer.Budget{ID: noEviction})
 	}
-	for _, s := range b.spaces {
-		for _, x := range s.budgets {
-			if x.since > s.told {
-				x = x.before
-			}
-			if x != nil && x.expected > 0 {
-				b.allowed = append(b.allowed, scorer.Budget{ID: x.number, Allowed: b.allowedBy(x)})
-			}
-		}
-	}
-	slices.SortFunc(b.allowed, func(x, y scorer.Budget) int { return cmp.Compare(x.ID, y.ID) })
 	return b.allowed
+}
+
+// CountedBy are the pods that Of tells a budget of Allowed for, and maybe others that it selects; false: there are
+// more than most, or not all pods of the namespace know of its budgets yet.
+func (b *Budgets) CountedBy(number uint32, most int) (pods []types.UID, ok bool) {
+	if int(number) > len(b.numbered) {
+		return nil, false
+	}
+	x := b.numbered[number-1]
+	if x == nil || x.expected > most || x.space.next != nil {
+		return nil, false
+	}
+	for a := range x.alike {
+		pods = slices.AppendSeq(pods, maps.Keys(a.pods))
+	}
+	return pods, true
 }
 
 func (b *Budgets) allowedBy(x *budget) int32 {

@@ -219,8 +219,8 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 			checkInForce(t, b, m, told)
 		}
 		check(t, b, m, told)
-		if s := b.spaces["default"]; s == nil && len(b.free) != int(b.last) || s != nil && int(b.last) != len(b.free)+len(s.budgets) {
-			t.Fatalf("of %d numbers %v are free, want those that no budget has", b.last, b.free)
+		if s := b.spaces["default"]; s == nil && len(b.free) != len(b.numbered) || s != nil && len(b.numbered) != len(b.free)+len(s.budgets) {
+			t.Fatalf("of %d numbers %v are free, want those that no budget has", len(b.numbered), b.free)
 		}
 	})
 }
@@ -228,6 +228,7 @@ func TestBudgetsFollowTheObjects(t *testing.T) {
 // checkInForce checks what holds while changes of budgets are under way: those in force are known of all pods that they count,
 // and of no others. It holds for pods without too many.
 func checkInForce(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
+	checkCounted(t, b, told, false)
 	s := b.spaces["default"]
 	if s == nil || b.most < 64 {
 		return
@@ -264,6 +265,21 @@ func checkInForce(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32)
 	}
 }
 
+// checkCounted checks that all pods that are told of a budget are said to be counted by it, where anything is said.
+func checkCounted(t *rapid.T, b *Budgets, told map[types.UID][]uint32, all bool) {
+	for _, x := range b.Allowed() {
+		pods, ok := b.CountedBy(x.ID, 1<<10)
+		if !ok && all && x.ID != noEviction {
+			t.Fatalf("budget %d: nobody knows its pods", x.ID)
+		}
+		for uid, of := range told {
+			if ok && slices.Contains(of, x.ID) && !slices.Contains(pods, uid) {
+				t.Fatalf("budget %d: got %v counted, want %s too", x.ID, pods, uid)
+			}
+		}
+	}
+}
+
 func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
 	used, numbers := map[uint32]int32{}, map[string]uint32{}
 	for name := range m.budgets {
@@ -274,11 +290,14 @@ func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
 	}
 	for _, p := range m.pods {
 		var want []uint32
+		all := (&model{counted: true, budgets: m.budgets}).of(p) // disrupted or not
 		for _, name := range m.of(p) {
 			want = append(want, numbers[name])
-			used[numbers[name]] = m.allowed(name)
+			if m.counted || len(all) <= b.most {
+				used[numbers[name]] = m.allowed(name)
+			}
 		}
-		if all := (&model{counted: true, budgets: m.budgets}).of(p); len(all) > b.most { // disrupted or not
+		if len(all) > b.most {
 			want = []uint32{noEviction}
 		}
 		slices.Sort(want)
@@ -297,6 +316,7 @@ func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
 			t.Fatalf("got %v, want it ascending", list)
 		}
 	}
+	checkCounted(t, b, told, true)
 	// One that counts no pod, but disrupts some, may be told or not.
 	for id := range got {
 		if _, ok := used[id]; !ok && !m.counted {
@@ -305,6 +325,49 @@ func check(t *rapid.T, b *Budgets, m *model, told map[types.UID][]uint32) {
 	}
 	if !maps.Equal(got, used) {
 		t.Fatalf("allowed: got %v, want %v", got, used)
+	}
+}
+
+// TestPodsWithTooManyBudgetsAreHeldAgainstFew has pods that 4,000 budgets select: labels that come are held against no more
+// of those than it takes to see that there are too many, and so are those that are there when budgets change.
+func TestPodsWithTooManyBudgetsAreHeldAgainstFew(t *testing.T) {
+	const budgets, pods = 4000, 50
+	b := NewBudgets(false, nobody)
+	defer b.End()
+	for i := range budgets {
+		b.Set("default", fmt.Sprint("b", i), pdb(matching("app", "web"), 1))
+	}
+	b.Set("default", "db", pdb(matching("app", "db"), 1))
+	complete(b, nil)
+	b.SetPod(placed("db", equal("app", "db")), true)
+	s, before := b.spaces["default"], b.Allowed()
+	s.looks = 0
+	for i := range pods {
+		b.SetPod(placed(fmt.Sprint("p", i), equal("app", "web")), true)
+		b.SetPod(placed(fmt.Sprint("p", i), equal("app", "web", "i", fmt.Sprint(i))), true)
+		b.SetPod(placed(fmt.Sprint("db", i), equal("app", "db")), false)
+	}
+	if most := (pods + 2) * 2 * (maxBudgets + 3); s.looks > most {
+		t.Errorf("%d sets of labels take %d looks, want %d at the most", pods+2, s.looks, most)
+	}
+	if after := b.Allowed(); len(after) != 2 || &after[0] != &before[0] {
+		t.Errorf("got %v allowed, worked out anew, want that of before, %v", after, before)
+	}
+	b.Set("default", "db2", pdb(matching("app", "db"), 1))
+	steps := 0
+	for b.Changing() {
+		n, _ := b.Some(math.MaxInt, 1, func(types.UID) error { return nil })
+		steps += n
+	}
+	if most := 4 * pods * maxBudgets; steps > most {
+		t.Errorf("another budget takes %d steps, want %d at the most", steps, most)
+	}
+	for i := maxBudgets; i < budgets; i++ {
+		b.Set("default", fmt.Sprint("b", i), nil)
+	}
+	complete(b, nil)
+	if got := b.Of(placed("p1", nil)); len(got) != maxBudgets || got[0] == noEviction || len(b.Allowed()) != maxBudgets+3 {
+		t.Errorf("got %v of a pod, and %d budgets, want %d, and these, two and the one for too many", got, len(b.Allowed()), maxBudgets)
 	}
 }
 

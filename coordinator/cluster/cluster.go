@@ -3,6 +3,7 @@ package cluster
 import (
 	"hash/maphash"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ const keptNamespaceLists, namespaceListBudget = 4096, 32 << 20
 type namespaces struct {
 	version uint64
 	labels  map[string]map[string]string
-	// matching keeps the answers for selectors, by their texts.
+	// matching keeps the answers for selectors and more names, by their texts.
 	matching *lru.Cache[string, []string]
 }
 
@@ -97,19 +98,26 @@ func (c *Cluster) NamespacesVersion() uint64 { return c.namespaces.version }
 // NamespaceLabels are the labels of a namespace, nil where it does not exist.
 func (c *Cluster) NamespaceLabels(name string) map[string]string { return c.namespaces.labels[name] }
 
-// Namespaces are the names of the namespaces whose labels a selector matches, in no order.
-// The caller must not change the list.
-func (c *Cluster) Namespaces(s *selector.Selector) []string {
+// Namespaces are the names of the namespaces whose labels a selector matches, and some more, sorted, each once. Whoever
+// asks for the same has the same list, until a namespace comes, goes or changes its labels: nobody may change it.
+func (c *Cluster) Namespaces(s *selector.Selector, more []string) []string {
 	n := &c.namespaces
-	if list, ok := n.matching.Get(s.Text()); ok {
+	var text []byte
+	for _, name := range more {
+		text = selector.AppendText(append(text, 1), name)
+	}
+	key := string(append(append(text, 0), s.Text()...))
+	if list, ok := n.matching.Get(key); ok {
 		return list
 	}
-	var list []string
+	list := slices.Clone(more)
 	for name, labels := range n.labels {
 		if s.Matches(labels) {
 			list = append(list, name)
 		}
 	}
-	n.matching.Add(s.Text(), list, int64(len(s.Text())+cap(list)*16))
+	slices.Sort(list)
+	list = slices.Clip(slices.Compact(list))
+	n.matching.Add(key, list, int64(len(key)+cap(list)*16))
 	return list
 }

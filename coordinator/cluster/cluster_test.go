@@ -203,7 +203,7 @@ func TestNamespacesAreFoundByLabels(t *testing.T) {
 		return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
 	find := func() []string {
-		list := slices.Clone(c.Namespaces(selector.Equal(equal("team", "a"))))
+		list := slices.Clone(c.Namespaces(selector.Equal(equal("team", "a")), nil))
 		slices.Sort(list)
 		return list
 	}
@@ -261,7 +261,7 @@ func TestNamespaceListsAreBoundedAndStayRight(t *testing.T) {
 		if i == 0 {
 			want = []string{"red"}
 		}
-		if got := c.Namespaces(selector.Equal(equal("team", fmt.Sprint(i)))); !slices.Equal(got, want) {
+		if got := c.Namespaces(selector.Equal(equal("team", fmt.Sprint(i))), nil); !slices.Equal(got, want) {
 			t.Errorf("namespaces of team %d: got %q, want %q", i, got, want)
 		}
 	}
@@ -277,7 +277,7 @@ func TestNamespaceListsAreBoundedByBytes(t *testing.T) {
 		c.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: equal("any", "x")}})
 	}
 	for i := range namespaceListBudget/(all*16) + 10 {
-		if got := c.Namespaces(selector.Equal(equal("any", "x")).And(forbidden(t, i))); len(got) != all {
+		if got := c.Namespaces(selector.Equal(equal("any", "x")).And(forbidden(t, i)), nil); len(got) != all {
 			t.Fatalf("got %d namespaces, want %d", len(got), all)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,9 +65,11 @@ func newYard(t rapid.TB) *yard {
 			t.Fatalf("node: %v", err)
 		}
 	}
-	for _, name := range []string{"default", "other"} {
-		w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}}})
+	for i := range 400 { // most are of one team, so that a term of a few bytes selects hundreds
+		name := fmt.Sprint("namespace-", i)
+		w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "other"}}})
 	}
+	w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "default"}}})
 	w.volumes.Set(build.WaitingClass("late", "driver"))
 	w.volumes.Set(build.CSINode(host(0), "driver", 20))
 	for i := range 300 {
@@ -124,6 +127,39 @@ func (w *yard) cost(f func()) (allocated, steps uint64) {
 	f()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs + w.asked - asked
+}
+
+// TestManyMalformedPreferencesAreToldInPart has malformed requirements of preferred node affinity, of which the library
+// makes a text in the square of their number.
+func TestManyMalformedPreferencesAreToldInPart(t *testing.T) {
+	const many, told = 2000, 64
+	bad, good := build.Match("zone", v1.NodeSelectorOpIn, "-"), build.Match("zone", v1.NodeSelectorOpExists)
+	values := slices.Repeat([]string{"-"}, many)
+	for name, list := range map[string][]v1.NodeSelectorRequirement{
+		"each":         slices.Repeat([]v1.NodeSelectorRequirement{bad}, many),
+		"the last one": append(slices.Repeat([]v1.NodeSelectorRequirement{good}, many), bad),
+		"each value":   {build.Match("zone", v1.NodeSelectorOpIn, values...)},
+		"as many":      slices.Repeat([]v1.NodeSelectorRequirement{bad}, told),
+	} {
+		w, p := newYard(t), emptyPod()
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: build.Labels(list...)},
+		}}}
+		var got error
+		allocated, _ := w.cost(func() {
+			c, err := compile.New().Class(p, compile.DefaultProfile("x"), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = c.ScoreError
+		})
+		if n := strings.Count(fmt.Sprint(got), "Invalid value"); n != min(told, n) || n == 0 {
+			t.Errorf("%s: %d faults are told, want %d at the most", name, n, told)
+		}
+		if most := uint64(maxAllocated*size(p) + 32*allocatedAnyway); allocated > most {
+			t.Errorf("%s: %d bytes are allocated, want %d at the most", name, allocated, most)
+		}
+	}
 }
 
 // kind is how the things of one sort differ that a pod has many of.

@@ -41,9 +41,7 @@ func within(t *count.AffinityTerm, c *cluster.Cluster) count.Namespaces {
 	if t.Namespaces.MatchesNothing() {
 		return count.Namespaces{Names: t.Names}
 	}
-	names := slices.Concat(t.Names, c.Namespaces(t.Namespaces))
-	slices.Sort(names)
-	return count.Namespaces{Names: slices.Compact(names)}
+	return count.Namespaces{Names: c.Namespaces(t.Namespaces, t.Names)}
 }
 
 // selecting is the counter of the pods that a term is about.

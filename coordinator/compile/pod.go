@@ -2,6 +2,7 @@ package compile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,16 +37,26 @@ func usage(p *v1.Pod, asked requests) *pb.PodUsage {
 }
 
 // SameUsage tells whether two pods certainly have the same Usage, as two objects of one pod mostly
-// do: they have their containers in common, and nothing else that Usage reads. Otherwise the
+// do: they have the same containers, and nothing else that Usage reads. Otherwise the
 // usages have to be compared.
 func SameUsage(a, b *v1.Pod) bool {
 	return a == b || sameContainers(a.Spec.Containers, b.Spec.Containers) && sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		onlyContainers(a) && onlyContainers(b)
 }
 
-// sameContainers tells whether two lists are one in memory.
+// sameContainers tells whether two lists are one in memory, or certainly the same in what Usage reads. An API server's
+// update of a pod shares no memory with what it replaces.
 func sameContainers(a, b []v1.Container) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	if len(a) != len(b) || len(a) == 0 || &a[0] == &b[0] {
+		return len(a) == len(b)
+	}
+	for i := range a {
+		if x, y := &a[i], &b[i]; x.Name != y.Name || isSidecar(x) != isSidecar(y) || !slices.Equal(x.Ports, y.Ports) ||
+			!maps.Equal(x.Resources.Requests, y.Resources.Requests) {
+			return false
+		}
+	}
+	return true
 }
 
 // onlyContainers tells whether a pod's usage follows from its containers.

@@ -220,6 +220,8 @@ func TestObjectsOfTheSameUsageAreSeen(t *testing.T) {
 	}{
 		{"a node and a phase", func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodRunning }, true},
 		{"statuses without resources", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main"}} }, true},
+		{"a copy of its containers", func(p *v1.Pod) { *p = *p.DeepCopy(); p.Labels = map[string]string{"a": "b"} }, true},
+		{"another port", func(p *v1.Pod) { *p = *p.DeepCopy(); p.Spec.Containers[0].Ports[0].HostPort = 81 }, false},
 		{"other containers", func(p *v1.Pod) { p.Spec.Containers = build.Pod("p").CPU("2").Obj().Spec.Containers }, false},
 		{"an init container", func(p *v1.Pod) { p.Spec.InitContainers = build.Pod("p").CPU("2").Obj().Spec.Containers }, false},
 		{"overhead", func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: more} }, false},

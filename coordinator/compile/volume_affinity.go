@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -113,16 +114,25 @@ func segmentRequirement(r *labels.Requirement) *pb.LabelRequirement {
 	return out
 }
 
-// keptAffinities bounds the volumes whose affinity is kept translated.
-const keptAffinities = 1 << 17
+// keptAffinities bounds the volumes whose affinity is kept translated, and keptSegments the capacities, which drivers
+// replace all the time.
+const keptAffinities, keptSegments = 1 << 17, 1 << 14
 
 // affinities keeps volumes' node affinities translated: a storage class may have tens of
 // thousands of volumes, and each pod that waits for one looks at them all.
 type affinities struct {
 	ofVolume map[*v1.PersistentVolume]*volumeAffinity
 	byText   map[string]*volumeAffinity
+	// segments are those of capacities, each of which keeps its pointer until it changes.
+	segments map[*storagev1.CSIStorageCapacity]segment
 	// round numbers the claims whose volumes are counted.
 	round uint64
+}
+
+// segment is what segmentSelector finds.
+type segment struct {
+	selector *pb.NodeSelector
+	is       matching
 }
 
 // volumeAffinity is the node affinity of volumes that can be reached from the same nodes.
@@ -134,7 +144,24 @@ type volumeAffinity struct {
 }
 
 func newAffinities() *affinities {
-	return &affinities{ofVolume: map[*v1.PersistentVolume]*volumeAffinity{}, byText: map[string]*volumeAffinity{}}
+	return &affinities{
+		ofVolume: map[*v1.PersistentVolume]*volumeAffinity{},
+		byText:   map[string]*volumeAffinity{},
+		segments: map[*storagev1.CSIStorageCapacity]segment{},
+	}
+}
+
+// segment is the nodeTopology of a capacity.
+func (k *affinities) segment(c *storagev1.CSIStorageCapacity) (*pb.NodeSelector, matching) {
+	s, known := k.segments[c]
+	if !known {
+		if len(k.segments) >= keptSegments {
+			clear(k.segments)
+		}
+		s.selector, s.is = segmentSelector(c.NodeTopology)
+		k.segments[c] = s
+	}
+	return s.selector, s.is
 }
 
 // of is the affinity of a volume, which keeps its pointer until it changes.

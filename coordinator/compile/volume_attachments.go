@@ -42,12 +42,35 @@ func AttachmentOf(p *v1.Pod, v *v1.Volume, s Storage) Attachment {
 	return a
 }
 
+// DistinctVolumes are a pod's volumes, in order, without those that are a claim again: a pod may name a claim as often as its
+// text has room.
+func DistinctVolumes(p *v1.Pod) []*v1.Volume {
+	type mounted struct {
+		name string
+		made bool
+	}
+	out := make([]*v1.Volume, 0, len(p.Spec.Volumes))
+	seen := map[mounted]struct{}{}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if name, made, ok := storage.ClaimName(p, v); ok {
+			m := mounted{name, made}
+			if _, again := seen[m]; again {
+				continue
+			}
+			seen[m] = struct{}{}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 // attachments lists the volumes that a pod needs attached, in the spec's order and each
 // once, and the first error of those that can not be told.
 func attachments(p *v1.Pod, s Storage) (out []Attachment, first error) {
 	seen := map[Attachment]struct{}{{}: {}}
-	for i := range p.Spec.Volumes {
-		a, err := attachment(p, &p.Spec.Volumes[i], s)
+	for _, v := range DistinctVolumes(p) {
+		a, err := attachment(p, v, s)
 		if err != nil {
 			first = cmp.Or(first, err)
 			continue

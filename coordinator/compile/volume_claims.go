@@ -15,6 +15,8 @@ type podClaim struct {
 	name string
 	// ephemeral: the claim is made for the pod, and must be its own.
 	ephemeral bool
+	// again: a volume before this one is the same claim.
+	again bool
 	// object is nil where there is no such claim.
 	object *v1.PersistentVolumeClaim
 }
@@ -22,9 +24,15 @@ type podClaim struct {
 // podClaims lists a pod's claims, volume by volume.
 func podClaims(p *v1.Pod, s Storage) []podClaim {
 	var out []podClaim
+	first := DistinctVolumes(p)
 	for i := range p.Spec.Volumes {
-		if name, made, ok := storage.ClaimName(p, &p.Spec.Volumes[i]); ok {
-			out = append(out, podClaim{name, made, s.Claim(p.Namespace, name)})
+		v := &p.Spec.Volumes[i]
+		again := len(first) == 0 || first[0] != v
+		if !again {
+			first = first[1:]
+		}
+		if name, made, ok := storage.ClaimName(p, v); ok {
+			out = append(out, podClaim{name, made, again, s.Claim(p.Namespace, name)})
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -41,6 +42,86 @@ func drawVolumes(t *rapid.T, p *v1.Pod) {
 	if rapid.IntRange(0, 3).Draw(t, "isolated") == 0 {
 		users := rapid.Bool().Draw(t, "users")
 		p.Spec.HostNetwork, p.Spec.HostUsers = rapid.Bool().Draw(t, "network"), &users
+	}
+}
+
+// looking counts what is looked at of free volumes.
+type looking struct {
+	*store
+	looks int
+}
+
+func (l *looking) VolumesOf(class string) iter.Seq[*v1.PersistentVolume] {
+	return func(yield func(*v1.PersistentVolume) bool) {
+		for pv := range l.store.VolumesOf(class) {
+			if l.looks++; !yield(pv) {
+				return
+			}
+		}
+	}
+}
+
+// waitingFor is a storage of free volumes, each on a node of its own, and some claims of their class.
+func waitingFor(volumes, claims int) (*looking, []*v1.PersistentVolumeClaim) {
+	s := &looking{store: newStore()}
+	for i := range volumes {
+		pv := build.Volume(fmt.Sprint("pv", i), "wait").Size("1Gi").On(v1.LabelHostname, fmt.Sprint("n", i)).Obj()
+		pv.Status.Phase = v1.VolumeAvailable
+		s.volumes[pv.Name] = pv
+	}
+	var out []*v1.PersistentVolumeClaim
+	for i := range claims {
+		out = append(out, build.Claim(fmt.Sprint("c", i), "wait").Size("1Gi").Obj())
+	}
+	return s, out
+}
+
+// A claim that a pod mounts many times is asked for once, and needs as many volumes as it has mounts.
+func TestAClaimLooksForVolumesOnce(t *testing.T) {
+	s, claims := waitingFor(100, 1)
+	q, err := bindingQuery(nil, slices.Repeat(claims, 50), s, newAffinities())
+	if err != nil || s.looks != 100 || len(q.Claims) != 50 || len(q.Claims[49].Volumes) != 100 {
+		t.Errorf("got %d looks, %d claims and error %v, want 100, 50 and none", s.looks, len(q.GetClaims()), err)
+	}
+	p := &v1.Pod{}
+	for i := range 50 {
+		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: fmt.Sprint(i), VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c0"}}})
+	}
+	s.volumes["bound"] = build.Volume("bound", "wait").Label(v1.LabelTopologyZone, "z").On("a", "b").Obj()
+	claims[0].Spec.VolumeName = "bound"
+	claims[0].Annotations = map[string]string{storage.AnnBindCompleted: "yes"}
+	s.claims["/c0"] = claims[0]
+	list := podClaims(p, s)
+	bound, _, _ := boundAndUnbound(list, s)
+	zones, no := zoneRequirements(list, s)
+	if len(bound) != 1 || len(zones) != 1 || no != nil {
+		t.Errorf("bound: got %d claims and %d zones (%v), want one of each", len(bound), len(zones), no)
+	}
+}
+
+// A pod whose claims look at too many volumes fails by itself, and looks at no more. Its first claim has no bound.
+func TestClaimsThatLookAtTooMuch(t *testing.T) {
+	s, claims := waitingFor(4000, maxLooks/4000+2)
+	for name, list := range map[string][]*v1.PersistentVolumeClaim{"different": claims, "one": slices.Repeat(claims[:1], len(claims))} {
+		s.looks = 0
+		if _, err := bindingQuery(nil, list[:len(list)-1], s, newAffinities()); err != nil {
+			t.Errorf("%s: within the bound: got error %v, want none", name, err)
+		}
+		s.looks = 0
+		_, err := bindingQuery(nil, list, s, newAffinities())
+		if err != errLooks || s.looks > maxLooks+4001 {
+			t.Errorf("%s: got %d looks and error %v, want at most %d and %v", name, s.looks, err, maxLooks+4001, errLooks)
+		}
+	}
+}
+
+func TestClaimsThatAreTooMany(t *testing.T) {
+	s, claims := waitingFor(1, 1)
+	for mounts, want := range map[int]error{maxUnbound: nil, maxUnbound + 1: errUnbound} {
+		if _, err := bindingQuery(nil, slices.Repeat(claims, mounts), s, newAffinities()); err != want {
+			t.Errorf("%d mounts: got error %v, want %v", mounts, err, want)
+		}
 	}
 }
 

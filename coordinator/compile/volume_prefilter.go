@@ -26,7 +26,7 @@ func claimsForOne(claims []podClaim) ([]string, *unfit) {
 	var out []string
 	for i := range claims {
 		c := &claims[i]
-		if c.ephemeral {
+		if c.ephemeral || c.again {
 			continue
 		}
 		if c.object == nil {
@@ -46,6 +46,8 @@ func checkClaims(p *v1.Pod, claims []podClaim) *unfit {
 	for i := range claims {
 		c := &claims[i]
 		switch {
+		case c.again:
+			continue
 		case c.object == nil && c.ephemeral:
 			return refused(fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", c.name))
 		case c.object == nil:
@@ -69,7 +71,9 @@ func boundAndUnbound(claims []podClaim, s Storage) (bound, unbound []*v1.Persist
 	for i := range claims {
 		c := &claims[i]
 		if storage.IsBound(c.object) {
-			bound = append(bound, c.object)
+			if !c.again {
+				bound = append(bound, c.object)
+			}
 			continue
 		}
 		delayed, err := isDelayed(c.object, s)
@@ -95,7 +99,7 @@ func zoneRequirements(claims []podClaim, s Storage) ([]*pb.ZoneRequirement, *unf
 	for i := range claims {
 		c := &claims[i]
 		switch {
-		case c.ephemeral:
+		case c.ephemeral || c.again:
 			continue
 		case c.name == "":
 			return nil, refused("PersistentVolumeClaim had no name")

@@ -12,7 +12,7 @@ import (
 type Volumes interface {
 	Storage
 	VolumeCounters
-	// Version moves whenever an answer of any of these methods may have changed.
+	// Version moves whenever an answer of any of these methods may have changed, but for what no rule reads of a claim.
 	Version() uint64
 }
 

@@ -40,9 +40,15 @@ type carrying struct {
 	// resting are terms with a counter that were carried once, the oldest first; such as have come back
 	// among them. They keep their counters for a while, so that a pod that is tried again and again is of
 	// the same class to others, and they to it.
-	resting      []*Term
+	resting      []resting
 	restingBytes int
 	scratch      []byte
+}
+
+// resting is a term that was carried once, and about what it takes.
+type resting struct {
+	term  *Term
+	bytes int
 }
 
 // maxResting bounds the bytes of resting terms: some ten thousand of them, or fifty with thousands of
@@ -231,20 +237,16 @@ func (r *Registry) leave(t *Term) {
 	}
 	r.terms.remove(t)
 	t.counter.used = r.sweeps
-	x.resting = append(x.resting, t)
-	for x.restingBytes += restingBytes(t); x.restingBytes > maxResting; {
+	bytes := 256 + len(t.spec) + t.namespaces.MemoryBytes() + t.selector.MemoryBytes()
+	x.resting = append(x.resting, resting{t, bytes})
+	for x.restingBytes += bytes; x.restingBytes > maxResting; {
 		oldest := x.resting[0]
 		x.resting = x.resting[1:]
-		x.restingBytes -= restingBytes(oldest)
-		if oldest.carried == 0 && r.counters[oldest.counter.id] == oldest.counter {
-			r.drop(oldest.counter)
+		x.restingBytes -= oldest.bytes
+		if oldest.term.carried == 0 && !oldest.term.gone {
+			r.drop(oldest.term.counter)
 		}
 	}
-}
-
-// restingBytes is about what a resting term takes.
-func restingBytes(t *Term) int {
-	return 256 + len(t.spec) + t.namespaces.MemoryBytes() + t.selector.MemoryBytes()
 }
 
 // Appeared tells that a node has got a label key that none had: the terms that have waited for it get

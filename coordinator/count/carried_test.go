@@ -111,6 +111,38 @@ func TestRestingTermsAreBounded(t *testing.T) {
 	}
 }
 
+// TestMatchesOfTermsThatAreGone has terms of thousands of values come, match a pod together, and go: once they are dropped
+// no match that is kept leads to what they said, and the matches that name them go.
+func TestMatchesOfTermsThatAreGone(t *testing.T) {
+	r, l := New(), &land{labels: map[string]map[string]string{}}
+	const rounds, terms = 40, 200
+	for round := range rounds {
+		var carried []*Carried
+		for i := range terms {
+			carried = append(carried, r.Carry(carrier(fmt.Sprintf("c%d-%d", round, i), 1, zone)))
+			if m := r.Matching(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, l); m == nil || len(m.Terms) != i+1 {
+				t.Fatalf("round %d: got %v, want %d terms that match", round, m, i+1)
+			}
+		}
+		for _, c := range carried {
+			r.Release(c)
+		}
+		for range patience + 2 {
+			r.Sweep()
+		}
+	}
+	for _, m := range r.terms.matches {
+		for _, x := range m.Terms {
+			if x.gone && (x.selector != nil || x.namespaces != nil || x.spec != "" || x.counter.spec != "") {
+				t.Fatal("a match leads to what a term said that is gone")
+			}
+		}
+	}
+	if got, most := r.terms.matched, 2*terms*terms+lookedAtMatched; got > most || got == 0 {
+		t.Errorf("terms of matches: got %d after %d rounds of %d, want some and at most %d", got, rounds, terms*(terms+1)/2, most)
+	}
+}
+
 // TestWhatIsKeptOfMatchesIsBounded has more kinds of pods matched than are kept.
 func TestWhatIsKeptOfMatchesIsBounded(t *testing.T) {
 	r, l := New(), &land{labels: map[string]map[string]string{}}

@@ -82,9 +82,15 @@ func (r *Registry) DepartingIn(ids []uint32) (namespaces []string) {
 type Namespaces struct {
 	// All includes namespaces that do not exist.
 	All bool
-	// Names are sorted, each once.
+	// Names are sorted, each once. Who makes many such sets of the same names gives them one list: it is kept.
 	Names []string
 }
+
+// fewNamespaces is how many namespaces a counter is filed under, each by itself: a tenant's term of a few bytes may
+// select thousands. One of more is filed once, and namespaces are looked up in its list.
+const fewNamespaces = 32
+
+func (n *Namespaces) many() bool { return !n.All && len(n.Names) > fewNamespaces }
 
 // Has tells whether a namespace is in the set.
 func (n *Namespaces) Has(name string) bool {
@@ -100,7 +106,7 @@ func (n *Namespaces) And(other *Namespaces) Namespaces {
 	switch {
 	case n.All:
 		return *other
-	case other.All:
+	case other.All, n.many() && len(n.Names) == len(other.Names) && &n.Names[0] == &other.Names[0]:
 		return *n
 	}
 	return Namespaces{Names: slices.DeleteFunc(slices.Clone(n.Names), func(name string) bool { return !other.Has(name) })}
@@ -129,8 +135,11 @@ func (m *matched) value(p *v1.Pod) int64 {
 	return 1
 }
 
+// maxWithin is how many namespaces' pods are looked for one namespace after the other; of more, all pods are gone through.
+const maxWithin = 1024
+
 func (m *matched) within() []string {
-	if m.among.All {
+	if m.among.All || len(m.among.Names) > maxWithin {
 		return nil
 	}
 	return m.among.Names

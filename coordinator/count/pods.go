@@ -10,13 +10,14 @@ import (
 // podIndex finds the selector counters that a pod adds to.
 type podIndex struct {
 	everywhere *podSpace // counters of all namespaces
+	wide       *podSpace // of many
 	spaces     map[string]*podSpace
 	keptBytes  int // of what all spaces keep
 	both       unions
 	sight      []byte // scratch
 }
 
-// podSpace is the counters of one namespace, or of all.
+// podSpace is the counters of one namespace, of many, or of all.
 type podSpace struct {
 	index selector.Index[*Counter]
 	kept  sights[*answer]
@@ -28,7 +29,7 @@ type podSpace struct {
 type answer struct{ list []*pb.CounterValue }
 
 func newPodIndex() podIndex {
-	return podIndex{everywhere: &podSpace{}, spaces: map[string]*podSpace{}}
+	return podIndex{everywhere: &podSpace{}, wide: &podSpace{}, spaces: map[string]*podSpace{}}
 }
 
 func (x *podIndex) add(c *Counter, m *matched) {
@@ -47,6 +48,9 @@ func (x *podIndex) remove(c *Counter, m *matched) {
 			s.unselected--
 		}
 	})
+	if m.among.many() {
+		return
+	}
 	for _, name := range m.among.Names {
 		if s := x.spaces[name]; s != nil && s.index.Len() == 0 {
 			delete(x.spaces, name)
@@ -57,9 +61,14 @@ func (x *podIndex) remove(c *Counter, m *matched) {
 // each calls f for the spaces that a counter is in, whose answers change thereby.
 func (x *podIndex) each(m *matched, f func(*podSpace)) {
 	x.both.clear()
-	if m.among.All {
+	switch {
+	case m.among.All:
 		x.everywhere.kept.forget(&x.keptBytes)
 		f(x.everywhere)
+		return
+	case m.among.many():
+		x.wide.kept.forget(&x.keptBytes)
+		f(x.wide)
 		return
 	}
 	for _, name := range m.among.Names {
@@ -75,18 +84,17 @@ func (x *podIndex) each(m *matched, f func(*podSpace)) {
 
 // of is what a pod adds to selector counters; nil: nothing.
 func (x *podIndex) of(p *v1.Pod) *answer {
-	own, all := x.spaces[p.Namespace], x.everywhere
-	if all.index.Len() == 0 {
-		if own == nil {
-			return nil
-		}
-		return x.in(own, p)
+	var a *answer
+	if x.everywhere.index.Len() > 0 {
+		a = x.in(x.everywhere, p)
 	}
-	a := x.in(all, p)
-	if own == nil {
-		return a
+	if x.wide.index.Len() > 0 {
+		a = x.both.of(x.in(x.wide, p), a)
 	}
-	return x.both.of(x.in(own, p), a)
+	if own := x.spaces[p.Namespace]; own != nil {
+		a = x.both.of(x.in(own, p), a)
+	}
+	return a
 }
 
 // in is what a pod adds to the counters of one space.
@@ -94,6 +102,9 @@ func (x *podIndex) in(s *podSpace, p *v1.Pod) *answer {
 	x.sight = s.index.Sight(p.Labels, x.sight[:0])
 	if p.DeletionTimestamp != nil {
 		x.sight = append(x.sight, 1)
+	}
+	if s == x.wide {
+		x.sight = append(append(x.sight, 0), p.Namespace...)
 	}
 	if a, ok := s.kept.bySight[string(x.sight)]; ok {
 		return a
@@ -112,6 +123,7 @@ func (x *podIndex) keep(s *podSpace, sight string, a *answer) {
 		return
 	}
 	x.everywhere.kept.forget(&x.keptBytes)
+	x.wide.kept.forget(&x.keptBytes)
 	for _, other := range x.spaces {
 		other.kept.forget(&x.keptBytes)
 	}
@@ -123,7 +135,7 @@ func (x *podIndex) keep(s *podSpace, sight string, a *answer) {
 func (s *podSpace) match(p *v1.Pod) *answer {
 	var list []*pb.CounterValue
 	s.index.Matching(p.Labels, func(c *Counter) {
-		if c.what.(*matched).passes(p) {
+		if m := c.what.(*matched); m.passes(p) || m.among.many() && !m.among.Has(p.Namespace) {
 			return
 		}
 		list = append(list, c.one())

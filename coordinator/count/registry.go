@@ -1,6 +1,7 @@
 package count
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 
@@ -26,6 +27,10 @@ type Registry struct {
 	carried carrying
 	keyed   map[Key]*Counter
 	spec    []byte // scratch
+	// manyNames are the many namespaces that were asked for last, and manySum their SHA-256: the terms of a pod have the
+	// same list.
+	manyNames []string
+	manySum   [sha256.Size]byte
 }
 
 // New makes an empty registry.
@@ -67,7 +72,12 @@ func (r *Registry) selecting(kind byte, within Namespaces, s *selector.Selector)
 	if s.MatchesNothing() || !within.All && len(within.Names) == 0 {
 		return 0
 	}
-	r.spec = appendNamespaces(append(r.spec[:0], kind), within)
+	r.spec = append(r.spec[:0], kind)
+	if within.many() {
+		r.spec = append(append(r.spec, '#'), r.sumOf(within)...)
+	} else {
+		r.spec = appendNamespaces(r.spec, within)
+	}
 	r.spec = append(r.spec, s.Text()...)
 	if c := r.find(); c != nil {
 		return c.id
@@ -75,6 +85,14 @@ func (r *Registry) selecting(kind byte, within Namespaces, s *selector.Selector)
 	c := r.add(&matched{among: within, selector: s, staying: kind == specSpread})
 	r.file(c)
 	return c.id
+}
+
+// sumOf stands for many namespaces: a spec names them by it, so that each counter does not have them all.
+func (r *Registry) sumOf(n Namespaces) []byte {
+	if len(r.manyNames) != len(n.Names) || &r.manyNames[0] != &n.Names[0] {
+		r.manyNames, r.manySum = n.Names, sha256.Sum256(appendNamespaces(nil, n))
+	}
+	return r.manySum[:]
 }
 
 // appendNamespaces writes a set of namespaces; what follows can not be taken for a
@@ -277,6 +295,9 @@ func (r *Registry) drop(c *Counter) {
 		}
 	case *Term:
 		delete(r.carried.terms, what.spec)
+		// Matches that name the term are kept until they are looked through.
+		*what = Term{Kind: what.Kind, TopologyKey: what.TopologyKey, counter: c, gone: true}
+		c.spec = ""
 	case Key:
 		delete(r.keyed, what)
 	case among:

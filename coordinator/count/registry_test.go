@@ -1,6 +1,7 @@
 package count
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -98,6 +99,11 @@ func drawCounter(t *rapid.T, r *Registry) naive {
 		return naive{r.Pods(Namespaces{All: true}, s), one(matches)}
 	case 2:
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"red", "green"}), 0, 2, rapid.ID).Draw(t, "names")
+		if rapid.Bool().Draw(t, "many") {
+			for i := range fewNamespaces + 1 {
+				names = append(names, fmt.Sprint("x", i))
+			}
+		}
 		slices.Sort(names)
 		return naive{r.Pods(Namespaces{Names: names}, s), one(func(p *v1.Pod) bool { return slices.Contains(names, p.Namespace) && matches(p) })}
 	}

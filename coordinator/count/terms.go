@@ -32,8 +32,9 @@ type Term struct {
 	selector    *selector.Selector
 	counter     *Counter // nil: no node has had the key
 	spec        string
-	// carried is how many Carried name the term; 0: it rests.
+	// carried is how many Carried name the term; 0: it rests. gone: its counter was dropped, and never comes back.
 	carried int
+	gone    bool
 	// among are the namespaces of pods that were placed before the counter came.
 	among []string
 }
@@ -94,6 +95,7 @@ type termIndex struct {
 	keptBytes int // of what all spaces keep
 	matches   map[string]*Match
 	matched   int // terms of matches
+	lookAt    int // how many terms matches have when they are looked through for terms that are gone
 	lastMatch uint64
 	scratch   []byte
 }
@@ -111,6 +113,9 @@ type termSpace struct {
 
 // keptMatched bounds the terms of the matches that are kept, of 8 bytes each in two lists.
 const keptMatched = 1 << 20
+
+// lookedAtMatched is how many terms matches may have in any case before they are looked through.
+const lookedAtMatched = 1 << 12
 
 // Match is the terms of other pods that match a pod.
 type Match struct {
@@ -259,6 +264,9 @@ func (x *termIndex) match(s *termSpace, p *v1.Pod) *Match {
 	if m := x.matches[string(key)]; m != nil {
 		return m
 	}
+	if x.matched+len(list) > x.lookAt {
+		x.dropGone()
+	}
 	if x.matched += len(list); x.matched > keptMatched {
 		clear(x.matches)
 		x.matched = len(list)
@@ -267,6 +275,18 @@ func (x *termIndex) match(s *termSpace, p *v1.Pod) *Match {
 	m := &Match{ID: x.lastMatch, Terms: list, Keys: keysOfTerms(list)}
 	x.matches[string(key)] = m
 	return m
+}
+
+// dropGone drops the matches that name a term that is gone: no pod matches such a list again. The next look is due once
+// the terms of matches are twice as many, so that a look costs no more than the matches since the last one did.
+func (x *termIndex) dropGone() {
+	for key, m := range x.matches {
+		if slices.ContainsFunc(m.Terms, func(t *Term) bool { return t.gone }) {
+			x.matched -= len(m.Terms)
+			delete(x.matches, key)
+		}
+	}
+	x.lookAt = 2*x.matched + lookedAtMatched
 }
 
 // keysOfTerms are the topology keys of terms: sorted, each once.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,7 +42,8 @@ type call struct {
 	snap    snapshotter
 	record  *Record // nil: nothing is written
 	backup  bool
-	beside  bool // of rounds: nobody waits for it
+	beside  bool         // of rounds: nobody waits for it
+	loads   *atomic.Bool // set with the first snapshot; nil: nobody asks
 
 	// sent are the shards that got their snapshot in this call, defined the classes
 	// that got their definition.
@@ -357,6 +359,9 @@ func (c *call) halve(ctx context.Context, shards []*shardJob, from, to int) erro
 
 // load sends a shard's snapshot.
 func (c *call) load(ctx context.Context, s *shardJob) (err error) {
+	if c.loads != nil {
+		c.loads.Store(true)
+	}
 	if c.record != nil {
 		start := c.fanout.cfg.Clock.Now()
 		defer func() { c.record.loads(c, s.shard, start, err) }()

@@ -33,15 +33,16 @@
 //	          │                      ├ failed ──────┐
 //	          │                      └ too slow ────┤ (hedge)
 //	          └ backups: each shard's next owner <──┘
-//	                      ├ all answered (the primary has not) ─────> merged
+//	         (none: here) ├ all answered (the primary has not) ─────> merged
 //	                      └ failed, or past the deadline ─> here ───> merged
 //
 // With [Config].Compare primary and backups are asked at once, and count where they agree; where they do not, or
 // one has failed, all of the part is evaluated here.
 //
-// Too slow is who takes longer than its own pace lets expect, by [Config].HedgeAfter and more, or, once
-// half of the workers have answered, half as long again as the slowest of those
-// took for the same work. A shard counts once in a merge: either its part's primary
+// Too slow is who takes longer than its own pace and that of the own tables let expect, by [Config].HedgeAfter and more
+// (ten times that where the own tables are next), or, where others have its shards and half of the workers have answered,
+// half as long again as the slowest of those
+// took for the same work. One that gets snapshots may take until the deadline. A shard counts once in a merge: either its part's primary
 // counts, or the backups do. Groups that overflow are asked for again with the cluster's
 // extrema, in a second round at the same generations.
 //
@@ -71,13 +72,15 @@
 //
 // # A session's health
 //
-//	         failed, late, or out-hedged 3 times
-//	well ───────────────────────────────────────> sick ──> gone, after a while
-//	  ^                                             │           │
-//	  └────────────── probe answered ───────────────┴───────────┘
+//	      failed, late, or out-hedged 3 times
+//	well ────────────────────────────────────> sick ──> gone, after a while
+//	  ^                                          │           │
+//	  └────────────── probe answered ────────────┴───────────┘
 //
-// Late is who has not answered by the round's deadline: [Config].Deadline, and up to 3 seconds more where there is
-// much to do, whatever the worker's own pace lets expect. A session that was late with a snapshot gets all others beside
+// Late is who has not answered by the round's deadline, [Config].Deadline and up to 3 seconds more where there is
+// much to do, and in whose place the own tables had to answer after ten times HedgeAfter and three times what one of
+// their cores takes. Who fails or is late the third time, less a sixteenth for each answer, is in quarantine. To be
+// out-hedged by less is no fault, nor is to be late with a snapshot: a session that was gets all others beside
 // rounds, as standby owners do, and is asked for what it has; one that can not be loaded stays away for a while.
 //
 // While a session is sick its shards stay assigned to it and are evaluated by

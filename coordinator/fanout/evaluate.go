@@ -446,7 +446,7 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 	f.running.Go(func() {
 		defer cancel()
 		defer x.session.warming.Store(false)
-		err := c.run(ctx)
+		err := caught(ctx, func() error { return c.run(ctx) })
 		if err == nil || f.ctx.Err() != nil {
 			return
 		}
@@ -458,6 +458,19 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 			}
 		}
 	})
+}
+
+// caught runs fn, of which a panic is an error. It would end the process: this is what goroutines run that meet answers
+// of workers.
+func caught(ctx context.Context, fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := scan.Recovered(v)
+			klog.FromContext(ctx).Error(p, "A question to a worker met a bug", "stack", string(p.Stack))
+			err = p
+		}
+	}()
+	return fn()
 }
 
 // detached is a context with ctx's values that ends with the Fanout, or after the

@@ -625,3 +625,14 @@ func TestAShardWithANodeLargerThanAMessageIsEvaluatedHere(t *testing.T) {
 		t.Errorf("got %d shards evaluated here and %d snapshots more, want none and the shard's", got.LocalShards-after.LocalShards, got.Snapshots-after.Snapshots)
 	}
 }
+
+func TestAPanicOverAnAnswerIsThatAnswersAlone(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	f := fleet.fanout(t, c, 2, fanout.Config{AuditEvery: 7, Random: func(int) int { panic("poison") }})
+	c.wantSame(t, f, requests(t, 5, false, query(1, 100, false)))
+	if got := f.Stats().LocalShards; got != 8 {
+		t.Errorf("got %d shards evaluated here, want all", got)
+	}
+}

@@ -61,12 +61,12 @@ type Config struct {
 	Leads func(ctx context.Context) (bool, error)
 	// Dial; nil: Dialer without TLS, for workers on loopback.
 	Dial Dial
-	// Deadline is how long a worker may take beyond what its work is expected to
+	// Deadline is how long a worker that gets snapshots may take beyond what its work is expected to
 	// take, before its shards are evaluated here; 0: DefaultDeadline.
 	Deadline time.Duration
 	// HedgeAfter is how long, beyond what is expected, a shard's next owners wait
-	// for the first, at the most; 0: DefaultHedgeAfter. They wait less where other
-	// workers have answered. Without a second replica nobody is asked.
+	// for the first, at the most; 0: DefaultHedgeAfter. Where there are none the own tables wait ten times as long.
+	// Next owners wait less where other workers have answered.
 	HedgeAfter time.Duration
 	// AuditEvery is one in how many answers is looked at as a whole (verify.go); 0: DefaultAuditEvery,
 	// negative: none is. Random is a number from 0 to n-1, from any goroutine; nil: one that nobody can
@@ -161,6 +161,7 @@ type Fanout struct {
 	holders  [][]*session // the same as of when they were given out
 	stats    Stats
 	deposed  bool
+	own      pace // of the own tables, for one core
 	// probes is how many are under way, probeFrom the index of the session that is next.
 	probes, probeFrom int
 	// numbered is how many sessions there have been.

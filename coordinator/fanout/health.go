@@ -12,6 +12,15 @@ const (
 	// maxLostHedges is how many times in a row a session may be slower than a
 	// shard's next owners.
 	maxLostHedges = 3
+	// ownFactor is how many times as long as next owners the own tables wait: the loop decides nothing while they evaluate,
+	// and a pause of 100 ms, as of a container whose share of CPU is used up, is nobody's fault.
+	ownFactor = 10
+	// slowFactor is how many times as long as others a session may take, for its machine may be slower: what
+	// patienceFor allows for, too.
+	slowFactor = 3
+	// forgiveAfter is how many answers make up for a relapse. Fewer would let a worker stall a round more often than
+	// one in so many for ever, more would add up the stalls of a healthy one.
+	forgiveAfter = 16
 )
 
 // health is whether a session may be asked. Time is passed in.
@@ -22,15 +31,22 @@ type health struct {
 	probeAfter time.Duration
 	probing    bool
 	lostHedges int
-	// relapses is how many times in a row it has become sick without an answer before.
-	relapses int
+	// relapses is how many times it has become sick by its own fault, less what answers have made up for.
+	relapses float64
 }
 
 // fail notes a failure, of a request or of a probe.
 func (h *health) fail(now time.Time) {
 	if !h.sick {
-		h.sick, h.since, h.probeAfter = true, now, minProbeAfter
 		h.relapses++
+	}
+	h.rest(now)
+}
+
+// rest keeps the session from being asked until a probe is answered, without blame.
+func (h *health) rest(now time.Time) {
+	if !h.sick {
+		h.sick, h.since, h.probeAfter = true, now, max(h.probeAfter, minProbeAfter)
 	} else if h.probing {
 		h.probeAfter = min(2*h.probeAfter, maxProbeAfter)
 	}
@@ -44,18 +60,21 @@ func (h *health) fail(now time.Time) {
 func (h *health) answer() {
 	h.lostHedges = 0
 	if !h.sick {
-		h.relapses = 0
+		h.relapses = max(h.relapses-1.0/forgiveAfter, 0)
+		h.probeAfter = max(h.probeAfter-h.probeAfter/forgiveAfter, minProbeAfter)
 	}
 }
 
-// recover notes that a probe was answered.
-func (h *health) recover() { *h = health{relapses: h.relapses} }
+// recover notes that a probe was answered. The next time the session rests for longer, unless it answers meanwhile.
+func (h *health) recover() {
+	*h = health{relapses: h.relapses, probeAfter: min(2*h.probeAfter, maxProbeAfter)}
+}
 
-// loseHedge notes that the next owners were faster.
+// loseHedge notes that the next owners were faster, which is no fault.
 func (h *health) loseHedge(now time.Time) {
 	h.lostHedges++
 	if h.lostHedges >= maxLostHedges {
-		h.fail(now)
+		h.rest(now)
 	}
 }
 
@@ -115,7 +134,8 @@ func (p *pace) expect(rows int) time.Duration {
 // patience is how long to wait for a part.
 type patience struct {
 	hedge    time.Duration // then the next owners are asked too
-	deadline time.Duration // then it is evaluated here
+	own      time.Duration // then the own tables are, where there are none
+	deadline time.Duration // then nobody waits for it any more
 }
 
 // maxCall is the longest deadline that a worker is told of a call. Workers refuse 10 minutes.
@@ -132,8 +152,10 @@ const (
 // and a multiple of what is to be expected, up to a bound.
 func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience {
 	loading := time.Duration(snapshotRows) * nanosPerSnapshotRow
+	more := min(slowFactor*expected+loading, maxMoreHedge)
 	return patience{
-		hedge:    cfg.HedgeAfter + min(3*expected+loading, maxMoreHedge),
+		hedge:    cfg.HedgeAfter + more,
+		own:      ownFactor*cfg.HedgeAfter + more,
 		deadline: cfg.Deadline + min(10*expected+2*loading, maxMoreDeadline),
 	}
 }

@@ -77,11 +77,11 @@ func TestPatienceGrowsWithTheWork(t *testing.T) {
 		rows, snapshot int
 		want           patience
 	}{
-		{"nothing to do: as configured", 0, 0, patience{hedge: 25 * time.Millisecond, deadline: 2 * time.Second}},
-		{"a million rows at 100 ns are 100 ms", 1_000_000, 0, patience{hedge: 325 * time.Millisecond, deadline: 3 * time.Second}},
-		{"a snapshot of 10,000 rows is half a second", 0, 10_000, patience{hedge: 525 * time.Millisecond, deadline: 3 * time.Second}},
-		{"a snapshot of 280,000 rows: as long as a round may wait", 0, 280_000, patience{hedge: 525 * time.Millisecond, deadline: 5 * time.Second}},
-		{"a billion rows: as long as a round may wait", 1_000_000_000, 0, patience{hedge: 525 * time.Millisecond, deadline: 5 * time.Second}},
+		{"nothing to do: as configured", 0, 0, patience{hedge: 25 * time.Millisecond, own: 250 * time.Millisecond, deadline: 2 * time.Second}},
+		{"a million rows at 100 ns are 100 ms", 1_000_000, 0, patience{hedge: 325 * time.Millisecond, own: 550 * time.Millisecond, deadline: 3 * time.Second}},
+		{"a snapshot of 10,000 rows is half a second", 0, 10_000, patience{hedge: 525 * time.Millisecond, own: 750 * time.Millisecond, deadline: 3 * time.Second}},
+		{"a snapshot of 280,000 rows: as long as a round may wait", 0, 280_000, patience{hedge: 525 * time.Millisecond, own: 750 * time.Millisecond, deadline: 5 * time.Second}},
+		{"a billion rows: as long as a round may wait", 1_000_000_000, 0, patience{hedge: 525 * time.Millisecond, own: 750 * time.Millisecond, deadline: 5 * time.Second}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -146,5 +146,20 @@ func TestARoundIsOverdueOnceHalfHaveAnswered(t *testing.T) {
 		if got, ok := overdue(c.parts); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %v, %t; want %v, %t", c.name, got, ok, c.want, c.ok)
 		}
+	}
+}
+
+// To be slower than others is no fault: a session that loses all hedges is probed, and asked again.
+func TestLostHedgesAreNoFault(t *testing.T) {
+	s := &session{}
+	for i := range 100 {
+		for range maxLostHedges {
+			s.health.loseHedge(at(time.Duration(i) * time.Second))
+		}
+		s.health.recover()
+	}
+	s.health.fail(at(time.Hour))
+	if s.relapsed() {
+		t.Error("one failure and many lost hedges: got a relapse too many")
 	}
 }

@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -156,6 +158,11 @@ func (j *job) snapshotRows() int {
 		}
 	}
 	return rows
+}
+
+// lacksShards tells whether the job sends snapshots.
+func (j *job) lacksShards() bool {
+	return slices.ContainsFunc(j.shards, func(s shardJob) bool { return !s.known })
 }
 
 // work is how many row evaluations the job asks for.

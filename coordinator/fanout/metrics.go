@@ -86,7 +86,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "shardsched_fanout_generation_lag", Help: "By how many generations the worker's shards were behind when it was asked last, the one that was most; without those that got a snapshot.",
 		}, []string{"worker"}),
 		quarantines: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "shardsched_fanout_quarantines_total", Help: "Workers that were put in quarantine, by cause: answer, term, errors.",
+			Name: "shardsched_fanout_quarantines_total", Help: "Workers that were put in quarantine, by cause: answer, term, errors, slow.",
 		}, []string{"cause"}),
 		quarantined: f.NewGauge(prometheus.GaugeOpts{
 			Name: "shardsched_fanout_quarantined_workers", Help: "Registered workers that are not asked, for they were not to be relied on.",

@@ -138,7 +138,7 @@ func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
 		ctx, cancel := f.detached(ctx, f.cfg.Deadline)
 		f.running.Go(func() {
 			defer cancel()
-			f.probed(ctx, s, f.refused(ctx, s, s.probe(ctx, f.cfg.Cluster, f.cfg.Term)))
+			f.probed(ctx, s, caught(ctx, func() error { return f.refused(ctx, s, s.probe(ctx, f.cfg.Cluster, f.cfg.Term)) }))
 		})
 	}
 }
@@ -266,13 +266,6 @@ func (f *Fanout) nextOwners(not *session, shards []uint32) []assignment {
 		out[i].shards = append(out[i].shards, shard)
 	}
 	return out
-}
-
-// backed says whether another session owns any of the shards.
-func (f *Fanout) backed(not *session, shards []uint32) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.ContainsFunc(shards, func(shard uint32) bool { return f.nextOwner(not, shard) != nil })
 }
 
 // whollyBacked says whether other sessions own all of the shards.

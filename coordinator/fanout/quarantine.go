@@ -22,8 +22,8 @@ const (
 	MaxQuarantine = 10 * time.Minute
 	// cleanAfter is how long a worker has to be relied on for its next quarantine to be the shortest again.
 	cleanAfter = time.Hour
-	// maxRelapses is how many times in a row a worker may answer probes and then no request.
-	maxRelapses = 3
+	// maxRelapses is how many times a worker may answer probes and then no request, or be slow: health.relapses.
+	maxRelapses = 2
 	// maxQuarantines bounds what is remembered of workers that have left.
 	maxQuarantines = 1 << 12
 )
@@ -50,6 +50,7 @@ const (
 	causeAnswer = "answer" // it is untrue
 	causeTerm   = "term"   // it claims a newer term than there is
 	causeErrors = "errors" // it answers probes, and no request
+	causeSlow   = "slow"   // it answers later than others would, or past the deadline
 )
 
 // quarantine is what is known of a worker that was not to be relied on. It goes by the worker's id, so
@@ -57,7 +58,6 @@ const (
 type quarantine struct {
 	until time.Time
 	lasts time.Duration
-	cause string
 	why   error
 }
 
@@ -76,7 +76,7 @@ func (f *Fanout) quarantine(ctx context.Context, s *session, cause string, why e
 		f.quarantines[s.member.ID] = q
 	}
 	q.lasts = min(2*q.lasts, MaxQuarantine)
-	q.until, q.cause, q.why = now.Add(q.lasts), cause, why
+	q.until, q.why = now.Add(q.lasts), why
 	s.bar(q)
 	f.remap = true
 	f.metrics.quarantines.WithLabelValues(cause).Inc()
@@ -176,11 +176,11 @@ func (s *session) quarantined() *quarantine {
 
 func (s *session) barred() bool { return s.quarantined() != nil }
 
-// relapsed tells whether the worker has answered probes again and again, and then no request.
+// relapsed tells whether the worker has answered probes again and again, and then no request, or late.
 func (s *session) relapsed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.relapses >= maxRelapses
+	return s.health.relapses > maxRelapses
 }
 
 // refused says what is behind a worker's refusal of the term: ErrDeposed where there is a newer leader, for
@@ -218,6 +218,8 @@ func (f *Fanout) suspect(ctx context.Context, s *session, err error) bool {
 		f.quarantine(ctx, s, causeAnswer, err)
 	case errors.As(err, &claim):
 		f.quarantine(ctx, s, causeTerm, err)
+	case s.relapsed() && (errors.Is(err, errSlow) || errors.Is(err, errLate)):
+		f.quarantine(ctx, s, causeSlow, err)
 	case s.relapsed():
 		f.quarantine(ctx, s, causeErrors, err)
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,9 +34,10 @@ type round struct {
 	parts    []*part
 	outcomes chan *attempt
 	begun    time.Time   // when workers were asked
-	hedge    clock.Timer // nil: nobody to hedge with
+	hedge    clock.Timer // nil: nobody has to be hedged any more
+	hedgeAt  time.Time   // when it is to come
 	hasty    bool        // hedge comes early, because of those that have answered
-	hurried  bool        // it has come
+	hurried  bool        // it has come once, and does not come earlier again
 	deadline clock.Timer // nil before the first remote attempt
 	patience patience
 
@@ -65,7 +67,14 @@ type part struct {
 	backups  []*attempt
 	// expected is how long the primary should take, snapshots apart; took is how long it did.
 	expected, took time.Duration
-	loads          bool // snapshots
+	// allowed is how long the primary may take at the most for nobody to blame it, snapshots apart.
+	allowed   time.Duration
+	loads     bool // snapshots, or many deltas
+	snapshots bool
+	// overdue are the attempts that others were asked for as well, since hedged; zero: the timer came late, which tells
+	// that it is this process that stalls.
+	overdue []*attempt
+	hedged  time.Time
 }
 
 // attempt is one try at some shards. What it found is read once it has come back
@@ -77,8 +86,8 @@ type attempt struct {
 	// session is nil for an attempt on the own tables.
 	session *session
 	cancel  context.CancelFunc
-	dropped bool // its outcome does not count any more
-	loads   bool // snapshots, among others
+	dropped bool        // its outcome does not count any more
+	loads   atomic.Bool // snapshots, among others
 	// said tells that the session has answered: what the round waits for is that its answer is verified here.
 	said atomic.Bool
 
@@ -132,16 +141,19 @@ func (r *round) addPart(s *session, shards []uint32, from, to int) *part {
 // prepare makes the jobs of the primaries; nil for the own tables. It also finds
 // how patient to be.
 func (r *round) prepare() []*job {
-	jobs := make([]*job, len(r.parts))
+	jobs, own := make([]*job, len(r.parts)), r.f.ownPace()
 	for i, p := range r.parts {
 		s := p.primary.session
 		if s == nil {
 			continue
 		}
 		jobs[i] = r.f.newJob(s, p.shards, r.question)
-		p.expected, p.loads = s.expect(jobs[i].work()), jobs[i].snapshotRows() > 0
-		w := patienceFor(&r.f.cfg, p.expected, jobs[i].snapshotRows())
+		work := jobs[i].work()
+		p.expected, p.loads, p.snapshots = s.expect(work), jobs[i].snapshotRows() > 0, jobs[i].lacksShards()
+		w := patienceFor(&r.f.cfg, min(p.expected, own.expect(work)), jobs[i].snapshotRows())
+		p.allowed = ownFactor*r.f.cfg.HedgeAfter + slowFactor*own.expect(work)
 		r.patience.hedge = max(r.patience.hedge, w.hedge)
+		r.patience.own = max(r.patience.own, w.own)
 		r.patience.deadline = max(r.patience.deadline, w.deadline)
 	}
 	return jobs
@@ -154,22 +166,26 @@ func (r *round) startTimers(remote int) {
 	}
 	r.begun = r.f.cfg.Clock.Now()
 	r.deadline = r.f.cfg.Clock.NewTimer(r.patience.deadline)
-	if r.f.cfg.Replicas > 1 {
+	if r.f.cfg.Replicas > 1 && !r.f.cfg.Compare {
 		r.hedgeAfter(r.patience.hedge)
+	} else {
+		r.hedgeAfter(r.patience.own)
 	}
 }
 
-// hedgeAfter has the next owners asked so long after the round began.
+// hedgeAfter has others asked so long after the round began.
 func (r *round) hedgeAfter(d time.Duration) {
 	if r.hedge != nil {
 		r.hedge.Stop()
 	}
-	r.hedge = r.f.cfg.Clock.NewTimer(max(d-r.f.cfg.Clock.Since(r.begun), 0))
+	now := r.f.cfg.Clock.Now()
+	after := max(d-now.Sub(r.begun), 0)
+	r.hedge, r.hedgeAt = r.f.cfg.Clock.NewTimer(after), now.Add(after)
 }
 
 // hurry brings the hedge forward once others have shown how long this round takes.
 func (r *round) hurry() {
-	if r.hedge == nil || r.hurried {
+	if r.hedge == nil || r.hurried || r.f.cfg.Replicas < 2 || r.f.cfg.Compare {
 		return
 	}
 	if d, ok := overdue(r.parts); ok && d < r.patience.hedge {
@@ -214,16 +230,17 @@ func (r *round) start(a *attempt, j *job) {
 	a.cancel = cancel
 	if a.session == nil {
 		r.tally.localShards += uint64(len(a.shards))
-	} else {
-		a.loads = j.snapshotRows() > 0
 	}
 	r.f.running.Go(func() {
 		defer cancel()
-		if a.session == nil {
-			r.evaluateHere(ctx, a)
-		} else {
-			r.askSession(ctx, a, j)
-		}
+		a.err = caught(ctx, func() error {
+			if a.session == nil {
+				r.evaluateHere(ctx, a)
+			} else {
+				r.askSession(ctx, a, j)
+			}
+			return a.err
+		})
 		select {
 		case r.outcomes <- a:
 		case <-r.ctx.Done():
@@ -242,7 +259,7 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 
 // askSession carries an attempt's job out.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
-	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0}
+	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0, loads: &a.loads}
 	if a.err = c.run(ctx); a.err != nil {
 		a.err = r.f.refused(ctx, a.session, a.err)
 	}
@@ -267,7 +284,7 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	start := r.f.cfg.Clock.Now()
 	a.answers = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
-		a.err = r.f.pool.Run(ctx, r.f.tables(a.shards), asks, a.answers)
+		a.err = r.f.evaluateOwn(ctx, a.shards, asks, a.answers)
 	})
 	if !open {
 		a.err = errRoundOver
@@ -331,6 +348,9 @@ func (r *round) outcome(a *attempt) error {
 	a.set(answered)
 	if a.session != nil && a.backup < 0 {
 		a.part.took = r.f.cfg.Clock.Since(r.begun)
+		if a.loads.Load() && a.part.took > r.patience.deadline/4 { // patience is generous
+			a.session.loadsSlowly.Store(true)
+		}
 	}
 	r.advance(a.part)
 	r.hurry()
@@ -390,9 +410,10 @@ func (r *round) advance(p *part) {
 		r.drop(p.backups...)
 	case useBackups:
 		r.settle(p, p.backups...)
-		if p.tracker.primary == running {
-			now := r.f.cfg.Clock.Now()
-			p.primary.session.withHealth(func(h *health) { h.loseHedge(now) })
+		for _, a := range p.overdue {
+			if p.tracker.compared || a.isLate(p.tracker.primary) {
+				r.outrun(a)
+			}
 		}
 		r.drop(p.primary)
 	case compare:
@@ -439,24 +460,68 @@ func (r *round) startBackups(p *part) {
 	}
 }
 
-// hedgeSlow has the next owners asked for every part that is still open and that
-// has any. Early it leaves parts alone of which the own tables had to do a share: that can wait.
+// hedgeSlow has the next owners asked for every part that is still open, or the own tables where there are none.
+// The own tables do no part before their time, nor one that gets snapshots: that would end the transfer.
 func (r *round) hedgeSlow() {
-	backed := r.f.backed
-	if r.hasty {
-		backed = r.f.whollyBacked
-	}
+	now := r.f.cfg.Clock.Now()
+	early := now.Sub(r.begun) < r.patience.own
 	for _, p := range r.parts {
-		if p.primary.session == nil || !p.tracker.hedge() || !backed(p.primary.session, p.shards) {
+		if p.primary.session == nil || !p.tracker.hedge() {
 			continue
 		}
-		r.tally.hedges++
-		r.startBackups(p)
+		late := p.waiting()
+		loads := p.snapshots || p.tracker.compared && slices.ContainsFunc(late, func(a *attempt) bool { return a.loads.Load() })
+		switch {
+		case len(late) == 0: // it is here that the answer is looked at
+			continue
+		case (early || loads) && (p.tracker.compared || !r.f.whollyBacked(p.primary.session, p.shards)):
+			continue
+		case p.tracker.compared:
+			r.decideHere(p)
+		default:
+			r.startBackups(p)
+		}
+		if slices.ContainsFunc(p.backups, func(b *attempt) bool { return b.session != nil }) {
+			r.tally.hedges++
+		}
+		p.overdue = late
+		if now.Sub(r.hedgeAt) <= r.f.cfg.HedgeAfter { // else it is this process that has stalled
+			p.hedged = now
+		}
 	}
-	if r.hasty {
-		r.hasty, r.hurried = false, true
+	r.hurried = true
+	switch {
+	case r.hasty:
+		r.hasty = false
 		r.hedgeAfter(r.patience.hedge)
+	case early:
+		r.hedgeAfter(r.patience.own)
 	}
+}
+
+// waiting are the part's attempts that wait for their sessions.
+func (p *part) waiting() (out []*attempt) {
+	if p.primary.isLate(p.tracker.primary) {
+		out = append(out, p.primary)
+	}
+	for i, b := range p.backups {
+		if b.isLate(p.tracker.backups[i]) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// outrun takes in that others had the answer sooner, who began later. That is a session's fault where the own tables had to
+// be asked, and it has had as long as anybody may take; else it only is slower than others.
+func (r *round) outrun(a *attempt) {
+	p, now := a.part, r.f.cfg.Clock.Now()
+	ownTables := slices.ContainsFunc(p.backups, func(b *attempt) bool { return b.session == nil })
+	if p.hedged.IsZero() || !ownTables || now.Sub(r.begun) < p.allowed {
+		a.session.withHealth(func(h *health) { h.loseHedge(now) })
+		return
+	}
+	r.late(a, errSlow)
 }
 
 // giveUpLate has the own tables answer for every attempt that is still under way.
@@ -466,12 +531,12 @@ func (r *round) giveUpLate() {
 			continue
 		}
 		if p.primary.isLate(p.tracker.primary) {
-			r.late(p.primary)
+			r.late(p.primary, errLate)
 			p.tracker.primary = failed
 		}
 		for _, b := range p.backups {
 			if b.isLate(p.tracker.backups[b.backup]) {
-				r.late(b)
+				r.late(b, errLate)
 				r.replace(b)
 			}
 		}
@@ -487,19 +552,28 @@ func (r *round) giveUpLate() {
 // isLate tells whether an attempt still waits for its session.
 func (a *attempt) isLate(s standing) bool { return a.session != nil && s == running && !a.said.Load() }
 
-// late drops an attempt for which the round waited long enough.
-func (r *round) late(a *attempt) {
+// late drops an attempt for which the round waited long enough. Nobody is to blame for a snapshot that takes long: the
+// next ones are loaded beside rounds.
+func (r *round) late(a *attempt, why error) {
 	r.drop(a)
 	r.f.metrics.requests.WithLabelValues("late").Inc()
-	if a.loads {
+	now := r.f.cfg.Clock.Now()
+	loads := a.loads.Load()
+	klog.FromContext(r.ctx).Error(why, "A worker is late, its shards are evaluated elsewhere",
+		"worker", a.session.member.ID, "shards", a.shards, "loads", loads)
+	if loads {
 		a.session.loadsSlowly.Store(true)
+		a.session.withHealth(func(h *health) { h.rest(now) })
+		return
 	}
-	a.session.failed(r.f.cfg.Clock.Now())
-	r.f.suspect(r.ctx, a.session, errLate)
-	klog.FromContext(r.ctx).Error(errLate, "A worker is late, its shards are evaluated here", "worker", a.session.member.ID, "shards", a.shards)
+	a.session.failed(now)
+	r.f.suspect(r.ctx, a.session, why)
 }
 
-var errLate = errors.New("no answer before the deadline")
+var (
+	errLate = errors.New("no answer before the deadline")
+	errSlow = errors.New("others had the answer far sooner")
+)
 
 // startLocalBackup has the own tables answer for a whole part.
 func (r *round) startLocalBackup(p *part) {

@@ -65,8 +65,10 @@ func (t *tracker) nextCompared() step {
 	return wait
 }
 
-// hedge says whether backups should start although the primary may still answer.
-func (t *tracker) hedge() bool { return !t.settled && len(t.backups) == 0 }
+// hedge says whether others should start although those that were asked may still answer.
+func (t *tracker) hedge() bool {
+	return !t.settled && (len(t.backups) == 0 || t.compared && !t.doubted)
+}
 
 func (t *tracker) allBackupsAnswered() bool {
 	for _, b := range t.backups {

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -112,7 +113,7 @@ func (r *round) verifyMeasures(ctx context.Context, a *attempt, ask *scan.Ask, s
 func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shards []uint32, told *scorer.Result, kind string, compare func(own *scorer.Result) error) error {
 	own := r.f.answers.Take(1)
 	defer r.f.answers.Put(own)
-	if err := r.f.pool.Run(ctx, r.f.tables(shards), []scan.Ask{ask}, own); err != nil {
+	if err := r.f.evaluateOwn(ctx, shards, []scan.Ask{ask}, own); err != nil {
 		return err
 	}
 	r.f.metrics.checks.WithLabelValues(kind).Inc()
@@ -124,6 +125,30 @@ func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shard
 		return a.session.untrue("class %x of shards %v: %w", ask.Class.ID(), shards, err)
 	}
 	return nil
+}
+
+// evaluateOwn evaluates shards on the own tables, and notes their pace.
+func (f *Fanout) evaluateOwn(ctx context.Context, shards []uint32, asks []scan.Ask, into []scan.Answer) error {
+	tables, rows := f.tables(shards), 0
+	for _, t := range tables {
+		rows += t.Rows()
+	}
+	start := f.cfg.Clock.Now()
+	if err := f.pool.Run(ctx, tables, asks, into); err != nil || len(asks) == 0 || asks[0].Options.Measure {
+		return err
+	}
+	hands := min(f.pool.Cores(), len(tables)*len(asks))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.own.observe(rows*len(asks), time.Duration(hands)*f.cfg.Clock.Since(start))
+	return nil
+}
+
+// ownPace is that of one core on the own tables.
+func (f *Fanout) ownPace() pace {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.own
 }
 
 // tables are those of shards.

@@ -20,8 +20,11 @@ type parallelizer int
 var _ fwk.Parallelizer = parallelizer(0)
 
 // Until is part of fwk.Parallelizer. Pieces are handed out in chunks; once the context has ended,
-// no more are. A piece that panics ends it, and the caller panics.
+// no more are. A context of nil never ends. A piece that panics ends it, and the caller panics.
 func (p parallelizer) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed failure[*scan.Panic]

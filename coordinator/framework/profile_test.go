@@ -381,3 +381,13 @@ func TestAPieceThatPanicsEndsAllAndItsCallerPanics(t *testing.T) {
 		panic("piece")
 	}, "")
 }
+
+// TestWorkWithoutAContextIsDone: the library takes a context of nil.
+func TestWorkWithoutAContextIsDone(t *testing.T) {
+	var none context.Context
+	var done atomic.Int32
+	parallelizer(2).Until(none, 10, func(int) { done.Add(1) }, "")
+	if n := done.Load(); n != 10 {
+		t.Errorf("%d pieces were done, want 10", n)
+	}
+}

@@ -48,6 +48,7 @@ type occasion struct {
 	by *v1.ObjectReference
 	// series counts the occasions like this one; nil: there will be no other.
 	series *series
+	tries  int
 }
 
 // eventWriter writes events.k8s.io/v1 events as client-go's broadcaster does for
@@ -57,7 +58,8 @@ type occasion struct {
 //	FailedScheduling  a series for each version of a pod: see series
 //
 // Binds go first: as long as some are under way and not too much is kept waiting, events
-// are held back. Namespaces take turns.
+// are held back. Namespaces take turns; one whose event the API server refuses for now (429) has none until
+// the API server may be asked again, so that it keeps no worker.
 //
 // Differs from upstream: notes are no format strings, so a % in them stays; they are cut
 // between characters; events wait in a bounded queue, and those that find it full are
@@ -75,6 +77,8 @@ type eventWriter struct {
 	queue  *turns[occasion]
 	ended  bool
 	series map[types.UID]*series
+
+	workers sync.WaitGroup
 }
 
 func newEventWriter(cfg *ReporterConfig) *eventWriter {
@@ -158,14 +162,13 @@ func cut(text string, limit int) string {
 }
 
 func (w *eventWriter) run(ctx context.Context, workers int) {
-	var wg sync.WaitGroup
 	for range workers {
-		wg.Go(func() {
+		w.workers.Go(func() {
 			for w.step(ctx) {
 			}
 		})
 	}
-	wg.Go(func() {
+	w.workers.Go(func() {
 		for pause(ctx, w.clock, sweepPeriod) {
 			w.sweep()
 		}
@@ -175,7 +178,7 @@ func (w *eventWriter) run(ctx context.Context, workers int) {
 	w.ended = true
 	w.mu.Unlock()
 	w.some.Broadcast()
-	wg.Wait()
+	w.workers.Wait()
 }
 
 // step writes one event. It reports false when the writer has ended.
@@ -190,17 +193,36 @@ func (w *eventWriter) step(ctx context.Context) bool {
 		w.metrics.eventsDropped.Inc()
 		return true
 	}
-	w.write(ctx, &o, req)
-	if o.series != nil {
+	if again := w.write(ctx, &o, req); again > 0 {
+		w.rest(ctx, o, again)
+	} else if o.series != nil {
 		w.written(o)
 	}
 	return ctx.Err() == nil
 }
 
+// rest puts an occasion back, and leaves its namespace without a turn for a while.
+func (w *eventWriter) rest(ctx context.Context, o occasion, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begins := w.queue.Rest(o)
+	w.metrics.eventsPending.Set(float64(w.queue.Len()))
+	if !begins {
+		return
+	}
+	w.workers.Go(func() {
+		pause(ctx, w.clock, d)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.queue.Resume(o.namespace)
+		w.some.Broadcast()
+	})
+}
+
 func (w *eventWriter) take() (occasion, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.queue.Len() == 0 && !w.ended {
+	for len(w.queue.order) == 0 && !w.ended {
 		w.some.Wait()
 	}
 	if w.ended {
@@ -227,28 +249,31 @@ func (w *eventWriter) backlog() int {
 	return w.queue.Len()
 }
 
-// write writes an occasion's event or gives it up.
-func (w *eventWriter) write(ctx context.Context, o *occasion, req request) {
-	err := w.sender.sendEvent(ctx, w.clock, req, func() (request, error) {
+// write writes an occasion's event or gives it up, or says when to try again.
+func (w *eventWriter) write(ctx context.Context, o *occasion, req request) (again time.Duration) {
+	again, err := w.sender.sendEvent(ctx, w.clock, req, &o.tries, func() (request, error) {
 		return w.create(o) // the series goes on in a new event
 	})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Event is not written", "pod", klog.KRef(o.namespace, o.pod))
 		w.metrics.eventsDropped.Inc()
 	}
+	return again
 }
 
 // sendEvent sends a request about an event until it has an answer, or ctx or the leadership
 // ends. Its outcome does not matter enough to look for it: an event that was written after all
 // answers "already exists". Where the event that it changes has expired, create's request
-// takes its place. The error says why the event is given up.
-func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, create func() (request, error)) error {
-	for n := 1; ; n++ {
+// takes its place. It does not wait where the event is refused for now, which may be for its namespace's sake: it
+// returns after which time to call again. The error says why the event is given up.
+func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, tries *int, create func() (request, error)) (again time.Duration, err error) {
+	for {
 		a, err := s.send(ctx, req)
 		v := s.judge(a, err)
+		*tries++
 		switch {
 		case v == ok || v == refused && a.code == http.StatusConflict:
-			return nil
+			return 0, nil
 		case v == refused && req.method == http.MethodPatch && a.missing():
 			if again, err := create(); err == nil {
 				req = again
@@ -256,13 +281,17 @@ func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, crea
 			}
 		}
 		if s.ended(ctx) != nil {
-			return nil
+			return 0, nil
 		}
-		if v == refused || v == deposed || n == eventTries {
-			return fmt.Errorf("after %d tries: %w", n, cause(a, err))
+		if v == refused || v == deposed || *tries == eventTries {
+			return 0, fmt.Errorf("after %d tries: %w", *tries, cause(a, err))
 		}
-		if !pause(ctx, c, waitBefore(n, a)) {
-			return nil
+		wait := waitBefore(*tries, a)
+		if v == throttled {
+			return wait, nil
+		}
+		if !pause(ctx, c, wait) {
+			return 0, nil
 		}
 	}
 }

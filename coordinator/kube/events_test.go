@@ -285,18 +285,54 @@ func TestNamespacesTakeTurnsAtConditionsAndEvents(t *testing.T) {
 		r.Unscheduled(p, "Unschedulable", "x", nil)
 	}
 	r.start()
-	r.settled(t)
 	for _, part := range []string{"/pods/", "/events"} {
+		eventually(t, fmt.Sprintf("%s: %d requests", part, many+2), func() bool { return len(r.written(part)) == many+2 })
 		all := r.written(part)
-		if len(all) != many+2 {
-			t.Errorf("%s: got %d requests, want %d", part, len(all), many+2)
-		}
 		for _, namespace := range []string{"/b/", "/c/"} {
 			// Two requests are under way at once, and the third to begin is that of c.
 			if at := slices.IndexFunc(all, func(s seen) bool { return strings.Contains(s.path, "/namespaces"+namespace) }); at < 0 || at > 5 {
 				t.Errorf("%s: the request of namespace %s is number %d, want one of the first", part, namespace, at)
 			}
 		}
+	}
+}
+
+// A namespace whose events are refused for now keeps no worker from another's, and is asked again later.
+func TestANamespaceWhoseEventsAreRefusedForNowKeepsNoWriter(t *testing.T) {
+	var full atomic.Bool
+	var refused atomic.Int64
+	full.Store(true)
+	r := newReporting(t, func(s seen) reply {
+		if full.Load() && strings.Contains(s.path, "/default/") {
+			refused.Add(1)
+			return tooMany("7")
+		}
+		return created()
+	})
+	const many = 20
+	for i := range many {
+		r.Scheduled(pod(fmt.Sprint("a", i)), "n1")
+	}
+	r.start()
+	of := func(namespace string) int {
+		return len(slices.DeleteFunc(r.written("/events"), func(s seen) bool { return !strings.Contains(s.path, "/"+namespace+"/") }))
+	}
+	eventually(t, "the namespace to rest", func() bool { return r.clock.Waiters() == 3 })
+	for i := range many {
+		p := pod(fmt.Sprint("b", i))
+		p.Namespace = "other"
+		r.Scheduled(p, "n1")
+	}
+	eventually(t, "the other namespace's events", func() bool { return of("other") == many })
+	if got := refused.Load(); got > 2 {
+		t.Errorf("requests in the namespace that is full: got %d, want one of each worker at the most", got)
+	}
+	full.Store(false)
+	r.clock.Step(7 * time.Second)
+	r.settled(t)
+	eventually(t, "the first namespace's events", func() bool { return of("default") == int(refused.Load())+many })
+	if got := r.value(t, "shardsched_events_dropped_total"); got != 0 {
+		t.Errorf("dropped: got %v, want none", got)
 	}
 }
 

@@ -82,7 +82,13 @@ func (w *LeaseEvents) write(ctx context.Context, e *v1.Event) {
 		method: http.MethodPost, path: "/api/v1/namespaces/" + url.PathEscape(e.Namespace) + "/events", template: coreEventsTemplate, kind: kindEvent,
 		contentType: w.sender.contentType, accept: w.sender.partial(), body: body,
 	}
-	if err := w.sender.sendEvent(ctx, w.clock, req, nil); err != nil {
-		logger.Error(err, "Event is not written", "lease", klog.KRef(e.Namespace, e.InvolvedObject.Name))
+	for tries := 0; ; {
+		again, err := w.sender.sendEvent(ctx, w.clock, req, &tries, nil)
+		if err != nil {
+			logger.Error(err, "Event is not written", "lease", klog.KRef(e.Namespace, e.InvolvedObject.Name))
+		}
+		if again == 0 || !pause(ctx, w.clock, again) {
+			return
+		}
 	}
 }

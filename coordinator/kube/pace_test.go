@@ -28,7 +28,7 @@ func (s *server) load(ctx context.Context, p *pace, d time.Duration) (underWay f
 			for p.begin(ctx) {
 				sent := time.Now()
 				slots <- struct{}{}
-				time.Sleep(s.takes)
+				time.Sleep(s.takes) // synctest's clock: it takes no time
 				<-slots
 				took := time.Since(sent)
 				if p.end(time.Now(), took, ok); time.Since(begin) > d/2 {

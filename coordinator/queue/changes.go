@@ -54,7 +54,7 @@ func podUpdated(r Resource, old, now *v1.Pod) []Event {
 		}
 	}
 	add(UpdatePodLabel, !maps.Equal(old.Labels, now.Labels))
-	add(UpdatePodScaleDown, shrank(compile.Usage(old).GetRequests(), compile.Usage(now).GetRequests()))
+	add(UpdatePodScaleDown, !compile.SameUsage(old, now) && shrank(compile.Usage(old).GetRequests(), compile.Usage(now).GetRequests()))
 	add(UpdatePodSchedulingGatesEliminated, len(old.Spec.SchedulingGates) > 0 && len(now.Spec.SchedulingGates) == 0)
 	// A toleration can be added to a pod, and neither be changed nor removed.
 	add(UpdatePodToleration, len(old.Spec.Tolerations) != len(now.Spec.Tolerations))

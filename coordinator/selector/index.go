@@ -170,44 +170,65 @@ func (f filed[T]) leaves(list []filed[T], i int, value string) []filed[T] {
 // Matching calls f for each value whose selector matches, in no order. It tells how many selectors, requirements and
 // labels it has looked at.
 func (x *Index[T]) Matching(labels map[string]string, f func(T)) (looks int) {
+	return x.MatchingUntil(labels, func(v T) bool {
+		f(v)
+		return false
+	})
+}
+
+// MatchingUntil is Matching that ends once f says that it is enough.
+func (x *Index[T]) MatchingUntil(labels map[string]string, f func(T) (enough bool)) (looks int) {
 	if len(x.entries) == 0 {
 		return 0
 	}
 	for _, d := range x.rest {
-		looks += d.matching(labels, f)
+		n, enough := d.matching(labels, f)
+		if looks += n; enough {
+			return looks
+		}
 	}
 	for k, v := range labels {
-		looks += 1 + matching(x.byLabel[label{k, v}], labels, f)
-		if len(x.byKey) > 0 {
-			looks += matching(x.byKey[k], labels, f)
+		n, enough := matching(x.byLabel[label{k, v}], labels, f)
+		if looks += 1 + n; enough {
+			return looks
+		}
+		if len(x.byKey) == 0 {
+			continue
+		}
+		n, enough = matching(x.byKey[k], labels, f)
+		if looks += n; enough {
+			return looks
 		}
 	}
 	return looks
 }
 
-func matching[T comparable](list []filed[T], labels map[string]string, f func(T)) (looks int) {
+func matching[T comparable](list []filed[T], labels map[string]string, f func(T) bool) (looks int, enough bool) {
 	for i := range list {
 		matches, n := list[i].selector.look(labels)
-		if looks += n; matches {
-			f(list[i].value)
+		if looks += n; matches && f(list[i].value) {
+			return looks, true
 		}
 	}
-	return looks
+	return looks, false
 }
 
 // matching looks at the selectors only where the labels have a key of theirs with some value or other.
-func (d *denials[T]) matching(labels map[string]string, f func(T)) (looks int) {
+func (d *denials[T]) matching(labels map[string]string, f func(T) bool) (looks int, enough bool) {
 	has, denied, looks := d.like.touches(labels)
 	switch {
 	case denied:
-		return looks
+		return looks, false
 	case has:
-		return looks + matching(d.filed, labels, f)
+		n, enough := matching(d.filed, labels, f)
+		return looks + n, enough
 	}
 	for i := range d.filed {
-		f(d.filed[i].value)
+		if looks++; f(d.filed[i].value) {
+			return looks, true
+		}
 	}
-	return looks + len(d.filed)
+	return looks, false
 }
 
 // touches tells whether labels have a key of a selector that demands nothing to be there, and one that must not be

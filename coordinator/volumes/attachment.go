@@ -32,7 +32,7 @@ func (c *Cache) deleteAttachment(name string) {
 	delete(c.usage.attachments, name)
 	unlink(c.usage.attachmentsByVolume, a.volume, a)
 	if a.as != (compile.Attachment{}) {
-		c.usage.move(a.as, a.node, held{attachments: -1})
+		c.usage.move(a.as, a.node, func(h *held) { h.attachments-- })
 	}
 }
 
@@ -47,10 +47,10 @@ func (c *Cache) recountAttachment(a *attachment) {
 		return
 	}
 	if a.as != (compile.Attachment{}) {
-		c.usage.move(a.as, a.node, held{attachments: -1})
+		c.usage.move(a.as, a.node, func(h *held) { h.attachments-- })
 	}
 	if as != (compile.Attachment{}) {
-		c.usage.move(as, a.node, held{attachments: +1})
+		c.usage.move(as, a.node, func(h *held) { h.attachments++ })
 	}
 	a.as = as
 }

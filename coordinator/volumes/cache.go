@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -36,7 +38,7 @@ type Cache struct {
 	csiDrivers map[string]*storagev1.CSIDriver
 	csiNodes   map[string]*storagev1.CSINode
 	// capacities by storage class, each list sorted by namespace and name.
-	capacities map[string][]*storagev1.CSIStorageCapacity
+	capacities map[string][]capacity
 
 	usage usage
 }
@@ -55,7 +57,7 @@ func New(counters Counters) *Cache {
 		classes:    map[string]*storagev1.StorageClass{},
 		csiDrivers: map[string]*storagev1.CSIDriver{},
 		csiNodes:   map[string]*storagev1.CSINode{},
-		capacities: map[string][]*storagev1.CSIStorageCapacity{},
+		capacities: map[string][]capacity{},
 	}
 	c.usage = newUsage(c)
 	return c
@@ -69,7 +71,6 @@ func (c *Cache) Version() uint64 { return c.version }
 func (c *Cache) Set(now objects.Object) {
 	switch now := now.(type) {
 	case *v1.PersistentVolumeClaim:
-		c.version++
 		c.setClaim(now)
 	case *v1.PersistentVolume:
 		c.version++
@@ -168,10 +169,22 @@ func (c *Cache) CSIDriver(name string) *storagev1.CSIDriver { return c.csiDriver
 
 // CapacitiesOf is part of compile.Volumes.
 func (c *Cache) CapacitiesOf(class string) iter.Seq[*storagev1.CSIStorageCapacity] {
-	return slices.Values(c.capacities[class])
+	return func(yield func(*storagev1.CSIStorageCapacity) bool) {
+		for _, x := range c.capacities[class] {
+			if !yield(x.CSIStorageCapacity) {
+				return
+			}
+		}
+	}
 }
 
-func compareCapacities(a, b *storagev1.CSIStorageCapacity) int {
+// capacity is a CSIStorageCapacity with its nodeTopology, parsed once: that of one that is none, or malformed, selects no node.
+type capacity struct {
+	*storagev1.CSIStorageCapacity
+	segment labels.Selector
+}
+
+func compareCapacities(a capacity, b *storagev1.CSIStorageCapacity) int {
 	if x := strings.Compare(a.Namespace, b.Namespace); x != 0 {
 		return x
 	}
@@ -182,11 +195,15 @@ func compareCapacities(a, b *storagev1.CSIStorageCapacity) int {
 func (c *Cache) setCapacity(now *storagev1.CSIStorageCapacity) {
 	list := c.capacities[now.StorageClassName]
 	i, found := slices.BinarySearchFunc(list, now, compareCapacities)
+	x := capacity{now, labels.Nothing()}
+	if segment, err := metav1.LabelSelectorAsSelector(now.NodeTopology); err == nil {
+		x.segment = segment // that of no topology selects nothing
+	}
 	if found {
-		list[i] = now
+		list[i] = x
 		return
 	}
-	c.capacities[now.StorageClassName] = slices.Insert(list, i, now)
+	c.capacities[now.StorageClassName] = slices.Insert(list, i, x)
 }
 
 func (c *Cache) deleteCapacity(last *storagev1.CSIStorageCapacity) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/shardsched/shardsched/coordinator/storage"
@@ -20,7 +21,7 @@ func keyOf(pvc *v1.PersistentVolumeClaim) claimKey { return claimKey{pvc.Namespa
 type claim struct {
 	assumable[*v1.PersistentVolumeClaim]
 	key claimKey
-	// users are the pods on nodes that name it, each with its volumes that do.
+	// users are the pods on nodes that name it, each with its volumes that do: one, and one that is ephemeral.
 	users map[*podUse][]int
 	// volume and class are what it is filed under while there are users.
 	volume, class string
@@ -57,11 +58,33 @@ func (c *Cache) forgetClaim(x *claim) {
 
 func (c *Cache) setClaim(now *v1.PersistentVolumeClaim) {
 	x := c.claimOf(keyOf(now))
+	api, latest := x.api, x.latest()
 	x.set(now)
 	c.board.setClaim(now)
+	if readAlike(api, now) && readAlike(latest, x.latest()) {
+		return // whoever owns a claim may write to it all the time
+	}
+	c.version++
 	c.watch(x)
 	c.recount(x)
 	c.offerAgain(x.key)
+}
+
+// readAlike tells whether two states of a claim, the first of which may be nil, are the same to all that look at claims: to
+// the filters, to what the claim attaches, and to whether a volume that names it is there to be taken.
+func readAlike(a, b *v1.PersistentVolumeClaim) bool {
+	if a == nil {
+		return false
+	}
+	for _, key := range [...]string{storage.AnnBindCompleted, storage.AnnSelectedNode, v1.BetaStorageClassAnnotation} {
+		was, had := a.Annotations[key]
+		is, has := b.Annotations[key]
+		if had != has || was != is {
+			return false
+		}
+	}
+	return a.UID == b.UID && a.Status.Phase == b.Status.Phase && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 func (c *Cache) deleteClaim(key claimKey) {

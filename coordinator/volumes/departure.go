@@ -57,11 +57,9 @@ func (c *Cache) TakeRetold() []types.UID {
 	return out
 }
 
-// retell notes the pods that use the volume on a node.
-func (a *attached) retell(u *usage, node string) {
-	for p := range a.users {
-		if p.node == node {
-			u.retold[p.pod.UID] = struct{}{}
-		}
+// retell notes the pods that use a volume on a node.
+func (u *usage) retell(h held) {
+	for p := range h.users {
+		u.retold[p.pod.UID] = struct{}{}
 	}
 }

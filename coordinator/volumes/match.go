@@ -25,12 +25,8 @@ func (c *Cache) delayed(pvc *v1.PersistentVolumeClaim) (bool, error) {
 
 // match finds the volume that a claim takes on a node: the one that is meant for it, else
 // the smallest that suits. nil: there is none.
-func (c *Cache) match(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken set[*volume]) (*volume, error) {
+func (c *Cache) match(pvc *v1.PersistentVolumeClaim, m *storage.Matcher, node *v1.Node, taken set[*volume]) *volume {
 	class := storage.ClassOf(pvc)
-	m, err := storage.NewMatcher(pvc)
-	if err != nil {
-		return nil, err
-	}
 	var meant *volume
 	for _, v := range c.reserved[keyOf(pvc)] {
 		_, used := taken[v]
@@ -40,20 +36,20 @@ func (c *Cache) match(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken set[*v
 	}
 	if meant != nil {
 		if !reaches(meant.latest(), node) {
-			return nil, nil
+			return nil
 		}
-		return meant, nil
+		return meant
 	}
 	shelf := c.shelves[class]
 	if shelf == nil {
-		return nil, nil
+		return nil
 	}
 	size := storage.RequestOf(pvc)
 	return shelf.smallest(node, &size, func(v *volume) bool {
 		pv := v.latest()
 		_, used := taken[v]
 		return !used && pv.Spec.ClaimRef == nil && m.Fits(pv) && m.Selects(pv) && reaches(pv, node)
-	}), nil
+	})
 }
 
 // reaches tells whether a volume's node affinity lets it be used on a node. As upstream,
@@ -119,11 +115,7 @@ func (c *Cache) roomFor(pvc *v1.PersistentVolumeClaim, class *storagev1.StorageC
 		return true
 	}
 	for _, capacity := range c.capacities[class.Name] {
-		if !storage.HasRoom(capacity, &size) || capacity.NodeTopology == nil {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(capacity.NodeTopology)
-		if err == nil && selector.Matches(labels.Set(node.Labels)) {
+		if storage.HasRoom(capacity.CSIStorageCapacity, &size) && capacity.segment.Matches(labels.Set(node.Labels)) {
 			return true
 		}
 	}

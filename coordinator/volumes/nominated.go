@@ -48,7 +48,7 @@ func (c *Cache) Joining(node string, pods []*v1.Pod, beside *v1.Pod, left ...*v1
 	for _, as := range own {
 		if _, joins := joining[as]; joins {
 			shared[as] = struct{}{}
-		} else if c.usage.at(as, node, gone).pods == 0 {
+		} else if pods, _ := c.usage.at(as, node, gone); pods == 0 {
 			brings[as.Driver] = struct{}{}
 		}
 	}
@@ -88,15 +88,14 @@ func (u *usage) gone(node string, left []*v1.Pod) map[compile.Attachment]int {
 	return out
 }
 
-// at is why a volume is attached to a node once some pods are gone, if it is.
-func (u *usage) at(as compile.Attachment, node string, gone map[compile.Attachment]int) held {
+// at is how many pods and VolumeAttachments attach a volume to a node once some pods are gone.
+func (u *usage) at(as compile.Attachment, node string, gone map[compile.Attachment]int) (pods, attachments int) {
 	a := u.attached[as]
 	if a == nil {
-		return held{}
+		return 0, 0
 	}
 	h := a.on[node]
-	h.pods -= gone[as]
-	return h
+	return len(h.users) - gone[as], h.attachments
 }
 
 // join notes what one volume more changes on a node. Where the query asks for it too, and
@@ -107,7 +106,7 @@ func (u *usage) join(as compile.Attachment, node string, shared bool, gone map[c
 	if a := u.attached[as]; a != nil {
 		counter = a.counter
 	}
-	if !u.at(as, node, gone).attached() {
+	if pods, attachments := u.at(as, node, gone); pods+attachments == 0 {
 		u.change(node, driver, 1)
 	}
 	switch {

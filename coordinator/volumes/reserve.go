@@ -55,12 +55,17 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 	w := &Work{pod: pod, node: node.Name, wake: make(chan struct{}, 1)}
 	storage.SortBySize(unbound, (*claim).latest)
 	taken := set[*volume]{}
-	seen := set[*claim]{}
+	seen, checked := set[*claim]{}, set[*claim]{}
+	matchers := map[*claim]*storage.Matcher{} // a pod may mount a claim many times
 	for _, x := range unbound {
-		v, err := c.match(x.latest(), node, taken)
-		if err != nil {
-			return nil, err
+		if matchers[x] == nil {
+			m, err := storage.NewMatcher(x.latest())
+			if err != nil {
+				return nil, err
+			}
+			matchers[x] = m
 		}
+		v := c.match(x.latest(), matchers[x], node, taken)
 		if v == nil {
 			provisioning = append(provisioning, x)
 			continue
@@ -74,6 +79,10 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 		}
 	}
 	for _, x := range provisioning {
+		if _, again := checked[x]; again {
+			continue
+		}
+		checked[x] = struct{}{}
 		if err := c.provisionable(x.latest(), node); err != nil {
 			return nil, err
 		}

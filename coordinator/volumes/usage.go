@@ -51,25 +51,32 @@ type attached struct {
 	id compile.Attachment
 	// counter counts its pods on each node; 0: nobody asked for it.
 	counter uint32
-	on      map[string]held
-	pods    int // all over the cluster
-	// users are the pods, each with how many of its volumes are this one; number tells it from others.
-	users  map[*podUse]int
-	number uint64
+	on      map[string]held // by node
+	pods    int             // all over the cluster
+	number  uint64          // tells it from others
 }
 
-// held says why a volume is attached to a node.
+// held says why a volume is attached to a node: users are the pods, each with how many of its volumes are this one.
 type held struct {
-	pods, attachments int
+	users       map[*podUse]int
+	attachments int
 }
 
-func (h held) attached() bool { return h.pods > 0 || h.attachments > 0 }
+func (h held) attached() bool { return len(h.users) > 0 || h.attachments > 0 }
+
+// use counts one volume more or less of a pod.
+func (h *held) use(p *podUse, by int) {
+	if h.users[p] += by; h.users[p] == 0 {
+		delete(h.users, p)
+	}
+}
 
 // podUse is a pod on a node that has volumes which may be attached to it.
 type podUse struct {
 	pod  *v1.Pod
 	node string
-	// attachments are what each of the pod's volumes attaches; the zero value: nothing.
+	// volumes are the pod's, each claim once, and attachments what they attach; the zero value: nothing.
+	volumes     []*v1.Volume
 	attachments []compile.Attachment
 }
 
@@ -105,7 +112,8 @@ func (c *Cache) PodAdded(node string, pod *v1.Pod) []*pb.CounterValue {
 		c.removePod(p)
 	}
 	return c.usage.collect(func() {
-		c.addPod(&podUse{pod: pod, node: node, attachments: make([]compile.Attachment, len(pod.Spec.Volumes))})
+		volumes := compile.DistinctVolumes(pod)
+		c.addPod(&podUse{pod, node, volumes, make([]compile.Attachment, len(volumes))})
 	})
 }
 
@@ -130,7 +138,7 @@ func StorageMatters(pod *v1.Pod) bool {
 
 func (c *Cache) addPod(p *podUse) {
 	c.usage.pods[p.pod.UID] = p
-	for i, key := range mountedClaims(p.pod) {
+	for i, key := range p.claims() {
 		x := c.claimOf(key)
 		if x.users == nil {
 			x.users = map[*podUse][]int{}
@@ -146,10 +154,10 @@ func (c *Cache) addPod(p *podUse) {
 
 func (c *Cache) removePod(p *podUse) {
 	delete(c.usage.pods, p.pod.UID)
-	for _, key := range mountedClaims(p.pod) {
+	for _, key := range p.claims() {
 		x := c.claims[key]
 		if x == nil {
-			continue // the pod mounts it twice
+			continue // the pod has it as an ephemeral volume's too
 		}
 		delete(x.users, p)
 		c.usage.name(x)
@@ -185,7 +193,7 @@ func (c *Cache) NamespacesOf(claim string) []string { return c.usage.naming[clai
 
 // attach finds out what a pod's volume attaches from now on.
 func (c *Cache) attach(p *podUse, volume int) {
-	c.usage.replace(p, volume, compile.AttachmentOf(p.pod, &p.pod.Spec.Volumes[volume], c))
+	c.usage.replace(p, volume, compile.AttachmentOf(p.pod, p.volumes[volume], c))
 }
 
 // replace says what a pod's volume attaches from now on. The pod counts once for what several volumes attach.
@@ -196,26 +204,19 @@ func (u *usage) replace(p *podUse, volume int, now compile.Attachment) {
 	}
 	p.attachments[volume] = now
 	if was != (compile.Attachment{}) {
-		a := u.attached[was]
-		if a.users[p]--; a.users[p] == 0 {
-			delete(a.users, p)
-			u.move(was, p.node, held{pods: -1})
-		}
+		u.move(was, p.node, func(h *held) { h.use(p, -1) })
 	}
 	if now != (compile.Attachment{}) {
-		if a := u.attached[now]; a == nil || a.users[p] == 0 {
-			u.move(now, p.node, held{pods: +1})
-		}
-		u.attached[now].users[p]++
+		u.move(now, p.node, func(h *held) { h.use(p, +1) })
 	}
 	u.retold[p.pod.UID] = struct{}{}
 }
 
-// mountedClaims yields the claims that a pod's volumes are, with the volumes' indexes.
-func mountedClaims(pod *v1.Pod) iter.Seq2[int, claimKey] {
+// claims yields the claims that a pod's volumes are, with the volumes' indexes.
+func (p *podUse) claims() iter.Seq2[int, claimKey] {
 	return func(yield func(int, claimKey) bool) {
-		for i := range pod.Spec.Volumes {
-			if name, _, ok := storage.ClaimName(pod, &pod.Spec.Volumes[i]); ok && !yield(i, claimKey{pod.Namespace, name}) {
+		for i, v := range p.volumes {
+			if name, _, ok := storage.ClaimName(p.pod, v); ok && !yield(i, claimKey{p.pod.Namespace, name}) {
 				return
 			}
 		}
@@ -237,11 +238,20 @@ func (c *Cache) watch(x *claim) {
 }
 
 // recount takes in that what a claim attaches may have changed. It looks at the volumes that are the claim, and
-// at no others of their pods.
+// at no others of their pods, and finds out once what those attach whose claim it is.
 func (c *Cache) recount(x *claim) {
+	var now compile.Attachment
+	known := false
 	for p, volumes := range x.users {
 		for _, i := range volumes {
-			c.attach(p, i)
+			if p.volumes[i].Ephemeral != nil { // it may be another pod's
+				c.attach(p, i)
+				continue
+			}
+			if !known {
+				now, known = compile.AttachmentOf(p.pod, p.volumes[i], c), true
+			}
+			c.usage.replace(p, i, now)
 		}
 	}
 }
@@ -262,34 +272,39 @@ func (c *Cache) recountClass(name string) {
 }
 
 // move changes why a volume is attached to a node, and the counters with it.
-func (u *usage) move(as compile.Attachment, node string, by held) {
+func (u *usage) move(as compile.Attachment, node string, change func(*held)) {
 	a := u.attached[as]
 	if a == nil {
 		u.numbers++
-		a = &attached{id: as, on: map[string]held{}, users: map[*podUse]int{}, number: u.numbers}
+		a = &attached{id: as, on: map[string]held{}, number: u.numbers}
 		u.attached[as] = a
 	}
-	was := a.on[node]
-	now := held{was.pods + by.pods, was.attachments + by.attachments}
-	if now == (held{}) {
-		delete(a.on, node)
-	} else {
-		a.on[node] = now
+	h := a.on[node]
+	if h.users == nil {
+		h.users = map[*podUse]int{}
 	}
-	if was.attached() != now.attached() {
+	pods, attachments, was := len(h.users), h.attachments, h.attached()
+	change(&h)
+	if h.attached() {
+		a.on[node] = h
+	} else {
+		delete(a.on, node)
+	}
+	if was != h.attached() {
 		sign := int64(1)
-		if was.attached() {
+		if was {
 			sign = -1
 		}
 		u.change(node, u.driver(as.Driver), sign)
 	}
-	if a.counter != 0 && by.pods != 0 {
-		u.change(node, a.counter, int64(by.pods))
+	by := len(h.users) - pods
+	if a.counter != 0 && by != 0 {
+		u.change(node, a.counter, int64(by))
 	}
-	if (was.attachments > 0) != (now.attachments > 0) {
-		a.retell(u, node)
+	if (attachments > 0) != (h.attachments > 0) {
+		u.retell(h)
 	}
-	u.used(a, by.pods)
+	u.used(a, by)
 	if len(a.on) == 0 {
 		delete(u.attached, as)
 	}
@@ -392,9 +407,9 @@ func (c *Cache) UseCounter(as compile.Attachment) uint32 {
 	if a.counter == 0 {
 		a.counter = c.usage.useCounter()
 		for node, h := range a.on {
-			if h.pods != 0 {
-				c.usage.change(node, a.counter, int64(h.pods))
-				a.retell(&c.usage, node)
+			if n := len(h.users); n != 0 {
+				c.usage.change(node, a.counter, int64(n))
+				c.usage.retell(h)
 			}
 		}
 	}

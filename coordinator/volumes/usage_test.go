@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,7 +69,13 @@ func recount(c *Cache, pods map[*v1.Pod]string, attachments map[string]words, as
 func answers(c *Cache, asked set[compile.Attachment]) string {
 	out := ""
 	for i := range 4 {
-		out += fmt.Sprintf("%p %p %p;", c.Claim("default", fmt.Sprint("c", i)), c.Volume(fmt.Sprint("v", i)), c.StorageClass(fmt.Sprint("s", i)))
+		if pvc := c.Claim("default", fmt.Sprint("c", i)); pvc != nil {
+			pvc = pvc.DeepCopy()
+			pvc.ResourceVersion = "" // no rule reads it
+			text, _ := json.Marshal(pvc)
+			out += string(text)
+		}
+		out += fmt.Sprintf("%p %p;", c.Volume(fmt.Sprint("v", i)), c.StorageClass(fmt.Sprint("s", i)))
 		for pv := range c.VolumesOf(fmt.Sprint("s", i)) {
 			out += fmt.Sprintf(" %p", pv)
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -179,7 +180,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestServe answers over HTTPS with a certificate of its own until it is told to end.
+// TestServe answers over HTTPS with a certificate of its own until it is told to end, whoever opens connections
+// and says nothing.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -197,6 +199,15 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, info, testConfig(true).Handler()) }()
+	var silent []net.Conn
+	for range 2 * 64 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		silent = append(silent, c)
+	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	answer, err := client.Get("https://" + l.Addr().String() + "/healthz")
 	if err != nil {
@@ -206,6 +217,13 @@ func TestServe(t *testing.T) {
 	answer.Body.Close()
 	if string(body) != "ok" {
 		t.Errorf("want ok, got %q", body)
+	}
+	// All connections were accepted before the one that was answered. The first ones are closed: to read from them ends.
+	for i, c := range silent[:64] {
+		c.SetReadDeadline(time.Now().Add(5 * time.Second)) // less than a handshake may take
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d of %d is open after the others came", i, len(silent))
+		}
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -236,13 +236,7 @@ func TestACallThatPanicsEndsByItself(t *testing.T) {
 	}
 	s := grpc.NewServer(guard.ServerOptions()...)
 	pb.RegisterSchedulerServiceServer(s, buggy{})
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := serveAndDial(t, s, l)
 	client := pb.NewSchedulerServiceClient(conn)
 	check := func(what string, err error, n int) {
 		t.Helper()

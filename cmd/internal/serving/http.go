@@ -117,6 +117,9 @@ type accepted struct {
 	from *newest
 }
 
+// Newest is l with 64 connections at the most: the oldest ends for one that comes.
+func Newest(l net.Listener) net.Listener { return &newest{Listener: l} }
+
 // Accept implements net.Listener.
 func (l *newest) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
@@ -149,7 +152,7 @@ func (c *accepted) Close() error {
 
 // serveHTTP serves until ctx ends; a connection ends with the first answer past its age, 0: never.
 func serveHTTP(ctx context.Context, l net.Listener, s *http.Server, age time.Duration, c clock.PassiveClock) error {
-	l = &newest{Listener: l}
+	l = Newest(l)
 	s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, begunKey{}, c.Now())
 	}

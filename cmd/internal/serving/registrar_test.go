@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,13 +55,7 @@ func TestRequestsInWorkAreBounded(t *testing.T) {
 	}
 	s := grpc.NewServer(append(guard.ServerOptions(), grpc.ForceServerCodecV2(arrivals{codec{protoCodec()}, service}))...)
 	pb.RegisterSchedulerServiceServer(guard.Registrar(s), service)
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := serveAndDial(t, s, l)
 	client := pb.NewSchedulerServiceClient(conn)
 	request := &pb.ApplyRequest{Objects: []*pb.Object{{}}}
 	request.Objects[0].ProtoReflect().SetUnknown(append([]byte{0xfa, 0x7f, 0x80, 0x80, 0xc0, 0x01}, make([]byte, 3<<20)...))
@@ -91,17 +86,24 @@ func TestSmallRequestsWaitForNoLargeOnes(t *testing.T) {
 	if err := r.inWork.Acquire(t.Context(), inWorkBytes); err != nil {
 		t.Fatal(err)
 	}
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := serveAndDial(t, s, l)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err = pb.NewSchedulerServiceClient(conn).GetSummary(ctx, &pb.GetSummaryRequest{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v, want the answer of the service", err)
 	}
+}
+
+// serveAndDial has a server serve on a listener until the test ends, and connects to it.
+func serveAndDial(t *testing.T, s *grpc.Server, l net.Listener) *grpc.ClientConn {
+	t.Helper()
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }

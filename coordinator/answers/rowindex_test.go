@@ -1,4 +1,4 @@
-package coordinator
+package answers
 
 import (
 	"slices"
@@ -83,38 +83,38 @@ func TestRowHeap(t *testing.T) {
 
 // The log forgets its older half, keeps numbers and what is known of rows, and shares no memory
 // between entries.
-func TestTrimmedTouches(t *testing.T) {
-	b := newBench(t)
-	for i := range maxTouches + 10 {
+func TestTrimmedChangeLog(t *testing.T) {
+	b := newRig(t)
+	for i := range maxChanges + 10 {
 		row := cache.Row{Index: uint32(i % 7)}
-		b.cache.Table(0).Totals(0, b.touches.add(row, i%5 == 0))
+		b.cache.Table(0).Totals(0, b.log.add(row, i%5 == 0))
 	}
-	first, end := b.touches.first, b.touches.end()
-	b.touches.trim()
-	if b.touches.end() != end || b.touches.first <= first || len(b.touches.list) != maxTouches/2 {
-		t.Fatalf("got changes %d to %d, %d in the log; want up to %d, %d", b.touches.first, b.touches.end(), len(b.touches.list), end, maxTouches/2)
+	first, end := b.log.first, b.log.end()
+	b.log.trim()
+	if b.log.end() != end || b.log.first <= first || len(b.log.list) != maxChanges/2 {
+		t.Fatalf("got changes %d to %d, %d in the log; want up to %d, %d", b.log.first, b.log.end(), len(b.log.list), end, maxChanges/2)
 	}
 	entries := 0
-	for row, numbers := range b.touches.rows {
+	for row, numbers := range b.log.rows {
 		for _, n := range numbers {
-			if b.touches.at(n).row != row {
-				t.Fatalf("change %d is of row %v, want %v", n, b.touches.at(n).row, row)
+			if b.log.at(n).row != row {
+				t.Fatalf("change %d is of row %v, want %v", n, b.log.at(n).row, row)
 			}
 		}
 		entries += len(numbers)
 	}
-	if entries != len(b.touches.list) {
-		t.Errorf("rows know of %d changes, want %d", entries, len(b.touches.list))
+	if entries != len(b.log.list) {
+		t.Errorf("rows know of %d changes, want %d", entries, len(b.log.list))
 	}
-	if b.touches.leftSince(cache.Row{Index: 3}, end) || !b.touches.leftSince(cache.Row{Index: 3}, b.touches.first) {
+	if b.log.leftSince(cache.Row{Index: 3}, end) || !b.log.leftSince(cache.Row{Index: 3}, b.log.first) {
 		t.Error("that pods have left a row is known of the wrong changes")
 	}
-	last := b.touches.at(end - 1)
+	last := b.log.at(end - 1)
 	before := last.before.LastDecision()
 	for range 10 {
 		b.place("a", "0.1")
 	}
-	if got := b.touches.at(end - 1).before.LastDecision(); got != before {
+	if got := b.log.at(end - 1).before.LastDecision(); got != before {
 		t.Errorf("an entry's totals have changed with later ones: decision %d, want %d", got, before)
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package answers
 
 import "github.com/shardsched/shardsched/coordinator/cache"
 

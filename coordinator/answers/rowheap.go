@@ -1,6 +1,10 @@
-package coordinator
+package answers
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+)
 
 // rankedRow is a repaired row by one of its verdicts: its local score, and the columns of the tie rule.
 type rankedRow struct {
@@ -11,7 +15,7 @@ type rankedRow struct {
 	version        uint32
 }
 
-func newRankedRow(r *repairedRow, tables tables) rankedRow {
+func newRankedRow(r *repairedRow, tables *cache.Cache) rankedRow {
 	c := tables.Candidate(r.row, r.local)
 	return rankedRow{c.Score, c.LastDecision, c.NameHash, c.Name, int32(r.at), r.version}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package answers
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 // each change held against all before it. While a batch is decided everything is.
 func TestChangesAreLoggedForAnswersAlone(t *testing.T) {
 	for _, deciding := range []bool{false, true} {
-		log := &touches{reads: true, deciding: deciding}
+		log := &ChangeLog{reads: true, deciding: deciding}
 		c := cache.New(1)
 		c.Watch(log)
 		if _, err := c.SetNode(build.Node("n").CPU("1").Obj()); err != nil {

@@ -1,0 +1,429 @@
+package answers
+
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Answer is what the workers have said of a class at one moment, repaired with the rows whose pods have changed
+// since. It gives rows to the pods of its class, one after the other.
+type Answer struct {
+	engine *Engine
+	class  *scorer.Class
+	// result is the workers', repaired but for the candidates.
+	result   *scorer.Result
+	standing scorer.Standing
+	settled  bool // standing is that of result
+	// idle is how many sweeps ago a batch last used the answer.
+	idle int
+	// lists tell how far the candidates of each group are used up.
+	lists []list
+	// synced is the number of the first change that the repair has not seen.
+	synced uint64
+	// unmoved is the number of the first change that may have moved a pinned sum; it may be behind synced.
+	unmoved uint64
+	// repaired are the rows that were judged here since the answer; index finds them. ranked are those of each group by
+	// their local scores, and heaped is how many entries ranked has in all, outdated ones included.
+	repaired []repairedRow
+	index    rowIndex
+	ranked   []rowHeap
+	heaped   int
+	passed   int // outdated entries that were walked past since ranked was swept
+	// groups is how many groups the workers' answer had.
+	groups int
+	// diagnosed tells that the answer has reasons. reasons are their counts, repaired, and unresolvable is how many rows
+	// are refused by a reason that no pod's leaving changes.
+	diagnosed    bool
+	reasons      Reasons
+	unresolvable int
+	// stale tells that the workers have to be asked again: a maximum of a normalised answer may have left, or a pinned
+	// sum has moved.
+	stale bool
+	// before is the verdict of the row at hand before it was judged again.
+	before scorer.Verdict
+	// vetoes are the places in repaired of vetoed rows; the veto of some may be lifted by now. aside is scratch memory, and
+	// round is the number of the last call of veto.
+	vetoes []int
+	aside  []rankedRow
+	round  int
+	// shape is the number of changes of what the class counts over all rows.
+	shape uint64
+	probe probe
+	// among is the standing where only some of the rows are left (ScoresAmong).
+	among scorer.Standing
+	// oneBatch tells that the answer has only the rows that a PreFilter leaves, and serves no other batch.
+	oneBatch bool
+	// shared tells that views of other classes go by the answer. moves are then the rows that have gone from group to
+	// group, and begun counts the times that moves began anew.
+	shared bool
+	moves  []groupMove
+	begun  uint64
+	// owners are the views that have a repaired row as their own, by the row's place in repaired.
+	owners [][]owner
+}
+
+// groupMove is a repaired row that has gone from one group to another; -1: none.
+type groupMove struct{ at, from, to int32 }
+
+// list is the candidates of a group.
+type list struct {
+	used int // how many candidates are passed over: their rows are repaired
+	// unnamed is how many rows of the group are no candidates and were not judged here since.
+	unnamed int
+}
+
+// repairedRow is a row that was judged here since the answer.
+type repairedRow struct {
+	row     cache.Row
+	verdict scorer.Verdict
+	group   int // -1: no group, the row is refused
+	// local is the whole score where the answer is normalised.
+	local   int64
+	extreme bool // the row has a maximum of a normalised answer
+	reasons []scorer.Reason
+	// vetoed: pods that are nominated to the row's node keep the pod at hand from it.
+	vetoed      bool
+	vetoReasons []scorer.Reason
+	// checked is the nominee that the row was last judged with, if the row has not changed since; nil: none.
+	// round is the last call of veto that named the row, and listed tells that the row is in vetoes.
+	checked *Nominee
+	round   int
+	listed  bool
+	// shape is that of the answer when the row was judged with its nominee.
+	shape uint64
+	// seen is the number of the first change that the verdict does not know of.
+	seen uint64
+	// at is the row's place in repaired, and version counts its verdicts.
+	at      int
+	version uint32
+}
+
+// Class is the answer's class, with its pinned sums.
+func (a *Answer) Class() *scorer.Class { return a.class }
+
+// Diagnosed tells whether the answer has reasons.
+func (a *Answer) Diagnosed() bool { return a.diagnosed }
+
+// Result is the repaired answer, and Standing what becomes of its groups. Both are valid until the next call of a method
+// that repairs.
+func (a *Answer) Result() *scorer.Result { return a.result }
+
+// Standing is what becomes of the answer's groups.
+func (a *Answer) Standing() *scorer.Standing {
+	a.settle()
+	return &a.standing
+}
+
+// repinned tells whether a pinned sum has moved since the last repair.
+func (a *Answer) repinned() bool {
+	if !a.class.Pins() {
+		return false
+	}
+	log := &a.engine.log
+	for n := max(a.synced, a.unmoved); n < log.end(); n++ {
+		if log.at(n).before.MovesPins(a.class) {
+			return true
+		}
+	}
+	a.unmoved = log.end()
+	return false
+}
+
+// reads tells whether the class reads a counter.
+func (a *Answer) reads(counter uint32) bool {
+	_, found := slices.BinarySearch(a.class.Counters(), counter)
+	return found
+}
+
+// serves tells whether to repair the answer once more for a batch of so many pods costs less than to ask for another, and
+// whether its memory is within bounds. To judge a row by itself costs some ten times what it costs in a pass over all rows.
+func (a *Answer) serves(pods, changes, rows int) bool {
+	behind := int(a.engine.log.end() - a.synced)
+	if a.shared {
+		rows = a.engine.limits.SharedRows
+	}
+	if a.stale || behind > changes || len(a.repaired)+behind > rows || len(a.lists) > 4*a.groups+256 {
+		return false
+	}
+	if !a.settled {
+		return true // it is not known which groups count
+	}
+	for i := range a.standing.Groups {
+		l, n := &a.lists[i], len(a.result.Groups[i].Candidates)
+		if l.unnamed > 0 && a.standing.Groups[i].Feasible && n-l.used < min(pods, n/4) {
+			return false
+		}
+	}
+	return true
+}
+
+// start takes a fresh result, of the state before change n.
+func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
+	a.result, a.synced, a.diagnosed = result, n, diagnosed
+	a.stale, a.settled, a.oneBatch = false, false, false
+	a.shape++
+	a.begun++
+	a.moves = a.moves[:0]
+	for i := range a.owners {
+		a.owners[i] = a.owners[i][:0]
+	}
+	a.lists = a.lists[:0]
+	for i := range result.Groups {
+		g := &result.Groups[i]
+		a.lists = append(a.lists, list{unnamed: g.Rows - len(g.Candidates)})
+	}
+	a.extend()
+	a.groups = len(a.lists)
+	a.repaired = a.repaired[:0]
+	a.vetoes = a.vetoes[:0]
+	for i := range a.ranked {
+		a.ranked[i] = a.ranked[i][:0]
+	}
+	a.heaped = 0
+	a.index.reset()
+	if !diagnosed {
+		return
+	}
+	a.reasons, a.unresolvable = Reasons{}, result.Hopeless
+	for _, r := range result.Reasons {
+		a.reasons[Reason{r.Plugin, r.Text, r.Unresolvable}] += r.Nodes
+	}
+}
+
+// JudgeAll judges every row here and now, in the place of an answer. It serves where a maximum of a normalised answer is
+// vetoed, which the workers can not know of, and where a reviewer has to see every row. It takes long.
+func (a *Answer) JudgeAll(diagnose bool) {
+	e := a.engine
+	a.class = e.Pinned(a.class)
+	a.startEmpty(a.diagnosed || diagnose)
+	for shard := range e.tables.NumShards() {
+		for index := range e.tables.Table(shard).All() {
+			a.add(cache.Row{Shard: uint32(shard), Index: index})
+		}
+	}
+}
+
+// startEmpty starts with an answer of no rows.
+func (a *Answer) startEmpty(diagnosed bool) {
+	r := &scorer.Result{}
+	r.Reset(a.class.ID(), 0)
+	a.start(r, a.engine.log.end(), diagnosed)
+}
+
+// add adds a row to an answer that does not have it.
+func (a *Answer) add(row cache.Row) {
+	r := a.look(row, nil, a.engine.log.end())
+	a.move(&r.verdict, +1)
+	a.countReasons(r.reasons, +1)
+}
+
+// repair takes in what has changed since the last call.
+func (a *Answer) repair() {
+	log := &a.engine.log
+	judged := a.engine.work.Judged
+	for end := log.end(); a.synced < end; a.synced++ {
+		entry := log.at(a.synced)
+		a.stale = a.stale || entry.before.MovesPins(a.class)
+		at, known := a.index.find(entry.row)
+		switch {
+		case known && a.repaired[at].seen > a.synced: // it was judged after that
+		case a.oneBatch && !known: // a PreFilter refuses it, as before
+		case known:
+			a.exchange(&a.repaired[at], end)
+		case !a.stays(entry):
+			r := a.look(entry.row, &entry.before, a.synced)
+			a.noteUnnamed(r, &entry.before)
+			a.exchange(r, end)
+		}
+	}
+	a.engine.work.Repaired += a.engine.work.Judged - judged
+}
+
+// stays judges a row as it is now, and tells whether it has the same share in the answer as before it changed. One pod
+// more makes a row refuse others, never take them, but for what counters tell: a row that passes now, whose
+// counters have not moved and that no pod has left, has passed before.
+func (a *Answer) stays(entry *change) bool {
+	log := &a.engine.log
+	if a.diagnosed || a.class.SharesByPods() || entry.before.Moves(a.class) || log.leftSince(entry.row, a.synced) {
+		return false
+	}
+	if r := a.look(entry.row, nil, log.end()); r.verdict.Passed {
+		return true
+	}
+	a.repaired = a.repaired[:len(a.repaired)-1]
+	a.index.undo(entry.row)
+	return false
+}
+
+// look takes a row out of the candidates. It is judged by the totals that the answer saw, those before change n; nil:
+// by those that it has now.
+func (a *Answer) look(row cache.Row, totals *scorer.RowTotals, n uint64) *repairedRow {
+	a.index.put(row, len(a.repaired))
+	if len(a.repaired) < cap(a.repaired) {
+		a.repaired = a.repaired[:len(a.repaired)+1]
+	} else {
+		a.repaired = append(a.repaired, repairedRow{})
+	}
+	r := &a.repaired[len(a.repaired)-1]
+	r.row, r.vetoed, r.checked, r.listed = row, false, nil, false
+	r.at, r.seen = len(a.repaired)-1, n
+	a.judge(r, totals)
+	r.group = a.result.GroupOf(&r.verdict)
+	a.extend()
+	if totals == nil {
+		a.rank(r)
+	}
+	return r
+}
+
+// rank puts a row into the heap of its group, by its score of now.
+func (a *Answer) rank(r *repairedRow) {
+	if r.group < 0 {
+		return
+	}
+	if a.heaped > 2*len(a.repaired)+a.engine.limits.SweptRows {
+		a.heaped = 0
+		for i := range a.ranked {
+			a.ranked[i].sweep(a.outdated)
+			a.heaped += len(a.ranked[i])
+		}
+	}
+	a.ranked[r.group].push(newRankedRow(r, a.engine.tables))
+	a.heaped++
+}
+
+// outdated tells whether a row has another verdict by now.
+func (a *Answer) outdated(x *rankedRow) bool { return a.repaired[x.at].version != x.version }
+
+// at is the place in repaired of a row, which is taken out of the candidates.
+func (a *Answer) at(row cache.Row) int {
+	if i, ok := a.index.find(row); ok {
+		return i
+	}
+	r := a.look(row, nil, a.synced)
+	a.noteUnnamed(r, nil)
+	return r.at
+}
+
+// noteUnnamed counts a row off those of its group that the workers did not name, if they did not. totals are those that the
+// answer saw; nil: those of now.
+func (a *Answer) noteUnnamed(r *repairedRow, totals *scorer.RowTotals) {
+	if r.group < 0 || a.lists[r.group].unnamed <= 0 {
+		return
+	}
+	candidates := a.result.Groups[r.group].Candidates
+	c := a.engine.tables.Candidate(r.row, r.local)
+	if totals != nil {
+		c.LastDecision = totals.LastDecision()
+	}
+	if len(candidates) > 0 && scorer.Before(candidates[len(candidates)-1], c) {
+		a.lists[r.group].unnamed--
+	}
+}
+
+// judge evaluates a row as the workers do. nil totals are the current ones.
+func (a *Answer) judge(r *repairedRow, totals *scorer.RowTotals) {
+	e := a.engine
+	table := e.tables.Table(int(r.row.Shard))
+	e.work.Judged++
+	r.version++
+	e.eval.Row(table, r.row.Index, totals, a.class, a.diagnosed, &r.verdict)
+	r.reasons, r.extreme = r.reasons[:0], false
+	if !r.verdict.Passed {
+		if a.diagnosed {
+			_, reasons := e.eval.Reasons(table, r.row.Index, totals, a.class)
+			r.reasons = append(r.reasons, reasons...)
+		}
+		return
+	}
+	r.local = r.verdict.Local
+	if a.result.Normalised {
+		key := r.verdict.Key.Raw[:a.class.KeyLen()]
+		r.local += a.class.GroupScore(key, a.result.Extrema)
+		r.extreme = a.extreme(key)
+	}
+}
+
+// extreme tells whether a row has one of the maxima that a normalised answer rests on. When such a row leaves, the
+// maximum may leave with it.
+func (a *Answer) extreme(key []int64) bool {
+	for i, k := range key {
+		if k > 0 && k >= a.result.Extrema[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// exchange puts a row's verdict as it is now, before change n, in the place of its old one. Most pods
+// are of other classes and change nothing but the row's own score.
+func (a *Answer) exchange(r *repairedRow, n uint64) {
+	a.lift(r)
+	extreme := r.extreme
+	r.seen = n
+	r.verdict, a.before = a.before, r.verdict
+	a.countReasons(r.reasons, -1)
+	a.judge(r, nil)
+	a.countReasons(r.reasons, +1)
+	if !r.verdict.SharesAs(&a.before) {
+		from := a.move(&a.before, -1)
+		r.group = a.move(&r.verdict, +1)
+		a.logMove(r, from)
+	}
+	a.rank(r)
+	a.stir(r)
+	left := extreme && (!r.verdict.Passed || a.before.Key.Raw != r.verdict.Key.Raw)
+	a.stale = a.stale || left || a.result.Normalised && r.verdict.Passed && a.beyond(&r.verdict.Key)
+}
+
+// beyond tells whether a key has more than the maxima that a normalised answer rests on: its row was refused when the
+// answer was given.
+func (a *Answer) beyond(key *scorer.Key) bool {
+	for i, k := range key.Raw[:a.class.KeyLen()] {
+		if k > a.result.Extrema[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// move adds a row's share to the answer, or takes it.
+func (a *Answer) move(v *scorer.Verdict, by int) (group int) {
+	a.settled = false
+	a.shape++
+	group = a.result.Move(a.class, v, by)
+	a.extend()
+	return group
+}
+
+// extend makes room for groups that the workers' answer did not have.
+func (a *Answer) extend() {
+	for len(a.lists) < len(a.result.Groups) {
+		a.lists = append(a.lists, list{})
+		a.settled = false
+	}
+	for len(a.ranked) < len(a.lists) {
+		a.ranked = append(a.ranked, nil)
+	}
+}
+
+// settle brings the standing up to date.
+func (a *Answer) settle() {
+	if !a.settled {
+		a.class.Settle(a.result, &a.standing)
+		a.settled = true
+	}
+}
+
+// feasible is how many rows are.
+func (a *Answer) feasible() int {
+	a.settle()
+	return a.standing.Feasible
+}
+
+// passes tells whether a row that was judged here is feasible.
+func (a *Answer) passes(r *repairedRow) bool {
+	return !r.vetoed && r.group >= 0 && a.standing.Groups[r.group].Feasible
+}

@@ -1,0 +1,180 @@
+package answers
+
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// maxChanges is how long the change log gets before its older half is forgotten. Between two
+// batches it may get twice as long; then it is given up.
+const maxChanges = 1 << 15
+
+// filledTogether is how many counters the loop fills at the same time, a part each turn: each part sets them all anew.
+const filledTogether = 16
+
+// change is one change of a row: of what its pods add up to.
+type change struct {
+	row cache.Row
+	// left tells that a pod has left.
+	left bool
+	// before is what the pods added up to just before. It holds counters as differences from the
+	// table's own, which move on.
+	before scorer.RowTotals
+}
+
+// ChangeLog is the log of the changes of rows, oldest first: answers are repaired by it. It watches the tables. It can not
+// hold the changes of nodes themselves: it only knows that there were some.
+type ChangeLog struct {
+	list []change
+	// first is the number of list[0]: changes are numbered from 0 on.
+	first uint64
+	rows  map[cache.Row][]uint64 // numbers of a row's changes
+	// reads tells that an answer is held; else there is nothing to log.
+	reads bool
+	// deciding tells that answers are in use: nothing is given up then.
+	deciding bool
+	// lost tells that a row has changed in a way that is not in the log.
+	lost bool
+	// columns are counters that were set anew.
+	columns []uint32
+	// counters is told of every row whose counters have changed; nil: nobody is.
+	counters func(row cache.Row, changes []*pb.CounterValue)
+}
+
+// end is the number of the next change.
+func (l *ChangeLog) end() uint64 { return l.first + uint64(len(l.list)) }
+
+// at is a change by its number.
+func (l *ChangeLog) at(n uint64) *change { return &l.list[n-l.first] }
+
+// reset forgets all changes. Numbers go on.
+func (l *ChangeLog) reset() {
+	l.first = l.end()
+	l.list, l.columns = l.list[:0], l.columns[:0]
+	l.lost = false
+	clear(l.rows)
+}
+
+// trim forgets the oldest changes where there are too many.
+func (l *ChangeLog) trim() {
+	if len(l.list) <= maxChanges {
+		return
+	}
+	l.cut(len(l.list) - maxChanges/2)
+}
+
+// cut forgets the oldest changes.
+func (l *ChangeLog) cut(cut int) {
+	for i := range l.list[:cut] {
+		row := l.list[i].row
+		if kept := l.rows[row][1:]; len(kept) > 0 {
+			l.rows[row] = kept
+		} else {
+			delete(l.rows, row)
+		}
+	}
+	// What is behind takes the memory of what is forgotten.
+	n := copy(l.list, l.list[cut:])
+	for i := range l.list[n:] {
+		l.list[n+i].before = scorer.RowTotals{}
+	}
+	l.list = l.list[:n]
+	l.first += uint64(cut)
+}
+
+// forget forgets the changes before n once they are the greater part: no answer is repaired by them any more, and each
+// change of a row updates all earlier entries of the same row.
+func (l *ChangeLog) forget(n uint64) {
+	if cut := int(n - l.first); 2*cut > len(l.list) {
+		l.cut(cut)
+	}
+}
+
+// add opens an entry for a row and returns where to put its totals.
+func (l *ChangeLog) add(row cache.Row, left bool) *scorer.RowTotals {
+	if len(l.list) < cap(l.list) {
+		l.list = l.list[:len(l.list)+1]
+	} else {
+		l.list = append(l.list, change{})
+	}
+	if l.rows == nil {
+		l.rows = map[cache.Row][]uint64{}
+	}
+	l.rows[row] = append(l.rows[row], l.end()-1)
+	e := &l.list[len(l.list)-1]
+	e.row, e.left = row, left
+	return &e.before
+}
+
+// counted tells by how much a row's counters have moved with its newest change.
+func (l *ChangeLog) counted(row cache.Row, changes []*pb.CounterValue, sign int64) {
+	if len(changes) == 0 {
+		return
+	}
+	if l.counters != nil {
+		l.counters(row, changes)
+	}
+	if l.givenUp() {
+		return
+	}
+	for _, n := range l.rows[row] {
+		l.at(n).before.AddCounters(changes, -sign)
+	}
+}
+
+// givenUp tells that the next batch begins with no answer, so that nothing has to be logged until then: the cost of a
+// change grows with the number of entries of its row.
+func (l *ChangeLog) givenUp() bool { return l.lost && !l.deciding }
+
+// Changing is part of cache.Watcher.
+func (l *ChangeLog) Changing(table *scorer.Table, d *pb.Delta) {
+	if !l.reads || l.givenUp() {
+		return
+	}
+	l.lost = l.lost || len(l.list) >= 2*maxChanges
+	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
+	switch d.GetChange().(type) {
+	case *pb.Delta_AddPod, *pb.Delta_ChangeCounters:
+		table.Totals(row.Index, l.add(row, false))
+	case *pb.Delta_RemovePod:
+		table.Totals(row.Index, l.add(row, true))
+	}
+}
+
+// Changed is part of cache.Watcher.
+func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
+	if !l.reads {
+		return
+	}
+	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
+	switch change := d.GetChange().(type) {
+	case *pb.Delta_AddPod:
+		l.counted(row, change.AddPod.GetCounters(), +1)
+	case *pb.Delta_RemovePod:
+		l.counted(row, change.RemovePod.GetCounters(), -1)
+	case *pb.Delta_ChangeCounters:
+		l.counted(row, change.ChangeCounters.GetCounters(), +1)
+	case *pb.Delta_ChangePod: // no filter or score looks at that
+	case *pb.Delta_SetCounter:
+		// Counters are filled part by part, some together.
+		if id := change.SetCounter.GetCounter(); !slices.Contains(l.columns[max(0, len(l.columns)-filledTogether):], id) {
+			l.columns = append(l.columns, id)
+		}
+	default:
+		l.lost = true
+	}
+}
+
+// leftSince tells whether a pod has left a row, from a change on.
+func (l *ChangeLog) leftSince(row cache.Row, n uint64) bool {
+	list := l.rows[row]
+	for i := len(list) - 1; i >= 0 && list[i] >= n; i-- {
+		if l.at(list[i]).left {
+			return true
+		}
+	}
+	return false
+}

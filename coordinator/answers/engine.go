@@ -1,0 +1,498 @@
+package answers
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Engine decides: it holds the workers' answers, repairs them, and chooses rows for pods. It asks nobody: what it lacks it
+// returns as a Need, and takes the answer to that. It is used by one goroutine.
+type Engine struct {
+	tables  *cache.Cache
+	batch   int
+	limits  Limits
+	recycle func(*scorer.Result)
+	eval    *scorer.Evaluator
+	log     ChangeLog
+	held    held
+	shared  sharing
+	work    Work
+}
+
+// Config is what an engine is made of.
+type Config struct {
+	// Tables are the own tables. The engine watches them.
+	Tables *cache.Cache
+	// BatchSize is how many pods a batch has at the most.
+	BatchSize int
+	Limits    Limits
+	// Recycle is given each result that the engine reads no more.
+	Recycle func(*scorer.Result)
+}
+
+// New makes an engine without answers.
+func New(cfg Config) *Engine {
+	cfg.Limits.setDefaults()
+	e := &Engine{tables: cfg.Tables, batch: cfg.BatchSize, limits: cfg.Limits, recycle: cfg.Recycle, eval: scorer.NewEvaluator(nil)}
+	e.held, e.shared = newHeld(e), newSharing(e)
+	e.log.counters = e.shared.counted
+	return e
+}
+
+// Log is the change log, which is to watch the tables.
+func (e *Engine) Log() *ChangeLog { return &e.log }
+
+// Evaluator is the engine's, for others who judge rows on the same goroutine.
+func (e *Engine) Evaluator() *scorer.Evaluator { return e.eval }
+
+// Deciding tells whether a batch is being decided, and SetDeciding says so: no answer is given up then.
+func (e *Engine) Deciding() bool { return e.log.deciding }
+
+// SetDeciding says whether a batch is being decided.
+func (e *Engine) SetDeciding(deciding bool) { e.log.deciding = deciding }
+
+// Work counts what an engine has done.
+type Work struct {
+	// Judged are the rows that were judged here, Repaired those among them that repairs took, and Pinned the times that
+	// sums were pinned.
+	Judged, Repaired, Pinned int
+}
+
+// Work is what the engine has done since it was made.
+func (e *Engine) Work() Work { return e.work }
+
+// Asked is how many classes were asked for.
+func (e *Engine) Asked() int { return len(e.held.asked) }
+
+// Kept is what an engine keeps.
+type Kept struct {
+	Answers, Views int
+	// Left is how many classes have left their shared answer.
+	Left int
+	// ForViews is how many moves of rows and owners the answers have room for.
+	ForViews int
+	// Groups is how many groups the answers have.
+	Groups int
+}
+
+// Kept counts what the engine keeps.
+func (e *Engine) Kept() Kept {
+	x := Kept{Answers: len(e.held.of), Views: len(e.shared.views)}
+	for _, s := range e.shared.of {
+		x.Left += len(s.left)
+	}
+	for _, a := range e.held.of {
+		x.Groups += len(a.result.Groups)
+		x.ForViews += cap(a.moves)
+		for _, list := range a.owners {
+			x.ForViews += cap(list)
+		}
+	}
+	return x
+}
+
+// Holds tells whether there is an answer of a class.
+func (e *Engine) Holds(class uint64) bool { return e.held.of[class] != nil }
+
+// Ages tells whether anything is kept that Age may drop.
+func (e *Engine) Ages() bool { return len(e.held.of)+len(e.held.spare) > 0 }
+
+// Age drops what no pod has used for long; it is called now and then.
+func (e *Engine) Age() {
+	e.held.age()
+	e.shared.evict(e.held.of)
+}
+
+// Forget drops all that is kept for a class after a panic, and what it was in the middle of.
+func (e *Engine) Forget(c *compile.Class) {
+	e.Recovered()
+	delete(e.held.of, c.ID())
+	if c.Base != nil {
+		delete(e.held.of, c.Base.ID())
+	}
+	e.shared.drop(c.ID())
+	e.shared.evict(e.held.of)
+}
+
+// Recovered makes the evaluator anew, for a panic has left it in the middle of something.
+func (e *Engine) Recovered() { e.eval = scorer.NewEvaluator(nil) }
+
+// Pinned is a class with its pinned sums as they are now.
+func (e *Engine) Pinned(class *scorer.Class) *scorer.Class {
+	if class.Pins() {
+		e.work.Pinned++
+	}
+	return class.Pin(e.tables.Tables)
+}
+
+// Question is what one pod asks.
+type Question struct {
+	Class *compile.Class
+	// Nominees are the nodes that are promised to pods that come before this one.
+	Nominees []*Nominee
+	// Node is the node that the pod is nominated to, which is tried before all others; empty: none.
+	Node string
+	// Alone tells that others than the class's own plugins have a say, and Reviewed that they look at all feasible rows
+	// (Rows), which have to be named then.
+	Alone, Reviewed bool
+	// answers counts the answers that were asked for for this pod, and sharedAsked tells that the base's was among them.
+	answers     int
+	sharedAsked bool
+}
+
+// alone tells whether the pod goes by an answer of its own class. A shared one serves where nobody but the class's own plugins
+// has a say.
+func (q *Question) alone() bool {
+	return q.Alone || q.Class.ScoreError != nil || q.Node != "" || len(q.Nominees) > 0
+}
+
+// Need is what the engine lacks to decide: an answer about a class.
+type Need struct {
+	// Class is the one to ask about, with its pinned sums as of now.
+	Class *scorer.Class
+	// Candidates is how many rows each group is to name. With Diagnose, reasons are wanted.
+	Candidates int
+	Diagnose   bool
+	// Pods is how many pods of the batch wait for the answer; 0: another answer is there, which serves no more.
+	Pods int
+	// Here says that the own tables have to answer, not the workers.
+	Here bool
+	// Liar is the worker (scorer.Witnesses) that has named a row wrongly, and Why tells in what; 0: none.
+	Liar uint32
+	Why  error
+	// Doubted is an answer of this very moment that does not settle: those who gave it are to be watched; nil: none.
+	Doubted *scorer.Result
+
+	answer *Answer // takes the result; nil: one is opened
+	shared bool
+	alone  bool
+}
+
+// Alone tells whether the need is that of one pod, which is being decided.
+func (n *Need) Alone() bool { return n.alone }
+
+// Take takes the result that was asked for.
+func (e *Engine) Take(n *Need, result *scorer.Result) {
+	a := n.answer
+	if a == nil {
+		a = e.held.open(n.Class)
+		a.shared = n.shared
+	} else {
+		e.recycle(a.result)
+		a.class = n.Class
+	}
+	a.start(result, e.log.end(), n.Diagnose)
+}
+
+// Begin begins a batch of so many pods: answers that do not serve any more are dropped.
+func (e *Engine) Begin(pods int) *Batch {
+	e.shared.dropReaders(e.log.columns)
+	e.held.evict(pods)
+	e.shared.evict(e.held.of)
+	return &Batch{engine: e, pods: pods, asked: map[uint64]int{}}
+}
+
+// Batch collects what a batch of pods needs.
+type Batch struct {
+	engine *Engine
+	pods   int
+	needs  []*Need
+	asked  map[uint64]int // places in needs, by class
+	every  []bool         // that need is for a class whose feasible rows are all to be named
+	order  []*compile.Class
+}
+
+// Join makes a class known before the batch's needs are collected: classes that differ in what they count alone share an
+// answer.
+func (b *Batch) Join(c *compile.Class) { b.engine.shared.join(c) }
+
+// Want takes in what a pod of the batch asks, and tells which class has to answer, and which need that is; below 0: its
+// answer is held.
+func (b *Batch) Want(q *Question) (class uint64, need int) {
+	e, c := b.engine, q.Class
+	if base := e.shared.baseOf(c); base != nil && !e.refused(c.ID()) && !q.alone() {
+		if c.ID() != base.ID() && e.held.of[c.ID()] != nil { // the class was asked by itself for a while
+			e.held.drop(c.ID())
+		}
+		c = base
+	}
+	id := c.Scorer.ID()
+	if a := e.held.of[id]; a != nil {
+		a.idle = 0
+		return id, -1
+	}
+	i, asked := b.asked[id]
+	if !asked {
+		if rows, few := e.fewRows(q); few {
+			e.openHere(c.Scorer, rows)
+			return id, -1
+		}
+		i = len(b.needs)
+		b.asked[id], b.order = i, append(b.order, c)
+		b.needs, b.every = append(b.needs, &Need{}), append(b.every, false)
+	}
+	b.needs[i].Pods++
+	b.every[i] = b.every[i] || q.Reviewed
+	return id, i
+}
+
+// Needs are the batch's, in the order of their first pods.
+func (b *Batch) Needs() []*Need {
+	e := b.engine
+	for i, n := range b.needs {
+		c := b.order[i]
+		id := c.Scorer.ID()
+		n.Class, n.shared, n.Candidates = e.Pinned(c.Scorer), e.shared.of[id] != nil, candidatesOnce(b.pods)
+		if e.held.known(id) || n.Pods > 1 || b.pods == 1 {
+			before := e.held.repaired[id]
+			if n.shared { // with another answer all views begin anew
+				before = heldRowsMax
+			}
+			n.Candidates = candidates(c.Query, b.pods, len(b.needs)+len(e.held.of), before)
+		}
+		if b.every[i] {
+			n.Candidates = everyRow(e.tables.Nodes(), n.Candidates)
+		}
+	}
+	return b.needs
+}
+
+// refused tells whether a class was refused by the answer that is held, with reasons.
+func (e *Engine) refused(class uint64) bool {
+	a := e.held.of[class]
+	return a != nil && a.diagnosed
+}
+
+// fewRows are the rows of a pod that may get few nodes only, as that of a DaemonSet, where nothing else matters.
+func (e *Engine) fewRows(q *Question) (rows []cache.Row, few bool) {
+	narrowed := q.Class.Query.GetNarrowed()
+	if narrowed == nil || len(narrowed.GetNames()) > fewNodes || q.Class.Scorer.HasGroups() || q.Reviewed {
+		return nil, false
+	}
+	for _, name := range narrowed.GetNames() {
+		if row, ok := e.tables.RowOf(name); ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, true
+}
+
+// openHere opens the answer of a class with the rows that it may get at all, judged here: workers are not asked for so few.
+func (e *Engine) openHere(class *scorer.Class, rows []cache.Row) {
+	a := e.held.open(class)
+	a.startEmpty(false)
+	a.oneBatch = true
+	for _, row := range rows {
+		if _, known := a.index.find(row); !known {
+			a.add(row)
+		}
+	}
+}
+
+// Own is the answer of the pod's own class, or what is needed for one.
+func (e *Engine) Own(q *Question) (*Answer, *Need) {
+	if a := e.held.of[q.Class.ID()]; a != nil {
+		return a, nil
+	}
+	n := &Need{Class: e.Pinned(q.Class.Scorer), Candidates: candidatesOnce(e.batch), Pods: 1, alone: true}
+	if q.Reviewed {
+		n.Candidates = everyRow(e.tables.Nodes(), n.Candidates)
+	}
+	e.held.known(q.Class.ID())
+	return nil, n
+}
+
+// Best is the row for a pod, or what is needed to choose one. With neither no row is feasible, and the answer of the pod's
+// own class (Own) has the reasons.
+func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
+	if !e.Holds(q.Class.ID()) && !q.alone() {
+		if c, found, need = e.bestShared(q); found || need != nil {
+			return c, found, need
+		}
+	}
+	a, need := e.Own(q)
+	for need == nil {
+		a.repair()
+		v := used
+		if !a.stale {
+			if !a.veto(q.Nominees) {
+				a.JudgeAll(false)
+				a.veto(q.Nominees)
+			}
+			if c, ok := e.OwnNode(a, q.Node); ok {
+				return c, true, nil
+			}
+			c, v = a.best()
+		}
+		switch {
+		case v == nowhere && a.diagnosed:
+			return Choice{Feasible: a.feasible()}, false, nil
+		case v == chosen && q.Class.ScoreError != nil && a.witnessed():
+			need = e.another(a, q, false)
+			need.Here = true
+		case v == chosen:
+			liar, why := a.Vouch(&c)
+			if why == nil {
+				return c, true, nil
+			}
+			need = e.another(a, q, false)
+			need.accuse(liar, why)
+		default:
+			need = e.settle(e.another(a, q, v == nowhere), q)
+		}
+	}
+	return Choice{}, false, need
+}
+
+// bestShared is the best row by the class's view of a shared answer, or what is needed; with neither the class has to be asked
+// by itself, for the reasons where no row is feasible.
+func (e *Engine) bestShared(q *Question) (c Choice, found bool, need *Need) {
+	base := e.shared.baseOf(q.Class)
+	if base == nil || !e.Holds(base.ID()) {
+		return Choice{}, false, nil
+	}
+	a := e.held.of[base.ID()]
+	a.repair()
+	if a.stale && !q.sharedAsked { // a pinned sum has moved
+		q.sharedAsked = true
+		return Choice{}, false, e.anotherBase(a, base)
+	}
+	v := e.shared.viewOf(q.Class, a)
+	if v == nil {
+		e.shared.leave(q.Class)
+		return Choice{}, false, nil
+	}
+	c, outcome := v.best()
+	switch {
+	case outcome == nowhere:
+		return Choice{}, false, nil
+	case outcome == chosen:
+		liar, why := a.Vouch(&c)
+		if why == nil {
+			return c, true, nil
+		}
+		need = e.anotherBase(a, base)
+		need.accuse(liar, why)
+		return Choice{}, false, need
+	case q.sharedAsked: // as many of its own rows stand before all others as an answer names
+		e.shared.leave(q.Class)
+		return Choice{}, false, nil
+	}
+	q.sharedAsked = true
+	return Choice{}, false, e.anotherBase(a, base)
+}
+
+// another is the need of another answer for a pod's class, in the place of a.
+func (e *Engine) another(a *Answer, q *Question, diagnose bool) *Need {
+	n := &Need{Class: e.Pinned(a.class), Diagnose: diagnose, answer: a, alone: true}
+	if q.answers++; q.Reviewed {
+		n.Candidates = everyRow(e.tables.Nodes(), SparePods)
+	} else {
+		n.Candidates = min(candidates(q.Class.Query, SparePods, len(e.held.of), len(a.repaired))+len(q.Nominees), pb.MaxCandidates)
+	}
+	return n
+}
+
+// anotherBase is the need of another shared answer, in the place of a.
+func (e *Engine) anotherBase(a *Answer, base *compile.Class) *Need {
+	return &Need{Class: e.Pinned(a.class), Candidates: candidates(base.Query, SparePods, len(e.held.of), heldRowsMax), answer: a, alone: true}
+}
+
+// settle has the own tables answer where the workers' answers do not settle, and judges every row here, which always
+// settles, where those of the tables do not either: then nothing is needed.
+func (e *Engine) settle(n *Need, q *Question) *Need {
+	switch {
+	case q.answers > maxAsks+1:
+		n.answer.JudgeAll(n.Diagnose)
+		return nil
+	case q.answers == maxAsks+1:
+		n.Here, n.Doubted = true, n.answer.result
+	}
+	return n
+}
+
+// accuse has the own tables answer, for a worker has named a row wrongly.
+func (n *Need) accuse(liar uint32, why error) { n.Here, n.Liar, n.Why = true, liar, why }
+
+// OwnNode is the choice of the node that a pod is nominated to, which is tried first and then no other.
+func (e *Engine) OwnNode(a *Answer, name string) (Choice, bool) {
+	row, ok := e.tables.RowOf(name)
+	if name == "" || !ok {
+		return Choice{}, false
+	}
+	return a.Alone(row)
+}
+
+// Refresh brings the answer of a pod's class up to now, for reviewers to look at its rows.
+func (e *Engine) Refresh(a *Answer, q *Question) {
+	a.liftVetoes()
+	a.repair()
+	if a.stale || a.result.Normalised || !a.veto(q.Nominees) || q.Class.ScoreError != nil && a.witnessed() {
+		a.JudgeAll(false)
+		a.veto(q.Nominees)
+	}
+}
+
+// Repaired is the answer of a class as it is now; nil: none is held.
+func (e *Engine) Repaired(c *compile.Class) *Answer {
+	a := e.held.of[c.ID()]
+	if a == nil {
+		return nil
+	}
+	if a.repair(); a.stale {
+		a.JudgeAll(false)
+	}
+	return a
+}
+
+// Diagnose is the need of an answer with reasons, for reviewers; nil: every row was judged here instead.
+func (e *Engine) Diagnose(a *Answer, q *Question) *Need {
+	return e.settle(e.another(a, q, true), q)
+}
+
+// Explain begins an answer of a result with reasons, which nobody shares, with the rows vetoed that nominees keep.
+func (e *Engine) Explain(class *scorer.Class, result *scorer.Result, nominees []*Nominee) *Answer {
+	a := &Answer{engine: e, class: class}
+	a.start(result, 0, true)
+	a.veto(nominees)
+	a.settle()
+	return a
+}
+
+// Vouch tells whether a choice is what the own tables say of it; an error says in what it is not, and comes with the
+// worker that has named the row (scorer.Witnesses). A row that was judged here since the answer needs nobody to vouch
+// for it, and one that has not changed since scores what it scored then.
+func (a *Answer) Vouch(c *Choice) (liar uint32, why error) {
+	if liar = a.result.Witnesses.Of(c.Row.Shard); !c.named || liar == 0 {
+		return 0, nil
+	}
+	e := a.engine
+	e.work.Judged++
+	table := e.tables.Table(int(c.Row.Shard))
+	e.eval.Row(table, c.Row.Index, nil, a.class, a.diagnosed, &a.before)
+	if !a.before.Passed {
+		return liar, fmt.Errorf("class %x: node %s does not take the pod", a.class.ID(), table.Name(c.Row.Index))
+	}
+	key, local := &a.before.Key, a.before.Local
+	if a.result.Normalised {
+		local += a.class.GroupScore(key.Raw[:a.class.KeyLen()], a.result.Extrema)
+	} else if !key.Equal(&a.result.Groups[c.group].Key) {
+		said := &a.result.Groups[c.group].Key
+		return liar, fmt.Errorf("class %x: node %s is in the group of %v, not of %v", a.class.ID(), table.Name(c.Row.Index), *key, *said)
+	}
+	if local != c.local {
+		return liar, fmt.Errorf("class %x: node %s scores %d, not %d", a.class.ID(), table.Name(c.Row.Index), local, c.local)
+	}
+	return 0, nil
+}
+
+// witnessed tells whether a worker has a share in the answer. Where a class can not be scored, that a choice is vouched
+// for is not enough: the attempt fails if more than one row is feasible, and nobody judges how many there are.
+func (a *Answer) witnessed() bool {
+	return slices.ContainsFunc(a.result.Witnesses, func(who uint32) bool { return who != 0 })
+}

@@ -1,0 +1,133 @@
+package answers
+
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// maxSpareRows bounds the memory of answers that are dropped, which is kept for others: as many repaired rows, of some 300
+// bytes each.
+const maxSpareRows = 1 << 18
+
+// maxHeld is how many answers are held from batch to batch: with more, all classes are asked for anew.
+const maxHeld = 1024
+
+// maxHeldBytes is what the classes of the answers that are held may take: of more, some answers are dropped. Those of
+// larger classes than hugeClass are dropped with their batch. Bases of shared answers are smaller than largeClass.
+const maxHeldBytes, hugeClass, largeClass = 32 << 20, 256 << 10, 64 << 10
+
+// heldSweeps is for how many sweeps an answer is held that no pod has used.
+const heldSweeps = 12
+
+// maxKnown is of how many classes it is known that they were asked for, and how long their answers were of use.
+const maxKnown = 1 << 16
+
+// held are the answers of classes that are held: for as many batches as they can be repaired by the
+// change log, and as it pays.
+type held struct {
+	engine *Engine
+	of     map[uint64]*Answer
+	// repaired is how many rows the last answer of a class had repaired in the end, and asked are the classes that were
+	// asked for.
+	repaired map[uint64]int
+	asked    map[uint64]struct{}
+	// spare are answers of earlier batches, kept for their memory, which is for that many rows. least is how many of them
+	// there always were since the last sweep.
+	spare []*Answer
+	rows  int
+	least int
+}
+
+func newHeld(e *Engine) held {
+	return held{engine: e, of: map[uint64]*Answer{}, repaired: map[uint64]int{}, asked: map[uint64]struct{}{}}
+}
+
+// dropAll begins anew.
+func (h *held) dropAll() {
+	for id := range h.of {
+		h.drop(id)
+	}
+}
+
+// drop forgets the answer of a class. The workers' result is not read any more.
+func (h *held) drop(id uint64) {
+	a := h.of[id]
+	delete(h.of, id)
+	if len(h.repaired) >= maxKnown {
+		clear(h.repaired)
+	}
+	h.repaired[id] = len(a.repaired)
+	h.engine.recycle(a.result)
+	a.result, a.class = nil, nil
+	a.standing.Release()
+	a.among.Release()
+	a.probe.standing.Release()
+	if n := h.rows + cap(a.repaired); n <= maxSpareRows && len(h.spare) < maxHeld {
+		h.spare, h.rows = append(h.spare, a), n
+	}
+}
+
+// age drops the answers that no pod has used for long, and the spare ones that were not needed since it was called last.
+func (h *held) age() {
+	for _, a := range h.spare[:h.least] {
+		h.rows -= cap(a.repaired)
+	}
+	h.spare = append([]*Answer(nil), h.spare[h.least:]...)
+	h.least = len(h.spare)
+	for id, a := range h.of {
+		if a.idle++; a.idle > heldSweeps {
+			h.drop(id)
+		}
+	}
+}
+
+// evict drops the answers that do not serve a batch of so many pods any more.
+func (h *held) evict(pods int) {
+	log := &h.engine.log
+	nodes, rows := h.engine.tables.Nodes(), heldBy(len(h.of))
+	if log.lost || len(h.of) > maxHeld {
+		h.dropAll()
+	}
+	log.trim()
+	bytes := int64(0)
+	for id, a := range h.of {
+		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || a.class.MemoryBytes() > hugeClass || a.oneBatch || a.synced < log.first ||
+			a.repinned() || !a.serves(pods, 256+nodes/10, rows) || slices.ContainsFunc(log.columns, a.reads) {
+			h.drop(id)
+		}
+	}
+	log.columns = log.columns[:0]
+	oldest := log.end()
+	for _, a := range h.of {
+		oldest = min(oldest, a.synced)
+	}
+	log.forget(oldest)
+	if log.reads = len(h.of) > 0; !log.reads {
+		log.reset()
+	}
+}
+
+// open makes an empty answer the one of a class.
+func (h *held) open(class *scorer.Class) *Answer {
+	a := &Answer{engine: h.engine}
+	if last := len(h.spare) - 1; last >= 0 {
+		a, h.spare = h.spare[last], h.spare[:last]
+		h.least = min(h.least, last)
+		h.rows -= cap(a.repaired)
+	}
+	a.class, a.shared, a.idle = class, false, 0
+	h.of[class.ID()] = a
+	h.engine.log.reads = true
+	return a
+}
+
+// known tells whether a class was asked for before, and notes that it is now.
+func (h *held) known(class uint64) bool {
+	_, known := h.asked[class]
+	if len(h.asked) >= maxKnown {
+		clear(h.asked)
+	}
+	h.asked[class] = struct{}{}
+	return known
+}

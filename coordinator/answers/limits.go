@@ -1,0 +1,93 @@
+package answers
+
+import pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+
+// Limits bound what an engine keeps and does. Zero fields take their defaults.
+type Limits struct {
+	// Sharers is from how many classes of a base on they share an answer: 2.
+	Sharers int
+	// Bases is how many bases are known: 1,024. Views is how many views are kept: 4,096.
+	Bases, Views int
+	// SharedRows is how many rows a shared answer may have repaired: 1 << 17, of some 300 bytes each. AllOwnRows is how
+	// many own rows all views may have: 1 << 18, of some 350 bytes each.
+	SharedRows, AllOwnRows int
+	// OwnRows is how many own rows a view may have for each class of its base: 32. OwnShare is the part of all rows that
+	// a view may have in any case: 1/32. OwnMost is the part that a view may have however many classes its base has:
+	// 1/8; and OwnFew is how many rows in a small cluster: 512.
+	OwnRows, OwnShare, OwnMost, OwnFew int
+	// CountedClasses is how many classes of a base are counted: 1,024.
+	CountedClasses int
+	// PassedRows is how many own rows a view may walk past to find others, beside OwnRows for each class of its base and
+	// decision: 1 << 14.
+	PassedRows int
+	// DirtyRows is how many changes a view takes in before it begins anew: 1,024.
+	DirtyRows int
+	// Moves is how many moves of rows a shared answer keeps before its views begin anew: 1 << 16.
+	Moves int
+	// SweptRows is how many outdated entries a heap of rows may hold in any case: 64.
+	SweptRows int
+}
+
+func (l *Limits) setDefaults() {
+	for field, value := range map[*int]int{
+		&l.Sharers: 2, &l.Bases: 1024, &l.Views: 4096, &l.SharedRows: 1 << 17, &l.AllOwnRows: 1 << 18,
+		&l.OwnRows: 32, &l.OwnShare: 32, &l.OwnMost: 8, &l.OwnFew: 512, &l.CountedClasses: 1024,
+		&l.PassedRows: 1 << 14, &l.DirtyRows: 1024, &l.Moves: 1 << 16, &l.SweptRows: 64,
+	} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+}
+
+const (
+	// SparePods is for how many pods of a batch a class is asked again by itself: others may
+	// follow, and other classes take from the rows, too.
+	SparePods = 192
+	// heldRows is how many rows all answers that are held may have repaired, of some 300 bytes
+	// each, and heldRowsMax how many rows one of them may.
+	heldRows, heldRowsMax = 1 << 18, 1 << 14
+	// groupedShare is the part of that which a group offers as candidates where rows are grouped by
+	// domains: other pods take from all groups.
+	groupedShare = 4
+	// fewGroups and manyGroups are how many large groups a class may have without and with domains.
+	fewGroups, manyGroups = 4, 64
+	// firstHeld is for how many changes the first answer of a class is to be held, and heldGrowth how many
+	// times longer an answer is to be held than the one before was: most of what an answer takes is to sort and send
+	// candidates, and many are not used.
+	firstHeld, heldGrowth = 1024, 4
+	// maxAsks bounds the answers for one pod. The second answer is of this very moment, so a third says that
+	// workers and own tables disagree: then the own tables answer.
+	maxAsks = 2
+	// fewNodes is how many nodes a PreFilter may leave for their rows to be judged here.
+	fewNodes = 8
+)
+
+// heldBy is how many rows the answer of a class may have repaired, of so many classes.
+func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
+
+// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and as many
+// changes after that as it may be held for, going by how many rows the answer before had repaired.
+func candidates(q *pb.Query, pods, classes, repaired int) int {
+	held := heldBy(classes)
+	if len(q.GetDomainKeys()) > 0 {
+		held /= groupedShare
+	}
+	held = min(held, max(firstHeld, heldGrowth*pods, heldGrowth*repaired))
+	return min(held+pods+1, pb.MaxCandidates)
+}
+
+// candidatesOnce is candidates of a class that is not known to come again.
+func candidatesOnce(pods int) int { return min(pods+1, pb.MaxCandidates) }
+
+// Offers is how many candidates the answer to a need may have in a cluster of so many nodes.
+func (n *Need) Offers(nodes int) int {
+	groups := fewGroups
+	if n.Class.HasGroups() {
+		groups = manyGroups
+	}
+	return min(groups*n.Candidates, nodes)
+}
+
+// everyRow is candidates for a class whose feasible rows are all to be named.
+func everyRow(nodes, ordinary int) int { return max(min(nodes, pb.MaxCandidates), ordinary) }

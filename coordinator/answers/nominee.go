@@ -1,0 +1,214 @@
+package answers
+
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Nominee is what pods that are nominated to a row's node, and come before the pod at hand, would take there. The row has to
+// take the pod both with them and without them (upstream's RunFilterPluginsWithNominatedPods). The same pointer stands
+// for the same pods.
+type Nominee struct {
+	Row    cache.Row
+	Usages []*pb.PodUsage
+	// Volumes are by how much the counters of the node's volumes would differ.
+	Volumes []*pb.CounterValue
+	// Spread is how many of the pods each hard constraint counts beyond its counters.
+	Spread []int64
+	// Claims is how many volumes of the pods name a claim that the pod at hand wants for itself alone.
+	Claims int64
+}
+
+// Join adds the pods to what a row's pods add up to; volumes are by how much the counters of the node's volumes differ then.
+func (n *Nominee) Join(totals *scorer.RowTotals, volumes []*pb.CounterValue) {
+	for _, u := range n.Usages {
+		totals.AddPod(u)
+	}
+	totals.AddCounters(volumes, 1)
+}
+
+// AddTo adds to a row's verdict what counters do not tell of the nominated pods. Where the pod
+// has no disk besides, and none of its claims is in use, VolumeRestrictions' PreFilter skips: in a
+// dry run the scorer knows.
+func (n *Nominee) AddTo(v *scorer.Verdict, q *pb.Query, dry bool) {
+	hard := q.GetSpread().GetHard()
+	for i, more := range n.Spread {
+		place := hard[i].GetPlace()
+		m := &v.Measured[place.GetMeasure()]
+		twice := slices.ContainsFunc(hard[:i], func(c *pb.HardConstraint) bool { return c.GetPlace().GetMeasure() == place.GetMeasure() })
+		if more == 0 || !m.Included || twice {
+			continue
+		}
+		m.Value += more
+		if in, ok := place.GetIn().(*pb.Place_RowValue); ok && v.Passed {
+			v.Key.Values[in.RowValue] += more
+		}
+	}
+	if n.Claims > 0 && (dry || len(q.GetVolumeRestrictions().GetDisks()) > 0) {
+		v.Measured[q.GetVolumeRestrictions().GetClaims()[0]].Value += n.Claims
+	}
+}
+
+// probe is scratch memory for judging one row by itself.
+type probe struct {
+	totals   scorer.RowTotals
+	verdict  scorer.Verdict
+	result   scorer.Result
+	standing scorer.Standing
+	reasons  []scorer.Reason
+}
+
+// RefusedWith is why a row refuses a class with the pods of a nominee; nil: none. The class is the answer's, or that
+// without what narrows its nodes. The reasons are valid until the next call.
+func (a *Answer) RefusedWith(row cache.Row, n *Nominee, class *scorer.Class) []scorer.Reason {
+	if n == nil {
+		n = &Nominee{}
+	}
+	_, reasons := a.refusedWith(a.at(row), n, class)
+	return reasons
+}
+
+func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused bool, reasons []scorer.Reason) {
+	e := a.engine
+	r, x := &a.repaired[at], &a.probe
+	table := e.tables.Table(int(r.row.Shard))
+	table.Totals(r.row.Index, &x.totals)
+	n.Join(&x.totals, n.Volumes)
+	e.work.Judged++
+	e.eval.Row(table, r.row.Index, &x.totals, class, a.diagnosed, &x.verdict)
+	n.AddTo(&x.verdict, class.Query(), false)
+	x.reasons = x.reasons[:0]
+	if !x.verdict.Passed {
+		_, why := e.eval.Reasons(table, r.row.Index, &x.totals, class)
+		x.reasons = append(x.reasons, why...)
+		return true, x.reasons
+	}
+	if !class.FiltersGroups() {
+		return false, nil
+	}
+	shape := a.shape
+	a.move(&r.verdict, -1)
+	group := a.move(&x.verdict, +1)
+	a.settle()
+	refused = !a.standing.Groups[group].Feasible
+	if refused {
+		_, why := a.class.GroupReasons(a.result, &a.standing, group)
+		x.reasons = append(x.reasons, why...)
+	}
+	a.move(&x.verdict, -1)
+	a.move(&r.verdict, +1)
+	a.shape = shape
+	return refused, x.reasons
+}
+
+// veto takes the rows that nominees keep the pod at hand from out of the answer, until the next call. It
+// is false where the answer does not serve then: its maxima are those of all rows.
+//
+// What was found of a row and its nominee holds until either changes; where a filter of the class looks
+// beyond a row, until anything changes that the class counts over all rows.
+func (a *Answer) veto(nominees []*Nominee) bool {
+	serves, grouped := true, a.class.FiltersGroups()
+	a.round++
+	for _, n := range nominees {
+		at := a.at(n.Row)
+		r := &a.repaired[at]
+		if r.round = a.round; r.checked != n || grouped && r.shape != a.shape {
+			a.lift(r)
+			a.check(at, n)
+			r = &a.repaired[at]
+		}
+		serves = serves && !(r.vetoed && r.extreme)
+	}
+	// Lift the vetoes of rows that are promised to nobody any more.
+	kept := a.vetoes[:0]
+	for _, at := range a.vetoes {
+		r := &a.repaired[at]
+		if r.vetoed && r.round != a.round {
+			a.lift(r)
+		}
+		if r.listed = r.vetoed; r.vetoed {
+			kept = append(kept, at)
+		}
+	}
+	a.vetoes = kept
+	return serves
+}
+
+// check judges a row with its nominee, and vetoes it if it refuses the pod then.
+func (a *Answer) check(at int, n *Nominee) {
+	refused, reasons := a.refusedWith(at, n, a.class)
+	r := &a.repaired[at]
+	r.checked, r.shape = n, a.shape
+	if !refused {
+		return
+	}
+	r.vetoed = true
+	if !r.listed {
+		r.listed = true
+		a.vetoes = append(a.vetoes, at)
+	}
+	a.countVeto(r, -1)
+	if a.diagnosed {
+		a.countReasons(r.reasons, -1)
+		r.vetoReasons = append(r.vetoReasons[:0], reasons...)
+		a.countReasons(r.vetoReasons, +1)
+	}
+}
+
+// lift undoes the veto of a row, if there is one.
+func (a *Answer) lift(r *repairedRow) {
+	r.checked = nil
+	if !r.vetoed {
+		return
+	}
+	r.vetoed = false
+	a.countVeto(r, +1)
+	if a.diagnosed {
+		a.countReasons(r.vetoReasons, -1)
+		a.countReasons(r.reasons, +1)
+	}
+}
+
+// countVeto takes a row out of its group, or puts it back; what its pods add to measures stays.
+func (a *Answer) countVeto(r *repairedRow, by int) {
+	if r.group >= 0 {
+		a.result.Groups[r.group].Rows += by
+		a.result.Feasible += by
+		a.settled = false
+	}
+}
+
+// liftVetoes undoes veto.
+func (a *Answer) liftVetoes() {
+	for _, at := range a.vetoes {
+		r := &a.repaired[at]
+		a.lift(r)
+		r.listed = false
+	}
+	a.vetoes = a.vetoes[:0]
+}
+
+// Alone is the choice of one row before all others, with its score where it is the only one; false: it is not feasible.
+func (a *Answer) Alone(row cache.Row) (Choice, bool) {
+	r, x := &a.repaired[a.at(row)], &a.probe
+	a.settle()
+	if !a.passes(r) {
+		return Choice{}, false
+	}
+	choice := Choice{Row: row, Feasible: 1, from: a}
+	if a.result.Normalised {
+		key := r.verdict.Key.Raw[:a.class.KeyLen()]
+		choice.Score = r.verdict.Local + a.class.GroupScore(key, key)
+		return choice, true
+	}
+	x.result.Reset(a.class.ID(), 0)
+	x.result.Measures = a.result.Measures
+	x.result.Groups = append(x.result.Groups, scorer.Group{Key: r.verdict.Key, Rows: 1})
+	a.class.Settle(&x.result, &x.standing)
+	choice.Score = r.local + x.standing.Groups[0].Score
+	x.result.Measures = nil
+	return choice, true
+}

@@ -1,0 +1,121 @@
+package answers
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Reason is why a row is refused.
+type Reason struct {
+	Plugin, Text string
+	Unresolvable bool // no pod's leaving changes it
+}
+
+// Reasons counts rows by why they are refused.
+type Reasons map[Reason]int
+
+// Add counts the reasons of one row, n times; below 0 it takes them.
+func (x Reasons) Add(list []scorer.Reason, n int) {
+	for _, r := range list {
+		why := Reason{r.Plugin, r.Text, r.Unresolvable}
+		if x[why] += n; x[why] == 0 {
+			delete(x, why)
+		}
+	}
+}
+
+// countReasons counts those of one row, or takes them.
+func (a *Answer) countReasons(list []scorer.Reason, by int) {
+	a.reasons.Add(list, by)
+	if slices.ContainsFunc(list, func(r scorer.Reason) bool { return r.Unresolvable }) {
+		a.unresolvable += by
+	}
+}
+
+// Resolvable is how many of so many nodes refuse the class only for what pods that leave may change, in a diagnosis.
+func (a *Answer) Resolvable(nodes int) int {
+	a.settle()
+	n := nodes - a.unresolvable
+	for i := range a.standing.Groups {
+		if rows := a.result.Groups[i].Rows; rows > 0 {
+			_, why := a.class.GroupReasons(a.result, &a.standing, i)
+			if a.standing.Groups[i].Feasible || slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable }) {
+				n -= rows
+			}
+		}
+	}
+	return n
+}
+
+// WhyRefused is why the built-in plugins refuse a row, in a diagnosis; nothing where they do not.
+func (a *Answer) WhyRefused(row cache.Row) []scorer.Reason {
+	r := &a.repaired[a.at(row)]
+	switch {
+	case r.vetoed:
+		return r.vetoReasons
+	case r.group < 0:
+		return r.reasons
+	}
+	a.settle()
+	if a.standing.Groups[r.group].Feasible {
+		return nil
+	}
+	_, why := a.class.GroupReasons(a.result, &a.standing, r.group)
+	return why
+}
+
+// Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. more is
+// counted besides; nil: nothing is.
+func (a *Answer) Message(nodes int, more Reasons) (string, []string) {
+	a.settle()
+	all := Reasons{}
+	maps.Copy(all, a.reasons)
+	for r, n := range more {
+		all[r] += n
+	}
+	for i := range a.standing.Groups {
+		if a.standing.Groups[i].Feasible || a.result.Groups[i].Rows <= 0 {
+			continue
+		}
+		_, reasons := a.class.GroupReasons(a.result, &a.standing, i)
+		all.Add(reasons, a.result.Groups[i].Rows)
+	}
+	return all.Message(nodes)
+}
+
+// Message words the reasons as upstream's FitError does, and names the plugins.
+func (x Reasons) Message(nodes int) (string, []string) {
+	counts, plugins := map[string]int{}, map[string]struct{}{}
+	for r, n := range x {
+		if n <= 0 {
+			continue
+		}
+		counts[r.Text] += n
+		for _, name := range strings.Fields(r.Plugin) { // PreFilters that narrowed the nodes together share a reason
+			plugins[name] = struct{}{}
+		}
+	}
+	return FitError(nodes, counts), slices.Sorted(maps.Keys(plugins))
+}
+
+// FitError is upstream's message where none of so many nodes takes a pod: counts are the nodes by reason, sorted as strings
+// (so that "10 x" stands before "2 y").
+func FitError(nodes int, counts map[string]int) string {
+	var parts []string
+	for text, n := range counts {
+		if n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+text)
+		}
+	}
+	message := "0/" + strconv.Itoa(nodes) + " nodes are available:"
+	if len(parts) == 0 {
+		return message
+	}
+	slices.Sort(parts)
+	return message + " " + strings.Join(parts, ", ") + "."
+}

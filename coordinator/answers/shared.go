@@ -1,0 +1,217 @@
+package answers
+
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// sharing is which classes share an answer: those that are the same but for what they count, such as the pods of Deployments
+// that spread by default. They have one base class (compile.Class.Base), which counts nothing. The workers are asked
+// about the base alone, and its answer is repaired once for all of its classes. Each class has a view of that answer: a
+// row of which the class counts nothing is to the class what it is to the base; the others, few, are the view's own.
+type sharing struct {
+	engine *Engine
+	of     map[uint64]*sharers // by the id of the base class
+	// views are those of classes that have decided of late, by class. readers are the views that read a counter.
+	views   map[uint64]*View
+	readers map[uint32][]*View
+	rows    int // own rows of all views
+}
+
+// sharers are the classes of a base class.
+type sharers struct {
+	base *compile.Class
+	seen map[uint64]struct{}
+	// left are the classes that are asked by themselves all the same, because their own rows cost more than an answer:
+	// each with how many classes were seen then.
+	left map[uint64]int
+}
+
+func newSharing(e *Engine) sharing {
+	return sharing{engine: e, of: map[uint64]*sharers{}, views: map[uint64]*View{}, readers: map[uint32][]*View{}}
+}
+
+// mostRows is how many of so many rows a view may have as its own. To begin with one takes a microsecond: about what a
+// change costs each class that is asked by itself, and what a pass takes for so many rows.
+func (s *sharing) mostRows(base uint64, nodes int) int {
+	l, x := &s.engine.limits, s.of[base]
+	if x == nil {
+		return l.OwnRows
+	}
+	return max(min(l.OwnRows*len(x.seen), max(nodes/l.OwnMost, l.OwnFew)), nodes/l.OwnShare)
+}
+
+// join makes a class one of those of its base.
+func (s *sharing) join(c *compile.Class) {
+	if c.Base == nil || c.Base.Scorer.MemoryBytes() > largeClass {
+		return
+	}
+	x := s.of[c.Base.ID()]
+	if x == nil {
+		if len(s.of) >= s.engine.limits.Bases {
+			clear(s.of)
+		}
+		x = &sharers{c.Base, map[uint64]struct{}{}, map[uint64]int{}}
+		s.of[c.Base.ID()] = x
+	}
+	if len(x.seen) < s.engine.limits.CountedClasses {
+		x.seen[c.ID()] = struct{}{}
+	}
+}
+
+// baseOf is the base that a class is asked by; nil: it is asked by itself.
+func (s *sharing) baseOf(c *compile.Class) *compile.Class {
+	if c.Base == nil {
+		return nil
+	}
+	x := s.of[c.Base.ID()]
+	if x == nil || len(x.seen) < s.engine.limits.Sharers {
+		return nil
+	}
+	if n, left := x.left[c.ID()]; left && len(x.seen) < 2*n {
+		return nil
+	}
+	return x.base
+}
+
+// leave has a class asked by itself from now on.
+func (s *sharing) leave(c *compile.Class) {
+	s.drop(c.ID())
+	if x := s.of[c.Base.ID()]; x != nil {
+		if len(x.left) >= s.engine.limits.Views {
+			clear(x.left)
+		}
+		x.left[c.ID()] = len(x.seen)
+	}
+}
+
+// drop forgets the view of a class.
+func (s *sharing) drop(id uint64) {
+	v := s.views[id]
+	if v == nil {
+		return
+	}
+	delete(s.views, id)
+	s.rows -= len(v.own)
+	for _, counter := range v.class.GroupCounters() {
+		list := slices.DeleteFunc(s.readers[counter], func(o *View) bool { return o == v })
+		if len(list) == 0 {
+			delete(s.readers, counter)
+		} else {
+			s.readers[counter] = list
+		}
+	}
+	*v = View{gone: true} // the base's answer may name it as an owner for long yet
+}
+
+// dropReaders forgets the views that read counters which were set anew.
+func (s *sharing) dropReaders(columns []uint32) {
+	for _, counter := range columns {
+		for _, v := range slices.Clone(s.readers[counter]) {
+			s.drop(v.class.ID())
+		}
+	}
+}
+
+// evict forgets the views of which the base's answer is not held any more, and all views where they are too many: changes
+// are logged only as long as there is an answer.
+func (s *sharing) evict(held map[uint64]*Answer) {
+	many := len(s.views) > s.engine.limits.Views || s.rows > s.engine.limits.AllOwnRows
+	for id, v := range s.views {
+		if many || v.of.class == nil || held[v.of.class.ID()] != v.of {
+			s.drop(id)
+		}
+	}
+}
+
+// counted notes that counters of a row have changed.
+func (s *sharing) counted(row cache.Row, changes []*pb.CounterValue) {
+	for _, c := range changes {
+		for _, v := range s.readers[c.GetCounter()] {
+			v.markDirty(row)
+		}
+	}
+}
+
+// viewOf brings a class's view up to date with the answer of its base, which is repaired; nil where the view's own rows are too
+// many, or stand too often before all others, to cost less than an answer of the class's own.
+func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
+	l := &s.engine.limits
+	most, pass := s.mostRows(base.class.ID(), s.engine.tables.Nodes()), l.OwnRows
+	if x := s.of[base.class.ID()]; x != nil {
+		pass *= len(x.seen)
+	}
+	v := s.views[c.ID()]
+	if v == nil {
+		v = &View{engine: s.engine, class: c.Scorer}
+		s.views[c.ID()] = v
+		for _, counter := range c.Scorer.GroupCounters() {
+			s.readers[counter] = append(s.readers[counter], v)
+		}
+	}
+	// Its own rows may stand before all others, decision by decision.
+	if v.passed = max(0, v.passed-pass); v.passed > l.PassedRows {
+		return nil
+	}
+	before := len(v.own)
+	anew := v.of != base || v.begunAt != base.begun || v.lost || len(v.result.Groups) > 4*v.opened+256
+	if !anew {
+		v.follow()
+		if anew = len(v.own) > most; anew { // of many of them it may count nothing any more
+			most /= 2
+		}
+	}
+	costly := anew && v.atLeast() > most
+	if anew && !costly {
+		v.begin(base, most)
+	}
+	s.rows += len(v.own) - before
+	if costly || len(v.own) > most {
+		return nil
+	}
+	return v
+}
+
+// logMove logs for the views that a row has left a group.
+func (a *Answer) logMove(r *repairedRow, from int) {
+	if !a.shared {
+		return
+	}
+	if len(a.moves) >= a.engine.limits.Moves || !slices.Equal(r.verdict.Measured, a.before.Measured) {
+		a.begun++ // the views begin anew
+		a.moves = a.moves[:0]
+		return
+	}
+	a.moves = append(a.moves, groupMove{int32(r.at), int32(from), int32(r.group)})
+}
+
+// owned makes a repaired row a view's own.
+func (a *Answer) owned(at int, o owner) {
+	for len(a.owners) <= at {
+		a.owners = append(a.owners, nil)
+	}
+	if list := a.owners[at]; len(list) == cap(list) {
+		a.owners[at] = slices.DeleteFunc(list, func(o owner) bool { return o.outdated() })
+	}
+	a.owners[at] = append(a.owners[at], o)
+}
+
+// stir tells the views that have a row as their own that its score may have changed.
+func (a *Answer) stir(r *repairedRow) {
+	if r.at >= len(a.owners) {
+		return
+	}
+	list := a.owners[r.at]
+	for i := 0; i < len(list); {
+		if o := list[i]; o.outdated() || !o.of.stir(o.at) {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+			continue
+		}
+		i++
+	}
+	a.owners[r.at] = list
+}

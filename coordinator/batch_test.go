@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/store"
+)
+
+// Answers hold over batches, whatever pods come and go, until a node changes or too much has.
+func TestAnswersHoldUntilANodeChanges(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
+	defer x.fanout.Close()
+	x.Load(clusterOf(nodesOf("640", "a", "b", "c")), nil)
+	come := func(name string, rounds int) {
+		t.Helper()
+		x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: cores(name, "1")}})
+		x.rounds = 0
+		x.turn(t)
+		if x.rounds != rounds {
+			t.Errorf("pod %s: got %d rounds, want %d", name, x.rounds, rounds)
+		}
+	}
+	bound := func(i int) *v1.Pod { return build.Pod(fmt.Sprint("bound-", i)).CPU("1").Node("a").Obj() }
+	come("first", 1)
+	come("like the first", 0)
+	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("64", "d")[0]}})
+	come("after a node", 1)
+	for i := range 20 {
+		come(fmt.Sprintf("more than a batch, %d", i), 0)
+	}
+	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: bound(0)}})
+	come("after a pod that another has bound", 0)
+	x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: bound(0)}})
+	come("after that has left", 0)
+	var many []store.Event
+	for i := range 300 {
+		many = append(many, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: bound(i)})
+	}
+	x.Deliver(many)
+	come("after more changes than nodes", 1)
+}
+
+// Batches are short where nearly every pod has a class of its own, and grow again.
+func TestBatchesByTheirFreshClasses(t *testing.T) {
+	f := freshness{pods: 512}
+	for _, x := range []struct{ pods, classes, want int }{
+		{512, 512, 32}, {32, 32, 64}, {64, 64, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
+	} {
+		if f.seen(x.pods, x.classes, 512); f.pods != x.want {
+			t.Errorf("after %d pods of %d classes: got %d, want %d", x.pods, x.classes, f.pods, x.want)
+		}
+	}
+}
+
+// Pods that may get one node only, as a DaemonSet's, are decided without asking anybody.
+func TestPodsForANodeByName(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
+	defer x.fanout.Close()
+	x.Load(clusterOf(nodesOf("2", "a", "b", "c")), nil)
+	var events []store.Event
+	for i, node := range []string{"a", "b", "c", "a", "b", "a", "gone"} {
+		p := build.Pod(fmt.Sprint("p", i)).CPU("1").Obj()
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}},
+		}}}
+		events = append(events, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+	}
+	x.Deliver(events[:5])
+	x.rounds = 0
+	x.turn(t)
+	if x.rounds != 0 {
+		t.Errorf("five pods with a node each: got %d rounds, want none", x.rounds)
+	}
+	x.Deliver(events[5:])
+	x.turn(t)
+	var got []string
+	for _, d := range x.decided(t) {
+		got = append(got, d.Pod+" "+d.Node+d.Message)
+	}
+	want := []string{
+		"default/p0 a", "default/p1 b", "default/p2 c", "default/p3 a", "default/p4 b",
+		"default/p5 0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+		"default/p6 0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
