@@ -199,8 +199,9 @@ func allocatableOf(r *resource) *amounts { return &r.allocatable }
 func requestedOf(r *resource) *amounts   { return &r.requested }
 
 // setScalar stores a row's number in a column of a scalar. The first row that has some of it brings the scalar, and the
-// last one takes it along: pods name resources as they like, and they and their names go.
-func (t *Table) setScalar(row uint32, name string, column func(*resource) *amounts, v int64) {
+// last one takes it along: pods name resources as they like, and they and their names go. The row's list is to follow
+// (relist), once for all scalars of a pod, which may ask for tens of thousands.
+func (t *Table) setScalar(row uint32, name string, column func(*resource) *amounts, v int64, x *relisting) {
 	r := t.scalars[name]
 	if r == nil {
 		if v == 0 {
@@ -212,23 +213,41 @@ func (t *Table) setScalar(row uint32, name string, column func(*resource) *amoun
 	}
 	had := r.isOn(row)
 	column(r).set(row, v, t.capacity)
-	if r.isOn(row) == had {
+	switch has := r.isOn(row); {
+	case has == had:
 		return
-	}
-	list := t.scalarsOf[row]
-	at, _ := slices.BinarySearchFunc(list, name, func(r *resource, name string) int { return strings.Compare(r.name, name) })
-	if !had {
-		t.scalarsOf[row] = slices.Insert(list, at, r)
+	case has:
+		x.came = append(x.came, r)
 		r.rows++
 		return
 	}
-	if t.scalarsOf[row] = slices.Delete(list, at, at+1); len(list) == 1 {
-		t.scalarsOf[row] = nil
-	}
+	x.gone = true
 	if r.rows--; r.rows == 0 {
 		delete(t.scalars, name)
 		t.textBytes -= int64(len(name))
 	}
+}
+
+// relisting is what a row's list of scalars lacks, and whether it has some that the row has not.
+type relisting struct {
+	came []*resource
+	gone bool
+}
+
+// relist has a row's list of scalars follow.
+func (t *Table) relist(row uint32, x *relisting) {
+	list := t.scalarsOf[row]
+	if x.gone {
+		list = slices.DeleteFunc(list, func(r *resource) bool { return !r.isOn(row) })
+	}
+	if len(x.came) > 0 {
+		list = append(list, x.came...)
+		slices.SortFunc(list, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
+	}
+	if len(list) == 0 {
+		list = nil
+	}
+	t.scalarsOf[row] = list
 }
 
 // isOn tells whether a row has some of the resource.
@@ -239,14 +258,16 @@ func (r *resource) isOn(row uint32) bool {
 // setScalars replaces the row's numbers in a column of all scalars, by a list sorted by name. It looks at the row's own
 // alone.
 func (t *Table) setScalars(row uint32, column func(*resource) *amounts, list []*pb.ScalarResource) {
-	for _, r := range slices.Clone(t.scalarsOf[row]) {
+	var x relisting
+	for _, r := range t.scalarsOf[row] {
 		if _, stays := slices.BinarySearchFunc(list, r.name, compareScalar); !stays {
-			t.setScalar(row, r.name, column, 0)
+			t.setScalar(row, r.name, column, 0, &x)
 		}
 	}
 	for _, s := range list {
-		t.setScalar(row, s.GetName(), column, s.GetQuantity())
+		t.setScalar(row, s.GetName(), column, s.GetQuantity(), &x)
 	}
+	t.relist(row, &x)
 }
 
 func compareScalar(s *pb.ScalarResource, name string) int { return strings.Compare(s.GetName(), name) }

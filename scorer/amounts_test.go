@@ -59,3 +59,32 @@ func TestScalarsGoWithTheirLastRow(t *testing.T) {
 		t.Errorf("without the node: got %d scalars, want none", len(table.scalars))
 	}
 }
+
+// A pod may ask for tens of thousands of scalars whose names stand between those of the pods that are there: the row's list
+// is put together once, not once a scalar.
+func TestARowsListOfScalarsFollowsOnce(t *testing.T) {
+	table := NewTable(0)
+	must(table.Apply(&pb.Delta{Change: &pb.Delta_SetNode{SetNode: &pb.Node{Name: "n"}}}))
+	const n = 1000
+	var x relisting
+	for i := range n {
+		table.setScalar(0, fmt.Sprintf("a/%04d", i*7%n), requestedOf, 1, &x)
+	}
+	if len(table.scalarsOf[0]) != 0 || len(x.came) != n {
+		t.Errorf("got a list of %d before all were set, %d to come; want 0, %d", len(table.scalarsOf[0]), len(x.came), n)
+	}
+	table.relist(0, &x)
+	x = relisting{}
+	for i := 0; i < n; i += 2 {
+		table.setScalar(0, fmt.Sprintf("a/%04d", i), requestedOf, 0, &x)
+	}
+	if len(table.scalarsOf[0]) != n || !x.gone {
+		t.Errorf("got a list of %d before all were taken, gone %t; want %d, true", len(table.scalarsOf[0]), x.gone, n)
+	}
+	table.relist(0, &x)
+	for i, r := range table.scalarsOf[0] {
+		if want := fmt.Sprintf("a/%04d", 2*i+1); r.name != want || len(table.scalarsOf[0]) != n/2 {
+			t.Fatalf("got %s at %d of %d; want %s of %d", r.name, i, len(table.scalarsOf[0]), want, n/2)
+		}
+	}
+}

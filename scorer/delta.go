@@ -178,7 +178,12 @@ func (t *Table) addUsage(row uint32, u *pb.PodUsage, sign int64) {
 	t.fixed[cpu].requested.dense[row] += sign * r.GetMilliCpu()
 	t.fixed[memory].requested.dense[row] += sign * r.GetMemoryBytes()
 	t.fixed[ephemeralStorage].requested.dense[row] += sign * r.GetEphemeralStorageBytes()
-	for _, s := range r.GetScalars() {
-		t.setScalar(row, s.GetName(), requestedOf, t.requestedScalar(row, s.GetName())+sign*s.GetQuantity())
+	if len(r.GetScalars()) == 0 {
+		return
 	}
+	var x relisting
+	for _, s := range r.GetScalars() {
+		t.setScalar(row, s.GetName(), requestedOf, t.requestedScalar(row, s.GetName())+sign*s.GetQuantity(), &x)
+	}
+	t.relist(row, &x)
 }

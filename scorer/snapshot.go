@@ -99,6 +99,14 @@ func (r *RowTotals) set(o *RowTotals) {
 // LastDecision is the number of the last decision that had given the row a pod.
 func (r *RowTotals) LastDecision() uint64 { return r.lastDecision }
 
+// InUse is how many scalars and host ports a row has some of, or its pods use: what Totals copies.
+func (t *Table) InUse(row uint32) int {
+	if !t.HasNode(row) {
+		return 0
+	}
+	return len(t.scalarsOf[row]) + len(t.ports[row])
+}
+
 // Totals copies what the pods of a row add up to into into, whose memory is used
 // again. The copy holds for this table only.
 func (t *Table) Totals(row uint32, into *RowTotals) {
