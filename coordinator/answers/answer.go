@@ -232,6 +232,8 @@ func (a *Answer) repair() {
 		case a.oneBatch && !known: // a PreFilter refuses it, as before
 		case known:
 			a.exchange(&a.repaired[at], end)
+		case entry.bare: // not known, as it should be: what it had is not known either
+			a.stale = true
 		case !a.stays(entry):
 			r := a.look(entry.row, &entry.before, a.synced)
 			a.noteUnnamed(r, &entry.before)

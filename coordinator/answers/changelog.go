@@ -12,6 +12,11 @@ import (
 // batches it may get twice as long; then it is given up.
 const maxChanges = 1 << 15
 
+// maxTotals is how many scalars and host ports a row may have in use for its changes to be logged as they are, of some 30
+// bytes each. A tenant's pods may bring a node a hundred thousand, and a log of a thousand changes of that node would be
+// gigabytes.
+const maxTotals = 256
+
 // filledTogether is how many counters the loop fills at the same time, a part each turn: each part sets them all anew.
 const filledTogether = 16
 
@@ -23,6 +28,8 @@ type change struct {
 	// before is what the pods added up to just before. It holds counters as differences from the
 	// table's own, which move on.
 	before scorer.RowTotals
+	// bare: of before there are the counters alone. The row is large, and each answer has judged it.
+	bare bool
 }
 
 // ChangeLog is the log of the changes of rows, oldest first: answers are repaired by it. It watches the tables. It can not
@@ -40,6 +47,8 @@ type ChangeLog struct {
 	lost bool
 	// columns are counters that were set anew.
 	columns []uint32
+	// large are the rows of more than maxTotals.
+	large map[cache.Row]struct{}
 	// counters is told of every row whose counters have changed; nil: nobody is.
 	counters func(row cache.Row, changes []*pb.CounterValue)
 }
@@ -105,8 +114,31 @@ func (l *ChangeLog) add(row cache.Row, left bool) *scorer.RowTotals {
 	}
 	l.rows[row] = append(l.rows[row], l.end()-1)
 	e := &l.list[len(l.list)-1]
-	e.row, e.left = row, left
+	e.row, e.left, e.bare = row, left, false
 	return &e.before
+}
+
+// note logs what a row's pods add up to.
+func (l *ChangeLog) note(table *scorer.Table, row cache.Row, left bool) {
+	before := l.add(row, left)
+	if table.InUse(row.Index) <= maxTotals {
+		table.Totals(row.Index, before)
+		return
+	}
+	*before = scorer.RowTotals{}
+	l.list[len(l.list)-1].bare = true
+}
+
+// measure notes whether a row is large.
+func (l *ChangeLog) measure(table *scorer.Table, row cache.Row) {
+	if table.InUse(row.Index) <= maxTotals {
+		delete(l.large, row)
+		return
+	}
+	if l.large == nil {
+		l.large = map[cache.Row]struct{}{}
+	}
+	l.large[row] = struct{}{}
 }
 
 // counted tells by how much a row's counters have moved with its newest change.
@@ -138,18 +170,19 @@ func (l *ChangeLog) Changing(table *scorer.Table, d *pb.Delta) {
 	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
 	switch d.GetChange().(type) {
 	case *pb.Delta_AddPod, *pb.Delta_ChangeCounters:
-		table.Totals(row.Index, l.add(row, false))
+		l.note(table, row, false)
 	case *pb.Delta_RemovePod:
-		table.Totals(row.Index, l.add(row, true))
+		l.note(table, row, true)
 	}
 }
 
 // Changed is part of cache.Watcher.
 func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
+	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
+	l.measure(table, row)
 	if !l.reads {
 		return
 	}
-	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
 	switch change := d.GetChange().(type) {
 	case *pb.Delta_AddPod:
 		l.counted(row, change.AddPod.GetCounters(), +1)

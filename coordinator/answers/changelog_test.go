@@ -1,10 +1,13 @@
 package answers
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -34,5 +37,60 @@ func TestChangesAreLoggedForAnswersAlone(t *testing.T) {
 		if got := len(log.list); got != want || !log.lost {
 			t.Errorf("deciding %t: got %d changes, lost %t; want %d", deciding, got, log.lost, want)
 		}
+	}
+}
+
+// A tenant's pods may bring a node a hundred thousand scalars and ports: a change of that node does not log all of them.
+func TestAChangeOfALargeRowIsLoggedInFewBytes(t *testing.T) {
+	b := newRig(t)
+	b.placeLarge("a", 4000)
+	table := b.cache.Table(0)
+	row, _ := b.cache.RowOf("a")
+	d := &pb.Delta{Row: row.Index, Change: &pb.Delta_AddPod{AddPod: &pb.PodUsage{}}}
+	const changes = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range changes {
+		b.log.Changing(table, d)
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / changes; got > 2048 {
+		t.Errorf("got %d bytes for a change of a row of %d scalars and ports, want 2,048 at the most", got, table.InUse(row.Index))
+	}
+}
+
+// An answer that was given while a row was large knows the row's later changes all the same, and so does one that was given
+// before.
+func TestAnAnswerKnowsALargeRow(t *testing.T) {
+	for _, earlier := range []bool{false, true} {
+		b := newRig(t)
+		if !earlier {
+			b.placeLarge("a", maxTotals+1)
+		}
+		a := b.held.open(b.class.Scorer)
+		b.Take(&Need{Class: b.class.Scorer, answer: a}, b.answer(4, "a", "b", "c", "d").result)
+		if earlier {
+			b.placeLarge("a", maxTotals+1)
+		}
+		b.place("a", "2")
+		b.place("a", "2")
+		a.repair()
+		if a.stale || a.feasible() != 3 {
+			t.Errorf("large earlier %t: got stale %t, %d feasible rows; want false, 3", earlier, a.stale, a.feasible())
+		}
+		if c, v := a.best(); v != chosen || b.cache.Table(0).Name(c.Row.Index) == "a" {
+			t.Errorf("large earlier %t: got outcome %d, row %v; want a row that is not full", earlier, v, c.Row)
+		}
+	}
+}
+
+// placeLarge gives a node a pod of so many scalars and host ports.
+func (b *rig) placeLarge(name string, n int) {
+	p := build.Pod("large").UID("large")
+	for i := range n {
+		p.Request(fmt.Sprintf("a/%05d", i), "1").HostPort("", "", int32(i+1))
+	}
+	if err := b.cache.Assume(p.Obj(), name, compile.Usage(p.Obj()), 0); err != nil {
+		b.t.Fatal(err)
 	}
 }

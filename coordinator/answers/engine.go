@@ -187,6 +187,9 @@ func (e *Engine) Take(n *Need, result *scorer.Result) {
 		a.class = n.Class
 	}
 	a.start(result, e.log.end(), n.Diagnose)
+	for row := range e.log.large {
+		a.at(row)
+	}
 }
 
 // Begin begins a batch of so many pods: answers that do not serve any more are dropped.
