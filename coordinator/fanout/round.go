@@ -465,8 +465,23 @@ func (r *round) startBackups(p *part) {
 func (r *round) hedgeSlow() {
 	now := r.f.cfg.Clock.Now()
 	early := now.Sub(r.begun) < r.patience.own
+	stalled := now.Sub(r.hedgeAt) > r.f.cfg.HedgeAfter // it is this process
+	r.hurried = true
+	switch {
+	case r.hasty:
+		r.hasty = false
+		r.hedgeAfter(r.patience.hedge)
+	case early:
+		r.hedgeAfter(r.patience.own)
+	}
 	for _, p := range r.parts {
-		if p.primary.session == nil || !p.tracker.hedge() {
+		if p.primary.session == nil {
+			continue
+		}
+		if !p.tracker.hedge() {
+			if !early {
+				r.replaceLate(p)
+			}
 			continue
 		}
 		late := p.waiting()
@@ -485,17 +500,24 @@ func (r *round) hedgeSlow() {
 			r.tally.hedges++
 		}
 		p.overdue = late
-		if now.Sub(r.hedgeAt) <= r.f.cfg.HedgeAfter { // else it is this process that has stalled
+		if !stalled {
 			p.hedged = now
 		}
 	}
-	r.hurried = true
-	switch {
-	case r.hasty:
-		r.hasty = false
-		r.hedgeAfter(r.patience.hedge)
-	case early:
-		r.hedgeAfter(r.patience.own)
+}
+
+// replaceLate has the own tables do what next owners do not answer either, unless they get snapshots.
+func (r *round) replaceLate(p *part) {
+	if p.tracker.settled || p.tracker.compared || p.snapshots || !p.primary.isLate(p.tracker.primary) {
+		return
+	}
+	now := r.f.cfg.Clock.Now()
+	for _, b := range p.backups {
+		if b.isLate(p.tracker.backups[b.backup]) && !b.loads.Load() {
+			r.drop(b)
+			b.session.withHealth(func(h *health) { h.loseHedge(now) })
+			r.replace(b)
+		}
 	}
 }
 

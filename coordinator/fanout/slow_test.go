@@ -362,6 +362,45 @@ func TestTheOwnTablesDecideWhereOneOfTwoIsSlow(t *testing.T) {
 	}
 }
 
+// Two workers that hang keep a round no longer than one does: the own tables answer in their time, long before the deadline.
+func TestTheOwnTablesAnswerWhereBothOwnersAreSlow(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	cfg := fanout.Config{Replicas: 2, AuditEvery: -1, HedgeAfter: 2500 * time.Microsecond, Clock: clock}
+	fleet, c := newFleet(t, 2, worker.Config{}), newCluster(4)
+	c.addNodes(t, 0, 1000)
+	f := fleet.fanout(t, c, 2, cfg)
+	reqs := requests(t, 5, false, query(1, 100, false))
+	for range 3 {
+		c.wantSame(t, f, reqs)
+		f.Settle()
+	}
+	first, release0 := hold(fleet.proxies["w0"])
+	defer release0()
+	second, release1 := hold(fleet.proxies["w1"])
+	defer release1()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // where the round waits on
+	defer cancel()
+	done := start(ctx, f, reqs)
+	wait := func(arrived <-chan struct{}) {
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			t.Fatal("a worker was not asked")
+		}
+	}
+	wait(first)
+	wait(second)
+	clock.Step(4 * time.Millisecond)
+	wait(first) // as a next owner
+	wait(second)
+	clock.Step(25 * time.Millisecond)
+	got := <-done
+	if got.err != nil {
+		t.Fatalf("the round waits for the deadline: %v", got.err)
+	}
+	c.wantResults(t, got.results, reqs)
+}
+
 // A worker that lost all gets all in the round that finds out. Where that takes long the own tables answer, and the rest is
 // loaded beside rounds.
 func TestAWorkerThatLostAllIsNotToBlameForLoads(t *testing.T) {
