@@ -222,7 +222,7 @@ func TestWhichStatusPatchesAreTriedAgain(t *testing.T) {
 		patches int
 	}{
 		"503": {unavailable(), 2}, "500": {internal("etcdserver: leader changed"), 2}, "429": {tooMany("3"), 2}, "no answer": {lost(), 2},
-		"403": {forbidden(), 1}, "404": {gone("pods"), 1}, "422": {reply{code: 422, reason: metav1.StatusReasonInvalid, message: "no"}, 1},
+		"403": {forbidden(), 2}, "404": {gone("pods"), 1}, "422": {reply{code: 422, reason: metav1.StatusReasonInvalid, message: "no"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := script(c.first, reply{code: 200})
@@ -243,6 +243,20 @@ func TestWhichStatusPatchesAreTriedAgain(t *testing.T) {
 				t.Errorf("patches: got %d, want %d", got, c.patches)
 			}
 		})
+	}
+}
+
+func TestAStatusPatchThatIsForbiddenForGoodIsGivenUp(t *testing.T) {
+	r := newReporting(t, func(seen) reply { return forbidden() })
+	r.cache.set(pod("a"))
+	r.Unscheduled(pod("a"), "Unschedulable", "x", nil)
+	r.start()
+	eventually(t, "the end", func() bool {
+		r.clock.Step(5 * time.Second)
+		return r.value(t, "shardsched_status_pending") == 0
+	})
+	if got, want := len(r.written("/pods/")), 11; got != want {
+		t.Errorf("patches: got %d, want %d", got, want)
 	}
 }
 
