@@ -30,8 +30,9 @@ type Server struct {
 	life *process.Process
 }
 
-// startTimeout bounds the time in which a server must answer.
-const startTimeout = 90 * time.Second
+// startTimeout bounds the time in which a server must answer. An API server that needs seven seconds has taken 79 on a
+// machine that left the test a sixth of itself.
+const startTimeout = 5 * time.Minute
 
 // Start begins the next life and returns when the server answers. The one before must
 // have ended.
