@@ -26,8 +26,11 @@ var (
 const (
 	coordinators = 3
 	workers      = 3
-	// slack is what a takeover may take beyond the lease.
+	// slack is what a takeover may take beyond the lease, on a machine on which takeoverSteps errands take less.
 	slack = 2 * time.Second
+	// takeoverSteps is how many errands take as long as all that a coordinator waits for etcd and the API server until it
+	// has bound a pod, from the end of another's lease on: twice as long, for the slowest of them.
+	takeoverSteps = 8
 )
 
 func TestNothingIsLostWhenEachPartIsKilled(t *testing.T) {
@@ -123,8 +126,8 @@ func (s *stage) report(faults []string) {
 	}
 }
 
-// judgeHandovers demands that the next leader binds in time. Times by the wall are
-// stretched by what the machine was kept from.
+// judgeHandovers demands that the next leader binds in time. Times by the wall are stretched by what the machine was
+// kept from, and are those of errands where these are slow.
 func (s *stage) judgeHandovers(binds []Bind) {
 	s.T.Helper()
 	for _, o := range s.handover {
@@ -141,10 +144,11 @@ func (s *stage) judgeHandovers(binds []Bind) {
 		}
 		took := binds[next].At.Sub(o.at)
 		had := s.machine.Between(o.at, binds[next].At)
-		limit := lease + had.Allow(slack)
-		s.log("%s: the next leader bound its first pod after %v (%v)", o.what, took.Round(time.Millisecond), had)
+		slowest := s.errands.Slowest(o.at, binds[next].At)
+		limit := lease + max(had.Allow(slack), takeoverSteps*slowest)
+		s.log("%s: the next leader bound its first pod after %v (%v, and the slowest errand took %v)", o.what, took.Round(time.Millisecond), had, slowest.Round(time.Millisecond))
 		if o.bounded && took > limit {
-			s.T.Errorf("%s: got a takeover of %v, want no more than %v: the lease of %v and %v, stretched because %v", o.what, took, limit, lease, slack, had)
+			s.T.Errorf("%s: got a takeover of %v, want no more than %v: the lease of %v and %v, stretched because %v; %d errands of %v", o.what, took, limit, lease, slack, had, takeoverSteps, slowest)
 		}
 	}
 }

@@ -2,9 +2,12 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -12,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/audit"
@@ -115,19 +119,23 @@ func (l *load) pod() *v1.Pod {
 	return p
 }
 
-// insist asks until the API server has answered; away for a while, it is asked again.
+// insist asks until the API server has answered; away for a while, or not ready, it is asked again.
 func insist(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
-		status := apierrors.APIStatus(nil)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if status, _ = err.(apierrors.APIStatus); status != nil && status.Status().Code < 429 {
+		if err == nil || ctx.Err() != nil || isFinal(err) {
 			return err
 		}
 		pause(ctx, 100*time.Millisecond)
 	}
+}
+
+// isFinal tells whether an error is the API server's last word. One that starts waits ten seconds for its own caches and
+// forbids then what it can not judge yet: on a slow machine that is too short.
+func isFinal(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && status.Status().Code < 429 &&
+		!(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready to handle request"))
 }
 
 // create creates the next pod.
@@ -289,4 +297,22 @@ func (l *load) claims() audit.Claims {
 		c.Deleted[key] = true
 	}
 	return c
+}
+
+func TestWhatAnAPIServerSaysWhileItStartsIsNotItsLastWord(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for what, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"forbidden":           {apierrors.NewForbidden(pods, "p", errors.New("no")), true},
+		"a conflict, wrapped": {fmt.Errorf("pod default/p: %w", apierrors.NewConflict(pods, "p", errors.New("no"))), true},
+		"not ready":           {apierrors.NewForbidden(pods, "p", errors.New("not yet ready to handle request")), false},
+		"too many requests":   {apierrors.NewTooManyRequestsError("no"), false},
+		"no connection":       {errors.New("connection refused"), false},
+	} {
+		if got := isFinal(c.err); got != c.want {
+			t.Errorf("%s: got %v, want %v", what, got, c.want)
+		}
+	}
 }

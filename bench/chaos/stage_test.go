@@ -14,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/bench/audit"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
@@ -53,6 +55,7 @@ type stage struct {
 	ctx     context.Context
 	begun   time.Time
 	machine *Machine
+	errands *Errands
 	own     *clientv3.Client // of the schedulers' etcd
 	follow  *audit.Follower
 	*load
@@ -97,6 +100,8 @@ func newStage(t *testing.T, config testbed.Config, size size) *stage {
 	s.own = s.etcdClient(s.OwnEtcdEndpoint())
 	s.follow = audit.NewFollower(s.etcdClient(s.EtcdEndpoint()), time.Now)
 	s.Go(s.machine.Run)
+	s.errands = NewErrands(time.Now)
+	s.Go(func(ctx context.Context) { s.errands.Run(ctx, s.errand) })
 	s.Go(func(ctx context.Context) {
 		if err := s.follow.Run(ctx); err != nil && ctx.Err() == nil {
 			t.Error(err)
@@ -127,6 +132,18 @@ func (s *stage) must(err error) {
 func (s *stage) log(format string, a ...any) {
 	s.T.Helper()
 	s.T.Logf("%7.2fs, %d created, %d bound: %s", time.Since(s.begun).Seconds(), s.count(), s.binds(), fmt.Sprintf(format, a...))
+}
+
+// errand writes to both etcds, to the one through the API server.
+func (s *stage) errand(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := s.own.Put(ctx, "/errand", ""); err != nil {
+		return err
+	}
+	maps := s.Admin.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	_, err := maps.Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "errand-"}}, metav1.CreateOptions{})
+	return err
 }
 
 // replay keeps the picture current.
