@@ -148,6 +148,12 @@ const (
 	maxMoreDeadline = 3 * time.Second
 )
 
+// allowed is how long a session may take for nobody to blame it, where a core of the own tables takes so long. What it
+// took for the very question counts as well as the usual pace: a class or a dry run may cost many times as much.
+func allowed(cfg *Config, core time.Duration) time.Duration {
+	return ownFactor*cfg.HedgeAfter + slowFactor*core
+}
+
 // patienceFor is what a part with that much to do deserves: the configured times
 // and a multiple of what is to be expected, up to a bound.
 func patienceFor(cfg *Config, expected time.Duration, snapshotRows int) patience {

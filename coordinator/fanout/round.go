@@ -88,6 +88,8 @@ type attempt struct {
 	cancel  context.CancelFunc
 	dropped bool        // its outcome does not count any more
 	loads   atomic.Bool // snapshots, among others
+	// core is what a core of the own tables took for the attempt, where it is one on the own tables.
+	core time.Duration
 	// said tells that the session has answered: what the round waits for is that its answer is verified here.
 	said atomic.Bool
 
@@ -151,7 +153,7 @@ func (r *round) prepare() []*job {
 		work := jobs[i].work()
 		p.expected, p.loads, p.snapshots = s.expect(work), jobs[i].snapshotRows() > 0, jobs[i].lacksShards()
 		w := patienceFor(&r.f.cfg, min(p.expected, own.expect(work)), jobs[i].snapshotRows())
-		p.allowed = ownFactor*r.f.cfg.HedgeAfter + slowFactor*own.expect(work)
+		p.allowed = allowed(&r.f.cfg, own.expect(work))
 		r.patience.hedge = max(r.patience.hedge, w.hedge)
 		r.patience.own = max(r.patience.own, w.own)
 		r.patience.deadline = max(r.patience.deadline, w.deadline)
@@ -276,6 +278,8 @@ func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 
 // evaluateHere evaluates an attempt's shards on the coordinator's own tables.
 func (r *round) evaluateHere(ctx context.Context, a *attempt) {
+	begun, hands := r.f.cfg.Clock.Now(), min(r.f.pool.Cores(), len(a.shards)*max(a.part.to-a.part.from, 1))
+	defer func() { a.core = time.Duration(hands) * r.f.cfg.Clock.Since(begun) }()
 	if len(r.dry) > 0 {
 		r.preemptHere(ctx, a)
 		return
@@ -538,8 +542,13 @@ func (p *part) waiting() (out []*attempt) {
 // be asked, and it has had as long as anybody may take; else it only is slower than others.
 func (r *round) outrun(a *attempt) {
 	p, now := a.part, r.f.cfg.Clock.Now()
-	ownTables := slices.ContainsFunc(p.backups, func(b *attempt) bool { return b.session == nil })
-	if p.hedged.IsZero() || !ownTables || now.Sub(r.begun) < p.allowed {
+	ownTables, core := false, time.Duration(0)
+	for _, b := range p.backups {
+		if b.session == nil {
+			ownTables, core = true, core+b.core
+		}
+	}
+	if p.hedged.IsZero() || !ownTables || now.Sub(r.begun) < max(p.allowed, allowed(&r.f.cfg, core)) {
 		a.session.withHealth(func(h *health) { h.loseHedge(now) })
 		return
 	}

@@ -350,6 +350,36 @@ func TestAWorkerThatRoundsWaitForAgainAndAgainIsQuarantined(t *testing.T) {
 	}
 }
 
+// heavy is a clock by which all that is timed takes a while more.
+type heavy struct {
+	*clocktesting.FakeClock
+	more time.Duration
+}
+
+func (c heavy) Since(t time.Time) time.Duration { return c.FakeClock.Since(t) + c.more }
+
+// A class, or a dry run, may cost many times what the own tables usually take for so many rows.
+func TestAWorkerIsNotToBlameForWhatTakesTheOwnTablesLongToo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		more  time.Duration
+		blame bool
+	}{"a quick question": {0, true}, "a heavy question": {50 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			x := &liar{fleet: newFleet(t, 1, worker.Config{}), c: newCluster(4), clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
+			x.c.addNodes(t, 0, 1000)
+			x.f = x.fleet.fanout(t, x.c, 1, fanout.Config{Clock: heavy{x.clock, tc.more}, HedgeAfter: 2500 * time.Microsecond, AuditEvery: -1})
+			x.reqs = requests(t, 5, false, query(1, 100, false))
+			x.c.wantSame(t, x.f, x.reqs)
+			arrived, release := hold(x.fleet.proxies["w0"])
+			defer release()
+			x.overdue(t, arrived, 27*time.Millisecond)
+			if got := status(t, x.f, "w0").GetFailures() > 0; got != tc.blame {
+				t.Errorf("the worker is to blame: got %t, want %t", got, tc.blame)
+			}
+		})
+	}
+}
+
 // With Compare all wait for the slower one.
 func TestTheOwnTablesDecideWhereOneOfTwoIsSlow(t *testing.T) {
 	cfg := fanout.Config{Replicas: 2, Compare: true, AuditEvery: -1, HedgeAfter: 2500 * time.Microsecond}
