@@ -16,7 +16,9 @@ var forbidden = map[string][]string{
 	"scorer":          {module + "worker", module + "coordinator", module + "cmd", "k8s.io/", "go.etcd.io/"},
 	"worker/...":      {module + "coordinator", module + "cmd", "k8s.io/api/", "k8s.io/kubernetes/"},
 	"coordinator/...": {module + "worker", module + "cmd", "k8s.io/kubernetes/"},
-	"cmd/...":         {"k8s.io/kubernetes/"},
+	// The loop knows neither where objects come from and go to, nor how its leader was elected.
+	"coordinator": {module + "coordinator/api", module + "coordinator/embedetcd", module + "coordinator/kube", module + "coordinator/leader"},
+	"cmd/...":     {"k8s.io/kubernetes/"},
 }
 
 // layers are the coordinator's packages that hold no loop, lowest first: each depends on
@@ -42,6 +44,8 @@ var layers = map[string][]string{
 	"tracing":   {"fanout"},
 	"lease":     nil,
 	"store":     {"lease", "objects", "preempt", "storage"},
+	"api":       {"lease", "objects", "preempt", "storage", "store"},
+	"kube":      {"lease", "objects", "preempt", "storage", "store"},
 }
 
 // impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,

@@ -1,5 +1,4 @@
-// Package coordinator is the leader: the scheduling loop, and what it takes to be
-// the only one.
+// Package coordinator is the scheduling loop of a leader.
 //
 // # The loop
 //
@@ -51,7 +50,5 @@
 // # Terms
 //
 // A Scheduler lives for one term. When the lease is lost it is dropped whole, and the
-// next term starts from what etcd holds. See RunStandalone. Where the objects are a Kubernetes API
-// server's, a process has one term, and holds the Lease of kube-schedulers beside etcd's. See
-// RunKubernetes.
+// next term starts from what is stored. Package leader makes one for each term.
 package coordinator

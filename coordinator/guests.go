@@ -318,14 +318,6 @@ func (g *guests) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string)
 	}
 }
 
-// start runs the informers that guests have asked of the API server.
-func (g *Guests) start(ctx context.Context) error {
-	if g == nil || g.Start == nil {
-		return nil
-	}
-	return g.Start(ctx)
-}
-
 // run runs the informers that guests have asked for, where the loop feeds them.
 func (g *guests) run(ctx context.Context) {
 	if g != nil && g.local != nil {

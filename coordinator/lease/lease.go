@@ -37,6 +37,14 @@ const (
 	revokeTimeout = 2 * time.Second
 )
 
+// TTLWithin is the longest that is no longer than d and that etcd grants; 0: DefaultTTL. Upstream takes any duration.
+func TTLWithin(d time.Duration) time.Duration {
+	if d == 0 {
+		return DefaultTTL
+	}
+	return max(d.Truncate(time.Second), MinTTL)
+}
+
 // Config tells how to take part in an election.
 type Config struct {
 	Client  *clientv3.Client

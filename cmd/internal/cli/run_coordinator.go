@@ -26,6 +26,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/leader"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -111,8 +112,8 @@ func (v service) run(ctx context.Context) (err error) {
 		return endGroup(g, err)
 	}
 	g.Go(func() error {
-		return coordinator.RunStandalone(ctx, coordinator.StandaloneConfig{
-			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, API: server,
+		return leader.Run(ctx, leader.Config{
+			Etcd: v.etcd, Record: record, LeaseTTL: v.leaseTTL, API: server, Mode: leader.Standalone{},
 			Scheduler: scheduler, Registerer: registry.begin,
 			Leading: v.leading,
 		})

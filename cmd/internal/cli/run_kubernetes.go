@@ -28,6 +28,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/kube"
+	"github.com/shardsched/shardsched/coordinator/leader"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -66,7 +68,7 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 	k.guard = guard
 	guard.Observe(k.registry)
 	err = k.run(ctx, s)
-	if errors.Is(err, coordinator.ErrLeaseLost) {
+	if errors.Is(err, leader.ErrLeaseLost) {
 		log.Error(err, "Leaderelection lost")
 	}
 	return err
@@ -99,7 +101,7 @@ type kubernetes struct {
 	health   *etcdHealth
 	registry *prometheus.Registry // the libraries' metrics are gathered beside it
 	filter   *kubeserving.MetricsFilter
-	standing *coordinator.Standing
+	fence    *leader.Fence
 	// heartbeat is the scheduling loop's.
 	heartbeat coordinator.Heartbeat
 	clients   *kube.Clients
@@ -111,8 +113,8 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	election := c.LeaderElection
 	k := &kubernetes{
 		o: o, config: c, etcd: etcd, registry: prometheus.NewRegistry(),
-		health:   newEtcdHealth(etcd, o.Etcd, o.Cluster, election.LeaseDuration.Duration),
-		standing: coordinator.NewStanding(election.ResourceNamespace+"/"+election.ResourceName, nil),
+		health: newEtcdHealth(etcd, o.Etcd, o.Cluster, election.LeaseDuration.Duration),
+		fence:  leader.NewFence(election.ResourceNamespace+"/"+election.ResourceName, nil),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		k.registry.MustRegister(kubeserving.NewBuildInfo(kubernetesVersion(info)))
@@ -129,7 +131,7 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 		REST: connection, QPS: c.ClientConnection.QPS, Burst: int(c.ClientConnection.Burst),
 		ContentType: c.ClientConnection.ContentType, AcceptContentTypes: c.ClientConnection.AcceptContentTypes,
 		UserAgent: fmt.Sprintf("shardsched/%s (%s/%s)", Version(), runtime.GOOS, runtime.GOARCH),
-		Fence:     k.standing.Check, Registerer: k.registry,
+		Fence:     k.fence.Check, Registerer: k.registry,
 	})
 	if err != nil {
 		return nil, err
@@ -219,7 +221,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	context.AfterFunc(base, stop)
 	g.Go(func() error {
 		defer end()
-		return coordinator.RunKubernetes(running, cfg)
+		return leader.Run(running, cfg)
 	})
 	fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", cmp.Or(record.Address, k.o.Listen))
 	return g.Wait()
@@ -235,7 +237,7 @@ func (k *kubernetes) record(address string) (*pb.LeaderRecord, error) {
 }
 
 // coordinator is what leads: the scheduler with all that reads from the API server and writes to it.
-func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, template coordinator.SchedulerConfig) coordinator.KubernetesConfig {
+func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, template coordinator.SchedulerConfig) leader.Config {
 	election := k.config.LeaderElection
 	host := record.Id[:strings.LastIndex(record.Id, "_")]
 	binder := kube.NewBinder(kube.BinderConfig{Clients: k.clients})
@@ -245,9 +247,9 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
 	k.host(template.Guests)
 	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
-	cfg := coordinator.KubernetesConfig{
-		Etcd: k.etcd, Record: record, LeaseTTL: election.LeaseDuration.Duration, Standing: k.standing, API: server,
-		Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive,
+	cfg := leader.Config{
+		Etcd: k.etcd, Record: record, LeaseTTL: lease.TTLWithin(election.LeaseDuration.Duration), Fence: k.fence, API: server,
+		Mode:      leader.Kubernetes{Source: k.source, DelayCacheUntilActive: k.config.DelayCacheUntilActive},
 		Scheduler: template, Sinks: []func(context.Context) error{reporter.Run, evictor.Run},
 	}
 	if *election.LeaderElect {
@@ -291,12 +293,12 @@ func (k *kubernetes) endpoints(ending <-chan struct{}) kubeserving.Config {
 			healthz.NamedCheck("etcd", func(*http.Request) error { return k.health.ready() }),
 		},
 		Gatherer: k.registry, Filter: k.filter,
-		Pods: k.source.Pods, Leading: k.standing.Leading,
+		Pods: k.source.Pods, Leading: k.fence.Leading,
 		Configuration: k.config.Public(),
 		Profiling:     k.config.Profiling,
 	}
 	if *k.config.LeaderElection.LeaderElect {
-		watchdog := k.standing.Watchdog()
+		watchdog := k.fence.Watchdog()
 		c.Healthy = append(c.Healthy, watchdog)
 		c.Ready = append([]healthz.HealthChecker{watchdog}, c.Ready...)
 	}

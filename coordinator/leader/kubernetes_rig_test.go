@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/kube"
@@ -160,7 +161,7 @@ func (l *land) waitBound(want int) {
 // picturer is a process's informers. They show what is true only after they have caught up.
 type picturer struct {
 	land     *land
-	standing *Standing
+	fence    *Fence
 	started  chan struct{}
 	synced   chan struct{} // nil: at once
 	mu       sync.Mutex
@@ -191,7 +192,7 @@ func (p *picturer) WaitSynced(ctx context.Context) error {
 func (p *picturer) CatchUp(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.standing.Check(); err != nil {
+	if err := p.fence.Check(); err != nil {
 		p.land.t.Errorf("a consistent read before the leases are won: %v", err)
 	}
 	if !p.caughtUp {
@@ -224,57 +225,58 @@ func (p *picturer) Subscribe(deliver func([]store.Event)) (*store.Objects, func(
 
 // fencedPosts is a Binder.
 type fencedPosts struct {
-	land     *land
-	standing *Standing
+	land  *land
+	fence *Fence
 }
 
 func (b fencedPosts) Bind(ctx context.Context, bindings []store.Binding, done func(int, error)) {
 	var all sync.WaitGroup
 	for i := range bindings {
-		all.Go(func() { done(i, b.land.bind(ctx, b.standing.Check, bindings[i])) })
+		all.Go(func() { done(i, b.land.bind(ctx, b.fence.Check, bindings[i])) })
 	}
 	all.Wait()
 }
 
 // process is one coordinator process.
 type process struct {
-	land     *land
-	id       string
-	standing *Standing
-	api      *api.Server
-	source   *picturer
-	way      *leaseserver.Client
-	terms    chan *Scheduler
-	cancel   context.CancelFunc
-	ended    chan error
-	sink     chan string
+	land   *land
+	id     string
+	fence  *Fence
+	api    *api.Server
+	source *picturer
+	way    *leaseserver.Client
+	terms  chan *coordinator.Scheduler
+	cancel context.CancelFunc
+	ended  chan error
+	sink   chan string
 }
 
 // start runs a process; change may change its configuration.
-func (l *land) start(id string, change ...func(*KubernetesConfig)) *process {
+func (l *land) start(id string, change ...func(*Config)) *process {
 	l.t.Helper()
 	record := &pb.LeaderRecord{Id: id, Address: id + ".example:7000"}
 	p := &process{
-		land: l, id: id, standing: NewStanding("kube-scheduler", nil), api: api.New(api.Config{Self: record}),
-		way: l.lease.Client(id), terms: make(chan *Scheduler, 10), ended: make(chan error, 1), sink: make(chan string, 10),
+		land: l, id: id, fence: NewFence("kube-scheduler", nil), api: api.New(api.Config{Self: record}),
+		way: l.lease.Client(id), terms: make(chan *coordinator.Scheduler, 10), ended: make(chan error, 1), sink: make(chan string, 10),
 	}
-	p.source = &picturer{land: l, standing: p.standing, started: make(chan struct{})}
-	cfg := KubernetesConfig{
-		Etcd: l.client(), Record: record, LeaseTTL: 2500 * time.Millisecond, Standing: p.standing, API: p.api, Source: p.source,
+	p.source = &picturer{land: l, fence: p.fence, started: make(chan struct{})}
+	cfg := Config{
+		Etcd: l.client(), Record: record, LeaseTTL: lease.TTLWithin(2500 * time.Millisecond), Fence: p.fence, API: p.api,
+		Mode: Kubernetes{Source: p.source},
 		Lease: &kube.LeaseConfig{
 			Client: p.way, Namespace: "kube-system", Name: "kube-scheduler",
 			Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		},
-		Scheduler: SchedulerConfig{Cluster: "test", Shards: 2, BatchSize: 64, Binder: fencedPosts{l, p.standing}},
+		Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 2, BatchSize: 64, Binder: fencedPosts{l, p.fence}},
 		Sinks:     []func(context.Context) error{p.report},
-		Leading:   func(s *Scheduler) { p.terms <- s },
+		Leading:   func(s *coordinator.Scheduler) { p.terms <- s },
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	p.cancel = cancel
-	go func() { p.ended <- RunKubernetes(ctx, cfg) }()
+	go func() { p.ended <- Run(ctx, cfg) }()
 	l.t.Cleanup(func() {
 		cancel()
 		<-p.ended
@@ -285,12 +287,12 @@ func (l *land) start(id string, change ...func(*KubernetesConfig)) *process {
 // report is a sink that writes what is left when it is told to end.
 func (p *process) report(ctx context.Context) error {
 	<-ctx.Done()
-	p.sink <- fmt.Sprintf("the fence says %v", p.standing.Check())
+	p.sink <- fmt.Sprintf("the fence says %v", p.fence.Check())
 	return ctx.Err()
 }
 
 // waitLeading waits for the process to lead.
-func (p *process) waitLeading() *Scheduler {
+func (p *process) waitLeading() *coordinator.Scheduler {
 	p.land.t.Helper()
 	select {
 	case s := <-p.terms:

@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"errors"
@@ -26,6 +26,14 @@ func onePods(prefix string, n int) []*v1.Pod {
 	return out
 }
 
+func nodesOf(cpu string, names ...string) []*v1.Node {
+	var out []*v1.Node
+	for _, name := range names {
+		out = append(out, build.Node(name).CPU(cpu).Memory("64Gi").Obj())
+	}
+	return out
+}
+
 // wantHolder checks who holds the Lease.
 func (l *land) wantHolder(id string) {
 	l.t.Helper()
@@ -41,7 +49,7 @@ func TestAProcessThatIsToldToEndHandsOver(t *testing.T) {
 	l.wantHolder("a")
 	b := l.start("b")
 	l.waitContenders(2)
-	if b.standing.Leading() {
+	if b.fence.Leading() {
 		t.Error("two lead")
 	}
 	l.create(onePods("first", 50)...)
@@ -59,7 +67,7 @@ func TestAProcessThatIsToldToEndHandsOver(t *testing.T) {
 	if got, want := <-a.sink, "the fence says <nil>"; got != want {
 		t.Errorf("a's sink when it is told to end: got %q, want %q", got, want)
 	}
-	if a.standing.Leading() {
+	if a.fence.Leading() {
 		t.Error("a leads still")
 	}
 	asked := time.Now()
@@ -134,17 +142,17 @@ func TestAProcessWhoseLeaseIsTakenEnds(t *testing.T) {
 func (p *process) standby(t *testing.T) {
 	t.Helper()
 	_, err := p.api.GetSummary(t.Context(), &pb.GetSummaryRequest{})
-	if len(p.ended)+len(p.terms) > 0 || p.standing.Leading() || status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("process %s: ended %t, leads %t, summary %v; want it to stand by", p.id, len(p.ended) > 0, p.standing.Leading(), err)
+	if len(p.ended)+len(p.terms) > 0 || p.fence.Leading() || status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("process %s: ended %t, leads %t, summary %v; want it to stand by", p.id, len(p.ended) > 0, p.fence.Leading(), err)
 	}
-	if err := p.standing.Check(); !errors.Is(err, store.ErrDeposed) {
+	if err := p.fence.Check(); !errors.Is(err, store.ErrDeposed) {
 		t.Errorf("fence of %s: got %v, want it closed", p.id, err)
 	}
 }
 
 func TestALeaderTellsWhatItDoesAndSendsForObjectsElsewhere(t *testing.T) {
 	l := newLand(t, nodesOf("10", "n1")...)
-	a := l.start("a", func(c *KubernetesConfig) { c.Lease = nil })
+	a := l.start("a", func(c *Config) { c.Lease = nil })
 	a.waitLeading()
 	if l.lease.Lease() != nil {
 		t.Errorf("without leader election: got Lease %v, want none", l.lease.Lease())
@@ -163,7 +171,7 @@ func TestALeaderTellsWhatItDoesAndSendsForObjectsElsewhere(t *testing.T) {
 
 func TestAStandbyWhoseCacheIsDelayedReadsNothing(t *testing.T) {
 	l := newLand(t, nodesOf("10", "n1")...)
-	delay := func(c *KubernetesConfig) { c.DelayCacheUntilActive = true }
+	delay := func(c *Config) { c.Mode = Kubernetes{Source: c.Mode.(Kubernetes).Source, DelayCacheUntilActive: true} }
 	a := l.start("a", delay)
 	a.waitLeading()
 	b := l.start("b", delay)
@@ -183,7 +191,7 @@ func TestAProcessThatCannotLeadKeepsNobodyOut(t *testing.T) {
 	t.Run("it can't read the API server's objects", func(t *testing.T) {
 		l := newLand(t, nodesOf("10", "n1")...)
 		synced := make(chan struct{})
-		a := l.start("a", func(c *KubernetesConfig) { c.Source.(*picturer).synced = synced })
+		a := l.start("a", func(c *Config) { c.Mode.(Kubernetes).Source.(*picturer).synced = synced })
 		<-a.source.started
 		b := l.start("b")
 		b.waitLeading()
@@ -195,7 +203,7 @@ func TestAProcessThatCannotLeadKeepsNobodyOut(t *testing.T) {
 	})
 	t.Run("it can't reach the Lease", func(t *testing.T) {
 		l := newLand(t, nodesOf("10", "n1")...)
-		a := l.start("a", func(c *KubernetesConfig) {
+		a := l.start("a", func(c *Config) {
 			c.Lease.Client.(*leaseserver.Client).Down = true
 			c.Lease.RenewDeadline, c.Lease.RetryPeriod = time.Second, 200*time.Millisecond
 		})
@@ -230,9 +238,9 @@ func TestAProcessEndsWhereverItIs(t *testing.T) {
 			if err := first.waitEnd(); err != nil {
 				t.Fatal(err)
 			}
-			p := l.start("p", func(c *KubernetesConfig) {
-				c.Source.(*picturer).synced = make(chan struct{})
-				c.DelayCacheUntilActive = name != "while its caches fill"
+			p := l.start("p", func(c *Config) {
+				c.Mode.(Kubernetes).Source.(*picturer).synced = make(chan struct{})
+				c.Mode = Kubernetes{Source: c.Mode.(Kubernetes).Source, DelayCacheUntilActive: name != "while its caches fill"}
 			})
 			reach(l, p)
 			p.cancel()
@@ -249,7 +257,7 @@ func TestAProcessEndsWhereverItIs(t *testing.T) {
 
 func TestTheWatchdogBarksWhenALeaderHangs(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := NewStanding("kube-scheduler", func() time.Time { return now })
+	s := NewFence("kube-scheduler", func() time.Time { return now })
 	dog := s.Watchdog()
 	want := func(when, text string) {
 		t.Helper()
@@ -259,7 +267,7 @@ func TestTheWatchdogBarksWhenALeaderHangs(t *testing.T) {
 	}
 	want("while it stands by", "")
 	lost := &switchable{}
-	s.lead(lost)
+	s.open(lost)
 	want("while it leads", "")
 	lost.err = store.ErrDeposed
 	want("right after the loss", "")
@@ -267,7 +275,7 @@ func TestTheWatchdogBarksWhenALeaderHangs(t *testing.T) {
 	want("as long as it is tolerated", "")
 	now = now.Add(time.Nanosecond)
 	want("then", "failed election to renew leadership on lease kube-scheduler")
-	s.lead(nil)
+	s.close()
 	want("when it stands by again", "")
 }
 

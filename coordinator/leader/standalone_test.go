@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
@@ -158,7 +159,7 @@ type member struct {
 	id     string
 	api    *api.Server
 	etcd   *clientv3.Client
-	terms  chan *Scheduler // each term's, and nil at its end
+	terms  chan *coordinator.Scheduler // each term's, and nil at its end
 	cancel context.CancelFunc
 	ended  chan error
 }
@@ -166,14 +167,14 @@ type member struct {
 func (f *fleet) join(id string) *member {
 	f.t.Helper()
 	record := &pb.LeaderRecord{Id: id, Address: id + ".example:7000"}
-	m := &member{f: f, id: id, api: api.New(api.Config{Self: record}), etcd: f.client(), terms: make(chan *Scheduler, 100), ended: make(chan error, 1)}
+	m := &member{f: f, id: id, api: api.New(api.Config{Self: record}), etcd: f.client(), terms: make(chan *coordinator.Scheduler, 100), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(f.ctx)
 	m.cancel = cancel
 	go func() {
-		m.ended <- RunStandalone(ctx, StandaloneConfig{
-			Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api,
-			Scheduler: SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64},
-			Leading:   func(s *Scheduler) { m.terms <- s },
+		m.ended <- Run(ctx, Config{
+			Etcd: m.etcd, Record: record, LeaseTTL: 2 * time.Second, API: m.api, Mode: Standalone{},
+			Scheduler: coordinator.SchedulerConfig{Cluster: "test", Shards: 4, BatchSize: 64},
+			Leading:   func(s *coordinator.Scheduler) { m.terms <- s },
 		})
 	}()
 	f.t.Cleanup(func() { m.leave() })
@@ -192,7 +193,7 @@ func (m *member) leave() {
 }
 
 // waitTerm waits for the process to begin a term, or (nil) to end it.
-func (m *member) waitTerm(begins bool) *Scheduler {
+func (m *member) waitTerm(begins bool) *coordinator.Scheduler {
 	m.f.t.Helper()
 	select {
 	case s := <-m.terms:
@@ -345,9 +346,9 @@ func TestTheOtherCoordinatorTakesOver(t *testing.T) {
 func TestRoomIsPromisedOnceAcrossTerms(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.join("a"), f.join("b")
-	next := func() (*member, *Scheduler) {
+	next := func() (*member, *coordinator.Scheduler) {
 		for {
-			lead, s := a, (*Scheduler)(nil)
+			lead, s := a, (*coordinator.Scheduler)(nil)
 			select {
 			case s = <-a.terms:
 			case s = <-b.terms:

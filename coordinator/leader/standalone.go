@@ -1,0 +1,119 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/store"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Standalone is the mode of a coordinator without Kubernetes: etcd holds the objects, and they are written there. It
+// leads whenever it is elected, until the process is told to end.
+//
+//	follow --elected--> load at one revision --> lead
+//	   ^                                          |
+//	   +-----------lease lost, or an error--------+
+//
+// A term starts from what etcd holds, read after the election: nothing is
+// carried over from an earlier one.
+type Standalone struct{}
+
+// standRetry is how long a coordinator rests after a term that has ended with an error.
+const standRetry = time.Second
+
+func (Standalone) ready(context.Context, func(func(context.Context) error)) error { return nil }
+
+func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.QueueEntry, error) {
+	sc := &t.config
+	sc.Binder = binder{t.store, t}
+	sc.VolumeWriter = volumeWriter{t.store, t}
+	sc.Evictor = evictor{t.store, t, t.run}
+	t.objects = t.store
+	t.notes = func(all *store.Objects) []any { return []any{"revision", all.Revision} }
+	entries, err := t.store.LoadEntries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load queue journal: %w", err)
+	}
+	return entries, nil
+}
+
+func (Standalone) subscribe(ctx context.Context, t *term, deliver func([]store.Event)) (*store.Objects, func(), error) {
+	all, err := t.store.Load(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load objects: %w", err)
+	}
+	t.run(func() error {
+		return t.store.Watch(ctx, all.Revision, func(events []store.Event) error {
+			deliver(events)
+			return nil
+		})
+	})
+	return all, func() {}, nil // the watch ends with the term
+}
+
+func (Standalone) next(ctx context.Context, _ bool, err error) (again bool, end error) {
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Term ended")
+		pause(ctx, standRetry)
+	}
+	return ctx.Err() == nil, nil
+}
+
+// binder writes binds under a term.
+type binder struct {
+	store *store.Store
+	fence store.Fence
+}
+
+// Bind is part of coordinator.Binder. Its bindings share transactions, so their outcomes come together.
+func (b binder) Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error)) {
+	for i, err := range b.store.Bind(ctx, b.fence, bindings) {
+		done(i, err)
+	}
+}
+
+// evictor carries preemptions out under a term.
+type evictor struct {
+	store *store.Store
+	fence store.Fence
+	run   func(func() error)
+}
+
+// Evict is part of coordinator.Evictor. Victims are gone at once: nobody runs anything that would take time.
+func (e evictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)) {
+	e.run(func() error {
+		err := e.store.Evict(ctx, e.fence, &x)
+		for _, v := range x.Victims {
+			if err != nil {
+				break
+			}
+			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", preempt.EventNote(x.Preemptor, x.Node, false))
+		}
+		done(err)
+		return nil // where it is deposed, the end of the lease ends the term
+	})
+}
+
+// volumeWriter writes volumes and claims under a term.
+type volumeWriter struct {
+	store *store.Store
+	fence store.Fence
+}
+
+// Write is part of volumes.Writer: one transaction, so all objects have one version.
+func (v volumeWriter) Write(ctx context.Context, objs []objects.Object) ([]string, error) {
+	revision, err := v.store.Update(ctx, v.fence, objs)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]string{strconv.FormatInt(revision, 10)}, len(objs)), nil
+}
