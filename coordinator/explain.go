@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -93,11 +94,12 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	err := s.caught(func() (err error) { put, err = s.cache.Without(pod); return err })
 	if err == nil {
 		last, e.err = s.explainCaught(pod, prof, e)
-		err = s.caught(put)
+	}
+	if put != nil {
+		err = errors.Join(err, s.caught(put))
 	}
 	if err != nil {
-		// The pod is not where it was, so another might get its room: this is no error of the read.
-		s.fail(err)
+		s.keepRoomOf(pod, out.Node, err)
 		last, e.err = true, err
 	}
 	if e.err != nil {
@@ -107,6 +109,18 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 		e.out = nil
 	}
 	return last
+}
+
+// keepRoomOf has nobody placed on the room of a pod that an explanation could not take from its node, or put back there.
+// A read does not end a term: the row is made anew, or the node is left out until there is news of the pod.
+func (s *Scheduler) keepRoomOf(pod *v1.Pod, node string, why error) {
+	if now, _, _ := s.cache.Pod(pod.UID); now == pod {
+		s.mend(node, why)
+		return
+	}
+	on := *pod // one that is only promised to the node does not name it
+	on.Spec.NodeName = node
+	s.keepRoom(&on, node, why)
 }
 
 // explainCaught is explainFor that notes a panic.
