@@ -362,8 +362,7 @@ func (s *Scheduler) Deliver(events []store.Event) {
 // ErrStopped is what a Scheduler answers whose Run has returned.
 var ErrStopped = status.Error(codes.Unavailable, "this term's scheduler has stopped")
 
-// Run schedules until ctx ends, or an error makes that impossible:
-// fanout.ErrDeposed or store.ErrDeposed where another leader was elected. It is called
+// Run schedules until ctx ends, or one of the errors ends the term that fail lists. It is called
 // once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer close(s.ended)
@@ -567,8 +566,17 @@ func (s *Scheduler) stopped(ctx context.Context) error {
 	return ErrStopped
 }
 
-// fail ends the loop: its picture of the cluster, or its right to write, is gone. The
-// term ends with the error, and the next leader starts from what is committed.
+// fail ends the loop, and with it the term: the next leader starts from what is committed. These errors end one, and no
+// other does:
+//
+//	error                where it comes from                     why the term can't go on
+//	store.ErrDeposed     the outcome of a bind                   another leads: the right to write is gone
+//	fanout.ErrDeposed    workers are asked, or made known        another leads: workers refuse this term
+//	the tables' own      a change that could not be undone, or   rows are not what is there: pods might be promised
+//	                     counters that could not be filled       room that others have
+//
+// What a pod, a node or another object does wrong, what a plugin, an extender or a worker does wrong, and an attempt that
+// meets a bug end no term: they rest or are in quarantine. Nor does what only reads: its caller gets the error.
 func (s *Scheduler) fail(err error) {
 	s.err = errors.Join(s.err, err)
 	s.stop()

@@ -31,5 +31,5 @@
 //	the scheduler's tables are wrong: a bug          the process, with the error   stand for election again
 //
 // Before a term has begun, the loss of etcd's lease and a Lease that is out of reach do no harm: the process stands for
-// election again. coordinator.Scheduler.Run tells which errors end a scheduler.
+// election again. Which errors end a scheduler stands at Scheduler.fail.
 package leader
