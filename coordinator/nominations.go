@@ -52,18 +52,22 @@ func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
 	}
 	for _, node := range s.queue.NominatedNodes() {
 		change := s.queue.NominationsOf(node)
-		known, attaches := memo.nodes[node], s.nominatedAttach(node)
-		attaching = attaching || attaches
-		alone := node == own || mountsVolumes && attaches // what is found is for this pod alone
-		if known.change != change || alone || !s.lasts(&known, node, attaches) {
-			known = knownNominee{change: change, batch: s.batches, nominee: s.nomineeOf(node, p, class)}
-			if !alone {
-				memo.nodes[node] = known
-			}
+		known := memo.nodes[node]
+		if known.change != change {
+			known = knownNominee{change: change, attaches: s.nominatedAttach(node)}
+		}
+		attaching = attaching || known.attaches
+		alone := node == own || mountsVolumes && known.attaches // what is found is for this pod alone
+		if alone || !s.lasts(&known, node) {
+			known.nominee, known.batch, known.found = s.nomineeOf(node, p, class), s.batches, true
 		}
 		if known.nominee != nil {
 			out = append(out, known.nominee)
 		}
+		if alone {
+			known.nominee, known.found = nil, false
+		}
+		memo.nodes[node] = known
 	}
 	if own == "" && !(mountsVolumes && attaching) {
 		memo.list, memo.at, memo.listed, memo.batch, memo.volumes = out, s.queue.Nominations(), true, s.batches, attaching
@@ -73,12 +77,12 @@ func (s *Scheduler) nominees(p *v1.Pod, class *compile.Class) []*nominee {
 
 // lasts tells whether what was found of a node's pods in an earlier batch holds yet: volumes that they attach may be
 // others by now.
-func (s *Scheduler) lasts(known *knownNominee, node string, attaches bool) bool {
-	if known.batch == s.batches {
-		return true
+func (s *Scheduler) lasts(known *knownNominee, node string) bool {
+	if !known.found || known.batch == s.batches {
+		return known.found
 	}
 	row, ok := s.cache.RowOf(node)
-	return ok && known.nominee != nil && known.nominee.Row == row && !attaches
+	return ok && known.nominee != nil && known.nominee.Row == row && !known.attaches
 }
 
 // nominatedAttach tells whether pods that are nominated to a node may attach volumes.
@@ -146,11 +150,14 @@ type nomineeMemo struct {
 	listed, volumes bool
 }
 
-// knownNominee is a node's, as of the change and the batch; its nominee is nil where nobody comes before the pod.
+// knownNominee is a node's, as of the change. Its nominee, once it is found, is as of the batch, and nil where nobody comes
+// before the pod.
 type knownNominee struct {
-	change  uint64
-	batch   uint64
-	nominee *nominee
+	change   uint64
+	attaches bool // nominatedAttach
+	found    bool
+	batch    uint64
+	nominee  *nominee
 }
 
 // of finds what is kept for a pod. Pods with volumes find different ones of a node's: for them what is kept holds only where

@@ -251,6 +251,10 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 	if len(x.cache.nominated) != nodes || &x.cache.nominated[0] != &carried[0] {
 		t.Errorf("what nominated pods carry is made known again where nothing has changed")
 	}
+	x.queue.Nominated("n0")[0].Obj.Spec.Volumes = nil // nobody tells, so nobody looks
+	if find("s")[0] == find("t")[0] {
+		t.Error("the volumes of nominated pods are looked at again where no nomination has changed")
+	}
 	x.Deliver([]store.Event{podCame(build.Pod("more").CPU("8").NodeSelector("is", "nowhere").Apart(build.Around(v1.LabelHostname, "app=shy")).Nominated("n1").Obj())})
 	x.turn(t)
 	if third := find("r"); third[1] == second[1] || third[2] != second[2] || len(x.cache.nominated) != nodes+1 {

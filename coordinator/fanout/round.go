@@ -477,6 +477,8 @@ func (r *round) hedgeSlow() {
 		r.hedgeAfter(r.patience.hedge)
 	case early:
 		r.hedgeAfter(r.patience.own)
+	case stalled: // next owners may have been asked just now
+		r.hedgeAfter(now.Sub(r.begun) + r.patience.own)
 	}
 	for _, p := range r.parts {
 		if p.primary.session == nil {

@@ -394,6 +394,14 @@ func TestTheOwnTablesDecideWhereOneOfTwoIsSlow(t *testing.T) {
 
 // Two workers that hang keep a round no longer than one does: the own tables answer in their time, long before the deadline.
 func TestTheOwnTablesAnswerWhereBothOwnersAreSlow(t *testing.T) {
+	// Also where this process has stalled until after their time.
+	for _, stall := range []time.Duration{4 * time.Millisecond, time.Second} {
+		hangBoth(t, stall)
+	}
+}
+
+// hangBoth has two workers hang, and the first look at that come so late.
+func hangBoth(t *testing.T, first time.Duration) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	cfg := fanout.Config{Replicas: 2, AuditEvery: -1, HedgeAfter: 2500 * time.Microsecond, Clock: clock}
 	fleet, c := newFleet(t, 2, worker.Config{}), newCluster(4)
@@ -404,9 +412,9 @@ func TestTheOwnTablesAnswerWhereBothOwnersAreSlow(t *testing.T) {
 		c.wantSame(t, f, reqs)
 		f.Settle()
 	}
-	first, release0 := hold(fleet.proxies["w0"])
+	arrived0, release0 := hold(fleet.proxies["w0"])
 	defer release0()
-	second, release1 := hold(fleet.proxies["w1"])
+	arrived1, release1 := hold(fleet.proxies["w1"])
 	defer release1()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // where the round waits on
 	defer cancel()
@@ -418,12 +426,12 @@ func TestTheOwnTablesAnswerWhereBothOwnersAreSlow(t *testing.T) {
 			t.Fatal("a worker was not asked")
 		}
 	}
-	wait(first)
-	wait(second)
-	clock.Step(4 * time.Millisecond)
-	wait(first) // as a next owner
-	wait(second)
-	clock.Step(25 * time.Millisecond)
+	wait(arrived0)
+	wait(arrived1)
+	clock.Step(first)
+	wait(arrived0) // as a next owner
+	wait(arrived1)
+	clock.Step(250 * time.Millisecond)
 	got := <-done
 	if got.err != nil {
 		t.Fatalf("the round waits for the deadline: %v", got.err)

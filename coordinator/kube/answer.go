@@ -101,7 +101,9 @@ func (a *answer) missing() bool {
 
 // mayStart tells whether the API server may say something else once it has started: until it knows the roles and its
 // admission is ready, it forbids.
-func (a *answer) mayStart() bool { return a.code == http.StatusForbidden || a.code == http.StatusUnauthorized }
+func (a *answer) mayStart() bool {
+	return a.code == http.StatusForbidden || a.code == http.StatusUnauthorized
+}
 
 // Error is the answer as an operator wants to read it: code and the server's words.
 func (a *answer) Error() string {
