@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -23,19 +24,22 @@ func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 		}
 		s.Load(&store.Objects{Nodes: nodesOf("64", "n", "o", "p")}, nil)
 		const batch = 16
-		n := 0
-		return testing.AllocsPerRun(20, func() {
-			for range batch {
-				n++
-				s.queue.Add(cores(fmt.Sprint("p", n), "10m"))
-			}
-			pods := s.queue.PopBatch(batch, nil)
-			s.schedule(s.life, pods)
-			for i := range batch {
-				s.podGone(cores(fmt.Sprint("p", n-i), "10m"))
-				s.history.forget(types.UID(fmt.Sprint("p", n-i)))
-			}
-		})
+		n, least := 0, math.Inf(1)
+		for range 5 { // what else runs in this process allocates, too
+			least = min(least, testing.AllocsPerRun(4, func() {
+				for range batch {
+					n++
+					s.queue.Add(cores(fmt.Sprint("p", n), "10m"))
+				}
+				pods := s.queue.PopBatch(batch, nil)
+				s.schedule(s.life, pods)
+				for i := range batch {
+					s.podGone(cores(fmt.Sprint("p", n-i), "10m"))
+					s.history.forget(types.UID(fmt.Sprint("p", n-i)))
+				}
+			}))
+		}
+		return least
 	}
 	without := allocations(func(*SchedulerConfig) {})
 	g := newGuest()
