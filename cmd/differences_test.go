@@ -89,3 +89,33 @@ func differenceRows(t *testing.T) [][]string {
 	}
 	return out[2:]
 }
+
+// TestDocsNameWhatThereIs holds what the documents say of the code to the code: each path in backticks exists, and the names
+// behind a Go file stand in that file.
+func TestDocsNameWhatThereIs(t *testing.T) {
+	quoted := regexp.MustCompile("`([^` ]+)`")
+	path, name := regexp.MustCompile(`^[\w.-]+/[\w./-]*$`), regexp.MustCompile(`^[A-Za-z]\w*$`)
+	for doc, root := range map[string]string{"docs/architecture.md": "..", "CONTRIBUTING.md": "..", "bench/README.md": "../bench"} {
+		text, err := os.ReadFile(filepath.Join("..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			file, code := "", []byte(nil)
+			for _, q := range quoted.FindAllStringSubmatch(line, -1) {
+				switch {
+				case path.MatchString(q[1]):
+					if _, err := os.Stat(filepath.Join(root, q[1])); err != nil {
+						t.Errorf("%s: want a file or a folder, got %v", doc, err)
+					}
+					file, code = q[1], nil
+					if strings.HasSuffix(file, ".go") || strings.HasSuffix(file, ".proto") {
+						code, _ = os.ReadFile(filepath.Join(root, file)) // without it the path is told
+					}
+				case code != nil && name.MatchString(q[1]) && !regexp.MustCompile(`\b`+q[1]+`\b`).Match(code):
+					t.Errorf("%s: want %s in %s, got no word of it", doc, q[1], file)
+				}
+			}
+		}
+	}
+}
