@@ -106,8 +106,7 @@ func (a *Answer) Class() *scorer.Class { return a.class }
 // Diagnosed tells whether the answer has reasons.
 func (a *Answer) Diagnosed() bool { return a.diagnosed }
 
-// Result is the repaired answer, and Standing what becomes of its groups. Both are valid until the next call of a method
-// that repairs.
+// Result is the repaired answer. It is valid until the next call of a method that repairs.
 func (a *Answer) Result() *scorer.Result { return a.result }
 
 // Standing is what becomes of the answer's groups.

@@ -39,12 +39,13 @@
 // With [Config].Compare primary and backups are asked at once, and count where they agree; where they do not, or
 // one has failed, all of the part is evaluated here.
 //
-// Too slow is who takes longer than its own pace and that of the own tables let expect, by [Config].HedgeAfter and more
-// (ten times that where the own tables are next), or, where others have its shards and half of the workers have answered,
-// half as long again as the slowest of those
-// took for the same work. One that gets snapshots may take until the deadline. A shard counts once in a merge: either its part's primary
-// counts, or the backups do. Groups that overflow are asked for again with the cluster's
-// extrema, in a second round at the same generations.
+// A worker is too slow when it takes longer than its own pace and that of the own tables let expect, by
+// [Config].HedgeAfter and more, or by ten times that where the own tables are next. Where others have its shards and half
+// of the workers have answered, it is too slow already after one and a half times what the slowest of these took for the
+// same work. A worker that gets snapshots may take until the deadline.
+//
+// A shard counts once in a merge: either its part's primary counts, or the backups do. Groups that overflow are asked for
+// again with the cluster's extrema, in a second round at the same generations.
 //
 // A round asks for classes ([Fanout.Evaluate]) or for dry runs of preemption
 // ([Fanout.Preempt]), with the same deltas, hedges and fallbacks.

@@ -460,8 +460,8 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 	})
 }
 
-// caught runs fn, of which a panic is an error. It would end the process: this is what goroutines run that meet answers
-// of workers.
+// caught runs fn and returns its panic as an error. Goroutines that read workers' answers run under it, for a panic there
+// would end the process.
 func caught(ctx context.Context, fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
