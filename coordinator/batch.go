@@ -600,4 +600,4 @@ func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...o
 	s.metrics.decided.Inc()
 }
 
-var _ fanout.Shards = (*picture)(nil)
+var _ fanout.Shards = (*state)(nil)

@@ -18,7 +18,7 @@ import (
 
 // followBudgets makes an empty set of budgets. counted says that nobody else keeps their status.
 // It is called before any pod is put in.
-func (w *picture) followBudgets(counted bool) {
+func (w *state) followBudgets(counted bool) {
 	w.counted = counted
 	w.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
 		return func(yield func(*v1.Pod, bool) bool) {
@@ -45,20 +45,20 @@ func (w *picture) followBudgets(counted bool) {
 }
 
 // pend takes in a pod that waits for a node: it is one of those that its budgets expect.
-func (w *picture) pend(p *v1.Pod) {
+func (w *state) pend(p *v1.Pod) {
 	if w.counted {
 		w.follow(p, false)
 	}
 }
 
 // follow takes in a pod that budgets may count.
-func (w *picture) follow(p *v1.Pod, placed bool) {
+func (w *state) follow(p *v1.Pod, placed bool) {
 	defer w.Untold(p, "its budgets")
 	w.budgets.SetPod(p, placed)
 }
 
 // budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns: of many of them later.
-func (w *picture) budget(old, now objects.Object) error {
+func (w *state) budget(old, now objects.Object) error {
 	either := now
 	if either == nil {
 		either = old
@@ -77,7 +77,7 @@ func (w *picture) budget(old, now objects.Object) error {
 }
 
 // tellBudgets is tell of a pod whose budgets have changed, beside any change of an object.
-func (w *picture) tellBudgets(uid types.UID) error {
+func (w *state) tellBudgets(uid types.UID) error {
 	p, _, _ := w.Pod(uid)
 	defer w.Untold(p, "its budgets")
 	return w.tell(uid)

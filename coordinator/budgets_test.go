@@ -32,7 +32,7 @@ func (x *toldBudgets) Changed(_ *scorer.Table, d *pb.Delta) {
 // others then, too, and until then as it was.
 func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 	const steps, most = 2000, 20
-	w, tables := newPicture(1), &toldBudgets{of: map[uint64][]uint32{}}
+	w, tables := newState(1), &toldBudgets{of: map[uint64][]uint32{}}
 	w.Watch(tables)
 	all := crowded(32)
 	for _, n := range all.Nodes {
@@ -91,7 +91,7 @@ func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 }
 
 // counts tells whether the pods that know of a budget in force are those with a label; "": there is none in force.
-func (x *toldBudgets) counts(w *picture, pods []*v1.Pod, selects string) bool {
+func (x *toldBudgets) counts(w *state, pods []*v1.Pod, selects string) bool {
 	inForce := w.budgets.Allowed()
 	if selects == "" || len(inForce) != 1 {
 		return selects == "" && len(inForce) == 0

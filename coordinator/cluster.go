@@ -46,7 +46,7 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 	s.moveAll(clusterEvents(old, now))
 }
 
-// changeCluster has the picture of the cluster know an object as it is now.
+// changeCluster has the state of the cluster know an object as it is now.
 func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 	defer s.catch(&err)
 	s.cache.cluster.Set(old, now)
@@ -62,7 +62,7 @@ func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 }
 
 // limit takes over how many volumes the drivers of a CSINode attach.
-func (w *picture) limit(old, now objects.Object) error {
+func (w *state) limit(old, now objects.Object) error {
 	either := now
 	if either == nil {
 		either = old

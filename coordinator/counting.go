@@ -76,7 +76,7 @@ func unboundedCounting() counting {
 func (x *counting) bound() { x.atOnce, x.perTurn = fillAtOnce, fillSteps }
 
 // fillNew brings new counters into use that few pods may add to, and postpones the others.
-func (w *picture) fillNew(list []*count.Counter) error {
+func (w *state) fillNew(list []*count.Counter) error {
 	left := w.counting.atOnce
 	var ids, terms []uint32
 	var namespaces, departing, carriers []string
@@ -128,7 +128,7 @@ func (w *picture) fillNew(list []*count.Counter) error {
 }
 
 // awaits tells whether a class reads counters that are not filled.
-func (w *picture) awaits(c *compile.Class) bool {
+func (w *state) awaits(c *compile.Class) bool {
 	x := &w.counting
 	if len(x.postponed) == 0 || c == nil || c.Scorer == nil {
 		return false
@@ -137,7 +137,7 @@ func (w *picture) awaits(c *compile.Class) bool {
 }
 
 // open begins to fill the counters of a class, unless another has its pods set aside for that already.
-func (w *picture) open(c *compile.Class) {
+func (w *state) open(c *compile.Class) {
 	x := &w.counting
 	if x.opened != 0 {
 		return
@@ -154,7 +154,7 @@ func (w *picture) open(c *compile.Class) {
 }
 
 // forgetPostponed drops the new counters that are not opened: who asks for them again gets new ones.
-func (w *picture) forgetPostponed() {
+func (w *state) forgetPostponed() {
 	x := &w.counting
 	for id := range x.postponed {
 		if w.counters.Forget(id) {
@@ -164,7 +164,7 @@ func (w *picture) forgetPostponed() {
 }
 
 // makeRoom has counters go that no class has asked for since it was called last, where pods add to too many.
-func (w *picture) makeRoom() {
+func (w *state) makeRoom() {
 	pods, _ := w.Pods()
 	most := max(addedPerPod*pods, w.counting.atLeast)
 	if w.Added() <= most {
@@ -181,7 +181,7 @@ func (w *picture) makeRoom() {
 }
 
 // dropSome has the counters go that were dropped.
-func (w *picture) dropSome() {
+func (w *state) dropSome() {
 	if ids := w.counters.TakeDropped(); len(ids) > 0 {
 		w.counting.fillings = append(w.counting.fillings, &filling{ids: ids})
 	}
@@ -189,7 +189,7 @@ func (w *picture) dropSome() {
 
 // fillSome goes on with the counters that come and go, for the steps of a turn, or until enough says so after some
 // of them.
-func (w *picture) fillSome(enough func() bool) error {
+func (w *state) fillSome(enough func() bool) error {
 	x := &w.counting
 	for left := x.perTurn; left > 0 && x.isUnderWay(w); {
 		steps, err := w.budgets.Some(min(left, stepsAtOnce), cache.TellSteps, w.tellBudgets)
@@ -208,7 +208,7 @@ func (w *picture) fillSome(enough func() bool) error {
 }
 
 // fillNext goes on with what is first, for some steps.
-func (w *picture) fillNext(most int) (steps int, err error) {
+func (w *state) fillNext(most int) (steps int, err error) {
 	x := &w.counting
 	if w.Indexing() {
 		w.Index((most + indexedSteps - 1) / indexedSteps)
@@ -311,8 +311,8 @@ func (s *Scheduler) popAside() []*queue.Pod {
 func (x *counting) isBusy() bool { return x.opened != 0 && !x.ready }
 
 // isFilling tells whether counters come or go, isUnderWay whether they or budgets do.
-func (x *counting) isFilling(w *picture) bool  { return w.Indexing() || len(x.fillings) > 0 }
-func (x *counting) isUnderWay(w *picture) bool { return x.isFilling(w) || w.budgets.Changing() }
+func (x *counting) isFilling(w *state) bool  { return w.Indexing() || len(x.fillings) > 0 }
+func (x *counting) isUnderWay(w *state) bool { return x.isFilling(w) || w.budgets.Changing() }
 
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {

@@ -78,7 +78,7 @@ func (c *askedCounters) Contributions(p *v1.Pod) []*pb.CounterValue {
 // it has steps for, and one node's. They go in the same way.
 func TestATurnFillsAPartOfACounter(t *testing.T) {
 	const nodes, podsOfNode, steps = 64, 10, 100
-	w := newPicture(1)
+	w := newState(1)
 	asked := &askedCounters{Registry: w.counters}
 	w.UseCounters(asked)
 	all := crowded(nodes)
@@ -245,7 +245,7 @@ func TestAFloodDoesNotHoldPodsOfOtherNamespaces(t *testing.T) {
 
 // Terms by a key that a node gets begin to count: of all pods only those are asked that carry them.
 func TestOnlyPodsThatCarryTermsAreAskedOnceTheirKeyAppears(t *testing.T) {
-	w := newPicture(4)
+	w := newState(4)
 	asked := &askedCounters{Registry: w.counters}
 	w.UseCounters(asked)
 	all := crowded(16)
@@ -281,7 +281,7 @@ func TestOnlyPodsThatCarryTermsAreAskedOnceTheirKeyAppears(t *testing.T) {
 // some each turn.
 func TestATurnTellsAPartOfThePodsThatLeaveAnEmptySelector(t *testing.T) {
 	const podsOfNode, most = 10, 20
-	w, tables := newPicture(1), &toldBudgets{of: map[uint64][]uint32{}}
+	w, tables := newState(1), &toldBudgets{of: map[uint64][]uint32{}}
 	w.Watch(tables)
 	all := crowded(32)
 	for _, n := range all.Nodes {

@@ -16,7 +16,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Compare holds the picture of the cluster against that of whom the objects come from, and logs
+// Compare holds the state of the cluster against that of whom the objects come from, and logs
 // what differs as upstream's cache comparer does. What is on its way between the two differs
 // as well.
 //
@@ -44,7 +44,7 @@ func (s *Scheduler) Compare(ctx context.Context, list func() ([]*v1.Node, []*v1.
 	return nil
 }
 
-// Dump logs the picture of the cluster and the queue, as upstream's cache dumper does.
+// Dump logs the state of the cluster and the queue, as upstream's cache dumper does.
 func (s *Scheduler) Dump(ctx context.Context) error {
 	d, err := s.dump(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Scheduler) Dump(ctx context.Context) error {
 	return nil
 }
 
-// dump is the picture and the queue, read in several turns of the loop: it is worded and compared off the loop.
+// dump is the state and the queue, read in several turns of the loop: it is worded and compared off the loop.
 type dump struct {
 	nodes     []cache.NodeDump // by name
 	pending   []*v1.Pod

@@ -31,7 +31,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-func TestThePictureIsHeldAgainstTheSourceAndDumped(t *testing.T) {
+func TestTheStateIsHeldAgainstTheSourceAndDumped(t *testing.T) {
 	known := build.Pod("there").UID("there").CPU("1").Node("a").Obj()
 	waits := build.Pod("huge").UID("huge").CPU("100").Obj()
 	promised := cores("p", "1")

@@ -212,7 +212,7 @@ type search struct {
 
 // step looks at some pods of a namespace; true: there are no more to look at, or the pod is found. One that is placed anew
 // meanwhile may be passed over, so that a search of several steps is made twice.
-func (x *search) step(c *picture, namespace, name string) (last bool) {
+func (x *search) step(c *state, namespace, name string) (last bool) {
 	if x.uid != "" {
 		if pod, _, _ := c.Pod(x.uid); pod != nil {
 			return true

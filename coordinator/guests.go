@@ -195,15 +195,15 @@ func (g *guests) changed(node string) {
 	}
 }
 
-// shown is what guests are shown of the loop's picture.
-type shown struct{ *picture }
+// shown is what guests are shown of the loop's state.
+type shown struct{ *state }
 
 // Nodes is part of framework.Source.
-func (s shown) Nodes() iter.Seq[*v1.Node] { return s.picture.Cache.Objects() }
+func (s shown) Nodes() iter.Seq[*v1.Node] { return s.state.Cache.Objects() }
 
 // PodsOn is part of framework.Source: by namespace and name.
 func (s shown) PodsOn(node string) iter.Seq[*v1.Pod] {
-	return slices.Values(slices.SortedFunc(s.picture.Cache.PodsOn(node), func(a, b *v1.Pod) int {
+	return slices.Values(slices.SortedFunc(s.state.Cache.PodsOn(node), func(a, b *v1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	}))
 }

@@ -14,7 +14,7 @@ import (
 // hintProfiles tells the queue's hints what they need of profiles and cluster.
 type hintProfiles struct {
 	profiles map[string]*compile.Profile
-	known    *picture
+	known    *state
 	// preempting are the pods whose victims are being told to leave.
 	preempting map[types.UID]struct{}
 }

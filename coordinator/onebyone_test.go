@@ -22,7 +22,7 @@ import (
 // are put there while it is looked at for the first time.
 type oneByOne struct {
 	t        rapid.TB
-	cache    *picture
+	cache    *state
 	compiler *compile.Compiler
 	eval     *scorer.Evaluator
 	profile  *compile.Profile
@@ -40,7 +40,7 @@ type oneByOne struct {
 
 func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...objects.Object) *oneByOne {
 	o := &oneByOne{
-		t: t, cache: newPicture(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
+		t: t, cache: newState(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
 		profile:   compile.DefaultProfile(v1.DefaultSchedulerName),
 		others:    map[objects.Ref]objects.Object{},
 		nominated: map[types.UID]*v1.Pod{},

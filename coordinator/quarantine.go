@@ -18,7 +18,7 @@ import (
 // A pod may meet a bug of ours: compiling it panics, or evaluating its class does, on a worker, on the own
 // tables or in the loop. Then that attempt ends in an error, and the class, or the pod where it has none,
 // is in quarantine for a while: its attempts end in the same error and nothing is evaluated. The term goes
-// on. taking_in.go has objects that meet a bug while the picture of the cluster takes them in.
+// on. taking_in.go has objects that meet a bug while the state of the cluster takes them in.
 
 const (
 	// quarantineTime is longer than a pod's backoff, so that a bug is met rarely.

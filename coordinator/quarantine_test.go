@@ -156,7 +156,7 @@ func TestTheQuarantineIsBounded(t *testing.T) {
 	}
 }
 
-// A panic while the picture of the cluster changes is no pod's own: it goes on.
+// A panic while the state of the cluster changes is no pod's own: it goes on.
 func TestAPanicBehindThePromiseIsNotCaught(t *testing.T) {
 	x := newPoisoned(t, "never")
 	x.cfg.Recorder, x.cfg.Binder = nil, nil

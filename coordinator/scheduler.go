@@ -118,7 +118,7 @@ type SchedulerConfig struct {
 // while it runs.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	cache    *picture
+	cache    *state
 	queue    *queue.Queue
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
@@ -231,7 +231,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg:        cfg,
-		cache:      newPicture(cfg.Shards),
+		cache:      newState(cfg.Shards),
 		compiler:   compile.New(),
 		quarantine: quarantine{},
 		hintsMet:   map[string]struct{}{},

@@ -204,7 +204,7 @@ func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
 	s.cfg.Reporter.Unscheduled(p, ReasonSchedulerError, "the scheduler can not take the pod in: "+why.Error(), nil)
 }
 
-// leaveObjectOut has the picture be as if an object were not there, which is neither node nor pod.
+// leaveObjectOut has the state be as if an object were not there, which is neither node nor pod.
 func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	s.quarantineObject(obj, why)
 	delete(s.cluster, objects.RefOf(obj))
@@ -234,7 +234,7 @@ func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 	}
 }
 
-// What follows changes the picture, and makes an error of a panic.
+// What follows changes the state, and makes an error of a panic.
 
 func (s *Scheduler) caught(change func() error) (err error) {
 	defer s.catch(&err)

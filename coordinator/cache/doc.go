@@ -1,4 +1,4 @@
-// Package cache is the coordinator's picture of the cluster: every node as a row
+// Package cache is the coordinator's state of the cluster: every node as a row
 // of one of S shard tables, and every pod that takes room, whether it is seen on
 // its node or only promised to it.
 //

@@ -21,7 +21,7 @@ type Counters interface {
 	Reserve(key string) uint32
 }
 
-// Cache is the coordinator's picture of the cluster's storage. All of it belongs to the
+// Cache is the coordinator's state of the cluster's storage. All of it belongs to the
 // scheduling goroutine; what binding goroutines read is in its board.
 type Cache struct {
 	version  uint64

@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 )
 
-// cacheDebugger compares the leader's picture of the cluster with the source's and dumps it
+// cacheDebugger compares the leader's state of the cluster with the source's and dumps it
 // and the queue to the log, whenever the process is signalled to.
 type cacheDebugger struct {
 	objects interface {

@@ -19,10 +19,10 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// picture is all that the loop knows of the cluster: nodes and pods, what makes pods belong
+// state is all that the loop knows of the cluster: nodes and pods, what makes pods belong
 // together, storage, and the counters that tell the tables of it. It keeps the parts in step:
 // what a pod on a node counts for is counted wherever it counts.
-type picture struct {
+type state struct {
 	*cache.Cache
 	counters *count.Registry
 	cluster  *cluster.Cluster
@@ -44,8 +44,8 @@ type picture struct {
 	mend func(node string, why error)
 }
 
-func newPicture(shards int) *picture {
-	w := &picture{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New(), counting: unboundedCounting()}
+func newState(shards int) *state {
+	w := &state{Cache: cache.New(shards), counters: count.New(), cluster: cluster.New(), counting: unboundedCounting()}
 	w.volumes = volumes.New(w.counters)
 	w.counters.UseTopologies(w.HasTopology)
 	w.UseCounters(w.counters)
@@ -55,12 +55,12 @@ func newPicture(shards int) *picture {
 }
 
 // Counters, Cluster and Volumes are parts of compile.World.
-func (w *picture) Counters() *count.Registry { return w.counters }
-func (w *picture) Cluster() *cluster.Cluster { return w.cluster }
-func (w *picture) Volumes() compile.Volumes  { return w.volumes }
+func (w *state) Counters() *count.Registry { return w.counters }
+func (w *state) Cluster() *cluster.Cluster { return w.cluster }
+func (w *state) Volumes() compile.Volumes  { return w.volumes }
 
 // Departure is part of cache.Departures.
-func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.SharedCount) {
+func (w *state) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.SharedCount) {
 	leaving, shared := w.volumes.Departure(p)
 	if counted := w.counters.Departing(p); len(counted) > 0 {
 		leaving = slices.Concat(leaving, counted) // no counter is of both
@@ -70,7 +70,7 @@ func (w *picture) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.Shar
 }
 
 // mended is nil where somebody mends the row that the tables refused a change of.
-func (w *picture) mended(node string, refused error) error {
+func (w *state) mended(node string, refused error) error {
 	if refused == nil || w.mend == nil {
 		return refused
 	}
@@ -79,18 +79,18 @@ func (w *picture) mended(node string, refused error) error {
 }
 
 // tell is Cache.Retell.
-func (w *picture) tell(uid types.UID) error {
+func (w *state) tell(uid types.UID) error {
 	_, node, _ := w.Pod(uid)
 	return w.mended(node, w.Retell(uid))
 }
 
 // count is Cache.ChangeCounters.
-func (w *picture) count(node string, changes []*pb.CounterValue) error {
+func (w *state) count(node string, changes []*pb.CounterValue) error {
 	return w.mended(node, w.ChangeCounters(node, changes))
 }
 
 // retell tells the tables of pods whose volumes are others now.
-func (w *picture) retell() error {
+func (w *state) retell() error {
 	for _, uid := range w.volumes.TakeRetold() {
 		if err := w.tell(uid); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (w *picture) retell() error {
 }
 
 // retellIn tells the tables of all pods of some namespaces.
-func (w *picture) retellIn(namespaces []string) error {
+func (w *state) retellIn(namespaces []string) error {
 	var pods []types.UID
 	for _, ns := range namespaces {
 		for p := range w.In(ns) {
@@ -117,7 +117,7 @@ func (w *picture) retellIn(namespaces []string) error {
 }
 
 // Assume is Cache.Assume.
-func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
+func (w *state) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
 	w.follow(p, true)
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (w *picture) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decisio
 }
 
 // SetNode is Cache.SetNode.
-func (w *picture) SetNode(n *v1.Node) (*v1.Node, error) {
+func (w *state) SetNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Set(n)
 	w.guests.changed(n.Name)
 	old, err := w.Cache.SetNode(n)
@@ -138,14 +138,14 @@ func (w *picture) SetNode(n *v1.Node) (*v1.Node, error) {
 }
 
 // RemoveNode is Cache.RemoveNode.
-func (w *picture) RemoveNode(n *v1.Node) (*v1.Node, error) {
+func (w *state) RemoveNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Delete(n)
 	w.guests.changed(n.Name)
 	return w.Cache.RemoveNode(n.Name)
 }
 
 // SetPod is Cache.SetPod.
-func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
+func (w *state) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	before, was, _ := w.Pod(p.UID)
 	w.follow(p, true)
 	old, err := w.Cache.SetPod(p)
@@ -171,24 +171,24 @@ func (w *picture) SetPod(p *v1.Pod) (*v1.Pod, error) {
 }
 
 // mount counts the volumes of a pod that is on a node.
-func (w *picture) mount(nodeName string, p *v1.Pod) error {
+func (w *state) mount(nodeName string, p *v1.Pod) error {
 	if err := w.count(nodeName, w.added(nodeName, p)); err != nil {
 		return err
 	}
 	return w.retell()
 }
 
-func (w *picture) added(nodeName string, p *v1.Pod) []*pb.CounterValue {
+func (w *state) added(nodeName string, p *v1.Pod) []*pb.CounterValue {
 	defer w.Untold(p, "its volumes")
 	return w.volumes.PodAdded(nodeName, p)
 }
 
-func (w *picture) removed(nodeName string, p *v1.Pod) []*pb.CounterValue {
+func (w *state) removed(nodeName string, p *v1.Pod) []*pb.CounterValue {
 	defer w.Untold(p, "its volumes")
 	return w.volumes.PodRemoved(nodeName, p)
 }
 
-func (w *picture) unmount(nodeName string, p *v1.Pod) error {
+func (w *state) unmount(nodeName string, p *v1.Pod) error {
 	if err := w.count(nodeName, w.removed(nodeName, p)); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (w *picture) unmount(nodeName string, p *v1.Pod) error {
 }
 
 // Forget is Cache.Forget for a pod that is promised a node.
-func (w *picture) Forget(p *v1.Pod) (bool, error) {
+func (w *state) Forget(p *v1.Pod) (bool, error) {
 	object, nodeName, _ := w.Pod(p.UID)
 	forgotten, err := w.Cache.Forget(p.UID)
 	if err = w.mended(nodeName, err); err != nil || !forgotten {
@@ -208,7 +208,7 @@ func (w *picture) Forget(p *v1.Pod) (bool, error) {
 }
 
 // RemovePod is Cache.RemovePod. The pod may be pending.
-func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
+func (w *state) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	w.volumes.Delete(p)
 	w.budgets.RemovePod(p)
 	old, nodeName, err := w.Cache.RemovePod(p.UID)
@@ -220,7 +220,7 @@ func (w *picture) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 }
 
 // Without takes a pod off its node until put is called, which is to be called after an error, too.
-func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
+func (w *state) Without(p *v1.Pod) (put func() error, err error) {
 	object, nodeName, _ := w.Pod(p.UID)
 	back, err := w.Cache.Without(p.UID)
 	if object == nil {
@@ -236,7 +236,7 @@ func (w *picture) Without(p *v1.Pod) (put func() error, err error) {
 
 // settle brings the counters that came into use, or have changed, to the tables. It is
 // called before anything that was compiled is evaluated, unless that awaits counters that are postponed.
-func (w *picture) settle() error {
+func (w *state) settle() error {
 	if err := w.fillNew(w.counters.TakeNew()); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ const batchTerms = 32
 // observe makes known what a pod carries, before pods are compiled that it may come to share a node
 // with, until the next batch has observed its own. It is false where the pod brings more terms than most
 // that nobody carries; they count once the pod is placed.
-func (w *picture) observe(p *v1.Pod, most int) bool {
+func (w *state) observe(p *v1.Pod, most int) bool {
 	w.volumes.Observe(p)
 	c, brings, few := w.counters.CarryFew(p, most)
 	if c != nil {
@@ -267,7 +267,7 @@ func (w *picture) observe(p *v1.Pod, most int) bool {
 
 // beginObserving opens a batch. What the batch before has observed counts until end is called, so that
 // terms of both do not go and come.
-func (w *picture) beginObserving() (end func()) {
+func (w *state) beginObserving() (end func()) {
 	before := w.observed
 	w.observed, w.mayBring = nil, batchTerms
 	return func() {
@@ -278,7 +278,7 @@ func (w *picture) beginObserving() (end func()) {
 }
 
 // sweep has counters go that nobody has asked for in a long time.
-func (w *picture) sweep() {
+func (w *state) sweep() {
 	w.counters.Sweep()
 	w.dropSome()
 	w.makeRoom()
