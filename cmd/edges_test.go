@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"lease":     nil,
 	"store":     {"lease", "objects", "preempt", "storage"},
 	"api":       {"lease", "objects", "preempt", "storage", "store"},
-	"kube":      {"lease", "objects", "preempt", "storage", "store"},
+	"kube":      {"lease", "objects", "preempt", "storage"},
 }
 
 // impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,

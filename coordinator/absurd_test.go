@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -30,15 +30,15 @@ func TestPodsOfAbsurdSizeArePlacedByTheirAuthor(t *testing.T) {
 		return p
 	}
 	onStage(t, clusterOf(nodesOf("4", "a", "b"), vast(0)), nil, func(x *stage) {
-		x.deliver(store.Added, vast(1))
-		x.deliver(store.Added, vast(2))
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, vast(1))
+		x.deliver(objects.Added, vast(2))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("beside them", "p promised b")
 		x.wantSnapshots()
 		for i := range 3 {
-			x.deliver(store.Deleted, vast(i))
+			x.deliver(objects.Deleted, vast(i))
 		}
-		x.deliver(store.Added, cores("q", "4"))
+		x.deliver(objects.Added, cores("q", "4"))
 		x.wantPods("when they are gone", "p promised b", "q promised a")
 	})
 }
@@ -86,18 +86,18 @@ func TestLongTextsOfPlacedPodsConcernNobodyElse(t *testing.T) {
 				placed, waits := build.Pod("placed").Node("a").Obj(), build.Pod("waits").Node("").Obj()
 				change(&placed.Spec)
 				change(&waits.Spec)
-				x.deliver(store.Added, placed)
-				x.deliver(store.Added, waits)
-				x.deliver(store.Added, cores("p", "1"))
+				x.deliver(objects.Added, placed)
+				x.deliver(objects.Added, waits)
+				x.deliver(objects.Added, cores("p", "1"))
 				elapse(time.Second)
 				var node string
 				if err := x.call(x.ctx, func() { _, node, _ = x.cache.Pod(cores("p", "1").UID) }); err != nil || node == "" {
 					t.Fatalf("a pod beside it: got node %q, %v; want one", node, err)
 				}
 				x.wantSnapshots()
-				x.deliver(store.Deleted, placed)
-				x.deliver(store.Deleted, waits)
-				x.deliver(store.Added, cores("q", "3"))
+				x.deliver(objects.Deleted, placed)
+				x.deliver(objects.Deleted, waits)
+				x.deliver(objects.Added, cores("q", "3"))
 				x.wantSnapshots()
 			})
 		})
@@ -127,14 +127,14 @@ func TestLongTextsOfANodeConcernNoOther(t *testing.T) {
 			nodes := nodesOf("4", "a", "b")
 			change(nodes[0])
 			onStage(t, clusterOf(nodes[:1]), nil, func(x *stage) {
-				x.deliver(store.Added, nodes[1])
-				x.deliver(store.Modified, nodes[0])
-				x.deliver(store.Added, build.Pod("on").Node("a").Obj())
-				x.deliver(store.Added, cores("p", "3"))
-				x.deliver(store.Added, cores("q", "1"))
+				x.deliver(objects.Added, nodes[1])
+				x.deliver(objects.Modified, nodes[0])
+				x.deliver(objects.Added, build.Pod("on").Node("a").Obj())
+				x.deliver(objects.Added, cores("p", "3"))
+				x.deliver(objects.Added, cores("q", "1"))
 				elapse(time.Second)
 				x.wantSnapshots()
-				x.deliver(store.Deleted, nodes[0])
+				x.deliver(objects.Deleted, nodes[0])
 				x.wantSnapshots()
 			})
 		})
@@ -173,7 +173,7 @@ func TestMoreBudgetsMatchAPodThanArePrecise(t *testing.T) {
 		})
 	}
 	onStage(t, all, nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("beside it", "p promised a")
 	})
 }

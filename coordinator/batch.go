@@ -15,7 +15,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -561,7 +560,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	s.binding[pod.UID] = &promise{}
 	s.queue.Done(pod.UID)
 	job := bindJob{
-		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
+		pod: a.pod, binding: objects.Binding{Pod: pod, Node: d.Node}, decision: d,
 		extender: extender.Binder(s.extenders.list, pod),
 		work:     work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
 	}

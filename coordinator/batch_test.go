@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Answers hold over batches, whatever pods come and go, until a node changes or too much has.
@@ -19,7 +18,7 @@ func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	x.Load(clusterOf(nodesOf("640", "a", "b", "c")), nil)
 	come := func(name string, rounds int) {
 		t.Helper()
-		x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: cores(name, "1")}})
+		x.Deliver([]objects.Event{{Type: objects.Added, Kind: objects.KindPod, Pod: cores(name, "1")}})
 		x.rounds = 0
 		x.turn(t)
 		if x.rounds != rounds {
@@ -29,18 +28,18 @@ func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	bound := func(i int) *v1.Pod { return build.Pod(fmt.Sprint("bound-", i)).CPU("1").Node("a").Obj() }
 	come("first", 1)
 	come("like the first", 0)
-	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("64", "d")[0]}})
+	x.Deliver([]objects.Event{{Type: objects.Added, Kind: objects.KindNode, Node: nodesOf("64", "d")[0]}})
 	come("after a node", 1)
 	for i := range 20 {
 		come(fmt.Sprintf("more than a batch, %d", i), 0)
 	}
-	x.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindPod, Pod: bound(0)}})
+	x.Deliver([]objects.Event{{Type: objects.Added, Kind: objects.KindPod, Pod: bound(0)}})
 	come("after a pod that another has bound", 0)
-	x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: bound(0)}})
+	x.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindPod, Pod: bound(0)}})
 	come("after that has left", 0)
-	var many []store.Event
+	var many []objects.Event
 	for i := range 300 {
-		many = append(many, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: bound(i)})
+		many = append(many, objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: bound(i)})
 	}
 	x.Deliver(many)
 	come("after more changes than nodes", 1)
@@ -63,13 +62,13 @@ func TestPodsForANodeByName(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)
 	defer x.fanout.Close()
 	x.Load(clusterOf(nodesOf("2", "a", "b", "c")), nil)
-	var events []store.Event
+	var events []objects.Event
 	for i, node := range []string{"a", "b", "c", "a", "b", "a", "gone"} {
 		p := build.Pod(fmt.Sprint("p", i)).CPU("1").Obj()
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
 			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}},
 		}}}
-		events = append(events, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+		events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
 	}
 	x.Deliver(events[:5])
 	x.rounds = 0

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // A policy that refuses every bind is told of at once and then now and then, with how many it
@@ -17,7 +17,7 @@ import (
 func TestTheLogTellsThatBindsFail(t *testing.T) {
 	var lines []string
 	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	job := &bindJob{binding: store.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
+	job := &bindJob{binding: objects.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
 	var b bindFailures
 	now := time.Unix(1000, 0)
 	for range 1000 {

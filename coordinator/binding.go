@@ -12,8 +12,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -23,9 +23,9 @@ import (
 type Binder interface {
 	// Bind commits each placement by itself and calls done once for each as soon as its
 	// outcome is known, from any goroutine; it returns when all are. A nil error says that it
-	// is committed, store.ErrUnknown leaves that open, and any other says that it certainly is
+	// is committed, objects.ErrUnknown leaves that open, and any other says that it certainly is
 	// not.
-	Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error))
+	Bind(ctx context.Context, bindings []objects.Binding, done func(i int, err error))
 }
 
 const (
@@ -42,7 +42,7 @@ const (
 // bindJob is one placement under way.
 type bindJob struct {
 	pod     *queue.Pod
-	binding store.Binding
+	binding objects.Binding
 	// decision is what the placement comes from.
 	decision *pb.Decision
 	// work is what its claims need before it can be bound, and patience how long that may
@@ -282,7 +282,7 @@ func (b *bindings) commit(ctx context.Context, jobs []bindJob) {
 
 // ask calls the binder once and returns the placements whose outcome is open.
 func (b *bindings) ask(ctx context.Context, jobs []bindJob, begin time.Time) (open []bindJob) {
-	list := make([]store.Binding, len(jobs))
+	list := make([]objects.Binding, len(jobs))
 	for i := range jobs {
 		list[i] = jobs[i].binding
 		jobs[i].trace.Begin(tracing.Bind)
@@ -294,7 +294,7 @@ func (b *bindings) ask(ctx context.Context, jobs []bindJob, begin time.Time) (op
 		job.trace.End(tracing.Bind)
 		switch {
 		case ctx.Err() != nil:
-		case errors.Is(err, store.ErrUnknown):
+		case errors.Is(err, objects.ErrUnknown):
 			klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
 			mu.Lock()
 			left[i] = true

@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // elapse lets the clock of a synctest bubble go on, and everybody in it do what is due.
@@ -24,9 +24,9 @@ func elapse(d time.Duration) {
 }
 
 // binderFunc is a Binder made of a function.
-type binderFunc func(context.Context, []store.Binding) []error
+type binderFunc func(context.Context, []objects.Binding) []error
 
-func (f binderFunc) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
+func (f binderFunc) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
 	for i, err := range f(ctx, bs) {
 		done(i, err)
 	}
@@ -61,7 +61,7 @@ func startBindings(ctx context.Context, t *testing.T, b Binder) (*bindings, *rep
 func jobs(from, to int) []bindJob {
 	var out []bindJob
 	for i := from; i < to; i++ {
-		out = append(out, bindJob{binding: store.Binding{Pod: build.Pod(fmt.Sprintf("p%04d", i)).Obj(), Node: "n"}})
+		out = append(out, bindJob{binding: objects.Binding{Pod: build.Pod(fmt.Sprintf("p%04d", i)).Obj(), Node: "n"}})
 	}
 	return out
 }
@@ -72,7 +72,7 @@ func TestBindsGoInGroups(t *testing.T) {
 		var sizes []int
 		atOnce, most := 0, 0
 		gate := make(chan struct{})
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []store.Binding) []error {
+		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			mu.Lock()
 			sizes = append(sizes, len(bs))
 			atOnce++
@@ -104,7 +104,7 @@ func TestBindsGoInGroups(t *testing.T) {
 func TestOneBindDoesNotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []store.Binding) []error {
+		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			return make([]error, len(bs))
 		}))
 		for i := range 5 {
@@ -121,9 +121,9 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		refused := errors.New("refused")
-		unknown := fmt.Errorf("bind: %w", store.ErrUnknown)
+		unknown := fmt.Errorf("bind: %w", objects.ErrUnknown)
 		var asked [][]string
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []store.Binding) []error {
+		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			var names []string
 			errs := make([]error, len(bs))
 			for i := range bs {
@@ -162,14 +162,14 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 func TestNothingIsBoundOrReportedAfterTheEnd(t *testing.T) {
 	for name, answer := range map[string]func(context.Context) error{
 		"a bind that hangs until the end":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		"a bind without an outcome so far": func(context.Context) error { return store.ErrUnknown },
+		"a bind without an outcome so far": func(context.Context) error { return objects.ErrUnknown },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				calls := 0
 				var mu sync.Mutex
-				b, r := startBindings(ctx, t, binderFunc(func(ctx context.Context, bs []store.Binding) []error {
+				b, r := startBindings(ctx, t, binderFunc(func(ctx context.Context, bs []objects.Binding) []error {
 					mu.Lock()
 					calls++
 					mu.Unlock()
@@ -204,7 +204,7 @@ func TestEveryBindIsReportedOnce(t *testing.T) {
 	left := putters * each
 	counts := map[string]int{}
 	var mu sync.Mutex
-	b := newBindings(binderFunc(func(_ context.Context, bs []store.Binding) []error {
+	b := newBindings(binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 		return make([]error, len(bs))
 	}), nil, func(j bindJob, _ error) {
 		mu.Lock()

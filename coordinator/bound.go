@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -64,7 +65,7 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 		switch {
 		case err == nil:
 			s.committed(job, now, queueNow)
-		case errors.Is(err, store.ErrDeposed):
+		case errors.Is(err, lease.ErrDeposed):
 			s.fail(err)
 		default:
 			s.takeBack(job, err, p, now)
@@ -128,7 +129,7 @@ func (s *Scheduler) again(job *bindJob, err error, p *promise) {
 	_, node, _ := s.cache.Pod(uid)
 	defer s.queue.End(job.pod) // where it does not come back
 	switch {
-	case p == nil || p.letGo || node != "" || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrAlreadyBound):
+	case p == nil || p.letGo || node != "" || errors.Is(err, objects.ErrNotFound) || errors.Is(err, objects.ErrAlreadyBound):
 		delete(s.arrivals, uid)
 		if hosted := (*cycleError)(nil); errors.As(err, &hosted) && hosted.early {
 			s.cfg.Reporter.Abandoned(newest, hosted.Error())

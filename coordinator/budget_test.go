@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -53,8 +53,8 @@ func TestCostlyAttemptsAreKnown(t *testing.T) {
 			onStageAs(t, func(cfg *SchedulerConfig) { cfg.QueueNow, cfg.Registerer = c.queueNow, r }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 				x.slowly("slow", 12*time.Millisecond)
 				slow, quick := cores("slow", "8"), cores("quick", "8")
-				x.deliver(store.Added, slow)
-				x.deliver(store.Added, quick)
+				x.deliver(objects.Added, slow)
+				x.deliver(objects.Added, quick)
 				elapse(time.Second)
 				if got := x.costOf(slow); got != c.cost {
 					t.Errorf("cost: got %s, want %s", got, c.cost)
@@ -78,7 +78,7 @@ func TestCostlyAttemptsAreKnown(t *testing.T) {
 func TestATurnPreparesForAWhile(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		x.slowly("p", prepareTime/2+1)
-		var events []store.Event
+		var events []objects.Event
 		for _, name := range []string{"p1", "p2", "p3", "p4", "p5"} {
 			events = append(events, added(cores(name, "1")))
 		}
@@ -109,7 +109,7 @@ func TestWhatIsDeliveredTogether(t *testing.T) {
 				cfg.QueueNow = c.queueNow
 				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(reads.Add(1)) * c.step) }
 			}, clusterOf(nodesOf("100", "n")), nil, func(x *stage) {
-				var events []store.Event
+				var events []objects.Event
 				for i := range 12 { // a step of the clock each is more than inboxTime
 					events = append(events, added(cores(fmt.Sprint("p", i), "1")))
 				}

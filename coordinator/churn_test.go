@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // heap is what is in use once garbage is collected.
@@ -45,15 +44,15 @@ func TestChurnedPodsLeaveNothing(t *testing.T) {
 			now := epoch
 			x := newTrial(t, SchedulerConfig{Shards: 2, Now: func() time.Time { return now }}, 0)
 			t.Cleanup(x.fanout.Close)
-			x.Load(&store.Objects{Nodes: nodesOf("64", "a", "b", "c")}, nil)
+			x.Load(&objects.Snapshot{Nodes: nodesOf("64", "a", "b", "c")}, nil)
 			churn := func(i int) {
 				p := wordy(fmt.Sprint("p", i), churned.bytes)
 				if i%2 == 0 {
 					p.CPU("1000")
 				}
-				x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p.Obj()})
+				x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p.Obj()})
 				x.turn(t)
-				x.event(&store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: p.Obj()})
+				x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p.Obj()})
 				x.turn(t)
 			}
 			churn(0)

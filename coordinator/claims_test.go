@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // claimed is a claim with the volume that it is bound to: a driver's, by the volume's name.
@@ -121,7 +120,7 @@ func TestPodsOfABatchThatTakeVolumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, batch := range []int{1, 2, 512} {
 				s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: batch}, 0)
-				s.Load(&store.Objects{Nodes: x.nodes, Pods: x.pods, Cluster: x.others}, nil)
+				s.Load(&objects.Snapshot{Nodes: x.nodes, Pods: x.pods, Cluster: x.others}, nil)
 				s.turn(t)
 				s.fanout.Close()
 				var got []string

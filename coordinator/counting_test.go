@@ -14,7 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -37,7 +37,7 @@ func wide(i int) *v1.Pod {
 }
 
 // crowded is so many nodes in two zones with ten pods each.
-func crowded(nodes int) *store.Objects {
+func crowded(nodes int) *objects.Snapshot {
 	var all []*v1.Node
 	var pods []*v1.Pod
 	for i := range nodes {
@@ -133,7 +133,7 @@ func TestPodsAreOvertakenUntilTheirCountersAreFilled(t *testing.T) {
 	for steps, want := range map[int][]string{0: {"wide-0", "plain"}, 50: {"plain", "wide-0"}} {
 		onStage(t, crowded(32), nil, func(x *stage) {
 			x.counts(steps)
-			x.Deliver([]store.Event{added(wide(0)), added(cores("plain", "1"))})
+			x.Deliver([]objects.Event{added(wide(0)), added(cores("plain", "1"))})
 			elapse(time.Second)
 			var names []string
 			for _, bind := range x.binder.seen {
@@ -155,7 +155,7 @@ func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 		onStage(t, crowded(32), nil, func(x *stage) {
 			x.counts(steps)
 			for i := range many {
-				x.deliver(store.Added, wide(i))
+				x.deliver(objects.Added, wide(i))
 				elapse(time.Second)
 			}
 			binds = x.binder.seen
@@ -209,7 +209,7 @@ func TestATurnFindsAPartOfThePodsByALabel(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		x.deliver(store.Added, build.Pod("new").UID("new").CPU("1m").Label("app", "7").PreferNear(1, build.Around(v1.LabelTopologyZone, "app=8")).Obj())
+		x.deliver(objects.Added, build.Pod("new").UID("new").CPU("1m").Label("app", "7").PreferNear(1, build.Around(v1.LabelTopologyZone, "app=8")).Obj())
 		elapse(time.Second)
 		if len(x.binder.seen) != 1 {
 			t.Errorf("bound %q, want the pod", x.binder.seen)
@@ -225,7 +225,7 @@ func TestAFloodDoesNotHoldPodsOfOtherNamespaces(t *testing.T) {
 	const flood = 20
 	onStage(t, crowded(32), nil, func(x *stage) {
 		x.counts(50)
-		var events []store.Event
+		var events []objects.Event
 		for i := range flood {
 			p := wide(i)
 			p.Namespace = "loud"

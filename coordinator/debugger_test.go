@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 func TestDifference(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTheStateIsHeldAgainstTheSourceAndDumped(t *testing.T) {
 	promised := cores("p", "1")
 	nodes := nodesOf("4", "a", "b")
 	onStage(t, clusterOf(nodes, known, waits), nil, func(x *stage) {
-		x.deliver(store.Added, promised)
+		x.deliver(objects.Added, promised)
 		log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 		ctx := klog.NewContext(x.ctx, log)
 		// Lines of a value are indented.

@@ -12,13 +12,12 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // event takes one change of an object in.
-func (s *Scheduler) event(e *store.Event) {
-	gone := e.Type == store.Deleted
+func (s *Scheduler) event(e *objects.Event) {
+	gone := e.Type == objects.Deleted
 	defer s.meets(e.Any(), gone)
 	s.cfg.Recorder.Change(e.Any(), gone, false)
 	begin := s.cfg.Now()
@@ -33,7 +32,7 @@ func (s *Scheduler) event(e *store.Event) {
 	}
 }
 
-func (s *Scheduler) take(e *store.Event, gone bool) {
+func (s *Scheduler) take(e *objects.Event, gone bool) {
 	switch e.Kind {
 	case objects.KindNode:
 		if gone {

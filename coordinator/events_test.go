@@ -10,20 +10,19 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // stuck is a binder that the test answers for.
 type stuck struct{}
 
-func (stuck) Bind(context.Context, []store.Binding, func(int, error)) {}
+func (stuck) Bind(context.Context, []objects.Binding, func(int, error)) {}
 
 // bindUnderWay is a scheduler that has promised node n to pod p and waits for the bind.
 func bindUnderWay(t *testing.T) (x *trial, p *v1.Pod, jobs []bindJob) {
 	t.Helper()
 	x = newTrial(t, SchedulerConfig{Shards: 1, Binder: stuck{}}, 0)
 	p = build.Pod("p").UID("p").CPU("1").Obj()
-	x.Load(&store.Objects{Nodes: []*v1.Node{build.Node("n").CPU("1").Pods("10").Obj()}, Pods: []*v1.Pod{p}}, nil)
+	x.Load(&objects.Snapshot{Nodes: []*v1.Node{build.Node("n").CPU("1").Pods("10").Obj()}, Pods: []*v1.Pod{p}}, nil)
 	x.turn(t)
 	if jobs = x.bindings.take(); len(jobs) != 1 || jobs[0].binding.Node != "n" {
 		t.Fatalf("binds under way: got %v, want p's to n", jobs)
@@ -36,7 +35,7 @@ func (x *trial) changed(t *testing.T, p *v1.Pod, change func(*v1.Pod)) *v1.Pod {
 	t.Helper()
 	p = p.DeepCopy()
 	change(p)
-	x.Deliver([]store.Event{{Type: store.Modified, Kind: objects.KindPod, Pod: p}})
+	x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindPod, Pod: p}})
 	x.turn(t)
 	return p
 }
@@ -62,7 +61,7 @@ func TestAPodThatLeavesAndComesBackDuringItsBindIsTriedAgain(t *testing.T) {
 	back := x.changed(t, other, func(p *v1.Pod) { p.Spec.SchedulerName = v1.DefaultSchedulerName })
 	x.wantPlace(t, "p", queue.Gone, "n")
 
-	x.bound(jobs, []error{store.ErrConflict})
+	x.bound(jobs, []error{objects.ErrConflict})
 	x.wantPlace(t, "p", queue.ErrorBackoff, "")
 	if got := x.queue.Get("p"); got != nil && got.Obj != back {
 		t.Errorf("got its object %v, want the newest", got.Obj)
@@ -72,7 +71,7 @@ func TestAPodThatLeavesAndComesBackDuringItsBindIsTriedAgain(t *testing.T) {
 func TestAPodGivenToAnotherSchedulerDuringItsBindIsLetGo(t *testing.T) {
 	x, p, jobs := bindUnderWay(t)
 	x.changed(t, p, func(p *v1.Pod) { p.Spec.SchedulerName = "another" })
-	x.bound(jobs, []error{store.ErrConflict})
+	x.bound(jobs, []error{objects.ErrConflict})
 	x.wantPlace(t, "p", queue.Gone, "")
 	x.wantNothingKept(t)
 }
@@ -81,7 +80,7 @@ func TestAPodThatAnotherBindsIsTakenInAsItIs(t *testing.T) {
 	x, p, jobs := bindUnderWay(t)
 	x.changed(t, p, func(p *v1.Pod) { p.Spec.NodeName = "m" })
 	x.wantPlace(t, "p", queue.Gone, "m")
-	x.bound(jobs, []error{store.ErrAlreadyBound})
+	x.bound(jobs, []error{objects.ErrAlreadyBound})
 	x.wantPlace(t, "p", queue.Gone, "m")
 	x.wantNothingKept(t)
 }

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -30,7 +30,7 @@ func verdictLines(out *pb.ExplainResponse) []string {
 func TestVerdictsOfNodes(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{
 			build.Node("big").CPU("8").Memory("8Gi").Obj(), build.Node("large").CPU("8").Memory("8Gi").Obj(),
 			build.Node("small").CPU("1").Memory("8Gi").Obj(), build.Node("tainted").CPU("8").Memory("8Gi").Taint("k=v:NoSchedule").Obj(),

@@ -16,8 +16,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -127,7 +127,7 @@ func wantLines(t *testing.T, what string, got []string, want ...string) {
 func TestAPlacedPodIsJudgedWithoutItself(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("a").CPU("4").Memory("8Gi").Obj(), build.Node("b").CPU("2").Memory("8Gi").Obj()},
 		Pods:  []*v1.Pod{build.Pod("p").CPU("4").Memory("8Gi").Obj()}, // fills a
 	}, nil)
@@ -150,7 +150,7 @@ func TestAPodOnAnAbsentNodeIsToldSo(t *testing.T) {
 	defer x.fanout.Close()
 	other := build.Pod("other").Node("gone").Obj()
 	other.Spec.SchedulerName = "another"
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("a").CPU("4").Memory("8Gi").Obj()},
 		Pods:  []*v1.Pod{build.Pod("stray").Node("gone").Obj(), other, build.Pod("p").Node("a").Obj()},
 	}, nil)
@@ -168,11 +168,11 @@ func TestAPodOnAnAbsentNodeIsToldSo(t *testing.T) {
 func TestAPodsNodeIsShownThoughOthersAreBetter(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
 	defer x.fanout.Close()
-	objects := store.Objects{Pods: []*v1.Pod{build.Pod("p").CPU("1").Node("worst").Obj(), build.Pod("other").CPU("2").Node("worst").Obj()}}
+	all := objects.Snapshot{Pods: []*v1.Pod{build.Pod("p").CPU("1").Node("worst").Obj(), build.Pod("other").CPU("2").Node("worst").Obj()}}
 	for _, name := range []string{"worst", "b", "c", "d", "e", "f", "g"} {
-		objects.Nodes = append(objects.Nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())
+		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())
 	}
-	x.Load(&objects, nil)
+	x.Load(&all, nil)
 	for _, top := range []uint32{1, 5, 6, 7, 100} {
 		out := x.explained(t, "p", top)
 		last := out.Top[len(out.Top)-1]
@@ -188,7 +188,7 @@ func TestAPodsNodeIsShownThoughOthersAreBetter(t *testing.T) {
 func TestTheClosestNodes(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
-	objects := store.Objects{
+	all := objects.Snapshot{
 		Nodes: []*v1.Node{
 			build.Node("closed").CPU("64").Memory("64Gi").Unschedulable().Obj(),
 			build.Node("tainted").CPU("64").Memory("64Gi").Taint("x:NoSchedule").Obj(),
@@ -199,9 +199,9 @@ func TestTheClosestNodes(t *testing.T) {
 		Pods: []*v1.Pod{build.Pod("p").CPU("8").Memory("2Gi").Obj()},
 	}
 	for i := range 200 {
-		objects.Nodes = append(objects.Nodes, build.Node(fmt.Sprintf("full-%03d", i)).CPU("1").Memory("1Gi").Pods("0").Obj())
+		all.Nodes = append(all.Nodes, build.Node(fmt.Sprintf("full-%03d", i)).CPU("1").Memory("1Gi").Pods("0").Obj())
 	}
-	x.Load(&objects, nil)
+	x.Load(&all, nil)
 	x.turn(t)
 	for _, top := range []uint32{1, 3, 4, 250} {
 		out := x.explained(t, "p", top)
@@ -235,7 +235,7 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 	defer x.fanout.Close()
 	foreign := build.Pod("foreign").Node("a").Obj()
 	foreign.Spec.SchedulerName = "another"
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("a").CPU("4").Label("k", "v").Obj(), build.Node("b").CPU("4").Label("k", "w").Obj()},
 		Pods: []*v1.Pod{
 			foreign,
@@ -274,7 +274,7 @@ func TestPodsOfOthersAreExplained(t *testing.T) {
 	known := map[string]*v1.Pod{"default/foreign": foreign, "default/early": early}
 	x := newTrial(t, SchedulerConfig{Shards: 1, PodNamed: func(namespace, name string) *v1.Pod { return known[namespace+"/"+name] }}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: []*v1.Node{build.Node("a").Obj()}}, nil)
+	x.Load(&objects.Snapshot{Nodes: []*v1.Node{build.Node("a").Obj()}}, nil)
 	for name, want := range map[string]struct{ note, node string }{
 		"foreign": {"its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is", ""},
 		"early":   {"news of it is on its way to the scheduler: ask again", "a"},

@@ -7,7 +7,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/extender"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -53,14 +54,14 @@ func (b *bindings) extendedFirst(ctx context.Context, job *bindJob) (bound bool,
 		return false, nil
 	}
 	err = b.byExtender(ctx, e, job.binding)
-	if err != nil && e.IsIgnorable() && !errors.Is(err, store.ErrDeposed) {
+	if err != nil && e.IsIgnorable() && !errors.Is(err, lease.ErrDeposed) {
 		klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set", "extender", e.Label(), "err", err)
 		return false, nil
 	}
 	return err != nil || !b.commitsExtended, err
 }
 
-func (b *bindings) byExtender(ctx context.Context, e *extender.Extender, x store.Binding) error {
+func (b *bindings) byExtender(ctx context.Context, e *extender.Extender, x objects.Binding) error {
 	if b.fence != nil {
 		if err := b.fence(); err != nil {
 			return err

@@ -21,7 +21,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/shardsched/shardsched/coordinator/extender"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // advisor is extenders that answer inside the bubble: the path of a call is /<extender>/<verb>.
@@ -163,7 +164,7 @@ func wanting(name, cpu string) *v1.Pod {
 }
 
 // onStageAdvised runs a scenario with extenders.
-func onStageAdvised(t *testing.T, all *store.Objects, play func(*stage, *advisor), list ...configv1.Extender) {
+func onStageAdvised(t *testing.T, all *objects.Snapshot, play func(*stage, *advisor), list ...configv1.Extender) {
 	t.Helper()
 	a := newAdvisor()
 	onStageAs(t, func(c *SchedulerConfig) { c.Extenders, c.extenderTransport = list, a }, all, nil, func(x *stage) { play(x, a) })
@@ -175,14 +176,14 @@ func TestExtendersFilterAndScore(t *testing.T) {
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "c", Score: 7}, {Host: "b", Score: 1}, {Host: "a", Score: 10}, {Host: "nobody", Score: 10}}, nil
 		})
-		x.deliver(store.Added, wanting("p", "1"))
+		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("as the extender scores", "p promised c")
 		a.want(t, "filter, then scores of what is left", "/foo/filter p: a b c d", "/foo/prioritize p: b c d")
 		var score int64
 		if err := x.call(x.ctx, func() { score = x.history.newest["p"].decision.Score }); err != nil {
 			t.Fatal(err)
 		}
-		x.deliver(store.Added, cores("q", "1"))
+		x.deliver(objects.Added, cores("q", "1"))
 		a.want(t, "a pod of no interest", "/foo/filter p: a b c d", "/foo/prioritize p: b c d")
 		var plain int64
 		if err := x.call(x.ctx, func() { plain = x.history.newest["q"].decision.Score }); err != nil {
@@ -197,7 +198,7 @@ func TestExtendersFilterAndScore(t *testing.T) {
 func TestExtendersRefuseAllNodes(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c"), bound(cores("full", "4"), "c")), func(x *stage, a *advisor) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo", "nobody": "never heard of"})
-		x.deliver(store.Added, wanting("p", "1"))
+		x.deliver(objects.Added, wanting("p", "1"))
 		a.want(t, "nodes that pass are asked about", "/foo/filter p: a b")
 		x.wantPods("refused", "p unschedulable")
 		x.wantMessage("p", "0/3 nodes are available: 1 Insufficient cpu, 1 no foo.")
@@ -205,7 +206,7 @@ func TestExtendersRefuseAllNodes(t *testing.T) {
 		a.want(t, "nothing happens", "/foo/filter p: a b")
 		// Any event has it tried again.
 		a.filter("/foo/filter", nil, "b")
-		x.deliver(store.Added, bound(cores("another", "1"), "a"))
+		x.deliver(objects.Added, bound(cores("another", "1"), "a"))
 		x.wantPods("tried again", "p promised b")
 	}, foo("filter"))
 }
@@ -220,10 +221,10 @@ func TestASlowExtenderHarmsOnlyItsPods(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("400", "a", "b")), func(x *stage, a *advisor) {
 		a.hang("/foo/filter")
 		for i := range 40 {
-			x.deliver(store.Added, wanting(fmt.Sprintf("slow%02d", i), "1"))
+			x.deliver(objects.Added, wanting(fmt.Sprintf("slow%02d", i), "1"))
 		}
 		for i := range 100 {
-			x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "1"))
+			x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "1"))
 		}
 		if n := len(x.binder.seen); n != 100 {
 			t.Errorf("%d pods are bound while the extender hangs, want 100", n)
@@ -245,15 +246,15 @@ func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("400", "a")), func(x *stage, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		for i := range extender.DefaultInFlight {
-			x.deliver(store.Added, wanting(fmt.Sprintf("first%02d", i), "1"))
+			x.deliver(objects.Added, wanting(fmt.Sprintf("first%02d", i), "1"))
 		}
 		for i, name := range []string{"low", "high", "gone"} {
 			p := wanting(name, "1")
 			p.Spec.Priority = new(int32)
 			*p.Spec.Priority = int32(i)
-			x.deliver(store.Added, p)
+			x.deliver(objects.Added, p)
 		}
-		x.deliver(store.Deleted, wanting("gone", "1"))
+		x.deliver(objects.Deleted, wanting("gone", "1"))
 		letGo(keepAll)
 		var order []string
 		for _, line := range a.seen[extender.DefaultInFlight:] {
@@ -272,9 +273,9 @@ func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
 func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *stage, a *advisor) {
 		letGo := a.hang("/foo/filter")
-		x.deliver(store.Added, wanting("p", "3"))
-		x.deliver(store.Added, wanting("q", "3"))
-		x.deliver(store.Added, cores("quick", "3"))
+		x.deliver(objects.Added, wanting("p", "3"))
+		x.deliver(objects.Added, wanting("q", "3"))
+		x.deliver(objects.Added, cores("quick", "3"))
 		x.wantPods("one does not wait", "p in flight", "q in flight", "quick promised b")
 		a.want(t, "asked about both nodes", "/foo/filter p: a b", "/foo/filter q: a b")
 		letGo(keepAll)
@@ -294,8 +295,8 @@ func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
 func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
 		letGo := a.hang("/foo/filter")
-		x.deliver(store.Added, wanting("p", "3"))
-		x.deliver(store.Added, nodesOf("4", "b")[0])
+		x.deliver(objects.Added, wanting("p", "3"))
+		x.deliver(objects.Added, nodesOf("4", "b")[0])
 		letGo(func(ctx context.Context, body []byte) (any, error) {
 			a.filter("/foo/filter", nil, "b")
 			return extenderv1.ExtenderFilterResult{}, nil
@@ -308,8 +309,8 @@ func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
 func TestAPodGoesWhileAnExtenderIsAsked(t *testing.T) {
 	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
 		letGo := a.hang("/foo/filter")
-		x.deliver(store.Added, wanting("p", "3"))
-		x.deliver(store.Deleted, wanting("p", "3"))
+		x.deliver(objects.Added, wanting("p", "3"))
+		x.deliver(objects.Deleted, wanting("p", "3"))
 		letGo(keepAll)
 		x.wantPods("gone")
 		x.wantNothingOf("p")
@@ -330,10 +331,10 @@ func TestAPodsOwnNodeIsAskedAboutAlone(t *testing.T) {
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "a", Score: 10}}, nil
 		})
-		x.deliver(store.Added, nominated("p", "b"))
+		x.deliver(objects.Added, nominated("p", "b"))
 		x.wantPods("kept", "p promised b")
 		a.want(t, "alone, and not scored", "/foo/filter p: b")
-		x.deliver(store.Added, nominated("q", "c"))
+		x.deliver(objects.Added, nominated("q", "c"))
 		x.wantPods("not kept", "p promised b", "q promised a")
 	}, foo("filter", "prioritize"))
 }
@@ -342,9 +343,9 @@ func TestAnExtenderThatFails(t *testing.T) {
 	ignorable := foo("filter", "prioritize")
 	ignorable.URLPrefix, ignorable.Ignorable, ignorable.ManagedResources = "http://x/bar", true, nil
 	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("one that may be ignored", "p promised a")
-		x.deliver(store.Added, wanting("q", "1"))
+		x.deliver(objects.Added, wanting("q", "1"))
 		x.wantPods("one that may not", "p promised a", "q backoff")
 		x.wantMessage("q", `Post "http://x/foo/filter": nobody there`)
 		a.filter("/foo/filter", nil, "a")
@@ -374,7 +375,7 @@ func TestAnExtenderBinds(t *testing.T) {
 			onStageAs(t, func(cfg *SchedulerConfig) {
 				cfg.Extenders, cfg.extenderTransport, cfg.ExtendersCommit = []configv1.Extender{e}, a, c.commits
 			}, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
-				x.deliver(store.Added, wanting("p", "1"))
+				x.deliver(objects.Added, wanting("p", "1"))
 				x.wantPods("p", c.pods...)
 				a.want(t, "asked once", "/foo/bind p: a")
 				x.wantBinds("the binder", c.binds...)
@@ -392,10 +393,10 @@ func TestAnExtenderDoesNotBindForAnOldLeader(t *testing.T) {
 	e := foo("bind")
 	e.Ignorable = true
 	onStageAs(t, func(cfg *SchedulerConfig) {
-		cfg.Extenders, cfg.extenderTransport, cfg.Fence = []configv1.Extender{e}, a, func() error { return store.ErrDeposed }
+		cfg.Extenders, cfg.extenderTransport, cfg.Fence = []configv1.Extender{e}, a, func() error { return lease.ErrDeposed }
 	}, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
-		x.Deliver([]store.Event{added(wanting("p", "1"))})
-		x.wantEnd(store.ErrDeposed)
+		x.Deliver([]objects.Event{added(wanting("p", "1"))})
+		x.wantEnd(lease.ErrDeposed)
 		a.want(t, "nothing is asked")
 		x.wantBindsAfter(t)
 	})
@@ -418,7 +419,7 @@ func TestExtendersInline(t *testing.T) {
 	onStageAs(t, func(c *SchedulerConfig) {
 		c.Extenders, c.extenderTransport, c.ExtendersInline, c.Binder = []configv1.Extender{foo("filter", "bind")}, a, true, nil
 	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
-		x.deliver(store.Added, wanting("p", "1"))
+		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("as it says", "p on b")
 		a.want(t, "bound by nobody", "/foo/filter p: a b")
 		if err := x.Idle(x.ctx); err != nil {
@@ -461,7 +462,7 @@ func TestExtendersChooseVictims(t *testing.T) {
 		"an error": {message: `preemption: Post "http://x/foo/preempt": nobody there`},
 		"a victim that goes meanwhile": {
 			answer:          func(context.Context, []byte) (any, error) { return meta("b", "b1"), nil },
-			alsoWhileAsking: func(x *stage) { x.deliver(store.Deleted, low("b1", "b", 5)) },
+			alsoWhileAsking: func(x *stage) { x.deliver(objects.Deleted, low("b1", "b", 5)) },
 			gone:            "nobody: it fits",
 		},
 	} {
@@ -477,8 +478,8 @@ func TestExtendersChooseVictims(t *testing.T) {
 				p := wanting("p", "2")
 				p.Spec.Priority = new(int32)
 				*p.Spec.Priority = 10
-				x.deliver(store.Added, p)
-				x.deliver(store.Added, cores("tiny", "0"))
+				x.deliver(objects.Added, p)
+				x.deliver(objects.Added, cores("tiny", "0"))
 				if c.alsoWhileAsking != nil {
 					c.alsoWhileAsking(x)
 				}

@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // twins are two schedulers that are told the same: one asks for every class by itself.
@@ -49,11 +48,11 @@ func newTwins(t *rapid.T, cfg SchedulerConfig, claims bool) *twins {
 	}
 	for _, obj := range x.coming.Others {
 		if r.IntN(8) > 0 {
-			x.other(store.Added, obj)
+			x.other(objects.Added, obj)
 		}
 	}
 	for range 2 + r.IntN(3) {
-		x.node(store.Added, x.coming.Nodes[0])
+		x.node(objects.Added, x.coming.Nodes[0])
 		x.coming.Nodes = x.coming.Nodes[1:]
 		if len(x.coming.Nodes) == 0 {
 			break
@@ -153,11 +152,11 @@ func (x *twins) step(t *rapid.T) {
 	case 1:
 		if p != nil && len(p.Labels) > 0 {
 			p.Labels["app"] = fmt.Sprintf("%s-%d", []string{"a", "b", "c"}[x.IntN(3)], x.IntN(x.kin))
-			x.pod(store.Modified, p)
+			x.pod(objects.Modified, p)
 		}
 	case 2, 3, 4, 5:
 		if list := x.coming.Pending; len(list) > 0 {
-			x.pod(store.Added, list[0])
+			x.pod(objects.Added, list[0])
 			x.coming.Pending = list[1:]
 		}
 	default:
@@ -201,10 +200,10 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 }
 
 // turned are the decisions of a scheduler that is told of some nodes, and then of events, turn by turn.
-func turned(t *testing.T, size int, nodes []*v1.Node, turns ...[]store.Event) []decisionLine {
+func turned(t *testing.T, size int, nodes []*v1.Node, turns ...[]objects.Event) []decisionLine {
 	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: answers.Limits{Sharers: size}}, 0)
 	defer s.fanout.Close()
-	s.Load(&store.Objects{Nodes: nodes}, nil)
+	s.Load(&objects.Snapshot{Nodes: nodes}, nil)
 	for _, events := range turns {
 		s.Deliver(events)
 		s.turn(t)
@@ -223,10 +222,10 @@ func TestAClassThatCountsNothingIsNotItsBase(t *testing.T) {
 	nothing := soft
 	nothing.LabelSelector = nil
 	large := build.Pod("large").UID("large").CPU("64").Priority(10).Nominated("n1").Obj()
-	turns := [][]store.Event{
+	turns := [][]objects.Event{
 		{podCame(large)},
 		{podCame(build.Pod("counts-nothing").UID("counts-nothing").CPU("1").Spread(nothing).Obj())},
-		{{Type: store.Deleted, Kind: objects.KindPod, Pod: large}},
+		{{Type: objects.Deleted, Kind: objects.KindPod, Pod: large}},
 		{podCame(build.Pod("a").UID("a").Label("app", "a").CPU("1").Spread(soft).Obj())},
 	}
 	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, 2, nodes, turns...)
@@ -239,7 +238,7 @@ func TestAClassThatCountsNothingIsNotItsBase(t *testing.T) {
 func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 	limits := answers.Limits{Moves: 16, Views: 1}
 	apps := []string{"a", "b", "c"}
-	load := &store.Objects{}
+	load := &objects.Snapshot{}
 	for i := range 5 {
 		load.Nodes = append(load.Nodes, build.Node(fmt.Sprint("n", i)).CPU("1").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
 	}
@@ -250,12 +249,12 @@ func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 	defer s.fanout.Close()
 	s.Load(load, nil)
 	for turn := range 200 {
-		var come, leave []store.Event
+		var come, leave []objects.Event
 		for _, app := range apps {
 			name := fmt.Sprint(app, turn)
 			p := build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Soft(v1.LabelHostname, 1, "app="+app)).Obj()
 			come = append(come, podCame(p))
-			leave = append(leave, store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: p})
+			leave = append(leave, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p})
 		}
 		s.Deliver(come)
 		s.turn(t)
@@ -273,7 +272,7 @@ func TestWhatAFamilyKeepsIsBounded(t *testing.T) {
 // A class whose pods come and go all over the cluster has few rows of its own at any time.
 func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 	limits := answers.Limits{OwnRows: 2, OwnShare: 1 << 20}
-	load := &store.Objects{}
+	load := &objects.Snapshot{}
 	for i := range 20 {
 		load.Nodes = append(load.Nodes, build.Node(fmt.Sprint("n", i)).CPU("1").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
 	}
@@ -285,11 +284,11 @@ func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 		name := fmt.Sprint("p", turn)
 		app := []string{"a", "b"}[turn%2]
 		p := build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Soft(v1.LabelHostname, 1, "app="+app)).Obj()
-		s.Deliver([]store.Event{podCame(p)})
+		s.Deliver([]objects.Event{podCame(p)})
 		s.turn(t)
 		_, node, _ := s.cache.Pod(p.UID)
 		nodes[node] = true
-		s.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: p}})
+		s.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindPod, Pod: p}})
 	}
 	if left := s.answers.Kept().Left; len(nodes) < 10 || left > 0 {
 		t.Errorf("%d classes are asked by themselves, whose pods were on %d nodes", left, len(nodes))
@@ -302,12 +301,12 @@ func TestAClassThatCanNotBeScoredIsNotShared(t *testing.T) {
 	for i := range 3 {
 		nodes = append(nodes, build.Node(fmt.Sprint("n", i)).CPU("4").Memory("8Gi").Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj())
 	}
-	var turns [][]store.Event
+	var turns [][]objects.Event
 	for _, app := range []string{"a", "b", "a", "b"} {
 		name := fmt.Sprint(app, len(turns))
 		unreadable := build.Soft(v1.LabelHostname, 1, "")
 		unreadable.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In"}}}
-		turns = append(turns, []store.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Hard(v1.LabelHostname, 1, "app="+app), unreadable).Obj())})
+		turns = append(turns, []objects.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Hard(v1.LabelHostname, 1, "app="+app), unreadable).Obj())})
 	}
 	apart, together := turned(t, 1<<30, nodes, turns...), turned(t, 2, nodes, turns...)
 	if d := cmp.Diff(apart, together); d != "" || len(apart) != 4 || apart[3].Node != "" {

@@ -12,7 +12,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // kinPod is a pod of one of several apps that ask for the same but for their own labels.
@@ -37,9 +36,9 @@ func kinPod(name string, kind int, app string) *build.PodBuilder {
 }
 
 // kinStory is a random story of pods of few families that come, end and wait, and of nodes that change.
-func kinStory(seed uint64) (load *store.Objects, batches [][]store.Event) {
+func kinStory(seed uint64) (load *objects.Snapshot, batches [][]objects.Event) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	load = &store.Objects{}
+	load = &objects.Snapshot{}
 	nodes := 4 + r.IntN(24)
 	node := func(i int) *v1.Node {
 		b := build.Node(fmt.Sprint("n", i)).CPU(fmt.Sprint(1+r.IntN(5))).Memory("64Gi").Label(v1.LabelHostname, fmt.Sprint("n", i))
@@ -63,7 +62,7 @@ func kinStory(seed uint64) (load *store.Objects, batches [][]store.Event) {
 		load.Pods = append(load.Pods, p)
 	}
 	for b := range 12 {
-		var events []store.Event
+		var events []objects.Event
 		for k := range 1 + r.IntN(12) {
 			app := r.IntN(apps)
 			pod := kinPod(fmt.Sprintf("p-%d-%d", b, k), kinds[app%2], fmt.Sprint("app-", app))
@@ -77,11 +76,11 @@ func kinStory(seed uint64) (load *store.Objects, batches [][]store.Event) {
 				break
 			}
 			i := r.IntN(len(there))
-			events = append(events, store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: there[i]})
+			events = append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: there[i]})
 			there = append(there[:i], there[i+1:]...)
 		}
 		if r.IntN(5) == 0 {
-			events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: node(r.IntN(nodes))})
+			events = append(events, objects.Event{Type: objects.Modified, Kind: objects.KindNode, Node: node(r.IntN(nodes))})
 		}
 		batches = append(batches, events)
 	}

@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Where there is no API server, guests have a client that says so, and informers of what the loop
@@ -134,7 +133,7 @@ func isOver(obj any) bool {
 }
 
 // load tells of all objects.
-func (l *localInformers) load(all *store.Objects) {
+func (l *localInformers) load(all *objects.Snapshot) {
 	for _, o := range all.Cluster {
 		l.set(o, false)
 	}

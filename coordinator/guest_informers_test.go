@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // Without an API server, informers show what the scheduler has, and the clientset says what it is.
@@ -43,9 +43,9 @@ func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Name != "n" {
 			t.Errorf("got nodes %v, %v, want n", list, err)
 		}
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.confirm(cores("p", "1"), "n")
-		x.deliver(store.Deleted, cores("p", "1"))
+		x.deliver(objects.Deleted, cores("p", "1"))
 		var seen []string
 		for _, c := range g.take() {
 			if slices.Contains([]string{"added p", `updated p on "n"`, "deleted p"}, c) {
@@ -89,10 +89,10 @@ func TestGuestsWaitForResourcesOfTheirOwn(t *testing.T) {
 		if !slices.Equal(watched, []string{foos}) {
 			t.Fatalf("got %q watched, want %s", watched, foos)
 		}
-		x.deliver(store.Added, cores("p", "1"))
-		x.deliver(store.Added, cores("q", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("q", "1"))
 		g.tell("Filter", nil)
-		x.deliver(store.Added, nodesOf("4", "o")[0])
+		x.deliver(objects.Added, nodesOf("4", "o")[0])
 		x.wantPods("nodes are no foos", "p unschedulable", "q unschedulable")
 		tell(foos, "p", "p")
 		synctest.Wait()

@@ -18,8 +18,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Guests are plugins that are compiled in beside the built-in ones, as their authors wrote them for
@@ -327,15 +327,15 @@ func (g *guests) run(ctx context.Context) {
 
 // load tells guests' informers of all objects, saw of a change, and bound of a pod that nobody else
 // will tell of.
-func (g *guests) load(all *store.Objects) {
+func (g *guests) load(all *objects.Snapshot) {
 	if g != nil && g.local != nil {
 		g.local.load(all)
 	}
 }
 
-func (g *guests) saw(e *store.Event) {
+func (g *guests) saw(e *objects.Event) {
 	if g != nil && g.local != nil {
-		g.local.set(e.Any(), e.Type == store.Deleted)
+		g.local.set(e.Any(), e.Type == objects.Deleted)
 	}
 }
 

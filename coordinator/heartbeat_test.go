@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // A loop that rests, for however long, or takes turn after turn is well. One that stays in a turn is found after
@@ -17,7 +17,7 @@ func TestALoopThatHangsIsFound(t *testing.T) {
 		go func() { found <- h.Watch(x.ctx) }()
 		elapse(time.Hour)
 		for range 3 * hungAfter {
-			x.deliver(store.Added, cores("p", "1"))
+			x.deliver(objects.Added, cores("p", "1"))
 			elapse(lookEvery)
 		}
 		if err := h.Check(); err != nil || len(found) > 0 {

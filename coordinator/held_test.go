@@ -11,7 +11,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -35,33 +34,33 @@ func byPods(t testing.TB, filter, score string) map[string]*compile.Profile {
 	return map[string]*compile.Profile{v1.DefaultSchedulerName: p}
 }
 
-func podCame(p *v1.Pod) store.Event {
-	return store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p}
+func podCame(p *v1.Pod) objects.Event {
+	return objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p}
 }
 
 // An answer that is held decides as one that is asked for anew before each pod, also where expressions
 // look at the pods of a node: a pod more may then make a row pass, or another group's.
 func TestHeldAnswersDecideAsFreshOnes(t *testing.T) {
 	there := func(name, node string) *v1.Pod { return build.Pod(name).UID(name).Node(node).Obj() }
-	crowded := &store.Objects{} // more keys than an answer has groups
+	crowded := &objects.Snapshot{} // more keys than an answer has groups
 	for i := range 40 {
 		crowded.Nodes = append(crowded.Nodes, build.Node(fmt.Sprint("n", i)).CPU("64").Memory("64Gi").Obj())
 		for k := range i {
 			crowded.Pods = append(crowded.Pods, there(fmt.Sprintf("there-%d-%d", i, k), fmt.Sprint("n", i)))
 		}
 	}
-	var leave []store.Event
+	var leave []objects.Event
 	for _, p := range crowded.Pods[len(crowded.Pods)-20:] {
-		leave = append(leave, store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: p})
+		leave = append(leave, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p})
 	}
 	few := clusterOf(nodesOf("64", "a", "b", "c"), there("there", "a"))
 	for name, x := range map[string]struct {
 		filter, score string
-		load          *store.Objects
-		happens       []store.Event // before the second pod
+		load          *objects.Snapshot
+		happens       []objects.Event // before the second pod
 	}{
-		"a pod more makes a row pass":   {"node.pods > 0", "", few, []store.Event{podCame(there("x", "b"))}},
-		"a pod more makes a better row": {"", "node.pods * 10", few, []store.Event{podCame(there("x", "b")), podCame(there("y", "b")), podCame(there("z", "b"))}},
+		"a pod more makes a row pass":   {"node.pods > 0", "", few, []objects.Event{podCame(there("x", "b"))}},
+		"a pod more makes a better row": {"", "node.pods * 10", few, []objects.Event{podCame(there("x", "b")), podCame(there("y", "b")), podCame(there("z", "b"))}},
 		"the best row gets worse":       {"", "node.pods * 10", crowded, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestHeldAnswersDecideAsFreshOnes(t *testing.T) {
 					if i == 1 {
 						s.Deliver(x.happens)
 					}
-					s.Deliver([]store.Event{podCame(cores(fmt.Sprint("p", i), "1"))})
+					s.Deliver([]objects.Event{podCame(cores(fmt.Sprint("p", i), "1"))})
 					for range 20 { // no answer is held that is not used for so long
 						if afresh {
 							s.answers.Age()
@@ -95,7 +94,7 @@ func TestHeldAnswersDecideAsFreshOnes(t *testing.T) {
 func TestAllNodesOfANormalisedAnswerAreNominated(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8}, 0)
 	defer x.fanout.Close()
-	load := &store.Objects{}
+	load := &objects.Snapshot{}
 	for i := range 40 {
 		b := build.Node(fmt.Sprint("n", i)).CPU("4").Memory("8Gi")
 		for k := range i {
@@ -107,7 +106,7 @@ func TestAllNodesOfANormalisedAnswerAreNominated(t *testing.T) {
 		load.Pods = append(load.Pods, n)
 	}
 	x.Load(load, nil)
-	x.Deliver([]store.Event{podCame(cores("p", "2"))})
+	x.Deliver([]objects.Event{podCame(cores("p", "2"))})
 	x.turn(t)
 	for _, d := range x.decided(t) {
 		if d.Pod == "default/p" && strings.Contains(d.Message, "40 Insufficient cpu") {

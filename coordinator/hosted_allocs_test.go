@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // The pods of a profile without guests cost as much as if no other profile had any.
@@ -22,7 +22,7 @@ func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Load(&store.Objects{Nodes: nodesOf("64", "n", "o", "p")}, nil)
+		s.Load(&objects.Snapshot{Nodes: nodesOf("64", "n", "o", "p")}, nil)
 		const batch = 16
 		n, least := 0, math.Inf(1)
 		for range 5 { // what else runs in this process allocates, too

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // runHosted runs a hosted placement's binding cycle.
@@ -21,7 +21,7 @@ func (b *bindings) runHosted(ctx context.Context, job bindJob) {
 }
 
 // bindOne commits one placement for a binding cycle, which goes on with the outcome.
-func (b *bindings) bindOne(ctx context.Context, binding store.Binding) error {
+func (b *bindings) bindOne(ctx context.Context, binding objects.Binding) error {
 	ended := make(chan error, 1)
 	b.mu.Lock()
 	b.queued = append(b.queued, bindJob{binding: binding, ended: ended})

@@ -14,9 +14,10 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -81,7 +82,7 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 	s.activate(cycle)
 	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible, "waits", status.IsWait())
 	s.ready = append(s.ready, bindJob{
-		pod: a.pod, binding: store.Binding{Pod: pod, Node: d.Node}, decision: d,
+		pod: a.pod, binding: objects.Binding{Pod: pod, Node: d.Node}, decision: d,
 		work: r.work, patience: r.patience, popped: a.begun, trace: a.trace, cycle: cycle,
 		extender: extender.Binder(s.extenders.list, pod),
 	})
@@ -203,7 +204,7 @@ func (s *Scheduler) bindHosted(ctx context.Context, job bindJob) {
 // bindError is what the binder said of a placement, if it did.
 func bindError(status *fwk.Status) error {
 	err := status.AsError()
-	for _, known := range []error{store.ErrDeposed, store.ErrNotFound, store.ErrAlreadyBound} {
+	for _, known := range []error{lease.ErrDeposed, objects.ErrNotFound, objects.ErrAlreadyBound} {
 		if errors.Is(err, known) {
 			return err
 		}
@@ -354,5 +355,5 @@ func (b podBinder) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 	if b.cfg.Binder == nil {
 		return nil // there is nowhere to write to
 	}
-	return fwk.AsStatus(b.bindings.bindOne(ctx, store.Binding{Pod: withNode(pod, ""), Node: node}))
+	return fwk.AsStatus(b.bindings.bindOne(ctx, objects.Binding{Pod: withNode(pod, ""), Node: node}))
 }

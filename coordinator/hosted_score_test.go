@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -50,7 +50,7 @@ func drawnCluster(t *rapid.T) ([]*v1.Node, []*v1.Pod, []*v1.Pod) {
 }
 
 // decisionsOf are a scheduler's, by pod, once it has tried all.
-func decisionsOf(t *rapid.T, cfg SchedulerConfig, all *store.Objects) map[string]*pb.Decision {
+func decisionsOf(t *rapid.T, cfg SchedulerConfig, all *objects.Snapshot) map[string]*pb.Decision {
 	s, err := NewScheduler(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +104,14 @@ func TestTotalsOverTheRowsThatAreLeft(t *testing.T) {
 		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: rapid.IntRange(1, 3).Draw(t, "shards")}
 		plain := cfg
 		configure(&cfg)
-		got := decisionsOf(t, cfg, &store.Objects{Nodes: nodes, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
+		got := decisionsOf(t, cfg, &objects.Snapshot{Nodes: nodes, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
 		var closed []*v1.Node
 		for _, n := range nodes {
 			n = n.DeepCopy()
 			n.Spec.Unschedulable = refuses(n.Name)
 			closed = append(closed, n)
 		}
-		want := decisionsOf(t, plain, &store.Objects{Nodes: closed, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
+		want := decisionsOf(t, plain, &objects.Snapshot{Nodes: closed, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
 		if got.Node != want.Node || got.Score != want.Score || got.Feasible != want.Feasible {
 			t.Fatalf("got %s with %d of %d, want %s with %d of %d", got.Node, got.Score, got.Feasible, want.Node, want.Score, want.Feasible)
 		}
@@ -127,7 +127,7 @@ func TestTotalsOverTheRowsThatAreLeft(t *testing.T) {
 			}
 			return 0
 		}
-		again := decisionsOf(t, cfg, &store.Objects{Nodes: nodes, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
+		again := decisionsOf(t, cfg, &objects.Snapshot{Nodes: nodes, Pods: append(slices.Clone(there), p.DeepCopy())})[p.Name]
 		own := again.Score
 		if again.Node == favourite {
 			own -= 100

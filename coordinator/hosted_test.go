@@ -22,8 +22,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // guest is a plugin that is at every point of the cycle, does what it is told to, and keeps a record.
@@ -238,7 +238,7 @@ func TestGuestsAreCalledInUpstreamsOrder(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, hosting(t, "", guestBinder{g}), clusterOf(nodesOf("4", "n", "o")), nil, func(x *stage) {
 		g.score = func(node string) int64 { return map[string]int64{"o": 50}[node] }
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		synctest.Wait()
 		got := g.take()
 		want := []string{
@@ -258,16 +258,16 @@ func TestGuestsAreCalledInUpstreamsOrder(t *testing.T) {
 func TestAGuestBinds(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, hosting(t, "{bind: {disabled: [{name: '*'}], enabled: [{name: Guest}, {name: DefaultBinder}]}}", guestBinder{g}), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantCalls("at Bind alone", g, "Bind p n")
 		x.wantBinds("the guest has bound it")
 		x.wantPods("bound", "p promised n")
 		g.tell("Bind", fwk.NewStatus(fwk.Skip))
-		x.deliver(store.Added, cores("q", "1"))
+		x.deliver(objects.Added, cores("q", "1"))
 		x.wantCalls("skipped", g, "Bind q n")
 		x.wantBinds("the next has", "q@1 n")
 		g.tell("Bind", bad("no luck"))
-		x.deliver(store.Added, cores("r", "1"))
+		x.deliver(objects.Added, cores("r", "1"))
 		x.wantMessage("r", `running Bind plugin "Guest": no luck`)
 	})
 }
@@ -295,7 +295,7 @@ func TestEachFailureUnreserves(t *testing.T) {
 			g.says[c.point] = c.status
 			g.events = []fwk.ClusterEventWithHint{}
 			onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-				x.deliver(store.Added, cores("p", "4"))
+				x.deliver(objects.Added, cores("p", "4"))
 				x.wantCalls("failed", g, append([]string{"PreFilter p 1", "Filter p n with 0", "Reserve p n"}, c.calls...)...)
 				x.wantPods("failed", "p "+c.place)
 				x.wantMessage("p", c.message)
@@ -314,8 +314,8 @@ func TestEachFailureUnreserves(t *testing.T) {
 func TestABindThatFailsUnreserves(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-		x.binder.say(always(store.ErrConflict))
-		x.deliver(store.Added, cores("p", "4"))
+		x.binder.say(always(objects.ErrConflict))
+		x.deliver(objects.Added, cores("p", "4"))
 		x.wantCalls("refused", g, "PreFilter p 1", "Filter p n with 0", "Reserve p n", "Permit p n", "PreBindPreFlight p n", "PreBind p n", "Unreserve p n")
 		x.wantPods("refused", "p backoff")
 		x.binder.say(nil)
@@ -330,7 +330,7 @@ func TestPermit(t *testing.T) {
 		g.says["Permit"], g.wait = wait(), time.Minute
 		g.events = []fwk.ClusterEventWithHint{}
 		onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-			x.deliver(store.Added, cores("p", "4"))
+			x.deliver(objects.Added, cores("p", "4"))
 			x.wantCalls("waits", g, "PreFilter p 1", "Filter p n with 0", "Reserve p n", "Permit p n", "PreBindPreFlight p n")
 			x.wantPods("waits", "p in queue and cache")
 			play(x, g)
@@ -358,7 +358,7 @@ func TestPermit(t *testing.T) {
 	})
 	t.Run("timeout", func(t *testing.T) {
 		waiting(t, func(x *stage, g *guest) {
-			x.deliver(store.Added, cores("q", "4"))
+			x.deliver(objects.Added, cores("q", "4"))
 			x.wantPods("full", "p in queue and cache", "q unschedulable")
 			g.take()
 			g.tell("Permit", nil)
@@ -371,8 +371,8 @@ func TestPermit(t *testing.T) {
 		g := newGuest()
 		g.says["Permit"], g.wait = wait(), time.Minute
 		onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-			x.deliver(store.Added, cores("p", "4"))
-			x.deliver(store.Added, nodesOf("1", "o")[0])
+			x.deliver(objects.Added, cores("p", "4"))
+			x.deliver(objects.Added, nodesOf("1", "o")[0])
 			g.handle.GetWaitingPod("p").Reject("Guest", "not today")
 			synctest.Wait()
 			if got := x.queueOf("p"); got == "unschedulable" {
@@ -382,7 +382,7 @@ func TestPermit(t *testing.T) {
 	})
 	t.Run("deleted", func(t *testing.T) {
 		waiting(t, func(x *stage, g *guest) {
-			x.deliver(store.Deleted, cores("p", "4"))
+			x.deliver(objects.Deleted, cores("p", "4"))
 			x.wantCalls("gone", g, "Unreserve p n")
 			x.wantPods("gone")
 			x.wantBinds("gone")
@@ -454,7 +454,7 @@ func TestPreBindIsCalledOff(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		g.hold = make(chan struct{})
-		x.deliver(store.Added, cores("p", "4"))
+		x.deliver(objects.Added, cores("p", "4"))
 		g.take()
 		var off bool
 		if err := x.call(x.ctx, func() { off = x.callOff("p", "DefaultPreemption") }); err != nil || !off {
@@ -471,10 +471,10 @@ func TestAPodIsDeletedDuringPreBind(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		g.hold = make(chan struct{})
-		x.deliver(store.Added, cores("p", "4"))
+		x.deliver(objects.Added, cores("p", "4"))
 		g.take()
-		x.binder.say(always(store.ErrNotFound))
-		x.deliver(store.Deleted, cores("p", "4"))
+		x.binder.say(always(objects.ErrNotFound))
+		x.deliver(objects.Deleted, cores("p", "4"))
 		x.wantPods("its room is free")
 		close(g.hold)
 		x.wantCalls("the bind finds out", g, "Unreserve p n")
@@ -497,8 +497,8 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 	g.fits = func(node string) *fwk.Status { return no("not on " + node) }
 	g.says["PostFilter"] = no("nor can I help")
 	onStageAs(t, hosting(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "2"))
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, cores("p", "2"))
+		x.deliver(objects.Added, cores("q", "2"))
 		x.wantMessage("p", "0/3 nodes are available: 1 Insufficient cpu, 1 not on n, 1 not on o. no new claims to deallocate, preemption: 0/3 nodes are available: ")
 		x.wantMessage("p", "nor can I help")
 		x.wantPods("turned away", "p unschedulable", "q unschedulable")
@@ -506,7 +506,7 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 		g.fits = nil
 		labelled := nodesOf("4", "n")[0]
 		labelled.Labels = map[string]string{"for": "q"}
-		x.deliver(store.Modified, labelled)
+		x.deliver(objects.Modified, labelled)
 		x.wantPods("the event helps one of them, of one class", "p unschedulable", "q promised "+x.nodeOf("q"))
 	})
 }
@@ -524,16 +524,16 @@ func TestPreFilterNarrows(t *testing.T) {
 	g := newGuest()
 	g.only = []string{"o", "small", "nowhere"}
 	onStageAs(t, hosting(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "4"))
+		x.deliver(objects.Added, cores("p", "4"))
 		x.wantPods("on the one that is left", "p promised o")
-		x.deliver(store.Added, cores("q", "4"))
+		x.deliver(objects.Added, cores("q", "4"))
 		x.wantMessage("q", "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [Guest], 2 Insufficient cpu.")
 		g.only = []string{}
-		x.deliver(store.Added, cores("r", "4"))
+		x.deliver(objects.Added, cores("r", "4"))
 		x.wantMessage("r", "0/3 nodes are available: node(s) didn't satisfy plugin Guest.")
 		g.only = nil
 		g.tell("PreFilter", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "over quota"))
-		x.deliver(store.Added, cores("s", "1"))
+		x.deliver(objects.Added, cores("s", "1"))
 		x.wantMessage("s", "0/3 nodes are available: over quota.")
 	})
 }
@@ -542,11 +542,11 @@ func TestGuestsHoldPodsBack(t *testing.T) {
 	g := newGuest()
 	g.says["PreEnqueue"] = no("not yet")
 	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("held back", "p gated")
 		x.wantMessage("p", "not yet")
 		g.tell("PreEnqueue", nil)
-		x.deliver(store.Added, nodesOf("1", "o")[0])
+		x.deliver(objects.Added, nodesOf("1", "o")[0])
 		x.wantPods("an event lets it in", "p promised n")
 	})
 }
@@ -574,10 +574,10 @@ func TestAGuestOrdersTheQueue(t *testing.T) {
 		for _, name := range []string{"c", "a", "b"} {
 			p := cores(name, "1")
 			p.Spec.Priority = map[string]*int32{"c": new(int32(100))}[name]
-			x.deliver(store.Added, p)
+			x.deliver(objects.Added, p)
 		}
 		elapse(5 * time.Second)
-		x.deliver(store.Added, nodesOf("4", "n")[0])
+		x.deliver(objects.Added, nodesOf("4", "n")[0])
 		elapse(30 * time.Second)
 		x.wantBinds("by name", "a@1 n", "b@1 n", "c@1 n")
 	})
@@ -614,8 +614,8 @@ func TestAGuestThatPanicsFailsOnePod(t *testing.T) {
 				hosting(t, bindsFirst, guestBinder{g})(cfg)
 				cfg.Registerer = registry
 			}, clusterOf(nodesOf("4", "n", "o")), nil, func(x *stage) {
-				x.deliver(store.Added, cores("poison", "1"))
-				x.deliver(store.Added, cores("q", "4"))
+				x.deliver(objects.Added, cores("poison", "1"))
+				x.deliver(objects.Added, cores("q", "4"))
 				q := x.nodeOf("q")
 				x.wantPods("after a panic", want.place, "q promised "+q)
 				if q == "" {

@@ -22,9 +22,9 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -48,7 +48,7 @@ func TestGuestsAndExtendersTogether(t *testing.T) {
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "d", Score: 2}}, nil // 10 × 2 × 2 = 40
 		})
-		x.deliver(store.Added, wanting("p", "1"))
+		x.deliver(objects.Added, wanting("p", "1"))
 		a.want(t, "of what the guest lets pass", "/foo/filter p: b c d", "/foo/prioritize p: b d")
 		x.wantPods("90 against 60 and 40", "p promised d")
 		if list := g.handle.Extenders(); len(list) != 1 || list[0].Name() != "http://x/foo" || !list[0].IsFilter() {
@@ -56,7 +56,7 @@ func TestGuestsAndExtendersTogether(t *testing.T) {
 		}
 		// With nothing left, both tell why.
 		a.filter("/foo/filter", map[string]string{"b": "no foo", "c": "no foo", "d": "no foo"})
-		x.deliver(store.Added, wanting("q", "1"))
+		x.deliver(objects.Added, wanting("q", "1"))
 		x.wantMessage("q", "0/4 nodes are available: 1 not a, 3 no foo.")
 	})
 }
@@ -100,7 +100,7 @@ profiles:
 		pods[1].Spec.SchedulerName, pods[3].Spec.SchedulerName = "other", "other"
 		if err := x.call(x.ctx, func() {
 			for _, p := range pods {
-				x.event(&store.Event{Type: store.Added, Kind: "Pod", Pod: p})
+				x.event(&objects.Event{Type: objects.Added, Kind: "Pod", Pod: p})
 			}
 		}); err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestGuestsAreShownNominatedPods(t *testing.T) {
 	l := &licences{limit: 2}
 	onStageAs(t, hosting(t, "{multiPoint: {enabled: [{name: Licences}]}, postFilter: {disabled: [{name: '*'}]}}", l), clusterOf(nodesOf("4", "n"), holder("a", "n", 9)), nil, func(x *stage) {
 		waits := build.Pod("first").UID("first").CPU("4").Priority(5).Label("licence", "yes").Nominated("n").Obj()
-		x.deliver(store.Added, waits)
+		x.deliver(objects.Added, waits)
 		synctest.Wait()
 		if got, _, nominated := x.pending(t, "first"); got != queue.Unschedulable || nominated != "n" {
 			t.Fatalf("got %v nominated to %q, want it to wait for n", got, nominated)
@@ -126,7 +126,7 @@ func TestGuestsAreShownNominatedPods(t *testing.T) {
 		l.mu.Lock()
 		l.calls = nil
 		l.mu.Unlock()
-		x.deliver(store.Added, build.Pod("p").UID("p").Label("licence", "yes").Priority(5).Obj())
+		x.deliver(objects.Added, build.Pod("p").UID("p").Label("licence", "yes").Priority(5).Obj())
 		x.wantMessage("p", "0/1 nodes are available: 1 no licence is free.")
 		want := []string{"add first of 2 on n", "filter n with 2"}
 		l.mu.Lock()
@@ -137,7 +137,7 @@ func TestGuestsAreShownNominatedPods(t *testing.T) {
 			t.Errorf("got calls %q, want %q first", got, want)
 		}
 		// One of higher priority does not mind it.
-		x.deliver(store.Added, build.Pod("high").UID("high").Label("licence", "yes").Priority(6).Obj())
+		x.deliver(objects.Added, build.Pod("high").UID("high").Label("licence", "yes").Priority(6).Obj())
 		x.wantPods("it is placed", "first unschedulable", "p unschedulable", "high promised n")
 		if got := l.calls; slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, "add first") }) {
 			t.Errorf("got calls %q, want none about the nominated pod", got)
@@ -177,7 +177,7 @@ func (a *inquirer) PostFilter(ctx context.Context, state fwk.CycleState, p *v1.P
 func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
 	a := &inquirer{guest: newGuest()}
 	onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", a), clusterOf(nodesOf("4", "n"), bound(cores("there", "4"), "n")), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu. asked")
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -200,9 +200,9 @@ func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
 		configure(cfg)
 		told.configure(cfg)
 	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "4"))
+		x.deliver(objects.Added, cores("p", "4"))
 		told.want(t, "it waits", "p expected on n")
-		x.deliver(store.Deleted, cores("p", "4"))
+		x.deliver(objects.Deleted, cores("p", "4"))
 		told.want(t, "it is gone", "p expected on n", "p abandoned: 0/1 nodes are available: 1 removed.")
 		x.wantPods("gone")
 	})
@@ -263,7 +263,7 @@ func TestWhatAGuestsPostFilterSays(t *testing.T) {
 		g := newGuest()
 		g.says["PostFilter"] = c.status
 		onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-			x.deliver(store.Added, cores("p", "5"))
+			x.deliver(objects.Added, cores("p", "5"))
 			x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu. "+c.message)
 		})
 	}
@@ -274,7 +274,7 @@ func TestAPostFilterBehindAPreFilter(t *testing.T) {
 	g := newGuest()
 	g.says["PostFilter"] = no("asked")
 	onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-		x.deliver(store.Added, build.Pod("p").UID("p").Claim("nowhere").Obj())
+		x.deliver(objects.Added, build.Pod("p").UID("p").Claim("nowhere").Obj())
 		x.wantCalls("rejected", g, `PostFilter p n=[persistentvolumeclaim "nowhere" not found]`)
 		x.wantMessage("p", `0/1 nodes are available: persistentvolumeclaim "nowhere" not found. asked`)
 	})
@@ -335,7 +335,7 @@ func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStageAs(t, c.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-				x.deliver(store.Added, cores("p", "1"))
+				x.deliver(objects.Added, cores("p", "1"))
 				x.wantPods("bound", "p promised n")
 				set := x.metrics.set
 				for what, got := range map[string]struct{ got, want uint64 }{
@@ -361,7 +361,7 @@ func TestExplanationsNameWhomTheyDoNotAsk(t *testing.T) {
 		c.Extenders, c.extenderTransport = []configv1.Extender{foo("filter")}, a
 	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo", "b": "no foo"})
-		x.deliver(store.Added, wanting("p", "1"))
+		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("refused", "p unschedulable")
 		g.take()
 		seen := len(a.seen)

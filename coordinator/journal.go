@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -116,7 +116,7 @@ func (j *journalWriter) write(ctx context.Context, room, messages int) int {
 		n, room, messages = n-len(g.uids), room-g.bytes, messages-g.bytes
 		if err := j.journal.SaveEntries(ctx, g.put, g.del); err != nil {
 			j.putBack(&g)
-			if ctx.Err() == nil && !errors.Is(err, store.ErrDeposed) {
+			if ctx.Err() == nil && !errors.Is(err, lease.ErrDeposed) {
 				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", j.lag())
 			}
 			break

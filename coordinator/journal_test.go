@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -94,7 +94,7 @@ func TestTheLastChangeOfAnEntryWins(t *testing.T) {
 }
 
 func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
-	for name, err := range map[string]error{"etcd is away": errors.New("away"), "deposed": store.ErrDeposed} {
+	for name, err := range map[string]error{"etcd is away": errors.New("away"), "deposed": lease.ErrDeposed} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger()
 			j := newJournalWriter(l)

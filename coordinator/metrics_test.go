@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // gathered words the counters and gauges of the given families, without those at 0.
@@ -52,7 +52,7 @@ func TestMetricsOfAScheduler(t *testing.T) {
 	r := prometheus.NewRegistry()
 	x := newTrial(t, SchedulerConfig{Shards: 2, Registerer: r}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("a").CPU("4").Obj(), build.Node("b").CPU("4").Obj()},
 		Pods: []*v1.Pod{
 			build.Pod("fits").CPU("1").Obj(), build.Pod("fits-too").CPU("1").Obj(),
@@ -94,21 +94,21 @@ func TestMetricsOfAttempts(t *testing.T) {
 	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Registerer = r }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		elapse(2 * time.Second)
-		release(always(store.ErrConflict))
+		release(always(objects.ErrConflict))
 		elapse(3 * time.Second)
 		x.confirm(p, "n")
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, cores("q", "2"))
 		elapse(10 * time.Minute) // flushed once, and again
-		x.deliver(store.Deleted, p)
+		x.deliver(objects.Deleted, p)
 		elapse(time.Minute)
 		// The one that is unschedulable is counted until it is tried again.
-		x.deliver(store.Added, cores("huge", "5"))
+		x.deliver(objects.Added, cores("huge", "5"))
 		if got := gathered(t, r, "scheduler_unschedulable_pods"); len(got) != 1 || got[0] != "scheduler_unschedulable_pods{plugin=NodeResourcesFit,profile=default-scheduler} 1" {
 			t.Errorf("got %q, want one pod for NodeResourcesFit", got)
 		}
-		x.deliver(store.Deleted, cores("huge", "5"))
+		x.deliver(objects.Deleted, cores("huge", "5"))
 	})
 	got := gathered(t, r, "scheduler_schedule_attempts_total", "scheduler_scheduling_attempt_duration_seconds",
 		"scheduler_pod_scheduling_sli_duration_seconds", "scheduler_pod_scheduling_attempts", "scheduler_event_handling_duration_seconds",

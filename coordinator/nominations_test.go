@@ -11,7 +11,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // firstOf schedules pods in batches of one, so that those behind the first wait with their
@@ -20,7 +19,7 @@ func firstOf(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, others ...objects.O
 	t.Helper()
 	x := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 1}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: nodes, Pods: pods, Cluster: others}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodes, Pods: pods, Cluster: others}, nil)
 	x.turn(t)
 	d := x.decided(t)[0]
 	if d.Node == "" {
@@ -195,7 +194,7 @@ func TestMoreVetoesThanCandidates(t *testing.T) {
 	nodes = append(nodes, build.Node("left").CPU("2").Memory("8Gi").Obj())
 	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: nodes, Pods: append(pods, build.Pod("p").CPU("1").Obj())}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(pods, build.Pod("p").CPU("1").Obj())}, nil)
 	x.turn(t)
 	lines := x.decided(t)
 	if last := lines[len(lines)-1]; last.Pod != "default/p" || last.Node != "left" || last.Feasible != 1 {
@@ -207,7 +206,7 @@ func TestMoreVetoesThanCandidates(t *testing.T) {
 // nominated pods carry is made known once.
 func TestPodsWithClaimsShareNominees(t *testing.T) {
 	const nodes = 8
-	all, names := &store.Objects{}, []string{"c", "w"}
+	all, names := &objects.Snapshot{}, []string{"c", "w"}
 	for _, name := range names {
 		c := build.Claim(name, "").Bound("pv-" + name).Obj()
 		all.Cluster = append(all.Cluster, c, build.Volume("pv-"+name, "").CSI("d", name).Bound(c).Obj())
@@ -233,11 +232,11 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 		}
 		return x.nominees(p, class)
 	}
-	x.Deliver([]store.Event{podCame(build.Pod("before").CPU("8").Obj())}) // attempts nominate the pods anew
+	x.Deliver([]objects.Event{podCame(build.Pod("before").CPU("8").Obj())}) // attempts nominate the pods anew
 	x.turn(t)
 	first := find("p")
 	carried := x.cache.nominated
-	x.Deliver([]store.Event{podCame(build.Pod("other").CPU("8").Obj())})
+	x.Deliver([]objects.Event{podCame(build.Pod("other").CPU("8").Obj())})
 	x.turn(t)
 	second := find("q")
 	if len(first) != nodes || len(second) != nodes || len(carried) != nodes {
@@ -255,7 +254,7 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 	if find("s")[0] == find("t")[0] {
 		t.Error("the volumes of nominated pods are looked at again where no nomination has changed")
 	}
-	x.Deliver([]store.Event{podCame(build.Pod("more").CPU("8").NodeSelector("is", "nowhere").Apart(build.Around(v1.LabelHostname, "app=shy")).Nominated("n1").Obj())})
+	x.Deliver([]objects.Event{podCame(build.Pod("more").CPU("8").NodeSelector("is", "nowhere").Apart(build.Around(v1.LabelHostname, "app=shy")).Nominated("n1").Obj())})
 	x.turn(t)
 	if third := find("r"); third[1] == second[1] || third[2] != second[2] || len(x.cache.nominated) != nodes+1 {
 		t.Errorf("a pod more is nominated to n1: its nominee is the same: %v, n2's: %v, and %d pods carry terms, want %d",
@@ -270,9 +269,9 @@ func TestAPromisedNodeThatComesBack(t *testing.T) {
 	n, m := build.Node("n").CPU("4").Memory("8Gi").Obj(), build.Node("m").CPU("3").Memory("8Gi").Obj()
 	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: []*v1.Node{n, m}, Pods: []*v1.Pod{large}}, nil)
+	x.Load(&objects.Snapshot{Nodes: []*v1.Node{n, m}, Pods: []*v1.Pod{large}}, nil)
 	come := func(name string) {
-		x.Deliver([]store.Event{podCame(build.Pod(name).UID(name).CPU("500m").Obj())})
+		x.Deliver([]objects.Event{podCame(build.Pod(name).UID(name).CPU("500m").Obj())})
 		x.turn(t)
 	}
 	sweeps := func() {
@@ -281,7 +280,7 @@ func TestAPromisedNodeThatComesBack(t *testing.T) {
 	}
 	sweeps()
 	come("a")
-	x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindNode, Node: n}, {Type: store.Added, Kind: objects.KindNode, Node: build.Node("o").CPU("100m").Obj()}, {Type: store.Added, Kind: objects.KindNode, Node: n}})
+	x.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindNode, Node: n}, {Type: objects.Added, Kind: objects.KindNode, Node: build.Node("o").CPU("100m").Obj()}, {Type: objects.Added, Kind: objects.KindNode, Node: n}})
 	sweeps()
 	come("b")
 	for _, d := range x.decided(t) {

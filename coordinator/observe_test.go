@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // repeller is a pod that keeps all pods with a label off its host, by so many terms.
@@ -33,8 +32,8 @@ func shy(name string) *v1.Pod {
 	return p
 }
 
-func hosts(names ...string) *store.Objects {
-	out := &store.Objects{}
+func hosts(names ...string) *objects.Snapshot {
+	out := &objects.Snapshot{}
 	for _, name := range names {
 		out.Nodes = append(out.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Obj())
 	}
@@ -47,7 +46,7 @@ func TestTermsCountWithinTheBatch(t *testing.T) {
 	for _, terms := range []int{1, batchTerms, batchTerms + 1} {
 		s := newTrial(t, SchedulerConfig{Shards: 1}, 0)
 		s.Load(hosts("a"), nil)
-		s.Deliver([]store.Event{podCame(repeller("first", terms, "1")), podCame(shy("second"))})
+		s.Deliver([]objects.Event{podCame(repeller("first", terms, "1")), podCame(shy("second"))})
 		for range 3 {
 			s.turn(t)
 		}
@@ -65,7 +64,7 @@ func TestPodsBeyondWhatABatchMayBringWaitForTheNext(t *testing.T) {
 	defer s.fanout.Close()
 	s.Load(hosts("a", "b", "c"), nil)
 	for i := range 3 {
-		s.Deliver([]store.Event{podCame(repeller(fmt.Sprint("p", i), batchTerms/2+1, "1"))})
+		s.Deliver([]objects.Event{podCame(repeller(fmt.Sprint("p", i), batchTerms/2+1, "1"))})
 	}
 	s.turn(t)
 	if got := len(s.decided(t)); got != 3 || s.batches != 2 {
@@ -89,18 +88,18 @@ func TestTermsOfPendingPodsCostNobody(t *testing.T) {
 			t.Errorf("%s: got %d terms that match, want %d", when, got, want)
 		}
 	}
-	s.Deliver([]store.Event{podCame(repeller("few", 2, "100")), podCame(repeller("many", 10*batchTerms, "100"))})
+	s.Deliver([]objects.Event{podCame(repeller("few", 2, "100")), podCame(repeller("many", 10*batchTerms, "100"))})
 	s.turn(t)
 	matched("after the batch of two pods that fit nowhere", 2)
-	s.Deliver([]store.Event{podCame(cores("plain", "1"))})
+	s.Deliver([]objects.Event{podCame(cores("plain", "1"))})
 	s.turn(t)
 	matched("after the next batch", 0)
 	there := repeller("there", 3, "1")
 	there.Spec.NodeName = "b"
-	s.Deliver([]store.Event{podCame(there)})
+	s.Deliver([]objects.Event{podCame(there)})
 	s.inbox.drain(never)
 	matched("with a pod that another scheduler has placed", 3)
-	s.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindPod, Pod: there}})
+	s.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindPod, Pod: there}})
 	s.inbox.drain(never)
 	matched("after it has gone", 0)
 }

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // BenchmarkPlainPodsBesideACarrier decides plain pods of one class in batches of 64, on 5,000 nodes with
@@ -30,7 +30,7 @@ func BenchmarkPlainPodsBesideACarrier(b *testing.B) {
 		b.Run(x.name, func(b *testing.B) {
 			t := newTrial(b, SchedulerConfig{Shards: 8, BatchSize: batch}, 0)
 			defer t.fanout.Close()
-			r, all := rand.New(rand.NewPCG(1, 2)), &store.Objects{}
+			r, all := rand.New(rand.NewPCG(1, 2)), &objects.Snapshot{}
 			for i := range nodes {
 				n := build.Node(fmt.Sprint("n", i)).CPU("64").Memory("256Gi").Pods("110")
 				for k := range keys {
@@ -53,7 +53,7 @@ func BenchmarkPlainPodsBesideACarrier(b *testing.B) {
 				pods = append(pods, copyOf(web, i))
 			}
 			come := func(pods []*v1.Pod) {
-				var events []store.Event
+				var events []objects.Event
 				for _, p := range pods {
 					events = append(events, podCame(p))
 				}

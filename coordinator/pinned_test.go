@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // manyLabels is how many labels the nodes of these tests have, and terms of pods name: more than rows are
@@ -81,7 +81,7 @@ func TestABatchOfPodsThatCarryTermsOfManyLabels(t *testing.T) {
 func TestAnAnswerWithPinnedSumsHoldsUntilACarrierIsPlaced(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 64}, 0)
 	defer x.fanout.Close()
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range 40 {
 		n := build.Node(fmt.Sprint("n", i)).CPU("64").Memory("64Gi")
 		for k := range manyLabels {
@@ -96,7 +96,7 @@ func TestAnAnswerWithPinnedSumsHoldsUntilACarrierIsPlaced(t *testing.T) {
 	made := 0
 	come := func(pods ...*v1.Pod) (asked int) {
 		t.Helper()
-		var events []store.Event
+		var events []objects.Event
 		for _, p := range pods {
 			made++
 			p = copyOf(p, made)

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // TestPlacingAPodAllocatesLittle holds what a pod costs from when it waits to when it is gone, in a profile and a
@@ -19,7 +19,7 @@ func TestPlacingAPodAllocatesLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Load(&store.Objects{Nodes: nodesOf("64", "n", "o", "p")}, nil)
+	s.Load(&objects.Snapshot{Nodes: nodesOf("64", "n", "o", "p")}, nil)
 	const batch, most = 64, 42
 	n := 0
 	all := testing.AllocsPerRun(20, func() {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -33,7 +32,7 @@ type boundPods struct {
 	names []string
 }
 
-func (b *boundPods) Bind(_ context.Context, bs []store.Binding, done func(int, error)) {
+func (b *boundPods) Bind(_ context.Context, bs []objects.Binding, done func(int, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, x := range bs {
@@ -184,9 +183,9 @@ func (s *claimStore) names() string {
 func (s *claimStore) tell(x *stage) {
 	x.t.Helper()
 	s.mu.Lock()
-	var events []store.Event
+	var events []objects.Event
 	for _, obj := range s.written {
-		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindOf(obj), Object: obj})
+		events = append(events, objects.Event{Type: objects.Modified, Kind: objects.KindOf(obj), Object: obj})
 	}
 	s.written = nil
 	s.mu.Unlock()
@@ -195,7 +194,7 @@ func (s *claimStore) tell(x *stage) {
 }
 
 // localClaims is node n with one local volume, and claims that may have it.
-func localClaims(claims ...string) *store.Objects {
+func localClaims(claims ...string) *objects.Snapshot {
 	all := clusterOf(nodesOf("4", "n"))
 	all.Cluster = []objects.Object{build.WaitingClass("local", ""), build.Volume("pv", "local").Obj()}
 	for _, name := range claims {
@@ -205,7 +204,7 @@ func localClaims(claims ...string) *store.Objects {
 }
 
 // onStageWith is onStage with claims and volumes that are written somewhere.
-func onStageWith(t *testing.T, all *store.Objects, play func(*stage, *claimStore)) {
+func onStageWith(t *testing.T, all *objects.Snapshot, play func(*stage, *claimStore)) {
 	t.Helper()
 	writes := &claimStore{}
 	onStageAs(t, func(cfg *SchedulerConfig) { cfg.VolumeWriter = writes }, all, nil, func(x *stage) { play(x, writes) })
@@ -214,7 +213,7 @@ func onStageWith(t *testing.T, all *store.Objects, play func(*stage, *claimStore
 func TestAClaimIsBoundBeforeItsPod(t *testing.T) {
 	onStageWith(t, localClaims("a"), func(x *stage, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.wantPods("while its claim is bound", "p promised n")
 		x.wantBinds("not yet")
 		if got, want := writes.names(), "pv a"; got != want {
@@ -229,15 +228,15 @@ func TestAClaimIsBoundBeforeItsPod(t *testing.T) {
 
 func TestAClaimThatCanNotBeBound(t *testing.T) {
 	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
-		writes.say(store.ErrConflict)
+		writes.say(objects.ErrConflict)
 		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.wantPods("the write is refused", "p backoff")
 		x.wantMessage("p", `running PreBind plugin "VolumeBinding": changed meanwhile`)
 		x.wantBinds("so nothing is bound")
 
 		writes.say(nil)
-		x.deliver(store.Added, q)
+		x.deliver(objects.Added, q)
 		x.wantPods("the volume is another's now", "p backoff", "q promised n")
 		writes.tell(x)
 		x.wantBinds("who is bound", "q@ n")
@@ -269,10 +268,10 @@ func (x *stage) wantTold(name, want string) {
 func TestAVolumeThatIsGivenBack(t *testing.T) {
 	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
 		writes.held = make(chan struct{})
-		writes.say(store.ErrConflict)
+		writes.say(objects.ErrConflict)
 		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, q)
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, q)
 		x.wantPods("the first has it", "p promised n", "q unschedulable")
 		elapse(5 * time.Second)
 		close(writes.held)
@@ -285,7 +284,7 @@ func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 	all.Cluster = []objects.Object{build.WaitingClass("made", "csi.test"), build.Claim("a", "made").Obj()}
 	onStageWith(t, all, func(x *stage, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		writes.tell(x)
 		elapse(9 * time.Minute)
 		x.wantPods("nobody makes it", "p promised n")
@@ -303,8 +302,8 @@ func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 func TestAPodThatGoesWhileItsClaimIsBound(t *testing.T) {
 	onStageWith(t, localClaims("a", "b"), func(x *stage, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
-		x.deliver(store.Added, p)
-		x.deliver(store.Deleted, p)
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Deleted, p)
 		elapse(3 * time.Second)
 		x.wantPods("it is gone")
 		x.wantBinds("and not bound")
@@ -317,7 +316,7 @@ func TestAPodThatGoesWhileItsClaimIsBound(t *testing.T) {
 
 func TestATermThatEndsWhileAClaimIsBound(t *testing.T) {
 	onStageWith(t, localClaims("a"), func(x *stage, writes *claimStore) {
-		x.deliver(store.Added, build.Pod("p").UID("p").Claim("a").Obj())
+		x.deliver(objects.Added, build.Pod("p").UID("p").Claim("a").Obj())
 		x.wantPods("it waits", "p promised n")
 		x.cancel()
 		x.wantEnd(nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -239,7 +238,7 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 func (s *Scheduler) vanish(victims []*v1.Pod) {
 	s.disturbed = true
 	for _, v := range victims {
-		s.event(&store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: v})
+		s.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
 	}
 }
 

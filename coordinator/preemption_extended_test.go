@@ -15,7 +15,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // chooser serves the preempt verb: it leaves one node, the last by name, or the one that only names.
@@ -56,7 +56,7 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	var names []string
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("n%03d", i))

@@ -24,7 +24,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -72,7 +71,7 @@ func TestPreemptionScripts(t *testing.T) {
 }
 
 func runPreemption(t *testing.T, script string, shards, batch int) string {
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for line := range strings.Lines(script) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -287,9 +286,9 @@ func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 			t.Fatalf("evictions: got %q, want %q", got, want)
 		}
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
-		x.deliver(store.Deleted, victims[1])
+		x.deliver(objects.Deleted, victims[1])
 		x.wantPending(t, "one has left", "p", queue.Gated, queue.DefaultPreemption, "n")
-		x.deliver(store.Deleted, victims[0])
+		x.deliver(objects.Deleted, victims[0])
 		x.wantPending(t, "both have", "p", queue.Gated, queue.DefaultPreemption, "n")
 		a.report(nil)
 		elapse(2 * time.Second) // its backoff
@@ -317,8 +316,8 @@ func TestTheNominatedNodeIsDeleted(t *testing.T) {
 	battle(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *army, _ *gossip) {
 		a.report(nil)
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
-		x.Deliver([]store.Event{{Type: store.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
-		x.deliver(store.Deleted, a1)
+		x.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
+		x.deliver(objects.Deleted, a1)
 		elapse(time.Minute)
 		if got, want := a.orders(), []string{"p on n: a", "p on m: b"}; !slices.Equal(got, want) {
 			t.Errorf("evictions: got %q, want %q", got, want)
@@ -335,7 +334,7 @@ func TestAVictimThatEndsByItself(t *testing.T) {
 			t.Errorf("evictions: got %q, want none", got)
 		}
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
-		x.deliver(store.Deleted, ending)
+		x.deliver(objects.Deleted, ending)
 		elapse(2 * time.Second)
 		g.want(t, "told", "p@2 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")
 	})
@@ -359,8 +358,8 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 	a, g := &army{}, &gossip{}
 	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = warlike(), a, g },
 		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *stage) {
-			x.deliver(store.Added, build.Pod("low").CPU("1").Priority(5).Obj())
-			x.deliver(store.Deleted, a1)
+			x.deliver(objects.Added, build.Pod("low").CPU("1").Priority(5).Obj())
+			x.deliver(objects.Deleted, a1)
 			elapse(30 * time.Second)
 			heard := g.heard()
 			if !slices.Contains(heard, "p scheduled on n") || slices.Contains(heard, "low scheduled on n") {
@@ -373,7 +372,7 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 // rows beyond those.
 func TestAWaveOfPreemptors(t *testing.T) {
 	const nodes, preemptors = 300, 200
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Obj())

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -38,7 +37,7 @@ func (x *trial) judgedRows() int { return x.answers.Work().Judged }
 // grows with the pods, not with their square.
 func TestAThousandPreemptorsAndOthers(t *testing.T) {
 	const full, free, each = 1100, 100, 1000
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range full + free {
 		name, pool := fmt.Sprintf("n%d", i), "full"
 		if i >= full {
@@ -91,7 +90,7 @@ func TestAThousandPreemptorsAndOthers(t *testing.T) {
 // each.
 func TestPreemptorsAmongChanges(t *testing.T) {
 	const nodes, preemptors = 200, 60
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
@@ -101,8 +100,8 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	for i := range preemptors {
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: build.Pod(fmt.Sprintf("x%d", i)).CPU("100m").Node(fmt.Sprintf("n%d", i)).Obj()})
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: build.Pod(fmt.Sprintf("x%d", i)).CPU("100m").Node(fmt.Sprintf("n%d", i)).Obj()})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
 		x.turn(t)
 	}
 	nominated := map[string]bool{}
@@ -125,7 +124,7 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 // they allow is held to all the same: n7 has the best victim, which its budget protects at times.
 func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 	const nodes, preemptors = 200, 30
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range nodes {
 		name, priority := fmt.Sprintf("n%d", i), int32(1)
 		if i == 7 {
@@ -143,9 +142,9 @@ func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector("app=" + name)},
 			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(n)},
 		}
-		e := &store.Event{Type: store.Added, Kind: objects.KindPodDisruptionBudget, Object: b}
+		e := &objects.Event{Type: objects.Added, Kind: objects.KindPodDisruptionBudget, Object: b}
 		if known[name] {
-			e.Type = store.Modified
+			e.Type = objects.Modified
 		}
 		x.event(e)
 		known[name] = true
@@ -159,7 +158,7 @@ func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 		if i == 25 {
 			allow("n11", 0) // a new one
 		}
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: preemptor(3 * i).Obj()})
 		x.turn(t)
 	}
 	for i, d := range x.decided(t) {
@@ -178,7 +177,7 @@ func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 // A dry run is charged to the pod that it was made for, and to none that it serves later.
 func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 	const nodes, preemptors = 20, 5
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
@@ -195,7 +194,7 @@ func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 	for i := range preemptors {
 		p := preemptor(3 * i).Obj()
 		uids = append(uids, p.UID)
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
 	}
 	x.turn(t)
 	x.decided(t)

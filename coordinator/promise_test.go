@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 func TestAPodIsPlacedBoundAndConfirmed(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "1")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.wantPods("while it is bound", "p promised n")
 		release(nil)
 		x.wantPods("when that is committed", "p promised n")
 		x.confirm(p, "n")
 		x.wantPods("when it is seen", "p on n")
 		x.wantBinds("after all", "p@1 n")
-		x.deliver(store.Deleted, p)
+		x.deliver(objects.Deleted, p)
 		x.wantPods("when it is gone")
 	})
 }
@@ -33,12 +33,12 @@ func TestARefusedBindIsTakenBackAndTriedAgainWithTheNewestObject(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.update(p, "2", func(p *v1.Pod) { p.Labels = map[string]string{"new": "yes"} })
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, cores("q", "2"))
 		x.wantPods("p changed, q has no room", "p promised n", "q unschedulable")
 
-		release(always(store.ErrConflict))
+		release(always(objects.ErrConflict))
 		x.wantPods("the conflict gives room to q", "p backoff", "q promised n")
 		x.wantMessage("p", "bind pod p: changed meanwhile")
 		elapse(journalEvery)
@@ -67,12 +67,12 @@ func TestARefusedBindOfAPodThatHasShrunk(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n"), build.Pod("big").UID("big").CPU("2").Node("n").Obj()), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "2")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.update(p, "2", func(p *v1.Pod) { p.Spec = cores("p", "1").Spec })
-		release(always(store.ErrConflict))
+		release(always(objects.ErrConflict))
 		elapse(3 * time.Second)
 		x.wantBinds("tried again", "p@1 n", "p@2 n")
-		x.deliver(store.Added, cores("q", "1"))
+		x.deliver(objects.Added, cores("q", "1"))
 		x.wantPods("there is room for another", "p promised n", "q promised n")
 	})
 }
@@ -83,25 +83,25 @@ func TestABindThatIsNotToBeRetried(t *testing.T) {
 		event func(x *stage, p *v1.Pod) // before the outcome; nil: none
 		want  []string
 	}{
-		"bound elsewhere, and not seen there yet": {store.ErrAlreadyBound, nil, []string{"q promised n"}},
-		"bound elsewhere, and seen there":         {store.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
-		"changed, then bound elsewhere":           {store.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
-		"changed, and bound here by another":      {store.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "n") }, []string{"p on n", "q unschedulable"}},
-		"deleted":                                 {store.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(store.Deleted, p) }, []string{"q promised n"}},
-		"deleted, and not heard of yet":           {store.ErrNotFound, nil, []string{"q promised n"}},
-		"run to its end":                          {store.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "3", end) }, []string{"q promised n"}},
+		"bound elsewhere, and not seen there yet": {objects.ErrAlreadyBound, nil, []string{"q promised n"}},
+		"bound elsewhere, and seen there":         {objects.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
+		"changed, then bound elsewhere":           {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
+		"changed, and bound here by another":      {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "n") }, []string{"p on n", "q unschedulable"}},
+		"deleted":                                 {objects.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(objects.Deleted, p) }, []string{"q promised n"}},
+		"deleted, and not heard of yet":           {objects.ErrNotFound, nil, []string{"q promised n"}},
+		"run to its end":                          {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "3", end) }, []string{"q promised n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(s *stage) {
 				release := s.binder.hold()
 				p := cores("p", "4")
-				s.deliver(store.Added, p)
-				s.deliver(store.Added, cores("q", "4"))
+				s.deliver(objects.Added, p)
+				s.deliver(objects.Added, cores("q", "4"))
 				s.wantPods("before", "p promised n", "q unschedulable")
 				if x.event != nil {
 					x.event(s, p)
 				}
-				release(func(b store.Binding) error {
+				release(func(b objects.Binding) error {
 					if b.Pod.Name == "p" {
 						return x.err
 					}
@@ -135,16 +135,16 @@ func (x *stage) wantNothingOf(uid types.UID) {
 }
 
 func TestAPodIsDeletedWhileItsBindIsUnderWay(t *testing.T) {
-	for name, err := range map[string]error{"too late": nil, "in time": store.ErrNotFound} {
+	for name, err := range map[string]error{"too late": nil, "in time": objects.ErrNotFound} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 				release := x.binder.hold()
 				p := cores("p", "4")
-				x.deliver(store.Added, p)
-				x.deliver(store.Added, cores("q", "4"))
-				x.deliver(store.Deleted, p)
+				x.deliver(objects.Added, p)
+				x.deliver(objects.Added, cores("q", "4"))
+				x.deliver(objects.Deleted, p)
 				x.wantPods("its room is free at once", "q promised n")
-				release(func(b store.Binding) error {
+				release(func(b objects.Binding) error {
 					if b.Pod.Name == "p" {
 						return err
 					}
@@ -165,13 +165,13 @@ func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
 		n := nodesOf("4", "n")[0]
 		release := x.binder.hold()
 		p, q := cores("p", "1"), cores("q", "1")
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, q)
-		x.deliver(store.Deleted, n)
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, q)
+		x.deliver(objects.Deleted, n)
 		x.wantPods("the node is gone", "p promised n", "q promised n")
-		release(func(b store.Binding) error {
+		release(func(b objects.Binding) error {
 			if b.Pod.Name == "q" {
-				return store.ErrConflict
+				return objects.ErrConflict
 			}
 			return nil
 		})
@@ -180,12 +180,12 @@ func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
 		x.wantPods("p is bound all the same, q has nowhere to go", "p on n", "q backoff")
 		x.wantMessage("q", noNodes)
 
-		x.deliver(store.Added, n)
+		x.deliver(objects.Added, n)
 		elapse(15 * time.Second)
 		x.wantPods("the node is back", "p on n", "q promised n")
-		x.deliver(store.Added, cores("r", "3"))
+		x.deliver(objects.Added, cores("r", "3"))
 		x.wantPods("with p and q on it", "p on n", "q promised n", "r unschedulable")
-		x.deliver(store.Added, cores("s", "2"))
+		x.deliver(objects.Added, cores("s", "2"))
 		x.wantPods("and room for two more cores", "p on n", "q promised n", "r unschedulable", "s promised n")
 	})
 }
@@ -193,7 +193,7 @@ func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
 func TestDecisionsDoNotWaitForBinds(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4000", "n", "m")), nil, func(x *stage) {
 		release := x.binder.hold()
-		var events []store.Event
+		var events []objects.Event
 		for i := range 150 {
 			events = append(events, added(cores(fmt.Sprintf("p%03d", i), "1")))
 		}
@@ -214,10 +214,10 @@ func TestDecisionsDoNotWaitForBinds(t *testing.T) {
 // A pod that had an error of its own, and then only a refused bind, is worth waiting for.
 func TestARefusedBindIsNotAPodsOwnError(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
-		x.deliver(store.Added, unreadable("p"))
+		x.deliver(objects.Added, unreadable("p"))
 		x.wantMessage("p", "NodeAffinity")
-		x.binder.say(always(store.ErrConflict))
-		x.deliver(store.Deleted, nodesOf("4", "m")[0]) // a single node is not scored
+		x.binder.say(always(objects.ErrConflict))
+		x.deliver(objects.Deleted, nodesOf("4", "m")[0]) // a single node is not scored
 		elapse(2 * time.Second)
 		x.wantBinds("tried on it", "p@1 n")
 		x.wantPods("and refused", "p backoff")

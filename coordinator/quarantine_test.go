@@ -17,7 +17,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -68,7 +67,7 @@ func newPoisoned(t *testing.T, where string) *poisoned {
 		}
 		return results, err
 	}
-	x.Load(&store.Objects{Nodes: []*v1.Node{build.Node("a").CPU("40").Obj(), build.Node("b").CPU("40").Obj()}}, nil)
+	x.Load(&objects.Snapshot{Nodes: []*v1.Node{build.Node("a").CPU("40").Obj(), build.Node("b").CPU("40").Obj()}}, nil)
 	return x
 }
 
@@ -80,7 +79,7 @@ func (x *poisoned) come(t *testing.T, names ...string) {
 		if strings.HasPrefix(name, "p") {
 			b = build.Pod(name).CPU("3").Label("poison", "yes")
 		}
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: b.Obj()})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: b.Obj()})
 	}
 	x.turn(t)
 }
@@ -166,7 +165,7 @@ func TestAPanicBehindThePromiseIsNotCaught(t *testing.T) {
 		}
 	}()
 	x.cfg.Reporter = panicking{x.cfg.Reporter}
-	x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: build.Pod("huge").CPU("100").Obj()})
+	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: build.Pod("huge").CPU("100").Obj()})
 	x.turn(t)
 }
 

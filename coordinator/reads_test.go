@@ -20,7 +20,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -39,7 +38,7 @@ func manyNodes() []*v1.Node {
 func TestExplanationsAreTakenInSteps(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: manyNodes(), Pods: []*v1.Pod{
+	x.Load(&objects.Snapshot{Nodes: manyNodes(), Pods: []*v1.Pod{
 		build.Pod("there").CPU("2").Label("a", "b").Node("n00003").Obj(),
 		build.Pod("p").CPU("2").Label("a", "b").Apart(build.Around(v1.LabelHostname, "a=b")).Nominated("n00007").Obj(),
 	}}, nil)
@@ -85,7 +84,7 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
 	defer x.fanout.Close()
 	nodes := manyNodes()
-	x.Load(&store.Objects{Nodes: nodes, Pods: []*v1.Pod{build.Pod("p").CPU("2").Obj()}}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodes, Pods: []*v1.Pod{build.Pod("p").CPU("2").Obj()}}, nil)
 	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "p"}}
 	if x.explain(&e) {
 		t.Fatal("got an answer at once, want one step of several")
@@ -183,7 +182,7 @@ func stepsOf(t *testing.T, step func() bool) (steps int) {
 func TestSummariesAreTakenInSteps(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: nodesOf("4", "a", "b"), Pods: manyPods(2*podsAtOnce+1, "")}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: manyPods(2*podsAtOnce+1, "")}, nil)
 	sum := x.newSummary()
 	steps := stepsOf(t, func() bool {
 		seen := sum.pods
@@ -206,7 +205,7 @@ func TestSummariesAreTakenInSteps(t *testing.T) {
 func TestPodsAreLookedForInSteps(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{Nodes: nodesOf("400", "a", "b"), Pods: manyPods(2*soughtAtOnce+1, "a")}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodesOf("400", "a", "b"), Pods: manyPods(2*soughtAtOnce+1, "a")}, nil)
 	for _, want := range []struct {
 		name  string
 		steps int
@@ -225,7 +224,7 @@ func TestAnExplanationKeepsFewNodes(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
 	defer x.fanout.Close()
 	nodes := manyNodes()
-	x.Load(&store.Objects{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
+	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
 	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3}}
 	stepsOf(t, func() bool {
 		last := x.explain(&e)
@@ -330,7 +329,7 @@ func TestAnExplanationThatLosesItsPodKeepsItsRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := build.Pod("on").CPU("3").Priority(poison).Node("a").Obj()
-			x := newLeading(t, func(*trial) {}, &store.Objects{Nodes: nodesOf("4", "a", "b"), Pods: []*v1.Pod{on}})
+			x := newLeading(t, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: []*v1.Pod{on}})
 			c.bug.log = x.answers.Log()
 			x.cache.Watch(c.bug)
 			out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "on"})
@@ -344,7 +343,7 @@ func TestAnExplanationThatLosesItsPodKeepsItsRoom(t *testing.T) {
 			if d := cmp.Diff(map[string]string{"p0": "b", "p1": "b", "p2": ""}, x.decide(t)); d != "" {
 				t.Errorf("pods (-want +got):\n%s", d)
 			}
-			x.event(&store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: on})
+			x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: on})
 			x.wantQuarantined(t, "without the pod")
 			x.podSet(cores("q", "4"))
 			if got := x.decide(t)["q"]; got != "a" {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -27,7 +26,7 @@ type history struct {
 	nodes  map[string]*v1.Node
 	pods   map[types.UID]*v1.Pod
 	coming build.Cluster // what is still to come
-	queued []store.Event
+	queued []objects.Event
 	names  int
 }
 
@@ -37,30 +36,30 @@ func newHistory(t *rapid.T, x *trial) *history {
 	h.coming = build.Crowd(r, build.CrowdSize{Nodes: 2 + r.IntN(10), Present: 10, Pending: 40, Kinds: 4, Claims: true})
 	for _, obj := range h.coming.Others {
 		if r.IntN(8) > 0 {
-			h.other(store.Added, obj)
+			h.other(objects.Added, obj)
 		}
 	}
 	return h
 }
 
-func (h *history) other(typ store.EventType, obj objects.Object) {
-	h.queued = append(h.queued, store.Event{Type: typ, Kind: objects.KindOf(obj), Object: obj})
+func (h *history) other(typ objects.EventType, obj objects.Object) {
+	h.queued = append(h.queued, objects.Event{Type: typ, Kind: objects.KindOf(obj), Object: obj})
 }
 
-func (h *history) node(typ store.EventType, n *v1.Node) {
+func (h *history) node(typ objects.EventType, n *v1.Node) {
 	h.nodes[n.Name] = n
-	if typ == store.Deleted {
+	if typ == objects.Deleted {
 		delete(h.nodes, n.Name)
 	}
-	h.queued = append(h.queued, store.Event{Type: typ, Kind: objects.KindNode, Node: n})
+	h.queued = append(h.queued, objects.Event{Type: typ, Kind: objects.KindNode, Node: n})
 }
 
-func (h *history) pod(typ store.EventType, p *v1.Pod) {
+func (h *history) pod(typ objects.EventType, p *v1.Pod) {
 	h.pods[p.UID] = p
-	if typ == store.Deleted {
+	if typ == objects.Deleted {
 		delete(h.pods, p.UID)
 	}
-	h.queued = append(h.queued, store.Event{Type: typ, Kind: objects.KindPod, Pod: p})
+	h.queued = append(h.queued, objects.Event{Type: typ, Kind: objects.KindPod, Pod: p})
 }
 
 // someNode and somePod are of those there are; nil: there is none.
@@ -86,30 +85,30 @@ func (h *history) happen() {
 	switch k := h.IntN(20); {
 	case k < 4:
 		if list := h.coming.Nodes; len(list) > 0 {
-			h.node(store.Added, list[0])
+			h.node(objects.Added, list[0])
 			h.coming.Nodes = list[1:]
 		}
 	case k < 6:
 		if list := h.coming.Present; len(list) > 0 {
-			h.pod(store.Added, list[0])
+			h.pod(objects.Added, list[0])
 			h.coming.Present = list[1:]
 		}
 	case k < 13:
 		if list := h.coming.Pending; len(list) > 0 {
-			h.pod(store.Added, list[0])
+			h.pod(objects.Added, list[0])
 			h.coming.Pending = list[1:]
 		}
 	case k == 13 && n != nil:
-		h.node(store.Deleted, n)
+		h.node(objects.Deleted, n)
 		h.coming.Nodes = append(h.coming.Nodes, n) // it may come back
 	case k == 14 && n != nil:
 		h.relabel(n)
-		h.node(store.Modified, n)
+		h.node(objects.Modified, n)
 	case k == 15 && p != nil:
-		h.pod(store.Deleted, p)
+		h.pod(objects.Deleted, p)
 	case k < 18 && p != nil:
 		h.changePod(p)
-		h.pod(store.Modified, p)
+		h.pod(objects.Modified, p)
 	case k == 18:
 		h.changeOther()
 	}
@@ -148,13 +147,13 @@ func (h *history) changeOther() {
 	h.names++
 	switch h.IntN(4) {
 	case 0:
-		h.other(store.Modified, build.Namespace("other", "team", []string{"a", "b", "c"}[h.IntN(3)]))
+		h.other(objects.Modified, build.Namespace("other", "team", []string{"a", "b", "c"}[h.IntN(3)]))
 	case 1:
-		h.other(store.Modified, build.Service("default", "web", "app", []string{"a", "b", "c"}[h.IntN(3)]))
+		h.other(objects.Modified, build.Service("default", "web", "app", []string{"a", "b", "c"}[h.IntN(3)]))
 	case 2:
-		h.other(store.Deleted, build.Service("default", "web"))
+		h.other(objects.Deleted, build.Service("default", "web"))
 	default:
-		h.other(store.Added, build.Volume(fmt.Sprintf("later-%d", h.names), "local").Obj())
+		h.other(objects.Added, build.Volume(fmt.Sprintf("later-%d", h.names), "local").Obj())
 	}
 }
 
@@ -177,15 +176,15 @@ func (h *history) deliver(t *rapid.T, at int) {
 func (h *history) leave(t *rapid.T) {
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
 		if p := h.pods[uid]; p.Spec.NodeName == "" {
-			h.pod(store.Deleted, p)
+			h.pod(objects.Deleted, p)
 		}
 	}
 	h.deliver(t, 1)
 }
 
 // load is all objects as they are.
-func (h *history) load() *store.Objects {
-	out := &store.Objects{}
+func (h *history) load() *objects.Snapshot {
+	out := &objects.Snapshot{}
 	for _, name := range slices.Sorted(maps.Keys(h.nodes)) {
 		out.Nodes = append(out.Nodes, h.nodes[name])
 	}
@@ -274,9 +273,9 @@ func TestARebuildFromTheObjectsDecidesTheSame(t *testing.T) {
 		}
 		x.decided(t)
 		x.lines = nil
-		var events []store.Event
+		var events []objects.Event
 		for _, p := range h.coming.Pending {
-			events = append(events, store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+			events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
 		}
 		for _, s := range []*trial{x, y} {
 			s.Deliver(events)

@@ -21,7 +21,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -125,8 +124,8 @@ type scene struct {
 }
 
 // load is the scene as a leader finds it.
-func (s *scene) load() *store.Objects {
-	return &store.Objects{Nodes: s.nodes, Pods: append(slices.Clip(s.present), s.pending...), Cluster: s.others}
+func (s *scene) load() *objects.Snapshot {
+	return &objects.Snapshot{Nodes: s.nodes, Pods: append(slices.Clip(s.present), s.pending...), Cluster: s.others}
 }
 
 // config is a scheduler's for the scene.
@@ -142,7 +141,7 @@ func (s *scene) play(t rapid.TB, x *trial) {
 	x.Load(s.load(), nil)
 	x.turn(t) // it fails where the term ends
 	for _, p := range s.later {
-		x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p})
+		x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p})
 	}
 	x.turn(t)
 	for again := s.profiles != nil; again; { // whoever waits is tried again after a while

@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // gossip is a reporter that remembers what it was told.
@@ -62,14 +62,14 @@ func TestWhatIsReportedOfAPod(t *testing.T) {
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		g.want(t, "while it is bound")
 		x.update(p, "2", nil)
-		release(always(store.ErrConflict))
+		release(always(objects.ErrConflict))
 		g.want(t, "the bind failed", "p@2 SchedulerError: bind pod p: changed meanwhile")
 		elapse(3 * time.Second)
 		g.want(t, "it is bound", "p@2 SchedulerError: bind pod p: changed meanwhile", "p scheduled on n")
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, cores("q", "2"))
 		g.want(t, "q does not fit", "p@2 SchedulerError: bind pod p: changed meanwhile", "p scheduled on n",
 			"q@1 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
 	})
@@ -81,18 +81,18 @@ func TestNothingIsReportedOfAPodThatIsGoneOrOnANode(t *testing.T) {
 		then func(*stage, *v1.Pod)
 		want []string
 	}{
-		"another bound it":              {store.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m"}},
-		"another bound it, not seen":    {store.ErrAlreadyBound, func(*stage, *v1.Pod) {}, nil},
-		"it is gone":                    {store.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(store.Deleted, p) }, nil},
-		"it is gone, which is not seen": {store.ErrNotFound, func(*stage, *v1.Pod) {}, nil},
-		"its end came before a failure": {store.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "2", end) }, nil},
+		"another bound it":              {objects.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m"}},
+		"another bound it, not seen":    {objects.ErrAlreadyBound, func(*stage, *v1.Pod) {}, nil},
+		"it is gone":                    {objects.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(objects.Deleted, p) }, nil},
+		"it is gone, which is not seen": {objects.ErrNotFound, func(*stage, *v1.Pod) {}, nil},
+		"its end came before a failure": {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "2", end) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &gossip{}
 			onStageAs(t, g.configure, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
 				release := x.binder.hold()
 				p := cores("p", "3")
-				x.deliver(store.Added, p)
+				x.deliver(objects.Added, p)
 				tc.then(x, p)
 				release(always(tc.err))
 				g.want(t, "after all")
@@ -120,13 +120,13 @@ func TestAStatusThatChangesBeforeOrAfterTheAnswerToABind(t *testing.T) {
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.update(p, "2", func(p *v1.Pod) { p.Status.NominatedNodeName = "n" })
 		x.wantPods("before the answer", "p promised n")
 		release(nil)
 		x.update(p, "3", func(p *v1.Pod) { p.Status.NominatedNodeName = "n" })
 		x.wantPods("after the answer", "p promised n")
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, cores("q", "2"))
 		elapse(24 * time.Hour)
 		x.wantPods("as long as it is not seen", "p promised n", "q unschedulable")
 		x.confirm(p, "n")
@@ -143,7 +143,7 @@ func TestTheWatchIsBeforeTheAnswerToABind(t *testing.T) {
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.confirm(p, "n")
 		x.wantPods("before the answer", "p on n")
 		g.want(t, "before the answer")
@@ -158,21 +158,21 @@ func TestAPodIsSeenOnAnotherNodeThanItWasPromised(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, cores("q", "2"))
 		x.wantPods("q has no room", "p promised n", "q unschedulable")
 		x.confirm(p, "later")
 		x.wantPods("q has p's", "p on later", "q promised n")
-		release(func(b store.Binding) error {
+		release(func(b objects.Binding) error {
 			if b.Pod.Name == "p" {
-				return store.ErrAlreadyBound
+				return objects.ErrAlreadyBound
 			}
 			return nil
 		})
 		x.wantPods("after the answers", "p on later", "q promised n")
 		// The node may become known after its pod.
-		x.deliver(store.Added, nodesOf("4", "later")[0])
-		x.deliver(store.Added, cores("r", "2"))
+		x.deliver(objects.Added, nodesOf("4", "later")[0])
+		x.deliver(objects.Added, cores("r", "2"))
 		x.wantPods("p takes room there", "p on later", "q promised n", "r promised n")
 	})
 }
@@ -184,8 +184,8 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, cores("q", "2"))
 		p = x.update(p, "2", deleting)
 		if err := x.call(x.ctx, func() {
 			if _, node, _ := x.cache.Pod("p"); node != "" {
@@ -197,9 +197,9 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		release(func(b store.Binding) error {
+		release(func(b objects.Binding) error {
 			if b.Pod.Name == "p" {
-				return store.ErrConflict
+				return objects.ErrConflict
 			}
 			return nil
 		})
@@ -210,7 +210,7 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 		if want := []string{"p skipped", "q scheduled on n", "q@1 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."}; !slices.Equal(got, want) {
 			t.Errorf("after the answers: told %q, want %q", got, want)
 		}
-		x.deliver(store.Deleted, p)
+		x.deliver(objects.Deleted, p)
 		x.wantPods("after all", "q promised n")
 		x.wantNothingOf("p")
 	})
@@ -219,10 +219,10 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 func TestAPodThatIsBoundIsGoneBeforeItIsSeen(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		p := cores("p", "3")
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, cores("q", "2"))
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, cores("q", "2"))
 		x.wantPods("bound", "p promised n", "q unschedulable")
-		x.deliver(store.Deleted, p)
+		x.deliver(objects.Deleted, p)
 		x.wantPods("gone", "q promised n")
 	})
 }
@@ -232,7 +232,7 @@ func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		p := cores("p", "3")
 		deleting(p)
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.wantBinds("at all")
 		g.want(t, "once", "p skipped")
 	})
@@ -241,7 +241,7 @@ func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
 func TestOneSlowBindHoldsNoOther(t *testing.T) {
 	g := &gossip{}
 	var slow chan struct{} // of the bubble
-	binder := binderOfOne(func(ctx context.Context, b store.Binding) error {
+	binder := binderOfOne(func(ctx context.Context, b objects.Binding) error {
 		if b.Pod.Name == "p0000" {
 			select {
 			case <-slow:
@@ -255,7 +255,7 @@ func TestOneSlowBindHoldsNoOther(t *testing.T) {
 		cfg.Reporter, cfg.Binder, cfg.BindGroup, cfg.BindCalls = g, binder, 1, 3
 	}
 	onStageAs(t, configure, clusterOf(nodesOf("4000", "n")), nil, func(x *stage) {
-		var events []store.Event
+		var events []objects.Event
 		for _, j := range jobs(0, 200) {
 			events = append(events, added(j.binding.Pod))
 		}
@@ -273,9 +273,9 @@ func TestOneSlowBindHoldsNoOther(t *testing.T) {
 }
 
 // binderOfOne is a Binder that commits each placement by itself.
-type binderOfOne func(context.Context, store.Binding) error
+type binderOfOne func(context.Context, objects.Binding) error
 
-func (f binderOfOne) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
+func (f binderOfOne) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
 	for i := range bs {
 		done(i, f(ctx, bs[i]))
 	}
@@ -286,12 +286,12 @@ func TestDrain(t *testing.T) {
 		g := &gossip{}
 		onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			release := x.binder.hold()
-			x.deliver(store.Added, cores("p", "1"))
-			x.deliver(store.Added, cores("large", "10"))
+			x.deliver(objects.Added, cores("p", "1"))
+			x.deliver(objects.Added, cores("large", "10"))
 			drained := make(chan error, 1)
 			go func() { drained <- x.Drain(x.ctx) }()
 			synctest.Wait()
-			x.deliver(store.Added, cores("later", "1"))
+			x.deliver(objects.Added, cores("later", "1"))
 			x.wantBinds("nothing new", "p@1 n")
 			release(nil)
 			if err := <-drained; err != nil {
@@ -308,7 +308,7 @@ func TestDrain(t *testing.T) {
 		g := &gossip{}
 		onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			x.binder.hold()
-			x.deliver(store.Added, cores("p", "1"))
+			x.deliver(objects.Added, cores("p", "1"))
 			ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 			defer cancel()
 			begin := time.Now()
@@ -331,7 +331,7 @@ func TestARefusedBindIsToldAsUpstreamTellsIt(t *testing.T) {
 	g := &gossip{}
 	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		release := x.binder.hold()
-		x.deliver(store.Added, cores("p", "3"))
+		x.deliver(objects.Added, cores("p", "3"))
 		release(always(refusal{"pods are forbidden"}))
 		g.want(t, "the bind failed", `p@1 SchedulerError: running Bind plugin "DefaultBinder": pods are forbidden`)
 	})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 func claiming(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }
@@ -26,8 +26,8 @@ func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
 	}, clusterOf(nodesOf("4", "n"), build.Pod("low").UID("low").CPU("3").Priority(1).Node("n").Obj()), nil, func(x *stage) {
 		p := build.Pod("p").UID("p").CPU("1").Priority(10).Obj()
 		claiming(p)
-		x.deliver(store.Added, p)
-		x.deliver(store.Added, build.Pod("plain").UID("plain").CPU("1").Priority(10).Obj())
+		x.deliver(objects.Added, p)
+		x.deliver(objects.Added, build.Pod("plain").UID("plain").CPU("1").Priority(10).Obj())
 		g.want(t, "after both", "p@ Unschedulable: "+refused, "plain scheduled on n")
 		if orders := a.orders(); len(orders) != 0 {
 			t.Errorf("victims: got %q, want none", orders)
@@ -38,9 +38,9 @@ func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
 		}
 		// A node, room on one, and an update that leaves the claims are of no use.
 		for _, n := range nodesOf("64", "m") {
-			x.deliver(store.Added, n)
+			x.deliver(objects.Added, n)
 		}
-		x.deliver(store.Deleted, build.Pod("low").UID("low").CPU("3").Node("n").Obj())
+		x.deliver(objects.Deleted, build.Pod("low").UID("low").CPU("3").Node("n").Obj())
 		x.update(p, "2", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 		elapse(time.Minute)
 		if n := attemptsOf(t, x, p); n != 1 {
@@ -70,7 +70,7 @@ func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 		clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 			p := cores("p", "1")
 			claiming(p)
-			x.deliver(store.Added, p)
+			x.deliver(objects.Added, p)
 			x.wantPods("under such a profile", "p promised n")
 		})
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -39,13 +38,13 @@ type stage struct {
 type script struct {
 	mu sync.Mutex
 	// answer gives a binding's outcome; nil: all are committed.
-	answer func(store.Binding) error
+	answer func(objects.Binding) error
 	// held keeps binds under way until it is closed; nil: they are not held.
 	held chan struct{}
 	seen []string // "pod@resourceVersion node" in the order of the calls
 }
 
-func (s *script) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
+func (s *script) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
 	s.mu.Lock()
 	held, answer := s.held, s.answer
 	for _, b := range bs {
@@ -68,25 +67,25 @@ func (s *script) Bind(ctx context.Context, bs []store.Binding, done func(int, er
 }
 
 // say sets what is answered from now on.
-func (s *script) say(answer func(store.Binding) error) {
+func (s *script) say(answer func(objects.Binding) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
 }
 
 // hold keeps the binds that come under way until release.
-func (s *script) hold() (release func(answer func(store.Binding) error)) {
+func (s *script) hold() (release func(answer func(objects.Binding) error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := make(chan struct{})
-	var mine func(store.Binding) error
-	s.held, s.answer = held, func(b store.Binding) error {
+	var mine func(objects.Binding) error
+	s.held, s.answer = held, func(b objects.Binding) error {
 		if mine != nil {
 			return mine(b)
 		}
 		return nil
 	}
-	return func(answer func(store.Binding) error) {
+	return func(answer func(objects.Binding) error) {
 		s.mu.Lock()
 		mine, s.held, s.answer = answer, nil, nil
 		s.mu.Unlock()
@@ -96,13 +95,13 @@ func (s *script) hold() (release func(answer func(store.Binding) error)) {
 }
 
 // onStage runs a scenario.
-func onStage(t *testing.T, all *store.Objects, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
+func onStage(t *testing.T, all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
 	t.Helper()
 	onStageAs(t, func(*SchedulerConfig) {}, all, entries, play)
 }
 
 // onStageAs runs a scenario with a scheduler that is configured otherwise.
-func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *store.Objects, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
+func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x := &stage{t: t, ctx: t.Context(), binder: &script{}, journal: newLedger(), ended: make(chan error, 1)}
@@ -127,13 +126,13 @@ func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *store.Object
 	})
 }
 
-func clusterOf(nodes []*v1.Node, pods ...*v1.Pod) *store.Objects {
+func clusterOf(nodes []*v1.Node, pods ...*v1.Pod) *objects.Snapshot {
 	for i, p := range pods {
 		if p.ResourceVersion == "" {
 			p.ResourceVersion = fmt.Sprint(i + 1)
 		}
 	}
-	return &store.Objects{Nodes: nodes, Pods: pods}
+	return &objects.Snapshot{Nodes: nodes, Pods: pods}
 }
 
 func nodesOf(cpu string, names ...string) []*v1.Node {
@@ -144,16 +143,16 @@ func nodesOf(cpu string, names ...string) []*v1.Node {
 	return out
 }
 
-func (x *stage) deliver(typ store.EventType, obj any) {
+func (x *stage) deliver(typ objects.EventType, obj any) {
 	x.t.Helper()
-	e := store.Event{Type: typ}
+	e := objects.Event{Type: typ}
 	switch obj := obj.(type) {
 	case *v1.Node:
 		e.Kind, e.Node = objects.KindNode, obj
 	case *v1.Pod:
 		e.Kind, e.Pod = objects.KindPod, obj
 	}
-	x.Deliver([]store.Event{e})
+	x.Deliver([]objects.Event{e})
 	synctest.Wait()
 }
 
@@ -165,7 +164,7 @@ func (x *stage) update(p *v1.Pod, version string, change func(*v1.Pod)) *v1.Pod 
 	if change != nil {
 		change(p)
 	}
-	x.deliver(store.Modified, p)
+	x.deliver(objects.Modified, p)
 	return p
 }
 
@@ -248,8 +247,8 @@ func (x *stage) wantEnd(want error) {
 	}
 }
 
-func always(err error) func(store.Binding) error {
-	return func(b store.Binding) error { return fmt.Errorf("bind pod %s: %w", b.Pod.Name, err) }
+func always(err error) func(objects.Binding) error {
+	return func(b objects.Binding) error { return fmt.Errorf("bind pod %s: %w", b.Pod.Name, err) }
 }
 
 // message is why a pod is not on a node.

@@ -24,7 +24,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/record"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -325,7 +324,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 }
 
 // Load puts objects and journal entries in before Run.
-func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntry) {
+func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
 	s.guests.load(all)
@@ -348,7 +347,7 @@ func (s *Scheduler) Load(all *store.Objects, entries map[types.UID]*pb.QueueEntr
 
 // Deliver hands over changes of objects, in order. Each is a piece of work of its own, so that a turn looks at the clock
 // after each: a tenant's pod of many containers or terms may take longer than a turn has for all.
-func (s *Scheduler) Deliver(events []store.Event) {
+func (s *Scheduler) Deliver(events []objects.Event) {
 	next := 0
 	take := func() {
 		e := &events[next]
@@ -570,7 +569,7 @@ func (s *Scheduler) stopped(ctx context.Context) error {
 // other does:
 //
 //	error                where it comes from                     why the term can't go on
-//	store.ErrDeposed     the outcome of a bind                   another leads: the right to write is gone
+//	lease.ErrDeposed     the outcome of a bind                   another leads: the right to write is gone
 //	fanout.ErrDeposed    workers are asked, or made known        another leads: workers refuse this term
 //	the tables' own      a change that could not be undone, or   rows are not what is there: pods might be promised
 //	                     counters that could not be filled       room that others have

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 func cores(name, cpu string) *v1.Pod {
@@ -17,8 +17,8 @@ func cores(name, cpu string) *v1.Pod {
 	return p
 }
 
-func added(p *v1.Pod) store.Event {
-	return store.Event{Type: store.Added, Kind: "Pod", Pod: p}
+func added(p *v1.Pod) objects.Event {
+	return objects.Event{Type: objects.Added, Kind: "Pod", Pod: p}
 }
 
 func TestPodsOfOtherSchedulers(t *testing.T) {
@@ -27,9 +27,9 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 		p := cores("p", "4")
 		foreign(p)
-		x.deliver(store.Added, p)
+		x.deliver(objects.Added, p)
 		x.wantPods("ignored while it is pending")
-		x.deliver(store.Added, cores("q", "4"))
+		x.deliver(objects.Added, cores("q", "4"))
 		x.confirm(cores("q", "4"), "n")
 		x.update(p, "2", ours)
 		x.wantPods("given to us", "p unschedulable", "q on n")
@@ -37,9 +37,9 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 		x.update(p, "3", foreign)
 		x.wantPods("taken from us", "q on n")
 		x.wantNothingOf("p")
-		x.deliver(store.Deleted, cores("q", "4"))
+		x.deliver(objects.Deleted, cores("q", "4"))
 		x.confirm(p, "n")
-		x.deliver(store.Added, cores("r", "1"))
+		x.deliver(objects.Added, cores("r", "1"))
 		x.wantPods("what another binds takes room", "p on n", "r unschedulable")
 		x.wantMessage("r", "1 Insufficient cpu")
 	})
@@ -48,7 +48,7 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 // A preferred term that can not be parsed is an error only where nodes are scored.
 func TestAPodThatCanNotBeScored(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
-		x.deliver(store.Added, unreadable("p"))
+		x.deliver(objects.Added, unreadable("p"))
 		x.wantPods("two nodes", "p backoff")
 		x.wantMessage("p", "NodeAffinity")
 		if err := x.Idle(x.ctx); err != nil {
@@ -56,7 +56,7 @@ func TestAPodThatCanNotBeScored(t *testing.T) {
 		}
 		elapse(time.Minute)
 		x.wantPods("a minute later", "p backoff")
-		x.deliver(store.Deleted, nodesOf("4", "m")[0])
+		x.deliver(objects.Deleted, nodesOf("4", "m")[0])
 		elapse(12 * time.Second)
 		x.wantPods("one node", "p promised n")
 		x.wantBinds("bound", "p@1 n")
@@ -66,31 +66,31 @@ func TestAPodThatCanNotBeScored(t *testing.T) {
 func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
 	onStage(t, clusterOf(nodesOf("2", "small")), nil, func(x *stage) {
 		for i := range 3 {
-			x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "4"))
+			x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "4"))
 		}
 		x.wantPods("before", "p0 unschedulable", "p1 unschedulable", "p2 unschedulable")
 		elapse(20 * time.Second)
-		x.deliver(store.Added, nodesOf("3", "still-small")[0])
+		x.deliver(objects.Added, nodesOf("3", "still-small")[0])
 		x.wantPods("a node that does not help", "p0 unschedulable", "p1 unschedulable", "p2 unschedulable")
-		x.deliver(store.Added, nodesOf("8", "large")[0])
+		x.deliver(objects.Added, nodesOf("8", "large")[0])
 		x.wantPods("a node for two of them", "p0 promised large", "p1 promised large", "p2 unschedulable")
 		x.wantMessage("p2", "0/1 nodes are available: 1 Insufficient cpu.") // it was not tried again: there is no room for a third
 		grown := nodesOf("4", "small")[0]
 		elapse(20 * time.Second)
-		x.deliver(store.Modified, grown)
+		x.deliver(objects.Modified, grown)
 		x.wantPods("a node that has grown", "p0 promised large", "p1 promised large", "p2 promised small")
 	})
 }
 
 func TestWithoutAnyNode(t *testing.T) {
 	onStage(t, clusterOf(nil), nil, func(x *stage) {
-		x.deliver(store.Added, cores("p", "1"))
+		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("no node", "p backoff")
 		x.wantMessage("p", noNodes)
 		if err := x.Idle(x.ctx); err != nil {
 			t.Errorf("Idle: %v", err)
 		}
-		x.deliver(store.Added, nodesOf("4", "n")[0])
+		x.deliver(objects.Added, nodesOf("4", "n")[0])
 		begin := time.Now()
 		if err := x.Idle(x.ctx); err != nil {
 			t.Errorf("Idle: %v", err)
@@ -125,7 +125,7 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 			onStage(t, clusterOf(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *stage) {
 				p := cores("p", "1")
 				x.wrong(p)
-				s.deliver(store.Added, p)
+				s.deliver(objects.Added, p)
 				s.wantBinds("as it is")
 				s.update(p, "2", func(p *v1.Pod) { p.Spec = cores("p", "1").Spec })
 				elapse(2 * time.Second)

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -65,7 +65,7 @@ func (s *Scheduler) summaryNow() *pb.Summary {
 func TestSummaryOfAScheduler(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{
 			build.Node("small").CPU("2").Memory("4Gi").Obj(),
 			build.Node("gpu").CPU("8").Memory("8Gi").Resource("nvidia.com/gpu", "4").Obj(),
@@ -123,7 +123,7 @@ func pluginNamed(name string) func(*pb.PluginLatency) bool {
 func TestSummaryCountsWhoIsPreempted(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 2, Profiles: warlike()}, 0)
 	defer x.fanout.Close()
-	x.Load(&store.Objects{
+	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("n").CPU("2").Memory("4Gi").Obj()},
 		Pods: []*v1.Pod{
 			build.Pod("a").CPU("1").Node("n").Obj(),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -73,8 +72,8 @@ func (s *Scheduler) found(obj objects.Object, take func()) {
 	take()
 }
 
-func (s *Scheduler) guestsSaw(e *store.Event) {
-	defer s.meets(e.Any(), e.Type == store.Deleted)
+func (s *Scheduler) guestsSaw(e *objects.Event) {
+	defer s.meets(e.Any(), e.Type == objects.Deleted)
 	s.guests.saw(e)
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -97,7 +96,7 @@ type leading struct {
 	registry *prometheus.Registry
 }
 
-func newLeading(t *testing.T, bug func(x *trial), all *store.Objects) *leading {
+func newLeading(t *testing.T, bug func(x *trial), all *objects.Snapshot) *leading {
 	x := &leading{registry: prometheus.NewRegistry()}
 	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry}, 0)
 	t.Cleanup(x.fanout.Close)
@@ -169,7 +168,7 @@ func TestNoObjectEndsATerm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := build.Pod("on").CPU("3").Priority(poison).Label("k", "v").Node("a").Obj()
-			all := &store.Objects{Nodes: nodesOf("4", "a", "b"), Pods: []*v1.Pod{on}}
+			all := &objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: []*v1.Pod{on}}
 			for i := range 4 {
 				all.Pods = append(all.Pods, cores(fmt.Sprint("p", i), "2"))
 			}
@@ -181,15 +180,15 @@ func TestNoObjectEndsATerm(t *testing.T) {
 					t.Errorf("%s: pods (-want +got):\n%s", leader, d)
 				}
 				// An old object comes as new: the kubelet tells of the node, and of the pod.
-				x.event(&store.Event{Type: store.Modified, Kind: objects.KindNode, Node: all.Nodes[0].DeepCopy()})
-				x.event(&store.Event{Type: store.Modified, Kind: objects.KindPod, Pod: on.DeepCopy()})
+				x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindNode, Node: all.Nodes[0].DeepCopy()})
+				x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: on.DeepCopy()})
 				if d := cmp.Diff(want, x.decide(t)); d != "" {
 					t.Errorf("%s, when they come again: pods (-want +got):\n%s", leader, d)
 				}
 				// When the pod is gone, its room is there again, unless it is the node that meets the bug.
-				x.event(&store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: on})
+				x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: on})
 				more := cores("q", "4")
-				x.event(&store.Event{Type: store.Added, Kind: objects.KindPod, Pod: more})
+				x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: more})
 				room := "a"
 				if name == "its node" {
 					room = ""
@@ -210,7 +209,7 @@ func TestNoObjectEndsATerm(t *testing.T) {
 func TestNoPodEndsATermWhereItIsPlaced(t *testing.T) {
 	for name, bug := range map[string]buggyTables{"before its row changes": {before: addsPoison}, "after that": {after: addsPoison}} {
 		t.Run(name, func(t *testing.T) {
-			all := &store.Objects{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{
+			all := &objects.Snapshot{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{
 				build.Pod("bad").CPU("3").Priority(poison).Obj(), build.Pod("p").CPU("2").Obj(), build.Pod("q").CPU("2").Obj(),
 			}}
 			for _, leader := range []string{"the first leader", "the next one"} {
@@ -234,7 +233,7 @@ func TestNoPodEndsATermWhereItIsPlaced(t *testing.T) {
 
 // A pod that can not even be queued is left out, and a change of it is another try.
 func TestAPodThatCanNotBeQueuedIsLeftOut(t *testing.T) {
-	x := newLeading(t, func(*trial) {}, &store.Objects{Nodes: nodesOf("4", "a")})
+	x := newLeading(t, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a")})
 	now, bad := x.cfg.Now, cores("bad", "1")
 	x.cfg.Now = func() time.Time { panic("bug") } // asked while it is put into the queue
 	x.found(bad, func() { x.podSet(bad) })
@@ -256,24 +255,24 @@ func TestAPodThatMeetsABugInItsBudgetsIsLeftOut(t *testing.T) {
 	bug := func(x *trial) {
 		x.cache.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return len(d.GetChangePod().GetBudgets()) > 0 }})
 	}
-	x := newLeading(t, bug, &store.Objects{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{build.Pod("on").CPU("1").Label("k", "v").Node("a").Obj()}})
+	x := newLeading(t, bug, &objects.Snapshot{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{build.Pod("on").CPU("1").Label("k", "v").Node("a").Obj()}})
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}},
 	}
 	x.cache.followBudgets(false) // somebody else keeps the status of budgets
-	x.event(&store.Event{Type: store.Added, Kind: objects.KindPodDisruptionBudget, Object: b})
+	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPodDisruptionBudget, Object: b})
 	x.wantQuarantined(t, "it comes", `{kind=Pod} 1`)
 	evicting := b.DeepCopy()
 	evicting.Status.DisruptedPods = map[string]metav1.Time{"on": {}}
-	x.event(&store.Event{Type: store.Modified, Kind: objects.KindPodDisruptionBudget, Object: evicting})
-	x.event(&store.Event{Type: store.Modified, Kind: objects.KindPodDisruptionBudget, Object: b})
+	x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPodDisruptionBudget, Object: evicting})
+	x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPodDisruptionBudget, Object: b})
 	x.wantQuarantined(t, "the pod was to be evicted", `{kind=Pod} 1`)
 	x.podSet(cores("p", "3"))
 	if got := x.decide(t)["p"]; got != "a" {
 		t.Errorf("a pod beside it is on %q, want a", got)
 	}
-	x.event(&store.Event{Type: store.Deleted, Kind: objects.KindPodDisruptionBudget, Object: b})
+	x.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPodDisruptionBudget, Object: b})
 	x.podSet(build.Pod("on").CPU("1").Label("k", "v").Node("a").Obj())
 	x.wantQuarantined(t, "it is gone, and the pod comes again")
 }

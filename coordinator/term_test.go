@@ -18,9 +18,9 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -30,13 +30,13 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 		onStage(t, clusterOf(nodesOf("400", "n")), nil, func(x *stage) {
 			release := x.binder.hold()
 			for i := range bindCalls {
-				x.deliver(store.Added, cores(fmt.Sprintf("p%d", i), "1"))
+				x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "1"))
 			}
-			x.deliver(store.Added, cores("queued", "1"))
+			x.deliver(objects.Added, cores("queued", "1"))
 			x.wantBinds("under way", "p0@1 n", "p1@1 n", "p2@1 n", "p3@1 n")
-			release(always(store.ErrDeposed))
-			x.wantEnd(store.ErrDeposed)
-			x.Deliver([]store.Event{{Type: store.Added, Pod: cores("later", "1")}})
+			release(always(lease.ErrDeposed))
+			x.wantEnd(lease.ErrDeposed)
+			x.Deliver([]objects.Event{{Type: objects.Added, Pod: cores("later", "1")}})
 			synctest.Wait()
 			calls := x.binder.seen
 			if len(calls) > bindCalls+1 {
@@ -52,7 +52,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The first fits and is placed; why the second does not is asked in a round of its own.
-			x.Deliver([]store.Event{added(cores("fits", "4")), added(cores("too-large", "5"))})
+			x.Deliver([]objects.Event{added(cores("fits", "4")), added(cores("too-large", "5"))})
 			x.wantEnd(fanout.ErrDeposed)
 			x.wantBinds("what the batch had placed is not bound")
 			if _, err := x.Summary(x.ctx); !errors.Is(err, fanout.ErrDeposed) || status.Code(err) != codes.Unavailable {
@@ -65,7 +65,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 			if err := x.call(x.ctx, func() { x.deposeAfter(0) }); err != nil {
 				t.Fatal(err)
 			}
-			x.Deliver([]store.Event{added(cores("p", "4"))})
+			x.Deliver([]objects.Event{added(cores("p", "4"))})
 			x.wantEnd(fanout.ErrDeposed)
 			x.wantBinds("nothing is bound")
 		})
@@ -134,7 +134,7 @@ func TestTheEndOfATerm(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			x.Deliver([]store.Event{added(cores("fits", "4")), added(cores("too-large", "5"))})
+			x.Deliver([]objects.Event{added(cores("fits", "4")), added(cores("too-large", "5"))})
 			x.wantEnd(nil)
 			x.wantBinds("nothing is bound after the end")
 			if got := x.queue.Len(queue.Active); got != 1 {
@@ -156,7 +156,7 @@ func TestTheEndOfATerm(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			x.Deliver([]store.Event{added(build.Pod("above").CPU("4").Priority(1).Obj())})
+			x.Deliver([]objects.Event{added(build.Pod("above").CPU("4").Priority(1).Obj())})
 			x.wantEnd(nil)
 			if got := x.queue.Len(queue.Active); got != 1 {
 				t.Errorf("given back: got %d pods, want the one that was not decided", got)
@@ -165,7 +165,7 @@ func TestTheEndOfATerm(t *testing.T) {
 	})
 	t.Run("what was noted last is written", func(t *testing.T) {
 		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
-			x.deliver(store.Added, cores("p", "5"))
+			x.deliver(objects.Added, cores("p", "5"))
 			x.journal.want(t, "before", map[types.UID]uint32{})
 			x.cancel()
 			x.wantEnd(nil)
@@ -207,7 +207,7 @@ func TestWorkersAreKnownAtOnceAndDoneWithout(t *testing.T) {
 		if err != nil || len(workers) != 2 {
 			t.Errorf("workers: got %v, %v; want two", workers, err)
 		}
-		s.Deliver([]store.Event{{Type: store.Added, Kind: objects.KindNode, Node: nodesOf("4", "n")[0]}, added(cores("p", "1"))})
+		s.Deliver([]objects.Event{{Type: objects.Added, Kind: objects.KindNode, Node: nodesOf("4", "n")[0]}, added(cores("p", "1"))})
 		if err := s.Idle(ctx); err != nil {
 			t.Errorf("Idle: %v", err)
 		}

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -26,7 +26,7 @@ func (d *discard) ForceFlush(context.Context) error                { return nil 
 // of 512 on 1,000 nodes: off, on without ever keeping a trace, and keeping some.
 func BenchmarkTracing(b *testing.B) {
 	const nodes, pods = 1000, 4096
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range nodes {
 		all.Nodes = append(all.Nodes, build.Node(fmt.Sprintf("n%d", i)).CPU("32").Memory("128Gi").Pods("110").Obj())
 	}
@@ -70,7 +70,7 @@ func BenchmarkTracing(b *testing.B) {
 }
 
 // benchScheduler has the objects, and is not run yet.
-func benchScheduler(b *testing.B, cfg SchedulerConfig, all *store.Objects) *Scheduler {
+func benchScheduler(b *testing.B, cfg SchedulerConfig, all *objects.Snapshot) *Scheduler {
 	b.Helper()
 	s, err := NewScheduler(cfg)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -48,11 +47,11 @@ func longestTurns(b *testing.B, shards int) {
 	defer binds.Wait()
 	defer cancel()
 	nodes, pods := turnCluster()
-	s.Load(&store.Objects{Nodes: nodes, Pods: pods}, nil)
+	s.Load(&objects.Snapshot{Nodes: nodes, Pods: pods}, nil)
 	for range b.N {
 		for _, phase := range []struct {
 			name   string
-			events []store.Event
+			events []objects.Event
 			asks   bool
 		}{
 			{"arrivals", arrivals("new", 20_000, "10m"), false},
@@ -76,7 +75,7 @@ func longestTurns(b *testing.B, shards int) {
 }
 
 // longestTurn delivers events, asks for explanations, summaries and dumps meanwhile, and turns until nothing is left to do.
-func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []store.Event, asks bool) (longest, busiest time.Duration, turns int) {
+func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []objects.Event, asks bool) (longest, busiest time.Duration, turns int) {
 	s.Deliver(events)
 	var asked sync.WaitGroup
 	if asks {
@@ -154,7 +153,7 @@ func turnPod(kind string, i int, cpu string) *build.PodBuilder {
 	return p
 }
 
-func arrivals(kind string, n int, cpu string) (events []store.Event) {
+func arrivals(kind string, n int, cpu string) (events []objects.Event) {
 	for i := range n {
 		events = append(events, podCame(turnPod(kind, i, cpu).Obj()))
 	}
@@ -162,22 +161,22 @@ func arrivals(kind string, n int, cpu string) (events []store.Event) {
 }
 
 // changes are pods with another label, and nodes with another.
-func changes(nodes []*v1.Node, pods []*v1.Pod) (events []store.Event) {
+func changes(nodes []*v1.Node, pods []*v1.Pod) (events []objects.Event) {
 	for _, p := range pods {
 		now := p.DeepCopy()
 		now.Labels["seen"] = "once"
-		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindPod, Pod: now})
+		events = append(events, objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: now})
 	}
 	for _, n := range nodes {
 		now := n.DeepCopy()
 		now.Labels["seen"] = "once"
-		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: now})
+		events = append(events, objects.Event{Type: objects.Modified, Kind: objects.KindNode, Node: now})
 	}
 	return events
 }
 
 // wides are pods with terms about all pods.
-func wides(n int) (events []store.Event) {
+func wides(n int) (events []objects.Event) {
 	for i := range n {
 		events = append(events, podCame(wide(i)))
 	}
@@ -185,43 +184,43 @@ func wides(n int) (events []store.Event) {
 }
 
 // budgetOf is that a budget selects such pods from now on; "": it goes.
-func budgetOf(selects string) []store.Event {
+func budgetOf(selects string) []objects.Event {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "budget"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: build.Selector(selects)},
 	}
-	e := store.Event{Type: store.Modified, Kind: objects.KindOf(b), Object: b}
+	e := objects.Event{Type: objects.Modified, Kind: objects.KindOf(b), Object: b}
 	if selects == "" {
-		e.Type = store.Deleted
+		e.Type = objects.Deleted
 	}
-	return []store.Event{e}
+	return []objects.Event{e}
 }
 
 // keyed is a pod with terms by a key that no node has, and then nodes get it.
-func keyed(nodes []*v1.Node) (events []store.Event) {
+func keyed(nodes []*v1.Node) (events []objects.Event) {
 	p := turnPod("keyed", 1, "10m").PreferNear(1, build.Around("rack", "app=a1")).Node("n0").Obj()
 	events = append(events, podCame(p))
 	for i, n := range nodes {
 		now := n.DeepCopy()
 		now.Labels["rack"] = fmt.Sprint("r", i%100)
-		events = append(events, store.Event{Type: store.Modified, Kind: objects.KindNode, Node: now})
+		events = append(events, objects.Event{Type: objects.Modified, Kind: objects.KindNode, Node: now})
 	}
 	return append(events, podCame(turnPod("behind", 1, "10m").Obj()))
 }
 
 // crowdedNode is a node with a thousand pods that goes and comes back.
-func crowdedNode() (events []store.Event) {
+func crowdedNode() (events []objects.Event) {
 	node := build.Node("crowded").CPU("640").Memory("2560Gi").Pods("2000").Label(v1.LabelHostname, "crowded").Obj()
-	events = append(events, store.Event{Type: store.Added, Kind: objects.KindNode, Node: node})
+	events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindNode, Node: node})
 	for i := range 1000 {
 		events = append(events, podCame(turnPod("crowd", i, "10m").Node("crowded").Obj()))
 	}
-	return append(events, store.Event{Type: store.Deleted, Kind: objects.KindNode, Node: node},
-		store.Event{Type: store.Added, Kind: objects.KindNode, Node: node})
+	return append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindNode, Node: node},
+		objects.Event{Type: objects.Added, Kind: objects.KindNode, Node: node})
 }
 
-func departures(pods []*v1.Pod) (events []store.Event) {
+func departures(pods []*v1.Pod) (events []objects.Event) {
 	for _, p := range pods {
-		events = append(events, store.Event{Type: store.Deleted, Kind: objects.KindPod, Pod: p})
+		events = append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p})
 	}
 	return events
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // keep keeps an object's next version and tells of it. w.mu is held, or nobody else is there.
-func (w *world) keep(typ store.EventType, obj objects.Object) {
+func (w *world) keep(typ objects.EventType, obj objects.Object) {
 	w.revision++
 	obj.SetResourceVersion(strconv.Itoa(w.revision))
 	w.others[objects.RefOf(obj)] = obj
@@ -33,7 +32,7 @@ func (w *world) claim() string {
 	}
 	c := build.Claim(name, "local").Obj()
 	if w.others[objects.RefOf(c)] == nil {
-		w.keep(store.Added, c)
+		w.keep(objects.Added, c)
 	}
 	return name
 }
@@ -41,7 +40,7 @@ func (w *world) claim() string {
 // volume makes a volume for the pods of one node.
 func (w *world) volume() {
 	w.names++
-	w.keep(store.Added, build.Volume(fmt.Sprintf("v%04d", w.names), "local").On(v1.LabelHostname, fmt.Sprintf("n%d", w.r.IntN(5))).Obj())
+	w.keep(objects.Added, build.Volume(fmt.Sprintf("v%04d", w.names), "local").On(v1.LabelHostname, fmt.Sprintf("n%d", w.r.IntN(5))).Obj())
 }
 
 // Write is what the store's is: all or nothing, and only what has not changed.
@@ -49,24 +48,24 @@ func (w *world) Write(_ context.Context, objs []objects.Object) ([]string, error
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.chance(5) {
-		return nil, store.ErrUnknown
+		return nil, objects.ErrUnknown
 	}
 	for _, obj := range objs {
 		switch now := w.others[objects.RefOf(obj)]; {
 		case now == nil:
-			return nil, store.ErrNotFound
+			return nil, objects.ErrNotFound
 		case now.GetResourceVersion() != obj.GetResourceVersion():
-			return nil, store.ErrConflict
+			return nil, objects.ErrConflict
 		}
 	}
 	var versions []string
 	for _, obj := range objs {
 		obj = obj.DeepCopyObject().(objects.Object)
-		w.keep(store.Modified, obj)
+		w.keep(objects.Modified, obj)
 		versions = append(versions, obj.GetResourceVersion())
 	}
 	if w.chance(5) {
-		return nil, store.ErrUnknown // it was written
+		return nil, objects.ErrUnknown // it was written
 	}
 	return versions, nil
 }

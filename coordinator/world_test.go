@@ -23,7 +23,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -41,21 +40,21 @@ type world struct {
 	binds    map[types.UID]int
 	foul     []string // what must never happen, and did
 
-	events chan store.Event
+	events chan objects.Event
 }
 
 func newWorld(seed uint64) *world {
 	return &world{
 		r: rand.New(rand.NewPCG(seed, 11)), nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{},
-		others: map[objects.Ref]objects.Object{}, binds: map[types.UID]int{}, events: make(chan store.Event, 1<<16),
+		others: map[objects.Ref]objects.Object{}, binds: map[types.UID]int{}, events: make(chan objects.Event, 1<<16),
 	}
 }
 
 func (w *world) chance(percent int) bool { return w.r.IntN(100) < percent }
 
 // tell queues a change for the scheduler.
-func (w *world) tell(typ store.EventType, obj any) {
-	e := store.Event{Type: typ, Revision: int64(w.revision)}
+func (w *world) tell(typ objects.EventType, obj any) {
+	e := objects.Event{Type: typ, Revision: int64(w.revision)}
 	switch obj := obj.(type) {
 	case *v1.Node:
 		e.Kind, e.Node = objects.KindNode, obj
@@ -68,7 +67,7 @@ func (w *world) tell(typ store.EventType, obj any) {
 }
 
 // write keeps a pod's next version. w.mu is held.
-func (w *world) write(typ store.EventType, p *v1.Pod) {
+func (w *world) write(typ objects.EventType, p *v1.Pod) {
 	w.revision++
 	p.ResourceVersion = strconv.Itoa(w.revision)
 	w.pods[p.UID] = p
@@ -76,7 +75,7 @@ func (w *world) write(typ store.EventType, p *v1.Pod) {
 }
 
 // Bind is what the store's does, one binding after the other.
-func (w *world) Bind(ctx context.Context, bs []store.Binding, done func(int, error)) {
+func (w *world) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
 	w.mu.Lock()
 	late := time.Duration(w.r.IntN(3000)) * time.Millisecond
 	w.mu.Unlock()
@@ -89,36 +88,36 @@ func (w *world) Bind(ctx context.Context, bs []store.Binding, done func(int, err
 	for i, b := range bs {
 		err := w.bind(b)
 		if w.chance(5) {
-			err = store.ErrUnknown // whether it was committed or not
+			err = objects.ErrUnknown // whether it was committed or not
 		}
 		done(i, err)
 	}
 }
 
-func (w *world) bind(b store.Binding) error {
+func (w *world) bind(b objects.Binding) error {
 	p := w.pods[b.Pod.UID]
 	switch {
 	case w.chance(5):
-		return store.ErrUnknown
+		return objects.ErrUnknown
 	case p == nil:
-		return store.ErrNotFound
+		return objects.ErrNotFound
 	case p.Spec.NodeName == b.Node:
 		return nil
 	case p.Spec.NodeName != "":
-		return store.ErrAlreadyBound
+		return objects.ErrAlreadyBound
 	case p.ResourceVersion != b.Pod.ResourceVersion:
-		return store.ErrConflict
+		return objects.ErrConflict
 	}
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = b.Node
 	w.binds[p.UID]++
-	w.write(store.Modified, bound)
+	w.write(objects.Modified, bound)
 	w.audit(b)
 	return nil
 }
 
 // audit holds a node's pods against what it has.
-func (w *world) audit(b store.Binding) {
+func (w *world) audit(b objects.Binding) {
 	n := w.nodes[b.Node]
 	if n == nil {
 		return // it went meanwhile
@@ -193,7 +192,7 @@ func (w *world) create() {
 	if w.chance(5) {
 		obj.Spec.SchedulerName = "another"
 	}
-	w.write(store.Added, obj)
+	w.write(objects.Added, obj)
 }
 
 // some picks a pod for which f holds; nil: there is none.
@@ -230,14 +229,14 @@ func (w *world) change() {
 	default:
 		p.Labels = map[string]string{"at": fmt.Sprint(w.revision)}
 	}
-	w.write(store.Modified, p)
+	w.write(objects.Modified, p)
 }
 
 func (w *world) remove() {
 	if p := w.some(func(*v1.Pod) bool { return true }); p != nil {
 		w.revision++
 		delete(w.pods, p.UID)
-		w.tell(store.Deleted, p)
+		w.tell(objects.Deleted, p)
 	}
 }
 
@@ -245,14 +244,14 @@ func (w *world) remove() {
 func (w *world) finish() {
 	if p := w.some(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && !objects.IsTerminal(p) }); p != nil {
 		p.Status.Phase = v1.PodSucceeded
-		w.write(store.Modified, p)
+		w.write(objects.Modified, p)
 	}
 }
 
 func (w *world) bindByAnother() {
 	if p := w.some(pending); p != nil {
 		p.Spec.NodeName = fmt.Sprintf("n%d", w.r.IntN(6))
-		w.write(store.Modified, p)
+		w.write(objects.Modified, p)
 	}
 }
 
@@ -262,10 +261,10 @@ func (w *world) setNode() {
 	name := fmt.Sprintf("n%d", i)
 	was := w.nodes[name]
 	cpu := int64(2 + w.r.IntN(3))
-	typ := store.Added
+	typ := objects.Added
 	if was != nil {
 		cpu = max(cpu, was.Status.Allocatable.Cpu().Value()) // one that shrinks is over its top, rightly
-		typ = store.Modified
+		typ = objects.Modified
 	} else {
 		cpu = 6 // what pods of its former life may have been bound
 	}
@@ -283,13 +282,13 @@ func (w *world) removeNode() {
 	n := w.nodes[names[w.r.IntN(len(names))]]
 	w.revision++
 	delete(w.nodes, n.Name)
-	w.tell(store.Deleted, n)
+	w.tell(objects.Deleted, n)
 }
 
 // watch hands the changes to the scheduler, some together, some late.
 func (w *world) watch(ctx context.Context, s *Scheduler, late *rand.Rand) {
 	for {
-		var batch []store.Event
+		var batch []objects.Event
 		select {
 		case <-ctx.Done():
 			return
@@ -333,7 +332,7 @@ func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.keep(store.Added, build.WaitingClass("local", ""))
+	w.keep(objects.Added, build.WaitingClass("local", ""))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	dice := rand.New(rand.NewPCG(w.r.Uint64(), 1)) // w's own belongs to who holds w.mu
 	var running sync.WaitGroup

@@ -19,7 +19,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
 )
@@ -86,7 +85,7 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	if err := s.serve(ctx, workers); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
-	all := &store.Objects{Nodes: w.Nodes, Pods: w.Placed}
+	all := &objects.Snapshot{Nodes: w.Nodes, Pods: w.Placed}
 	for _, obj := range w.Objects {
 		all.Cluster = append(all.Cluster, obj.(objects.Object))
 	}
@@ -152,9 +151,9 @@ func (o *ours) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration) 
 
 // await delivers pods and waits until they are decided.
 func (o *ours) await(ctx context.Context, pods []*v1.Pod) error {
-	events := make([]store.Event, len(pods))
+	events := make([]objects.Event, len(pods))
 	for i, p := range pods {
-		events[i] = store.Event{Type: store.Added, Kind: objects.KindPod, Pod: p}
+		events[i] = objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: p}
 	}
 	o.scheduler.Deliver(events)
 	if o.takes {

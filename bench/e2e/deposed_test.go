@@ -50,24 +50,24 @@ func TestDeposedLeadersBindIsRefused(t *testing.T) {
 	<-first.Done()
 	fences := []struct {
 		name string
-		store.Fence
+		lease.Fence
 	}{{"a leader that checks", first}, {"a leader that does not know", unaware{first}}}
 	for _, fence := range fences {
 		name := fence.name
 		for _, err := range st.Bind(r.ctx, fence, bindings(pending[1:], "n1")) {
-			if !errors.Is(err, store.ErrDeposed) {
-				t.Errorf("bind by %s: got %v, want %v", name, err, store.ErrDeposed)
+			if !errors.Is(err, lease.ErrDeposed) {
+				t.Errorf("bind by %s: got %v, want %v", name, err, lease.ErrDeposed)
 			}
 		}
-		if _, _, err := st.Apply(r.ctx, fence, []runtime.Object{build.Pod("late").Obj()}, false); !errors.Is(err, store.ErrDeposed) {
-			t.Errorf("apply by %s: got %v, want %v", name, err, store.ErrDeposed)
+		if _, _, err := st.Apply(r.ctx, fence, []runtime.Object{build.Pod("late").Obj()}, false); !errors.Is(err, lease.ErrDeposed) {
+			t.Errorf("apply by %s: got %v, want %v", name, err, lease.ErrDeposed)
 		}
-		if _, _, err := st.Delete(r.ctx, fence, []objects.Ref{objects.RefOf(pending[1])}); !errors.Is(err, store.ErrDeposed) {
-			t.Errorf("delete by %s: got %v, want %v", name, err, store.ErrDeposed)
+		if _, _, err := st.Delete(r.ctx, fence, []objects.Ref{objects.RefOf(pending[1])}); !errors.Is(err, lease.ErrDeposed) {
+			t.Errorf("delete by %s: got %v, want %v", name, err, lease.ErrDeposed)
 		}
 		entry := map[types.UID]*pb.QueueEntry{pending[1].UID: {Pod: "default/p1", Message: "late"}}
-		if err := st.SaveEntries(r.ctx, fence, entry, nil); !errors.Is(err, store.ErrDeposed) {
-			t.Errorf("journal by %s: got %v, want %v", name, err, store.ErrDeposed)
+		if err := st.SaveEntries(r.ctx, fence, entry, nil); !errors.Is(err, lease.ErrDeposed) {
+			t.Errorf("journal by %s: got %v, want %v", name, err, lease.ErrDeposed)
 		}
 	}
 	if after := r.revision(); after != before {
@@ -130,10 +130,10 @@ func (r *rig) load(st *store.Store) []*v1.Pod {
 	return objs.Pods
 }
 
-func bindings(pods []*v1.Pod, node string) []store.Binding {
-	var out []store.Binding
+func bindings(pods []*v1.Pod, node string) []objects.Binding {
+	var out []objects.Binding
 	for _, p := range pods {
-		out = append(out, store.Binding{Pod: p, Node: node})
+		out = append(out, objects.Binding{Pod: p, Node: node})
 	}
 	return out
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	ours "github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // asker asks its Handle about nodes with other pods on them, and turns every pod away.
@@ -183,10 +182,10 @@ func answers(seed uint64, asked fwk.PluginsRunner, state fwk.CycleState, pod *v1
 	return out
 }
 
-func eventOf(e conformance.Event) store.Event {
-	x := store.Event{Type: store.Modified}
+func eventOf(e conformance.Event) objects.Event {
+	x := objects.Event{Type: objects.Modified}
 	if e.Type == conformance.Removed {
-		x.Type = store.Deleted
+		x.Type = objects.Deleted
 	}
 	switch obj := e.Object.(type) {
 	case *v1.Node:
@@ -273,7 +272,7 @@ func feed(t *testing.T, s *coordinator.Scheduler, scenario *conformance.Scenario
 // tell tells our scheduler of an event, and waits until it has done its work.
 func (f *fed) tell(t *testing.T, e conformance.Event) {
 	t.Helper()
-	f.scheduler.Deliver([]store.Event{eventOf(e)})
+	f.scheduler.Deliver([]objects.Event{eventOf(e)})
 	if err := f.scheduler.Idle(t.Context()); err != nil {
 		t.Fatal(err)
 	}

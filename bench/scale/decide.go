@@ -14,7 +14,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	kinds "github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Decide is what deciding pods took: the scheduling loop in this process, its workers in others. By
@@ -64,7 +63,7 @@ func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout
 		return nil, err
 	}
 	l.SetMembers(c.members)
-	l.Load(&store.Objects{Nodes: o.nodes, Pods: o.placed}, nil)
+	l.Load(&kinds.Snapshot{Nodes: o.nodes, Pods: o.placed}, nil)
 	ctx, l.stop = context.WithCancel(ctx)
 	l.group, ctx = errgroup.WithContext(ctx)
 	l.group.Go(func() error { return l.Run(ctx) })
@@ -77,9 +76,9 @@ func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout
 
 // decide delivers pods and waits until they are decided.
 func (l *loop) decide(ctx context.Context, pods []*v1.Pod) error {
-	events := make([]store.Event, len(pods))
+	events := make([]kinds.Event, len(pods))
 	for i, p := range pods {
-		events[i] = store.Event{Type: store.Added, Kind: kinds.KindPod, Pod: p}
+		events[i] = kinds.Event{Type: kinds.Added, Kind: kinds.KindPod, Pod: p}
 	}
 	l.Deliver(events)
 	return l.Idle(ctx)

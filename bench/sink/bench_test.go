@@ -21,7 +21,7 @@ import (
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // cpu is the CPU time that this process has used.
@@ -54,9 +54,9 @@ func BenchmarkWrites(b *testing.B) {
 		b.Run(fmt.Sprintf("binds/%d in flight", inFlight), func(b *testing.B) {
 			binder := kube.NewBinder(kube.BinderConfig{Clients: clients, InFlight: inFlight})
 			measure(b, c, func(pods []*v1.Pod) {
-				bindings := make([]store.Binding, len(pods))
+				bindings := make([]objects.Binding, len(pods))
 				for i, p := range pods {
-					bindings[i] = store.Binding{Pod: p, Node: "n1"}
+					bindings[i] = objects.Binding{Pod: p, Node: "n1"}
 				}
 				binder.Bind(b.Context(), bindings, func(_ int, err error) {
 					if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // scheduler is the profile's name: no other scheduler cares for such pods.
@@ -83,7 +82,7 @@ func testBinds(c *testbed.Cluster, clients *kube.Clients) {
 	replaced := pod(c, "replaced")
 	bind := func(p *v1.Pod, node string) error {
 		var out error
-		binder.Bind(c.Context(), []store.Binding{{Pod: p, Node: node}}, func(_ int, err error) { out = err })
+		binder.Bind(c.Context(), []objects.Binding{{Pod: p, Node: node}}, func(_ int, err error) { out = err })
 		return out
 	}
 	if err := bind(taken, "n2"); err != nil {
@@ -108,11 +107,11 @@ func testBinds(c *testbed.Cluster, clients *kube.Clients) {
 	}{
 		{"a pending pod", free, nil, ""},
 		{"the same again", free, nil, ""},
-		{"one that is on another node", taken, store.ErrAlreadyBound, "bind pod default/taken to n1: already bound to n2: the API server answered 409: "},
-		{"one that is gone", gone, store.ErrNotFound, "answered 404"},
-		{"one that another took the name of", replaced, store.ErrNotFound, "was replaced by " + string(again.UID)},
-		{"one that is being deleted", deleting, store.ErrConflict, "is being deleted"},
-		{"one with a gate", gated, store.ErrConflict, "gates"},
+		{"one that is on another node", taken, objects.ErrAlreadyBound, "bind pod default/taken to n1: already bound to n2: the API server answered 409: "},
+		{"one that is gone", gone, objects.ErrNotFound, "answered 404"},
+		{"one that another took the name of", replaced, objects.ErrNotFound, "was replaced by " + string(again.UID)},
+		{"one that is being deleted", deleting, objects.ErrConflict, "is being deleted"},
+		{"one with a gate", gated, objects.ErrConflict, "gates"},
 	} {
 		err := bind(x.pod, "n1")
 		if !errors.Is(err, x.want) || x.want != nil && !strings.Contains(err.Error(), x.text) {
@@ -136,9 +135,9 @@ func testRace(c *testbed.Cluster, clients *kube.Clients) {
 	outcomes := map[string][]error{"n1": make([]error, len(pods)), "n2": make([]error, len(pods))}
 	var wg sync.WaitGroup
 	for node, errs := range outcomes {
-		bindings := make([]store.Binding, len(pods))
+		bindings := make([]objects.Binding, len(pods))
 		for i, p := range pods {
-			bindings[i] = store.Binding{Pod: p, Node: node}
+			bindings[i] = objects.Binding{Pod: p, Node: node}
 		}
 		binder := kube.NewBinder(kube.BinderConfig{Clients: clients})
 		wg.Go(func() { binder.Bind(c.Context(), bindings, func(i int, err error) { errs[i] = err }) })
@@ -147,7 +146,7 @@ func testRace(c *testbed.Cluster, clients *kube.Clients) {
 	for i, p := range pods {
 		on := get(c, p.Name).Spec.NodeName
 		for node, errs := range outcomes {
-			if won := errs[i] == nil; won != (node == on) || !won && !errors.Is(errs[i], store.ErrAlreadyBound) {
+			if won := errs[i] == nil; won != (node == on) || !won && !errors.Is(errs[i], objects.ErrAlreadyBound) {
 				c.T.Errorf("%s is on %s: the bind to %s told %v", p.Name, on, node, errs[i])
 			}
 		}
@@ -214,7 +213,7 @@ func testStatus(c *testbed.Cluster, clients *kube.Clients) {
 
 	// Another scheduler binds a pod first, and the cache does not know yet.
 	b := pod(c, "b")
-	kube.NewBinder(kube.BinderConfig{Clients: clients}).Bind(c.Context(), []store.Binding{{Pod: b, Node: "n1"}}, func(_ int, err error) {
+	kube.NewBinder(kube.BinderConfig{Clients: clients}).Bind(c.Context(), []objects.Binding{{Pod: b, Node: "n1"}}, func(_ int, err error) {
 		if err != nil {
 			c.T.Error(err)
 		}
@@ -319,7 +318,7 @@ func testVolumes(c *testbed.Cluster, clients *kube.Clients) {
 		c.T.Errorf("the same again, as after an answer that was lost: %v", err)
 	}
 	selected.Annotations[storage.AnnSelectedNode] = "n2"
-	if _, err := w.Write(c.Context(), []objects.Object{selected}); !errors.Is(err, store.ErrConflict) {
+	if _, err := w.Write(c.Context(), []objects.Object{selected}); !errors.Is(err, objects.ErrConflict) {
 		c.T.Errorf("another node for an old version: got %v, want ErrConflict", err)
 	}
 	selected.UID, selected.ResourceVersion = "other", nowPVC.ResourceVersion

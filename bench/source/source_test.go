@@ -21,7 +21,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 func TestSource(t *testing.T) {
@@ -99,7 +98,7 @@ func follow(c *testbed.Cluster, s *kube.Source) *picture {
 	return p
 }
 
-func (p *picture) take(events []store.Event) {
+func (p *picture) take(events []objects.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range events {
@@ -114,12 +113,12 @@ func (p *picture) take(events []store.Event) {
 		ref := objects.RefOf(obj)
 		was := p.objects[ref]
 		switch {
-		case (e.Type == store.Added) != (was == nil):
+		case (e.Type == objects.Added) != (was == nil):
 			p.odd = append(p.odd, fmt.Sprintf("%s %s where there was %v", e.Type, ref, was != nil))
 		case was != nil && was.GetUID() != obj.GetUID():
 			p.odd = append(p.odd, fmt.Sprintf("%s %s of another uid", e.Type, ref))
 		}
-		if e.Type == store.Deleted {
+		if e.Type == objects.Deleted {
 			delete(p.objects, ref)
 		} else {
 			p.objects[ref] = obj

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -48,7 +49,7 @@ type role struct {
 // term is what a leading server answers with. ctx ends with it.
 type term struct {
 	store *store.Store
-	fence store.Fence
+	fence lease.Fence
 	sched Scheduler
 	ctx   context.Context
 	end   context.CancelFunc
@@ -67,7 +68,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerService
 
 // SetLeading makes the server answer from now on. Without a store (nil) the objects are the
 // Kubernetes API server's: they are refused here, and the rest is answered.
-func (s *Server) SetLeading(st *store.Store, f store.Fence, sched Scheduler) {
+func (s *Server) SetLeading(st *store.Store, f lease.Fence, sched Scheduler) {
 	ctx, end := context.WithCancel(context.Background())
 	s.become(&role{leader: s.self, term: &term{store: st, fence: f, sched: sched, ctx: ctx, end: end}})
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -49,7 +50,7 @@ type fence struct {
 
 func (f *fence) Check() error {
 	if f.expired.Load() {
-		return store.ErrDeposed
+		return lease.ErrDeposed
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func list(ctx context.Context, st *store.Store, req *pb.ListObjectsRequest) (*st
 	}
 	item, revision, err := st.Get(ctx, one)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, objects.ErrNotFound):
 		return &store.Page{Revision: revision}, nil
 	case err != nil:
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -46,13 +47,13 @@ func statusOf(ctx context.Context, err error) error {
 		return invalidObjects(invalid)
 	case errors.Is(err, store.ErrBadToken), errors.Is(err, objects.ErrUnknownKind):
 		return invalidArgument(err.Error())
-	case errors.Is(err, store.ErrUnknown) && ctx.Err() == nil:
+	case errors.Is(err, objects.ErrUnknown) && ctx.Err() == nil:
 		return newStatus(codes.Unavailable, err.Error())
-	case errors.Is(err, store.ErrDeposed):
+	case errors.Is(err, lease.ErrDeposed):
 		return notLeader(nil)
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, objects.ErrNotFound):
 		return newStatus(codes.NotFound, err.Error())
-	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrAlreadyBound):
+	case errors.Is(err, objects.ErrConflict), errors.Is(err, objects.ErrAlreadyBound):
 		return newStatus(codes.Aborted, err.Error())
 	case errors.Is(err, store.ErrCompacted):
 		return newStatus(codes.OutOfRange, err.Error())

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -26,12 +27,12 @@ func TestEveryCauseHasItsCode(t *testing.T) {
 		"an invalid object":        {&store.InvalidError{}, codes.InvalidArgument},
 		"a bad token":              {store.ErrBadToken, codes.InvalidArgument},
 		"an unknown kind":          {objects.ErrUnknownKind, codes.InvalidArgument},
-		"deposed":                  {store.ErrDeposed, codes.FailedPrecondition},
-		"unknown":                  {store.ErrUnknown, codes.Unavailable},
-		"unknown, for deposed":     {fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrDeposed), codes.Unavailable},
-		"not found":                {store.ErrNotFound, codes.NotFound},
-		"changed":                  {store.ErrConflict, codes.Aborted},
-		"bound":                    {store.ErrAlreadyBound, codes.Aborted},
+		"deposed":                  {lease.ErrDeposed, codes.FailedPrecondition},
+		"unknown":                  {objects.ErrUnknown, codes.Unavailable},
+		"unknown, for deposed":     {fmt.Errorf("%w: %w", objects.ErrUnknown, lease.ErrDeposed), codes.Unavailable},
+		"not found":                {objects.ErrNotFound, codes.NotFound},
+		"changed":                  {objects.ErrConflict, codes.Aborted},
+		"bound":                    {objects.ErrAlreadyBound, codes.Aborted},
 		"compacted":                {store.ErrCompacted, codes.OutOfRange},
 		"etcd is away":             {rpctypes.ErrTimeout, codes.Unavailable},
 		"etcd is away, as gRPC":    {status.Error(codes.Unavailable, "connection refused"), codes.Unavailable},
@@ -50,7 +51,7 @@ func TestEveryCauseHasItsCode(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, err := range map[string]error{"its context": context.Canceled, "an open outcome": fmt.Errorf("%w: %w", store.ErrUnknown, context.Canceled)} {
+	for name, err := range map[string]error{"its context": context.Canceled, "an open outcome": fmt.Errorf("%w: %w", objects.ErrUnknown, context.Canceled)} {
 		if got := status.Code(statusOf(gone, err)); got != codes.Canceled {
 			t.Errorf("a caller that is gone, with %s: got %v, want Canceled", name, got)
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -106,13 +107,13 @@ func resumable(events []store.RawEvent, n int) uint64 {
 	return uint64(last)
 }
 
-func eventType(t store.EventType) pb.WatchEventType {
+func eventType(t objects.EventType) pb.WatchEventType {
 	switch t {
-	case store.Added:
+	case objects.Added:
 		return pb.WatchEventType_WATCH_EVENT_TYPE_ADDED
-	case store.Modified:
+	case objects.Modified:
 		return pb.WatchEventType_WATCH_EVENT_TYPE_MODIFIED
-	case store.Deleted:
+	case objects.Deleted:
 		return pb.WatchEventType_WATCH_EVENT_TYPE_DELETED
 	}
 	return pb.WatchEventType_WATCH_EVENT_TYPE_UNSPECIFIED

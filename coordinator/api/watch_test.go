@@ -50,7 +50,7 @@ func TestEveryMessageHasARevisionToResumeAfter(t *testing.T) {
 	var events []store.RawEvent
 	for i, revision := range []int64{5, 5, 6, 9} {
 		ref := objects.Ref{Kind: objects.KindNode, Name: fmt.Sprint(i)}
-		events = append(events, store.RawEvent{Type: store.Added, Item: store.Item{Ref: ref, Raw: big, Revision: revision}})
+		events = append(events, store.RawEvent{Type: objects.Added, Item: store.Item{Ref: ref, Raw: big, Revision: revision}})
 	}
 	r := &reader{reading: func() {}}
 	w := watcher{stream: r, clock: clocktesting.NewFakeClock(time.Now())}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 )
 
 // verdict is what a try to write came to.
@@ -124,7 +124,7 @@ func cause(a *answer, err error) error {
 	return a
 }
 
-func isDeposed(err error) bool { return errors.Is(err, store.ErrDeposed) }
+func isDeposed(err error) bool { return errors.Is(err, lease.ErrDeposed) }
 
 // isDial tells whether no connection came about.
 func isDial(err error) bool {

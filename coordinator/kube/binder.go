@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const (
@@ -65,15 +65,15 @@ func (b *Binder) Busy() bool { return b.active.Load() > 0 }
 // is known:
 //
 //	nil                    the pod is on that node
-//	store.ErrDeposed       this process does not lead; nothing was sent
-//	store.ErrNotFound      the pod is gone, or another has its name
-//	store.ErrAlreadyBound  it is on another node
-//	store.ErrConflict      it is being deleted, or has scheduling gates
-//	store.ErrUnknown       not known: ask again. With it may come ErrDeposed
+//	lease.ErrDeposed         this process does not lead; nothing was sent
+//	objects.ErrNotFound      the pod is gone, or another has its name
+//	objects.ErrAlreadyBound  it is on another node
+//	objects.ErrConflict      it is being deleted, or has scheduling gates
+//	objects.ErrUnknown       not known: ask again. With it may come ErrDeposed
 //	anything else          the API server refused, and the pod is not bound
 //
 // Bind may be called concurrently.
-func (b *Binder) Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error)) {
+func (b *Binder) Bind(ctx context.Context, bindings []objects.Binding, done func(i int, err error)) {
 	b.active.Add(int64(len(bindings)))
 	var wg sync.WaitGroup
 	for i := range bindings {
@@ -105,7 +105,7 @@ type BindError struct {
 	Err                   error
 }
 
-func bindError(b *store.Binding, err error) error {
+func bindError(b *objects.Binding, err error) error {
 	return &BindError{b.Pod.Namespace, b.Pod.Name, b.Node, err}
 }
 
@@ -138,7 +138,7 @@ func (e *BindError) Told() string {
 //	 +---------- the POST was left open: wait
 //
 // A POST may be repeated: the API server lets one of them through.
-func (b *Binder) bind(ctx context.Context, x *store.Binding) error {
+func (b *Binder) bind(ctx context.Context, x *objects.Binding) error {
 	req, err := b.request(x)
 	if err != nil {
 		return bindError(x, err)
@@ -166,7 +166,7 @@ func (b *Binder) bind(ctx context.Context, x *store.Binding) error {
 			return bindError(x, unfinished(left, why, end))
 		}
 		if n == bindTries {
-			return bindError(x, fmt.Errorf("%w after %d tries: %w", store.ErrUnknown, n, why))
+			return bindError(x, fmt.Errorf("%w after %d tries: %w", objects.ErrUnknown, n, why))
 		}
 		wait := waitBefore(n, a)
 		logger.Info("Bind has no outcome yet, asking again", "pod", klog.KObj(x.Pod), "node", x.Node, "try", n, "wait", wait, "err", why)
@@ -181,7 +181,7 @@ func (b *Binder) bind(ctx context.Context, x *store.Binding) error {
 // unfinished is the error of a write that nobody waits for any more.
 func unfinished(left, why, end error) error {
 	if left != nil {
-		return fmt.Errorf("%w: %w; left open by: %w", store.ErrUnknown, end, left)
+		return fmt.Errorf("%w: %w; left open by: %w", objects.ErrUnknown, end, left)
 	}
 	if errors.Is(why, end) {
 		return why
@@ -190,9 +190,9 @@ func unfinished(left, why, end error) error {
 }
 
 // request is the POST of a binding. The uid is a precondition there.
-func (b *Binder) request(x *store.Binding) (request, error) {
+func (b *Binder) request(x *objects.Binding) (request, error) {
 	if x.Pod.Spec.NodeName != "" {
-		return request{}, fmt.Errorf("%w to %s", store.ErrAlreadyBound, x.Pod.Spec.NodeName)
+		return request{}, fmt.Errorf("%w to %s", objects.ErrAlreadyBound, x.Pod.Spec.NodeName)
 	}
 	body, err := b.sender.encode(&v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: x.Pod.Namespace, Name: x.Pod.Name, UID: x.Pod.UID},
@@ -213,27 +213,27 @@ func podPath(p *v1.Pod, subresource string) string {
 
 // look reads the pod from where it is kept and tells what became of the binding; known
 // is false where the pod is as if nothing had happened, or can't be read.
-func (b *Binder) look(ctx context.Context, x *store.Binding, a *answer, why error) (err error, known bool) { //nolint:revive // the error is a finding
+func (b *Binder) look(ctx context.Context, x *objects.Binding, a *answer, why error) (err error, known bool) { //nolint:revive // the error is a finding
 	if a != nil && a.missing() {
-		return bindError(x, fmt.Errorf("%w: %w", store.ErrNotFound, why)), true
+		return bindError(x, fmt.Errorf("%w: %w", objects.ErrNotFound, why)), true
 	}
 	pod, err := b.get(ctx, x.Pod)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return bindError(x, fmt.Errorf("%w: %w", store.ErrNotFound, why)), true
+	case errors.Is(err, objects.ErrNotFound):
+		return bindError(x, fmt.Errorf("%w: %w", objects.ErrNotFound, why)), true
 	case err != nil:
 		klog.FromContext(ctx).Info("Pod can not be read to see whether it is bound", "pod", klog.KObj(x.Pod), "node", x.Node, "err", err)
 		return nil, false
 	case pod.UID != x.Pod.UID:
-		return bindError(x, fmt.Errorf("%w: uid %s was replaced by %s: %w", store.ErrNotFound, x.Pod.UID, pod.UID, why)), true
+		return bindError(x, fmt.Errorf("%w: uid %s was replaced by %s: %w", objects.ErrNotFound, x.Pod.UID, pod.UID, why)), true
 	case pod.Spec.NodeName == x.Node:
 		return nil, true
 	case pod.Spec.NodeName != "":
-		return bindError(x, fmt.Errorf("%w to %s: %w", store.ErrAlreadyBound, pod.Spec.NodeName, why)), true
+		return bindError(x, fmt.Errorf("%w to %s: %w", objects.ErrAlreadyBound, pod.Spec.NodeName, why)), true
 	case pod.DeletionTimestamp != nil:
-		return bindError(x, fmt.Errorf("%w: the pod is being deleted: %w", store.ErrConflict, why)), true
+		return bindError(x, fmt.Errorf("%w: the pod is being deleted: %w", objects.ErrConflict, why)), true
 	case len(pod.Spec.SchedulingGates) > 0:
-		return bindError(x, fmt.Errorf("%w: the pod has scheduling gates: %w", store.ErrConflict, why)), true
+		return bindError(x, fmt.Errorf("%w: the pod has scheduling gates: %w", objects.ErrConflict, why)), true
 	}
 	return nil, false
 }
@@ -245,7 +245,7 @@ func (b *Binder) get(ctx context.Context, p *v1.Pod) (*v1.Pod, error) {
 	case err != nil:
 		return nil, err
 	case a.missing():
-		return nil, store.ErrNotFound
+		return nil, objects.ErrNotFound
 	case a.code != http.StatusOK:
 		return nil, a
 	}

@@ -14,7 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/kube"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // waits is a clock on which no wait takes any time; it keeps them.
@@ -35,7 +36,7 @@ func (w *waits) after(d time.Duration) <-chan time.Time {
 // bindOne binds pod a to n1.
 func bindOne(ctx context.Context, b *kube.Binder) error {
 	var out error
-	b.Bind(ctx, []store.Binding{{Pod: pod("a"), Node: "n1"}}, func(_ int, err error) { out = err })
+	b.Bind(ctx, []objects.Binding{{Pod: pod("a"), Node: "n1"}}, func(_ int, err error) { out = err })
 	return out
 }
 
@@ -50,14 +51,14 @@ func TestWhatBecomesOfABind(t *testing.T) {
 		wait          time.Duration
 	}{
 		"it is made":                                   {writes: script(created()), reads: never, requests: "P"},
-		"the pod is gone":                              {writes: script(gone("pods")), reads: never, want: store.ErrNotFound, requests: "P"},
+		"the pod is gone":                              {writes: script(gone("pods")), reads: never, want: objects.ErrNotFound, requests: "P"},
 		"a proxy does not know the path":               {writes: script(reply{code: 404, raw: "nothing here"}), reads: unbound, text: "answered 404: nothing here", requests: "PG"},
 		"it was there already":                         {writes: script(taken), reads: script(found(pod("a", on("n1")))), requests: "PG"},
-		"another node was faster":                      {writes: script(taken), reads: script(found(pod("a", on("n2")))), want: store.ErrAlreadyBound, text: "to n2", requests: "PG"},
-		"another pod has the name":                     {writes: script(conflict("Precondition failed: UID in precondition")), reads: script(found(pod("a", withUID("other")))), want: store.ErrNotFound, text: "replaced by other", requests: "PG"},
-		"another pod has the name, and is bound there": {writes: script(conflict("Precondition failed")), reads: script(found(pod("a", withUID("other"), on("n1")))), want: store.ErrNotFound, requests: "PG"},
-		"the pod is being deleted":                     {writes: script(conflict("pod a is being deleted, cannot be assigned to a host")), reads: script(found(pod("a", deleted))), want: store.ErrConflict, text: "being deleted", requests: "PG"},
-		"the pod is gated":                             {writes: script(conflict("pod a has non-empty .spec.schedulingGates")), reads: script(found(pod("a", gated))), want: store.ErrConflict, text: "gates", requests: "PG"},
+		"another node was faster":                      {writes: script(taken), reads: script(found(pod("a", on("n2")))), want: objects.ErrAlreadyBound, text: "to n2", requests: "PG"},
+		"another pod has the name":                     {writes: script(conflict("Precondition failed: UID in precondition")), reads: script(found(pod("a", withUID("other")))), want: objects.ErrNotFound, text: "replaced by other", requests: "PG"},
+		"another pod has the name, and is bound there": {writes: script(conflict("Precondition failed")), reads: script(found(pod("a", withUID("other"), on("n1")))), want: objects.ErrNotFound, requests: "PG"},
+		"the pod is being deleted":                     {writes: script(conflict("pod a is being deleted, cannot be assigned to a host")), reads: script(found(pod("a", deleted))), want: objects.ErrConflict, text: "being deleted", requests: "PG"},
+		"the pod is gated":                             {writes: script(conflict("pod a has non-empty .spec.schedulingGates")), reads: script(found(pod("a", gated))), want: objects.ErrConflict, text: "gates", requests: "PG"},
 		"it is forbidden":                              {writes: script(forbidden()), reads: unbound, text: "answered 403: no", requests: "PG"},
 		"all is forbidden":                             {writes: script(forbidden()), reads: script(forbidden()), text: "answered 403: no", requests: "PG"},
 		"a webhook fails":                              {writes: script(internal(`failed calling webhook "x": context deadline exceeded`)), reads: unbound, text: "answered 500", requests: "PG"},
@@ -69,13 +70,13 @@ func TestWhatBecomesOfABind(t *testing.T) {
 		"the answer is lost, then it is forbidden and made late": {
 			writes: script(lost(), forbidden()), reads: script(found(pod("a")), found(pod("a")), found(pod("a", on("n1")))), requests: "PGPGPG", wait: 100 * time.Millisecond,
 		},
-		"the answer is lost, the pod is gone":      {writes: script(lost()), reads: script(gone("pods")), want: store.ErrNotFound, requests: "PG"},
-		"the answer is lost, another was faster":   {writes: script(lost()), reads: script(found(pod("a", on("n2")))), want: store.ErrAlreadyBound, requests: "PG"},
+		"the answer is lost, the pod is gone":      {writes: script(lost()), reads: script(gone("pods")), want: objects.ErrNotFound, requests: "PG"},
+		"the answer is lost, another was faster":   {writes: script(lost()), reads: script(found(pod("a", on("n2")))), want: objects.ErrAlreadyBound, requests: "PG"},
 		"etcd times out":                           {writes: script(internal("etcdserver: request timed out"), created()), reads: unbound, requests: "PGP", wait: 100 * time.Millisecond},
 		"it is unavailable, then there":            {writes: script(unavailable(), created()), reads: script(unavailable()), requests: "PGP", wait: 100 * time.Millisecond},
 		"a gateway answers":                        {writes: script(reply{code: 502, raw: "<html>"}, created()), reads: unbound, requests: "PGP", wait: 100 * time.Millisecond},
-		"it stays open":                            {writes: script(unavailable()), reads: unbound, want: store.ErrUnknown, text: "after 10 tries", requests: strings.Repeat("PG", 10), wait: 100 * time.Millisecond},
-		"it stays busy, so others have their turn": {writes: script(tooMany("1")), reads: never, want: store.ErrUnknown, requests: strings.Repeat("P", 10), wait: time.Second},
+		"it stays open":                            {writes: script(unavailable()), reads: unbound, want: objects.ErrUnknown, text: "after 10 tries", requests: strings.Repeat("PG", 10), wait: 100 * time.Millisecond},
+		"it stays busy, so others have their turn": {writes: script(tooMany("1")), reads: never, want: objects.ErrUnknown, requests: strings.Repeat("P", 10), wait: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAPI(t, posts(c.writes, c.reads))
@@ -111,7 +112,7 @@ func wantBindError(t *testing.T, err, want error, text string) {
 		t.Errorf("error: got %v, want pod and node to be named", err)
 	}
 	if want == nil {
-		for _, other := range []error{store.ErrUnknown, store.ErrNotFound, store.ErrAlreadyBound, store.ErrConflict, store.ErrDeposed} {
+		for _, other := range []error{objects.ErrUnknown, objects.ErrNotFound, objects.ErrAlreadyBound, objects.ErrConflict, lease.ErrDeposed} {
 			if errors.Is(err, other) {
 				t.Errorf("error: got %v, want none that wraps %v", err, other)
 			}
@@ -173,9 +174,9 @@ func TestASlowBindHoldsUpNoOther(t *testing.T) {
 		return r
 	})
 	b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(), InFlight: 2})
-	bindings := []store.Binding{{Pod: pod("slow"), Node: "n1"}}
+	bindings := []objects.Binding{{Pod: pod("slow"), Node: "n1"}}
 	for i := range 20 {
-		bindings = append(bindings, store.Binding{Pod: pod(fmt.Sprint("p", i)), Node: "n1"})
+		bindings = append(bindings, objects.Binding{Pod: pod(fmt.Sprint("p", i)), Node: "n1"})
 	}
 	outcomes, ended := make(chan int, len(bindings)), make(chan struct{})
 	go func() {
@@ -211,8 +212,8 @@ func TestABindWhoseCallerGivesUp(t *testing.T) {
 		want   []error
 		not    []error
 	}{
-		"while it is open":            {unavailable(), []error{store.ErrUnknown, context.Canceled}, nil},
-		"while it is refused for now": {tooMany("5"), []error{context.Canceled}, []error{store.ErrUnknown}},
+		"while it is open":            {unavailable(), []error{objects.ErrUnknown, context.Canceled}, nil},
+		"while it is refused for now": {tooMany("5"), []error{context.Canceled}, []error{objects.ErrUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

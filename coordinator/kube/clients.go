@@ -32,7 +32,7 @@ type ClientConfig struct {
 	AcceptContentTypes string
 	// UserAgent is "shardsched/<version> (<os>/<arch>)"; each client adds what it is for.
 	UserAgent string
-	// Fence returns an error that wraps store.ErrDeposed unless this process leads. nil
+	// Fence returns an error that wraps lease.ErrDeposed unless this process leads. nil
 	// stands for one that always does.
 	Fence func() error
 	// Registerer gets the metrics of writes; nil: nowhere.

@@ -27,7 +27,7 @@
 // of one type their resources and images. What there is stays readable as a Kubernetes
 // object, but it is shared, and must not be changed or written back whole.
 //
-// Subscribe makes store.Events of what changes: one for each change of an object, in the order
+// Subscribe makes objects.Events of what changes: one for each change of an object, in the order
 // in which the API server made them, but objects of different kinds in any order. What came
 // while the subscriber was busy is delivered together. A pod that is replaced by another of
 // its name is deleted first, whether or not the informer saw it go. A pod that reaches its end

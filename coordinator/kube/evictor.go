@@ -83,7 +83,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 	return nil
 }
 
-// Evict is part of coordinator.Evictor. The error that done gets wraps store.ErrDeposed where
+// Evict is part of coordinator.Evictor. The error that done gets wraps lease.ErrDeposed where
 // this process does not lead any more.
 func (e *Evictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)) {
 	e.running.Go(func() { done(e.evict(ctx, &x)) })

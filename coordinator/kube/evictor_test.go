@@ -18,8 +18,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/kube"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 var _ coordinator.Evictor = (*kube.Evictor)(nil)
@@ -59,7 +59,7 @@ func (c instant) After(time.Duration) <-chan time.Time {
 func (x *evicting) depose() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.fence = fmt.Errorf("%w: a test", store.ErrDeposed)
+	x.fence = fmt.Errorf("%w: a test", lease.ErrDeposed)
 }
 
 // preempt evicts and returns the outcome.
@@ -270,7 +270,7 @@ func TestADeposedLeaderEvictsNobody(t *testing.T) {
 	x := newEvicting(t, never)
 	x.cache.set(pod("a"))
 	x.depose()
-	if err := x.preempt(t.Context(), eviction(pod("a"))); !errors.Is(err, store.ErrDeposed) {
+	if err := x.preempt(t.Context(), eviction(pod("a"))); !errors.Is(err, lease.ErrDeposed) {
 		t.Errorf("got %v, want that it is deposed", err)
 	}
 }

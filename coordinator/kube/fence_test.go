@@ -18,42 +18,42 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/shardsched/shardsched/coordinator/kube"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
-// lease is a fence that a test ends.
-type lease struct {
+// testLease is a fence that a test ends.
+type testLease struct {
 	over   atomic.Bool
 	checks atomic.Int64
 	// onCheck runs in each check.
 	onCheck func(n int64)
 }
 
-func (l *lease) check() error {
+func (l *testLease) check() error {
 	n := l.checks.Add(1)
 	if l.onCheck != nil {
 		l.onCheck(n)
 	}
 	if l.over.Load() {
-		return fmt.Errorf("%w: the lease ran out", store.ErrDeposed)
+		return fmt.Errorf("%w: the lease ran out", lease.ErrDeposed)
 	}
 	return nil
 }
 
-func (l *lease) fence(c *kube.ClientConfig) { c.Fence = l.check }
+func (l *testLease) fence(c *kube.ClientConfig) { c.Fence = l.check }
 
 func TestADeposedLeaderSendsNothing(t *testing.T) {
 	a := newAPI(t, never)
-	var l lease
+	var l testLease
 	l.over.Store(true)
 	clients := a.clients(l.fence)
 	err := bindOne(t.Context(), kube.NewBinder(kube.BinderConfig{Clients: clients}))
-	if !errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrUnknown) {
+	if !errors.Is(err, lease.ErrDeposed) || errors.Is(err, objects.ErrUnknown) {
 		t.Errorf("bind: got %v, want ErrDeposed and not ErrUnknown", err)
 	}
 	_, err = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: clients}).Write(t.Context(), []objects.Object{claim()})
-	if !errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrUnknown) {
+	if !errors.Is(err, lease.ErrDeposed) || errors.Is(err, objects.ErrUnknown) {
 		t.Errorf("volume: got %v, want ErrDeposed and not ErrUnknown", err)
 	}
 	if got := a.log(); got != "" {
@@ -66,7 +66,7 @@ func TestADeposedLeaderSendsNothing(t *testing.T) {
 func TestTheFenceIsAskedLast(t *testing.T) {
 	t.Run("while it waits for the rate limit", func(t *testing.T) {
 		a := newAPI(t, script(created()))
-		var l lease
+		var l testLease
 		b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence, func(c *kube.ClientConfig) { c.QPS, c.Burst = 20, 1 })})
 		if err := bindOne(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestTheFenceIsAskedLast(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- bindOne(t.Context(), b) }() // it has to wait 50 ms
 		l.over.Store(true)
-		if err := <-ended; !errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrUnknown) {
+		if err := <-ended; !errors.Is(err, lease.ErrDeposed) || errors.Is(err, objects.ErrUnknown) {
 			t.Errorf("second bind: got %v, want ErrDeposed and not ErrUnknown", err)
 		}
 		if got := len(a.all()); got != 1 {
@@ -83,20 +83,20 @@ func TestTheFenceIsAskedLast(t *testing.T) {
 	})
 	t.Run("while it fetches credentials", func(t *testing.T) {
 		a := newAPI(t, never)
-		var l lease
+		var l testLease
 		b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence, func(c *kube.ClientConfig) {
 			// client-go puts a bearer token's wrapper in front of WrapTransport's.
 			c.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { return next })
 			c.REST.BearerTokenFile, c.REST.BearerToken = "", "secret"
 			l.onCheck = func(int64) { l.over.Store(true) }
 		})})
-		if err := bindOne(t.Context(), b); !errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrUnknown) {
+		if err := bindOne(t.Context(), b); !errors.Is(err, lease.ErrDeposed) || errors.Is(err, objects.ErrUnknown) {
 			t.Errorf("bind: got %v, want ErrDeposed and not ErrUnknown", err)
 		}
 	})
 	t.Run("while it connects", func(t *testing.T) {
 		a := newAPI(t, never)
-		var l lease
+		var l testLease
 		b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence, func(c *kube.ClientConfig) {
 			c.REST.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -104,7 +104,7 @@ func TestTheFenceIsAskedLast(t *testing.T) {
 				return conn, err
 			}
 		})})
-		if err := bindOne(t.Context(), b); !errors.Is(err, store.ErrDeposed) {
+		if err := bindOne(t.Context(), b); !errors.Is(err, lease.ErrDeposed) {
 			t.Errorf("bind: got %v, want ErrDeposed", err)
 		}
 		if got := a.log(); got != "" {
@@ -117,7 +117,7 @@ func TestEachTryIsChecked(t *testing.T) {
 	for name, answer := range map[string]reply{"429": tooMany("1"), "503": unavailable(), "connection lost": lost()} {
 		t.Run(name, func(t *testing.T) {
 			a := newAPI(t, posts(script(answer), script(found(pod("a")))))
-			var l lease
+			var l testLease
 			b := kube.NewBinder(kube.BinderConfig{Clients: a.clients(l.fence), After: func(time.Duration) <-chan time.Time {
 				l.over.Store(true)
 				c := make(chan time.Time)
@@ -125,10 +125,10 @@ func TestEachTryIsChecked(t *testing.T) {
 				return c
 			}})
 			err := bindOne(t.Context(), b)
-			if !errors.Is(err, store.ErrDeposed) {
+			if !errors.Is(err, lease.ErrDeposed) {
 				t.Errorf("bind: got %v, want ErrDeposed", err)
 			}
-			if open := name != "429"; errors.Is(err, store.ErrUnknown) != open {
+			if open := name != "429"; errors.Is(err, objects.ErrUnknown) != open {
 				t.Errorf("bind: got %v, want ErrUnknown in it: %t", err, open)
 			}
 			n := 0
@@ -147,7 +147,7 @@ func TestEachTryIsChecked(t *testing.T) {
 // client-go tries again by itself where an answer says so. A client of its that writes
 // through the fence is checked each time.
 func TestRetriesInsideClientGoAreChecked(t *testing.T) {
-	var l lease
+	var l testLease
 	a := newAPI(t, func(seen) reply {
 		l.over.Store(true)
 		return tooMany("1")
@@ -159,7 +159,7 @@ func TestRetriesInsideClientGoAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.CoreV1().Pods("default").Create(t.Context(), pod("a"), metav1.CreateOptions{})
-	if !errors.Is(err, store.ErrDeposed) {
+	if !errors.Is(err, lease.ErrDeposed) {
 		t.Errorf("create: got %v, want ErrDeposed", err)
 	}
 	if got := len(a.all()); got != 1 {
@@ -174,7 +174,7 @@ func TestReadsAndTheLeaseNeedNoLeadership(t *testing.T) {
 		}
 		return reply{code: 200, object: &v1.PodList{}}
 	})
-	var l lease
+	var l testLease
 	l.over.Store(true)
 	clients := a.clients(l.fence)
 	if _, err := clients.Reads.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 )
 
 // LeaseConfig tells how to hold the Lease by which kube-schedulers elect their leader.
@@ -153,7 +153,7 @@ func AcquireLease(ctx context.Context, cfg LeaseConfig) (*Lease, error) {
 // releaseTimeout bounds the farewell of a contender that gives up.
 const releaseTimeout = 2 * time.Second
 
-// Check returns an error that wraps store.ErrDeposed once the Lease may be another's. Call it
+// Check returns an error that wraps lease.ErrDeposed once the Lease may be another's. Call it
 // right before every write.
 func (l *Lease) Check() error {
 	l.mu.Lock()
@@ -235,7 +235,7 @@ func (l *Lease) lose(why string) {
 
 func (l *Lease) loseLocked(why string) {
 	if l.lost == nil {
-		l.lost = fmt.Errorf("%w: lease %s: %s", store.ErrDeposed, l.lock.Describe(), why)
+		l.lost = fmt.Errorf("%w: lease %s: %s", lease.ErrDeposed, l.lock.Describe(), why)
 		close(l.done)
 		l.cancel()
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/shardsched/shardsched/coordinator/kube"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 )
 
 func someLease() *coordinationv1.Lease {
@@ -75,7 +75,7 @@ func TestNoEventOfALeaderThatIsDeposed(t *testing.T) {
 	w := kube.NewLeaseEvents(a.clients(func(c *kube.ClientConfig) {
 		c.Fence = func() error {
 			asked <- struct{}{}
-			return store.ErrDeposed
+			return lease.ErrDeposed
 		}
 	}), "default-scheduler", nil)
 	w.Eventf(someLease(), v1.EventTypeNormal, "LeaderElection", "me became leader")

@@ -20,7 +20,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/kube/leaseserver"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 )
 
 // hold acquires a Lease that is free.
@@ -56,7 +56,7 @@ func isDone(l *kube.Lease) bool {
 // wantLost checks that a Lease is lost by now.
 func wantLost(t *testing.T, when string, l *kube.Lease) {
 	t.Helper()
-	if err := l.Check(); !errors.Is(err, store.ErrDeposed) || !isDone(l) {
+	if err := l.Check(); !errors.Is(err, lease.ErrDeposed) || !isDone(l) {
 		t.Errorf("%s: got %v, done %t, want it deposed and done", when, err, isDone(l))
 	}
 }

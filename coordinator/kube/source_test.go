@@ -16,16 +16,15 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // told gathers what a subscription delivers.
 type told struct {
 	mu     sync.Mutex
-	events []store.Event
+	events []objects.Event
 }
 
-func (r *told) deliver(events []store.Event) {
+func (r *told) deliver(events []objects.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, events...)
@@ -65,7 +64,7 @@ func (r *told) expect(t *testing.T, kind objects.Kind, name, want string) {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-func subscribe(t *testing.T, s *kube.Source) (*store.Objects, *told) {
+func subscribe(t *testing.T, s *kube.Source) (*objects.Snapshot, *told) {
 	t.Helper()
 	events := &told{}
 	all, stop, err := s.Subscribe(events.deliver)
@@ -110,7 +109,7 @@ func TestAPodThatIsToldOfCanBeLookedUp(t *testing.T) {
 	source := server.source(t.Context())
 	const pods = 200
 	got := make(chan string, pods)
-	_, stop, err := source.Subscribe(func(events []store.Event) {
+	_, stop, err := source.Subscribe(func(events []objects.Event) {
 		for _, e := range events {
 			if now := source.Pod(e.Pod); now == nil || now.ResourceVersion != e.Pod.ResourceVersion {
 				got <- fmt.Sprintf("%s was told of at %s and is %v", e.Pod.Name, e.Pod.ResourceVersion, now)

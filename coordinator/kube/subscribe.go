@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // ErrStopped says that Run has ended.
@@ -23,9 +22,9 @@ var ErrStopped = errors.New("the source has stopped")
 // for the last time. What comes while deliver runs is handed over in one piece after it.
 // It waits for objects that were never there yet. There can be one subscription at a time.
 //
-// An event's Revision is the object's resourceVersion, and that of Objects the highest of
+// An event's Revision is the object's resourceVersion, and the Snapshot's is the highest of
 // them. Pods are in the order of their creation, everything else by name.
-func (s *Source) Subscribe(deliver func([]store.Event)) (all *store.Objects, stop func(), err error) {
+func (s *Source) Subscribe(deliver func([]objects.Event)) (all *objects.Snapshot, stop func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribed {
@@ -58,7 +57,7 @@ func (s *Source) Subscribe(deliver func([]store.Event)) (all *store.Objects, sto
 //	                         └─────take──> deliver, as long as it lasts
 type subscription struct {
 	mu     sync.Mutex
-	queued []store.Event
+	queued []objects.Event
 	// ready holds one token while queued is not empty.
 	ready chan struct{}
 	done  chan struct{} // closed by stop
@@ -93,7 +92,7 @@ func (s *subscription) leave() {
 	}
 }
 
-func (s *subscription) put(events ...store.Event) {
+func (s *subscription) put(events ...objects.Event) {
 	s.mu.Lock()
 	s.queued = append(s.queued, events...)
 	s.mu.Unlock()
@@ -103,7 +102,7 @@ func (s *subscription) put(events ...store.Event) {
 	}
 }
 
-func (s *subscription) take() []store.Event {
+func (s *subscription) take() []objects.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events := s.queued
@@ -111,7 +110,7 @@ func (s *subscription) take() []store.Event {
 	return events
 }
 
-func (s *subscription) pump(deliver func([]store.Event)) {
+func (s *subscription) pump(deliver func([]objects.Event)) {
 	for {
 		select {
 		case <-s.done:
@@ -131,23 +130,25 @@ type handler struct {
 }
 
 // OnAdd is part of cache.ResourceEventHandler.
-func (h handler) OnAdd(obj any, _ bool) { h.to.put(eventOf(store.Added, h.kind, obj.(objects.Object))) }
+func (h handler) OnAdd(obj any, _ bool) {
+	h.to.put(eventOf(objects.Added, h.kind, obj.(objects.Object)))
+}
 
 // OnUpdate is part of cache.ResourceEventHandler. An informer that missed a deletion takes an
 // object that came after it under the same name for a change of the old one.
 func (h handler) OnUpdate(old, now any) {
 	o, n := old.(objects.Object), now.(objects.Object)
 	if o.GetUID() != n.GetUID() {
-		h.to.put(eventOf(store.Deleted, h.kind, o), eventOf(store.Added, h.kind, n))
+		h.to.put(eventOf(objects.Deleted, h.kind, o), eventOf(objects.Added, h.kind, n))
 		return
 	}
-	h.to.put(eventOf(store.Modified, h.kind, n))
+	h.to.put(eventOf(objects.Modified, h.kind, n))
 }
 
 // OnDelete is part of cache.ResourceEventHandler.
 func (h handler) OnDelete(last any) {
 	if obj, ok := lastKnown(last).(objects.Object); ok {
-		h.to.put(eventOf(store.Deleted, h.kind, obj))
+		h.to.put(eventOf(objects.Deleted, h.kind, obj))
 	}
 }
 
@@ -159,8 +160,8 @@ func lastKnown(obj any) any {
 	return obj
 }
 
-func eventOf(t store.EventType, k objects.Kind, obj objects.Object) store.Event {
-	e := store.Event{Type: t, Kind: k, Revision: revisionOf(obj)}
+func eventOf(t objects.EventType, k objects.Kind, obj objects.Object) objects.Event {
+	e := objects.Event{Type: t, Kind: k, Revision: revisionOf(obj)}
 	switch obj := obj.(type) {
 	case *v1.Node:
 		e.Node = obj
@@ -170,17 +171,6 @@ func eventOf(t store.EventType, k objects.Kind, obj objects.Object) store.Event 
 		e.Object = obj
 	}
 	return e
-}
-
-// objectOf is the object of an event.
-func objectOf(e *store.Event) objects.Object {
-	switch {
-	case e.Node != nil:
-		return e.Node
-	case e.Pod != nil:
-		return e.Pod
-	}
-	return e.Object
 }
 
 // revisionOf is an object's resourceVersion; 0 where that is not a number, which Kubernetes
@@ -194,13 +184,13 @@ func revisionOf(obj objects.Object) int64 {
 }
 
 // snapshot is what events leave behind.
-func snapshot(events []store.Event) *store.Objects {
+func snapshot(events []objects.Event) *objects.Snapshot {
 	last := make(map[objects.Ref]objects.Object, len(events))
-	all := &store.Objects{}
+	all := &objects.Snapshot{}
 	for i := range events {
 		e := &events[i]
-		obj := objectOf(e)
-		if e.Type == store.Deleted {
+		obj := e.Any()
+		if e.Type == objects.Deleted {
 			delete(last, objects.RefOf(obj))
 		} else {
 			last[objects.RefOf(obj)] = obj

@@ -18,7 +18,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Pods that depend on every rule get the same nodes, scores and messages whether the
@@ -30,7 +29,7 @@ func TestTrimmedObjectsDecideAlike(t *testing.T) {
 		if seed%2 == 1 {
 			cluster = build.Crowd(r, build.CrowdSize{Nodes: 10, Present: 60, Pending: 60, Kinds: 6, Nominated: 10, Claims: true})
 		}
-		whole, trimmed := &store.Objects{}, &store.Objects{}
+		whole, trimmed := &objects.Snapshot{}, &objects.Snapshot{}
 		trim := kube.Transform(kube.Whole{})
 		add := func(obj objects.Object) {
 			obj = obj.DeepCopyObject().(objects.Object)
@@ -61,7 +60,7 @@ func TestTrimmedObjectsDecideAlike(t *testing.T) {
 	}
 }
 
-func put(all *store.Objects, obj objects.Object) {
+func put(all *objects.Snapshot, obj objects.Object) {
 	switch obj := obj.(type) {
 	case *v1.Node:
 		all.Nodes = append(all.Nodes, obj)
@@ -73,7 +72,7 @@ func put(all *store.Objects, obj objects.Object) {
 }
 
 // decide schedules the pending pods of a cluster, and returns the decision log.
-func decide(t *testing.T, all *store.Objects) string {
+func decide(t *testing.T, all *objects.Snapshot) string {
 	t.Helper()
 	var out bytes.Buffer
 	decisions := coordinator.NewDecisionLog(&out)

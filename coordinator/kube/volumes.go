@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // volumeTries is how often a write is tried before the placement is given up.
@@ -47,8 +46,8 @@ func NewVolumeWriter(cfg VolumeWriterConfig) *VolumeWriter {
 }
 
 // Write is part of volumes.Writer: one object after the other. The errors wrap
-// store.ErrConflict where an object changed since, store.ErrNotFound, store.ErrDeposed, or
-// store.ErrUnknown where nobody knows whether the last object was written.
+// objects.ErrConflict where an object changed since, objects.ErrNotFound, lease.ErrDeposed, or
+// objects.ErrUnknown where nobody knows whether the last object was written.
 func (w *VolumeWriter) Write(ctx context.Context, objs []objects.Object) ([]string, error) {
 	versions := make([]string, 0, len(objs))
 	for _, obj := range objs {
@@ -148,12 +147,12 @@ func (w *VolumeWriter) write(ctx context.Context, c *volumeChange) (string, erro
 			}
 			return now.GetResourceVersion(), nil
 		case v == refused && a.missing():
-			return "", fmt.Errorf("%w: %w", store.ErrNotFound, why)
+			return "", fmt.Errorf("%w: %w", objects.ErrNotFound, why)
 		case v == refused && a.code == http.StatusConflict:
 			// The version that the patch asks for is history: if it was this patch that
 			// changed it, an earlier try was.
 			version, err := w.read(ctx, c)
-			if err == nil || !errors.Is(err, store.ErrUnknown) {
+			if err == nil || !errors.Is(err, objects.ErrUnknown) {
 				return version, err
 			}
 			left = why
@@ -166,7 +165,7 @@ func (w *VolumeWriter) write(ctx context.Context, c *volumeChange) (string, erro
 			return "", unfinished(left, why, end)
 		}
 		if n == volumeTries {
-			return "", fmt.Errorf("%w after %d tries: %w", store.ErrUnknown, n, why)
+			return "", fmt.Errorf("%w after %d tries: %w", objects.ErrUnknown, n, why)
 		}
 		wait := waitBefore(n, a)
 		klog.FromContext(ctx).Info("Volume is not written yet, trying again", "object", c.ref.String(), "try", n, "wait", wait, "err", why)
@@ -183,16 +182,16 @@ func (w *VolumeWriter) read(ctx context.Context, c *volumeChange) (string, error
 	a, err := w.sender.send(ctx, request{method: http.MethodGet, path: c.path, template: c.template})
 	switch {
 	case err != nil || a.code != http.StatusOK && !a.missing():
-		return "", fmt.Errorf("%w: %w", store.ErrUnknown, cause(a, err))
+		return "", fmt.Errorf("%w: %w", objects.ErrUnknown, cause(a, err))
 	case a.missing():
-		return "", fmt.Errorf("%w: %w", store.ErrNotFound, a)
+		return "", fmt.Errorf("%w: %w", objects.ErrNotFound, a)
 	}
 	now := c.empty()
 	if err := decodeInto(a.body, now); err != nil {
-		return "", fmt.Errorf("%w: %w", store.ErrUnknown, err)
+		return "", fmt.Errorf("%w: %w", objects.ErrUnknown, err)
 	}
 	if !c.there(now) {
-		return "", fmt.Errorf("%w: it is at resourceVersion %s now", store.ErrConflict, now.GetResourceVersion())
+		return "", fmt.Errorf("%w: it is at resourceVersion %s now", objects.ErrConflict, now.GetResourceVersion())
 	}
 	return now.GetResourceVersion(), nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
-	"github.com/shardsched/shardsched/coordinator/store"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 )
 
@@ -106,15 +105,15 @@ func TestWhatBecomesOfAVolume(t *testing.T) {
 		version       string
 		requests      string
 	}{
-		"it changed since":                       {writes: script(conflict("modified")), reads: script(found(volume(newer, others))), want: store.ErrConflict, text: "write PersistentVolume v", requests: "PG"},
-		"it is gone":                             {writes: script(gone("persistentvolumes")), reads: never, want: store.ErrNotFound, requests: "P"},
-		"it is gone when it is looked at":        {writes: script(conflict("modified")), reads: script(gone("persistentvolumes")), want: store.ErrNotFound, requests: "PG"},
+		"it changed since":                       {writes: script(conflict("modified")), reads: script(found(volume(newer, others))), want: objects.ErrConflict, text: "write PersistentVolume v", requests: "PG"},
+		"it is gone":                             {writes: script(gone("persistentvolumes")), reads: never, want: objects.ErrNotFound, requests: "P"},
+		"it is gone when it is looked at":        {writes: script(conflict("modified")), reads: script(gone("persistentvolumes")), want: objects.ErrNotFound, requests: "PG"},
 		"it is forbidden":                        {writes: script(forbidden()), reads: never, text: "answered 403", requests: "P"},
 		"the answer is lost, and it is written":  {writes: script(lost(), conflict("modified")), reads: script(found(volume(newer))), version: "9", requests: "PPG"},
 		"the answer is lost, and it is not":      {writes: script(lost(), found(volume(newer))), reads: never, version: "9", requests: "PP"},
-		"the answer is lost, another was faster": {writes: script(lost(), conflict("modified")), reads: script(found(volume(newer, others))), want: store.ErrConflict, requests: "PPG"},
+		"the answer is lost, another was faster": {writes: script(lost(), conflict("modified")), reads: script(found(volume(newer, others))), want: objects.ErrConflict, requests: "PPG"},
 		"the API server is busy":                 {writes: script(tooMany("1"), found(volume(newer))), reads: never, version: "9", requests: "PP"},
-		"it stays open":                          {writes: script(unavailable()), reads: never, want: store.ErrUnknown, requests: strings.Repeat("P", 10)},
+		"it stays open":                          {writes: script(unavailable()), reads: never, want: objects.ErrUnknown, requests: strings.Repeat("P", 10)},
 		"the answer makes no sense":              {writes: script(reply{code: 200, raw: "<html>"}), reads: script(found(volume(newer))), version: "9", requests: "PG"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +149,7 @@ func TestObjectsBeforeTheFailingOneAreWritten(t *testing.T) {
 		return conflict("modified")
 	})
 	versions, err := a.volumeWriter().Write(t.Context(), []objects.Object{volume(), claim()})
-	if !errors.Is(err, store.ErrConflict) || len(versions) != 1 {
+	if !errors.Is(err, objects.ErrConflict) || len(versions) != 1 {
 		t.Errorf("write: got %v, %v, want one version and ErrConflict", versions, err)
 	}
 }

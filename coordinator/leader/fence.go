@@ -12,7 +12,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/lease"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Lease proves for a while that nobody else leads.
@@ -29,9 +28,9 @@ type leases struct {
 	kube *kube.Lease // nil: there is none to hold
 }
 
-var _ store.Fence = leases{}
+var _ lease.Fence = leases{}
 
-// Check is part of store.Fence.
+// Check is part of lease.Fence.
 func (l leases) Check() error {
 	if err := l.etcd.Check(); err != nil || l.kube == nil {
 		return err
@@ -39,7 +38,7 @@ func (l leases) Check() error {
 	return l.kube.Check()
 }
 
-// Compare is part of store.Fence.
+// Compare is part of lease.Fence.
 func (l leases) Compare() clientv3.Cmp { return l.etcd.Compare() }
 
 // leads asks etcd whether the term goes on. Of the Lease it is known: nobody else can have it as long as it has
@@ -62,7 +61,7 @@ type Fence struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	leases store.Fence // guarded by mu; nil: it does not lead
+	leases lease.Fence // guarded by mu; nil: it does not lead
 	// stale is when the watchdog first found a leader without its leases.
 	stale time.Time // guarded by mu
 }
@@ -92,7 +91,7 @@ func (f *Fence) Check() error {
 func (f *Fence) Leading() bool { return f.Check() == nil }
 
 // open has the leases of a term decide. A nil Fence fences nothing.
-func (f *Fence) open(l store.Fence) {
+func (f *Fence) open(l lease.Fence) {
 	if f == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/lease"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -30,7 +30,7 @@ type ObjectSource interface {
 	CatchUp(ctx context.Context) error
 	// Subscribe returns the objects as they are, and delivers every change after that, per
 	// object in order, until it is stopped.
-	Subscribe(deliver func([]store.Event)) (objects *store.Objects, stop func(), err error)
+	Subscribe(deliver func([]objects.Event)) (all *objects.Snapshot, stop func(), err error)
 }
 
 // Kubernetes is the mode of a coordinator in kube-scheduler's place. Its process leads one term and ends with it, as
@@ -93,7 +93,7 @@ func (k Kubernetes) prepare(ctx context.Context, t *term) (entries map[types.UID
 		sc.BindGroup, sc.BindCalls = 1, bindsInFlight // no bind waits for another
 	}
 	t.drain = drainTimeout
-	t.notes = func(*store.Objects) []any {
+	t.notes = func(*objects.Snapshot) []any {
 		return []any{"waited", synced.Sub(begun), "caughtUp", caughtUp.Sub(synced), "loaded", time.Since(caughtUp)}
 	}
 	err = persist(ctx, "load the queue journal", func(ctx context.Context) (err error) {
@@ -103,12 +103,12 @@ func (k Kubernetes) prepare(ctx context.Context, t *term) (entries map[types.UID
 	return entries, err
 }
 
-func (k Kubernetes) subscribe(_ context.Context, _ *term, deliver func([]store.Event)) (*store.Objects, func(), error) {
-	objects, stop, err := k.Source.Subscribe(deliver)
+func (k Kubernetes) subscribe(_ context.Context, _ *term, deliver func([]objects.Event)) (*objects.Snapshot, func(), error) {
+	all, stop, err := k.Source.Subscribe(deliver)
 	if err != nil {
 		return nil, nil, fmt.Errorf("subscribe to the API server's objects: %w", err)
 	}
-	return objects, stop, nil
+	return all, stop, nil
 }
 
 func (Kubernetes) next(ctx context.Context, led bool, err error) (again bool, end error) {

@@ -21,7 +21,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/kube/leaseserver"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -38,7 +37,7 @@ type land struct {
 	version  int
 	nodes    []*v1.Node
 	pods     map[string]*v1.Pod
-	readers  map[*picturer]func([]store.Event)
+	readers  map[*picturer]func([]objects.Event)
 	held     chan struct{} // binds wait for it; nil: they don't
 	waiting  chan struct{} // told of each bind that waits
 	bound    int
@@ -58,7 +57,7 @@ func newLand(t *testing.T, nodes ...*v1.Node) *land {
 	t.Cleanup(etcd.Close)
 	l := &land{
 		t: t, ctx: ctx, etcd: etcd, lease: &leaseserver.Server{}, nodes: nodes, pods: map[string]*v1.Pod{},
-		readers: map[*picturer]func([]store.Event){}, waiting: make(chan struct{}, 1000), changed: make(chan struct{}),
+		readers: map[*picturer]func([]objects.Event){}, waiting: make(chan struct{}, 1000), changed: make(chan struct{}),
 	}
 	l.own = l.client()
 	return l
@@ -79,18 +78,18 @@ func (l *land) create(pods ...*v1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range pods {
-		l.write(store.Added, p)
+		l.write(objects.Added, p)
 	}
 }
 
 // write is called with the lock held.
-func (l *land) write(what store.EventType, p *v1.Pod) {
+func (l *land) write(what objects.EventType, p *v1.Pod) {
 	l.version++
 	p = p.DeepCopy()
 	p.ResourceVersion = strconv.Itoa(l.version)
 	l.pods[p.Name] = p
 	for _, deliver := range l.readers {
-		deliver([]store.Event{{Type: what, Kind: objects.KindPod, Pod: p}})
+		deliver([]objects.Event{{Type: what, Kind: objects.KindPod, Pod: p}})
 	}
 }
 
@@ -109,7 +108,7 @@ func (l *land) hold() func() {
 }
 
 // bind is a POST of pods/binding.
-func (l *land) bind(ctx context.Context, fence func() error, b store.Binding) error {
+func (l *land) bind(ctx context.Context, fence func() error, b objects.Binding) error {
 	l.mu.Lock()
 	held := l.held
 	l.mu.Unlock()
@@ -118,7 +117,7 @@ func (l *land) bind(ctx context.Context, fence func() error, b store.Binding) er
 		select {
 		case <-held:
 		case <-ctx.Done():
-			return store.ErrUnknown
+			return objects.ErrUnknown
 		}
 	}
 	l.mu.Lock()
@@ -129,11 +128,11 @@ func (l *land) bind(ctx context.Context, fence func() error, b store.Binding) er
 	p := l.pods[b.Pod.Name]
 	if p.Spec.NodeName != "" {
 		l.rejected++
-		return store.ErrAlreadyBound
+		return objects.ErrAlreadyBound
 	}
 	p = p.DeepCopy()
 	p.Spec.NodeName = b.Node
-	l.write(store.Modified, p)
+	l.write(objects.Modified, p)
 	l.bound++
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -202,7 +201,7 @@ func (p *picturer) CatchUp(context.Context) error {
 	return nil
 }
 
-func (p *picturer) Subscribe(deliver func([]store.Event)) (*store.Objects, func(), error) {
+func (p *picturer) Subscribe(deliver func([]objects.Event)) (*objects.Snapshot, func(), error) {
 	p.mu.Lock()
 	if !p.caughtUp {
 		p.land.t.Error("objects are read from informers that have not caught up")
@@ -211,7 +210,7 @@ func (p *picturer) Subscribe(deliver func([]store.Event)) (*store.Objects, func(
 	l := p.land
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := &store.Objects{Nodes: l.nodes}
+	all := &objects.Snapshot{Nodes: l.nodes}
 	for _, pod := range l.pods {
 		all.Pods = append(all.Pods, pod)
 	}
@@ -229,7 +228,7 @@ type fencedPosts struct {
 	fence *Fence
 }
 
-func (b fencedPosts) Bind(ctx context.Context, bindings []store.Binding, done func(int, error)) {
+func (b fencedPosts) Bind(ctx context.Context, bindings []objects.Binding, done func(int, error)) {
 	var all sync.WaitGroup
 	for i := range bindings {
 		all.Go(func() { done(i, b.land.bind(ctx, b.fence.Check, bindings[i])) })

@@ -14,7 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/kube/leaseserver"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -101,7 +101,7 @@ func TestAProcessThatIsDeposedInEtcdEnds(t *testing.T) {
 	<-l.waiting
 	deposed := time.Now()
 	l.depose()
-	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) || !errors.Is(err, store.ErrDeposed) {
+	if err := a.waitEnd(); !errors.Is(err, ErrLeaseLost) || !errors.Is(err, lease.ErrDeposed) {
 		t.Errorf("end of a: got %v, want %v", err, ErrLeaseLost)
 	}
 	if got := <-a.sink; !strings.Contains(got, "deposed") {
@@ -145,7 +145,7 @@ func (p *process) standby(t *testing.T) {
 	if len(p.ended)+len(p.terms) > 0 || p.fence.Leading() || status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("process %s: ended %t, leads %t, summary %v; want it to stand by", p.id, len(p.ended) > 0, p.fence.Leading(), err)
 	}
-	if err := p.fence.Check(); !errors.Is(err, store.ErrDeposed) {
+	if err := p.fence.Check(); !errors.Is(err, lease.ErrDeposed) {
 		t.Errorf("fence of %s: got %v, want it closed", p.id, err)
 	}
 }
@@ -269,7 +269,7 @@ func TestTheWatchdogBarksWhenALeaderHangs(t *testing.T) {
 	lost := &switchable{}
 	s.open(lost)
 	want("while it leads", "")
-	lost.err = store.ErrDeposed
+	lost.err = lease.ErrDeposed
 	want("right after the loss", "")
 	now = now.Add(watchdogTolerance)
 	want("as long as it is tolerated", "")

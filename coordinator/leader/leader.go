@@ -19,6 +19,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -63,7 +64,7 @@ type Mode interface {
 	prepare(ctx context.Context, t *term) (map[types.UID]*pb.QueueEntry, error)
 	// subscribe returns the objects as they are, and delivers every change after that, per object in order, until stop is
 	// called.
-	subscribe(ctx context.Context, t *term, deliver func([]store.Event)) (objects *store.Objects, stop func(), err error)
+	subscribe(ctx context.Context, t *term, deliver func([]objects.Event)) (all *objects.Snapshot, stop func(), err error)
 	// next says what follows when a term has ended with err, or the campaign for one, which led to none: another, or the
 	// end of the process. ctx has ended where the process is told to end.
 	next(ctx context.Context, led bool, err error) (again bool, end error)
@@ -213,7 +214,7 @@ type term struct {
 	// drain bounds how long the binds under way have where the process is told to end; 0: they have no time.
 	drain time.Duration
 	// notes is what the log is told of the loading, besides how much there was.
-	notes func(*store.Objects) []any
+	notes func(*objects.Snapshot) []any
 	// run starts what ends with the term, and ends the term where it returns an error. process starts what lasts as
 	// long as the process.
 	run     func(func() error)
@@ -296,20 +297,20 @@ func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler
 			return nil, nil, err
 		}
 	}
-	objects, stop, err := c.Mode.subscribe(ctx, t, s.Deliver)
+	all, stop, err := c.Mode.subscribe(ctx, t, s.Deliver)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Load(objects, entries)
-	amounts := []any{"nodes", len(objects.Nodes), "pods", len(objects.Pods), "journal", len(entries)}
-	klog.FromContext(ctx).Info("Loaded", append(amounts, t.notes(objects)...)...)
+	s.Load(all, entries)
+	amounts := []any{"nodes", len(all.Nodes), "pods", len(all.Pods), "journal", len(entries)}
+	klog.FromContext(ctx).Info("Loaded", append(amounts, t.notes(all)...)...)
 	return s, stop, nil
 }
 
 // journal writes queue entries under a term.
 type journal struct {
 	store *store.Store
-	fence store.Fence
+	fence lease.Fence
 }
 
 // SaveEntries is part of coordinator.Journal.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/store"
@@ -38,7 +39,7 @@ func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.Queue
 	sc.VolumeWriter = volumeWriter{t.store, t}
 	sc.Evictor = evictor{t.store, t, t.run}
 	t.objects = t.store
-	t.notes = func(all *store.Objects) []any { return []any{"revision", all.Revision} }
+	t.notes = func(all *objects.Snapshot) []any { return []any{"revision", all.Revision} }
 	entries, err := t.store.LoadEntries(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load queue journal: %w", err)
@@ -46,13 +47,13 @@ func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.Queue
 	return entries, nil
 }
 
-func (Standalone) subscribe(ctx context.Context, t *term, deliver func([]store.Event)) (*store.Objects, func(), error) {
+func (Standalone) subscribe(ctx context.Context, t *term, deliver func([]objects.Event)) (*objects.Snapshot, func(), error) {
 	all, err := t.store.Load(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load objects: %w", err)
 	}
 	t.run(func() error {
-		return t.store.Watch(ctx, all.Revision, func(events []store.Event) error {
+		return t.store.Watch(ctx, all.Revision, func(events []objects.Event) error {
 			deliver(events)
 			return nil
 		})
@@ -71,11 +72,11 @@ func (Standalone) next(ctx context.Context, _ bool, err error) (again bool, end 
 // binder writes binds under a term.
 type binder struct {
 	store *store.Store
-	fence store.Fence
+	fence lease.Fence
 }
 
 // Bind is part of coordinator.Binder. Its bindings share transactions, so their outcomes come together.
-func (b binder) Bind(ctx context.Context, bindings []store.Binding, done func(i int, err error)) {
+func (b binder) Bind(ctx context.Context, bindings []objects.Binding, done func(i int, err error)) {
 	for i, err := range b.store.Bind(ctx, b.fence, bindings) {
 		done(i, err)
 	}
@@ -84,7 +85,7 @@ func (b binder) Bind(ctx context.Context, bindings []store.Binding, done func(i 
 // evictor carries preemptions out under a term.
 type evictor struct {
 	store *store.Store
-	fence store.Fence
+	fence lease.Fence
 	run   func(func() error)
 }
 
@@ -106,7 +107,7 @@ func (e evictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)
 // volumeWriter writes volumes and claims under a term.
 type volumeWriter struct {
 	store *store.Store
-	fence store.Fence
+	fence lease.Fence
 }
 
 // Write is part of volumes.Writer: one transaction, so all objects have one version.

@@ -75,7 +75,7 @@ func (f *fleet) client() *clientv3.Client {
 }
 
 // saw notes changes of pods, and what must never happen to one.
-func (f *fleet) saw(events []store.Event) error {
+func (f *fleet) saw(events []objects.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range events {

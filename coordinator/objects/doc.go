@@ -15,6 +15,9 @@
 // MergeLabelKeys writes its label keys into its selectors, and EphemeralClaims makes the
 // claims that its ephemeral volumes stand for.
 //
+// What the store and the API server tell of objects, and what they are asked to do, has the same form for both: a Snapshot, Events
+// after it, Bindings, and the errors of a write that was refused.
+//
 // Bytes are Kubernetes protobuf or JSON. The stored form is Kubernetes protobuf and
 // canonical: equal objects give equal bytes, so "unchanged" is a comparison of bytes.
 //

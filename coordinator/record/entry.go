@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -18,7 +17,7 @@ type entry struct {
 	at time.Time
 
 	begin *pb.RecordBegin
-	all   *store.Objects
+	all   *objects.Snapshot
 
 	changed   objects.Object
 	gone, own bool
@@ -51,7 +50,7 @@ func (e *entry) records() iter.Seq2[*pb.Record, error] {
 }
 
 // everything are the objects of a cluster in the order in which the loop takes them in.
-func everything(all *store.Objects) iter.Seq[objects.Object] {
+func everything(all *objects.Snapshot) iter.Seq[objects.Object] {
 	return func(yield func(objects.Object) bool) {
 		for _, obj := range all.Cluster {
 			if !yield(obj) {

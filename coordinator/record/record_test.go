@@ -16,7 +16,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -110,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 	pv, pvc := &v1.PersistentVolume{}, &v1.PersistentVolumeClaim{}
 	pv.Name, pvc.Name, pvc.Namespace = "v", "c", "default"
 	pod := build.Pod("a").Obj()
-	w.Begin("prod", 7, &store.Objects{Nodes: []*v1.Node{build.Node("n").Obj()}, Pods: []*v1.Pod{pod}, Cluster: []objects.Object{pv, pvc}})
+	w.Begin("prod", 7, &objects.Snapshot{Nodes: []*v1.Node{build.Node("n").Obj()}, Pods: []*v1.Pod{pod}, Cluster: []objects.Object{pv, pvc}})
 	d := &pb.Decision{Seq: 1, Pod: "default/a", Uid: string(pod.UID), Node: "n"}
 	w.Decision(d, false, []objects.Object{pv})
 	w.Released(pod.UID, "n")
@@ -154,7 +153,7 @@ end
 
 func TestNilWriter(t *testing.T) {
 	var w *Writer
-	w.Begin("c", 1, &store.Objects{})
+	w.Begin("c", 1, &objects.Snapshot{})
 	w.Decision(&pb.Decision{}, false, nil)
 	if err := w.Close(); err != nil {
 		t.Error(err)
@@ -166,7 +165,7 @@ func TestSlowDisk(t *testing.T) {
 	f := &file{open: make(chan struct{})}
 	registry := prometheus.NewRegistry()
 	w := newTest(t, f, Config{Buffer: 100, Registerer: registry})
-	w.Begin("c", 1, &store.Objects{})
+	w.Begin("c", 1, &objects.Snapshot{})
 	d := &pb.Decision{Seq: 1, Pod: "default/a", Uid: "u", Node: "n"}
 	for range 100_000 { // Run takes some of them: what one write takes, and then blocks
 		w.Bound(d)
@@ -178,7 +177,7 @@ func TestSlowDisk(t *testing.T) {
 			t.Fatal("what waits is not written in a minute")
 		}
 	}
-	w.Begin("c", 2, &store.Objects{})
+	w.Begin("c", 2, &objects.Snapshot{})
 	w.Bound(d)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -196,11 +195,11 @@ func TestLimit(t *testing.T) {
 	f := &file{}
 	registry := prometheus.NewRegistry()
 	w := newTest(t, f, Config{Limit: 200, Registerer: registry})
-	w.Begin("c", 1, &store.Objects{})
+	w.Begin("c", 1, &objects.Snapshot{})
 	for range 100 {
 		w.Bound(&pb.Decision{Seq: 1, Uid: "u", Node: "n"})
 	}
-	w.Begin("c", 2, &store.Objects{})
+	w.Begin("c", 2, &objects.Snapshot{})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +221,7 @@ shardsched_record_stopped 1
 func TestBrokenDisk(t *testing.T) {
 	f := &file{err: errors.New("disk is full")}
 	w := newTest(t, f, Config{})
-	w.Begin("c", 1, &store.Objects{})
+	w.Begin("c", 1, &objects.Snapshot{})
 	if got, want := fmt.Sprint(w.Close()), "write record: disk is full"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -249,7 +248,7 @@ func FuzzReader(f *testing.F) {
 	w := NewWriter(out, Config{})
 	go w.Run(f.Context())
 	pod := build.Pod("a").Obj()
-	w.Begin("c", 1, &store.Objects{Nodes: []*v1.Node{build.Node("n").Obj()}, Pods: []*v1.Pod{pod}})
+	w.Begin("c", 1, &objects.Snapshot{Nodes: []*v1.Node{build.Node("n").Obj()}, Pods: []*v1.Pod{pod}})
 	w.Decision(&pb.Decision{Seq: 1, Pod: "default/a", Uid: "u", Node: "n"}, false, []objects.Object{pod})
 	if err := w.Close(); err != nil {
 		f.Fatal(err)
@@ -276,7 +275,7 @@ func BenchmarkDecision(b *testing.B) {
 	w := NewWriter(discard{}, Config{Buffer: 1 << 30})
 	go w.Run(b.Context())
 	d := &pb.Decision{Seq: 1, Pod: "default/a", Uid: "11111111-2222-3333-4444-555555555555", Node: "n", Profile: "default-scheduler"}
-	w.Begin("c", 1, &store.Objects{})
+	w.Begin("c", 1, &objects.Snapshot{})
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Decision(d, false, nil)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -78,7 +77,7 @@ func NewWriter(w io.WriteCloser, cfg Config) *Writer {
 }
 
 // Begin opens a term that starts with these objects.
-func (w *Writer) Begin(cluster string, term uint64, all *store.Objects) {
+func (w *Writer) Begin(cluster string, term uint64, all *objects.Snapshot) {
 	w.put(entry{begin: &pb.RecordBegin{Format: pb.RecordFormat, Cluster: cluster, Term: term}, all: all})
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -21,15 +22,15 @@ const replans = 10
 // time.
 //
 // Everything is validated, against what is there too, before the first write; what is not
-// valid is an *InvalidError and nothing is written. When it fails later (ErrDeposed,
-// ErrUnknown, etcd), the outcomes of what is committed are set and the others are
+// valid is an *InvalidError and nothing is written. When it fails later (lease.ErrDeposed,
+// objects.ErrUnknown, etcd), the outcomes of what is committed are set and the others are
 // UNSPECIFIED.
 //
 // Objects are committed in the order of objs, so that the pods of a request arrive in that
 // order; only one that another write came before may fall behind. An applied pod that exists
 // keeps its status and its node, a volume or claim what it is bound to. With a pod come the
 // claims of its ephemeral volumes, and a new claim without a storage class gets the default one.
-func (s *Store) Apply(ctx context.Context, f Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
+func (s *Store) Apply(ctx context.Context, f lease.Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
 	plans, err := s.prepare(objs)
 	if err != nil {
 		return nil, 0, err
@@ -90,7 +91,7 @@ func (s *Store) prepare(objs []runtime.Object) ([]plan, error) {
 
 // planAll reads what is there and decides what each apply comes to. The revision is the
 // newest that was read.
-func (s *Store) planAll(ctx context.Context, f Fence, plans []plan) (int64, error) {
+func (s *Store) planAll(ctx context.Context, f lease.Fence, plans []plan) (int64, error) {
 	keys := make([]string, len(plans))
 	for i := range plans {
 		keys[i] = s.keys.object(plans[i].ref)
@@ -117,7 +118,7 @@ func (s *Store) planAll(ctx context.Context, f Fence, plans []plan) (int64, erro
 }
 
 // execute writes plans and plans those anew that another write came before.
-func (s *Store) execute(ctx context.Context, f Fence, pending []*plan, outcomes []pb.ApplyOutcome) (revision int64, err error) {
+func (s *Store) execute(ctx context.Context, f lease.Fence, pending []*plan, outcomes []pb.ApplyOutcome) (revision int64, err error) {
 	total := len(pending)
 	for round := 0; len(pending) > 0; round++ {
 		ws := make([]write, len(pending))
@@ -152,7 +153,7 @@ func (s *Store) execute(ctx context.Context, f Fence, pending []*plan, outcomes 
 // replan decides again; done says that nothing is left to write.
 func (s *Store) replan(p *plan, current *mvccpb.KeyValue, round int) (done bool, err error) {
 	if round == replans {
-		return false, ErrConflict
+		return false, objects.ErrConflict
 	}
 	errs, err := s.decide(p, current)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *Store) halfDone(err error, total int, outcomes []pb.ApplyOutcome) error
 // worse keeps, of the errors of one request, the one that says most about what to expect:
 // an unknown outcome, then the first.
 func worse(a, b error) error {
-	if a == nil || errors.Is(b, ErrUnknown) && !errors.Is(a, ErrUnknown) {
+	if a == nil || errors.Is(b, objects.ErrUnknown) && !errors.Is(a, objects.ErrUnknown) {
 		return b
 	}
 	return a

@@ -127,7 +127,7 @@ func TestWhatMayChangeOfAPodThatIsThere(t *testing.T) {
 			r.apply(t, pod("a"))
 			before := r.pod(t, "a")
 			if tc.bound != "" {
-				if errs := r.Bind(t.Context(), r.fence, []store.Binding{{Pod: before, Node: tc.bound}}); errs[0] != nil {
+				if errs := r.Bind(t.Context(), r.fence, []objects.Binding{{Pod: before, Node: tc.bound}}); errs[0] != nil {
 					t.Fatal(errs[0])
 				}
 			}

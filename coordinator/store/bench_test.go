@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // BenchmarkApplyPods creates pods, 1000 a call, into an etcd in the same process with fsync.
@@ -35,10 +35,10 @@ func BenchmarkBindPods(b *testing.B) {
 		b.StopTimer()
 		objs := pods(fmt.Sprintf("p%d", n), batch)
 		r.apply(b, objs...)
-		bs := make([]store.Binding, 0, batch)
+		bs := make([]objects.Binding, 0, batch)
 		for _, p := range r.load(b).Pods {
 			if p.Spec.NodeName == "" {
-				bs = append(bs, store.Binding{Pod: p, Node: "node-1"})
+				bs = append(bs, objects.Binding{Pod: p, Node: "node-1"})
 			}
 		}
 		n++

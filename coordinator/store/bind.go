@@ -9,28 +9,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Binding asks for a pod to be put on a node.
-type Binding struct {
-	// Pod as it was read: its ResourceVersion is compared. It is not changed.
-	Pod *v1.Pod
-	// Node is written to spec.nodeName; nobody checks that it is there.
-	Node string
-}
-
 // Bind writes bindings; the errors are in the order of bs, nil where etcd has committed
-// the pod's node. Otherwise a binding is certainly not there, and why is one of ErrDeposed,
-// ErrNotFound (deleted, or replaced by another pod of its name), ErrAlreadyBound and
-// ErrConflict (changed since it was read). A pod that is on that very node already is
-// bound: a binding may be asked for again. Only ErrUnknown leaves it open: ctx or the
+// the pod's node. Otherwise a binding is certainly not there, and why is one of lease.ErrDeposed,
+// objects.ErrNotFound (deleted, or replaced by another pod of its name), objects.ErrAlreadyBound and
+// objects.ErrConflict (changed since it was read). A pod that is on that very node already is
+// bound: a binding may be asked for again. Only objects.ErrUnknown leaves it open: ctx or the
 // leadership ended before etcd answered, and the pod must stay assumed until a watch or a
 // new leader has seen it. With each pod goes its queue entry.
 //
 // Bindings share transactions; one that is refused does not keep the others from being
 // committed. Bind may be called concurrently.
-func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error {
+func (s *Store) Bind(ctx context.Context, f lease.Fence, bs []objects.Binding) []error {
 	errs := make([]error, len(bs))
 	ws := make([]write, 0, len(bs))
 	index := make([]int, 0, len(bs))
@@ -39,7 +32,7 @@ func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error {
 	for i := range bs {
 		w, err := s.binding(&bs[i], now)
 		if err == nil && seen[w.key] {
-			err = fmt.Errorf("%w: the pod is twice in one call", ErrConflict)
+			err = fmt.Errorf("%w: the pod is twice in one call", objects.ErrConflict)
 		}
 		seen[w.key] = true
 		if err != nil {
@@ -62,14 +55,14 @@ func (s *Store) Bind(ctx context.Context, f Fence, bs []Binding) []error {
 	return errs
 }
 
-func bindError(b *Binding, err error) error {
+func bindError(b *objects.Binding, err error) error {
 	return fmt.Errorf("bind pod %s/%s to %s: %w", b.Pod.Namespace, b.Pod.Name, b.Node, err)
 }
 
 // binding is the write that puts a pod on its node.
-func (s *Store) binding(b *Binding, now metav1.Time) (write, error) {
+func (s *Store) binding(b *objects.Binding, now metav1.Time) (write, error) {
 	if b.Pod.Spec.NodeName != "" {
-		return write{}, fmt.Errorf("%w to %s", ErrAlreadyBound, b.Pod.Spec.NodeName)
+		return write{}, fmt.Errorf("%w to %s", objects.ErrAlreadyBound, b.Pod.Spec.NodeName)
 	}
 	seen, err := strconv.ParseInt(b.Pod.ResourceVersion, 10, 64)
 	if err != nil || seen <= 0 {
@@ -102,9 +95,9 @@ func scheduled(before []v1.PodCondition, now metav1.Time) []v1.PodCondition {
 }
 
 // bindConflict tells what came before a binding; nil: it is there already.
-func bindConflict(b *Binding, current *mvccpb.KeyValue) error {
+func bindConflict(b *objects.Binding, current *mvccpb.KeyValue) error {
 	if current == nil {
-		return ErrNotFound
+		return objects.ErrNotFound
 	}
 	obj, err := decode(current)
 	if err != nil {
@@ -113,13 +106,13 @@ func bindConflict(b *Binding, current *mvccpb.KeyValue) error {
 	pod, ok := obj.(*v1.Pod)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: there is a %s under its key", ErrConflict, objects.KindOf(obj))
+		return fmt.Errorf("%w: there is a %s under its key", objects.ErrConflict, objects.KindOf(obj))
 	case pod.UID != b.Pod.UID:
-		return fmt.Errorf("%w: uid %s was replaced by %s", ErrNotFound, b.Pod.UID, pod.UID)
+		return fmt.Errorf("%w: uid %s was replaced by %s", objects.ErrNotFound, b.Pod.UID, pod.UID)
 	case pod.Spec.NodeName == b.Node:
 		return nil
 	case pod.Spec.NodeName != "":
-		return fmt.Errorf("%w to %s", ErrAlreadyBound, pod.Spec.NodeName)
+		return fmt.Errorf("%w to %s", objects.ErrAlreadyBound, pod.Spec.NodeName)
 	}
-	return fmt.Errorf("%w: revision %s is now %s", ErrConflict, b.Pod.ResourceVersion, pod.ResourceVersion)
+	return fmt.Errorf("%w: revision %s is now %s", objects.ErrConflict, b.Pod.ResourceVersion, pod.ResourceVersion)
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -24,7 +23,7 @@ func TestABoundPodHasItsNodeItsConditionAndNoQueueEntry(t *testing.T) {
 	p.Status.NominatedNodeName = "n0"
 	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable"}, {Type: "Mine", Status: v1.ConditionTrue}}
 	before := p.DeepCopy()
-	if errs := r.Bind(t.Context(), r.fence, []store.Binding{{Pod: p, Node: "n1"}}); errs[0] != nil {
+	if errs := r.Bind(t.Context(), r.fence, []objects.Binding{{Pod: p, Node: "n1"}}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	if fmt.Sprint(p) != fmt.Sprint(before) {
@@ -58,17 +57,17 @@ func TestARefusedBindingSaysWhyAndTheOthersAreCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.apply(t, pod("p-0030"))
-	if errs := r.Bind(t.Context(), r.fence, []store.Binding{{Pod: loaded["p-0040"], Node: "elsewhere"}}); errs[0] != nil {
+	if errs := r.Bind(t.Context(), r.fence, []objects.Binding{{Pod: loaded["p-0040"], Node: "elsewhere"}}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 
-	bs := make([]store.Binding, 0, 152)
+	bs := make([]objects.Binding, 0, 152)
 	for i := range 150 {
-		bs = append(bs, store.Binding{Pod: loaded[fmt.Sprintf("p-%04d", i)], Node: "n1"})
+		bs = append(bs, objects.Binding{Pod: loaded[fmt.Sprintf("p-%04d", i)], Node: "n1"})
 	}
-	bs = append(bs, store.Binding{Pod: r.pod(t, "p-0040"), Node: "n1"}, store.Binding{Pod: pod("never-stored"), Node: "n1"})
+	bs = append(bs, objects.Binding{Pod: r.pod(t, "p-0040"), Node: "n1"}, objects.Binding{Pod: pod("never-stored"), Node: "n1"})
 	errs := r.Bind(t.Context(), r.fence, bs)
-	for i, want := range map[int]error{10: store.ErrConflict, 20: store.ErrNotFound, 30: store.ErrNotFound, 40: store.ErrAlreadyBound, 150: store.ErrAlreadyBound} {
+	for i, want := range map[int]error{10: objects.ErrConflict, 20: objects.ErrNotFound, 30: objects.ErrNotFound, 40: objects.ErrAlreadyBound, 150: objects.ErrAlreadyBound} {
 		wantError(t, fmt.Sprintf("binding %d", i), errs[i], want)
 		errs[i] = nil
 	}
@@ -94,19 +93,19 @@ func TestARefusedBindingSaysWhyAndTheOthersAreCommitted(t *testing.T) {
 func TestABindingMayBeAskedForAgain(t *testing.T) {
 	r := newRig(t)
 	r.apply(t, pod("a"))
-	b := store.Binding{Pod: r.pod(t, "a"), Node: "n1"}
+	b := objects.Binding{Pod: r.pod(t, "a"), Node: "n1"}
 	for range 2 {
-		if errs := r.Bind(t.Context(), r.fence, []store.Binding{b}); errs[0] != nil {
+		if errs := r.Bind(t.Context(), r.fence, []objects.Binding{b}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 	}
-	twice := r.Bind(t.Context(), r.fence, []store.Binding{b, b})
+	twice := r.Bind(t.Context(), r.fence, []objects.Binding{b, b})
 	if twice[0] != nil {
 		t.Errorf("the first of two equal ones: got %v, want none", twice[0])
 	}
-	wantError(t, "the second of two equal ones", twice[1], store.ErrConflict)
+	wantError(t, "the second of two equal ones", twice[1], objects.ErrConflict)
 	b.Node = "n2"
-	wantError(t, "to another node", r.Bind(t.Context(), r.fence, []store.Binding{b})[0], store.ErrAlreadyBound)
+	wantError(t, "to another node", r.Bind(t.Context(), r.fence, []objects.Binding{b})[0], objects.ErrAlreadyBound)
 }
 
 func TestOfConcurrentBindsOfOnePodOneWins(t *testing.T) {
@@ -117,15 +116,15 @@ func TestOfConcurrentBindsOfOnePodOneWins(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 4 {
 		group.Go(func() {
-			bs := make([]store.Binding, len(loaded))
+			bs := make([]objects.Binding, len(loaded))
 			for i, p := range loaded {
-				bs[i] = store.Binding{Pod: p, Node: fmt.Sprintf("n%d", n)}
+				bs[i] = objects.Binding{Pod: p, Node: fmt.Sprintf("n%d", n)}
 			}
 			for i, err := range r.Bind(t.Context(), r.fence, bs) {
 				if err == nil {
 					wins.Add(1)
 				} else {
-					wantError(t, fmt.Sprintf("pod %d to n%d", i, n), err, store.ErrAlreadyBound)
+					wantError(t, fmt.Sprintf("pod %d to n%d", i, n), err, objects.ErrAlreadyBound)
 				}
 			}
 		})
@@ -143,9 +142,9 @@ func TestABindAgainstAnApplyLosesNeither(t *testing.T) {
 	var group sync.WaitGroup
 	var errs []error
 	group.Go(func() {
-		bs := make([]store.Binding, len(loaded))
+		bs := make([]objects.Binding, len(loaded))
 		for i, p := range loaded {
-			bs[i] = store.Binding{Pod: p, Node: "n1"}
+			bs[i] = objects.Binding{Pod: p, Node: "n1"}
 		}
 		errs = r.Bind(t.Context(), r.fence, bs)
 	})
@@ -167,7 +166,7 @@ func TestABindAgainstAnApplyLosesNeither(t *testing.T) {
 			t.Errorf("%s: the apply is lost", p.Name)
 		}
 		if err != nil {
-			wantError(t, p.Name, err, store.ErrConflict)
+			wantError(t, p.Name, err, objects.ErrConflict)
 		}
 		if want := err == nil; (p.Spec.NodeName == "n1") != want {
 			t.Errorf("%s: got node %q, bind said %v", p.Name, p.Spec.NodeName, err)

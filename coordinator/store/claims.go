@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -79,7 +80,7 @@ func (s *Store) defaultClass(ctx context.Context, own []*storagev1.StorageClass)
 // makeClaims makes the claims of ephemeral volumes for the pods among the plans, which are
 // committed. One that a pod of that name had before, or that a dump names by the uid that the
 // pod had there, becomes this pod's; one of somebody else is left to him.
-func (s *Store) makeClaims(ctx context.Context, f Fence, plans []plan) (int64, error) {
+func (s *Store) makeClaims(ctx context.Context, f lease.Fence, plans []plan) (int64, error) {
 	var claims []plan
 	for i := range plans {
 		pod, ok := plans[i].obj.(*v1.Pod)
@@ -125,7 +126,7 @@ func adopt(c objects.Object, current *mvccpb.KeyValue) (*write, error) {
 }
 
 // dropClaims removes the claims of the ephemeral volumes of pods that are gone.
-func (s *Store) dropClaims(ctx context.Context, f Fence, pods []*v1.Pod) (int64, error) {
+func (s *Store) dropClaims(ctx context.Context, f lease.Fence, pods []*v1.Pod) (int64, error) {
 	var refs []objects.Ref
 	var owners []*v1.Pod
 	for _, pod := range pods {
@@ -147,7 +148,7 @@ func (s *Store) dropClaims(ctx context.Context, f Fence, pods []*v1.Pod) (int64,
 
 // settle reads objects, commits what decide makes of each (nil: nothing), and decides anew
 // where another write came before. The revision is one at which all is committed.
-func (s *Store) settle(ctx context.Context, operation string, f Fence, refs []objects.Ref, decide func(i int, current *mvccpb.KeyValue) (*write, error)) (int64, error) {
+func (s *Store) settle(ctx context.Context, operation string, f lease.Fence, refs []objects.Ref, decide func(i int, current *mvccpb.KeyValue) (*write, error)) (int64, error) {
 	if len(refs) == 0 {
 		return 0, nil
 	}
@@ -178,7 +179,7 @@ func (s *Store) settle(ctx context.Context, operation string, f Fence, refs []ob
 			case o.conflict && round < replans:
 				current[i], pending = o.current, append(pending, i)
 			case o.conflict:
-				err = worse(err, fmt.Errorf("%s %s: %w", operation, refs[i], ErrConflict))
+				err = worse(err, fmt.Errorf("%s %s: %w", operation, refs[i], objects.ErrConflict))
 			case o.err != nil:
 				err = worse(err, fmt.Errorf("%s %s: %w", operation, refs[i], o.err))
 			}

@@ -192,7 +192,7 @@ func TestLabelKeysAreThoseOfAPodsCreation(t *testing.T) {
 	wantHash("created", "h1")
 	apply(spread("h2"))
 	wantHash("pending, with another label", "h2")
-	if errs := r.Bind(t.Context(), r.fence, []store.Binding{{Pod: r.pod(t, "a"), Node: "n1"}}); errs[0] != nil {
+	if errs := r.Bind(t.Context(), r.fence, []objects.Binding{{Pod: r.pod(t, "a"), Node: "n1"}}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	for range 2 { // the second time the label that is stored is no more the one that was merged

@@ -14,6 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const (
@@ -55,12 +58,12 @@ type outcome struct {
 	revision int64            // where it is committed
 	conflict bool             // another write came before
 	current  *mvccpb.KeyValue // with conflict: what is there now; nil: nothing
-	err      error            // it was not tried, or ErrUnknown
+	err      error            // it was not tried, or objects.ErrUnknown
 }
 
 // commitAll commits any number of writes in as many transactions as they need, several at a
 // time. What one transaction fails at does not stop the others.
-func (s *Store) commitAll(ctx context.Context, operation string, f Fence, ws []write) []outcome {
+func (s *Store) commitAll(ctx context.Context, operation string, f lease.Fence, ws []write) []outcome {
 	outcomes := make([]outcome, len(ws))
 	var group errgroup.Group
 	group.SetLimit(inFlight)
@@ -76,7 +79,7 @@ func (s *Store) commitAll(ctx context.Context, operation string, f Fence, ws []w
 
 // commitInOrder is commitAll with one transaction after the other, in the order of ws. It
 // stops at the first that fails.
-func (s *Store) commitInOrder(ctx context.Context, operation string, f Fence, ws []write) []outcome {
+func (s *Store) commitInOrder(ctx context.Context, operation string, f lease.Fence, ws []write) []outcome {
 	outcomes := make([]outcome, len(ws))
 	for begin := 0; begin < len(ws); {
 		end := chunk(ws, begin)
@@ -105,7 +108,7 @@ func chunk(ws []write, begin int) int {
 }
 
 // commit brings each write to an outcome, in one transaction where nothing is in the way.
-func (s *Store) commit(ctx context.Context, operation string, f Fence, ws []write, outcomes []outcome) error {
+func (s *Store) commit(ctx context.Context, operation string, f lease.Fence, ws []write, outcomes []outcome) error {
 	pending := make([]int, len(ws))
 	for i := range pending {
 		pending[i] = i
@@ -141,7 +144,7 @@ func (s *Store) commit(ctx context.Context, operation string, f Fence, ws []writ
 
 // send puts the pending writes in one transaction. The failure branch tells why: first
 // whether the fence holds, then what is under each key.
-func (s *Store) send(ctx context.Context, operation string, f Fence, ws []write, pending []int) (*clientv3.TxnResponse, error) {
+func (s *Store) send(ctx context.Context, operation string, f lease.Fence, ws []write, pending []int) (*clientv3.TxnResponse, error) {
 	fence := f.Compare()
 	compares := append(make([]clientv3.Cmp, 0, len(pending)+1), fence)
 	then := make([]clientv3.Op, 0, 2*len(pending))
@@ -214,7 +217,7 @@ func (s *Store) refused(operation string, resp *clientv3.TxnResponse, ws []write
 	}
 	switch {
 	case len(left) > 0 && !resp.Responses[0].GetResponseTxn().Succeeded:
-		return left, fmt.Errorf("%w: etcd refused the term", ErrDeposed)
+		return left, fmt.Errorf("%w: etcd refused the term", lease.ErrDeposed)
 	case len(left) == len(pending):
 		return left, fmt.Errorf("etcd refused a transaction of %d writes without a reason", len(left))
 	}
@@ -241,7 +244,7 @@ func giveUp(err error, unanswered int) error {
 	if err == nil || unanswered == 0 {
 		return err
 	}
-	return fmt.Errorf("%w after %d unanswered attempts: %w", ErrUnknown, unanswered, err)
+	return fmt.Errorf("%w after %d unanswered attempts: %w", objects.ErrUnknown, unanswered, err)
 }
 
 // pause waits before attempt n+1.

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -17,7 +18,7 @@ import (
 // and a revision at which all are gone. References are validated before the first
 // write; one that could not name an object is an *InvalidError. When it fails later, what is
 // true in the answer is gone, and the rest is open.
-func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool, int64, error) {
+func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) ([]bool, int64, error) {
 	if err := checkRefs(refs); err != nil {
 		return nil, 0, err
 	}
@@ -42,7 +43,7 @@ func (s *Store) Delete(ctx context.Context, f Fence, refs []objects.Ref) ([]bool
 				current[i] = o.current
 				pending = append(pending, i)
 			case o.conflict:
-				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], ErrConflict))
+				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], objects.ErrConflict))
 			case o.err != nil:
 				err = worse(err, fmt.Errorf("delete %s: %w", refs[i], o.err))
 			default:

@@ -13,7 +13,7 @@
 // # What it promises
 //
 //   - A write is acknowledged after etcd has committed it, and never by a deposed leader:
-//     Fence.Check is asked right before each transaction is sent, and Fence.Compare is part
+//     lease.Fence's Check is asked right before each transaction is sent, and its Compare is part
 //     of each.
 //   - Optimistic concurrency, object by object: a write rests on the revision that it read,
 //     and a transaction of a hundred of them that is refused tells, in the same round
@@ -22,7 +22,7 @@
 //   - An answer that does not come (etcd restarts, the connection breaks) is not taken for
 //     a failure. The same transaction is sent again until it is answered, the leadership
 //     ends, or ctx does; a write that finds its own bytes there has succeeded. Only then
-//     comes ErrUnknown, and the caller must not assume either outcome.
+//     comes objects.ErrUnknown, and the caller must not assume either outcome.
 //   - A watch delivers every change after its revision, in order, none twice, over any
 //     number of reconnects, or it ends with ErrCompacted.
 //

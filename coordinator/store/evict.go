@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 )
@@ -19,7 +20,7 @@ import (
 // whose name another has, is no error.
 //
 // An error says that what was not begun is not written. Evict may be called again.
-func (s *Store) Evict(ctx context.Context, f Fence, e *preempt.Eviction) error {
+func (s *Store) Evict(ctx context.Context, f lease.Fence, e *preempt.Eviction) error {
 	if _, err := s.settle(ctx, opEvict, f, refsOf(e.Lower), func(i int, current *mvccpb.KeyValue) (*write, error) {
 		return s.change(current, e.Lower[i], func(p *v1.Pod) bool {
 			was := p.Status.NominatedNodeName
@@ -68,7 +69,7 @@ func podAt(current *mvccpb.KeyValue, meant *v1.Pod) (*v1.Pod, error) {
 	}
 	p, ok := obj.(*v1.Pod)
 	if !ok {
-		return nil, fmt.Errorf("%w: there is a %s under its key", ErrConflict, objects.KindOf(obj))
+		return nil, fmt.Errorf("%w: there is a %s under its key", objects.ErrConflict, objects.KindOf(obj))
 	}
 	if p.UID != meant.UID {
 		return nil, nil

@@ -6,8 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -42,7 +43,7 @@ func TestVictimsAreSeenToLeaveAndWhy(t *testing.T) {
 	if err := r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string][]store.EventType{}
+	seen := map[string][]objects.EventType{}
 	for range 4 {
 		e := w.next(t)
 		seen[e.Pod.Name] = append(seen[e.Pod.Name], e.Type)
@@ -53,7 +54,7 @@ func TestVictimsAreSeenToLeaveAndWhy(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		if got := seen[name]; len(got) != 2 || got[0] != store.Modified || got[1] != store.Deleted {
+		if got := seen[name]; len(got) != 2 || got[0] != objects.Modified || got[1] != objects.Deleted {
 			t.Errorf("%s: got %v, want it told, then deleted", name, got)
 		}
 	}
@@ -98,7 +99,7 @@ func TestADeposedLeaderEvictsNobody(t *testing.T) {
 	r := newRig(t)
 	victims := r.stored(t, pod("a"))
 	r.depose(t)
-	wantError(t, "evict", r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}), store.ErrDeposed)
+	wantError(t, "evict", r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}), lease.ErrDeposed)
 	if p := r.pod(t, "a"); len(p.Status.Conditions) > 0 {
 		t.Errorf("got conditions %v, want none", p.Status.Conditions)
 	}

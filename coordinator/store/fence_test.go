@@ -22,7 +22,7 @@ import (
 )
 
 // writes tries every kind of write and returns their errors.
-func writes(t *testing.T, s *store.Store, f store.Fence, b store.Binding) map[string]error {
+func writes(t *testing.T, s *store.Store, f lease.Fence, b objects.Binding) map[string]error {
 	t.Helper()
 	_, _, applied := s.Apply(t.Context(), f, []runtime.Object{pod("new")}, false)
 	_, updated := s.Update(t.Context(), f, []objects.Object{b.Pod})
@@ -30,7 +30,7 @@ func writes(t *testing.T, s *store.Store, f store.Fence, b store.Binding) map[st
 	return map[string]error{
 		"apply":   applied,
 		"delete":  deleted,
-		"bind":    s.Bind(t.Context(), f, []store.Binding{b})[0],
+		"bind":    s.Bind(t.Context(), f, []objects.Binding{b})[0],
 		"update":  updated,
 		"journal": s.SaveEntries(t.Context(), f, map[types.UID]*pb.QueueEntry{"x": {}}, []types.UID{"y"}),
 	}
@@ -45,11 +45,11 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.apply(t, pod("a"))
-			binding := store.Binding{Pod: r.pod(t, "a"), Node: "n1"}
+			binding := objects.Binding{Pod: r.pod(t, "a"), Node: "n1"}
 			depose(t, r)
 			before := r.load(t).Revision
 			for what, err := range writes(t, r.Store, r.fence, binding) {
-				wantError(t, what, err, store.ErrDeposed)
+				wantError(t, what, err, lease.ErrDeposed)
 			}
 			if after := r.load(t).Revision; after != before {
 				t.Errorf("revision: got %d, want %d: something was written", after, before)
@@ -87,7 +87,7 @@ func TestAPausedLeaderIsRefusedByClockAndByEtcd(t *testing.T) {
 	if _, _, err := r.Apply(t.Context(), paused, []runtime.Object{pod("a")}, false); err != nil {
 		t.Fatalf("while it leads: %v", err)
 	}
-	binding := store.Binding{Pod: r.pod(t, "a"), Node: "n1"}
+	binding := objects.Binding{Pod: r.pod(t, "a"), Node: "n1"}
 	// The scripted clock stands still, so no renewal goes out, and etcd ends the lease.
 	leases, err := r.client.Leases(t.Context())
 	if err != nil || len(leases.Leases) != 1 {
@@ -99,16 +99,16 @@ func TestAPausedLeaderIsRefusedByClockAndByEtcd(t *testing.T) {
 	next := elect(lease.Config{Client: r.client, Cluster: "test", Record: &pb.LeaderRecord{Id: "next"}})
 	onlyCompare := uncheckedFence{paused}
 	for what, err := range writes(t, r.Store, onlyCompare, binding) {
-		wantError(t, what+" behind a clock that stands", err, store.ErrDeposed)
+		wantError(t, what+" behind a clock that stands", err, lease.ErrDeposed)
 	}
 	clk.Step(time.Hour)
 	for what, err := range writes(t, r.Store, paused, binding) {
-		wantError(t, what+" after it woke", err, store.ErrDeposed)
+		wantError(t, what+" after it woke", err, lease.ErrDeposed)
 	}
 	if got := r.pod(t, "a"); got == nil || got.Spec.NodeName != "" {
 		t.Fatalf("pod a: got %v, want it there and pending", got)
 	}
-	if errs := r.Bind(t.Context(), next, []store.Binding{binding}); errs[0] != nil {
+	if errs := r.Bind(t.Context(), next, []objects.Binding{binding}); errs[0] != nil {
 		t.Errorf("the next leader's bind: %v", errs[0])
 	}
 }
@@ -169,7 +169,7 @@ func TestAWriteWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 
 			a := r.pod(t, "a")
 			lose(fl).Store(2)
-			if errs := s.Bind(t.Context(), r.fence, []store.Binding{{Pod: a, Node: "n1"}}); errs[0] != nil {
+			if errs := s.Bind(t.Context(), r.fence, []objects.Binding{{Pod: a, Node: "n1"}}); errs[0] != nil {
 				t.Errorf("bind: %v", errs[0])
 			}
 			if got := r.pod(t, "a").Spec.NodeName; got != "n1" {
@@ -199,9 +199,9 @@ func TestAnOutcomeThatStaysOpenIsSaidToBe(t *testing.T) {
 	a := r.pod(t, "a")
 	fl.loseAnswers.Store(1)
 	fl.onLoss = func() { r.fence.expired.Store(true) }
-	err := s.Bind(t.Context(), r.fence, []store.Binding{{Pod: a, Node: "n1"}})[0]
-	wantError(t, "bind whose leader is deposed before the answer", err, store.ErrUnknown)
-	wantError(t, "bind whose leader is deposed before the answer", err, store.ErrDeposed)
+	err := s.Bind(t.Context(), r.fence, []objects.Binding{{Pod: a, Node: "n1"}})[0]
+	wantError(t, "bind whose leader is deposed before the answer", err, objects.ErrUnknown)
+	wantError(t, "bind whose leader is deposed before the answer", err, lease.ErrDeposed)
 	if got := r.pod(t, "a").Spec.NodeName; got != "n1" {
 		t.Errorf("node: got %q, want n1: the write was there all the time", got)
 	}
@@ -213,7 +213,7 @@ func TestACallThatEndsBeforeAnythingIsSentIsNotOpen(t *testing.T) {
 	a := r.pod(t, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := r.Bind(ctx, r.fence, []store.Binding{{Pod: a, Node: "n1"}})[0]
+	err := r.Bind(ctx, r.fence, []objects.Binding{{Pod: a, Node: "n1"}})[0]
 	wantError(t, "bind", err, context.Canceled)
 	if got := r.pod(t, "a").Spec.NodeName; got != "" {
 		t.Errorf("node: got %q, want none", got)
@@ -223,9 +223,9 @@ func TestACallThatEndsBeforeAnythingIsSentIsNotOpen(t *testing.T) {
 func TestBindsGoOnOverARestartOfEtcd(t *testing.T) {
 	r := newRig(t)
 	r.apply(t, pods("p", 300)...)
-	bs := make([]store.Binding, 0, 300)
+	bs := make([]objects.Binding, 0, 300)
 	for _, p := range r.load(t).Pods {
-		bs = append(bs, store.Binding{Pod: p, Node: "n1"})
+		bs = append(bs, objects.Binding{Pod: p, Node: "n1"})
 	}
 	ended := make(chan []error, 1)
 	r.restart(t, func() { go func() { ended <- r.Bind(t.Context(), r.fence, bs) }() })

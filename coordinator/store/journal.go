@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -19,7 +20,7 @@ import (
 // Bind and Delete remove the entry of their pod in their own transaction. An entry that is
 // saved while its pod is being bound may outlive it; the next leader finds it in
 // LoadEntries without a pending pod and removes it.
-func (s *Store) SaveEntries(ctx context.Context, f Fence, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
+func (s *Store) SaveEntries(ctx context.Context, f lease.Fence, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	ws := make([]write, 0, len(put)+len(del))
 	for uid, entry := range put {
 		if uid == "" {

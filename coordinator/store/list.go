@@ -81,15 +81,15 @@ func (s *Store) List(ctx context.Context, sel Selector, limit int, token string)
 	return page, nil
 }
 
-// Get returns one object at the newest revision, or ErrNotFound. The revision is returned
-// with ErrNotFound too.
+// Get returns one object at the newest revision, or objects.ErrNotFound. The revision is returned
+// with objects.ErrNotFound too.
 func (s *Store) Get(ctx context.Context, ref objects.Ref) (item Item, revision int64, err error) {
 	resp, err := s.client.Get(ctx, s.keys.object(ref))
 	if err != nil {
 		return Item{}, 0, fmt.Errorf("get %s: %w", ref, err)
 	}
 	if len(resp.Kvs) == 0 {
-		return Item{}, resp.Header.Revision, fmt.Errorf("%s: %w", ref, ErrNotFound)
+		return Item{}, resp.Header.Revision, fmt.Errorf("%s: %w", ref, objects.ErrNotFound)
 	}
 	kv := resp.Kvs[0]
 	return Item{ref, kv.Value, kv.ModRevision}, resp.Header.Revision, nil

@@ -18,20 +18,9 @@ import (
 // loadPage is how many keys one request of Load reads.
 const loadPage = 1000
 
-// Objects is everything in the store at one revision.
-type Objects struct {
-	Nodes []*v1.Node
-	// Pods are in the order in which they were created; those of one transaction by name.
-	Pods []*v1.Pod
-	// Cluster holds the objects of all other kinds, in the order of objects.Kinds.
-	Cluster []objects.Object
-	// Revision is what Watch is to continue after.
-	Revision int64
-}
-
 // Load reads everything at one revision, which is no older than the call: what a leader
 // loads after it won holds all that the leaders before it have committed.
-func (s *Store) Load(ctx context.Context) (*Objects, error) {
+func (s *Store) Load(ctx context.Context) (*objects.Snapshot, error) {
 	for {
 		all, err := s.load(ctx)
 		// A load that takes longer than etcd keeps its revision starts again.
@@ -41,8 +30,8 @@ func (s *Store) Load(ctx context.Context) (*Objects, error) {
 	}
 }
 
-func (s *Store) load(ctx context.Context) (*Objects, error) {
-	var all Objects
+func (s *Store) load(ctx context.Context) (*objects.Snapshot, error) {
+	var all objects.Snapshot
 	type created struct {
 		pod      *v1.Pod
 		revision int64

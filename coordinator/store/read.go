@@ -7,11 +7,13 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/shardsched/shardsched/coordinator/lease"
 )
 
 // getAll reads keys, in the order given; nil where there is nothing. What etcd does not
 // answer is asked again as long as the fence stands: etcd's client does not by itself.
-func (s *Store) getAll(ctx context.Context, f Fence, keys []string) ([]*mvccpb.KeyValue, int64, error) {
+func (s *Store) getAll(ctx context.Context, f lease.Fence, keys []string) ([]*mvccpb.KeyValue, int64, error) {
 	kvs := make([]*mvccpb.KeyValue, len(keys))
 	revisions := make([]int64, (len(keys)+maxTxnOps-1)/maxTxnOps)
 	group, ctx := errgroup.WithContext(ctx)
@@ -34,7 +36,7 @@ func (s *Store) getAll(ctx context.Context, f Fence, keys []string) ([]*mvccpb.K
 	return kvs, newest, nil
 }
 
-func (s *Store) getSome(ctx context.Context, f Fence, keys []string, into []*mvccpb.KeyValue) (int64, error) {
+func (s *Store) getSome(ctx context.Context, f lease.Fence, keys []string, into []*mvccpb.KeyValue) (int64, error) {
 	ops := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
 		ops[i] = clientv3.OpGet(key)

@@ -12,34 +12,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Why a write was refused, or a watch or list ended.
-var (
-	// ErrDeposed is lease.ErrDeposed: this process does not lead, nothing was written.
-	ErrDeposed = lease.ErrDeposed
-	// ErrConflict says that the object was changed since it was read.
-	ErrConflict = errors.New("changed meanwhile")
-	// ErrNotFound says that the object is not there (any more).
-	ErrNotFound = errors.New("not found")
-	// ErrAlreadyBound says that the pod is on a node already.
-	ErrAlreadyBound = errors.New("already bound")
-	// ErrCompacted says that the revision asked for is compacted away: load again.
-	ErrCompacted = errors.New("revision compacted")
-	// ErrUnknown says that etcd did not answer: the write may or may not be there.
-	ErrUnknown = errors.New("outcome unknown")
-)
-
-// Fence proves leadership; *lease.Leadership is one.
-type Fence interface {
-	// Check returns an error that wraps ErrDeposed when the lease may have run out. It is
-	// called right before every write.
-	Check() error
-	// Compare holds in etcd as long as the term lasts. It is part of every write.
-	Compare() clientv3.Cmp
-}
+// ErrCompacted says why a watch or list ended: the revision asked for is compacted away. Load again.
+var ErrCompacted = errors.New("revision compacted")
 
 // Store keeps one cluster's objects and queue journal in etcd. It is safe for
 // concurrent use.

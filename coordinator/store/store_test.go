@@ -27,7 +27,7 @@ import (
 const patience = 3 * time.Minute
 
 var (
-	_       store.Fence = (*lease.Leadership)(nil)
+	_       lease.Fence = (*lease.Leadership)(nil)
 	birth               = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	created             = pb.ApplyOutcome_APPLY_OUTCOME_CREATED
 	same                = pb.ApplyOutcome_APPLY_OUTCOME_UNCHANGED
@@ -54,7 +54,7 @@ type fence struct {
 func (f *fence) Check() error {
 	f.checks.Add(1)
 	if f.expired.Load() {
-		return fmt.Errorf("%w: the test says so", store.ErrDeposed)
+		return fmt.Errorf("%w: the test says so", lease.ErrDeposed)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (r *rig) apply(t testing.TB, objs ...runtime.Object) int64 {
 	return revision
 }
 
-func (r *rig) load(t testing.TB) *store.Objects {
+func (r *rig) load(t testing.TB) *objects.Snapshot {
 	t.Helper()
 	all, err := r.Load(t.Context())
 	if err != nil {
@@ -206,7 +206,7 @@ func wantError(t testing.TB, what string, got, want error) {
 
 // stream collects what a watch delivers.
 type stream struct {
-	events chan store.Event
+	events chan objects.Event
 	ended  chan error
 	cancel context.CancelFunc
 }
@@ -214,9 +214,9 @@ type stream struct {
 func (r *rig) watch(t testing.TB, after int64) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &stream{events: make(chan store.Event, 10000), ended: make(chan error, 1), cancel: cancel}
+	w := &stream{events: make(chan objects.Event, 10000), ended: make(chan error, 1), cancel: cancel}
 	go func() {
-		w.ended <- r.Watch(ctx, after, func(events []store.Event) error {
+		w.ended <- r.Watch(ctx, after, func(events []objects.Event) error {
 			for _, e := range events {
 				w.events <- e
 			}
@@ -230,7 +230,7 @@ func (r *rig) watch(t testing.TB, after int64) *stream {
 	return w
 }
 
-func (w *stream) next(t testing.TB) store.Event {
+func (w *stream) next(t testing.TB) objects.Event {
 	t.Helper()
 	return await(t, "an event", w.events)
 }

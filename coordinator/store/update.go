@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -18,10 +19,10 @@ import (
 // are not changed, and the revision that is returned is the ResourceVersion of all of
 // them from then on.
 //
-// An error says that nothing is written, and why: ErrDeposed, or of one of the objects, named
-// in the text, ErrNotFound or ErrConflict. Only ErrUnknown leaves it open, as with Bind. What
+// An error says that nothing is written, and why: lease.ErrDeposed, or of one of the objects, named
+// in the text, objects.ErrNotFound or objects.ErrConflict. Only objects.ErrUnknown leaves it open, as with Bind. What
 // is there already, byte for byte, after an answer was lost, is found again.
-func (s *Store) Update(ctx context.Context, f Fence, objs []objects.Object) (int64, error) {
+func (s *Store) Update(ctx context.Context, f lease.Fence, objs []objects.Object) (int64, error) {
 	if len(objs) == 0 {
 		return 0, nil
 	}
@@ -33,7 +34,7 @@ func (s *Store) Update(ctx context.Context, f Fence, objs []objects.Object) (int
 	for i, obj := range objs {
 		ref := objects.RefOf(obj)
 		if seen[ref] {
-			return 0, fmt.Errorf("update %s: %w: it is twice in one call", ref, ErrConflict)
+			return 0, fmt.Errorf("update %s: %w: it is twice in one call", ref, objects.ErrConflict)
 		}
 		seen[ref] = true
 		w, err := s.replacement(ref, obj)
@@ -45,9 +46,9 @@ func (s *Store) Update(ctx context.Context, f Fence, objs []objects.Object) (int
 	revision, err := s.commitTogether(ctx, opUpdate, f, ws, func(i int, current *mvccpb.KeyValue) error {
 		ref := objects.RefOf(objs[i])
 		if current == nil {
-			return fmt.Errorf("update %s: %w", ref, ErrNotFound)
+			return fmt.Errorf("update %s: %w", ref, objects.ErrNotFound)
 		}
-		return fmt.Errorf("update %s: %w: revision %s is now %d", ref, ErrConflict, objs[i].GetResourceVersion(), current.ModRevision)
+		return fmt.Errorf("update %s: %w: revision %s is now %d", ref, objects.ErrConflict, objs[i].GetResourceVersion(), current.ModRevision)
 	})
 	if err != nil {
 		return 0, err
@@ -68,7 +69,7 @@ func (s *Store) replacement(ref objects.Ref, obj objects.Object) (write, error) 
 
 // commitTogether commits writes in one transaction, all or none. refused says what is wrong
 // where another write came before.
-func (s *Store) commitTogether(ctx context.Context, operation string, f Fence, ws []write, refused func(i int, current *mvccpb.KeyValue) error) (int64, error) {
+func (s *Store) commitTogether(ctx context.Context, operation string, f lease.Fence, ws []write, refused func(i int, current *mvccpb.KeyValue) error) (int64, error) {
 	all := make([]int, len(ws))
 	for i := range all {
 		all[i] = i
@@ -115,14 +116,14 @@ func (s *Store) refusedTogether(operation string, resp *clientv3.TxnResponse, ws
 		}
 	}
 	if !resp.Responses[0].GetResponseTxn().Succeeded {
-		err = fmt.Errorf("%w: etcd refused the term", ErrDeposed)
+		err = fmt.Errorf("%w: etcd refused the term", lease.ErrDeposed)
 	}
 	switch {
 	case retried && done == len(ws):
 		s.metrics.writes.WithLabelValues(operation).Add(float64(len(ws)))
 		return revision, nil
 	case retried && moved == len(ws):
-		return 0, fmt.Errorf("%w: an attempt went unanswered, and all was changed since: %w", ErrUnknown, err)
+		return 0, fmt.Errorf("%w: an attempt went unanswered, and all was changed since: %w", objects.ErrUnknown, err)
 	case err == nil:
 		return 0, fmt.Errorf("etcd refused a transaction of %d writes without a reason", len(ws))
 	}

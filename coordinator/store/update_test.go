@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 func volume(name string) *v1.PersistentVolume {
@@ -86,7 +86,7 @@ func TestAVolumeAndItsClaimAreBoundAtOnce(t *testing.T) {
 	}
 	for _, want := range []objects.Kind{objects.KindPersistentVolume, objects.KindPersistentVolumeClaim} {
 		e := w.next(t)
-		if e.Kind != want || e.Type != store.Modified || e.Revision != revision || e.Object.GetResourceVersion() != fmt.Sprint(revision) {
+		if e.Kind != want || e.Type != objects.Modified || e.Revision != revision || e.Object.GetResourceVersion() != fmt.Sprint(revision) {
 			t.Errorf("got %v of %s at %d (%s), want MODIFIED of %s at %d", e.Type, e.Kind, e.Revision, e.Object.GetResourceVersion(), want, revision)
 		}
 	}
@@ -114,16 +114,16 @@ func TestAnUpdateIsRefusedWholeAndSaysWhy(t *testing.T) {
 		objs []objects.Object
 		want error
 	}{
-		"changed since":      {bindClaim(disk, data), store.ErrConflict},
-		"deleted":            {bindClaim(other, fresh), store.ErrNotFound},
-		"twice in one call":  {[]objects.Object{disk, disk}, store.ErrConflict},
+		"changed since":      {bindClaim(disk, data), objects.ErrConflict},
+		"deleted":            {bindClaim(other, fresh), objects.ErrNotFound},
+		"twice in one call":  {[]objects.Object{disk, disk}, objects.ErrConflict},
 		"never stored":       {[]objects.Object{disk, never}, nil},
 		"more than a txn":    {slices.Repeat([]objects.Object{disk}, 101), nil},
-		"changed and gone":   {append(bindClaim(other, data), disk), store.ErrNotFound},
+		"changed and gone":   {append(bindClaim(other, data), disk), objects.ErrNotFound},
 		"nothing at all":     {nil, nil},
-		"deposed, and wrong": {bindClaim(disk, data), store.ErrDeposed},
+		"deposed, and wrong": {bindClaim(disk, data), lease.ErrDeposed},
 	} {
-		r.fence.expired.Store(tc.want == store.ErrDeposed)
+		r.fence.expired.Store(tc.want == lease.ErrDeposed)
 		_, err := r.Update(t.Context(), r.fence, tc.objs)
 		switch {
 		case tc.want != nil:
@@ -135,7 +135,7 @@ func TestAnUpdateIsRefusedWholeAndSaysWhy(t *testing.T) {
 	r.fence.expired.Store(false)
 	r.depose(t)
 	_, err := r.Update(t.Context(), r.fence, bindClaim(disk, fresh))
-	wantError(t, "another leads", err, store.ErrDeposed)
+	wantError(t, "another leads", err, lease.ErrDeposed)
 	if after := r.load(t).Revision; after > before+2 { // the test's own two writes made another leader
 		t.Errorf("revision: got %d, want %d: something was written", after, before+2)
 	}
@@ -154,7 +154,7 @@ func TestOfConcurrentUpdatesOneWins(t *testing.T) {
 			if err == nil {
 				won.Add(1)
 			} else {
-				wantError(t, name, err, store.ErrConflict)
+				wantError(t, name, err, objects.ErrConflict)
 			}
 		})
 	}
@@ -203,7 +203,7 @@ func TestAnUpdateWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 		}
 	}
 	_, err = s.Update(t.Context(), r.fence, []objects.Object{disk, data})
-	wantError(t, "one was changed: it was not written, and can not be any more", err, store.ErrConflict)
+	wantError(t, "one was changed: it was not written, and can not be any more", err, objects.ErrConflict)
 
 	disk, data = stored[*v1.PersistentVolume](t, r, "disk"), stored[*v1.PersistentVolumeClaim](t, r, "data")
 	disk.Labels, data.Labels = map[string]string{"c": "d"}, map[string]string{"c": "d"}
@@ -217,5 +217,5 @@ func TestAnUpdateWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 		r.apply(t, v, c)
 	}
 	_, err = s.Update(t.Context(), r.fence, []objects.Object{disk, data})
-	wantError(t, "both were changed after an answer was lost", err, store.ErrUnknown)
+	wantError(t, "both were changed after an answer was lost", err, objects.ErrUnknown)
 }

@@ -12,82 +12,11 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// EventType is what happened to an object.
-type EventType int
-
-// What happens to objects.
-const (
-	Added EventType = iota + 1
-	Modified
-	Deleted
-)
-
-// String is the word that Kubernetes uses.
-func (t EventType) String() string {
-	switch t {
-	case Added:
-		return "ADDED"
-	case Modified:
-		return "MODIFIED"
-	case Deleted:
-		return "DELETED"
-	}
-	return fmt.Sprintf("EventType(%d)", int(t))
-}
-
-// Event is one change. Node is set where it is one of a node, Pod where it is one of a
-// pod, and Object for every other kind; with Deleted it is the object as it was before.
-type Event struct {
-	Type   EventType
-	Kind   objects.Kind
-	Node   *v1.Node
-	Pod    *v1.Pod
-	Object objects.Object
-	// Revision is that of the change; with Added and Modified also the object's
-	// resourceVersion.
-	Revision int64
-	old      *mvccpb.KeyValue
-}
-
-// Any is the object that the event is about, of whatever kind.
-func (e *Event) Any() objects.Object {
-	switch {
-	case e.Node != nil:
-		return e.Node
-	case e.Pod != nil:
-		return e.Pod
-	}
-	return e.Object
-}
-
-// OldPod is the pod before a Modified event, decoded on demand; nil where etcd no
-// longer has it.
-func (e *Event) OldPod() (*v1.Pod, error) { return oldOf[*v1.Pod](e) }
-
-// OldNode is the node before a Modified event, decoded on demand; nil where etcd no
-// longer has it.
-func (e *Event) OldNode() (*v1.Node, error) { return oldOf[*v1.Node](e) }
-
-func oldOf[T objects.Object](e *Event) (old T, err error) {
-	if e.old == nil || e.Type != Modified {
-		return old, nil
-	}
-	obj, err := decode(e.old)
-	if err != nil {
-		return old, err
-	}
-	old, ok := obj.(T)
-	if !ok {
-		return old, fmt.Errorf("%s event has no old %T", objects.RefOf(obj), old)
-	}
-	return old, nil
-}
-
 // Watch hands fn every change after a revision, in order, none twice; changes of one
 // revision come in one call. It returns when ctx ends, fn returns an error, or with
 // ErrCompacted when changes it has not delivered yet are compacted away. While etcd can not
 // be reached it waits.
-func (s *Store) Watch(ctx context.Context, after int64, fn func([]Event) error) error {
+func (s *Store) Watch(ctx context.Context, after int64, fn func([]objects.Event) error) error {
 	return s.watch(ctx, s.keys.objects, after, func(changes []*clientv3.Event, _ int64) error {
 		events, err := decodeEvents(changes)
 		if err != nil || len(events) == 0 {
@@ -97,8 +26,8 @@ func (s *Store) Watch(ctx context.Context, after int64, fn func([]Event) error) 
 	})
 }
 
-func decodeEvents(changes []*clientv3.Event) ([]Event, error) {
-	events := make([]Event, 0, len(changes))
+func decodeEvents(changes []*clientv3.Event) ([]objects.Event, error) {
+	events := make([]objects.Event, 0, len(changes))
 	for _, c := range changes {
 		kv := c.Kv
 		if c.Type == mvccpb.DELETE {
@@ -110,7 +39,7 @@ func decodeEvents(changes []*clientv3.Event) ([]Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := Event{Type: typeOf(c), Kind: objects.KindOf(obj), Revision: c.Kv.ModRevision, old: c.PrevKv}
+		e := objects.Event{Type: typeOf(c), Kind: objects.KindOf(obj), Revision: c.Kv.ModRevision}
 		switch obj := obj.(type) {
 		case *v1.Node:
 			e.Node = obj
@@ -124,14 +53,14 @@ func decodeEvents(changes []*clientv3.Event) ([]Event, error) {
 	return events, nil
 }
 
-func typeOf(c *clientv3.Event) EventType {
+func typeOf(c *clientv3.Event) objects.EventType {
 	switch {
 	case c.Type == mvccpb.DELETE:
-		return Deleted
+		return objects.Deleted
 	case c.IsCreate():
-		return Added
+		return objects.Added
 	}
-	return Modified
+	return objects.Modified
 }
 
 // Selector says which objects are listed or watched.
@@ -143,7 +72,7 @@ type Selector struct {
 
 // RawEvent is a change with the object as it is stored.
 type RawEvent struct {
-	Type EventType
+	Type objects.EventType
 	Item Item
 }
 

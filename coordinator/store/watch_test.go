@@ -23,35 +23,31 @@ func TestAWatchTellsEveryChangeOnceAndInOrder(t *testing.T) {
 	w := r.watch(t, r.load(t).Revision)
 
 	first := r.apply(t, pod("a"))
-	if e := w.next(t); e.Type != store.Added || e.Kind != objects.KindPod || e.Pod.Name != "a" || e.Revision != first || e.Pod.ResourceVersion != fmt.Sprint(first) {
+	if e := w.next(t); e.Type != objects.Added || e.Kind != objects.KindPod || e.Pod.Name != "a" || e.Revision != first || e.Pod.ResourceVersion != fmt.Sprint(first) {
 		t.Errorf("got %v of %s %v at %d, want ADDED of pod a at %d", e.Type, e.Kind, e.Pod, e.Revision, first)
 	}
 
-	if errs := r.Bind(t.Context(), r.fence, []store.Binding{{Pod: r.pod(t, "a"), Node: "n1"}}); errs[0] != nil {
+	if errs := r.Bind(t.Context(), r.fence, []objects.Binding{{Pod: r.pod(t, "a"), Node: "n1"}}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	e := w.next(t)
-	old, err := e.OldPod()
-	if err != nil || e.Type != store.Modified || e.Pod.Spec.NodeName != "n1" || old == nil || old.Spec.NodeName != "" || old.ResourceVersion != fmt.Sprint(first) {
-		t.Errorf("got %v to %v from %v, %v, want MODIFIED to n1 from none at %d", e.Type, e.Pod, old, err, first)
-	}
-	if _, err := e.OldNode(); err == nil {
-		t.Error("the old node of a pod's event: got no error")
+	if e.Type != objects.Modified || e.Pod.Spec.NodeName != "n1" {
+		t.Errorf("got %v to %v, want MODIFIED to n1", e.Type, e.Pod)
 	}
 
 	if _, _, err := r.Delete(t.Context(), r.fence, []objects.Ref{ref(objects.KindPod, "default", "a")}); err != nil {
 		t.Fatal(err)
 	}
-	if e := w.next(t); e.Type != store.Deleted || e.Pod.Spec.NodeName != "n1" {
+	if e := w.next(t); e.Type != objects.Deleted || e.Pod.Spec.NodeName != "n1" {
 		t.Errorf("got %v of %v, want DELETED of the pod on n1", e.Type, e.Pod)
 	}
 
 	r.apply(t, node("n1"))
-	if e := w.next(t); e.Type != store.Added || e.Node.Name != "n1" {
+	if e := w.next(t); e.Type != objects.Added || e.Node.Name != "n1" {
 		t.Errorf("got %v of %v, want ADDED of node n1", e.Type, e.Node)
 	}
 	r.apply(t, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-	if e := w.next(t); e.Type != store.Added || e.Object.GetName() != "team" {
+	if e := w.next(t); e.Type != objects.Added || e.Object.GetName() != "team" {
 		t.Errorf("got %v of %v, want ADDED of namespace team", e.Type, e.Object)
 	}
 }
@@ -71,7 +67,7 @@ func TestNothingIsLostWhenEtcdRestarts(t *testing.T) {
 	}
 	r.apply(t, pods("after", 150)...)
 	for i := range 150 {
-		if e := w.next(t); e.Type != store.Added || e.Pod.Name != fmt.Sprintf("after-%04d", i) {
+		if e := w.next(t); e.Type != objects.Added || e.Pod.Name != fmt.Sprintf("after-%04d", i) {
 			t.Fatalf("event %d after the restart: got %v of %s, want ADDED of after-%04d", i, e.Type, e.Pod.Name, i)
 		}
 	}
@@ -97,7 +93,7 @@ func TestCompactedChangesAreSaidToBe(t *testing.T) {
 	if _, err := r.client.Compact(t.Context(), end, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	ignore := func([]store.Event) error { return nil }
+	ignore := func([]objects.Event) error { return nil }
 	wantError(t, "watch from before", r.Watch(t.Context(), start, ignore), store.ErrCompacted)
 
 	page, err := r.List(t.Context(), store.Selector{Kind: objects.KindPod}, 1, "")
@@ -117,7 +113,7 @@ func TestAWatchEndsWithTheErrorOfItsReader(t *testing.T) {
 	start := r.load(t).Revision
 	r.apply(t, pod("a"))
 	enough := errors.New("enough")
-	wantError(t, "watch", r.Watch(t.Context(), start, func([]store.Event) error { return enough }), enough)
+	wantError(t, "watch", r.Watch(t.Context(), start, func([]objects.Event) error { return enough }), enough)
 }
 
 func TestAStoredObjectThatIsNoneIsNamed(t *testing.T) {
@@ -128,7 +124,7 @@ func TestAStoredObjectThatIsNoneIsNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "pods/default/broken") {
 		t.Errorf("load: got %v, want an error that names the key", err)
 	}
-	err = r.Watch(t.Context(), start, func([]store.Event) error { return nil })
+	err = r.Watch(t.Context(), start, func([]objects.Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "pods/default/broken") {
 		t.Errorf("watch: got %v, want an error that names the key", err)
 	}
@@ -247,7 +243,7 @@ func TestReplayingAWatchGivesWhatIsLoaded(t *testing.T) {
 		if end.Revision > start.Revision {
 			err := r.WatchRaw(t.Context(), store.Selector{Kind: objects.KindPod}, start.Revision, func(events []store.RawEvent, revision int64) error {
 				for _, e := range events {
-					if e.Type == store.Deleted {
+					if e.Type == objects.Deleted {
 						delete(replay, e.Item.Ref.Name)
 						continue
 					}
@@ -287,8 +283,8 @@ func (r *rig) randomStep(t *rapid.T, step string) {
 		}
 		for _, p := range all.Pods {
 			if p.Name == name {
-				err := r.Bind(ctx, r.fence, []store.Binding{{Pod: p, Node: "n1"}})[0]
-				if bound := p.Spec.NodeName != ""; bound != errors.Is(err, store.ErrAlreadyBound) || !bound && err != nil {
+				err := r.Bind(ctx, r.fence, []objects.Binding{{Pod: p, Node: "n1"}})[0]
+				if bound := p.Spec.NodeName != ""; bound != errors.Is(err, objects.ErrAlreadyBound) || !bound && err != nil {
 					t.Fatalf("bind of a pod on %q: %v", p.Spec.NodeName, err)
 				}
 			}

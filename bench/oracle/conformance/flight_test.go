@@ -25,7 +25,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/record"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -94,7 +93,7 @@ func (c *cluster) evict(e preempt.Eviction) error {
 		switch {
 		case pod == nil:
 		case c.chance(10):
-			return store.ErrConflict
+			return objects.ErrConflict
 		case c.chance(40):
 			pod = pod.DeepCopy()
 			pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(epoch+200, 0)}
@@ -129,23 +128,23 @@ func (c *cluster) Expected(*v1.Pod, string)           {}
 func (c *cluster) Scheduled(*v1.Pod, string)          {}
 
 // Bind is the scheduler's binder.
-func (c *cluster) Bind(_ context.Context, bindings []store.Binding, done func(int, error)) {
+func (c *cluster) Bind(_ context.Context, bindings []objects.Binding, done func(int, error)) {
 	for i, b := range bindings {
 		done(i, c.bind(b))
 	}
 }
 
-func (c *cluster) bind(b store.Binding) error {
+func (c *cluster) bind(b objects.Binding) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pod, _ := c.api.objects[keyOf(b.Pod)].(*v1.Pod)
 	switch {
 	case pod == nil:
-		return store.ErrNotFound
+		return objects.ErrNotFound
 	case c.chance(10):
-		return store.ErrConflict
+		return objects.ErrConflict
 	case pod.Spec.NodeName != "":
-		return store.ErrAlreadyBound
+		return objects.ErrAlreadyBound
 	}
 	c.api.nodes[pod.UID] = b.Node
 	c.deliver(Round{c.api.put(pod)})
@@ -160,10 +159,10 @@ func (c *cluster) Write(_ context.Context, objs []objects.Object) (versions []st
 		obj := obj.DeepCopyObject().(oracle.Object)
 		now := c.api.objects[keyOf(obj)]
 		if now == nil {
-			return versions, store.ErrNotFound
+			return versions, objects.ErrNotFound
 		}
 		if now.GetResourceVersion() != obj.GetResourceVersion() || c.chance(10) {
-			return versions, store.ErrConflict
+			return versions, objects.ErrConflict
 		}
 		e := c.api.put(obj)
 		c.deliver(Round{e})
@@ -237,8 +236,8 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 }
 
 // start is what the scheduler is given before it runs.
-func (c *cluster) start(r Round) *store.Objects {
-	all := &store.Objects{}
+func (c *cluster) start(r Round) *objects.Snapshot {
+	all := &objects.Snapshot{}
 	for _, e := range c.api.round(r) {
 		switch obj := e.Object.(type) {
 		case *v1.Node:

@@ -18,7 +18,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // Decision is a line of our decision log.
@@ -181,12 +180,12 @@ func parse(log *bytes.Buffer) ([]Decision, error) {
 }
 
 // storeEvents words a round as our scheduler hears of it.
-func storeEvents(round Round) ([]store.Event, error) {
-	out := make([]store.Event, 0, len(round))
+func storeEvents(round Round) ([]objects.Event, error) {
+	out := make([]objects.Event, 0, len(round))
 	for _, e := range round {
-		x := store.Event{Type: store.Modified}
+		x := objects.Event{Type: objects.Modified}
 		if e.Type == Removed {
-			x.Type = store.Deleted
+			x.Type = objects.Deleted
 		}
 		switch obj := e.Object.(type) {
 		case *v1.Node:

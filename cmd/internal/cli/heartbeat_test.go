@@ -11,8 +11,8 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/store"
 )
 
 // stuck is a reporter that never comes back, as a loop that hangs.
@@ -31,7 +31,7 @@ func TestAHungLoopEndsTheProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Load(&store.Objects{Pods: []*v1.Pod{build.Pod("p").Obj()}}, nil)
+		s.Load(&objects.Snapshot{Pods: []*v1.Pod{build.Pod("p").Obj()}}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		run := make(chan error, 1)
 		go func() { run <- s.Run(ctx) }()

@@ -17,7 +17,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -60,7 +59,7 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 	workers := startWorkers(ctx, t, g, s.workers, s.killAt, tell)
 	scheduler.SetMembers(workers.alive())
 	if s.pieces == 0 {
-		scheduler.Load(&store.Objects{Nodes: c.Nodes, Pods: append(slices.Clip(c.Present), c.Pending...), Cluster: c.Others}, nil)
+		scheduler.Load(&objects.Snapshot{Nodes: c.Nodes, Pods: append(slices.Clip(c.Present), c.Pending...), Cluster: c.Others}, nil)
 	}
 	g.Go(func() error { return scheduler.Run(ctx) })
 	g.Go(func() error {
@@ -87,35 +86,35 @@ func decide(t *testing.T, c build.Cluster, s split) string {
 // deliver tells the scheduler of the cluster in pieces, and of the pending pods at the end.
 // After each piece a pod that fits nowhere takes the deltas to the workers.
 func deliver(ctx context.Context, scheduler *coordinator.Scheduler, c build.Cluster, pieces int) error {
-	var events []store.Event
+	var events []objects.Event
 	for _, obj := range c.Others {
-		events = append(events, store.Event{Type: store.Added, Kind: objects.KindOf(obj), Object: obj})
+		events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindOf(obj), Object: obj})
 	}
 	for _, n := range c.Nodes {
-		events = append(events, store.Event{Type: store.Added, Kind: objects.KindNode, Node: n})
+		events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindNode, Node: n})
 	}
 	for _, p := range c.Present {
-		events = append(events, podEvent(store.Added, p))
+		events = append(events, podEvent(objects.Added, p))
 	}
 	for i := range pieces {
 		from, to := i*len(events)/pieces, (i+1)*len(events)/pieces
 		probe := build.Pod(fmt.Sprintf("%s%d", probes, i)).NodeSelector("is", "nowhere").Obj()
-		scheduler.Deliver(append(slices.Clone(events[from:to]), podEvent(store.Added, probe)))
+		scheduler.Deliver(append(slices.Clone(events[from:to]), podEvent(objects.Added, probe)))
 		if err := scheduler.Idle(ctx); err != nil {
 			return err
 		}
-		scheduler.Deliver([]store.Event{podEvent(store.Deleted, probe)})
+		scheduler.Deliver([]objects.Event{podEvent(objects.Deleted, probe)})
 	}
-	var pending []store.Event
+	var pending []objects.Event
 	for _, p := range c.Pending {
-		pending = append(pending, podEvent(store.Added, p))
+		pending = append(pending, podEvent(objects.Added, p))
 	}
 	scheduler.Deliver(pending)
 	return nil
 }
 
-func podEvent(typ store.EventType, p *v1.Pod) store.Event {
-	return store.Event{Type: typ, Kind: objects.KindPod, Pod: p}
+func podEvent(typ objects.EventType, p *v1.Pod) objects.Event {
+	return objects.Event{Type: typ, Kind: objects.KindPod, Pod: p}
 }
 
 // probes is how the names begin of pods that no log is to tell of.

@@ -17,7 +17,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -141,7 +141,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	workers.serve(gctx, g, &serving.Guard{})
-	s.Load(&store.Objects{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
+	s.Load(&objects.Snapshot{Nodes: in.Nodes, Pods: in.Pods, Cluster: in.Cluster}, nil)
 	var waited error
 	g.Go(func() error { return s.Run(gctx) })
 	g.Go(func() error {
