@@ -71,14 +71,13 @@ type attempt struct {
 	top []*pb.ScoredNode
 	// begun is when the pod was popped.
 	begun time.Time
-	// hosted is what it has of guests; nil: its profile has none.
-	hosted *hosted
+	// plugins is what the out-of-tree plugins make of it; nil: its profile has none.
+	plugins *pluginReview
 	// answer is what those outside the loop have said, where they were asked; nil: they were not.
 	answer *outsiders
 	// shrunk is what extenders have left of the candidates of its preemption; nil: they were not
-	// asked. away says that it was parked for that.
+	// asked.
 	shrunk *shrunk
-	away   bool
 }
 
 // schedule decides a batch, pod by pod in queue order.
@@ -380,7 +379,7 @@ func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
 // question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each promised node.
 func (s *Scheduler) question(a *attempt) *answers.Question {
 	outside := s.asksOutside(a)
-	p := s.guests.of(a.pod.Obj)
+	p := s.outOfTree.of(a.pod.Obj)
 	a.question = answers.Question{
 		Class: a.class, Node: a.pod.Nomination(),
 		Alone: p != nil || outside, Reviewed: outside || p != nil && (p.filters || p.scores),
@@ -525,7 +524,7 @@ func (s *Scheduler) ownAnswer(ctx context.Context, a *attempt, q *answers.Questi
 // place promises the chosen row to a pod and queues its bind.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
 	s.promising = true
-	if a.hosted != nil {
+	if a.plugins != nil {
 		return s.placeHosted(ctx, a, d, c)
 	}
 	a.trace.Begin(tracing.Assume)

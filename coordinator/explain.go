@@ -187,7 +187,7 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 // they are asked, so that an explanation asks none of them.
 func (s *Scheduler) notAsked(p *v1.Pod) []string {
 	var names []string
-	if of := s.guests.of(p); of != nil {
+	if of := s.outOfTree.of(p); of != nil {
 		for _, at := range []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score} {
 			for _, name := range of.Plugins(at) {
 				if _, guest := s.cfg.Guests.Registry[name]; guest && !slices.Contains(names, "plugin "+name) {

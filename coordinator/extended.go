@@ -244,8 +244,8 @@ func (s *Scheduler) askOutside(ctx context.Context, a *attempt, rows []hostedRow
 	a.answer.told = a.answer.told[:0]
 	left := rows[:0]
 	for i := range rows {
-		if why, out := a.answer.refuses(s.nameOf(rows[i].Row.Row)); out {
-			a.answer.told = append(a.answer.told, a.answer.why(why)...)
+		if why := a.answer.whyRefused(s.nameOf(rows[i].Row.Row)); why != nil {
+			a.answer.told = append(a.answer.told, why...)
 		} else {
 			left = append(left, rows[i])
 		}
@@ -265,7 +265,7 @@ func (s *Scheduler) heard(x *outsiders, rows []hostedRow) bool {
 	more := false
 	for i := range rows {
 		name := s.nameOf(rows[i].Row.Row)
-		if _, refused := x.refuses(name); !refused {
+		if x.whyRefused(name) == nil {
 			return true
 		}
 		if _, asked := x.Asked[name]; !asked {
@@ -273,12 +273,4 @@ func (s *Scheduler) heard(x *outsiders, rows []hostedRow) bool {
 		}
 	}
 	return !more
-}
-
-// why is the reason of a node that is refused, also where nobody was asked about it.
-func (o *outsiders) why(r *scorer.Reason) []scorer.Reason {
-	if r == nil {
-		return []scorer.Reason{unsaid}
-	}
-	return []scorer.Reason{*r}
 }

@@ -79,7 +79,6 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 	l := s.extenders.laneFor("preempt", list)
 	if !s.extenders.inline && l.free == 0 {
 		l.wait(s.park(a), s.queue.Before)
-		a.away = true
 		return true, nil
 	}
 	victims := make(map[string]*extenderv1.Victims, len(candidates))
@@ -108,7 +107,6 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 		return false, nil
 	}
 	kept, life := s.park(a), s.life
-	a.away = true
 	l.free--
 	s.extenders.calls.Go(func() {
 		kept.shrunk = ask(life)

@@ -28,7 +28,7 @@ import (
 // takes the ordinary way.
 
 // hosted is what an attempt has of guests.
-type hosted struct {
+type pluginReview struct {
 	profile *guestProfile
 	cycle   *framework.Cycle
 	// only are the nodes that PreFilter plugins leave, by name, and narrowedBy these plugins; nil:
@@ -44,20 +44,20 @@ type hosted struct {
 }
 
 // host opens a hosted attempt; nil: the pod's profile has no guests.
-func (s *Scheduler) host(a *attempt) *hosted {
-	p := s.guests.of(a.pod.Obj)
+func (s *Scheduler) reviewOf(a *attempt) *pluginReview {
+	p := s.outOfTree.of(a.pod.Obj)
 	if p == nil {
 		return nil
 	}
-	return &hosted{profile: p, cycle: p.NewCycle(a.pod.Obj), asked: map[cache.Row]*fwk.Status{}}
+	return &pluginReview{profile: p, cycle: p.NewCycle(a.pod.Obj), asked: map[cache.Row]*fwk.Status{}}
 }
 
 // decideHosted is decide between the beginning and the end of what guests are shown.
 func (s *Scheduler) decideHosted(ctx context.Context, a *attempt) bool {
-	s.guests.nominator.refresh()
-	s.guests.snapshot.Begin()
-	defer s.guests.snapshot.End()
-	defer a.hosted.end()
+	s.outOfTree.nominator.refresh()
+	s.outOfTree.snapshot.Begin()
+	defer s.outOfTree.snapshot.End()
+	defer a.plugins.end()
 	return s.decideOne(ctx, a)
 }
 
@@ -145,7 +145,7 @@ func (s *Scheduler) chooseHosted(ctx context.Context, q *answers.Question, p *an
 
 // preFilter runs the guests' PreFilter, after the built-in plugins, which have not rejected the pod.
 func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
-	h := a.hosted
+	h := a.plugins
 	if h == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ const nodeAffinity = "NodeAffinity"
 // looks tells whether anybody but tables has a say in the choice of a node. A pod for which all guests
 // skip takes the ordinary way.
 func (s *Scheduler) looks(a *attempt) bool {
-	h := a.hosted
+	h := a.plugins
 	if h == nil {
 		return s.asksOutside(a)
 	}
@@ -203,8 +203,8 @@ type hostedRow struct {
 
 // rowsFor are the rows that pass the built-in filters, of the nodes that are left.
 func (s *Scheduler) rowsFor(p *answers.Answer, a *attempt, q *answers.Question) []hostedRow {
-	if a.hosted != nil && a.hosted.only != nil {
-		return s.rowsOf(p, sets.List(a.hosted.only)...)
+	if a.plugins != nil && a.plugins.only != nil {
+		return s.rowsOf(p, sets.List(a.plugins.only)...)
 	}
 	return hostedRows(p.Rows(q.Nominees))
 }
@@ -231,7 +231,7 @@ func hostedRows(rows []answers.Row) []hostedRow {
 // filterRows shows guests the nodes of rows, and returns those that they let pass. A row that they
 // have seen in this attempt is not shown again.
 func (s *Scheduler) filterRows(ctx context.Context, a *attempt, rows []hostedRow) ([]hostedRow, error) {
-	h := a.hosted
+	h := a.plugins
 	if h == nil || !h.profile.filters {
 		return rows, nil
 	}
@@ -270,7 +270,7 @@ func (s *Scheduler) filterRows(ctx context.Context, a *attempt, rows []hostedRow
 // show gives the view of a row's node.
 func (s *Scheduler) show(r *hostedRow) (fwk.NodeInfo, error) {
 	if r.node == nil {
-		node, err := s.guests.snapshot.Get(s.nameOf(r.Row.Row))
+		node, err := s.outOfTree.snapshot.Get(s.nameOf(r.Row.Row))
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +292,7 @@ func (s *Scheduler) ownHosted(ctx context.Context, p *answers.Answer, a *attempt
 	if failed != nil || len(rows) == 0 {
 		return c, false // an error there is no reason not to try the others
 	}
-	if _, out := a.answer.refuses(name); out || a.answer == nil && s.asksOutside(a) {
+	if a.answer.whyRefused(name) != nil || a.answer == nil && s.asksOutside(a) {
 		return c, false
 	}
 	return s.answers.OwnNode(p, name)
@@ -323,7 +323,7 @@ func (s *Scheduler) scoreRows(ctx context.Context, a *attempt, rows []hostedRow,
 			totals[i] += a.answer.Scores[s.nameOf(rows[i].Row.Row)]
 		}
 	}
-	h := a.hosted
+	h := a.plugins
 	if h == nil || !h.profile.scores {
 		return nil
 	}
@@ -355,7 +355,7 @@ func (s *Scheduler) scoreRows(ctx context.Context, a *attempt, rows []hostedRow,
 // hostedRefusal words why no node takes the pod. Rows that guests have turned away have passed all
 // else.
 func (s *Scheduler) hostedRefusal(p *answers.Answer, a *attempt) (*hostedEnd, error) {
-	h := a.hosted
+	h := a.plugins
 	more := answers.Reasons{}
 	if h != nil {
 		for _, status := range h.asked {
@@ -401,7 +401,7 @@ func addReasons(into answers.Reasons, status *fwk.Status, n int) {
 
 // narrowedRefusal is the message where PreFilter plugins have left some nodes only: all others are
 // refused for that.
-func (s *Scheduler) narrowedRefusal(p *answers.Answer, h *hosted, reasons answers.Reasons) (string, []string) {
+func (s *Scheduler) narrowedRefusal(p *answers.Answer, h *pluginReview, reasons answers.Reasons) (string, []string) {
 	left := 0
 	for _, name := range sets.List(h.only) {
 		row, ok := s.cache.RowOf(name)

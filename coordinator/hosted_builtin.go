@@ -55,12 +55,12 @@ func (b *prepared) Clone() fwk.StateData { return b }
 
 // prepare has the built-in plugins answer to the guests of an attempt, until it ends.
 func (s *Scheduler) prepare(a *attempt) {
-	a.hosted.prepared = &prepared{scheduler: s, pod: a.pod.Obj, class: a.class}
-	a.hosted.cycle.State().Write(preparedKey, a.hosted.prepared)
+	a.plugins.prepared = &prepared{scheduler: s, pod: a.pod.Obj, class: a.class}
+	a.plugins.cycle.State().Write(preparedKey, a.plugins.prepared)
 }
 
 // end ends it, before the loop writes to tables; nil will do.
-func (h *hosted) end() {
+func (h *pluginReview) end() {
 	if h == nil || h.prepared == nil {
 		return
 	}

@@ -35,18 +35,18 @@ import (
 
 // placeHosted is place for an attempt whose profile has guests.
 func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
-	a.hosted.end()
+	a.plugins.end()
 	a.trace.Begin(tracing.Assume)
 	table := s.cache.Table(int(c.Row.Shard))
 	d.Node, d.Score = table.Name(c.Row.Index), c.Score
-	pod, cycle := a.pod.Obj, a.hosted.cycle
+	pod, cycle := a.pod.Obj, a.plugins.cycle
 	r := &reservation{patience: a.prof.BindTimeout()}
 	if a.prof.BindsVolumes() {
 		r.work, r.failed = s.reserve(pod, d.Node)
 	}
 	cycle.State().Write(reservationKey, r)
 	var err error
-	s.guests.snapshot.Assume(pod.UID, d.Node, func() { err = s.assume(a, d) })
+	s.outOfTree.snapshot.Assume(pod.UID, d.Node, func() { err = s.assume(a, d) })
 	if err != nil {
 		return s.unassume(ctx, a, d, r, fwk.AsStatus(err))
 	}
@@ -92,7 +92,7 @@ func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision,
 // unassume takes a placement back that Reserve or Permit has refused, and the pod goes back to the
 // queue.
 func (s *Scheduler) unassume(ctx context.Context, a *attempt, d *pb.Decision, r *reservation, status *fwk.Status) bool {
-	a.hosted.cycle.Unreserve(ctx, d.Node)
+	a.plugins.cycle.Unreserve(ctx, d.Node)
 	free := s.cache.volumes.Unreserve(r.work)
 	s.forget(a.pod.Obj, d.Node)
 	s.disturbed = true // the answers of this batch know nothing of that
@@ -236,7 +236,7 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 	if preFlight.IsSuccess() {
 		job.trace.Begin(tracing.PreBind)
 		begin := s.cfg.Now()
-		pre := s.guests.env.PreBinding
+		pre := s.outOfTree.env.PreBinding
 		pre.Add(pod.UID, cancel)
 		defer pre.Remove(pod.UID)
 		status := cycle.PreBind(ctx, node)
@@ -265,11 +265,11 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 // callOff ends the binding cycle of a pod that waits on Permit, or whose PreBind is at work, for the
 // sake of a preemptor. It is false where it is too late for that, or there is no such pod.
 func (s *Scheduler) callOff(uid types.UID, plugin string) bool {
-	if s.guests != nil {
-		if w := s.guests.env.Waiting.Get(uid); w != nil {
+	if s.outOfTree != nil {
+		if w := s.outOfTree.env.Waiting.Get(uid); w != nil {
 			return w.Preempt(plugin, "preempted")
 		}
-		if in := s.guests.env.PreBinding.Get(uid); in != nil {
+		if in := s.outOfTree.env.PreBinding.Get(uid); in != nil {
 			return in.CancelPod("preempted by " + plugin)
 		}
 	}
@@ -278,7 +278,7 @@ func (s *Scheduler) callOff(uid types.UID, plugin string) bool {
 
 // rejectWaiting has a pod that is gone, or about to be, wait on Permit no longer; false: it did not.
 func (s *Scheduler) rejectWaiting(uid types.UID) bool {
-	return s.guests != nil && s.guests.env.Waiting.Reject(uid)
+	return s.outOfTree != nil && s.outOfTree.env.Waiting.Reject(uid)
 }
 
 // acting is what runs of a built-in plugin that acts on one pod; nil: its part is done elsewhere.

@@ -16,7 +16,7 @@ import (
 // askPostFilters asks the PostFilter plugins of a hosted attempt, guests and built-in ones: ask asks one
 // of these.
 func (s *Scheduler) askPostFilters(ctx context.Context, a *attempt, p *answers.Answer, ask func(plugin string) preempt.Verdict) preempt.Verdict {
-	return verdictOf(a.hosted.cycle.PostFilter(ctx,
+	return verdictOf(a.plugins.cycle.PostFilter(ctx,
 		func() fwk.NodeToStatusReader { return s.statuses(a, p) },
 		func(name string) (*fwk.PostFilterResult, *fwk.Status) { return toldBy(ask(name)) },
 	))
@@ -57,7 +57,7 @@ func toldBy(v preempt.Verdict) (r *fwk.PostFilterResult, status *fwk.Status) {
 // statuses tells what each node was turned away with. It looks at every row.
 func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatuses {
 	out := framework.NewNodeStatuses()
-	h := a.hosted
+	h := a.plugins
 	switch {
 	case h.absent != nil:
 		out.SetAbsent(h.absent)
@@ -83,8 +83,8 @@ func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatu
 				continue
 			}
 			why := p.WhyRefused(row)
-			if x, out := a.answer.refuses(name); out && len(why) == 0 {
-				why = a.answer.why(x)
+			if len(why) == 0 {
+				why = a.answer.whyRefused(name)
 			}
 			status := statusOf(why)
 			if status == nil {

@@ -568,7 +568,7 @@ func (s sorter) Less(a, b fwk.QueuedPodInfo) bool { return s.less.Less(a, b) }
 
 func TestAGuestOrdersTheQueue(t *testing.T) {
 	onStageAs(t, hosting(t, "{queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}}", sorter{}), clusterOf(nil), nil, func(x *stage) {
-		if x.host(&attempt{pod: &queue.Pod{Obj: cores("p", "1")}}) != nil {
+		if x.reviewOf(&attempt{pod: &queue.Pod{Obj: cores("p", "1")}}) != nil {
 			t.Error("a profile whose guests take no part in attempts is hosted")
 		}
 		for _, name := range []string{"c", "a", "b"} {

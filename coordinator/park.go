@@ -37,17 +37,18 @@ type outsiders struct {
 	told []scorer.Reason
 }
 
-// refuses tells whether a node is out, and why; a nil why stands for a node that nobody was asked
-// about.
-func (o *outsiders) refuses(node string) (why *scorer.Reason, refused bool) {
+// whyRefused is why a node is out, also where nobody was asked about it; nil: it is not.
+func (o *outsiders) whyRefused(node string) []scorer.Reason {
 	if o == nil {
-		return nil, false
+		return nil
 	}
 	if r, ok := o.Refused[node]; ok {
-		return &r, true
+		return []scorer.Reason{r}
 	}
-	_, asked := o.Asked[node]
-	return nil, !asked
+	if _, asked := o.Asked[node]; !asked {
+		return []scorer.Reason{unsaid}
+	}
+	return nil
 }
 
 // parking is the attempts that have left their batches.
@@ -68,6 +69,9 @@ func (s *Scheduler) park(a *attempt) *attempt {
 	s.parked[kept.pod] = &kept
 	return &kept
 }
+
+// isParked tells whether an attempt has left its batch, and is not decided yet.
+func (s *Scheduler) isParked(a *attempt) bool { return s.parked[a.pod] != nil }
 
 // resume has a parked attempt decided anew, with an answer. It may be called from any goroutine,
 // once for each time that the attempt is parked.

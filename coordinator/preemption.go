@@ -56,7 +56,7 @@ type preemption struct {
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
 // decision. p is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
 func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision) (preemption, error) {
-	if a.hosted == nil && len(a.prof.PostFilters()) == 0 {
+	if a.plugins == nil && len(a.prof.PostFilters()) == 0 {
 		return preemption{}, nil
 	}
 	a.trace.Begin(tracing.PostFilter)
@@ -72,7 +72,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 		return v
 	}
 	var v preempt.Verdict
-	if a.hosted != nil {
+	if a.plugins != nil {
 		v = s.askPostFilters(ctx, a, p, ask) // which is measured there
 	} else {
 		begin := s.cfg.Now()
@@ -154,8 +154,8 @@ func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) boo
 	if _, instead, err := s.ownReasons(p, a); err == nil && instead != nil {
 		why = instead
 	}
-	if x, out := a.answer.refuses(node); out && len(why) == 0 {
-		why = a.answer.why(x)
+	if len(why) == 0 {
+		why = a.answer.whyRefused(node)
 	}
 	return slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable })
 }

@@ -30,17 +30,17 @@ import (
 
 // guestsJudge tells whether guests have a say in the candidates of an attempt.
 func (a *attempt) guestsJudge() bool {
-	h := a.hosted
+	h := a.plugins
 	return h != nil && (h.profile.filters || h.only != nil || h.absent != nil)
 }
 
 // answerFor is the answer that a dry run goes by: p, or where a guest's PreFilter has rejected the pod in
 // a way that victims may change, on all nodes, that of the class; nil: nothing helps.
 func (s *Scheduler) answerFor(a *attempt, p *answers.Answer) *answers.Answer {
-	if a.hosted == nil || a.hosted.absent == nil {
+	if a.plugins == nil || a.plugins.absent == nil {
 		return p
 	}
-	if a.hosted.absent.Code() != fwk.Unschedulable {
+	if a.plugins.absent.Code() != fwk.Unschedulable {
 		return nil
 	}
 	return s.answers.Repaired(a.class)
@@ -48,7 +48,7 @@ func (s *Scheduler) answerFor(a *attempt, p *answers.Answer) *answers.Answer {
 
 // guestStatus is what guests have made of a row, and whether they were asked about it.
 func (s *Scheduler) guestStatus(a *attempt, row cache.Row, name string) (status *fwk.Status, asked bool) {
-	h := a.hosted
+	h := a.plugins
 	switch {
 	case h == nil:
 		return nil, false
@@ -77,8 +77,8 @@ func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *answers.Answer, 
 		return out.result, nil
 	}
 	check.Refused = known
-	t := &rehearsal{Scheduler: s, cycle: a.hosted.cycle, node: name}
-	if a.hosted.profile.filters {
+	t := &rehearsal{Scheduler: s, cycle: a.plugins.cycle, node: name}
+	if a.plugins.profile.filters {
 		moved := check.Moved
 		check.Ask = func() []scorer.Reason { return t.ask(ctx) }
 		check.Moved = func(number uint64, back bool) {
@@ -149,7 +149,7 @@ func (t *rehearsal) fail(err error) {
 
 // begin makes the copies, and has the pods leave that left before.
 func (t *rehearsal) begin(ctx context.Context) {
-	node, err := t.guests.snapshot.Get(t.node)
+	node, err := t.outOfTree.snapshot.Get(t.node)
 	if err != nil {
 		t.fail(err)
 		return

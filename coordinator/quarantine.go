@@ -198,7 +198,7 @@ func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, pa
 			panicked = s.confineClass(a.class, v)
 		}
 	}()
-	if a.hosted = s.host(a); a.hosted != nil {
+	if a.plugins = s.reviewOf(a); a.plugins != nil {
 		return s.decideHosted(ctx, a), nil
 	}
 	return s.decideOne(ctx, a), nil

@@ -28,12 +28,12 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 			}
 			return false
 		}
-		if a.away {
+		if s.isParked(a) {
 			return true
 		}
 	}
 	s.promising = true
-	a.hosted.end()
+	a.plugins.end()
 	s.begin(a, x)
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.nominating)

@@ -127,7 +127,7 @@ type Scheduler struct {
 	metrics      *meters
 	inbox        *inbox
 	bindings     *bindings
-	guests       *guests // nil: there are none
+	outOfTree    *guests // nil: there are none
 	outcomes     outcomes
 	journal      *journalWriter
 	plugins      *pluginLatencies
@@ -264,14 +264,14 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if s.extenders, err = newExtenders(&cfg, s.metrics); err != nil {
 		return nil, err
 	}
-	if s.guests, err = newGuests(s, cfg.Guests); err != nil {
+	if s.outOfTree, err = newGuests(s, cfg.Guests); err != nil {
 		return nil, err
 	}
-	guests, err := s.guests.forQueue(s.life, cfg.Guests, s.changed)
+	guests, err := s.outOfTree.forQueue(s.life, cfg.Guests, s.changed)
 	if err != nil {
-		return nil, errors.Join(err, s.guests.close())
+		return nil, errors.Join(err, s.outOfTree.close())
 	}
-	s.cache.guests, s.cache.mend = s.guests, s.mend
+	s.cache.outOfTree, s.cache.mend = s.outOfTree, s.mend
 	s.cache.OnUntold(s.spared)
 	s.queue = queue.New(queue.Config{
 		Guests: guests, Met: s.hintMet,
@@ -327,7 +327,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
-	s.guests.load(all)
+	s.outOfTree.load(all)
 	for _, obj := range all.Cluster {
 		s.found(obj, func() { s.clusterSet(obj) })
 	}
@@ -373,7 +373,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
-	s.guests.run(ctx)
+	s.outOfTree.run(ctx)
 	s.cause = s.loop(ctx)
 	s.endReads()
 	s.cache.budgets.End()
@@ -381,7 +381,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	behind.Wait()
 	s.extenders.calls.Wait()
 	s.journal.farewell(ctx)
-	if err := s.guests.close(); err != nil {
+	if err := s.outOfTree.close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Plugins have not closed")
 	}
 	return s.cause

@@ -24,11 +24,11 @@ import (
 // what a pod on a node counts for is counted wherever it counts.
 type state struct {
 	*cache.Cache
-	counters *count.Registry
-	cluster  *cluster.Cluster
-	volumes  *volumes.Cache
-	guests   *guests // are told of nodes that change; nil: there are none
-	budgets  *cluster.Budgets
+	counters  *count.Registry
+	cluster   *cluster.Cluster
+	volumes   *volumes.Cache
+	outOfTree *guests // are told of nodes that change; nil: there are none
+	budgets   *cluster.Budgets
 	// counted says that budgets' status is worked out here; pending are the pods that wait for a node.
 	counted bool
 	pending func() iter.Seq[*queue.Pod]
@@ -122,14 +122,14 @@ func (w *state) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision 
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return err
 	}
-	w.guests.changed(nodeName)
+	w.outOfTree.changed(nodeName)
 	return w.mount(nodeName, p)
 }
 
 // SetNode is Cache.SetNode.
 func (w *state) SetNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Set(n)
-	w.guests.changed(n.Name)
+	w.outOfTree.changed(n.Name)
 	old, err := w.Cache.SetNode(n)
 	for _, key := range w.TakeTopologies() {
 		w.counters.Appeared(key)
@@ -140,7 +140,7 @@ func (w *state) SetNode(n *v1.Node) (*v1.Node, error) {
 // RemoveNode is Cache.RemoveNode.
 func (w *state) RemoveNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Delete(n)
-	w.guests.changed(n.Name)
+	w.outOfTree.changed(n.Name)
 	return w.Cache.RemoveNode(n.Name)
 }
 
@@ -157,8 +157,8 @@ func (w *state) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	if err != nil {
 		return old, err
 	}
-	w.guests.changed(was)
-	w.guests.changed(p.Spec.NodeName)
+	w.outOfTree.changed(was)
+	w.outOfTree.changed(p.Spec.NodeName)
 	switch {
 	case before == nil:
 		err = w.mount(p.Spec.NodeName, p)
@@ -202,7 +202,7 @@ func (w *state) Forget(p *v1.Pod) (bool, error) {
 	if err = w.mended(nodeName, err); err != nil || !forgotten {
 		return forgotten, err
 	}
-	w.guests.changed(nodeName)
+	w.outOfTree.changed(nodeName)
 	w.follow(object, false)
 	return true, w.unmount(nodeName, object)
 }
@@ -215,7 +215,7 @@ func (w *state) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	if err = w.mended(nodeName, err); err != nil || old == nil {
 		return old, nodeName, err
 	}
-	w.guests.changed(nodeName)
+	w.outOfTree.changed(nodeName)
 	return old, nodeName, w.unmount(nodeName, old)
 }
 

@@ -74,7 +74,7 @@ func (s *Scheduler) found(obj objects.Object, take func()) {
 
 func (s *Scheduler) guestsSaw(e *objects.Event) {
 	defer s.meets(e.Any(), e.Type == objects.Deleted)
-	s.guests.saw(e)
+	s.outOfTree.saw(e)
 }
 
 // quarantineObject tells of an object that could not be taken in as a whole: the log once.
