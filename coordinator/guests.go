@@ -16,10 +16,10 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // Guests are plugins that are compiled in beside the built-in ones, as their authors wrote them for
@@ -159,9 +159,9 @@ func (c *Guests) registry(s *Scheduler) (framework.Registry, error) {
 		return nil, err
 	}
 	var errs []error
-	config.BuiltIns(func(name string, points []framework.Point) {
-		errs = append(errs, r.Register(name, framework.BuiltIn(name, acting(s, name), points...)))
-	})
+	for _, built := range rules.All() {
+		errs = append(errs, r.Register(built.Name, framework.BuiltIn(built.Name, acting(s, built.Name), built.Points...)))
+	}
 	return r, errors.Join(errs...)
 }
 

@@ -11,6 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -53,9 +54,9 @@ func TestTheDocumentedExpressions(t *testing.T) {
 
 // documented is what an expression comes to, by way of a configuration.
 func documented(text, want string, node *v1.Node, pod *v1.Pod) (string, error) {
-	plugin := celScore
+	plugin := rules.CELScore
 	if want == "true" || want == "false" || strings.HasPrefix(want, "failed") {
-		plugin = celFilter
+		plugin = rules.CELFilter
 	}
 	file := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

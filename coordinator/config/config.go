@@ -33,7 +33,7 @@ type Config struct {
 	profiles     []profile
 	notEvaluated []string
 	noEffect     []notice
-	all          catalogue
+	all          known
 }
 
 // Change alters a configuration that is complete and not checked yet: flags do.
@@ -44,7 +44,7 @@ type profile struct {
 	name  string
 	lists *lists
 	// guests are those of all that are in use.
-	all    catalogue
+	all    known
 	guests []string
 	table  compile.ProfileConfig // what of it is evaluated over tables
 }
@@ -53,11 +53,11 @@ type profile struct {
 const maxBytes = 4 << 20
 
 // Reader reads configurations that name guests, plugins that are compiled in beside upstream's.
-type Reader struct{ all catalogue }
+type Reader struct{ all known }
 
 // ReaderFor knows guests by these names.
 func ReaderFor(guests []string) Reader {
-	all := make(catalogue, len(guests))
+	all := make(known, len(guests))
 	for _, name := range guests {
 		all[name] = struct{}{}
 	}
@@ -130,7 +130,7 @@ func (r Reader) Parse(file string, data []byte, changes ...Change) (*Config, err
 }
 
 // finish changes a completed configuration, checks and resolves it.
-func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change, all catalogue) (*Config, error) {
+func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change, all known) (*Config, error) {
 	for _, change := range changes {
 		change(c)
 	}

@@ -15,6 +15,8 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // TestScripts reads the configurations of testdata. A command prints what a file comes
@@ -45,7 +47,7 @@ func TestScripts(t *testing.T) {
 			var b strings.Builder
 			switch d.Cmd {
 			case "load":
-				wanted := []string{filter.field(), score.field()}
+				wanted := []string{framework.Filter.Field(), framework.Score.Field()}
 				d.MaybeScanArgs(t, "points", &wanted)
 				printPoints(&b, c, wanted)
 			case "arguments":
@@ -72,8 +74,8 @@ func TestScripts(t *testing.T) {
 
 func allPoints() []string {
 	var all []string
-	for p := range numPoints {
-		all = append(all, p.field())
+	for p := range framework.NumPoints {
+		all = append(all, p.Field())
 	}
 	return all
 }
@@ -88,20 +90,20 @@ func printNotices(b *strings.Builder, c *Config) {
 func printPoints(b *strings.Builder, c *Config, wanted []string) {
 	for _, p := range c.profiles {
 		fmt.Fprintf(b, "%s\n", p.name)
-		for at := range numPoints {
-			if !slices.Contains(wanted, at.field()) {
+		for at := range framework.NumPoints {
+			if !slices.Contains(wanted, at.Field()) {
 				continue
 			}
-			fmt.Fprintf(b, "  %s:", at.field())
+			fmt.Fprintf(b, "  %s:", at.Field())
 			for _, name := range p.lists[at] {
-				known, _ := find(name)
+				known, _ := known(nil).find(name)
 				star := ""
-				if !known.evaluated() {
+				if !known.Evaluated() {
 					star = "*"
 				}
 				fmt.Fprintf(b, " %s%s", star, name)
 				for _, s := range p.table.Scores {
-					if at == score && s.Plugin == known.table {
+					if at == framework.Score && s.Plugin == known.Plugin {
 						fmt.Fprintf(b, "=%d", s.Weight)
 					}
 				}
@@ -191,19 +193,19 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 		t.Errorf("example: want 2 profiles and nothing without effect, got %d and %q", len(c.profiles), notes)
 	}
 	rows := tableOf(string(text))
-	for _, p := range inTree() {
-		if p.optional {
-			if !strings.Contains(string(text), p.name) {
-				t.Errorf("docs/configuration.md: want %s named, got no word of it", p.name)
+	for _, p := range rules.All() {
+		if p.Optional {
+			if !strings.Contains(string(text), p.Name) {
+				t.Errorf("docs/configuration.md: want %s named, got no word of it", p.Name)
 			}
 			continue
 		}
 		want := "no"
-		if p.evaluated() {
+		if p.Evaluated() {
 			want = "yes"
 		}
-		if got := rows[p.name]; got != want {
-			t.Errorf("docs/configuration.md: %s is evaluated: want %q, got %q", p.name, want, got)
+		if got := rows[p.Name]; got != want {
+			t.Errorf("docs/configuration.md: %s is evaluated: want %q, got %q", p.Name, want, got)
 		}
 	}
 }
@@ -321,28 +323,6 @@ func TestManyErrorsAreCut(t *testing.T) {
 				t.Errorf("errors: want at most %d, got %d", maxErrors+1, lines)
 			}
 		})
-	}
-}
-
-// TestEveryPluginWithArgumentsIsKnown keeps the two lists together.
-func TestEveryPluginWithArgumentsIsKnown(t *testing.T) {
-	with := 0
-	for _, p := range inTree() {
-		k, ok := argsOf(p.name)
-		if !ok {
-			continue
-		}
-		with++
-		of := "*v1."
-		if versionOfArgs(p.name) == compile.CELGroupVersion {
-			of = "*compile."
-		}
-		if got, want := fmt.Sprintf("%T", k.empty()), of+p.name+"Args"; got != want {
-			t.Errorf("arguments of %s: want %s, got %s", p.name, want, got)
-		}
-	}
-	if with != 10 {
-		t.Errorf("plugins with arguments: want 10, got %d", with)
 	}
 }
 

@@ -201,12 +201,12 @@ func reword(err error) string {
 
 // arguments decodes the arguments of one plugin, where it has any; others stay as they are.
 func (p *problems) arguments(path string, c *configv1.PluginConfig) {
-	k, ok := argsOf(c.Name)
-	if !ok {
+	of := argumentsOf(c.Name)
+	if of == nil {
 		return
 	}
-	at, want := path+".args", versionOfArgs(c.Name).WithKind(c.Name+"Args")
-	object := k.empty()
+	at, want := path+".args", of.Version.WithKind(c.Name+"Args")
+	object := of.Empty()
 	c.Args.Object = object
 	if len(c.Args.Raw) == 0 {
 		return
@@ -233,6 +233,12 @@ func (p *problems) arguments(path string, c *configv1.PluginConfig) {
 	case kindIs != want.Kind:
 		p.at(at+".kind", fmt.Sprintf("no kind %q is registered for version %q", clip(kindIs), want.GroupVersion()))
 	default:
-		p.strict(at, c.Args.Raw, func() any { return k.empty() }, object)
+		p.strict(at, c.Args.Raw, func() any { return of.Empty() }, object)
 	}
+}
+
+// isArguments tells whether a kind is that of some plugin's arguments.
+func isArguments(kind string) bool {
+	plugin, ok := strings.CutSuffix(kind, "Args")
+	return ok && argumentsOf(plugin) != nil
 }

@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	componentv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // complete fills in what the file leaves out, as upstream does. Plugins become the whole
@@ -51,19 +53,19 @@ func completeProfile(p *configv1.KubeSchedulerProfile) {
 	for _, c := range p.PluginConfig {
 		there.Insert(c.Name)
 		if c.Args.Object != nil {
-			k, _ := argsOf(c.Name)
-			k.complete(c.Args.Object)
-			c.Args.Object.GetObjectKind().SetGroupVersionKind(versionOfArgs(c.Name).WithKind(c.Name + "Args"))
+			of := argumentsOf(c.Name)
+			of.Complete(c.Args.Object)
+			c.Args.Object.GetObjectKind().SetGroupVersionKind(of.Version.WithKind(c.Name + "Args"))
 		}
 	}
 	for _, name := range sets.List(named(p.Plugins)) {
-		k, ok := argsOf(name)
-		if !ok || there.Has(name) {
+		of := argumentsOf(name)
+		if of == nil || there.Has(name) {
 			continue
 		}
-		args := k.empty()
-		k.complete(args)
-		args.GetObjectKind().SetGroupVersionKind(versionOfArgs(name).WithKind(name + "Args"))
+		args := of.Empty()
+		of.Complete(args)
+		args.GetObjectKind().SetGroupVersionKind(of.Version.WithKind(name + "Args"))
 		p.PluginConfig = append(p.PluginConfig, configv1.PluginConfig{Name: name, Args: runtime.RawExtension{Object: args}})
 	}
 }
@@ -74,12 +76,18 @@ func named(s *configv1.Plugins) sets.Set[string] {
 	for _, e := range s.MultiPoint.Enabled {
 		names.Insert(e.Name)
 	}
-	for p := range numPoints {
-		for _, e := range p.of(s).Enabled {
+	for p := range framework.NumPoints {
+		for _, e := range p.Of(s).Enabled {
 			names.Insert(e.Name)
 		}
 	}
 	return names
+}
+
+func orElse[T any](p **T, value T) {
+	if *p == nil {
+		*p = &value
+	}
 }
 
 func orEmpty[T comparable](p *T, value T) {

@@ -41,22 +41,3 @@ func argsObject(c *configv1.PluginConfig) runtime.Object {
 		return &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
 	}
 }
-
-// BuiltIns gives upstream's plugins, each with its points.
-func BuiltIns(yield func(name string, points []framework.Point)) {
-	for _, p := range inTree() {
-		var list []framework.Point
-		for at := range numPoints {
-			if p.points.has(at) {
-				list = append(list, framework.Point(at)) // both are in upstream's order
-			}
-		}
-		yield(p.name, list)
-	}
-}
-
-// IsBuiltIn tells whether a plugin of a name is one of upstream's, or of ours.
-func IsBuiltIn(name string) bool {
-	_, ok := find(name)
-	return ok
-}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // mergePlugins lays a profile's sets over the defaults. Only the multi-point has any.
@@ -14,8 +16,8 @@ func mergePlugins(custom *configv1.Plugins) *configv1.Plugins {
 		return merged
 	}
 	merged.MultiPoint = mergeSet(merged.MultiPoint.Enabled, custom.MultiPoint)
-	for p := range numPoints {
-		*p.of(merged) = mergeSet(nil, *p.of(custom))
+	for p := range framework.NumPoints {
+		*p.Of(merged) = mergeSet(nil, *p.Of(custom))
 	}
 	return merged
 }
@@ -58,17 +60,17 @@ type fault struct {
 
 // ownSet is the plugins of a point's own set, each of which must exist and implement
 // the point, and stand there once.
-func ownSet(p point, set configv1.PluginSet, all catalogue) ([]string, *fault) {
+func ownSet(p framework.Point, set configv1.PluginSet, all known) ([]string, *fault) {
 	var list []string
 	for _, e := range set.Enabled {
-		known, ok := all.find(e.Name)
+		plugin, ok := all.find(e.Name)
 		switch {
 		case !ok:
-			return nil, &fault{p.field(), e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
-		case !known.guest && !known.points.has(p):
-			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.kind())}
+			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("%s %q does not exist", p.Kind(), clip(e.Name))}
+		case !plugin.guest && !plugin.At(p):
+			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.Kind())}
 		case slices.Contains(list, e.Name):
-			return nil, &fault{p.field(), e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.kind())}
+			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.Kind())}
 		}
 		list = append(list, e.Name)
 	}
@@ -77,21 +79,21 @@ func ownSet(p point, set configv1.PluginSet, all catalogue) ([]string, *fault) {
 
 // expand adds the multi-point's plugins to a point's own, but for guests: framework.NewProfile does
 // that with those.
-func expand(p point, own []string, set, multi configv1.PluginSet, all catalogue) ([]string, *fault) {
+func expand(p framework.Point, own []string, set, multi configv1.PluginSet, all known) ([]string, *fault) {
 	if holds(set.Disabled, "*") {
 		return own, nil
 	}
 	var override, inherited []string
 	for _, e := range multi.Enabled {
-		known, ok := all.find(e.Name)
+		plugin, ok := all.find(e.Name)
 		switch {
 		case !ok:
-			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("%s %q does not exist", p.kind(), clip(e.Name))}
-		case !known.points.has(p) || holds(set.Disabled, e.Name):
+			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("%s %q does not exist", p.Kind(), clip(e.Name))}
+		case !plugin.At(p) || holds(set.Disabled, e.Name):
 		case slices.Contains(own, e.Name):
 			override = append(override, e.Name)
 		case slices.Contains(inherited, e.Name):
-			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.kind())}
+			return nil, &fault{"multiPoint", e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.Kind())}
 		default:
 			inherited = append(inherited, e.Name)
 		}
@@ -108,20 +110,20 @@ func expand(p point, own []string, set, multi configv1.PluginSet, all catalogue)
 }
 
 // lists are the plugins that run, by point, in order.
-type lists [numPoints][]string
+type lists [framework.NumPoints][]string
 
 // expandAll gives every point its plugins: first each set by itself, then the
 // multi-point's share.
-func expandAll(s *configv1.Plugins, all catalogue) (*lists, *fault) {
+func expandAll(s *configv1.Plugins, all known) (*lists, *fault) {
 	var out lists
 	var bad *fault
-	for p := range numPoints {
-		if out[p], bad = ownSet(p, *p.of(s), all); bad != nil {
+	for p := range framework.NumPoints {
+		if out[p], bad = ownSet(p, *p.Of(s), all); bad != nil {
 			return nil, bad
 		}
 	}
-	for p := range numPoints {
-		if out[p], bad = expand(p, out[p], *p.of(s), s.MultiPoint, all); bad != nil {
+	for p := range framework.NumPoints {
+		if out[p], bad = expand(p, out[p], *p.Of(s), s.MultiPoint, all); bad != nil {
 			return nil, bad
 		}
 	}
@@ -131,7 +133,7 @@ func expandAll(s *configv1.Plugins, all catalogue) (*lists, *fault) {
 // unexpanded is a plugin of the multi-point that no point has looked at and that does not exist.
 //
 // Differs from upstream: it crashes on one.
-func unexpanded(multi configv1.PluginSet, all catalogue) *fault {
+func unexpanded(multi configv1.PluginSet, all known) *fault {
 	for _, e := range multi.Enabled {
 		if _, ok := all.find(e.Name); !ok {
 			return &fault{"multiPoint", e.Name, fmt.Sprintf("Plugin %q does not exist", clip(e.Name))}
@@ -142,9 +144,9 @@ func unexpanded(multi configv1.PluginSet, all catalogue) *fault {
 
 // weights are those of plugins at a point where weights count, 1 where none is given. The
 // point's own set goes before the multi-point.
-func weights(p point, s *configv1.Plugins) map[string]int64 {
+func weights(p framework.Point, s *configv1.Plugins) map[string]int64 {
 	out := map[string]int64{}
-	for _, e := range slices.Concat(p.of(s).Enabled, s.MultiPoint.Enabled) {
+	for _, e := range slices.Concat(p.Of(s).Enabled, s.MultiPoint.Enabled) {
 		if _, ok := out[e.Name]; ok {
 			continue
 		}

@@ -6,7 +6,8 @@ import (
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // notEvaluated are the plugins that some point of some profile runs in upstream and that this
@@ -14,9 +15,9 @@ import (
 // are refused.
 func notEvaluated(profiles []profile) []string {
 	var names []string
-	for _, known := range inTree() {
-		if !known.evaluated() && known.name != compile.DynamicResources && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(known.name) }) {
-			names = append(names, known.name)
+	for _, r := range rules.All() {
+		if !r.Evaluated() && r.Name != rules.DynamicResources && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(r.Name) }) {
+			names = append(names, r.Name)
 		}
 	}
 	return names
@@ -96,7 +97,7 @@ func noEffectInProfiles(profiles []profile, written []configv1.KubeSchedulerProf
 }
 
 // unknownDisabled are names that are disabled and belong to no plugin: a slip, most likely.
-func unknownDisabled(path string, s *configv1.Plugins, all catalogue) []string {
+func unknownDisabled(path string, s *configv1.Plugins, all known) []string {
 	var notes []string
 	set := func(name string, list []configv1.Plugin) {
 		for i, d := range list {
@@ -106,8 +107,8 @@ func unknownDisabled(path string, s *configv1.Plugins, all catalogue) []string {
 		}
 	}
 	set("multiPoint", s.MultiPoint.Disabled)
-	for p := range numPoints {
-		set(p.field(), p.of(s).Disabled)
+	for p := range framework.NumPoints {
+		set(p.Field(), p.Of(s).Disabled)
 	}
 	return notes
 }
@@ -117,39 +118,28 @@ func unknownDisabled(path string, s *configv1.Plugins, all catalogue) []string {
 // refuses or narrows by itself, or volumes that are filtered by and not bound. Here they come together.
 func halves(path string, l *lists) []string {
 	var notes []string
-	for _, pair := range [][2]point{{preFilter, filter}, {preScore, score}} {
+	for _, pair := range [][2]framework.Point{{framework.PreFilter, framework.Filter}, {framework.PreScore, framework.Score}} {
 		before, main := pair[0], pair[1]
-		for _, known := range inTree() {
-			if !known.evaluated() || !known.points.has(before) || !known.points.has(main) {
+		for _, r := range rules.All() {
+			if !r.Evaluated() || !r.At(before) || !r.At(main) {
 				continue
 			}
-			at := fmt.Sprintf("%s.%s: %s", path, before.field(), known.name)
-			prepared, runs := slices.Contains(l[before], known.name), slices.Contains(l[main], known.name)
+			at := fmt.Sprintf("%s.%s: %s", path, before.Field(), r.Name)
+			prepared, runs := slices.Contains(l[before], r.Name), slices.Contains(l[main], r.Name)
 			switch {
-			case runs && !prepared && !known.scoresNothing(main):
-				notes = append(notes, fmt.Sprintf("%s is prepared all the same, for it is at %s", at, main.field()))
-			case prepared && !runs && main == filter && known.refusesEarly():
-				notes = append(notes, fmt.Sprintf("%s narrows nothing, for it is not at %s", at, main.field()))
+			case runs && !prepared && (main == framework.Filter || r.Scores()):
+				notes = append(notes, fmt.Sprintf("%s is prepared all the same, for it is at %s", at, main.Field()))
+			case prepared && !runs && main == framework.Filter && r.RefusesEarly:
+				notes = append(notes, fmt.Sprintf("%s narrows nothing, for it is not at %s", at, main.Field()))
 			}
 		}
 	}
-	for _, p := range []point{reserve, preBind} {
-		if binds := slices.Contains(l[p], volumeBinding); binds != slices.Contains(l[filter], volumeBinding) {
-			notes = append(notes, fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.field(), volumeBinding, filter.field()))
+	for _, p := range []framework.Point{framework.Reserve, framework.PreBind} {
+		if binds := slices.Contains(l[p], rules.VolumeBinding); binds != slices.Contains(l[framework.Filter], rules.VolumeBinding) {
+			notes = append(notes, fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.Field(), rules.VolumeBinding, framework.Filter.Field()))
 		}
 	}
 	return notes
-}
-
-const volumeBinding = "VolumeBinding"
-
-// scoresNothing tells whether a plugin is at a point without an effect on any pod.
-func (p plugin) scoresNothing(at point) bool { return at == score && !tables().scores(p.table) }
-
-// refusesEarly tells whether a plugin's PreFilter refuses pods or narrows the nodes; those of the others
-// only prepare.
-func (p plugin) refusesEarly() bool {
-	return slices.Contains([]string{"NodeAffinity", "VolumeRestrictions", volumeBinding, "VolumeZone"}, p.name)
 }
 
 // idleArguments are arguments that nothing reads, or that change nothing.
@@ -157,7 +147,6 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 	var notes []string
 	for i, c := range list {
 		of, known := p.all.find(c.Name)
-		_, takes := argsOf(c.Name)
 		reason := ""
 		switch {
 		case !known:
@@ -166,11 +155,11 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 			continue
 		case of.guest:
 			reason = c.Name + " is not in use"
-		case !takes:
+		case of.Arguments == nil:
 			reason = c.Name + " takes no arguments"
 		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
-		case c.Name == defaultPreemption:
+		case c.Name == rules.DefaultPreemption:
 			reason = "preemption looks at all nodes: minCandidateNodesPercentage and minCandidateNodesAbsolute only bound what extenders with a preempt verb are shown"
 		default:
 			continue

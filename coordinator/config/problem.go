@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -83,25 +82,4 @@ func (p *problems) err() error {
 		list = append(list[:len(list):len(list)], &Error{File: p.doc.file, Problem: fmt.Sprintf("and %d more", p.more)})
 	}
 	return errors.Join(list...)
-}
-
-// fieldErrors takes apart what a library returned as one error. What is no field
-// error is put down to the field at path.
-func fieldErrors(path *field.Path, err error) field.ErrorList {
-	var list field.ErrorList
-	for _, e := range flatten(err) {
-		var f *field.Error
-		if !errors.As(e, &f) {
-			f = field.InternalError(path, e)
-		}
-		list = append(list, f)
-	}
-	return list
-}
-
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	return utilerrors.Flatten(utilerrors.NewAggregate([]error{err})).Errors()
 }

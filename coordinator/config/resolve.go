@@ -8,11 +8,13 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // build resolves a completed, valid configuration. written are its profiles as the file
 // has them.
-func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, all catalogue) (*Config, error) {
+func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, all known) (*Config, error) {
 	made := &Config{
 		PodInitialBackoff: seconds(*c.PodInitialBackoffSeconds),
 		PodMaxBackoff:     seconds(*c.PodMaxBackoffSeconds),
@@ -39,7 +41,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 			continue
 		}
 		made.profiles = append(made.profiles, *p)
-		found.sortsAlike(path, c.Profiles, i, p.lists[queueSort])
+		found.sortsAlike(path, c.Profiles, i, p.lists[framework.QueueSort])
 	}
 	if err := found.err(); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 }
 
 // profile resolves one profile; nil: something is wrong, and noted.
-func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, written *configv1.Plugins, known catalogue) *profile {
+func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, written *configv1.Plugins, known known) *profile {
 	all, bad := expandAll(c.Plugins, known)
 	if bad != nil {
 		p.at(path+".plugins."+entry(written, bad.set, bad.plugin), bad.text)
@@ -63,30 +65,30 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	guests := known.in(c.Plugins)
 	// A guest of the multi-point may be at any point: framework.NewProfile counts again.
 	open := slices.ContainsFunc(guests, func(name string) bool { return holds(c.Plugins.MultiPoint.Enabled, name) })
-	if n := len(all[queueSort]); n != 1 && (n > 1 || !open) {
+	if n := len(all[framework.QueueSort]); n != 1 && (n > 1 || !open) {
 		p.at(path+".plugins.queueSort", fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
 		return nil
 	}
-	if len(all[bind]) == 0 && !open {
+	if len(all[framework.Bind]) == 0 && !open {
 		p.at(path+".plugins.bind", fmt.Sprintf("at least one bind plugin is needed for profile with scheduler name %q", name))
 		return nil
 	}
 	made := &profile{name: name, lists: all, all: known, guests: guests, table: compile.ProfileConfig{Name: name}}
-	made.table.IgnoresGates = !slices.Contains(all[preEnqueue], "SchedulingGates")
-	made.table.GatesPreemptors = slices.Contains(all[preEnqueue], defaultPreemption)
-	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[preFilter]), slices.Clone(all[postFilter])
-	able, weight := tables(), weights(score, c.Plugins)
-	for _, e := range all[filter] {
-		if known, _ := find(e); able.filters(known.table) {
-			made.table.Filters = append(made.table.Filters, known.table)
+	made.table.IgnoresGates = !slices.Contains(all[framework.PreEnqueue], rules.SchedulingGates)
+	made.table.GatesPreemptors = slices.Contains(all[framework.PreEnqueue], rules.DefaultPreemption)
+	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[framework.PreFilter]), slices.Clone(all[framework.PostFilter])
+	weight := weights(framework.Score, c.Plugins)
+	for _, e := range all[framework.Filter] {
+		if r := rules.Find(e); r != nil && r.Filters() {
+			made.table.Filters = append(made.table.Filters, r.Plugin)
 		}
 	}
 	if !p.weightsOf(path, c.Plugins, written) {
 		return nil
 	}
-	for _, e := range all[score] {
-		if known, _ := find(e); able.scores(known.table) {
-			made.table.Scores = append(made.table.Scores, compile.PluginWeight{Plugin: known.table, Weight: weight[e]})
+	for _, e := range all[framework.Score] {
+		if r := rules.Find(e); r != nil && r.Scores() {
+			made.table.Scores = append(made.table.Scores, compile.PluginWeight{Plugin: r.Plugin, Weight: weight[e]})
 		}
 	}
 	made.setArguments(c.PluginConfig)
@@ -96,28 +98,8 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 // setArguments takes the arguments that are evaluated, of plugins in use.
 func (p *profile) setArguments(list []configv1.PluginConfig) {
 	for _, c := range list {
-		if !p.lists.run(c.Name) {
-			continue
-		}
-		switch args := c.Args.Object.(type) {
-		case *configv1.NodeAffinityArgs:
-			p.table.NodeAffinity = *args
-		case *configv1.NodeResourcesFitArgs:
-			p.table.Fit = *args
-		case *configv1.NodeResourcesBalancedAllocationArgs:
-			p.table.Balanced = *args
-		case *configv1.PodTopologySpreadArgs:
-			p.table.Spread = *args
-		case *configv1.InterPodAffinityArgs:
-			p.table.InterPodAffinity = *args
-		case *configv1.DefaultPreemptionArgs:
-			p.table.Preemption = *args
-		case *configv1.VolumeBindingArgs:
-			p.table.VolumeBinding = *args
-		case *compile.CELFilterArgs:
-			p.table.CELFilter = *args
-		case *compile.CELScoreArgs:
-			p.table.CELScore = *args
+		if a := argumentsOf(c.Name); a != nil && p.lists.run(c.Name) {
+			a.Give(&p.table, c.Args.Object)
 		}
 	}
 }
@@ -139,10 +121,10 @@ func entry(written *configv1.Plugins, set, plugin string) string {
 // Differs from upstream: none is below zero. Upstream subtracts such a score, or takes the weight for
 // an overflow, as the order of plugins has it.
 func (p *problems) weightsOf(path string, completed, written *configv1.Plugins) bool {
-	for _, at := range []point{score, placementScore} {
+	for _, at := range []framework.Point{framework.Score, framework.PlacementScore} {
 		weight := weights(at, completed)
-		for _, e := range slices.Concat(at.of(completed).Enabled, completed.MultiPoint.Enabled) {
-			if known, _ := find(e.Name); known.points.has(at) && weight[e.Name] < 0 {
+		for _, e := range slices.Concat(at.Of(completed).Enabled, completed.MultiPoint.Enabled) {
+			if r := rules.Find(e.Name); r != nil && r.At(at) && weight[e.Name] < 0 {
 				p.at(path+".plugins."+weightAt(written, at, e.Name), fmt.Sprintf("Invalid value: %d: must not be negative", weight[e.Name]))
 				return false
 			}
@@ -152,10 +134,10 @@ func (p *problems) weightsOf(path string, completed, written *configv1.Plugins) 
 }
 
 // weightAt is where the file gives a plugin its weight at a point.
-func weightAt(written *configv1.Plugins, at point, plugin string) string {
+func weightAt(written *configv1.Plugins, at framework.Point, plugin string) string {
 	set := "multiPoint"
-	if holds(setOf(written, at.field()).Enabled, plugin) {
-		set = at.field()
+	if holds(setOf(written, at.Field()).Enabled, plugin) {
+		set = at.Field()
 	}
 	return entry(written, set, plugin) + ".weight"
 }
@@ -174,9 +156,9 @@ func setOf(s *configv1.Plugins, name string) configv1.PluginSet {
 	if s == nil {
 		return configv1.PluginSet{}
 	}
-	for p := range numPoints {
-		if p.field() == name {
-			return *p.of(s)
+	for p := range framework.NumPoints {
+		if p.Field() == name {
+			return *p.Of(s)
 		}
 	}
 	return s.MultiPoint

@@ -7,6 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // failer is a test, a fuzz target or a property.
@@ -110,22 +113,22 @@ func drawPlugins(t *rapid.T) *configv1.Plugins {
 		}
 	}
 	var all []string
-	for _, p := range inTree() {
-		all = append(all, p.name)
+	for _, r := range rules.All() {
+		all = append(all, r.Name)
 	}
 	set("multiPoint", all, &s.MultiPoint)
-	for at := range numPoints {
-		if at == bind || at == queueSort {
+	for at := range framework.NumPoints {
+		if at == framework.Bind || at == framework.QueueSort {
 			continue // nothing runs without
 		}
 		var able []string
-		for _, p := range inTree() {
-			if p.points.has(at) {
-				able = append(able, p.name)
+		for _, r := range rules.All() {
+			if r.At(at) {
+				able = append(able, r.Name)
 			}
 		}
 		if len(able) > 0 {
-			set(at.field(), able, at.of(s))
+			set(at.Field(), able, at.Of(s))
 		}
 	}
 	return s

@@ -15,6 +15,8 @@ import (
 	componentv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	componentvalidation "k8s.io/component-base/config/validation"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
 // validate checks a completed configuration (upstream:
@@ -95,10 +97,10 @@ func validateProfiles(path *field.Path, list []configv1.KubeSchedulerProfile) fi
 // refused later, for not existing.
 func validatePlugins(path *field.Path, s *configv1.Plugins) field.ErrorList {
 	var errs field.ErrorList
-	for p := range placementGenerate {
-		for i, e := range p.of(s).Enabled {
+	for p := range framework.PlacementGenerate {
+		for i, e := range p.Of(s).Enabled {
 			if isRemoved(e.Name) {
-				errs = append(errs, wasRemoved(path.Child(p.field(), "enabled").Index(i), e.Name))
+				errs = append(errs, wasRemoved(path.Child(p.Field(), "enabled").Index(i), e.Name))
 			}
 		}
 	}
@@ -119,11 +121,11 @@ func validatePluginConfig(path *field.Path, list []configv1.PluginConfig) field.
 			errs = append(errs, field.Duplicate(at, c.Name))
 		}
 		seen.Insert(c.Name)
-		switch k, ok := argsOf(c.Name); {
+		switch of := argumentsOf(c.Name); {
 		case isRemoved(c.Name):
 			errs = append(errs, wasRemoved(at, c.Name))
-		case ok:
-			errs = append(errs, k.validate(at.Child("args"), c.Args.Object)...)
+		case of != nil:
+			errs = append(errs, of.Validate(at.Child("args"), c.Args.Object)...)
 		}
 	}
 	return errs

@@ -8,6 +8,9 @@ import (
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // YAML is the whole configuration, completed, as a file: what kube-scheduler writes with
@@ -55,10 +58,10 @@ func (c *Config) Completed() *configv1.KubeSchedulerConfiguration {
 
 // writable makes a completed profile say all that it means: weights everywhere, and arguments
 // sorted, without those that nothing reads.
-func (all catalogue) writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
+func (all known) writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
 	inUse := named(p.Plugins)
 	if needsFit {
-		inUse.Insert("NodeResourcesFit")
+		inUse.Insert(rules.NodeResourcesFit)
 	}
 	p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c configv1.PluginConfig) bool {
 		_, known := all.find(c.Name)
@@ -71,8 +74,8 @@ func (all catalogue) writable(p *configv1.KubeSchedulerProfile, needsFit bool) {
 		}
 	}
 	weighted(&p.Plugins.MultiPoint)
-	for at := range numPoints {
-		weighted(at.of(p.Plugins))
+	for at := range framework.NumPoints {
+		weighted(at.Of(p.Plugins))
 	}
 }
 
@@ -92,8 +95,8 @@ func (c *Config) Expanded() []configv1.KubeSchedulerProfile {
 	for i, p := range c.profiles {
 		name := p.name
 		made := configv1.KubeSchedulerProfile{SchedulerName: &name, Plugins: &configv1.Plugins{}}
-		for at := range numPoints {
-			at.of(made.Plugins).Enabled = p.lists.entries(at, c.completed.Profiles[i].Plugins)
+		for at := range framework.NumPoints {
+			at.Of(made.Plugins).Enabled = p.lists.entries(at, c.completed.Profiles[i].Plugins)
 		}
 		out = append(out, made)
 	}
@@ -101,10 +104,10 @@ func (c *Config) Expanded() []configv1.KubeSchedulerProfile {
 }
 
 // entries are the plugins that run at a point.
-func (l *lists) entries(at point, sets *configv1.Plugins) []configv1.Plugin {
+func (l *lists) entries(at framework.Point, sets *configv1.Plugins) []configv1.Plugin {
 	var list []configv1.Plugin
 	weight := map[string]int64{}
-	if at == score || at == placementScore {
+	if at == framework.Score || at == framework.PlacementScore {
 		weight = weights(at, sets)
 	}
 	for _, name := range l[at] {

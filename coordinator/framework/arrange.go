@@ -14,13 +14,13 @@ import (
 // set, then the multi-point's share, then what a profile must have.
 func (p *Profile) arrange(c *ProfileConfig) error {
 	var err error
-	for at := range numPoints {
-		if p.lists[at], err = p.own(at, at.of(&c.Plugins)); err != nil {
+	for at := range NumPoints {
+		if p.lists[at], err = p.own(at, at.Of(&c.Plugins)); err != nil {
 			return err
 		}
 	}
-	for at := range numPoints {
-		if p.lists[at], err = p.expand(at, p.lists[at], at.of(&c.Plugins), &c.Plugins.MultiPoint); err != nil {
+	for at := range NumPoints {
+		if p.lists[at], err = p.expand(at, p.lists[at], at.Of(&c.Plugins), &c.Plugins.MultiPoint); err != nil {
 			return err
 		}
 	}
@@ -54,11 +54,11 @@ func (p *Profile) own(point Point, set *configv1.PluginSet) ([]string, error) {
 		plugin, ok := p.plugins[e.Name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%s %q does not exist", point.kind(), e.Name)
+			return nil, fmt.Errorf("%s %q does not exist", point.Kind(), e.Name)
 		case !at(plugin, point):
-			return nil, fmt.Errorf("plugin %q does not extend %s plugin", e.Name, point.kind())
+			return nil, fmt.Errorf("plugin %q does not extend %s plugin", e.Name, point.Kind())
 		case slices.Contains(list, e.Name):
-			return nil, fmt.Errorf("plugin %q already registered as %q", e.Name, point.kind())
+			return nil, fmt.Errorf("plugin %q already registered as %q", e.Name, point.Kind())
 		}
 		list = append(list, e.Name)
 	}
@@ -76,12 +76,12 @@ func (p *Profile) expand(point Point, own []string, set, multi *configv1.PluginS
 		plugin, ok := p.plugins[e.Name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%s %q does not exist", point.kind(), e.Name)
+			return nil, fmt.Errorf("%s %q does not exist", point.Kind(), e.Name)
 		case !at(plugin, point) || listed(set.Disabled, e.Name):
 		case slices.Contains(own, e.Name):
 			both = append(both, e.Name)
 		case slices.Contains(inherited, e.Name):
-			return nil, fmt.Errorf("plugin %q already registered as %q", e.Name, point.kind())
+			return nil, fmt.Errorf("plugin %q already registered as %q", e.Name, point.Kind())
 		default:
 			inherited = append(inherited, e.Name)
 		}
@@ -106,7 +106,7 @@ func listed(set []configv1.Plugin, name string) bool {
 func (p *Profile) weigh(point Point, s *configv1.Plugins) (map[string]int64, error) {
 	weights := map[string]int64{}
 	var total int64
-	for _, e := range slices.Concat(point.of(s).Enabled, s.MultiPoint.Enabled) {
+	for _, e := range slices.Concat(point.Of(s).Enabled, s.MultiPoint.Enabled) {
 		plugin, ok := p.plugins[e.Name]
 		if !ok || !at(plugin, point) {
 			continue

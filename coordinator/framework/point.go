@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"strings"
+
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -26,7 +28,8 @@ const (
 	PlacementGenerate
 	PlacementScore
 
-	numPoints
+	// NumPoints is how many there are.
+	NumPoints
 )
 
 // What else is measured like a point.
@@ -40,18 +43,24 @@ const (
 
 // String is the point's name in metrics.
 func (p Point) String() string {
-	return [numPoints]string{
+	return [NumPoints]string{
 		"PreFilter", "Filter", "PostFilter", "Reserve", "PreScore", "Score", "PreBind", "Bind",
 		"PostBind", "Permit", "PreEnqueue", "QueueSort", "PlacementGenerate", "PlacementScore",
 	}[p]
 }
 
-// kind is the name of upstream's interface, which errors use.
-func (p Point) kind() string { return p.String() + "Plugin" }
+// Field is the point's name in configurations.
+func (p Point) Field() string {
+	name := p.String()
+	return strings.ToLower(name[:1]) + name[1:]
+}
 
-// of is the point's set.
-func (p Point) of(s *configv1.Plugins) *configv1.PluginSet {
-	return [numPoints]*configv1.PluginSet{
+// Kind is the name of upstream's interface, which errors use.
+func (p Point) Kind() string { return p.String() + "Plugin" }
+
+// Of is the point's set.
+func (p Point) Of(s *configv1.Plugins) *configv1.PluginSet {
+	return [NumPoints]*configv1.PluginSet{
 		&s.PreFilter, &s.Filter, &s.PostFilter, &s.Reserve, &s.PreScore, &s.Score, &s.PreBind, &s.Bind,
 		&s.PostBind, &s.Permit, &s.PreEnqueue, &s.QueueSort, &s.PlacementGenerate, &s.PlacementScore,
 	}[p]
@@ -59,7 +68,7 @@ func (p Point) of(s *configv1.Plugins) *configv1.PluginSet {
 
 // implementedBy tells whether a plugin has the point's methods.
 func (p Point) implementedBy(plugin fwk.Plugin) bool {
-	return [numPoints]func(fwk.Plugin) bool{
+	return [NumPoints]func(fwk.Plugin) bool{
 		is[fwk.PreFilterPlugin], is[fwk.FilterPlugin], is[fwk.PostFilterPlugin], is[fwk.ReservePlugin],
 		is[fwk.PreScorePlugin], is[fwk.ScorePlugin], is[fwk.PreBindPlugin], is[fwk.BindPlugin],
 		is[fwk.PostBindPlugin], is[fwk.PermitPlugin], is[fwk.PreEnqueuePlugin], is[fwk.QueueSortPlugin],

@@ -43,7 +43,7 @@ type Profile struct {
 	names   []string
 	// lists are the plugins of each point in order, built-in ones included, by the names of the
 	// configuration.
-	lists   [numPoints][]string
+	lists   [NumPoints][]string
 	weights map[string]int64
 	events  []fwk.EnqueueExtensions
 
@@ -106,8 +106,8 @@ func (c *ProfileConfig) needed() []string {
 		}
 	}
 	add(&c.Plugins.MultiPoint)
-	for at := range numPoints {
-		add(at.of(&c.Plugins))
+	for at := range NumPoints {
+		add(at.Of(&c.Plugins))
 	}
 	return names
 }

@@ -11,8 +11,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/shardsched/shardsched/cmd/internal/cli"
-	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // PluginFactory makes a plugin for one profile. args are those of the profile's pluginConfig, a
@@ -28,7 +28,7 @@ type Option func(Registry) error
 // WithPlugin registers a plugin under a name that no other has.
 func WithPlugin(name string, factory PluginFactory) Option {
 	return func(r Registry) error {
-		if config.IsBuiltIn(name) {
+		if rules.Find(name) != nil {
 			return fmt.Errorf("a plugin named %v already exists", name)
 		}
 		return r.Register(name, factory)

@@ -170,11 +170,7 @@ func (x *ImageQuery) Validate() error {
 
 // Validate checks that the plugin scores, and its weight.
 func (x *ScoreWeight) Validate() error {
-	switch p := x.GetPlugin(); p {
-	case Plugin_PLUGIN_TAINT_TOLERATION, Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_RESOURCES_FIT,
-		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY,
-		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY, Plugin_PLUGIN_CEL_SCORE:
-	default:
+	if p := x.GetPlugin(); !p.Scores() {
 		return wrong("plugin", "expected a plugin that scores, got %s", p.String())
 	}
 	return within("weight", x.GetWeight(), 1, maxWeight)
@@ -204,17 +200,32 @@ type plugins uint64
 
 func (s plugins) has(p Plugin) bool { return s&(1<<p) != 0 }
 
-// filters tells whether a plugin filters.
-func filters(p Plugin) bool {
-	return p >= Plugin_PLUGIN_NODE_UNSCHEDULABLE && p <= Plugin_PLUGIN_CEL_FILTER &&
-		p != Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION && p != Plugin_PLUGIN_IMAGE_LOCALITY
+// Filters tells whether tables filter by a plugin.
+func (x Plugin) Filters() bool {
+	switch x {
+	case Plugin_PLUGIN_UNSPECIFIED, Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY, Plugin_PLUGIN_CEL_SCORE:
+		return false
+	}
+	_, known := Plugin_name[int32(x)]
+	return known
+}
+
+// Scores tells whether tables score by a plugin.
+func (x Plugin) Scores() bool {
+	switch x {
+	case Plugin_PLUGIN_TAINT_TOLERATION, Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY,
+		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY, Plugin_PLUGIN_CEL_SCORE:
+		return true
+	}
+	return false
 }
 
 // filterSet checks Query.filters and returns them.
 func (x *Query) filterSet() (plugins, error) {
 	var set plugins
 	for i, p := range x.GetFilters() {
-		if !filters(p) {
+		if !p.Filters() {
 			return 0, at("filters", i, wrong("", "expected a plugin that filters, got %s", p.String()))
 		}
 		if set.has(p) {

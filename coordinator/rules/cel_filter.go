@@ -1,45 +1,36 @@
-package config
+package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/expression"
 )
 
-// The plugins that are ours. They take arguments of our own group.
+// CELFilter is a plugin of ours: expressions that must be true of a node.
 //
-// Differs from upstream: it refuses their names.
-const (
-	celFilter = "CELFilter"
-	celScore  = "CELScore"
-)
+// Differs from upstream: it refuses the names of CELFilter and CELScore.
+const CELFilter = "CELFilter"
 
-// versionOfArgs is the version of a plugin's arguments.
-func versionOfArgs(plugin string) schema.GroupVersion {
-	if plugin == celFilter || plugin == celScore {
-		return compile.CELGroupVersion
+func celFilter() *Rule {
+	return &Rule{
+		Name: CELFilter, Plugin: pb.Plugin_PLUGIN_CEL_FILTER,
+		Points:    []framework.Point{framework.Filter},
+		Optional:  true,
+		Arguments: ours(completeCELFilter, validateCELFilter, func(c *compile.ProfileConfig) *compile.CELFilterArgs { return &c.CELFilter }),
 	}
-	return configv1.SchemeGroupVersion
 }
 
 func completeCELFilter(a *compile.CELFilterArgs) {
 	for i := range a.Expressions {
-		orEmpty(&a.Expressions[i].FailurePolicy, compile.FailurePolicyFail)
-	}
-}
-
-func completeCELScore(a *compile.CELScoreArgs) {
-	orEmpty(&a.Normalize, compile.NormalizeNone)
-	for i := range a.Expressions {
-		orElse(&a.Expressions[i].Weight, 1)
+		a.Expressions[i].FailurePolicy = cmp.Or(a.Expressions[i].FailurePolicy, compile.FailurePolicyFail)
 	}
 }
 
@@ -60,22 +51,6 @@ func validateCELFilter(path *field.Path, a *compile.CELFilterArgs) field.ErrorLi
 		} else if strings.ContainsAny(e.Message, "\r\n") {
 			errs = append(errs, field.Invalid(at.Child("message"), e.Message, "must be one line"))
 		}
-	}
-	return errs
-}
-
-func validateCELScore(path *field.Path, a *compile.CELScoreArgs) field.ErrorList {
-	list := path.Child("expressions")
-	errs := numberOfExpressions(list, len(a.Expressions))
-	names := sets.Set[string]{}
-	for i, e := range a.Expressions {
-		at := list.Index(i)
-		errs = append(errs, validateExpression(at, e.Name, e.Expression, expression.Score, names)...)
-		errs = append(errs, between(at.Child("weight"), *e.Weight, 1, 100)...)
-	}
-	ways := []string{compile.NormalizeNone, compile.NormalizeHighest, compile.NormalizeLowest}
-	if !sets.New(ways...).Has(a.Normalize) {
-		errs = append(errs, field.NotSupported(path.Child("normalize"), a.Normalize, ways))
 	}
 	return errs
 }

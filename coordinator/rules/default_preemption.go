@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+)
+
+// DefaultPreemption is the plugin that makes room for a pod by having others leave.
+const DefaultPreemption = preempt.PluginName
+
+func defaultPreemption() *Rule {
+	return &Rule{
+		Name:   DefaultPreemption,
+		Points: []framework.Point{framework.PreEnqueue, framework.PostFilter},
+		Loop:   true,
+		Arguments: arguments(completePreemption, validatePreemption,
+			func(c *compile.ProfileConfig) *configv1.DefaultPreemptionArgs { return &c.Preemption }),
+	}
+}
+
+func completePreemption(a *configv1.DefaultPreemptionArgs) {
+	orElse(&a.MinCandidateNodesPercentage, 10)
+	orElse(&a.MinCandidateNodesAbsolute, 100)
+}
+
+func validatePreemption(path *field.Path, a *configv1.DefaultPreemptionArgs) field.ErrorList {
+	var errs field.ErrorList
+	percentage, absolute := path.Child("minCandidateNodesPercentage"), path.Child("minCandidateNodesAbsolute")
+	errs = append(errs, between(percentage, *a.MinCandidateNodesPercentage, 0, 100)...)
+	if *a.MinCandidateNodesAbsolute < 0 {
+		errs = append(errs, field.Invalid(absolute, *a.MinCandidateNodesAbsolute, "not in valid range [0, inf)"))
+	}
+	if *a.MinCandidateNodesPercentage == 0 && *a.MinCandidateNodesAbsolute == 0 {
+		errs = append(errs,
+			field.Invalid(percentage, int32(0), "cannot be zero at the same time as minCandidateNodesAbsolute"),
+			field.Invalid(absolute, int32(0), "cannot be zero at the same time as minCandidateNodesPercentage"))
+	}
+	return errs
+}

@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// PodTopologySpread is the plugin that spreads pods evenly over domains.
+const PodTopologySpread = "PodTopologySpread"
+
+func podTopologySpread() *Rule {
+	return &Rule{
+		Name: PodTopologySpread, Plugin: pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD,
+		Points:    []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
+		Weight:    2,
+		Arguments: arguments(completeSpread, validateSpread, func(c *compile.ProfileConfig) *configv1.PodTopologySpreadArgs { return &c.Spread }),
+	}
+}
+
+func completeSpread(a *configv1.PodTopologySpreadArgs) {
+	if a.DefaultingType == "" {
+		a.DefaultingType = configv1.SystemDefaulting
+	}
+}
+
+func validateSpread(path *field.Path, a *configv1.PodTopologySpreadArgs) field.ErrorList {
+	var errs field.ErrorList
+	kinds := []configv1.PodTopologySpreadConstraintsDefaulting{configv1.SystemDefaulting, configv1.ListDefaulting}
+	list, kind := path.Child("defaultConstraints"), path.Child("defaultingType")
+	switch {
+	case !sets.New(kinds...).Has(a.DefaultingType):
+		errs = append(errs, field.NotSupported(kind, a.DefaultingType, kinds))
+	case a.DefaultingType == configv1.SystemDefaulting && len(a.DefaultConstraints) > 0:
+		errs = append(errs, field.Invalid(kind, a.DefaultingType, "when .defaultConstraints are not empty"))
+	}
+	for i := range a.DefaultConstraints {
+		errs = append(errs, validateConstraint(list.Index(i), &a.DefaultConstraints[i])...)
+		if repeatsConstraint(a.DefaultConstraints, i) {
+			c := a.DefaultConstraints[i]
+			errs = append(errs, field.Duplicate(list.Index(i), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
+		}
+	}
+	return errs
+}
+
+func validateConstraint(path *field.Path, c *v1.TopologySpreadConstraint) field.ErrorList {
+	var errs field.ErrorList
+	if c.MaxSkew <= 0 {
+		errs = append(errs, field.Invalid(path.Child("maxSkew"), c.MaxSkew, "not in valid range (0, inf)"))
+	}
+	key, when := path.Child("topologyKey"), path.Child("whenUnsatisfiable")
+	if c.TopologyKey == "" {
+		errs = append(errs, field.Required(key, "can not be empty"))
+	} else {
+		errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, key)...)
+	}
+	actions := []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway}
+	switch {
+	case c.WhenUnsatisfiable == "":
+		errs = append(errs, field.Required(when, "can not be empty"))
+	case !sets.New(actions...).Has(c.WhenUnsatisfiable):
+		errs = append(errs, field.NotSupported(when, c.WhenUnsatisfiable, actions))
+	}
+	if c.LabelSelector != nil {
+		errs = append(errs, field.Forbidden(path.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
+	}
+	return errs
+}
+
+// repeatsConstraint tells whether a constraint says what one before it said.
+func repeatsConstraint(list []v1.TopologySpreadConstraint, i int) bool {
+	for j := range i {
+		if list[j].TopologyKey == list[i].TopologyKey && list[j].WhenUnsatisfiable == list[i].WhenUnsatisfiable {
+			return true
+		}
+	}
+	return false
+}

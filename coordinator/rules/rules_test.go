@@ -1,0 +1,58 @@
+package rules
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// TestEachRuleIsListedOnce holds names and numbers of the catalogue to those of queries.
+func TestEachRuleIsListedOnce(t *testing.T) {
+	names, numbers := map[string]bool{}, map[pb.Plugin]string{}
+	for _, r := range All() {
+		if names[r.Name] || Find(r.Name) != r {
+			t.Errorf("%s is listed twice", r.Name)
+		}
+		names[r.Name] = true
+		if r.Plugin == pb.Plugin_PLUGIN_UNSPECIFIED {
+			continue
+		}
+		numbers[r.Plugin] = r.Name
+		if got := scorer.PluginName(r.Plugin); got != r.Name {
+			t.Errorf("%s: tables call it %s", r.Name, got)
+		}
+		if r.Filters() && !r.At(framework.Filter) || r.Scores() && !r.At(framework.Score) {
+			t.Errorf("%s: want the points at which tables evaluate it, got %v", r.Name, r.Points)
+		}
+	}
+	for number := range pb.Plugin_name {
+		if p := pb.Plugin(number); p != pb.Plugin_PLUGIN_UNSPECIFIED && numbers[p] == "" {
+			t.Errorf("%v: want a rule with this number, got none", p)
+		}
+	}
+}
+
+// TestArgumentsAreOfTheirKind holds types of arguments to the kind that files name.
+func TestArgumentsAreOfTheirKind(t *testing.T) {
+	with := 0
+	for _, r := range All() {
+		if r.Arguments == nil {
+			continue
+		}
+		with++
+		of := "*v1."
+		if r.Arguments.Version == compile.CELGroupVersion {
+			of = "*compile."
+		}
+		if got, want := fmt.Sprintf("%T", r.Arguments.Empty()), of+r.Name+"Args"; got != want {
+			t.Errorf("arguments of %s: want %s, got %s", r.Name, want, got)
+		}
+	}
+	if with != 10 {
+		t.Errorf("plugins with arguments: want 10, got %d", with)
+	}
+}
