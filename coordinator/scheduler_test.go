@@ -3,12 +3,14 @@ package coordinator
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
 func cores(name, cpu string) *v1.Pod {
@@ -140,4 +142,38 @@ func unreadable(name string) *v1.Pod {
 	p := cores(name, "1")
 	p.Spec.Affinity = build.Pod("x").Preferred(1, build.Labels(build.Match("k", v1.NodeSelectorOpIn, "-1"))).Obj().Spec.Affinity
 	return p
+}
+
+// TestAWaitingPodIsToldOfATaint: a pod that a full node has refused is told, within its backoff, that the node is out of
+// bounds now, as by upstream.
+func TestAWaitingPodIsToldOfATaint(t *testing.T) {
+	taint := func(key string) func(*v1.Node) {
+		return func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}} }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*v1.Node)
+		want   string
+	}{
+		{"it gets a taint", taint("k"), "0/1 nodes are available: 1 node(s) had untolerated taint(s)."},
+		{"it is cordoned", func(n *v1.Node) {
+			n.Spec.Unschedulable = true
+			taint(v1.TaintNodeUnschedulable)(n)
+		}, "0/1 nodes are available: 1 node(s) were unschedulable."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onStage(t, clusterOf(nodesOf("4", "n"), build.Pod("there").UID("there").CPU("4").Node("n").Obj(),
+				build.Pod("p").UID("p").CPU("2").Obj()), nil, func(x *stage) {
+				x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu.")
+				node := nodesOf("4", "n")[0]
+				c.change(node)
+				x.deliver(objects.Modified, node)
+				time.Sleep(queue.DefaultInitialBackoff + time.Second) // synctest's clock: it takes no time
+				synctest.Wait()
+				if got := x.message("p"); got != c.want {
+					t.Errorf("got message %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
 }

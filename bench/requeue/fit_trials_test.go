@@ -262,6 +262,10 @@ func togetherTrials() []trial {
 			do: create(small("c").Label("side", "east").Taint("k:NoSchedule").Obj()), event: "NodeAdd", then: retried,
 		},
 		{
+			name: "all rules: the full node gets a taint", has: there(small("a").Obj()), pod: pod().CPU("3").Obj(), refused: []string{fit},
+			do: changeNode("a", `{"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}`), event: "NodeUpdateNodeTaint", then: retried,
+		},
+		{
 			name: "all rules: the pod gets a toleration", has: two(), pod: wants(), refused: refused,
 			do: tolerate("k"), event: "UnschedulablePodUpdate", then: stays,
 		},

@@ -13,8 +13,9 @@ type bucket struct {
 	bucketKey
 	heap        // its pods, in the queue's order
 	slots []int // its index in each list of index.lists, for its plugins in order
-	// limited says that the last event that helps could not help all.
+	// limited says that the last event that helps makes room for a number of pods, which is room.
 	limited bool
+	room    int
 	// differs holds the keys of labels in which its pods differ, or once did, where it has a
 	// likeness; differAll says that these are too many, and any label may differ.
 	differs   map[string]bool
@@ -32,6 +33,7 @@ type index struct {
 	shared map[bucketKey]*bucket
 	before func(a, b *Pod) bool // the queue's order
 	events uint64
+	kept   []*bucket // those that the last event has made room for a number of pods of; scratch
 }
 
 type bucketKey struct {
@@ -118,10 +120,13 @@ func (x *index) helped(r *rules, e *Event, also []*bucket, into []*Pod) []*Pod {
 	interested := r.interested(e)
 	readers, keys := r.reads(e)
 	x.events++
+	x.kept = x.kept[:0]
 	ask := func(b *bucket) {
 		if b.asked != x.events && b.rejectors&interested != 0 {
-			b.asked = x.events
-			into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into)
+			b.asked, b.limited = x.events, false
+			if into = b.helped(r, e, b.rejectors&readers != 0 && b.differIn(keys), into); b.limited {
+				x.kept = append(x.kept, b)
+			}
 		}
 	}
 	for _, at := range x.topics[topic{of: longPods}] {
@@ -146,12 +151,10 @@ func (b *bucket) helped(r *rules, e *Event, each bool, into []*Pod) []*Pod {
 	if !each && !r.helps(b.rejectors, b.pods[0], e) {
 		return into
 	}
-	n := 0
-	if b.limited = false; !each {
-		n, b.limited = r.room(b.rejectors, b.pods[0], e)
-	}
-	if b.limited {
-		return b.first(n, e, into)
+	if !each {
+		if b.room, b.limited = r.room(b.rejectors, b.pods[0], e); b.limited {
+			return b.first(b.room, e, into)
+		}
 	}
 	for _, p := range b.pods {
 		if e.moves(p) && (!each || r.helps(b.rejectors, p, e)) {

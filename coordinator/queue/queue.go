@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -64,6 +65,8 @@ type Queue struct {
 	flights flights
 	moving  []*Pod // scratch
 
+	retellings *rate.Limiter // attempts for what pods are told alone
+
 	nominations nominator
 }
 
@@ -103,6 +106,7 @@ func New(cfg Config) *Queue {
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},
 		index:            index{before: order},
+		retellings:       rate.NewLimiter(retellings, retellings),
 	}
 }
 
@@ -324,11 +328,14 @@ func (q *Queue) Move(e Event) int {
 }
 
 func (q *Queue) moveFor(e Event) int {
+	standIns := 0
 	if q.counts[Unschedulable]+q.counts[Gated] > 0 {
 		q.forgetAsked()
 		begin := q.timer()
 		q.moving = q.index.helped(q.rules, &e, q.concerned(&e), q.moving[:0])
 		q.moving = q.awaited(&e, q.moving)
+		standIns = len(q.moving)
+		q.moving = q.retold(&e, q.moving)
 		if q.rules.asked.plugins != 0 {
 			q.hinted(&e, q.timer().Sub(begin))
 		}
@@ -344,11 +351,11 @@ func (q *Queue) moveFor(e Event) int {
 	}
 	name := e.String()
 	n := 0
-	for _, p := range q.moving {
+	for i, p := range q.moving {
 		if p.bucket == nil {
 			continue // it is there twice
 		}
-		if p.bucket.limited {
+		if p.bucket.limited && i < standIns {
 			p.stands = &standIn{p.bucket.bucketKey, name}
 		}
 		q.requeue(p, name)

@@ -14,6 +14,14 @@ import (
 // Without this, 500,000 pods that wait for room would all be tried again whenever any pod ends.
 //
 // Differs from upstream: it tries all of them.
+//
+// Where the node gets a taint that such a pod does not tolerate, or loses one, another plugin refuses the node than
+// before, and what the pod was told is out of date. So a number of the pods that stay is tried again, too: retellings
+// of them at once, and as many each second. All others are told by their next attempt, after MaxUnschedulable at the latest.
+// A crowd of up to retellings pods is told at once, as by upstream.
+
+// retellings is 256 because as many attempts take the loop a few milliseconds: the pods that stay are of few classes.
+const retellings = 256
 
 // standIn is whom a pod that was moved stands in for.
 type standIn struct {
@@ -50,7 +58,32 @@ func (r *rules) room(rejectors set, p *Pod, e *Event) (n int, limited bool) {
 		}
 	}
 	room, known := r.profiles.Room(p.Obj, p.uses().GetRequests(), node)
-	return int(room), known
+	return int(max(room, 0)), known
+}
+
+// retells tells whether a plugin before NodeResourcesFit now refuses a node that it did not refuse before, or the other
+// way round.
+//
+// A node that is cordoned has no event of its own, as upstream: the taint that Kubernetes gives to such a node has one.
+func (e *Event) retells(p *Pod) bool {
+	if e.resource != Node || e.action != UpdateNodeTaint {
+		return false
+	}
+	return e.node.Spec.Unschedulable != e.oldNode.Spec.Unschedulable || toleratesAll(p.Obj, e.node) != toleratesAll(p.Obj, e.oldNode)
+}
+
+// retold appends the pods that an event has tried again for what they are told alone, an equal number of each bucket.
+func (q *Queue) retold(e *Event, into []*Pod) []*Pod {
+	kept := slices.DeleteFunc(q.index.kept, func(b *bucket) bool { return b.len() <= b.room || !e.retells(b.head()) })
+	now := q.now()
+	for i, b := range kept {
+		share := min(int(q.retellings.TokensAt(now))/(len(kept)-i), b.len()-b.room)
+		if q.retellings.AllowN(now, share) {
+			into = append(into, b.first(b.room+share, e, nil)[b.room:]...)
+		}
+	}
+	clear(kept)
+	return into
 }
 
 // first appends the first n pods that an event may move, in the queue's order.

@@ -161,6 +161,88 @@ func TestRoomThatIsKept(t *testing.T) {
 	}
 }
 
+// TestTaintsAreToldOfAtOnce: pods that a full node refused for another reason than before are tried again, a bounded
+// number of them at once.
+func TestTaintsAreToldOfAtOnce(t *testing.T) {
+	full := func() *build.NodeBuilder { return build.Node("n").CPU("8") }
+	node := func(b *build.NodeBuilder) *v1.Node { return b.Obj() }
+	tainted := node(full().Taint("k=v:NoSchedule"))
+	for _, c := range []struct {
+		name     string
+		old, now *v1.Node
+		room     int64
+		tolerate string
+		want     int
+	}{
+		{"a taint comes", node(full()), tainted, 0, "", 10},
+		{"a taint goes", tainted, node(full()), 0, "", 10},
+		{"a taint comes to a node with room", node(full()), tainted, 3, "", 10},
+		{"another taint comes", tainted, node(full().Taint("k=v:NoSchedule").Taint("l:NoExecute")), 0, "", 0},
+		{"a taint that only others avoid comes", node(full()), node(full().Taint("k=v:PreferNoSchedule")), 0, "", 0},
+		{"a taint that the pods tolerate comes", node(full()), tainted, 0, "k", 0},
+		{"the node is uncordoned", node(full().Unschedulable()), node(full()), 0, "", 10},
+		// As upstream: the taint that follows has an event.
+		{"the node is cordoned", node(full()), node(full().Unschedulable()), 0, "", 0},
+		{"the node gets less to give", node(full()), node(build.Node("n").CPU("4")), 0, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q, _ := crowd(t, roomy{"n": c.room}, "NodeResourcesFit")
+			q.Each(func(p *Pod) {
+				if c.tolerate != "" {
+					p.Obj.Spec.Tolerations = []v1.Toleration{{Key: c.tolerate, Operator: v1.TolerationOpExists}}
+				}
+			})
+			got := 0
+			for _, e := range NodeUpdated(c.old, c.now) {
+				got += q.Move(e)
+			}
+			check(t, q)
+			if got != c.want {
+				t.Errorf("got %d pods tried again, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestACrowdIsToldOfTaintsBitByBit(t *testing.T) {
+	const classes, each = 4, 1000
+	at := start
+	q := New(Config{Now: func() time.Time { return at }, Profiles: roomy{"n": 0}})
+	for i := range classes * each {
+		q.Add(build.Pod(fmt.Sprint("p", i)).CPU("1").Obj())
+	}
+	for i, p := range q.PopBatch(classes*each, nil) {
+		p.ClassID = uint64(1 + i%classes)
+		q.Unschedulable(p, []string{"NodeResourcesFit"}, "no")
+	}
+	free, tainted := build.Node("n").CPU("8").Obj(), build.Node("n").CPU("8").Taint("k=v:NoSchedule").Obj()
+	flip := func(want int) {
+		t.Helper()
+		got := 0
+		for _, e := range NodeUpdated(free, tainted) {
+			got += q.Move(e)
+		}
+		if free, tainted = tainted, free; got != want {
+			t.Errorf("at %v: got %d pods tried again, want %d", at.Sub(start), got, want)
+		}
+	}
+	at = at.Add(time.Minute)
+	flip(retellings)
+	of := map[uint64]int{}
+	for _, p := range q.PopBatch(classes*each, nil) {
+		of[p.ClassID]++
+	}
+	if want := fmt.Sprint(map[uint64]int{1: 64, 2: 64, 3: 64, 4: 64}); fmt.Sprint(of) != want {
+		t.Errorf("pods tried again, by class: got %v, want %v", of, want)
+	}
+	flip(0)
+	at = at.Add(time.Second / 2)
+	flip(retellings / 2)
+	at = at.Add(time.Hour)
+	flip(retellings)
+	check(t, q)
+}
+
 // To find those first that an event may move takes no walk in order past those that it may not.
 func TestFirstOfFewThatAnEventMayMove(t *testing.T) {
 	const high, low = 1000, 10
