@@ -29,25 +29,6 @@ const noNodes = "no nodes available to schedule pods"
 // a message.
 const roundCandidates = 1 << 17
 
-// freshness is how long batches are by how many of their classes have no answer. Each of those names
-// as many candidates as there are pods in the batch, and looks again at as many rows: where nearly
-// every pod has a class of its own, short batches take less.
-type freshness struct {
-	pods int // of the next batch at the most
-}
-
-// freshClasses is how many classes without an answer a batch is to have.
-const freshClasses = 32
-
-// seen takes in a batch of so many pods, with so many classes that had no answer.
-func (f *freshness) seen(pods, classes, most int) {
-	if classes <= freshClasses {
-		f.pods = min(2*f.pods, most)
-	} else {
-		f.pods = min(max(pods*freshClasses/classes, 1), most)
-	}
-}
-
 // attempt is one popped pod with its class.
 type attempt struct {
 	pod   *queue.Pod
@@ -110,7 +91,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
-		if s.disturbed {
+		if s.size.invalid {
 			s.giveBack(ctx, attempts[i+1:], nil)
 			break
 		}
@@ -119,7 +100,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			break
 		}
 	}
-	s.recover()
+	s.size.end()
 	s.dispatch()
 	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
 	s.metrics.engine(s.answers.Work())
@@ -172,7 +153,8 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 				s.behind = append(s.behind, attempts[next+i].pod)
 				attempts[next+i].trace.Finish(tracing.GivenBack, nil)
 			}
-			attempts, s.fresh.pods = attempts[:next], next
+			attempts = attempts[:next]
+			s.size.cut(next)
 			break
 		}
 	}
@@ -226,7 +208,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		s.queue.Done(p.Obj.UID)
 		return attempt{}, false
 	}
-	delete(s.hopeless, p.Obj.UID)
+	delete(s.failing, p.Obj.UID)
 	a := attempt{pod: p, prof: prof, trace: trace}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
 		a.unobserved = !s.observe(p.Obj, s.cache.mayBring)
@@ -305,7 +287,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		a.trace.Asks(class)
 	}
 	needs := batch.Needs()
-	s.fresh.seen(len(attempts), len(needs), s.cfg.BatchSize)
+	s.size.asked(len(attempts), len(needs))
 	for from, to := 0, 0; from < len(needs); from = to {
 		to = from + 1
 		for all := needs[from].Offers(nodes); to < len(needs); to++ {
@@ -428,7 +410,7 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		}
 		return false
 	}
-	if s.disturbed { // a row was made anew, of which held answers know nothing
+	if s.size.invalid { // a row was made anew, of which held answers know nothing
 		return false
 	}
 	if a.volatile && s.waits(a) {

@@ -45,18 +45,6 @@ func TestAnswersHoldUntilANodeChanges(t *testing.T) {
 	come("after more changes than nodes", 1)
 }
 
-// Batches are short where nearly every pod has a class of its own, and grow again.
-func TestBatchesByTheirFreshClasses(t *testing.T) {
-	f := freshness{pods: 512}
-	for _, x := range []struct{ pods, classes, want int }{
-		{512, 512, 32}, {32, 32, 64}, {64, 64, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
-	} {
-		if f.seen(x.pods, x.classes, 512); f.pods != x.want {
-			t.Errorf("after %d pods of %d classes: got %d, want %d", x.pods, x.classes, f.pods, x.want)
-		}
-	}
-}
-
 // Pods that may get one node only, as a DaemonSet's, are decided without asking anybody.
 func TestPodsForANodeByName(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, BatchSize: 5}, 0)

@@ -29,11 +29,10 @@ type budget struct {
 // over tells whether a part of a turn has taken its time.
 func (b *budget) over(took, most time.Duration) bool { return !b.free && took > most }
 
-// cut gives the attempts of a batch from one on back to the queue, and has the next batch be as short. No decision
-// depends on where batches end.
+// cut gives the attempts of a batch from one on back to the queue, and has the next batch be as short.
 func (s *Scheduler) cut(attempts []attempt, from int) {
 	s.giveBack(s.life, attempts[from:], nil)
-	s.fresh.pods = from
+	s.size.cut(from)
 }
 
 // charge takes note of what an attempt's preparation has cost.

@@ -304,7 +304,7 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	if class == 0 {
 		return nil
 	}
-	return s.queue.PopAside(class, min(s.calm, s.fresh.pods), s.popped[:0])
+	return s.queue.PopAside(class, s.size.next(), s.popped[:0])
 }
 
 // isBusy tells whether no other class can have its counters filled now.

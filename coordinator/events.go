@@ -67,7 +67,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 	s.endQuarantine(n)
 	if old == nil {
 		s.rows++
-		clear(s.hopeless)
+		clear(s.failing)
 		s.move(queue.NodeAdded(n))
 		return
 	}
@@ -113,7 +113,7 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 	}
 	if q := s.queue.Get(p.UID); q != nil {
 		old := q.Obj
-		delete(s.hopeless, p.UID)
+		delete(s.failing, p.UID)
 		s.happened = append(s.happened, queue.PendingPodUpdated)
 		s.queue.Update(p)
 		s.moveAll(queue.NominationEnded(old, p))
@@ -240,7 +240,7 @@ func (s *Scheduler) disown(uid types.UID) {
 
 // unqueue takes a pod out of the queue and its journal.
 func (s *Scheduler) unqueue(uid types.UID) {
-	delete(s.hopeless, uid)
+	delete(s.failing, uid)
 	if s.queue.Has(uid) {
 		s.queue.Delete(uid)
 		s.journal.put(uid, nil)

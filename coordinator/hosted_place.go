@@ -95,7 +95,7 @@ func (s *Scheduler) unassume(ctx context.Context, a *attempt, d *pb.Decision, r 
 	a.plugins.cycle.Unreserve(ctx, d.Node)
 	free := s.cache.volumes.Unreserve(r.work)
 	s.forget(a.pod.Obj, d.Node)
-	s.disturbed = true // the answers of this batch know nothing of that
+	s.size.invalidate() // the answers of this batch know nothing of that
 	if r.failed != nil {
 		s.metrics.assumeErrors.Inc()
 	}

@@ -236,7 +236,7 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 // vanish takes victims away at once, where nobody is told of it. What the batch knows of the
 // tables is void then.
 func (s *Scheduler) vanish(victims []*v1.Pod) {
-	s.disturbed = true
+	s.size.invalidate()
 	for _, v := range victims {
 		s.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
 	}
@@ -254,16 +254,6 @@ func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 		return
 	}
 	s.queue.Preempted(uid)
-}
-
-// recover ends a batch. Those after one that was disturbed are short at first, so that a wave of
-// preemptors does not give back all the others again and again.
-func (s *Scheduler) recover() {
-	if !s.disturbed {
-		s.calm = min(2*s.calm, s.cfg.BatchSize)
-		return
-	}
-	s.disturbed, s.calm = false, 1
 }
 
 // blame keeps in mind why a pod has to leave its node, as long as it is there.

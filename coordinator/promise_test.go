@@ -124,10 +124,10 @@ func (x *stage) wantNothingOf(uid types.UID) {
 	if err := x.call(x.t.Context(), func() {
 		_, binding := x.Scheduler.binding[uid]
 		_, arrival := x.arrivals[uid]
-		_, hopeless := x.hopeless[uid]
+		_, failing := x.failing[uid]
 		entry := x.journal.attempts(uid) != 0
-		if binding || arrival || hopeless || entry || x.queue.Has(uid) {
-			x.t.Errorf("of %s is kept: binding %t, arrival %t, hopeless %t, journal %t, in the queue %t; want nothing", uid, binding, arrival, hopeless, entry, x.queue.Has(uid))
+		if binding || arrival || failing || entry || x.queue.Has(uid) {
+			x.t.Errorf("of %s is kept: binding %t, arrival %t, failing %t, journal %t, in the queue %t; want nothing", uid, binding, arrival, failing, entry, x.queue.Has(uid))
 		}
 	}); err != nil {
 		x.t.Fatal(err)

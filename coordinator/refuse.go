@@ -57,7 +57,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		s.queue.Nominate(a.pod, nominating.Node)
 	}
 	if len(by) == 0 {
-		s.hopeless[a.pod.Obj.UID] = struct{}{}
+		s.failing[a.pod.Obj.UID] = struct{}{}
 	}
 	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
 	s.metrics.refusedAttempt(d.Profile, a.failed != nil, a.since(s.cfg.Now()))

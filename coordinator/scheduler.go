@@ -168,21 +168,19 @@ type Scheduler struct {
 	waves     map[waveKey]*wave // the dry runs of preemption that have served pods last
 	served    uint64            // how many pods dry runs have served
 	blamed    map[types.UID]string
-	// disturbed says that the tables have changed in the middle of a batch, by a preemption or a row made anew; the next
-	// batches have at most calm pods.
-	disturbed bool
-	calm      int
+	size      batchSize
 	aside     bool // the batch, or the last one, is of pods that were set aside
-	fresh     freshness
 	arrivals  map[types.UID]time.Time
 	history   *decisionHistory
-	hopeless  map[types.UID]struct{}         // the last attempt ended in an error: the pod's own, or there is no node
-	cluster   map[objects.Ref]objects.Object // all but nodes and pods
-	tally     tally
-	err       error
-	watchers  []chan<- struct{} // told when the loop is idle
-	reads     []*read
-	budget    budget
+	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
+	// becomes of them.
+	failing  map[types.UID]struct{}
+	cluster  map[objects.Ref]objects.Object // all but nodes and pods
+	tally    tally
+	err      error
+	watchers []chan<- struct{} // told when the loop is idle
+	reads    []*read
+	budget   budget
 	// rows counts how often a row came or went.
 	rows uint64
 	parking
@@ -244,11 +242,10 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		binding:    map[types.UID]*promise{},
 		preempting: map[types.UID]struct{}{},
 		blamed:     map[types.UID]string{},
-		calm:       cfg.BatchSize,
-		fresh:      freshness{pods: cfg.BatchSize},
+		size:       newBatchSize(cfg.BatchSize),
 		arrivals:   map[types.UID]time.Time{},
 		history:    newDecisionHistory(),
-		hopeless:   map[types.UID]struct{}{},
+		failing:    map[types.UID]struct{}{},
 		cluster:    map[objects.Ref]objects.Object{},
 		tally:      tally{submitToBound: newLatency()},
 	}
@@ -462,7 +459,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		}
 		s.aside = false
 	}
-	s.popped = s.queue.PopBatch(min(s.calm, s.fresh.pods), s.popped[:0])
+	s.popped = s.queue.PopBatch(s.size.next(), s.popped[:0])
 	if len(s.popped) == 0 {
 		return false, false
 	}
@@ -511,13 +508,13 @@ func (s *Scheduler) idle() bool {
 	if len(s.binding) > 0 || s.evictions > 0 || len(s.parked)+len(s.resumed) > 0 || !s.inbox.empty() {
 		return false
 	}
-	hopeless := 0
-	for uid := range s.hopeless {
+	failing := 0
+	for uid := range s.failing {
 		if p := s.queue.Get(uid); p != nil && p.Place() == queue.ErrorBackoff {
-			hopeless++
+			failing++
 		}
 	}
-	return s.queue.Waiting() == hopeless
+	return s.queue.Waiting() == failing
 }
 
 func (s *Scheduler) untilWake() time.Duration {

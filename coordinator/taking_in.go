@@ -164,7 +164,9 @@ func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 // rowsMade notes that rows are others now, also in the middle of a batch.
 func (s *Scheduler) rowsMade() {
 	s.rows++
-	s.disturbed = s.disturbed || s.answers.Deciding()
+	if s.answers.Deciding() {
+		s.size.invalidate()
+	}
 }
 
 // mend makes the row of a node anew, where it is not what its pods are.
@@ -294,7 +296,7 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 		s.forget(known, d.Node)
 	}
 	s.mend(d.Node, err)
-	s.disturbed = true // the answers of this batch know nothing of that
+	s.size.invalidate() // the answers of this batch know nothing of that
 	return s.confineFor(suspect{class: a.class.ID()}, err)
 }
 

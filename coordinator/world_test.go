@@ -414,7 +414,7 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 	if d := cmp.Diff(rowsOf(truth.cache.Cache), rowsOf(s.cache.Cache)); d != "" {
 		wrong("rows (-as it is +as believed):\n%s", d)
 	}
-	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.hopeless), keysOf(l.kept)} {
+	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.failing), keysOf(l.kept)} {
 		for _, uid := range kept {
 			if !waiting[uid] {
 				wrong("something is kept of %s, which is not pending", uid)
