@@ -31,8 +31,8 @@ var layers = map[string][]string{
 	"cluster":  {"objects", "selector"},
 	"compile":  {"cluster", "count", "objects", "selector", "storage"},
 	"volumes":  {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"preempt":  nil,
-	"queue":    {"cluster", "compile", "count", "objects", "preempt", "selector", "storage"},
+	"preempt":  {"objects"},
+	"queue":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"answers":  {"cache", "cluster", "compile", "count", "objects", "selector", "storage"},
 	"metrics":  nil,
@@ -44,9 +44,9 @@ var layers = map[string][]string{
 	"fanout":    nil,
 	"tracing":   {"fanout"},
 	"lease":     nil,
-	"store":     {"lease", "objects", "preempt", "storage"},
-	"api":       {"lease", "objects", "preempt", "storage", "store"},
-	"kube":      {"lease", "objects", "preempt", "storage"},
+	"store":     {"lease", "objects", "storage"},
+	"api":       {"lease", "objects", "storage", "store"},
+	"kube":      {"lease", "objects", "storage"},
 }
 
 // impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -41,8 +42,8 @@ type shrunk struct {
 }
 
 // preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they are
-// to be asked first the attempt is parked, and its verdict is nobody's.
-func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.Answer, list []*extender.Extender) (preempt.Verdict, []*v1.Pod, error) {
+// to be asked first the attempt is parked, and nobody reads its status.
+func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.Answer, list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	nominees := s.nominees(a.pod.Obj, a.class)
 	if a.shrunk == nil {
 		a.shrunk = &shrunk{}
@@ -52,23 +53,24 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.A
 			node, victims := s.bestAdvised(ctx, a, p, nominees)
 			switch {
 			case x.err != nil:
-				return preempt.Verdict{Code: preempt.Error, Text: preempt.Prefix + x.err.Error()}, nil, nil
+				return nil, fwk.NewStatus(fwk.Error, preempt.Prefix+x.err.Error()), nil, nil
 			case node != "":
-				return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
+				return preempt.Nominate(node), nil, victims, nil
 			case len(x.victims) == 0 || x.rounds >= maxRounds:
-				return preempt.Verdict{Text: preempt.Prefix + noCandidate}, nil, nil
+				return nil, preempt.Unhelpful(noCandidate), nil, nil
 			}
 		}
 		found, err := s.findCandidates(ctx, a, p, nominees, a.prof.Candidates(s.cache.Nodes()))
 		if err != nil {
-			return preempt.Verdict{Code: preempt.Error}, nil, err
+			return nil, fwk.NewStatus(fwk.Error), nil, err
 		}
 		if len(found.list) == 0 {
-			return s.nobody(found), nil, nil
+			r, status := s.nobody(found)
+			return r, status, nil, nil
 		}
 		shown := found.list[:min(a.prof.Candidates(found.all.Tried), len(found.list))]
 		if parked, err := s.askPreempters(ctx, a, list, shown); parked || err != nil {
-			return preempt.Verdict{Code: preempt.Error}, nil, err
+			return nil, fwk.NewStatus(fwk.Error), nil, err
 		}
 	}
 }

@@ -93,7 +93,7 @@ func newGuests(s *Scheduler, cfg *Guests) (*guests, error) {
 	g.snapshot = framework.NewSnapshot(shown{s.cache})
 	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, guestActivator{s}
 	env.Met = s.guestMet
-	env.Meter, env.Extenders = framework.NewMeter(s.metrics.set), s.Extenders()
+	env.Meter, env.Extenders = s.metrics.framework, s.Extenders()
 	env.BuiltIn = func(string) framework.BuiltInRunner { return builtIns{} }
 	for _, c := range cfg.Profiles {
 		p, err := framework.NewProfile(s.life, c, registry, &env)

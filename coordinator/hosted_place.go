@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -108,7 +107,7 @@ func (s *Scheduler) unassume(ctx context.Context, a *attempt, d *pb.Decision, r 
 		d.Message = a.failed.Error()
 	}
 	s.record(a, d, a.failed != nil)
-	s.refuse(ctx, a, d, by, &preempt.Nominating{})
+	s.refuse(ctx, a, d, by, &objects.Nominating{})
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}

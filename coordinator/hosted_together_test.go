@@ -17,13 +17,11 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -205,41 +203,6 @@ func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
 		x.deliver(objects.Deleted, cores("p", "4"))
 		told.want(t, "it is gone", "p expected on n", "p abandoned: 0/1 nodes are available: 1 removed.")
 		x.wantPods("gone")
-	})
-}
-
-// The chain of built-in PostFilter plugins ends as that of a profile with guests.
-func TestBothChainsOfPostFilters(t *testing.T) {
-	registry, names := framework.Registry{}, []string{"A", "B", "C", "D"}
-	c := framework.ProfileConfig{Name: "p"}
-	for _, name := range names {
-		registry[name] = framework.BuiltIn(name, nil, framework.PostFilter)
-		c.Plugins.PostFilter.Enabled = append(c.Plugins.PostFilter.Enabled, configv1.Plugin{Name: name})
-	}
-	registry["Sort"], registry["Bind"] = framework.BuiltIn("Sort", nil, framework.QueueSort), framework.BuiltIn("Bind", nil, framework.Bind)
-	c.Plugins.QueueSort.Enabled, c.Plugins.Bind.Enabled = []configv1.Plugin{{Name: "Sort"}}, []configv1.Plugin{{Name: "Bind"}}
-	p, err := framework.NewProfile(t.Context(), c, registry, &framework.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		verdicts := map[string]preempt.Verdict{}
-		for _, name := range names {
-			v := preempt.Verdict{Code: preempt.Code(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "code"))}
-			if v.Code != preempt.Success {
-				v.Text = rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "text")
-			}
-			if rapid.Bool().Draw(t, "nominates") {
-				v.Nominating = &preempt.Nominating{Node: rapid.SampledFrom([]string{"n", ""}).Draw(t, "node")}
-			}
-			verdicts[name] = v
-		}
-		ask := func(name string) preempt.Verdict { return verdicts[name] }
-		want := preempt.Run(names, ask)
-		got := verdictOf(p.NewCycle(cores("p", "1")).PostFilter(t.Context(), nil, func(name string) (*fwk.PostFilterResult, *fwk.Status) { return toldBy(ask(name)) }))
-		if got.Code != want.Code || got.Text != want.Text || (got.Nominating == nil) != (want.Nominating == nil) || got.Nominating != nil && *got.Nominating != *want.Nominating {
-			t.Fatalf("%+v: got %+v, want %+v", verdicts, got, want)
-		}
 	})
 }
 

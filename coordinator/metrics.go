@@ -7,9 +7,9 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/metrics"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -40,7 +40,7 @@ type meters struct {
 
 	preemptionAttempts, dryRuns, dryRunRows prometheus.Counter
 	preemptionVictims                       *metrics.Histogram
-	postFilters                             map[postFilterAt]*metrics.Histogram
+	framework                               framework.Meter
 }
 
 // pluginAt is a plugin at an extension point.
@@ -54,6 +54,7 @@ func newMeters(r prometheus.Registerer) *meters {
 	set := metrics.NewSet(r)
 	return &meters{
 		set:       set,
+		framework: framework.NewMeter(set),
 		profiles:  map[string]*profileMeters{},
 		queue:     newQueueMeter(set),
 		plugins:   map[pluginAt]*metrics.Histogram{},
@@ -87,25 +88,7 @@ func newMeters(r prometheus.Registerer) *meters {
 		preemptionVictims:  set.Histogram("scheduler_preemption_victims"),
 		dryRuns:            set.Counter("shardsched_preemption_dry_runs_total"),
 		dryRunRows:         set.Counter("shardsched_preemption_rows_total"),
-		postFilters:        map[postFilterAt]*metrics.Histogram{},
 	}
-}
-
-// postFilterAt is how a PostFilter plugin ended.
-type postFilterAt struct {
-	plugin string
-	code   preempt.Code
-}
-
-// postFilterPlugin counts what a PostFilter plugin took.
-func (m *meters) postFilterPlugin(plugin string, code preempt.Code, d time.Duration) {
-	at := postFilterAt{plugin, code}
-	h := m.postFilters[at]
-	if h == nil {
-		h = m.set.Histogram("scheduler_plugin_execution_duration_seconds", plugin, "PostFilter", code.String())
-		m.postFilters[at] = h
-	}
-	h.Seconds(d)
 }
 
 // quarantined is how many objects of a kind are in quarantine.

@@ -13,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -43,12 +44,12 @@ type Evictor interface {
 	// are through. A victim that is gone is no error. done is called once, from any goroutine,
 	// when all is written or something failed; what is left then is not begun. When ctx ends, so
 	// does the eviction, with an error.
-	Evict(ctx context.Context, e preempt.Eviction, done func(error))
+	Evict(ctx context.Context, e objects.Eviction, done func(error))
 }
 
 // preemption is what the PostFilter plugins make of an attempt that has found no node.
 type preemption struct {
-	nominating *preempt.Nominating
+	nominating *objects.Nominating
 	// victims have to leave the nominated node; none: nothing is to be carried out.
 	victims []*v1.Pod
 }
@@ -62,39 +63,33 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	a.trace.Begin(tracing.PostFilter)
 	defer a.trace.End(tracing.PostFilter)
 	var out preemption
-	var failed error
-	ask := func(name string) preempt.Verdict {
-		v, err := s.postFilterBy(ctx, name, a, p, &out)
-		if err != nil {
-			failed = err
-			return preempt.Verdict{Code: preempt.Error, Text: err.Error()}
+	var failed error // ends the loop
+	builtIn := func(name string) (r *fwk.PostFilterResult, status *fwk.Status) {
+		begin := s.cfg.Now()
+		if r, status, failed = s.builtInPostFilter(ctx, name, a, p, &out); failed != nil {
+			status = fwk.AsStatus(failed)
 		}
-		return v
+		s.metrics.framework.Plugin(name, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
+		return r, status
 	}
-	var v preempt.Verdict
+	var r *fwk.PostFilterResult
+	var status *fwk.Status
 	if a.plugins != nil {
-		v = s.askPostFilters(ctx, a, p, ask) // which is measured there
+		r, status = a.plugins.cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, p) }, builtIn)
 	} else {
 		begin := s.cfg.Now()
-		v = preempt.Run(a.prof.PostFilters(), func(name string) preempt.Verdict {
-			begin := s.cfg.Now()
-			v := ask(name)
-			s.metrics.postFilterPlugin(name, v.Code, s.cfg.Now().Sub(begin))
-			return v
-		})
-		if failed == nil {
-			s.metrics.of(d.Profile).postFiltered(v.Code, s.cfg.Now().Sub(begin))
-		}
+		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
+		s.metrics.framework.Point(d.Profile, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
 	}
 	if failed != nil {
 		return preemption{}, failed
 	}
-	out.nominating = v.Nominating
-	if v.Text != "" {
-		d.Message += " " + v.Text
+	out.nominating = preempt.Nominating(r)
+	if text := status.Message(); text != "" {
+		d.Message += " " + text
 	}
-	if v.Nominating != nil {
-		d.Nominated = v.Nominating.Node
+	if out.nominating != nil {
+		d.Nominated = out.nominating.Node
 	}
 	for _, victim := range out.victims {
 		d.Victims = append(d.Victims, victim.Namespace+"/"+victim.Name)
@@ -102,39 +97,39 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	return out, nil
 }
 
-// postFilterBy is what one built-in plugin says. An error ends the loop; one of the attempt is a verdict.
-func (s *Scheduler) postFilterBy(ctx context.Context, name string, a *attempt, p *answers.Answer, out *preemption) (preempt.Verdict, error) {
+// builtInPostFilter asks one built-in plugin, and leaves victims in out. An error ends the loop; an error of the attempt
+// is a status.
+func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, p *answers.Answer, out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
 	switch name {
 	case compile.DynamicResources:
 		r := a.class.Rejected
-		return preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
+		return nil, preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
 	case preempt.PluginName:
-		v, victims, err := s.preempt(ctx, a, p)
-		out.victims = victims
-		return v, err
+		r, status, out.victims, err = s.preempt(ctx, a, p)
+		return r, status, err
 	}
-	return preempt.Verdict{}, nil
+	return nil, fwk.NewStatus(fwk.Unschedulable), nil
 }
 
 // preempt is DefaultPreemption's PostFilter.
-func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (preempt.Verdict, []*v1.Pod, error) {
+func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.shrunk == nil {
 		s.metrics.preemptionAttempts.Inc()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
 	p = s.answerFor(a, p)
 	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
-		return preempt.Verdict{Text: preempt.Prefix + why}, nil, nil
+		return nil, preempt.Unhelpful(why), nil, nil
 	}
 	if list := extender.Preempters(s.extenders.list, pod); len(list) > 0 {
 		return s.preemptAdvised(ctx, a, p, list)
 	}
-	node, victims, none, err := s.findVictims(ctx, a, p)
+	node, victims, r, status, err := s.findVictims(ctx, a, p)
 	if err != nil || node == "" {
-		return none, nil, err
+		return r, status, nil, err
 	}
 	klog.FromContext(ctx).V(2).Info("The target node for the preemption is determined", "node", node, "pod", klog.KObj(pod))
-	return preempt.Verdict{Code: preempt.Success, Nominating: &preempt.Nominating{Node: node}}, victims, nil
+	return preempt.Nominate(node), nil, victims, nil
 }
 
 // hopelessNode tells whether a pod's nominated node refuses it for a reason which no victim
@@ -172,7 +167,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	if len(x.victims) == 0 {
 		return
 	}
-	e := preempt.Eviction{Preemptor: a.pod.Obj, Node: x.nominating.Node}
+	e := objects.Eviction{Preemptor: a.pod.Obj, Node: x.nominating.Node}
 	leaving := slices.Clone(x.victims)
 	if s.cfg.Evictor != nil {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
@@ -89,25 +90,26 @@ type findings struct {
 
 // findVictims finds the best candidate of a pod that no node takes: its node and the pods that have
 // to leave it, most important first. Where there is none it gives what is told of it.
-func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *answers.Answer) (node string, victims []*v1.Pod, none preempt.Verdict, err error) {
+func (s *Scheduler) findVictims(ctx context.Context, a *attempt, p *answers.Answer) (node string, victims []*v1.Pod, r *fwk.PostFilterResult, none *fwk.Status, err error) {
 	found, err := s.findCandidates(ctx, a, p, s.nominees(a.pod.Obj, a.class), 1)
 	if err != nil {
-		return "", nil, preempt.Verdict{}, err
+		return "", nil, nil, nil, err
 	}
 	if len(found.list) == 0 {
-		return "", nil, s.nobody(found), nil
+		r, none = s.nobody(found)
+		return "", nil, r, none, nil
 	}
 	best := found.list[0]
 	victims, err = s.victimsOf(a.pod.Obj, best)
-	return best.Name, victims, preempt.Verdict{}, err
+	return best.Name, victims, nil, nil, err
 }
 
-// nobody is the verdict of a dry run without candidates.
-func (s *Scheduler) nobody(found findings) preempt.Verdict {
+// nobody is what is said of a dry run without candidates.
+func (s *Scheduler) nobody(found findings) (*fwk.PostFilterResult, *fwk.Status) {
 	if len(found.failed) > 0 {
-		return preempt.Verdict{Code: preempt.Error, Text: preempt.Prefix + utilerrors.NewAggregate(found.failed).Error()}
+		return nil, fwk.NewStatus(fwk.Error, preempt.Prefix+utilerrors.NewAggregate(found.failed).Error())
 	}
-	return preempt.Verdict{Text: preempt.Prefix + s.noCandidates(found.all), Nominating: &preempt.Nominating{}}
+	return preempt.Nominate(""), preempt.Unhelpful(s.noCandidates(found.all))
 }
 
 // findCandidates finds the best candidates of a pod, n of them at the most. An answer of nil says that no

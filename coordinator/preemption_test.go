@@ -21,7 +21,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -209,11 +208,11 @@ func scriptPod(t *testing.T, name string, words []string) *v1.Pod {
 // army is an Evictor that the test answers for.
 type army struct {
 	mu   sync.Mutex
-	told []preempt.Eviction
+	told []objects.Eviction
 	done []func(error)
 }
 
-func (a *army) Evict(_ context.Context, e preempt.Eviction, done func(error)) {
+func (a *army) Evict(_ context.Context, e objects.Eviction, done func(error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told, a.done = append(a.told, e), append(a.done, done)

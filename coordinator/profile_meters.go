@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardsched/shardsched/coordinator/metrics"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -37,7 +36,6 @@ type profileMeters struct {
 	preBindPlugin, preBindPluginError      *metrics.Histogram
 	bindPlugin, bindPluginError            *metrics.Histogram
 	evaluations                            map[pluginAt]prometheus.Counter
-	postFilter                             [preempt.Codes]*metrics.Histogram
 }
 
 // attemptMeters count the attempts of one result.
@@ -89,14 +87,6 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 		bindPlugin: plugin("DefaultBinder", "Bind", statusSuccess), bindPluginError: plugin("DefaultBinder", "Bind", statusError),
 		evaluations: map[pluginAt]prometheus.Counter{},
 	}
-}
-
-// postFiltered counts what the PostFilter plugins took for an attempt.
-func (p *profileMeters) postFiltered(code preempt.Code, d time.Duration) {
-	if p.postFilter[code] == nil {
-		p.postFilter[code] = p.set.Histogram("scheduler_framework_extension_point_duration_seconds", "PostFilter", code.String(), p.name)
-	}
-	p.postFilter[code].Seconds(d)
 }
 
 // evaluated counts the rows that a plugin looked at.

@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -172,4 +171,4 @@ func TestAPanicBehindThePromiseIsNotCaught(t *testing.T) {
 // panicking is a Reporter that panics where a pod is refused.
 type panicking struct{ Reporter }
 
-func (panicking) Unscheduled(*v1.Pod, string, string, *preempt.Nominating) { panic("behind") }
+func (panicking) Unscheduled(*v1.Pod, string, string, *objects.Nominating) { panic("behind") }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -19,7 +19,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 	switch {
 	case a.failed != nil:
 	case d.Nodes == 0:
-		x.nominating = &preempt.Nominating{}
+		x.nominating = &objects.Nominating{}
 	default:
 		var err error
 		if x, err = s.postFilter(ctx, a, p, d); err != nil {
@@ -43,7 +43,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated
 // node; nil: nothing, but for an error, which clears it.
-func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *preempt.Nominating) {
+func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *objects.Nominating) {
 	s.logRefusal(ctx, a, d)
 	if a.failed != nil {
 		s.queue.Error(a.pod, a.failed)

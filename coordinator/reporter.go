@@ -3,7 +3,7 @@ package coordinator
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // ReasonSchedulerError is the reason of an attempt that ended in an error, and not for want
@@ -19,7 +19,7 @@ type Reporter interface {
 	// ends what Expected said. message is the FitError or the error. It is not called for a pod
 	// that is known to be gone, or on a node. nominating is what becomes of its
 	// status.nominatedNodeName; nil: nothing, but for an error, which clears it.
-	Unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating)
+	Unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating)
 	// Preempted says that a pod which was only promised to a node has lost it to another: there
 	// is nothing to be deleted, and it is tried again.
 	Preempted(victim, preemptor *v1.Pod, node string)
@@ -36,7 +36,7 @@ type Reporter interface {
 // silent reports nowhere.
 type silent struct{}
 
-func (silent) Unscheduled(*v1.Pod, string, string, *preempt.Nominating) {}
+func (silent) Unscheduled(*v1.Pod, string, string, *objects.Nominating) {}
 func (silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
 func (silent) Skipped(*v1.Pod)                                          {}
 func (silent) Abandoned(*v1.Pod, string)                                {}

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 )
 
 // gossip is a reporter that remembers what it was told.
@@ -29,7 +28,7 @@ func (g *gossip) tell(format string, args ...any) {
 	g.told = append(g.told, fmt.Sprintf(format, args...))
 }
 
-func (g *gossip) Unscheduled(p *v1.Pod, reason, message string, nominating *preempt.Nominating) {
+func (g *gossip) Unscheduled(p *v1.Pod, reason, message string, nominating *objects.Nominating) {
 	if nominating != nil && nominating.Node != "" {
 		message += " -> " + nominating.Node
 	}

@@ -10,8 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/shardsched/shardsched/coordinator/metrics"
 )
 
 // tally is a Filter and Score plugin that counts in the state which nodes it has seen, from any
@@ -263,72 +261,6 @@ func TestPodsToActivateAreGivenOnce(t *testing.T) {
 }
 
 func noStatuses() fwk.NodeToStatusReader { return NewNodeStatuses() }
-
-// helper is a PostFilter plugin.
-type helper struct {
-	plugin
-	log *log
-}
-
-func (h helper) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	h.log.add("%s", h.Name())
-	return nil, fwk.NewStatus(fwk.Unschedulable, h.Name()+" can't")
-}
-
-func TestBuiltInPluginsTakeTheirTurnAtPostFilter(t *testing.T) {
-	var l log
-	r := Registry{
-		"A": factoryOf(helper{"A", &l}), "C": factoryOf(helper{"C", &l}), "Sort": factoryOf(sorter{"Sort"}), "Bind": factoryOf(binder{"Bind"}),
-		"B": BuiltIn("B", nil, PostFilter, PreEnqueue),
-	}
-	p, err := NewProfile(t.Context(), profileOf("A", "B", "C", "Sort", "Bind"), r, &Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, s := p.NewCycle(newPod("a")).PostFilter(t.Context(), noStatuses, func(name string) (*fwk.PostFilterResult, *fwk.Status) {
-		l.add("built-in %s", name)
-		return nil, fwk.NewStatus(fwk.Unschedulable, "nor B")
-	})
-	equal(t, "order", l.take(), []string{"A", "built-in B", "C"})
-	if s.Message() != "A can't, nor B, C can't" || s.Plugin() != "A" {
-		t.Errorf("got %q of %q", s.Message(), s.Plugin())
-	}
-	if _, s := p.NewCycle(newPod("a")).PostFilter(t.Context(), noStatuses, nil); s.Message() != "A can't, C can't" {
-		t.Errorf("without it: got %q", s.Message())
-	}
-	c := p.NewCycle(newPod("a"))
-	c.state.(*CycleState).SetSkipAllPostFilterPlugins(true)
-	if _, s := c.PostFilter(t.Context(), noStatuses, nil); s.Message() != "All PostFilter plugins are skipped" {
-		t.Errorf("skipped: got %q", s.Message())
-	}
-}
-
-func TestPostFilterPluginsAreMeasuredOnce(t *testing.T) {
-	set := metrics.NewSet(nil)
-	c := newProfile(t, &Environment{Meter: NewMeter(set)}, helper{"A", &log{}}).NewCycle(newPod("a"))
-	measured := func() uint64 {
-		return set.Histogram("scheduler_plugin_execution_duration_seconds", "A", "PostFilter", "Unschedulable").Count()
-	}
-	c.PostFilter(t.Context(), noStatuses, nil)
-	if got := measured(); got != 1 {
-		t.Errorf("in its turn: measured %d times, want once", got)
-	}
-}
-
-// skips is a PostFilter plugin with a code that none may have.
-type skips struct{ plugin }
-
-func (skips) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	return nil, fwk.NewStatus(fwk.Skip)
-}
-
-func TestAPostFilterThatSkipsIsAnError(t *testing.T) {
-	p := newProfile(t, &Environment{}, skips{"S"})
-	_, s := p.NewCycle(newPod("a")).PostFilter(t.Context(), noStatuses, nil)
-	if !s.IsError() || s.Message() != "PostFilter plugin S returned Skip" || s.Plugin() != "S" {
-		t.Errorf("got %v of %q: %q", s.Code(), s.Plugin(), s.Message())
-	}
-}
 
 func TestStatesAreUsedByManyAndCloned(t *testing.T) {
 	s := NewCycleState()

@@ -141,11 +141,11 @@ func ended(ctx context.Context, at Point) *fwk.Status {
 func by(pl fwk.Plugin, s *fwk.Status) *fwk.Status { return s.Clone().WithPlugin(pl.Name()) }
 
 // failedBy is the error of a plugin, which has to be one.
-func failedBy(pl fwk.Plugin, at Point, s *fwk.Status) error {
+func failedBy(plugin string, at Point, s *fwk.Status) error {
 	if err := s.AsError(); err != nil {
 		return err
 	}
-	return errors.New(at.String() + " plugin " + pl.Name() + " returned " + s.Code().String())
+	return errors.New(at.String() + " plugin " + plugin + " returned " + s.Code().String())
 }
 
 // named is a context whose logger names the plugin, where anyone reads it.

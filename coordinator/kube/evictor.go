@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const (
@@ -85,11 +85,11 @@ func (e *Evictor) Run(ctx context.Context) error {
 
 // Evict is part of coordinator.Evictor. The error that done gets wraps lease.ErrDeposed where
 // this process does not lead any more.
-func (e *Evictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)) {
+func (e *Evictor) Evict(ctx context.Context, x objects.Eviction, done func(error)) {
 	e.running.Go(func() { done(e.evict(ctx, &x)) })
 }
 
-func (e *Evictor) evict(ctx context.Context, x *preempt.Eviction) error {
+func (e *Evictor) evict(ctx context.Context, x *objects.Eviction) error {
 	log := klog.FromContext(ctx).WithValues("preemptor", klog.KObj(x.Preemptor), "node", x.Node)
 	ctx = klog.NewContext(ctx, log)
 	log.V(2).Info("Start the preemption", "victims", len(x.Victims), "lowerNominations", len(x.Lower))
@@ -106,7 +106,7 @@ func (e *Evictor) evict(ctx context.Context, x *preempt.Eviction) error {
 }
 
 // together has victims leave, and after them the last one.
-func (e *Evictor) together(ctx context.Context, x *preempt.Eviction, victims []*v1.Pod, last *v1.Pod) error {
+func (e *Evictor) together(ctx context.Context, x *objects.Eviction, victims []*v1.Pod, last *v1.Pod) error {
 	g, all := errgroup.WithContext(ctx)
 	for _, v := range victims {
 		g.Go(func() error { return e.victim(all, x, v) })
@@ -118,7 +118,7 @@ func (e *Evictor) together(ctx context.Context, x *preempt.Eviction, victims []*
 }
 
 // victim has one pod leave.
-func (e *Evictor) victim(ctx context.Context, x *preempt.Eviction, v *v1.Pod) error {
+func (e *Evictor) victim(ctx context.Context, x *objects.Eviction, v *v1.Pod) error {
 	select {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
@@ -140,7 +140,7 @@ func (e *Evictor) victim(ctx context.Context, x *preempt.Eviction, v *v1.Pod) er
 
 // leave writes why a victim leaves, and deletes it. It is false where it was gone, or leaving
 // already.
-func (e *Evictor) leave(ctx context.Context, x *preempt.Eviction, v *v1.Pod) (bool, error) {
+func (e *Evictor) leave(ctx context.Context, x *objects.Eviction, v *v1.Pod) (bool, error) {
 	now := e.newest(v)
 	if now == nil || now.DeletionTimestamp != nil {
 		return false, nil
@@ -237,7 +237,7 @@ func (e *Evictor) ask(ctx context.Context, r request) (a *answer, again bool, er
 }
 
 // denominate clears the nominations that yield to the preemptor's.
-func (e *Evictor) denominate(ctx context.Context, x *preempt.Eviction) error {
+func (e *Evictor) denominate(ctx context.Context, x *objects.Eviction) error {
 	g := errgroup.Group{}
 	g.SetLimit(cap(e.slots))
 	errs := make([]error, len(x.Lower))
@@ -299,5 +299,5 @@ func deletion(uid types.UID) []byte {
 
 // evicted notes that a pod was deleted for another: the event Preempted.
 func (r *Reporter) evicted(victim, preemptor *v1.Pod, node string) {
-	r.events.preempted(victim, preemptor, preempt.EventNote(preemptor, node, false))
+	r.events.preempted(victim, preemptor, objects.PreemptedNote(preemptor, node, false))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/lease"
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 var _ coordinator.Evictor = (*kube.Evictor)(nil)
@@ -63,7 +63,7 @@ func (x *evicting) depose() {
 }
 
 // preempt evicts and returns the outcome.
-func (x *evicting) preempt(ctx context.Context, e preempt.Eviction) error {
+func (x *evicting) preempt(ctx context.Context, e objects.Eviction) error {
 	outcome := make(chan error, 1)
 	x.Evict(ctx, e, func(err error) { outcome <- err })
 	return <-outcome
@@ -81,8 +81,8 @@ func (x *evicting) writes() []string {
 }
 
 // eviction is one for the pod p of profile default-scheduler.
-func eviction(victims ...*v1.Pod) preempt.Eviction {
-	return preempt.Eviction{Preemptor: pod("p"), Node: "n1", Victims: victims}
+func eviction(victims ...*v1.Pod) objects.Eviction {
+	return objects.Eviction{Preemptor: pod("p"), Node: "n1", Victims: victims}
 }
 
 func disrupted(message string) func(*v1.Pod) {
@@ -303,7 +303,7 @@ func TestANominationOnItsWayYields(t *testing.T) {
 			last = "n1"
 			// While it is on its way, the node is taken away; the informer lags behind.
 			return reply{code: 200, before: func() {
-				e := preempt.Eviction{Preemptor: pod("p"), Node: "n1", Lower: []*v1.Pod{low}}
+				e := objects.Eviction{Preemptor: pod("p"), Node: "n1", Lower: []*v1.Pod{low}}
 				if err := x.preempt(context.Background(), e); err != nil {
 					t.Error(err)
 				}
@@ -316,7 +316,7 @@ func TestANominationOnItsWayYields(t *testing.T) {
 	})
 	x.cache.set(low)
 	x.start()
-	x.Unscheduled(low, "Unschedulable", "x", &preempt.Nominating{Node: "n1"})
+	x.Unscheduled(low, "Unschedulable", "x", &objects.Nominating{Node: "n1"})
 	x.settled(t)
 	x.api.mu.Lock()
 	defer x.api.mu.Unlock()
@@ -331,9 +331,9 @@ func TestAStaleNominationIsNotTakenForTheNewest(t *testing.T) {
 	p := pod("a")
 	x.cache.set(p)
 	x.start()
-	x.Unscheduled(p, "Unschedulable", "x", &preempt.Nominating{Node: "n1"})
+	x.Unscheduled(p, "Unschedulable", "x", &objects.Nominating{Node: "n1"})
 	x.settled(t)
-	x.Unscheduled(p, "Unschedulable", "x", &preempt.Nominating{})
+	x.Unscheduled(p, "Unschedulable", "x", &objects.Nominating{})
 	eventually(t, "the second report to wait for the informer", func() bool { return x.clock.HasWaiters() })
 	x.cache.set(pod("a", nominated("n1"), at("8"), refusedBefore("Unschedulable", "x", noon)))
 	eventually(t, "the nomination to be cleared", func() bool {

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const (
@@ -76,14 +76,14 @@ func (r *Reporter) Run(ctx context.Context) error {
 // condition with reason (v1.PodReasonUnschedulable or v1.PodReasonSchedulerError) and
 // message, and the event FailedScheduling. nominating says what becomes of the nominated node;
 // where it is nil, that is cleared after an error, and where Expected named it.
-func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating) {
+func (r *Reporter) Unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating) {
 	r.events.failed(pod, message)
 	r.status.unscheduled(pod, reason, message, nominating)
 }
 
 // Preempted notes that a pod has lost the node that it was promised: the event Preempted.
 func (r *Reporter) Preempted(victim, preemptor *v1.Pod, node string) {
-	r.events.preempted(victim, preemptor, preempt.EventNote(preemptor, node, true))
+	r.events.preempted(victim, preemptor, objects.PreemptedNote(preemptor, node, true))
 }
 
 // Skipped notes that a pod is not tried, for it is being deleted: the event FailedScheduling.

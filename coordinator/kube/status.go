@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 const statusTemplate = podTemplate + "/status"
@@ -91,7 +91,7 @@ func newStatusWriter(cfg *ReporterConfig) *statusWriter {
 	}
 }
 
-func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string, nominating *preempt.Nominating) {
+func (w *statusWriter) unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating) {
 	w.mu.Lock()
 	_, expected := w.nominations[pod.UID]
 	delete(w.nominations, pod.UID)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -90,14 +89,14 @@ type evictor struct {
 }
 
 // Evict is part of coordinator.Evictor. Victims are gone at once: nobody runs anything that would take time.
-func (e evictor) Evict(ctx context.Context, x preempt.Eviction, done func(error)) {
+func (e evictor) Evict(ctx context.Context, x objects.Eviction, done func(error)) {
 	e.run(func() error {
 		err := e.store.Evict(ctx, e.fence, &x)
 		for _, v := range x.Victims {
 			if err != nil {
 				break
 			}
-			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", preempt.EventNote(x.Preemptor, x.Node, false))
+			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", objects.PreemptedNote(x.Preemptor, x.Node, false))
 		}
 		done(err)
 		return nil // where it is deposed, the end of the lease ends the term

@@ -17,13 +17,8 @@ const (
 	// never and leaving are why a pod may not preempt.
 	never   = "not eligible due to preemptionPolicy=Never."
 	leaving = "not eligible due to a terminating pod on the nominated node."
-	// NoVictims is why a node is no candidate: all of its pods are as important as the
-	// preemptor, or more.
-	NoVictims = "No preemption victims found for incoming pod"
-	// NotHelpful is why: no pod that left it would make the preemptor fit.
+	// NotHelpful is why a node is no candidate: no pod that left it would make the preemptor fit.
 	NotHelpful = "Preemption is not helpful for scheduling"
-	// Waiting is what holds a preemptor back while its victims are told to leave.
-	Waiting = "waiting for the preemption for this pod to be finished"
 )
 
 // Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node;

@@ -3,9 +3,10 @@ package queue
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/shardsched/shardsched/coordinator/preempt"
 )
+
+// waitingForPreemption is upstream's text of a preemptor that is held back.
+const waitingForPreemption = "waiting for the preemption for this pod to be finished"
 
 // defaultPreemption holds a preemptor back while its victims are told to leave. It waits for no
 // event by itself: a pod that it has rejected was rejected by others too, and what those wait for
@@ -19,7 +20,7 @@ func defaultPreemption(profiles Profiles) Plugin {
 	}
 	p.PreEnqueue = func(p *v1.Pod) string {
 		if profiles.Preempting(p) {
-			return preempt.Waiting
+			return waitingForPreemption
 		}
 		return ""
 	}

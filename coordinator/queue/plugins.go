@@ -4,7 +4,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -34,7 +33,7 @@ type Profiles interface {
 const SchedulingGates = "SchedulingGates"
 
 // DefaultPreemption is the name of the plugin that holds preemptors back.
-const DefaultPreemption = preempt.PluginName
+const DefaultPreemption = "DefaultPreemption"
 
 const nodeResourcesFit = "NodeResourcesFit"
 

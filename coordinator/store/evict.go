@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 )
 
 // Evict carries a preemption out: nominations that yield are cleared, then the victims get their
@@ -20,7 +19,7 @@ import (
 // whose name another has, is no error.
 //
 // An error says that what was not begun is not written. Evict may be called again.
-func (s *Store) Evict(ctx context.Context, f lease.Fence, e *preempt.Eviction) error {
+func (s *Store) Evict(ctx context.Context, f lease.Fence, e *objects.Eviction) error {
 	if _, err := s.settle(ctx, opEvict, f, refsOf(e.Lower), func(i int, current *mvccpb.KeyValue) (*write, error) {
 		return s.change(current, e.Lower[i], func(p *v1.Pod) bool {
 			was := p.Status.NominatedNodeName

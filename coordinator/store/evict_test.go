@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -40,7 +39,7 @@ func TestVictimsAreSeenToLeaveAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := r.watch(t, r.load(t).Revision)
-	if err := r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}); err != nil {
+	if err := r.Evict(t.Context(), r.fence, &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string][]objects.EventType{}
@@ -73,12 +72,12 @@ func TestWhoIsMeantByAnEviction(t *testing.T) {
 	low := r.stored(t, lower("here", "n1", ""), lower("there", "n2", ""), lower("bound", "n1", "n1"), lower("gone", "n1", ""))
 	victims := r.stored(t, pod("replaced"), pod("left"))
 	for _, p := range []*v1.Pod{low[3], victims[0], victims[1]} {
-		if err := r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: []*v1.Pod{p}}); err != nil {
+		if err := r.Evict(t.Context(), r.fence, &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: []*v1.Pod{p}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.apply(t, pod("replaced"))
-	if err := r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims, Lower: low}); err != nil {
+	if err := r.Evict(t.Context(), r.fence, &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims, Lower: low}); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.pod(t, "replaced"); len(p.Status.Conditions) > 0 {
@@ -90,7 +89,7 @@ func TestWhoIsMeantByAnEviction(t *testing.T) {
 		}
 	}
 	// Again, with nobody left.
-	if err := r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims, Lower: low}); err != nil {
+	if err := r.Evict(t.Context(), r.fence, &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims, Lower: low}); err != nil {
 		t.Errorf("again: got %v, want no error", err)
 	}
 }
@@ -99,7 +98,7 @@ func TestADeposedLeaderEvictsNobody(t *testing.T) {
 	r := newRig(t)
 	victims := r.stored(t, pod("a"))
 	r.depose(t)
-	wantError(t, "evict", r.Evict(t.Context(), r.fence, &preempt.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}), lease.ErrDeposed)
+	wantError(t, "evict", r.Evict(t.Context(), r.fence, &objects.Eviction{Preemptor: preemptor(), Node: "n1", Victims: victims}), lease.ErrDeposed)
 	if p := r.pod(t, "a"); len(p.Status.Conditions) > 0 {
 		t.Errorf("got conditions %v, want none", p.Status.Conditions)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/record"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -78,11 +77,11 @@ func (c *cluster) bury() {
 }
 
 // Evict is the scheduler's Evictor.
-func (c *cluster) Evict(_ context.Context, e preempt.Eviction, done func(error)) {
+func (c *cluster) Evict(_ context.Context, e objects.Eviction, done func(error)) {
 	c.behind.Go(func() { done(c.evict(e)) })
 }
 
-func (c *cluster) evict(e preempt.Eviction) error {
+func (c *cluster) evict(e objects.Eviction) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, pod := range e.Lower {
@@ -110,7 +109,7 @@ func (c *cluster) evict(e preempt.Eviction) error {
 }
 
 // Unscheduled writes what becomes of a pod's nominated node, some time.
-func (c *cluster) Unscheduled(pod *v1.Pod, reason, _ string, nominating *preempt.Nominating) {
+func (c *cluster) Unscheduled(pod *v1.Pod, reason, _ string, nominating *objects.Nominating) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -12,7 +12,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 )
 
 // stuck is a reporter that never comes back, as a loop that hangs.
@@ -21,7 +20,7 @@ type stuck struct {
 	until chan struct{}
 }
 
-func (s stuck) Unscheduled(*v1.Pod, string, string, *preempt.Nominating) { <-s.until }
+func (s stuck) Unscheduled(*v1.Pod, string, string, *objects.Nominating) { <-s.until }
 
 // The process ends itself when its loop hangs, and tells where that is.
 func TestAHungLoopEndsTheProcess(t *testing.T) {
