@@ -375,7 +375,7 @@ func (s *Scheduler) passed(request int, passes []scan.Pass) {
 		s.plugins.record(scorer.PluginName(passes[i].Plugin), scorer.ExtensionPointName(passes[i].Point), passes[i].Took)
 	}
 	if request < len(s.asking) {
-		s.metrics.passed(s.asking[request], passes, s.cache.Nodes())
+		s.metrics.passed(s.asking[request], passes)
 	}
 }
 

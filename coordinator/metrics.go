@@ -34,7 +34,7 @@ type meters struct {
 	afterFlush, decided, boundPods   prometheus.Counter
 	bindFailures, requeries, pinned  prometheus.Counter
 	unsettled                        prometheus.Counter
-	repaired, searched, rows         prometheus.Counter
+	repaired                         prometheus.Counter
 	work                             answers.Work // that the counters know of
 	assumeErrors, bindErrors         prometheus.Counter
 
@@ -79,8 +79,6 @@ func newMeters(r prometheus.Registerer) *meters {
 		pinned:       set.Counter("shardsched_pinned_classes_total"),
 		unsettled:    set.Counter("shardsched_unsettled_answers_total"),
 		repaired:     set.Counter("shardsched_repaired_rows_total"),
-		searched:     set.Counter("shardsched_rows_searched_total"),
-		rows:         set.Counter("shardsched_rows_total"),
 		assumeErrors: set.Counter("scheduler_volume_scheduling_stage_error_total", "assume"),
 		bindErrors:   set.Counter("scheduler_volume_scheduling_stage_error_total", "bind"),
 
@@ -142,9 +140,9 @@ type asking struct {
 
 // passed counts what the plugins did for one request.
 //
-// Differs from upstream: a call of a plugin is a pass over the rows of a class that have
-// changed, and each is timed; upstream times the calls of one attempt in ten, node by node.
-func (m *meters) passed(a asking, passes []scan.Pass, nodes int) {
+// Differs from upstream: a call of a plugin is a pass over the rows for a class, and
+// each is timed; upstream times the calls of one attempt in ten, node by node.
+func (m *meters) passed(a asking, passes []scan.Pass) {
 	var filter, score time.Duration
 	for i := range passes {
 		p := &passes[i]
@@ -156,10 +154,6 @@ func (m *meters) passed(a asking, passes []scan.Pass, nodes int) {
 			score += p.Took
 		}
 	}
-	if len(passes) > 0 {
-		m.searched.Add(float64(passes[0].RowsIn))
-	}
-	m.rows.Add(float64(nodes))
 	if a.pods > 0 {
 		a.profile.filter.ObserveN(filter.Seconds()/float64(a.pods), a.pods)
 	}

@@ -83,8 +83,6 @@ func Own() []Definition {
 		counter("shardsched_repaired_rows_total", "Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),
 		counter("shardsched_preemption_dry_runs_total", "Dry runs of preemption that the workers were asked for. Preemptors of one class share one as long as nothing else changes."),
 		counter("shardsched_preemption_rows_total", "Rows that dry runs of preemption looked at, on workers and on the coordinator."),
-		counter("shardsched_rows_searched_total", "Rows that the first plugin of a class looked at. A class whose answer is cached looks only at rows that have changed."),
-		counter("shardsched_rows_total", "Rows that it would have looked at without a cache: the nodes, once for each class asked."),
 		{Name: "shardsched_compile_seconds", Help: "Time that it takes to make a pod's terms known and to compile it, attempt by attempt. Above 10 ms the pod waits behind the others.", Kind: HistogramKind,
 			Buckets: []float64{0.000002, 0.000005, 0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1}},
 		{Name: "shardsched_loop_turn_seconds", Help: "Time that a turn of the scheduling loop takes: a part of its inbox, and a batch.", Kind: HistogramKind,
