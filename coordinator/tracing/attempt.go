@@ -222,7 +222,7 @@ func (a *Attempt) Finish(r Result, err error) (kept bool) {
 		return t.keep(a, "sampled")
 	case !failed && !slow:
 		return false
-	case !t.afford(a.end):
+	case !t.budget.AllowN(a.end, 1):
 		t.kept.WithLabelValues("over_budget").Inc()
 		return false
 	case slow:

@@ -3,12 +3,12 @@ package tracing
 import (
 	"context"
 	"encoding/binary"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 )
 
 // What a Config leaves out.
@@ -51,9 +51,8 @@ type Tracer struct {
 	queue  chan *Attempt
 	kept   *prometheus.CounterVec
 
-	mu      sync.Mutex
-	tokens  float64
-	counted time.Time // when tokens were
+	// budget is for attempts that are kept without having been drawn.
+	budget *rate.Limiter
 }
 
 // New makes a Tracer, which Run has to serve.
@@ -61,20 +60,18 @@ func New(cfg Config) *Tracer {
 	if cfg.PerSecond <= 0 {
 		cfg.PerSecond = DefaultPerSecond
 	}
-	t := &Tracer{
+	return &Tracer{
 		cfg:    cfg,
 		tracer: cfg.Provider.Tracer("github.com/shardsched/shardsched/coordinator"),
 		ids:    IDs{Random: cfg.Random},
 		bound:  uint64(max(0, min(cfg.Ratio, 1)) * (1 << 63)),
 		queue:  make(chan *Attempt, backlog),
-		tokens: DefaultBurst,
+		budget: rate.NewLimiter(rate.Limit(cfg.PerSecond), DefaultBurst),
 		kept: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_traces_total",
 			Help: "Attempts whose trace was kept, by why (sampled, slow, failed), or was to be kept and got lost (over_budget, dropped).",
 		}, []string{"why"}),
 	}
-	t.counted = t.now()
-	return t
 }
 
 func (t *Tracer) now() time.Time {
@@ -107,19 +104,6 @@ func (t *Tracer) Run(ctx context.Context) error {
 // drawn tells whether a trace is head-sampled.
 func (t *Tracer) drawn(id trace.TraceID) bool {
 	return binary.BigEndian.Uint64(id[8:])>>1 < t.bound
-}
-
-// afford takes a token for one attempt more that is kept without having been drawn.
-func (t *Tracer) afford(now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.tokens = min(t.tokens+t.cfg.PerSecond*max(now.Sub(t.counted), 0).Seconds(), DefaultBurst)
-	t.counted = now
-	if t.tokens < 1 {
-		return false
-	}
-	t.tokens--
-	return true
 }
 
 // keep queues an attempt for its spans.
