@@ -1,5 +1,4 @@
-// Scale measures what more workers bring, and works out what they would bring where there are more of
-// them than this machine has cores for.
+// Scale measures what more workers bring, and what a worker that stalls costs.
 //
 //	scale [-parts LIST] [-nodes N] [-workers LIST] [-shards S] [-limit D] [-repetitions N] [-out PREFIX] …
 //
@@ -31,25 +30,4 @@
 // with two, calm, and with one worker after the other stopped (SIGSTOP) for a while, at random.
 //
 // Of the repetitions those count in which others have used the machine the least, half of them.
-//
-// # The model
-//
-// A simulation of events (part model). The coordinator is one server, and so is each worker and each way of the
-// coordinator's network; each does one thing at a time, first come, first served:
-//
-//	coordinator  asks ──> network ──> worker ──> network ──> coordinator merges ──> … all have answered: it decides
-//	   a request             bytes       a request  bytes        a class and a byte        a pod, and the next batch
-//	                       + latency     classes × shards, rows, + latency
-//	                                     candidates
-//
-// What each takes is learned from rounds of one worker that differ in nodes, shards, classes and candidates: the
-// costs, none of them below 0, of which the relative errors' squares add up to the least. A pod's is what deciding with
-// one worker takes beside asking. So deciding with one worker is no test of it; rounds of one are a test of how well
-// they add up, and all that is of two workers is foretold. The report has the errors.
-//
-// It hedges as package fanout does, but has no session fall sick. Shards are given out evenly, and have as many rows
-// as hashing gives them.
-//
-// The coordinator of the model merges on one core. Where it is busy all the time it may in fact do better: the
-// product reads answers on as many as there are.
 package main

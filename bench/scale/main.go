@@ -46,28 +46,19 @@ type Options struct {
 	// Stall is how long a worker stalls, StallEvery the mean time from one stall to the next.
 	Stall      time.Duration `json:"stallNanoseconds"`
 	StallEvery time.Duration `json:"stallEveryNanoseconds"`
-	// The model's: the numbers of nodes and workers, how many shards there are to a worker, how
-	// many workers hold each, the latency of a message, and what the coordinator's network takes.
-	ModelNodes     []int   `json:"modelNodes"`
-	ModelWorkers   []int   `json:"modelWorkers"`
-	ModelShards    int     `json:"modelShardsPerWorker"`
-	ModelReplicas  int     `json:"modelReplicas"`
-	Latency        Latency `json:"latency"`
-	BandwidthGbits float64 `json:"bandwidthGbits"`
 }
 
 // Parts of a report.
 const (
 	partDecide = "decide"
 	partHedge  = "hedge"
-	partModel  = "model"
 )
 
 // plan is what the flags say.
 type plan struct {
 	Options
-	parts      []string
-	costs, out string
+	parts []string
+	out   string
 }
 
 // does says whether a part is wanted.
@@ -85,17 +76,10 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
 	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long each is measured in a repetition")
 	fs.Uint64Var(&p.Seed, "seed", 1, "seed of what is random")
-	parts := fs.String("parts", "decide,hedge,model", "parts, with commas: decide (with each number of workers), hedge (workers that stall), model (of more workers than this machine has cores for)")
+	parts := fs.String("parts", "decide,hedge", "parts, with commas: decide (with each number of workers), hedge (workers that stall)")
 	fs.DurationVar(&p.Stall, "stall", 50*time.Millisecond, "how long a worker stalls")
 	fs.DurationVar(&p.StallEvery, "stall-every", 500*time.Millisecond, "mean time from one stall to the next")
-	fs.StringVar(&p.costs, "costs", "", "`report` (.json) of a run before, whose costs the model is fed with; empty: those measured in this run")
-	modelNodes := fs.String("model-nodes", "10000,100000,1000000,10000000", "the model's numbers of nodes, with commas")
-	modelWorkers := fs.String("model-workers", "1,2,4,8,16,32,64,128,256,512", "the model's numbers of workers, with commas")
-	fs.IntVar(&p.ModelShards, "model-shards", 4, "the model's shards to a worker, and no fewer in all than -shards")
-	fs.IntVar(&p.ModelReplicas, "model-replicas", 1, "the model's owners of a shard: 1, or 2 with hedged requests where there are two workers")
-	latency := fs.String("latency", "lognormal:150us,0.5", "the model's latency of a message: a duration, exp:MEAN or lognormal:MEDIAN,SIGMA")
-	fs.Float64Var(&p.BandwidthGbits, "bandwidth", 10, "the model's bandwidth of the coordinator, each way, in Gbit/s; 0: no limit")
-	fs.StringVar(&p.out, "out", "results/scale", "`prefix` of the report's files, .json, .txt and .svg; empty: none are written")
+	fs.StringVar(&p.out, "out", "results/scale", "`prefix` of the report's files, .json and .txt; empty: none are written")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -106,19 +90,10 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	if p.Workers, err = numbers("workers", *workers); err != nil {
 		return nil, err
 	}
-	if p.ModelNodes, err = numbers("model-nodes", *modelNodes); err != nil {
-		return nil, err
-	}
-	if p.ModelWorkers, err = numbers("model-workers", *modelWorkers); err != nil {
-		return nil, err
-	}
-	if p.Latency, err = newLatency(*latency); err != nil {
-		return nil, fmt.Errorf("-latency: %w", err)
-	}
 	p.parts = strings.Split(*parts, ",")
 	for _, part := range p.parts {
-		if !slices.Contains([]string{partDecide, partHedge, partModel}, part) {
-			return nil, fmt.Errorf("-parts: %q, expected some of decide,hedge,model", part)
+		if !slices.Contains([]string{partDecide, partHedge}, part) {
+			return nil, fmt.Errorf("-parts: %q, expected some of decide,hedge", part)
 		}
 	}
 	return p, p.validate()
@@ -131,7 +106,6 @@ func (p *plan) validate() error {
 		value, least int
 	}{
 		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"repetitions", p.Repetitions, 1},
-		{"model-shards", p.ModelShards, 1}, {"model-replicas", p.ModelReplicas, 1},
 	} {
 		if f.value < f.least {
 			return fmt.Errorf("-%s: %d, expected %d or more", f.name, f.value, f.least)
@@ -140,15 +114,8 @@ func (p *plan) validate() error {
 	if p.Limit <= 0 {
 		return fmt.Errorf("-limit: %v, expected more than 0", p.Limit)
 	}
-	switch {
-	case p.Stall <= 0 || p.StallEvery <= 0:
+	if p.Stall <= 0 || p.StallEvery <= 0 {
 		return fmt.Errorf("-stall %v, -stall-every %v: expected more than 0", p.Stall, p.StallEvery)
-	case p.ModelReplicas > 2:
-		return fmt.Errorf("-model-replicas: %d, expected 1 or 2", p.ModelReplicas)
-	case p.BandwidthGbits < 0:
-		return fmt.Errorf("-bandwidth: %v, expected 0 or more", p.BandwidthGbits)
-	case p.does(partModel) && p.costs == "" && (!p.does(partDecide) || p.Workers[0] != 1):
-		return errors.New("the model needs -costs, or the part decide with one worker among -workers")
 	}
 	return nil
 }
@@ -178,18 +145,11 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	if report.Commit, err = machine.Commit(ctx); err != nil {
 		return err
 	}
-	if p.does(partDecide) || p.does(partHedge) {
-		if err := p.measure(ctx, report, progress); err != nil {
-			return err
-		}
-	}
-	if p.does(partModel) {
-		if err := p.model(report, progress); err != nil {
-			return err
-		}
+	if err := p.measure(ctx, report, progress); err != nil {
+		return err
 	}
 	if p.out != "" {
-		if err := report.Write(p.out); err != nil {
+		if err := machine.WriteReport(p.out, report, report.Table); err != nil {
 			return err
 		}
 	}
@@ -221,11 +181,6 @@ func (p *plan) withFleet(ctx context.Context, f *fleet, report *Report, progress
 			return err
 		}
 	}
-	if p.does(partDecide) && p.Workers[0] == 1 {
-		if err := p.probes(ctx, f, report, progress); err != nil {
-			return err
-		}
-	}
 	if !p.does(partHedge) {
 		return nil
 	}
@@ -252,28 +207,6 @@ func (p *plan) withFleet(ctx context.Context, f *fleet, report *Report, progress
 
 // stallers are the workers of which one stalls.
 const stallers = 2
-
-// probes measures what costs are learned from.
-func (p *plan) probes(ctx context.Context, f *fleet, report *Report, progress io.Writer) error {
-	c, err := f.start(ctx, 1)
-	if err != nil {
-		return err
-	}
-	defer c.stop()
-	for _, x := range probes(&p.Options) {
-		w, err := newWorld(newObjects(x.nodes, 0, p.Seed), x.shards)
-		if err != nil {
-			return err
-		}
-		fan, err := c.ask(ctx, w, x.classes, x.candidates, p.Limit/2)
-		if err != nil {
-			return err
-		}
-		report.Probes = append(report.Probes, fan)
-	}
-	fmt.Fprintln(progress, "costs")
-	return nil
-}
 
 // numbersOfWorkers measures each of them, in turn and back again.
 func (p *plan) numbersOfWorkers(ctx context.Context, f *fleet, o objects, report *Report, progress io.Writer) error {

@@ -22,19 +22,6 @@ type Report struct {
 	Decide []Decide `json:"decide"`
 	Fan    []Fan    `json:"workersAlone"`
 	Hedge  []Hedge  `json:"hedge"`
-	// Probes are what Costs were learned from; nil: they are those of another report, or there is no model.
-	Probes []Fan   `json:"probes"`
-	Costs  *Costs  `json:"costs"`
-	Checks []Check `json:"checks"`
-	Curves []Point `json:"curves"`
-}
-
-// Write writes the report as prefix.json and prefix.txt, and the model's curves as prefix.svg.
-func (r *Report) Write(prefix string) error {
-	if err := machine.WriteReport(prefix, r, r.Table); err != nil || len(r.Curves) == 0 {
-		return err
-	}
-	return r.chart(prefix + ".svg")
 }
 
 // Table writes the report for people: medians of the half of the repetitions in which others did the least.
@@ -51,10 +38,6 @@ func (r *Report) Table(w io.Writer) error {
 		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch), r.asked},
 		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to p99 without stalls, hit: batches in which a stall began.",
 			r.Options.Batch, stallers, r.Options.Stall, r.Options.StallEvery), r.hedged},
-		{r.Costs != nil, "Costs of the model, in µs and bytes, learned from rounds of one worker.", r.costs},
-		{len(r.Checks) > 0, "The model of this machine beside what was measured; its error in %.", r.checked},
-		{len(r.Curves) > 0, fmt.Sprintf("The model over workers: pods/s, then p99 of a batch in ms; latency %v, %v Gbit/s, %d shards to a worker, %d replicas.",
-			r.Options.Latency, r.Options.BandwidthGbits, r.Options.ModelShards, r.Options.ModelReplicas), r.modelled},
 	} {
 		if !part.there {
 			continue
@@ -140,47 +123,6 @@ func (r *Report) hedged() [][]string {
 }
 
 func batchP99(h Hedge) float64 { return h.P99Micros }
-
-func (r *Report) costs() [][]string {
-	c := r.Costs
-	small := func(x float64) string { return fmt.Sprintf("%.4f", x) }
-	return [][]string{
-		{"", "pod", "request", "class", "shard", "row", "candidate", "byte"},
-		{"coordinator", figure(c.Pod), figure(c.Request), figure(c.Answer), "", "", "", small(c.Byte)},
-		{"worker", "", figure(c.Serve), "", figure(c.Shard), small(c.Row), small(c.Candidate), ""},
-		{"bytes to it", "", figure(c.RequestBytes), figure(c.ClassBytes), "", "", "", ""},
-		{"bytes back", "", figure(c.AnswerBytes), figure(c.ResultBytes), "", "", figure(c.CandidateBytes), ""},
-		{"loopback", "", figure(c.Trip), "", "", "", "", ""},
-	}
-}
-
-func (r *Report) checked() [][]string {
-	out := [][]string{{"", "workers", "measured", "model", "error", ""}}
-	for _, x := range r.Checks {
-		out = append(out, []string{x.What, fmt.Sprint(x.Workers), figure(x.Measured), figure(x.Model), fmt.Sprintf("%+.1f", x.Error), x.Unit})
-	}
-	return out
-}
-
-func (r *Report) modelled() [][]string {
-	head := []string{"workers"}
-	for _, nodes := range r.Options.ModelNodes {
-		head = append(head, fmt.Sprintf("%d nodes", nodes), "p99", "coordinator %")
-	}
-	out := [][]string{head}
-	for _, workers := range r.Options.ModelWorkers {
-		row := []string{fmt.Sprint(workers)}
-		for _, nodes := range r.Options.ModelNodes {
-			for _, x := range r.Curves {
-				if x.Nodes == nodes && x.Workers == workers {
-					row = append(row, figure(x.PodsPerSecond), figure(x.P99Micros/1e3), figure(100*x.Coordinator))
-				}
-			}
-		}
-		out = append(out, row)
-	}
-	return out
-}
 
 func podsPerBatch(d Decide) float64     { return ratio(float64(d.Pods), d.Batches) }
 func decidedPerSecond(d Decide) float64 { return d.PerSecond }
