@@ -23,6 +23,15 @@ const statusTemplate = podTemplate + "/status"
 // Differs from upstream: it gives the report up at once.
 const statusTries = 10
 
+// An API server takes long to patch a large pod, and others' binds wait for it meanwhile. One such patch is under way at once, and
+// then none for largeRest times as long as it took.
+const (
+	largePod     = 64 << 10 // bytes, as stored
+	largeRest    = 7        // an eighth of the time is theirs
+	longestLarge = 5 * time.Second
+	largeBusy    = 250 * time.Millisecond // until the next look, where one is under way
+)
+
 // report is what is to be written about a pod's status. The last one of a pod wins.
 type report struct {
 	pod *v1.Pod
@@ -62,6 +71,9 @@ type statusWriter struct {
 	// here: as long as it is the newest known, that node is not.
 	wrote      map[types.UID]*v1.Pod
 	wroteSwept int // size of wrote after the last sweep
+	// patchesLarge tells that a large pod is being patched, and largeFrom is when the next one may be.
+	patchesLarge bool
+	largeFrom    time.Time
 }
 
 // waitingPod is a pod in the queue.
@@ -256,6 +268,12 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	if patch == nil {
 		return 0, false
 	}
+	if pod.Size() > largePod {
+		if wait := w.beginLarge(); wait > 0 {
+			return wait, true
+		}
+		defer w.endLarge(w.now())
+	}
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Updating pod condition and nominated node name", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
 	a, err := w.sender.send(ctx, request{
@@ -278,4 +296,24 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	r.tries++ // this worker's alone: a queued uid is handed to one at a time
 	logger.V(3).Info("Pod status is not updated yet, trying again", "pod", klog.KObj(pod), "try", r.tries, "err", cause(a, err))
 	return waitBefore(r.tries, a), true
+}
+
+// beginLarge has a large pod patched now, or tells how long that has to wait.
+func (w *statusWriter) beginLarge() (wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.patchesLarge {
+		return largeBusy
+	}
+	wait = w.largeFrom.Sub(w.now())
+	w.patchesLarge = wait <= 0
+	return wait
+}
+
+// endLarge ends the patch of a large pod, which began at begun.
+func (w *statusWriter) endLarge(begun time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	w.patchesLarge, w.largeFrom = false, now.Add(min(largeRest*now.Sub(begun), longestLarge))
 }

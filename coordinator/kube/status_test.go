@@ -277,3 +277,46 @@ func TestManyPendingPodsAreOneReportEach(t *testing.T) {
 		t.Errorf("pending events: got %v, want %d", got, pods)
 	}
 }
+
+// TestLargePodsLeaveTheAPIServerTime has an API server that takes 100 ms for each large pod's patch: the next one is sent 700 ms
+// later, and those of small pods at once.
+func TestLargePodsLeaveTheAPIServerTime(t *testing.T) {
+	var r *reporting
+	r = newReporting(t, func(s seen) reply {
+		if strings.Contains(s.path, "/large-") && strings.Contains(s.path, "/status") {
+			r.clock.Step(100 * time.Millisecond)
+		}
+		return found(pod("any"))
+	})
+	large := func(name string) *v1.Pod {
+		return pod(name, withUID(types.UID(name)), func(p *v1.Pod) { p.Annotations = map[string]string{"x": strings.Repeat("x", 1<<17)} })
+	}
+	pods := []*v1.Pod{large("large-1"), large("large-2"), large("large-3")}
+	r.cache.set(pods...)
+	sent := func(part string) int { return len(r.written(part)) }
+	r.start()
+	for _, p := range pods {
+		r.Unscheduled(p, v1.PodReasonUnschedulable, "no", nil)
+	}
+	eventually(t, "a large pod to be patched", func() bool { return sent("/status") == 1 })
+	small := pod("small", withUID("small"))
+	r.cache.set(append(pods, small)...)
+	r.Unscheduled(small, v1.PodReasonUnschedulable, "no", nil)
+	eventually(t, "a small pod to be patched", func() bool { return sent("/small/status") == 1 })
+	for patched := 1; patched < len(pods); patched++ {
+		begun := r.clock.Now()
+		eventually(t, "the next large pod to be patched", func() bool {
+			if sent("/large-") > patched {
+				return true
+			}
+			r.clock.Step(10 * time.Millisecond)
+			return false
+		})
+		if waited := r.clock.Since(begun) - 100*time.Millisecond; waited < 500*time.Millisecond {
+			t.Errorf("large pod %d was patched %s after the one before, expected some 700 ms", patched+1, waited)
+		}
+	}
+	if got := sent("/large-"); got != len(pods) {
+		t.Errorf("%d patches of large pods, expected %d", got, len(pods))
+	}
+}
