@@ -32,7 +32,10 @@ func (e *Errands) Run(ctx context.Context, do func(context.Context) error) {
 			e.done = append(e.done, errand{from, e.now()})
 			e.mu.Unlock()
 		}
-		pause(ctx, errandEvery)
+		select {
+		case <-ctx.Done():
+		case <-time.After(errandEvery):
+		}
 	}
 }
 
