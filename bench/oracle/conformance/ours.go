@@ -41,7 +41,8 @@ type Decision struct {
 type ours struct {
 	scheduler *coordinator.Scheduler
 	log       *coordinator.DecisionLog
-	out       bytes.Buffer
+	out       bytes.Buffer // of the log, what is not parsed
+	all       []byte       // of it, what was parsed
 	clock     *clock
 	metrics   *prometheus.Registry
 	stop      context.CancelFunc
@@ -128,6 +129,7 @@ func (o *ours) step(ctx context.Context, round Round) ([]Decision, error) {
 	if err := o.log.Flush(); err != nil {
 		return nil, err
 	}
+	o.all = append(o.all, o.out.Bytes()...)
 	return parse(&o.out)
 }
 

@@ -42,6 +42,8 @@ type Result struct {
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
+	// Log is our decision log of one scenario.
+	Log []byte
 }
 
 // Add adds the result of another scenario, of the differences the first only.
@@ -104,6 +106,7 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 			break
 		}
 	}
+	r.result.Log = own.all
 	r.result.Pinned, err = own.pinned()
 	return &r.result, err
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +26,7 @@ type scenarios struct {
 	maxNodes     int
 	keep         bool
 	out          string
+	log          string
 }
 
 // each calls f with each seed until the time is over or f has had enough.
@@ -45,6 +48,15 @@ func (s *scenarios) each(f func(seed uint64) (more bool, err error)) (done uint6
 // run holds our scheduler against upstream.
 func (s *scenarios) run(ctx context.Context) (code int, err error) {
 	var total conformance.Result
+	var log io.Writer = io.Discard
+	if s.log != "" {
+		f, err := os.Create(s.log)
+		if err != nil {
+			return failed, err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		log = f
+	}
 	start := time.Now()
 	done, err := s.each(func(seed uint64) (bool, error) {
 		scenario, split := conformance.Random(seed, s.maxNodes, s.families), conformance.SplitOf(seed)
@@ -53,6 +65,9 @@ func (s *scenarios) run(ctx context.Context) (code int, err error) {
 			return false, err
 		}
 		total.Add(r)
+		if _, err := fmt.Fprintf(log, "seed %d\n%s", seed, r.Log); err != nil {
+			return false, err
+		}
 		if len(r.Differences) == 0 {
 			return true, nil
 		}
