@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -29,6 +31,7 @@ import (
 //	selector K=V               required|added TERM      preferred WEIGHT TERM
 //	name NODE                  narrowed PLUGIN NODE,…
 //	port IP/PROTO/PORT         image NAME=BYTES         containers N
+//	part TEXT                  any other field of the query, as a text of protobuf
 //
 // where TERM is requirements joined by " & ", such as "zone In a,b & name NotIn n1".
 func TestGolden(t *testing.T) {
@@ -326,6 +329,12 @@ func parseDirective(q *pb.Query, word, rest string) {
 		q.Images.Images = append(q.Images.Images, &pb.ImageTerm{Name: name, ScaledBytes: number(size)})
 	case "containers":
 		q.Images.Containers = number(rest)
+	case "part":
+		part := &pb.Query{}
+		if err := prototext.Unmarshal([]byte(rest), part); err != nil {
+			panic(err)
+		}
+		proto.Merge(q, part)
 	default:
 		if !parseVolumes(q, word, rest) {
 			panic("unknown directive " + word)
