@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -93,7 +94,7 @@ func TestATurnFillsAPartOfACounter(t *testing.T) {
 		}
 	}
 	w.counting.atOnce, w.counting.perTurn = steps, steps
-	class, err := compile.New().Class(wide(0), compile.DefaultProfile(""), w)
+	class, err := compile.New().Class(wide(0), rules.DefaultProfile(""), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +299,7 @@ func TestATurnTellsAPartOfThePodsThatLeaveAnEmptySelector(t *testing.T) {
 	p := build.Pod("p").UID("p").CPU("1m").Spread(build.Constraint{
 		TopologyKey: v1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
 	}).Obj()
-	class, err := compile.New().Class(p, compile.DefaultProfile(""), w)
+	class, err := compile.New().Class(p, rules.DefaultProfile(""), w)
 	if err == nil {
 		err = w.settle()
 	}

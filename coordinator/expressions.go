@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -19,7 +19,7 @@ func (h hintProfiles) CELReadsPods(p *v1.Pod) bool {
 
 // expressionFailures tells why expressions failed on a row that CELFilter refused.
 func (x *explainer) expressionFailures(t *scorer.Table, row uint32, plugin string) (list []string) {
-	if plugin != queue.CELFilter {
+	if plugin != rules.CELFilter {
 		return nil
 	}
 	for _, o := range x.s.eval().Expressions(t, row, nil, x.class.Scorer) {

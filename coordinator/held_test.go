@@ -11,13 +11,14 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // byPods are profiles with expressions over the pods of a node.
 func byPods(t testing.TB, filter, score string) map[string]*compile.Profile {
 	t.Helper()
-	c := compile.DefaultConfig(v1.DefaultSchedulerName)
+	c := rules.DefaultConfig(v1.DefaultSchedulerName)
 	if filter != "" {
 		c.Filters = append(c.Filters, pb.Plugin_PLUGIN_CEL_FILTER)
 		c.CELFilter.Expressions = []compile.CELFilterExpression{{Name: "filter", Expression: filter}}
@@ -27,7 +28,7 @@ func byPods(t testing.TB, filter, score string) map[string]*compile.Profile {
 		c.CELScore.Expressions = []compile.CELScoreExpression{{Name: "score", Expression: score}}
 		c.CELScore.Normalize = "Highest"
 	}
-	p, err := compile.NewProfile(c)
+	p, err := rules.NewProfile(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -30,7 +31,7 @@ func (h hintProfiles) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
 // HoldsBack is part of queue.Profiles.
 func (h hintProfiles) HoldsBack(p *v1.Pod, plugin string) bool {
 	prof := h.profiles[p.Spec.SchedulerName]
-	return prof == nil || plugin != queue.SchedulingGates || !prof.IgnoresGates()
+	return prof == nil || plugin != rules.SchedulingGates || !prof.IgnoresGates()
 }
 
 // Preempting is part of queue.Profiles.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -41,7 +42,7 @@ type oneByOne struct {
 func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...objects.Object) *oneByOne {
 	o := &oneByOne{
 		t: t, cache: newState(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
-		profile:   compile.DefaultProfile(v1.DefaultSchedulerName),
+		profile:   rules.DefaultProfile(v1.DefaultSchedulerName),
 		others:    map[objects.Ref]objects.Object{},
 		nominated: map[types.UID]*v1.Pod{},
 		placed:    map[types.UID]uint64{},

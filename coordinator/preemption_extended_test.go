@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // chooser serves the preempt verb: it leaves one node, the last by name, or the one that only names.
@@ -50,9 +51,9 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 	defer server.Close()
 	e := foo()
 	e.URLPrefix, e.PreemptVerb = server.URL, "preempt"
-	p := compile.DefaultConfig(v1.DefaultSchedulerName)
+	p := rules.DefaultConfig(v1.DefaultSchedulerName)
 	p.Preemption = args
-	prof, err := compile.NewProfile(p)
+	prof, err := rules.NewProfile(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -29,9 +30,9 @@ import (
 // peaceful is the default profile without PostFilter plugins: nobody is preempted, and messages end
 // with what filters say.
 func peaceful() map[string]*compile.Profile {
-	c := compile.DefaultConfig(v1.DefaultSchedulerName)
+	c := rules.DefaultConfig(v1.DefaultSchedulerName)
 	c.PostFilters = nil
-	p, err := compile.NewProfile(c)
+	p, err := rules.NewProfile(c)
 	if err != nil {
 		panic(err)
 	}
@@ -40,7 +41,7 @@ func peaceful() map[string]*compile.Profile {
 
 // warlike is the default profile.
 func warlike() map[string]*compile.Profile {
-	return map[string]*compile.Profile{v1.DefaultSchedulerName: compile.DefaultProfile(v1.DefaultSchedulerName)}
+	return map[string]*compile.Profile{v1.DefaultSchedulerName: rules.DefaultProfile(v1.DefaultSchedulerName)}
 }
 
 // TestPreemptionScripts runs golden scripts. A line of a "run" block is a node or a pod; "run"
@@ -286,9 +287,9 @@ func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 		}
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
 		x.deliver(objects.Deleted, victims[1])
-		x.wantPending(t, "one has left", "p", queue.Gated, queue.DefaultPreemption, "n")
+		x.wantPending(t, "one has left", "p", queue.Gated, rules.DefaultPreemption, "n")
 		x.deliver(objects.Deleted, victims[0])
-		x.wantPending(t, "both have", "p", queue.Gated, queue.DefaultPreemption, "n")
+		x.wantPending(t, "both have", "p", queue.Gated, rules.DefaultPreemption, "n")
 		a.report(nil)
 		elapse(2 * time.Second) // its backoff
 		g.want(t, "told", "p@3 Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. -> n", "p scheduled on n")

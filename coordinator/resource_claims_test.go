@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 func claiming(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }
@@ -60,9 +61,9 @@ func attemptsOf(t *testing.T, x *stage, p *v1.Pod) (n int) {
 
 // Without DynamicResources in its profile a pod's claims are nobody's business, as under kube-scheduler.
 func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
-	c := compile.DefaultConfig(v1.DefaultSchedulerName)
+	c := rules.DefaultConfig(v1.DefaultSchedulerName)
 	c.PreFilters = slices.DeleteFunc(c.PreFilters, func(name string) bool { return name == compile.DynamicResources })
-	prof, err := compile.NewProfile(c)
+	prof, err := rules.NewProfile(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/record"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -221,7 +222,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cfg.QueueNow = cfg.Now
 	}
 	if cfg.Profiles == nil {
-		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: compile.DefaultProfile(v1.DefaultSchedulerName)}
+		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: rules.DefaultProfile(v1.DefaultSchedulerName)}
 	}
 	if cfg.Reporter == nil {
 		cfg.Reporter = silent{}
@@ -270,11 +271,12 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s.cache.outOfTree, s.cache.mend = s.outOfTree, s.mend
 	s.cache.OnUntold(s.spared)
+	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
 		Guests: guests, Met: s.hintMet,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.queue, Timer: cfg.Now,
-		Profiles: hintProfiles{cfg.Profiles, s.cache, s.preempting},
+		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
 	s.cache.pending = s.queue.All
 	s.cache.followBudgets(!cfg.DisruptionController)

@@ -13,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // objects are a cluster with a pod on every node, and pods that wait; no two pods are alike.
@@ -56,7 +57,7 @@ type world struct {
 func newWorld(o objects, shards int) (*world, error) {
 	w := &world{
 		Cache: cache.New(shards), counters: count.New(), cluster: cluster.New(),
-		compiler: compile.New(), profile: compile.DefaultProfile(v1.DefaultSchedulerName),
+		compiler: compile.New(), profile: rules.DefaultProfile(v1.DefaultSchedulerName),
 	}
 	w.UseCounters(w.counters)
 	for _, n := range o.nodes {

@@ -9,6 +9,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -33,7 +34,7 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(b.cache))
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(b.cache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func BenchmarkRepair(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(c))
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(c))
 	if err != nil {
 		b.Fatal(err)
 	}

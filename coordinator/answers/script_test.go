@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -149,7 +150,7 @@ func (s *script) run(words []string) {
 
 // compile compiles a class anew, as the loop does for each pod.
 func (s *script) compile(name string) *compile.Class {
-	c, err := s.compiler.Class(s.pods[name].Obj(), compile.DefaultProfile(v1.DefaultSchedulerName), world{s.cache, s})
+	c, err := s.compiler.Class(s.pods[name].Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), world{s.cache, s})
 	s.must(err)
 	var fresh []uint32
 	for _, counter := range s.counters.TakeNew() {

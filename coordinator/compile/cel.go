@@ -156,6 +156,12 @@ type celPlan struct {
 	rejected *Rejection
 }
 
+// planCEL is the PreFilter and PreScore that CELFilter and CELScore would have.
+func (pl *plan) planCEL(p *v1.Pod) {
+	pl.cel, pl.celErr = compileCEL(p, pl.prof)
+	pl.refuse(pb.Plugin_PLUGIN_CEL_FILTER, pl.cel.rejected, nil)
+}
+
 // compileCEL answers what expressions ask of the pod. Those that are decided by that are not
 // asked of nodes.
 func compileCEL(p *v1.Pod, prof *Profile) (celPlan, error) {

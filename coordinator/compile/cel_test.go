@@ -23,7 +23,7 @@ func celProfileOf(t *testing.T, filters, scores []string) *Profile {
 	for i, text := range scores {
 		c.CELScore.Expressions = append(c.CELScore.Expressions, CELScoreExpression{Name: string(rune('a' + i)), Expression: text})
 	}
-	p, err := NewProfile(c)
+	p, err := newProfile(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -290,7 +290,7 @@ func TestSkippedPluginsAreLeftOut(t *testing.T) {
 }
 
 func TestProfileOfFewerPlugins(t *testing.T) {
-	prof, err := NewProfile(ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_NODE_NAME}})
+	prof, err := newProfile(ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_NODE_NAME}})
 	if err != nil {
 		t.Fatalf("profile: want no error, got %v", err)
 	}

@@ -170,3 +170,32 @@ func (g *groups) check() error {
 	}
 	return nil
 }
+
+// fillGroups writes what PodTopologySpread and InterPodAffinity ask.
+func (pl *plan) fillGroups(q *pb.Query, s *setting) error {
+	s.hard = nil
+	if len(pl.spread.keys) == 0 && pl.near == nil && s.match == nil {
+		return nil
+	}
+	g := newGroups(q, s, pl)
+	q.Spread = g.spread(&pl.spread)
+	near := &pb.InterPodAffinityQuery{}
+	if pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+		g.affinityFilter(near, pl.near)
+	}
+	if pl.prof.scoresBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) {
+		g.affinityScore(near, pl.near, pl.prof)
+	}
+	if len(near.Required)+len(near.Anti)+len(near.ExistingAnti)+len(near.Preferred) > 0 {
+		q.InterPodAffinity = near
+	}
+	if g.honours && q.NodeAffinity.GetNodeSelector() == nil && q.NodeAffinity.GetRequired() == nil {
+		q.NodeAffinity = &pb.NodeAffinityQuery{
+			Added:        q.NodeAffinity.GetAdded(),
+			NodeSelector: pl.affinity.honoured.NodeSelector,
+			Required:     pl.affinity.honoured.Required,
+			Preferred:    q.NodeAffinity.GetPreferred(),
+		}
+	}
+	return g.check()
+}

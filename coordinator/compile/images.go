@@ -31,8 +31,11 @@ type podImages struct {
 	containers int64
 }
 
-// imagesOf collects the images of a pod by their normalised names.
-func imagesOf(p *v1.Pod) podImages {
+// imagesOf collects the images of a pod by their normalised names, where ImageLocality scores.
+func imagesOf(p *v1.Pod, prof *Profile) podImages {
+	if !prof.scoresBy(pb.Plugin_PLUGIN_IMAGE_LOCALITY) {
+		return podImages{}
+	}
 	out := podImages{containers: int64(max(1, len(p.Spec.InitContainers)+len(p.Spec.Containers)))}
 	for i := range p.Spec.InitContainers {
 		out.names = append(out.names, normalise(p.Spec.InitContainers[i].Image))

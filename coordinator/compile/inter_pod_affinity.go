@@ -1,13 +1,17 @@
 package compile
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // readsNamespaces tells whether a term has a namespaceSelector to resolve.
@@ -221,5 +225,24 @@ func (w weights) sorted(yield func(string, []*pb.CounterTerm) bool) {
 		if len(list) > 0 && !yield(key, list) {
 			return
 		}
+	}
+}
+
+// planNear is InterPodAffinity's PreFilter and PreScore.
+func (pl *plan) planNear(p *v1.Pod, counters *count.Registry) {
+	pl.nearby = pl.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	if !pl.nearby || !count.HasAffinity(p) {
+		return
+	}
+	pl.near = counters.ReadAffinity(p)
+	pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near.Required, pl.near.Anti, pl.near.Preferred), readsNamespaces(pl.near)
+	if pl.near.Err == nil {
+		return
+	}
+	name := scorer.PluginName(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	pl.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: fmt.Sprintf("parsing pod: %v", pl.near.Err), Unresolvable: true}, nil)
+	// Where its PreFilter runs, no PreScore does: the pod is refused.
+	if !pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!pl.prof.ignorePreferred || pl.near.HasPreferred) {
+		pl.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", pl.near.Err))
 	}
 }

@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
-
-// nodeAffinityName is the plugin's name in upstream's messages.
-const nodeAffinityName = "NodeAffinity"
 
 // affinity is NodeAffinity's part of a plan.
 type affinity struct {
@@ -33,7 +31,14 @@ type affinity struct {
 	err      error // of PreScore
 }
 
-// compileAffinity is NodeAffinity's PreFilter and PreScore.
+// planAffinity is NodeAffinity's PreFilter and PreScore.
+func (pl *plan) planAffinity(p *v1.Pod) {
+	pl.affinity = compileAffinity(p, pl.prof)
+	pl.refuse(pb.Plugin_PLUGIN_NODE_AFFINITY, pl.affinity.rejected, nil)
+	pl.refuseScore(pb.Plugin_PLUGIN_NODE_AFFINITY, pl.affinity.err)
+}
+
+// compileAffinity is what planAffinity keeps.
 func compileAffinity(p *v1.Pod, prof *Profile) affinity {
 	a := affinity{query: &pb.NodeAffinityQuery{}}
 	required, preferred := nodeAffinityOf(p)
@@ -112,14 +117,17 @@ func narrow(terms []v1.NodeSelectorTerm) (*pb.NameSet, *Rejection) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, &Rejection{Plugins: []string{nodeAffinityName}, Message: "pod affinity terms conflict", Unresolvable: true}
+		return nil, &Rejection{Plugins: []string{nodeAffinityName()}, Message: "pod affinity terms conflict", Unresolvable: true}
 	}
 	names := slices.DeleteFunc(sets.List(all), func(n string) bool { return n == "" || !usable(n) })
 	if len(names) == 0 {
 		names = []string{noNode}
 	}
-	return &pb.NameSet{Names: names, Plugins: []string{nodeAffinityName}}, nil
+	return &pb.NameSet{Names: names, Plugins: []string{nodeAffinityName()}}, nil
 }
+
+// nodeAffinityName is the plugin's name in upstream's messages.
+func nodeAffinityName() string { return scorer.PluginName(pb.Plugin_PLUGIN_NODE_AFFINITY) }
 
 // noNode is a name that no node has.
 const noNode = "/"

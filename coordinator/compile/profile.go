@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -32,6 +33,8 @@ type ProfileConfig struct {
 	Preemption       configv1.DefaultPreemptionArgs
 	CELFilter        CELFilterArgs
 	CELScore         CELScoreArgs
+	// Arguments are those of plugins without a field above.
+	Arguments map[pb.Plugin]runtime.Object
 	// IgnoresGates says that scheduling gates hold no pod back.
 	IgnoresGates bool
 	// PreFilters and PostFilters name the plugins of these points, in order. Of the former only
@@ -81,6 +84,9 @@ type Profile struct {
 	cel                                 *celProfile // nil: there are no expressions
 	addedSelector                       *nodeaffinity.NodeSelector
 	defaultHard                         []v1.TopologySpreadConstraint
+
+	parts   map[pb.Plugin]*Part
+	written []written
 }
 
 // defaultBindTimeout is upstream's.
@@ -151,62 +157,8 @@ func (p *Profile) DefaultHardConstraints() []v1.TopologySpreadConstraint { retur
 // uses tells whether a plugin is among the filters or the scores.
 func (p *Profile) uses(plugin pb.Plugin) bool { return p.filtersBy(plugin) || p.scoresBy(plugin) }
 
-// DefaultConfig is upstream's default profile, as far as a table evaluates it.
-func DefaultConfig(name string) ProfileConfig {
-	return ProfileConfig{
-		Name: name,
-		Filters: []pb.Plugin{
-			pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE,
-			pb.Plugin_PLUGIN_NODE_NAME,
-			pb.Plugin_PLUGIN_TAINT_TOLERATION,
-			pb.Plugin_PLUGIN_NODE_AFFINITY,
-			pb.Plugin_PLUGIN_NODE_PORTS,
-			pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
-			pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS,
-			pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS,
-			pb.Plugin_PLUGIN_VOLUME_BINDING,
-			pb.Plugin_PLUGIN_VOLUME_ZONE,
-			pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD,
-			pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
-			pb.Plugin_PLUGIN_NODE_DECLARED_FEATURES,
-		},
-		Scores: []PluginWeight{
-			{pb.Plugin_PLUGIN_TAINT_TOLERATION, 3},
-			{pb.Plugin_PLUGIN_NODE_AFFINITY, 2},
-			{pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, 1},
-			{pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, 2},
-			{pb.Plugin_PLUGIN_INTER_POD_AFFINITY, 2},
-			{pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, 1},
-			{pb.Plugin_PLUGIN_IMAGE_LOCALITY, 1},
-		},
-		PreFilters: []string{
-			"NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
-			"PodTopologySpread", "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures",
-		},
-		PostFilters:     []string{"DynamicResources", "DefaultPreemption"},
-		GatesPreemptors: true,
-	}
-}
-
-// Evaluated is a profile of all plugins that a table evaluates.
-func Evaluated() ProfileConfig {
-	c := DefaultConfig("")
-	c.Filters = append(c.Filters, pb.Plugin_PLUGIN_CEL_FILTER)
-	c.Scores = append(c.Scores, PluginWeight{pb.Plugin_PLUGIN_CEL_SCORE, 1})
-	return c
-}
-
-// DefaultProfile is the profile of DefaultConfig.
-func DefaultProfile(name string) *Profile {
-	p, err := NewProfile(DefaultConfig(name))
-	if err != nil {
-		panic(err) // the default is ours and a test holds it
-	}
-	return p
-}
-
-// NewProfile checks a configuration and makes a profile of it.
-func NewProfile(c ProfileConfig) (*Profile, error) {
+// NewProfile checks a configuration and makes a profile of it. parts are those of all plugins that there are.
+func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
 	p.bindTimeout = defaultBindTimeout
@@ -225,30 +177,24 @@ func NewProfile(c ProfileConfig) (*Profile, error) {
 			return nil, fmt.Errorf("profile %q: %w", c.Name, err)
 		}
 	}
+	p.setParts(&c, parts)
 	return p, nil
 }
 
 // setPlugins takes the plugins, each of which must be able to do what it is
 // listed for.
 func (p *Profile) setPlugins(c *ProfileConfig) error {
-	able := Evaluated()
-	filters, scores := sets.New(able.Filters...), sets.Set[pb.Plugin]{}
-	for _, s := range able.Scores {
-		scores.Insert(s.Plugin)
-	}
 	for _, f := range c.Filters {
-		if !filters.Has(f) {
+		if !f.Filters() || p.filtersBy(f) {
 			return fmt.Errorf("filters: %v is listed twice or filters nothing", f)
 		}
-		filters.Delete(f)
 		p.filters = append(p.filters, f)
 	}
 	total := int64(0)
 	for _, s := range c.Scores {
-		if !scores.Has(s.Plugin) {
+		if !s.Plugin.Scores() || p.scoresBy(s.Plugin) {
 			return fmt.Errorf("scores: %v is listed twice or scores nothing", s.Plugin)
 		}
-		scores.Delete(s.Plugin)
 		if s.Weight == 0 {
 			s.Weight = 1
 		}

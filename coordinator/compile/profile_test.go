@@ -14,7 +14,7 @@ import (
 )
 
 func TestDefaultProfileIsUpstreams(t *testing.T) {
-	p, err := NewProfile(DefaultConfig("x"))
+	p, err := newProfile(DefaultConfig("x"))
 	if err != nil {
 		t.Fatalf("want no error, got %v", err)
 	}
@@ -97,7 +97,7 @@ func TestProfileRefusesWhatItCanNotDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig("x")
 			test.change(&c)
-			_, err := NewProfile(c)
+			_, err := newProfile(c)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error: want one with %q, got %v", test.want, err)
 			}
@@ -116,7 +116,7 @@ func shaped(p configv1.UtilizationShapePoint) *configv1.ScoringStrategy {
 func TestWeightZeroStandsForOne(t *testing.T) {
 	c := DefaultConfig("x")
 	c.Scores[0].Weight = 0
-	p, err := NewProfile(c)
+	p, err := newProfile(c)
 	if err != nil {
 		t.Fatalf("want no error, got %v", err)
 	}

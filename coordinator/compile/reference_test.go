@@ -394,7 +394,7 @@ func TestRulesAreTheNaiveOnes(t *testing.T) {
 		Filters: []pb.Plugin{pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY},
 		Scores:  []PluginWeight{{pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, 2}, {pb.Plugin_PLUGIN_INTER_POD_AFFINITY, 2}},
 	}
-	prof, err := NewProfile(only)
+	prof, err := newProfile(only)
 	if err != nil {
 		t.Fatal(err)
 	}

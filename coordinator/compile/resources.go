@@ -8,8 +8,11 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// compileFit is NodeResourcesFit's PreFilter and PreScore.
+// compileFit is NodeResourcesFit's PreFilter and PreScore; nil: the profile does without.
 func compileFit(asked requests, prof *Profile) *pb.FitQuery {
+	if !prof.uses(pb.Plugin_PLUGIN_NODE_RESOURCES_FIT) {
+		return nil
+	}
 	filtered := resources(asked.filtered, prof.ignores)
 	return &pb.FitQuery{
 		Requests:    filtered,
@@ -23,6 +26,9 @@ func compileFit(asked requests, prof *Profile) *pb.FitQuery {
 // compileBalanced is NodeResourcesBalancedAllocation's PreScore; nil where it
 // skips, because the pod asks nothing of any scored resource.
 func compileBalanced(asked requests, prof *Profile) *pb.BalancedQuery {
+	if !prof.scoresBy(pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION) {
+		return nil
+	}
 	q := &pb.BalancedQuery{Scored: scored(prof.balancedResources, asked.held)}
 	for _, r := range q.Scored {
 		if r.Request != 0 {

@@ -32,7 +32,7 @@ func (s *script) setProfile(input string) (string, error) {
 		c.Filters = slices.DeleteFunc(c.Filters, others)
 		c.Scores = slices.DeleteFunc(c.Scores, func(w PluginWeight) bool { return others(w.Plugin) })
 	}
-	p, err := NewProfile(c)
+	p, err := newProfile(c)
 	if err == nil {
 		s.profile = p
 	}

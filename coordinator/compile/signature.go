@@ -44,7 +44,11 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
 			s.text(v.Reference)
 		}
 	}
-	s.features(p)
+	for _, part := range prof.written {
+		if part.Reads != nil {
+			s.text(part.Reads(p))
+		}
+	}
 	s.spread(p)
 	s.bytes = count.AppendAffinity(s.bytes, p)
 	s.list(p.Spec.Overhead)
@@ -285,14 +289,4 @@ func (s *signature) policy(p *v1.NodeInclusionPolicy) {
 	if p != nil {
 		s.text(string(*p))
 	}
-}
-
-// features writes the node features that a pod needs.
-func (s *signature) features(p *v1.Pod) {
-	if mayRequireFeatures(p) {
-		for _, name := range requiredFeatures(p) {
-			s.text(name)
-		}
-	}
-	s.text("")
 }

@@ -39,6 +39,13 @@ type constraint struct {
 // noLabel is a key that no node has a label of.
 const noLabel = "/"
 
+// planSpread is PodTopologySpread's PreFilter and PreScore.
+func (pl *plan) planSpread(p *v1.Pod) {
+	pl.spread = compileSpread(p, pl.prof)
+	pl.refuse(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, nil, pl.spread.hardErr)
+	pl.refuseScore(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pl.spread.softErr)
+}
+
 // compileSpread sorts a pod's constraints, or the profile's where it has none.
 func compileSpread(p *v1.Pod, prof *Profile) spreading {
 	var out spreading

@@ -155,7 +155,7 @@ func drawStorage(t *rapid.T, s *store) {
 }
 
 func volumeProfile(t rapid.TB) *Profile {
-	prof, err := NewProfile(ProfileConfig{Name: "volumes", Filters: volumePlugins()})
+	prof, err := newProfile(ProfileConfig{Name: "volumes", Filters: volumePlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

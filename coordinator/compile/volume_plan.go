@@ -138,22 +138,6 @@ func (m *mounts) fails(f pb.Plugin, err error) {
 	}
 }
 
-// skips tells whether a plugin has nothing to ask of any node. Those of other plugins'
-// do not skip.
-func (m *mounts) skips(f pb.Plugin) bool {
-	switch f {
-	case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS:
-		return m == nil || len(m.disks)+len(m.claims) == 0
-	case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS:
-		return m == nil || m.limits == nil
-	case pb.Plugin_PLUGIN_VOLUME_BINDING:
-		return m == nil || m.binding == nil || asksNothing(m.binding)
-	case pb.Plugin_PLUGIN_VOLUME_ZONE:
-		return m == nil || len(m.zones) == 0
-	}
-	return false
-}
-
 func asksNothing(q *pb.VolumeBindingQuery) bool {
 	return len(q.Bound)+len(q.Migratable)+len(q.Claims) == 0 && !q.MissingVolume
 }
@@ -187,7 +171,7 @@ func (m *mounts) fill(q *pb.Query) {
 	if m == nil {
 		return
 	}
-	if !m.skips(pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS) {
+	if len(m.disks)+len(m.claims) > 0 {
 		q.VolumeRestrictions = &pb.VolumeRestrictionsQuery{Disks: m.disks, Named: m.named}
 		for _, id := range m.claims {
 			// Pods that use the claim, all over the cluster.
@@ -196,7 +180,7 @@ func (m *mounts) fill(q *pb.Query) {
 		}
 	}
 	q.VolumeLimits, q.VolumeZones = m.limits, m.zones
-	if !m.skips(pb.Plugin_PLUGIN_VOLUME_BINDING) {
+	if m.binding != nil && !asksNothing(m.binding) {
 		q.VolumeBinding = m.binding
 	}
 }

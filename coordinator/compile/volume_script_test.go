@@ -234,7 +234,7 @@ func profileOf(names string) (*Profile, error) {
 			}
 		}
 	}
-	return NewProfile(c)
+	return newProfile(c)
 }
 
 // schedule answers the command pod.

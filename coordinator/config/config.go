@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // Config is a configuration read, completed and checked. It is immutable.
@@ -152,7 +153,7 @@ func seconds(n int64) time.Duration {
 func (c *Config) Profiles() (map[string]*compile.Profile, error) {
 	out := make(map[string]*compile.Profile, len(c.profiles))
 	for _, p := range c.profiles {
-		made, err := compile.NewProfile(p.table)
+		made, err := rules.NewProfile(p.table)
 		if err != nil {
 			return nil, err
 		}

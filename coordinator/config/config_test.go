@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
@@ -157,7 +156,7 @@ func TestDefaultIsTheEmptyFile(t *testing.T) {
 	if got := c.PodMaxBackoff; got != 10*time.Second {
 		t.Errorf("max backoff: want 10s, got %s", got)
 	}
-	want := compile.DefaultConfig("default-scheduler")
+	want := rules.DefaultConfig("default-scheduler")
 	got := c.profiles[0].table
 	if diff := cmp.Diff(want.Filters, got.Filters); diff != "" {
 		t.Errorf("filters: want -, got +\n%s", diff)
@@ -194,7 +193,7 @@ func TestTheDocumentedExampleLoads(t *testing.T) {
 	}
 	rows := tableOf(string(text))
 	for _, p := range rules.All() {
-		if p.Optional {
+		if !p.InDefault() {
 			if !strings.Contains(string(text), p.Name) {
 				t.Errorf("docs/configuration.md: want %s named, got no word of it", p.Name)
 			}

@@ -127,7 +127,7 @@ func halves(path string, l *lists) []string {
 			at := fmt.Sprintf("%s.%s: %s", path, before.Field(), r.Name)
 			prepared, runs := slices.Contains(l[before], r.Name), slices.Contains(l[main], r.Name)
 			switch {
-			case runs && !prepared && (main == framework.Filter || r.Scores()):
+			case runs && !prepared && (main == framework.Filter || r.Plugin.Scores()):
 				notes = append(notes, fmt.Sprintf("%s is prepared all the same, for it is at %s", at, main.Field()))
 			case prepared && !runs && main == framework.Filter && r.RefusesEarly:
 				notes = append(notes, fmt.Sprintf("%s narrows nothing, for it is not at %s", at, main.Field()))

@@ -49,7 +49,7 @@ func argumentsOf(name string) *rules.Arguments {
 func defaultSet() configv1.PluginSet {
 	var set configv1.PluginSet
 	for _, r := range rules.All() {
-		if r.Optional {
+		if !r.InDefault() {
 			continue
 		}
 		entry := configv1.Plugin{Name: r.Name}

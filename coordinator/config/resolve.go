@@ -36,7 +36,7 @@ func build(doc *document, c *configv1.KubeSchedulerConfiguration, written []conf
 		if p == nil {
 			continue
 		}
-		if _, err := compile.NewProfile(p.table); err != nil {
+		if _, err := rules.NewProfile(p.table); err != nil {
 			found.at(path, strings.TrimPrefix(err.Error(), fmt.Sprintf("profile %q: ", p.name)))
 			continue
 		}
@@ -79,7 +79,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[framework.PreFilter]), slices.Clone(all[framework.PostFilter])
 	weight := weights(framework.Score, c.Plugins)
 	for _, e := range all[framework.Filter] {
-		if r := rules.Find(e); r != nil && r.Filters() {
+		if r := rules.Find(e); r != nil && r.Plugin.Filters() {
 			made.table.Filters = append(made.table.Filters, r.Plugin)
 		}
 	}
@@ -87,7 +87,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 		return nil
 	}
 	for _, e := range all[framework.Score] {
-		if r := rules.Find(e); r != nil && r.Scores() {
+		if r := rules.Find(e); r != nil && r.Plugin.Scores() {
 			made.table.Scores = append(made.table.Scores, compile.PluginWeight{Plugin: r.Plugin, Weight: weight[e]})
 		}
 	}
@@ -98,8 +98,8 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 // setArguments takes the arguments that are evaluated, of plugins in use.
 func (p *profile) setArguments(list []configv1.PluginConfig) {
 	for _, c := range list {
-		if a := argumentsOf(c.Name); a != nil && p.lists.run(c.Name) {
-			a.Give(&p.table, c.Args.Object)
+		if argumentsOf(c.Name) != nil && p.lists.run(c.Name) {
+			rules.Find(c.Name).Give(&p.table, c.Args.Object)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // happens to them meanwhile happens as to all that are active.
 func TestPodsThatAreSetAside(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	q := New(Config{Now: func() time.Time { return now }})
+	q := newOf(Config{Now: func() time.Time { return now }})
 	for i := range 5 {
 		q.Add(build.Pod(fmt.Sprint(i)).UID(fmt.Sprint(i)).Priority(int32(i)).Obj())
 	}
@@ -60,7 +60,7 @@ func TestPodsThatAreSetAside(t *testing.T) {
 
 // Namespaces take turns among pods that are set aside, however many one of them has, and of what priority.
 func TestNamespacesTakeTurnsAside(t *testing.T) {
-	q := New(Config{})
+	q := newOf(Config{})
 	for i := range 5 {
 		name := fmt.Sprint("loud-", i)
 		q.Add(build.Pod(name).Namespace("loud").UID(name).Priority(9).Obj())
@@ -86,7 +86,7 @@ func TestNamespacesTakeTurnsAside(t *testing.T) {
 // However many pods are set aside, few are looked at to pop some.
 func TestFewPodsAreLookedAtAside(t *testing.T) {
 	looks := 0
-	q := New(Config{Guests: &Guests{Less: func(a, b *Pod) bool { looks++; return before(a, b) }}})
+	q := newOf(Config{Guests: &Guests{Less: func(a, b *Pod) bool { looks++; return before(a, b) }}})
 	const pods = 10000
 	for i := range pods {
 		name := fmt.Sprint(i)
@@ -107,7 +107,7 @@ func TestFewPodsAreLookedAtAside(t *testing.T) {
 func TestAsideAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1e9, 0)
-		q, turn, turns := New(Config{Now: func() time.Time { return now }}), uint64(0), map[string]uint64{}
+		q, turn, turns := newOf(Config{Now: func() time.Time { return now }}), uint64(0), map[string]uint64{}
 		list := func() (out []*Pod) {
 			for _, p := range q.pods {
 				if p.place == Active && p.Aside != 0 {

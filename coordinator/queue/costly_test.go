@@ -14,7 +14,7 @@ import (
 // arrives takes the turn of such a one away, and the next attempt may be cheap again.
 func TestCostlyPodsWaitBehindOthers(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	q := New(Config{Now: func() time.Time { return now }})
+	q := newOf(Config{Now: func() time.Time { return now }})
 	for i := range 3 {
 		q.Add(build.Pod(fmt.Sprint("costly", i)).UID(fmt.Sprint("costly", i)).Priority(9).Obj())
 	}
@@ -69,7 +69,7 @@ func TestCostlyPodsWaitBehindOthers(t *testing.T) {
 // Of pods that are popped before their backoff is over a batch has one costly one at the most, too.
 func TestCostlyPodsThatBackOff(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	q := New(Config{Now: func() time.Time { return now }})
+	q := newOf(Config{Now: func() time.Time { return now }})
 	for i := range 3 {
 		q.Add(build.Pod(fmt.Sprint(i)).UID(fmt.Sprint(i)).Obj())
 	}

@@ -64,7 +64,7 @@
 // An event is a change of one property of an object of the cluster. A Plugin registers for the
 // events that may make a pod fit that it rejected, with hints that look closer: If at the
 // event alone, Helps at the pod too. A pod is tried again when one of the plugins that rejected
-// it says so. A file holds the hints of a plugin; plugins.go lists them all.
+// it says so. The catalogue of rules (package rules) names the plugins.
 //
 //	index     plugin -> buckets -> pods       bucket = {rejecting plugins, class, likeness}
 //	          topic  -> buckets               claims that pods name among them

@@ -61,8 +61,8 @@ const (
 
 	actions = iota
 
-	// anyPodUpdate is what upstream's registration for every update of a pod names.
-	anyPodUpdate = UpdatePodLabel | UpdatePodScaleDown | UpdatePodSchedulingGatesEliminated | UpdatePodToleration |
+	// AnyPodUpdate is what upstream's registration for every update of a pod names.
+	AnyPodUpdate = UpdatePodLabel | UpdatePodScaleDown | UpdatePodSchedulingGatesEliminated | UpdatePodToleration |
 		UpdatePodGeneratedResourceClaim | Update
 )
 

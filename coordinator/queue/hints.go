@@ -11,62 +11,22 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// gatesOf is schedulingGates, but for profiles that do without.
-func gatesOf(profiles Profiles) func(*v1.Pod) string {
-	if profiles == nil {
-		return schedulingGates
-	}
-	return func(p *v1.Pod) string {
-		if len(p.Spec.SchedulingGates) == 0 || !profiles.HoldsBack(p, SchedulingGates) {
-			return ""
-		}
-		return schedulingGates(p)
-	}
-}
+// IsOwn: the event is the pod's own.
+func IsOwn(p *Pod, e *Event) bool { return e.pod != nil && e.pod.UID == p.Obj.UID }
 
-// schedulingGates holds a pod back that has scheduling gates.
-func schedulingGates(p *v1.Pod) string {
-	if len(p.Spec.SchedulingGates) == 0 {
-		return ""
-	}
-	names := make([]string, len(p.Spec.SchedulingGates))
-	for i, g := range p.Spec.SchedulingGates {
-		names[i] = g.Name
-	}
-	return "waiting for scheduling gates: [" + strings.Join(names, " ") + "]"
-}
-
-// isOwn: the event is the pod's own.
-func isOwn(p *Pod, e *Event) bool { return e.pod != nil && e.pod.UID == p.Obj.UID }
-
-// isSchedulableAgain: the node may be scheduled on, and is new or might not be before.
-func isSchedulableAgain(e *Event) bool {
-	return !e.node.Spec.Unschedulable && (e.oldNode == nil || e.oldNode.Spec.Unschedulable)
-}
-
-// ownToleratesUnschedulable: the pod itself tolerates nodes now that may not be scheduled
-// on.
-func ownToleratesUnschedulable(p *Pod, e *Event) bool {
-	return isOwn(p, e) && tolerates(e.pod, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
-}
-
-// isTolerated: the node's taints are tolerated, and it is new or they were not before.
-func isTolerated(p *Pod, e *Event) bool {
-	return toleratesAll(p.Obj, e.node) && (e.oldNode == nil || !toleratesAll(p.Obj, e.oldNode))
-}
-
-// toleratesAll tells whether TaintToleration would let a node pass.
-func toleratesAll(p *v1.Pod, n *v1.Node) bool {
+// ToleratesAll tells whether TaintToleration would let a node pass.
+func ToleratesAll(p *v1.Pod, n *v1.Node) bool {
 	for i := range n.Spec.Taints {
 		t := &n.Spec.Taints[i]
-		if (t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute) && !tolerates(p, t) {
+		if (t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute) && !Tolerates(p, t) {
 			return false
 		}
 	}
 	return true
 }
 
-func tolerates(p *v1.Pod, t *v1.Taint) bool {
+// Tolerates tells whether a pod tolerates a taint.
+func Tolerates(p *v1.Pod, t *v1.Taint) bool {
 	for i := range p.Spec.Tolerations {
 		if p.Spec.Tolerations[i].ToleratesTaint(klog.Logger{}, t, false) {
 			return true
@@ -131,13 +91,13 @@ func findPort(list []*pb.HostPort, h *pb.HostPort, ip string) (at int, found boo
 	})
 }
 
-// freesRoom: the pod that is gone held room on a node.
-func freesRoom(e *Event) bool { return hadNode(e.oldPod) }
+// FreesRoom: the pod that is gone held room on a node.
+func FreesRoom(e *Event) bool { return hadNode(e.oldPod) }
 
 // shrinks: the pod itself asks for less, or one on a node gives back of what this one
 // asks for.
 func shrinks(p *Pod, e *Event) bool {
-	if isOwn(p, e) {
+	if IsOwn(p, e) {
 		return true
 	}
 	if e.pod.Spec.NodeName == "" {

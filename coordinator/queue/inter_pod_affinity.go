@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// interPodAffinity waits for pods that a pod wants beside it or does not want there, and for
+// InterPodAffinity waits for pods that a pod wants beside it or does not want there, and for
 // nodes in other domains. Its hints do not know the labels of namespaces: a term that finds
 // its pods by a namespaceSelector alone matches none of them, unless the selector matches a
 // namespace without labels. Such pods wait for the flush, as upstream's do.
-func interPodAffinity() Plugin {
+func InterPodAffinity(Profiles) Plugin {
 	return Plugin{
-		Name:  "InterPodAffinity",
 		Alike: affinityLikeness,
 		Events: []Registration{
 			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway, Topics: affinityPodTopics, Touches: affinityPodTouches},
@@ -58,7 +57,7 @@ func labelsKeptAway(e *Event) []string {
 // comes to match all affinity terms, ceases to match all anti-affinity terms, or goes and
 // matched all of those or had anti-affinity terms that all match this pod.
 func affinityPodChanged(p *Pod, e *Event) bool {
-	if e.oldPod != nil && isOwn(p, e) {
+	if e.oldPod != nil && IsOwn(p, e) {
 		return true
 	}
 	if e.pod != nil && !hadNode(e.pod) || e.oldPod != nil && !hadNode(e.oldPod) {

@@ -30,7 +30,7 @@ type retired struct {
 func TestQueueAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := &machine{m: model{now: start}, popped: map[types.UID]*Pod{}}
-		x.q = New(Config{Now: func() time.Time { return x.m.now }, Plugins: modelPlugins()})
+		x.q = newOf(Config{Now: func() time.Time { return x.m.now }, Plugins: modelPlugins()})
 		t.Repeat(rapid.StateMachineActions(x))
 	})
 }

@@ -17,11 +17,18 @@ import (
 // told to the queue.
 func modelPlugins() []Plugin {
 	return []Plugin{
-		{Name: "hold", PreEnqueue: schedulingGates},
+		{Name: "hold", PreEnqueue: heldByGates},
 		{Name: "kind", Events: []Registration{{Resource: Node, Actions: Add, Helps: func(p *Pod, e *Event) bool { return sameKind(p.Obj, e.node) }}}},
 		{Name: "room", Events: []Registration{{Resource: AnyPod, Actions: Delete}}},
-		{Name: "own", Events: []Registration{{Resource: AnyPod, Actions: UpdatePodToleration, Helps: isOwn}}},
+		{Name: "own", Events: []Registration{{Resource: AnyPod, Actions: UpdatePodToleration, Helps: IsOwn}}},
 	}
+}
+
+func heldByGates(p *v1.Pod) string {
+	if len(p.Spec.SchedulingGates) == 0 {
+		return ""
+	}
+	return "held"
 }
 
 func sameKind(p *v1.Pod, n *v1.Node) bool { return p.Spec.NodeSelector["kind"] == n.Labels["kind"] }

@@ -4,17 +4,16 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// nodeVolumeLimits waits for room for volumes on a node. It does not wait for nodes: those
+// NodeVolumeLimits waits for room for volumes on a node. It does not wait for nodes: those
 // without a CSINode have no limit.
-func nodeVolumeLimits() Plugin {
+func NodeVolumeLimits(Profiles) Plugin {
 	return Plugin{
-		Name:  "NodeVolumeLimits",
-		Alike: volumeLikeness,
+		Alike: VolumeLikeness,
 		Events: []Registration{
 			{Resource: CSINode, Actions: Add},
 			{Resource: CSINode, Actions: Update, If: raisesLimit},
 			{Resource: AnyPod, Actions: Delete, If: hadAttachable},
-			{Resource: PersistentVolumeClaim, Actions: Add, Helps: namesClaim},
+			{Resource: PersistentVolumeClaim, Actions: Add, Helps: NamesClaim},
 			{Resource: VolumeAttachment, Actions: Delete, Helps: attachesAlike},
 		},
 	}

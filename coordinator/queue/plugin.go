@@ -18,6 +18,8 @@ type Plugin struct {
 	// Local says that what the plugin refuses a node for is the node's own: a change of one
 	// node makes no other node fit.
 	Local bool
+	// Room says that what the plugin refuses a node for is too little room: Profiles.Room tells how many pods it would let in.
+	Room bool
 	// Events are what the plugin waits for, each kind of event once.
 	Events []Registration
 	// PreEnqueue holds a pod back as long as it returns a message; nil for most plugins.
@@ -106,7 +108,7 @@ func newRules(plugins []Plugin) (*rules, error) {
 		if p.Local {
 			r.local |= bit
 		}
-		if p.Name == nodeResourcesFit {
+		if p.Room {
 			r.fit = bit
 		}
 		if p.Alike != nil {

@@ -29,53 +29,26 @@ type Profiles interface {
 	Room(pod *v1.Pod, requests *pb.Resources, node string) (int64, bool)
 }
 
-// SchedulingGates is the name of the plugin that holds pods back.
-const SchedulingGates = "SchedulingGates"
+// NodeAffinity waits for nodes that a pod comes to match.
+func NodeAffinity(profiles Profiles) Plugin {
+	return Plugin{Local: true, Events: []Registration{
+		{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: matcher{profiles}.matches},
+	}}
+}
 
-// DefaultPreemption is the name of the plugin that holds preemptors back.
-const DefaultPreemption = "DefaultPreemption"
+// NodePorts waits for pods with the same port to go.
+func NodePorts(Profiles) Plugin {
+	return Plugin{Local: true, Events: []Registration{
+		{Resource: AnyPod, Actions: Delete, If: FreesRoom, Helps: freesPort, Topics: portTopics, Touches: portTouches},
+		{Resource: Node, Actions: Add},
+	}}
+}
 
-const nodeResourcesFit = "NodeResourcesFit"
-
-// DefaultPlugins are upstream's plugins that reject nodes, or hold pods back, each with
-// the events that it registers for. The source is upstream-1.36.md, 4.5. Without profiles,
-// which may be nil, nothing is added and nothing is constrained by default.
-func DefaultPlugins(profiles Profiles) []Plugin {
-	return []Plugin{
-		{Name: SchedulingGates, PreEnqueue: gatesOf(profiles), Events: []Registration{
-			{Resource: PendingPod, Actions: UpdatePodSchedulingGatesEliminated, Helps: isOwn},
-		}},
-		{Name: "NodeUnschedulable", Local: true, Events: []Registration{
-			{Resource: Node, Actions: Add | UpdateNodeTaint, If: isSchedulableAgain},
-			{Resource: AnyPod, Actions: UpdatePodToleration, Helps: ownToleratesUnschedulable},
-		}},
-		{Name: "NodeName", Local: true, Events: []Registration{
-			{Resource: Node, Actions: Add},
-		}},
-		{Name: "TaintToleration", Local: true, Events: []Registration{
-			{Resource: Node, Actions: Add | UpdateNodeTaint, Helps: isTolerated},
-			{Resource: AnyPod, Actions: UpdatePodToleration, Helps: isOwn},
-		}},
-		{Name: "NodeAffinity", Local: true, Events: []Registration{
-			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: matcher{profiles}.matches},
-		}},
-		{Name: "NodePorts", Local: true, Events: []Registration{
-			{Resource: AnyPod, Actions: Delete, If: freesRoom, Helps: freesPort, Topics: portTopics, Touches: portTouches},
-			{Resource: Node, Actions: Add},
-		}},
-		{Name: nodeResourcesFit, Local: true, Events: []Registration{
-			{Resource: AnyPod, Actions: Delete, If: freesRoom, Touches: roomTouches(profiles)},
-			{Resource: AnyPod, Actions: UpdatePodScaleDown, Helps: shrinks},
-			{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom, Topics: asksMost, Touches: nodeTouches},
-		}},
-		volumeRestrictions(),
-		nodeVolumeLimits(),
-		volumeBinding(),
-		volumeZone(),
-		podTopologySpread(profiles),
-		interPodAffinity(),
-		defaultPreemption(profiles),
-		nodeDeclaredFeatures(),
-		dynamicResources(),
-	}
+// NodeResourcesFit waits for room: pods that go or shrink, and nodes that grow.
+func NodeResourcesFit(profiles Profiles) Plugin {
+	return Plugin{Local: true, Room: true, Events: []Registration{
+		{Resource: AnyPod, Actions: Delete, If: FreesRoom, Touches: roomTouches(profiles)},
+		{Resource: AnyPod, Actions: UpdatePodScaleDown, Helps: shrinks},
+		{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom, Topics: asksMost, Touches: nodeTouches},
+	}}
 }

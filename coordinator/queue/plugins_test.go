@@ -185,7 +185,7 @@ func TestRegistrationsThatCanNotBe(t *testing.T) {
 // TestGatesOfAProfile holds that gates hold back only where the profile has the plugin for them.
 func TestGatesOfAProfile(t *testing.T) {
 	now := start
-	q := New(Config{Now: func() time.Time { return now }, Profiles: twoProfiles{}})
+	q := newOf(Config{Now: func() time.Time { return now }, Profiles: twoProfiles{}})
 	for profile, want := range map[string]Place{"zoned": Gated, "open": Active} {
 		p := build.Pod(profile).Gate("later").Obj()
 		p.Spec.SchedulerName = profile

@@ -16,12 +16,11 @@ type Constraint struct {
 	HonorTaints bool
 }
 
-// podTopologySpread waits for pods that the constraints count, and for nodes that belong
+// PodTopologySpread waits for pods that the constraints count, and for nodes that belong
 // to their domains.
-func podTopologySpread(profiles Profiles) Plugin {
+func PodTopologySpread(profiles Profiles) Plugin {
 	s := spreading{profiles}
 	return Plugin{
-		Name:  "PodTopologySpread",
 		Alike: spreadLikeness,
 		Events: []Registration{
 			{Resource: AnyPod, Actions: Add | UpdatePodLabel | UpdatePodToleration | Delete, Helps: s.podChanged, Topics: s.podTopics, Touches: spreadPodTouches},
@@ -82,7 +81,7 @@ func (s spreading) podChanged(p *Pod, e *Event) bool {
 		return true
 	}
 	if e.oldPod != nil && e.pod != nil {
-		if isOwn(p, e) && !equality.Semantic.DeepEqual(e.oldPod.Spec.Tolerations, e.pod.Spec.Tolerations) && honorTaints(constraints) {
+		if IsOwn(p, e) && !equality.Semantic.DeepEqual(e.oldPod.Spec.Tolerations, e.pod.Spec.Tolerations) && honorTaints(constraints) {
 			return true
 		}
 		if e.sameLabels() {

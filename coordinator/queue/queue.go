@@ -23,9 +23,9 @@ type Config struct {
 	// WaitBackoffOut leaves pods in Backoff for all their time, though Active runs out (the feature
 	// gate SchedulerPopFromBackoffQ is off).
 	WaitBackoffOut bool
-	// Profiles is what DefaultPlugins are given; nil: nothing is known.
+	// Profiles is what the queue asks of profiles; nil: nothing is known.
 	Profiles Profiles
-	// Plugins replaces DefaultPlugins.
+	// Plugins are the built-in plugins that reject nodes, or hold pods back.
 	Plugins []Plugin
 	// Guests are plugins besides; nil: there are none.
 	Guests *Guests
@@ -72,9 +72,6 @@ type Queue struct {
 
 // New makes an empty queue. It panics where Config.Plugins contradict themselves.
 func New(cfg Config) *Queue {
-	if cfg.Plugins == nil {
-		cfg.Plugins = append(DefaultPlugins(cfg.Profiles), celFilter(cfg.Profiles))
-	}
 	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.Guests.plugins()))
 	if err != nil {
 		panic(err)

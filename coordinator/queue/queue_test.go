@@ -19,7 +19,7 @@ import (
 )
 
 func newQueue(now *time.Time) *Queue {
-	return New(Config{Now: func() time.Time { return *now }})
+	return newOf(Config{Now: func() time.Time { return *now }})
 }
 
 // popOne pops the only pod there is.

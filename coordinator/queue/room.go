@@ -69,7 +69,7 @@ func (e *Event) retells(p *Pod) bool {
 	if e.resource != Node || e.action != UpdateNodeTaint {
 		return false
 	}
-	return e.node.Spec.Unschedulable != e.oldNode.Spec.Unschedulable || toleratesAll(p.Obj, e.node) != toleratesAll(p.Obj, e.oldNode)
+	return e.node.Spec.Unschedulable != e.oldNode.Spec.Unschedulable || ToleratesAll(p.Obj, e.node) != ToleratesAll(p.Obj, e.oldNode)
 }
 
 // retold appends the pods that an event has tried again for what they are told alone, an equal number of each bucket.

@@ -33,7 +33,7 @@ func (r roomy) Room(_ *v1.Pod, _ *pb.Resources, node string) (int64, bool) {
 func crowd(t *testing.T, room roomy, by ...string) (q *Queue, now *time.Time) {
 	t.Helper()
 	at := start
-	q = New(Config{Now: func() time.Time { return at }, Profiles: room})
+	q = newOf(Config{Now: func() time.Time { return at }, Profiles: room})
 	for i := range 10 {
 		p := build.Pod(fmt.Sprint("p", i)).CPU("1")
 		if i >= 8 {
@@ -207,7 +207,7 @@ func TestTaintsAreToldOfAtOnce(t *testing.T) {
 func TestACrowdIsToldOfTaintsBitByBit(t *testing.T) {
 	const classes, each = 4, 1000
 	at := start
-	q := New(Config{Now: func() time.Time { return at }, Profiles: roomy{"n": 0}})
+	q := newOf(Config{Now: func() time.Time { return at }, Profiles: roomy{"n": 0}})
 	for i := range classes * each {
 		q.Add(build.Pod(fmt.Sprint("p", i)).CPU("1").Obj())
 	}

@@ -66,7 +66,7 @@ func (s *script) reset() {
 }
 
 func (s *script) queue() *Queue {
-	return New(Config{
+	return newOf(Config{
 		Now:   func() time.Time { return s.now },
 		Meter: incoming(func(_ Place, event string) { s.why = append(s.why, event) }),
 	})

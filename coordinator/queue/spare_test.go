@@ -60,7 +60,7 @@ func TestAHintThatPanicsHelps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now, told, about := start, 0, ""
 			c.plugin.Name = "buggy"
-			q := New(Config{Now: func() time.Time { return now }, Plugins: []Plugin{c.plugin}, Met: func(plugin string, p *Pod, panicked any) {
+			q := newOf(Config{Now: func() time.Time { return now }, Plugins: []Plugin{c.plugin}, Met: func(plugin string, p *Pod, panicked any) {
 				if plugin != "buggy" || panicked != "bug" {
 					t.Errorf("told of %q, %v", plugin, panicked)
 				}

@@ -9,7 +9,7 @@ import (
 
 func newFixed() *Queue {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return New(Config{Now: func() time.Time { return now }})
+	return newOf(Config{Now: func() time.Time { return now }})
 }
 
 // turns tells which of the popped pods have their turn.

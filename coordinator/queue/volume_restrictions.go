@@ -8,16 +8,15 @@ import (
 	"github.com/shardsched/shardsched/coordinator/count"
 )
 
-// volumeRestrictions waits for pods that use the same claim or disk to go, and for the claim
+// VolumeRestrictions waits for pods that use the same claim or disk to go, and for the claim
 // to be there.
-func volumeRestrictions() Plugin {
+func VolumeRestrictions(Profiles) Plugin {
 	return Plugin{
-		Name:  "VolumeRestrictions",
-		Alike: volumeLikeness,
+		Alike: VolumeLikeness,
 		Events: []Registration{
 			{Resource: AnyPod, Actions: Delete, If: hadClaimOrDisk, Helps: freesVolume},
 			{Resource: Node, Actions: Add},
-			{Resource: PersistentVolumeClaim, Actions: Add, Helps: namesGivenClaim},
+			{Resource: PersistentVolumeClaim, Actions: Add, Helps: NamesGivenClaim},
 		},
 	}
 }

@@ -9,9 +9,9 @@ import (
 	csiplugins "k8s.io/csi-translation-lib/plugins"
 )
 
-// volumeLikeness covers all that the hints of the volume plugins read: the claims that a pod
+// VolumeLikeness covers all that the hints of the volume plugins read: the claims that a pod
 // names, its disks and its drivers.
-func volumeLikeness(p *v1.Pod) likeness {
+func VolumeLikeness(p *v1.Pod) likeness {
 	var d digest
 	d.text(p.Namespace)
 	for _, c := range claimsOf(p) {
@@ -62,11 +62,11 @@ func names(p *Pod, e *Event, made bool) bool {
 	})
 }
 
-// namesClaim: the claim of the event is one that the pod names, or that is made for it.
-func namesClaim(p *Pod, e *Event) bool { return names(p, e, true) }
+// NamesClaim: the claim of the event is one that the pod names, or that is made for it.
+func NamesClaim(p *Pod, e *Event) bool { return names(p, e, true) }
 
-// namesGivenClaim: the claim of the event is one that the pod names itself.
-func namesGivenClaim(p *Pod, e *Event) bool { return names(p, e, false) }
+// NamesGivenClaim: the claim of the event is one that the pod names itself.
+func NamesGivenClaim(p *Pod, e *Event) bool { return names(p, e, false) }
 
 // migrated is the CSI driver that takes care of an inline volume of a kind that had its code
 // in Kubernetes once; "": it is none of those. odd: upstream can not tell what the driver

@@ -13,7 +13,7 @@ import (
 func TestWaitBackoffOut(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		now := time.Unix(1000, 0)
-		q := New(Config{Now: func() time.Time { return now }, WaitBackoffOut: wait})
+		q := newOf(Config{Now: func() time.Time { return now }, WaitBackoffOut: wait})
 		q.Add(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}})
 		p := popOne(t, q)
 		q.Unschedulable(p, []string{"NodeUnschedulable"}, "cordoned")

@@ -26,7 +26,7 @@ func (w Waits) words(start time.Time) string {
 
 func TestWhatAPodWaitsFor(t *testing.T) {
 	now := start
-	q := New(Config{Now: func() time.Time { return now }})
+	q := newOf(Config{Now: func() time.Time { return now }})
 	want := func(when, name, text string) {
 		t.Helper()
 		if got := q.Waits(q.Find("default", name)).words(start); got != text {

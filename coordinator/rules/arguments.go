@@ -11,6 +11,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Arguments is the type of a plugin's arguments.
@@ -23,22 +24,38 @@ type Arguments struct {
 	Complete func(runtime.Object)
 	// Validate checks completed arguments (upstream: validation_pluginargs.go, with the feature gates of 1.36).
 	Validate func(*field.Path, runtime.Object) field.ErrorList
-	// Give has pods compiled by them.
-	Give func(*compile.ProfileConfig, runtime.Object)
+	// give puts them where compiling looks for them; nil: Rule.Give does.
+	give func(*compile.ProfileConfig, runtime.Object)
 }
 
-// arguments makes Arguments of functions on the type itself. place is where compiling looks for them.
+// Give has pods compiled by arguments of the plugin.
+func (r *Rule) Give(c *compile.ProfileConfig, args runtime.Object) {
+	if r.Arguments.give != nil {
+		r.Arguments.give(c, args)
+		return
+	}
+	if c.Arguments == nil {
+		c.Arguments = map[pb.Plugin]runtime.Object{}
+	}
+	c.Arguments[r.Plugin] = args
+}
+
+// arguments makes Arguments of functions on the type itself. place is a field for them in ProfileConfig; nil: they have none, and
+// Part.Write gets them.
 func arguments[T any, P interface {
 	*T
 	runtime.Object
 }](complete func(P), validate func(*field.Path, P) field.ErrorList, place func(*compile.ProfileConfig) *T) *Arguments {
-	return &Arguments{
+	made := &Arguments{
 		Version:  configv1.SchemeGroupVersion,
 		Empty:    func() runtime.Object { return P(new(T)) },
 		Complete: func(o runtime.Object) { complete(o.(P)) },
 		Validate: func(path *field.Path, o runtime.Object) field.ErrorList { return validate(path, o.(P)) },
-		Give:     func(c *compile.ProfileConfig, o runtime.Object) { *place(c) = *o.(P) },
 	}
+	if place != nil {
+		made.give = func(c *compile.ProfileConfig, o runtime.Object) { *place(c) = *o.(P) }
+	}
+	return made
 }
 
 // ours are arguments of a plugin that upstream does not have.

@@ -15,7 +15,11 @@ const NodeResourcesBalancedAllocation = "NodeResourcesBalancedAllocation"
 
 func nodeResourcesBalancedAllocation() *Rule {
 	return &Rule{
-		Name: NodeResourcesBalancedAllocation, Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION,
+		Name: NodeResourcesBalancedAllocation,
+		Part: compile.Part{
+			Plugin:    pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION,
+			ScoreAsks: func(q *pb.Query) bool { return q.GetBalanced() != nil },
+		},
 		Points: []framework.Point{framework.PreScore, framework.Score},
 		Weight: 1,
 		Arguments: arguments(completeBalanced, validateBalanced,

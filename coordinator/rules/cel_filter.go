@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/expression"
 )
@@ -21,10 +23,15 @@ const CELFilter = "CELFilter"
 
 func celFilter() *Rule {
 	return &Rule{
-		Name: CELFilter, Plugin: pb.Plugin_PLUGIN_CEL_FILTER,
+		Name: CELFilter,
+		Part: compile.Part{
+			Plugin:     pb.Plugin_PLUGIN_CEL_FILTER,
+			FilterAsks: func(q *pb.Query) bool { return len(q.GetCel().GetFilters()) > 0 },
+		},
 		Points:    []framework.Point{framework.Filter},
-		Optional:  true,
+		Ours:      true,
 		Arguments: ours(completeCELFilter, validateCELFilter, func(c *compile.ProfileConfig) *compile.CELFilterArgs { return &c.CELFilter }),
+		Hints:     expressionHints,
 	}
 }
 
@@ -97,4 +104,26 @@ func shortened(text string) string {
 		return text
 	}
 	return fmt.Sprintf("%s…", strings.ToValidUTF8(text[:most], ""))
+}
+
+// expressionReader is what Profiles may tell of a profile's expressions besides.
+type expressionReader interface {
+	// CELReadsPods tells whether an expression of CELFilter reads what the pods of a node add up
+	// to.
+	CELReadsPods(pod *v1.Pod) bool
+}
+
+// expressionHints waits for nodes that changed, for the pod itself to change, and where an expression
+// reads what the pods of a node add up to, for pods to go or to shrink. What an expression reads
+// of a node's images, nobody waits for: they change all the time.
+func expressionHints(profiles queue.Profiles) queue.Plugin {
+	reader, _ := profiles.(expressionReader)
+	readsPods := func(p *queue.Pod) bool { return reader == nil || reader.CELReadsPods(p.Obj) }
+	return queue.Plugin{Local: true, Events: []queue.Registration{
+		{Resource: queue.Node, Actions: queue.Add | queue.UpdateNodeAllocatable | queue.UpdateNodeLabel | queue.UpdateNodeTaint | queue.UpdateNodeAnnotation},
+		{Resource: queue.AnyPod, Actions: queue.Delete, If: queue.FreesRoom, Helps: func(p *queue.Pod, _ *queue.Event) bool { return readsPods(p) }},
+		{Resource: queue.AnyPod, Actions: queue.AnyPodUpdate, Helps: func(p *queue.Pod, e *queue.Event) bool {
+			return queue.IsOwn(p, e) || e.Resource() == queue.AssignedPod && e.Action() == queue.UpdatePodScaleDown && readsPods(p)
+		}},
+	}}
 }

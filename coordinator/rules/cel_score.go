@@ -17,9 +17,13 @@ const CELScore = "CELScore"
 
 func celScore() *Rule {
 	return &Rule{
-		Name: CELScore, Plugin: pb.Plugin_PLUGIN_CEL_SCORE,
+		Name: CELScore,
+		Part: compile.Part{
+			Plugin:    pb.Plugin_PLUGIN_CEL_SCORE,
+			ScoreAsks: func(q *pb.Query) bool { return len(q.GetCel().GetScores()) > 0 },
+		},
 		Points:    []framework.Point{framework.Score},
-		Optional:  true,
+		Ours:      true,
 		Arguments: ours(completeCELScore, validateCELScore, func(c *compile.ProfileConfig) *compile.CELScoreArgs { return &c.CELScore }),
 	}
 }

@@ -1,16 +1,17 @@
 package rules
 
 import (
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
-	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
 // DefaultPreemption is the plugin that makes room for a pod by having others leave.
-const DefaultPreemption = preempt.PluginName
+const DefaultPreemption = queue.DefaultPreemption
 
 func defaultPreemption() *Rule {
 	return &Rule{
@@ -19,6 +20,7 @@ func defaultPreemption() *Rule {
 		Loop:   true,
 		Arguments: arguments(completePreemption, validatePreemption,
 			func(c *compile.ProfileConfig) *configv1.DefaultPreemptionArgs { return &c.Preemption }),
+		Hints: preemptionHints,
 	}
 }
 
@@ -40,4 +42,23 @@ func validatePreemption(path *field.Path, a *configv1.DefaultPreemptionArgs) fie
 			field.Invalid(absolute, int32(0), "cannot be zero at the same time as minCandidateNodesPercentage"))
 	}
 	return errs
+}
+
+// preemptionHints holds a preemptor back while its victims are told to leave. It waits for no
+// event by itself: a pod that it has rejected was rejected by others too, and what those wait for
+// is what the victims' leaving brings.
+func preemptionHints(profiles queue.Profiles) queue.Plugin {
+	p := queue.Plugin{Events: []queue.Registration{
+		{Resource: queue.AnyPod, Actions: queue.Delete, Helps: func(*queue.Pod, *queue.Event) bool { return false }},
+	}}
+	if profiles == nil {
+		return p
+	}
+	p.PreEnqueue = func(p *v1.Pod) string {
+		if profiles.Preempting(p) {
+			return "waiting for the preemption for this pod to be finished"
+		}
+		return ""
+	}
+	return p
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -10,7 +11,8 @@ const ImageLocality = "ImageLocality"
 
 func imageLocality() *Rule {
 	return &Rule{
-		Name: ImageLocality, Plugin: pb.Plugin_PLUGIN_IMAGE_LOCALITY,
+		Name:   ImageLocality,
+		Part:   compile.Part{Plugin: pb.Plugin_PLUGIN_IMAGE_LOCALITY},
 		Points: []framework.Point{framework.Score},
 		Weight: 1,
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -14,11 +15,20 @@ const InterPodAffinity = "InterPodAffinity"
 
 func interPodAffinity() *Rule {
 	return &Rule{
-		Name: InterPodAffinity, Plugin: pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
+		Name: InterPodAffinity,
+		Part: compile.Part{
+			Plugin: pb.Plugin_PLUGIN_INTER_POD_AFFINITY,
+			FilterAsks: func(q *pb.Query) bool {
+				a := q.GetInterPodAffinity()
+				return len(a.GetRequired())+len(a.GetAnti())+len(a.GetExistingAnti()) > 0
+			},
+			ScoreAsks: func(q *pb.Query) bool { return len(q.GetInterPodAffinity().GetPreferred()) > 0 },
+		},
 		Points: []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
 		Weight: 2,
 		Arguments: arguments(completeInterPodAffinity, validateInterPodAffinity,
 			func(c *compile.ProfileConfig) *configv1.InterPodAffinityArgs { return &c.InterPodAffinity }),
+		Hints: queue.InterPodAffinity,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -16,11 +17,20 @@ const NodeAffinity = "NodeAffinity"
 
 func nodeAffinity() *Rule {
 	return &Rule{
-		Name: NodeAffinity, Plugin: pb.Plugin_PLUGIN_NODE_AFFINITY,
+		Name: NodeAffinity,
+		Part: compile.Part{
+			Plugin: pb.Plugin_PLUGIN_NODE_AFFINITY,
+			FilterAsks: func(q *pb.Query) bool {
+				a := q.GetNodeAffinity()
+				return a.GetAdded() != nil || a.GetRequired() != nil || len(a.GetNodeSelector()) > 0
+			},
+			ScoreAsks: func(q *pb.Query) bool { return len(q.GetNodeAffinity().GetPreferred()) > 0 },
+		},
 		Points: []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
 		Weight: 2, RefusesEarly: true,
 		Arguments: arguments(func(*configv1.NodeAffinityArgs) {}, validateNodeAffinity,
 			func(c *compile.ProfileConfig) *configv1.NodeAffinityArgs { return &c.NodeAffinity }),
+		Hints: queue.NodeAffinity,
 	}
 }
 

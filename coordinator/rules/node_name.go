@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -10,7 +12,14 @@ const NodeName = "NodeName"
 
 func nodeName() *Rule {
 	return &Rule{
-		Name: NodeName, Plugin: pb.Plugin_PLUGIN_NODE_NAME,
+		Name:   NodeName,
+		Part:   compile.Part{Plugin: pb.Plugin_PLUGIN_NODE_NAME},
 		Points: []framework.Point{framework.Filter},
+		Hints:  nameHints,
 	}
+}
+
+// nameHints waits for new nodes.
+func nameHints(queue.Profiles) queue.Plugin {
+	return queue.Plugin{Local: true, Events: []queue.Registration{{Resource: queue.Node, Actions: queue.Add}}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -20,10 +21,12 @@ const NodeResourcesFit = "NodeResourcesFit"
 
 func nodeResourcesFit() *Rule {
 	return &Rule{
-		Name: NodeResourcesFit, Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+		Name:      NodeResourcesFit,
+		Part:      compile.Part{Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT},
 		Points:    []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score, framework.PlacementScore},
 		Weight:    1,
 		Arguments: arguments(completeFit, validateFit, func(c *compile.ProfileConfig) *configv1.NodeResourcesFitArgs { return &c.Fit }),
+		Hints:     queue.NodeResourcesFit,
 	}
 }
 

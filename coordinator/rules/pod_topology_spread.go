@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -19,10 +20,16 @@ const PodTopologySpread = "PodTopologySpread"
 
 func podTopologySpread() *Rule {
 	return &Rule{
-		Name: PodTopologySpread, Plugin: pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD,
+		Name: PodTopologySpread,
+		Part: compile.Part{
+			Plugin:     pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD,
+			FilterAsks: func(q *pb.Query) bool { return len(q.GetSpread().GetHard()) > 0 },
+			ScoreAsks:  func(q *pb.Query) bool { return len(q.GetSpread().GetSoft()) > 0 },
+		},
 		Points:    []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
 		Weight:    2,
 		Arguments: arguments(completeSpread, validateSpread, func(c *compile.ProfileConfig) *configv1.PodTopologySpreadArgs { return &c.Spread }),
+		Hints:     queue.PodTopologySpread,
 	}
 }
 

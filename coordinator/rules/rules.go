@@ -3,7 +3,9 @@ package rules
 import (
 	"slices"
 
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -11,18 +13,25 @@ import (
 type Rule struct {
 	// Name is the plugin's in configurations, reasons, metrics and events.
 	Name string
-	// Plugin is its number in queries, where tables evaluate it; unspecified: they do not.
-	Plugin pb.Plugin
+	// Part is its part of queries. Where Plugin is unspecified no table evaluates it.
+	compile.Part
 	// Points are the extension points that upstream's plugin has.
 	Points []framework.Point
 	// Weight is that of the default list; 0: it gives none.
 	Weight int32
-	// Optional plugins are not in the default list: their feature gate is off, or they are ours.
-	Optional bool
+	// Ours: upstream has no such plugin. Profiles have it where they list it.
+	Ours bool
+	// GateOff: the feature gate that the plugin needs is off by default, and so upstream's default list has it not.
+	GateOff bool
+	// Gate is the feature gate that takes the plugin out of all profiles where it is off; "": none does.
+	Gate string
 	// Loop: the scheduling loop and the queue do what the plugin is for.
 	Loop bool
 	// RefusesEarly: its PreFilter refuses pods, or leaves fewer nodes. The PreFilters of others only prepare.
 	RefusesEarly bool
+	// Hints tell what a pod waits for that the plugin has rejected, and whether it holds pods back, under profiles that may
+	// be nil (upstream-1.36.md, 4.5); nil: it rejects nothing.
+	Hints func(queue.Profiles) queue.Plugin
 	// Arguments are those of its entry in pluginConfig; nil: it takes none.
 	Arguments *Arguments
 }
@@ -69,15 +78,24 @@ func Find(name string) *Rule {
 	return catalogue[i]
 }
 
+// InDefault tells whether the plugin is in the default list.
+func (r *Rule) InDefault() bool { return !r.Ours && !r.GateOff }
+
 // At tells whether the plugin has an extension point.
 func (r *Rule) At(p framework.Point) bool { return slices.Contains(r.Points, p) }
 
-// Filters tells whether tables filter by it.
-func (r *Rule) Filters() bool { return r.Plugin.Filters() }
-
-// Scores tells whether tables score by it. Not every plugin that scores in upstream does: VolumeBinding's score is 0 on
-// every node without a feature gate that is off.
-func (r *Rule) Scores() bool { return r.Plugin.Scores() }
-
 // Evaluated tells whether this version does what the plugin does.
 func (r *Rule) Evaluated() bool { return r.Loop || r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED }
+
+// QueuePlugins are the plugins that reject nodes, or hold pods back, as the queue knows them.
+func QueuePlugins(profiles queue.Profiles) []queue.Plugin {
+	var list []queue.Plugin
+	for _, r := range catalogue {
+		if r.Hints != nil {
+			p := r.Hints(profiles)
+			p.Name = r.Name
+			list = append(list, p)
+		}
+	}
+	return list
+}

@@ -1,8 +1,10 @@
 package rules
 
 import (
-	"fmt"
+	"reflect"
 	"testing"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -25,7 +27,7 @@ func TestEachRuleIsListedOnce(t *testing.T) {
 		if got := scorer.PluginName(r.Plugin); got != r.Name {
 			t.Errorf("%s: tables call it %s", r.Name, got)
 		}
-		if r.Filters() && !r.At(framework.Filter) || r.Scores() && !r.At(framework.Score) {
+		if r.Plugin.Filters() && !r.At(framework.Filter) || r.Plugin.Scores() && !r.At(framework.Score) {
 			t.Errorf("%s: want the points at which tables evaluate it, got %v", r.Name, r.Points)
 		}
 	}
@@ -38,21 +40,25 @@ func TestEachRuleIsListedOnce(t *testing.T) {
 
 // TestArgumentsAreOfTheirKind holds types of arguments to the kind that files name.
 func TestArgumentsAreOfTheirKind(t *testing.T) {
-	with := 0
+	upstreams := 0
 	for _, r := range All() {
 		if r.Arguments == nil {
 			continue
 		}
-		with++
-		of := "*v1."
-		if r.Arguments.Version == compile.CELGroupVersion {
-			of = "*compile."
-		}
-		if got, want := fmt.Sprintf("%T", r.Arguments.Empty()), of+r.Name+"Args"; got != want {
+		if got, want := reflect.TypeOf(r.Arguments.Empty()).Elem().Name(), r.Name+"Args"; got != want {
 			t.Errorf("arguments of %s: want %s, got %s", r.Name, want, got)
 		}
+		want := configv1.SchemeGroupVersion
+		if r.Ours {
+			want = compile.CELGroupVersion
+		} else {
+			upstreams++
+		}
+		if r.Arguments.Version != want {
+			t.Errorf("arguments of %s: want version %s, got %s", r.Name, want, r.Arguments.Version)
+		}
 	}
-	if with != 10 {
-		t.Errorf("plugins with arguments: want 10, got %d", with)
+	if upstreams != 8 {
+		t.Errorf("upstream's plugins with arguments: want 8, got %d", upstreams)
 	}
 }

@@ -1,7 +1,12 @@
 package rules
 
 import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
 // SchedulingGates is the plugin that holds a pod back for as long as it has scheduling gates.
@@ -12,5 +17,25 @@ func schedulingGates() *Rule {
 		Name:   SchedulingGates,
 		Points: []framework.Point{framework.PreEnqueue},
 		Loop:   true,
+		Hints:  gateHints,
+	}
+}
+
+// gateHints holds a pod back, under profiles that have the plugin, until its gates are gone.
+func gateHints(profiles queue.Profiles) queue.Plugin {
+	return queue.Plugin{
+		Events: []queue.Registration{
+			{Resource: queue.PendingPod, Actions: queue.UpdatePodSchedulingGatesEliminated, Helps: queue.IsOwn},
+		},
+		PreEnqueue: func(p *v1.Pod) string {
+			if len(p.Spec.SchedulingGates) == 0 || profiles != nil && !profiles.HoldsBack(p, SchedulingGates) {
+				return ""
+			}
+			names := make([]string, len(p.Spec.SchedulingGates))
+			for i, g := range p.Spec.SchedulingGates {
+				names[i] = g.Name
+			}
+			return "waiting for scheduling gates: [" + strings.Join(names, " ") + "]"
+		},
 	}
 }

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -10,8 +12,13 @@ const VolumeRestrictions = "VolumeRestrictions"
 
 func volumeRestrictions() *Rule {
 	return &Rule{
-		Name: VolumeRestrictions, Plugin: pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS,
+		Name: VolumeRestrictions,
+		Part: compile.Part{
+			Plugin:     pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS,
+			FilterAsks: func(q *pb.Query) bool { return q.GetVolumeRestrictions() != nil },
+		},
 		Points:       []framework.Point{framework.PreFilter, framework.Filter},
 		RefusesEarly: true,
+		Hints:        queue.VolumeRestrictions,
 	}
 }

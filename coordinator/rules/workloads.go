@@ -9,9 +9,9 @@ const GangScheduling = "GangScheduling"
 
 func gangScheduling() *Rule {
 	return &Rule{
-		Name:     GangScheduling,
-		Points:   []framework.Point{framework.PreEnqueue, framework.Permit},
-		Optional: true,
+		Name:    GangScheduling,
+		Points:  []framework.Point{framework.PreEnqueue, framework.Permit},
+		GateOff: true,
 	}
 }
 
@@ -20,9 +20,9 @@ const TopologyPlacementGenerator = "TopologyPlacementGenerator"
 
 func topologyPlacementGenerator() *Rule {
 	return &Rule{
-		Name:     TopologyPlacementGenerator,
-		Points:   []framework.Point{framework.PlacementGenerate},
-		Optional: true,
+		Name:    TopologyPlacementGenerator,
+		Points:  []framework.Point{framework.PlacementGenerate},
+		GateOff: true,
 	}
 }
 
@@ -31,8 +31,8 @@ const PodGroupPodsCount = "PodGroupPodsCount"
 
 func podGroupPodsCount() *Rule {
 	return &Rule{
-		Name:     PodGroupPodsCount,
-		Points:   []framework.Point{framework.PlacementScore},
-		Optional: true,
+		Name:    PodGroupPodsCount,
+		Points:  []framework.Point{framework.PlacementScore},
+		GateOff: true,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -29,7 +30,7 @@ func (noImages) TotalNodes() int                  { return 4 }
 // What the filter lets through is what Reserve finds volumes for: the two decide by the
 // same rules, one for all nodes at once and one for the node that was chosen.
 func TestFilterAgreesWithReserve(t *testing.T) {
-	prof, err := compile.NewProfile(compile.ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_VOLUME_BINDING}})
+	prof, err := rules.NewProfile(compile.ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_VOLUME_BINDING}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func (w *world) isBound(claims []string) bool {
 // A local volume among ten thousand: what a pod costs whose class has to be compiled
 // again, and judged on every node.
 func BenchmarkLocalVolumes(b *testing.B) {
-	prof, err := compile.NewProfile(compile.ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_VOLUME_BINDING}})
+	prof, err := rules.NewProfile(compile.ProfileConfig{Name: "x", Filters: []pb.Plugin{pb.Plugin_PLUGIN_VOLUME_BINDING}})
 	if err != nil {
 		b.Fatal(err)
 	}

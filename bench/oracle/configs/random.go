@@ -3,7 +3,11 @@ package configs
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // head is how a file begins.
@@ -105,41 +109,13 @@ func (g *generator) profile(i, of int) {
 	}
 }
 
-// plugins are upstream's with the points that each has, but for the last one.
-const plugins = `SchedulingGates preEnqueue
-PrioritySort queueSort
-NodeUnschedulable filter
-NodeName filter
-TaintToleration filter preScore score
-NodeAffinity preFilter filter preScore score
-NodePorts preFilter filter
-NodeResourcesFit preFilter filter preScore score placementScore
-VolumeRestrictions preFilter filter
-NodeVolumeLimits preFilter filter
-VolumeBinding preFilter filter preScore score reserve preBind
-VolumeZone preFilter filter
-PodTopologySpread preFilter filter preScore score
-InterPodAffinity preFilter filter preScore score
-DynamicResources preEnqueue preFilter filter postFilter score reserve preBind
-DefaultPreemption preEnqueue postFilter
-NodeResourcesBalancedAllocation preScore score
-ImageLocality score
-DefaultBinder bind
-NodeDeclaredFeatures preFilter filter
-GangScheduling preEnqueue permit
-TopologyPlacementGenerator placementGenerate
-PodGroupPodsCount placementScore`
-
-// at are the plugins that have a point; all of them for the multi-point.
+// at are upstream's plugins that have a point; all of them for the multi-point.
 func at(point string) []string {
 	var out []string
-	for _, line := range strings.Split(plugins, "\n") {
-		fields := strings.Fields(line)
-		for _, p := range fields[1:] {
-			if p == point || point == "multiPoint" {
-				out = append(out, fields[0])
-				break
-			}
+	for _, r := range rules.All() {
+		has := func(p framework.Point) bool { return p.Field() == point }
+		if !r.Ours && (point == "multiPoint" || slices.ContainsFunc(r.Points, has)) {
+			out = append(out, r.Name)
 		}
 	}
 	return out
@@ -169,7 +145,7 @@ func (g *generator) sets() {
 func (g *generator) disabled(point string) string {
 	var out []string
 	for _, name := range at(point) {
-		mustStay := name == "PrioritySort" || name == "DefaultBinder"
+		mustStay := name == rules.PrioritySort || name == rules.DefaultBinder
 		if g.chance(5) && (!mustStay || g.chance(10)) {
 			out = append(out, "{name: "+name+"}")
 		}

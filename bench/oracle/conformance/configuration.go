@@ -11,6 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // names are the profiles' names.
@@ -105,16 +108,24 @@ func (g *generator) spreadArgs() *configv1.PodTopologySpreadArgs {
 	return args
 }
 
-// rules are the plugins that filter or score nodes, with the weights of those that score.
-func rules() []configv1.Plugin {
-	weigh := func(name string, weight int32) configv1.Plugin { return configv1.Plugin{Name: name, Weight: &weight} }
-	only := func(name string) configv1.Plugin { return configv1.Plugin{Name: name} }
-	return []configv1.Plugin{
-		only(names.NodeUnschedulable), only(names.NodeName), weigh(names.TaintToleration, 3), weigh(names.NodeAffinity, 2), only(names.NodePorts),
-		weigh(names.NodeResourcesFit, 1), only(names.VolumeRestrictions), only(names.NodeVolumeLimits), only(names.VolumeBinding), only(names.VolumeZone),
-		weigh(names.PodTopologySpread, 2), weigh(names.InterPodAffinity, 2), weigh(names.NodeResourcesBalancedAllocation, 1), weigh(names.ImageLocality, 1),
-		only(names.NodeDeclaredFeatures), only(names.DynamicResources), only(names.DefaultPreemption),
+// rulesOf are upstream's plugins that filter or score nodes, or make room, with the weights of those that score. Those that tables do not
+// evaluate come last.
+func rulesOf() []configv1.Plugin {
+	var evaluated, others []configv1.Plugin
+	for _, r := range rules.All() {
+		p := configv1.Plugin{Name: r.Name}
+		switch {
+		case !r.InDefault():
+		case r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED:
+			if r.Weight != 0 {
+				p.Weight = ptr.To(r.Weight)
+			}
+			evaluated = append(evaluated, p)
+		case r.At(framework.Filter) || r.At(framework.PostFilter):
+			others = append(others, p)
+		}
 	}
+	return append(evaluated, others...)
 }
 
 // kept tells whether a plugin must be in each profile.
@@ -131,7 +142,7 @@ func whole(p configv1.Plugin, families []Family) bool {
 
 // fewer leaves some out, in another order, with other weights.
 func (g *generator) fewer(families []Family) *configv1.Plugins {
-	list := rules()
+	list := rulesOf()
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	out := g.IntN(4)
 	list = slices.DeleteFunc(list, func(p configv1.Plugin) bool {
@@ -150,7 +161,7 @@ func (g *generator) fewer(families []Family) *configv1.Plugins {
 // points changes the default list at some points.
 func (g *generator) points(families []Family) *configv1.Plugins {
 	p := &configv1.Plugins{}
-	list := rules()
+	list := rulesOf()
 	g.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, x := range list[:3] {
 		switch {

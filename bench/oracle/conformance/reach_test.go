@@ -1,8 +1,11 @@
 package conformance
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // The generator makes cases of every rule: upstream refuses nodes for each reason that it
@@ -43,9 +46,16 @@ func TestRandomReachesEveryRule(t *testing.T) {
 			t.Errorf("%d nodes refused for %q, want %d or more", n, reason, often)
 		}
 	}
-	for _, plugin := range []string{"TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"} {
-		if n := r.Scores[plugin]; n < often {
-			t.Errorf("%s scores %d nodes unlike another, want %d or more", plugin, n, often)
+	for _, rule := range rules.All() {
+		if !rule.InDefault() {
+			continue
+		}
+		filters := func(reason string) bool { return strings.HasPrefix(reason, rule.Name+": ") }
+		if rule.Plugin.Filters() && rule.Name != rules.NodeName && !slices.ContainsFunc(reasons, filters) {
+			t.Errorf("%s filters: want a reason of it above, got none", rule.Name)
+		}
+		if n := r.Scores[rule.Name]; rule.Plugin.Scores() && n < often {
+			t.Errorf("%s scores %d nodes unlike another, want %d or more", rule.Name, n, often)
 		}
 	}
 	for _, text := range []string{"not found", "pod has unbound immediate PersistentVolumeClaims", "is being deleted", "waiting for ephemeral volume controller"} {

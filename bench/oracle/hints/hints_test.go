@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
-	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -109,7 +109,7 @@ func TestSchedulingGates(t *testing.T) {
 		r.changePod(now)
 		gates(old, "a", "b")
 		gates(now, oneOf(r, nil, []string{"a"}, []string{"a", "b"})...)
-		q := queue.New(queue.Config{})
+		q := queue.New(queue.Config{Plugins: rules.QueuePlugins(nil)})
 		q.Add(old)
 		q.Update(now)
 		got := q.Len(queue.Gated) == 0
@@ -133,11 +133,14 @@ type trial struct {
 func hold(t *testing.T, u *upstream, p queue.Profiles) {
 	r := random{rand.New(rand.NewPCG(*seed, 0))}
 	var names []string
-	for _, plugin := range queue.DefaultPlugins(p) {
+	for _, plugin := range rules.QueuePlugins(p) {
+		if rules.Find(plugin.Name).Ours {
+			continue // it is ours
+		}
 		if len(u.events[plugin.Name]) == 0 {
 			t.Fatalf("plugin %s: upstream waits for nothing", plugin.Name)
 		}
-		if plugin.Name == compile.DynamicResources {
+		if plugin.Name == rules.DynamicResources {
 			continue // it refuses every pod that it is for, whatever happens to claims
 		}
 		if plugin.PreEnqueue == nil { // those that reject nodes
@@ -189,7 +192,7 @@ const preempting = "DefaultPreemption"
 // ours tells whether a change takes a pod out of where a plugin's rejection put it.
 func ours(p queue.Profiles, plugin string, pod *v1.Pod, c trial) bool {
 	now := time.Unix(1e9, 0)
-	q := queue.New(queue.Config{Now: func() time.Time { return now }, Profiles: p})
+	q := queue.New(queue.Config{Now: func() time.Time { return now }, Profiles: p, Plugins: rules.QueuePlugins(p)})
 	q.Add(pod)
 	popped := q.PopBatch(1, nil)[0]
 	q.Unschedulable(popped, []string{plugin}, "no")

@@ -10,6 +10,8 @@ import (
 	clientfeatures "k8s.io/client-go/features"
 	"k8s.io/component-base/featuregate"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // Treatment is what comes of a feature gate that is not at its default.
@@ -177,21 +179,24 @@ func (f *Flags) applyGates() error {
 	return nil
 }
 
-// withoutDeclaredFeatures takes NodeDeclaredFeatures out of all profiles.
-func withoutDeclaredFeatures(c *configv1.KubeSchedulerConfiguration) {
-	is := func(p configv1.Plugin) bool { return p.Name == "NodeDeclaredFeatures" }
-	for i := range c.Profiles {
-		p := c.Profiles[i].Plugins
-		for _, set := range []*configv1.PluginSet{&p.MultiPoint, &p.PreFilter, &p.Filter} {
-			set.Enabled = slices.DeleteFunc(slices.Clone(set.Enabled), is)
+// GatesChange is what the feature gates say of a configuration.
+func (f *Flags) GatesChange(c *configv1.KubeSchedulerConfiguration) {
+	for _, r := range rules.All() {
+		if r.Gate != "" && !f.Enabled(r.Gate) {
+			without(c, r)
 		}
 	}
 }
 
-// GatesChange is what the feature gates say of a configuration.
-func (f *Flags) GatesChange(c *configv1.KubeSchedulerConfiguration) {
-	if !f.Enabled("NodeDeclaredFeatures") {
-		withoutDeclaredFeatures(c)
+// without takes a plugin out of all profiles.
+func without(c *configv1.KubeSchedulerConfiguration, r *rules.Rule) {
+	is := func(p configv1.Plugin) bool { return p.Name == r.Name }
+	for i := range c.Profiles {
+		p := c.Profiles[i].Plugins
+		p.MultiPoint.Enabled = slices.DeleteFunc(slices.Clone(p.MultiPoint.Enabled), is)
+		for _, at := range r.Points {
+			at.Of(p).Enabled = slices.DeleteFunc(slices.Clone(at.Of(p).Enabled), is)
+		}
 	}
 }
 

@@ -15,8 +15,7 @@
 // empty for nothing but the mandatory predicates.
 //
 // Plugins that are younger than Policy and stand for fields of a pod that did not exist then stay in the
-// profile: SchedulingGates, DynamicResources, NodeDeclaredFeatures; and so do PrioritySort,
-// DefaultPreemption and DefaultBinder, which no Policy could name.
+// profile, and so do those that no Policy could name (younger).
 //
 // Decoding is strict, as kube-scheduler's was from 1.18 on: an unknown field is an error, but for extenders, whose
 // fields were read without regard to case, and where the API version of 1.5 and before is still met.

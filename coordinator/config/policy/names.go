@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/rules"
+)
 
 // Fate is what becomes of a name.
 type Fate int
@@ -86,29 +90,29 @@ func Names() []Name {
 
 func predicateNames() []Name {
 	return []Name{
-		{Predicates, "CheckNodeUnschedulable", Mapped, []string{"NodeUnschedulable"}, "", "mandatory: runs also where it is not listed (since 1.12)"},
-		{Predicates, "GeneralPredicates", Mapped, []string{"NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity"}, "", ""},
-		{Predicates, "HostName", Mapped, []string{"NodeName"}, "", ""},
-		{Predicates, "PodFitsHostPorts", Mapped, []string{"NodePorts"}, "", ""},
-		{Predicates, "PodFitsPorts", Mapped, []string{"NodePorts"}, "the name that PodFitsHostPorts had in 1.0", ""},
-		{Predicates, "MatchNodeSelector", Mapped, []string{"NodeAffinity"}, "", ""},
-		{Predicates, "PodFitsResources", Mapped, []string{"NodeResourcesFit"}, "", ""},
-		{Predicates, "NoDiskConflict", Mapped, []string{"VolumeRestrictions"}, "which looks after ReadWriteOncePod claims too", ""},
-		{Predicates, "PodToleratesNodeTaints", Mapped, []string{"TaintToleration"}, "", "mandatory: runs also where it is not listed (since 1.12)"},
-		{Predicates, labelsPresenceArgument, Mapped, []string{"NodeAffinity"}, "as required addedAffinity", "Exists, or DoesNotExist where presence is false. Only beside MatchNodeSelector or GeneralPredicates, for NodeAffinity does both"},
+		{Predicates, "CheckNodeUnschedulable", Mapped, []string{rules.NodeUnschedulable}, "", "mandatory: runs also where it is not listed (since 1.12)"},
+		{Predicates, "GeneralPredicates", Mapped, []string{rules.NodeResourcesFit, rules.NodeName, rules.NodePorts, rules.NodeAffinity}, "", ""},
+		{Predicates, "HostName", Mapped, []string{rules.NodeName}, "", ""},
+		{Predicates, "PodFitsHostPorts", Mapped, []string{rules.NodePorts}, "", ""},
+		{Predicates, "PodFitsPorts", Mapped, []string{rules.NodePorts}, "the name that PodFitsHostPorts had in 1.0", ""},
+		{Predicates, "MatchNodeSelector", Mapped, []string{rules.NodeAffinity}, "", ""},
+		{Predicates, "PodFitsResources", Mapped, []string{rules.NodeResourcesFit}, "", ""},
+		{Predicates, "NoDiskConflict", Mapped, []string{rules.VolumeRestrictions}, "which looks after ReadWriteOncePod claims too", ""},
+		{Predicates, "PodToleratesNodeTaints", Mapped, []string{rules.TaintToleration}, "", "mandatory: runs also where it is not listed (since 1.12)"},
+		{Predicates, labelsPresenceArgument, Mapped, []string{rules.NodeAffinity}, "as required addedAffinity", "Exists, or DoesNotExist where presence is false. Only beside MatchNodeSelector or GeneralPredicates, for NodeAffinity does both"},
 		{Predicates, labelPresence, Idle, nil, "without labelsPresence it lets every node pass", ""},
 		{Predicates, serviceAffinityArgument, Refused, nil, "keeping the pods of a service on nodes with equal labels: the plugin ServiceAffinity went with 1.23 (InterPodAffinity does the like, where the pods ask for it with podAffinity)", ""},
 		{Predicates, serviceAffinityCheck, Idle, nil, "without serviceAffinity it lets every node pass", ""},
 		{Predicates, "MaxEBSVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
 		{Predicates, "MaxGCEPDVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
-		{Predicates, "MaxCSIVolumeCountPred", Mapped, []string{"NodeVolumeLimits"}, "", ""},
+		{Predicates, "MaxCSIVolumeCountPred", Mapped, []string{rules.NodeVolumeLimits}, "", ""},
 		{Predicates, "MaxAzureDiskVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
 		{Predicates, "MaxCinderVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
-		{Predicates, checkVolumeBinding, Mapped, []string{"VolumeBinding"}, "", ""},
-		{Predicates, "NoVolumeNodeConflict", Mapped, []string{"VolumeBinding"}, "CheckVolumeBinding took its place in 1.9", ""},
-		{Predicates, "NoVolumeZoneConflict", Mapped, []string{"VolumeZone"}, "", ""},
-		{Predicates, evenPodsSpread, Mapped, []string{"PodTopologySpread"}, "", ""},
-		{Predicates, "MatchInterPodAffinity", Mapped, []string{"InterPodAffinity"}, "", ""},
+		{Predicates, checkVolumeBinding, Mapped, []string{rules.VolumeBinding}, "", ""},
+		{Predicates, "NoVolumeNodeConflict", Mapped, []string{rules.VolumeBinding}, "CheckVolumeBinding took its place in 1.9", ""},
+		{Predicates, "NoVolumeZoneConflict", Mapped, []string{rules.VolumeZone}, "", ""},
+		{Predicates, evenPodsSpread, Mapped, []string{rules.PodTopologySpread}, "", ""},
+		{Predicates, "MatchInterPodAffinity", Mapped, []string{rules.InterPodAffinity}, "", ""},
 		{Predicates, "CheckNodeCondition", Idle, nil, byTaints, ""},
 		{Predicates, "CheckNodeMemoryPressure", Idle, nil, byTaints, ""},
 		{Predicates, "CheckNodeDiskPressure", Idle, nil, byTaints, ""},
@@ -119,18 +123,18 @@ func predicateNames() []Name {
 
 func priorityNames() []Name {
 	return []Name{
-		{Priorities, "TaintTolerationPriority", Mapped, []string{"TaintToleration"}, "", ""},
-		{Priorities, "NodeAffinityPriority", Mapped, []string{"NodeAffinity"}, "", ""},
-		{Priorities, leastRequested, Mapped, []string{"NodeResourcesFit"}, "by LeastAllocated", "MostRequestedPriority beside it takes its weight off: what one gives the other takes"},
-		{Priorities, mostRequested, Mapped, []string{"NodeResourcesFit"}, "by MostAllocated", "LeastRequestedPriority beside it takes its weight off"},
-		{Priorities, capacityRatioArgument, Mapped, []string{"NodeResourcesFit"}, "by RequestedToCapacityRatio", "not beside LeastRequestedPriority or MostRequestedPriority, for NodeResourcesFit scores in one way"},
-		{Priorities, capacityRatio, Mapped, []string{"NodeResourcesFit"}, "by RequestedToCapacityRatio", "without arguments up to 1.16 only, and then the less is used the better"},
-		{Priorities, evenPodsSpreadPriority, Mapped, []string{"PodTopologySpread"}, "by the pods' own constraints", "defaultingType List, without default constraints, unless SelectorSpreadPriority is there too"},
-		{Priorities, selectorSpread, Mapped, []string{"PodTopologySpread"}, "by the system's default constraints, as from 1.20 on", "defaultingType System. EvenPodsSpreadPriority's weight goes before its, for there is one plugin for both"},
-		{Priorities, serviceSpreading, Mapped, []string{"PodTopologySpread"}, "as SelectorSpreadPriority, which looks at controllers besides", ""},
-		{Priorities, interPodAffinity, Mapped, []string{"InterPodAffinity"}, "", ""},
-		{Priorities, "BalancedResourceAllocation", Mapped, []string{"NodeResourcesBalancedAllocation"}, "whose formula has changed: since 1.36 it weighs how much the pod itself changes", ""},
-		{Priorities, imageLocality, Mapped, []string{"ImageLocality"}, "", ""},
+		{Priorities, "TaintTolerationPriority", Mapped, []string{rules.TaintToleration}, "", ""},
+		{Priorities, "NodeAffinityPriority", Mapped, []string{rules.NodeAffinity}, "", ""},
+		{Priorities, leastRequested, Mapped, []string{rules.NodeResourcesFit}, "by LeastAllocated", "MostRequestedPriority beside it takes its weight off: what one gives the other takes"},
+		{Priorities, mostRequested, Mapped, []string{rules.NodeResourcesFit}, "by MostAllocated", "LeastRequestedPriority beside it takes its weight off"},
+		{Priorities, capacityRatioArgument, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio", "not beside LeastRequestedPriority or MostRequestedPriority, for NodeResourcesFit scores in one way"},
+		{Priorities, capacityRatio, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio", "without arguments up to 1.16 only, and then the less is used the better"},
+		{Priorities, evenPodsSpreadPriority, Mapped, []string{rules.PodTopologySpread}, "by the pods' own constraints", "defaultingType List, without default constraints, unless SelectorSpreadPriority is there too"},
+		{Priorities, selectorSpread, Mapped, []string{rules.PodTopologySpread}, "by the system's default constraints, as from 1.20 on", "defaultingType System. EvenPodsSpreadPriority's weight goes before its, for there is one plugin for both"},
+		{Priorities, serviceSpreading, Mapped, []string{rules.PodTopologySpread}, "as SelectorSpreadPriority, which looks at controllers besides", ""},
+		{Priorities, interPodAffinity, Mapped, []string{rules.InterPodAffinity}, "", ""},
+		{Priorities, "BalancedResourceAllocation", Mapped, []string{rules.NodeResourcesBalancedAllocation}, "whose formula has changed: since 1.36 it weighs how much the pod itself changes", ""},
+		{Priorities, imageLocality, Mapped, []string{rules.ImageLocality}, "", ""},
 		{Priorities, "EqualPriority", Idle, nil, "it gave every node the same", ""},
 		{Priorities, avoidPods, Idle, nil, "it went with 1.23, and nodes with the annotation scheduler.alpha.kubernetes.io/preferAvoidPods are not avoided any more: taint them with PreferNoSchedule, or NoSchedule", ""},
 		{Priorities, "ResourceLimitsPriority", Refused, nil, "preferring nodes with room for the pod's limits: it was behind a feature gate that was off, and went with 1.20", ""},

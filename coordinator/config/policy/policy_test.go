@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // translated runs a text through all of the package.
@@ -79,9 +80,9 @@ func TestScripts(t *testing.T) {
 
 func scores(r *Result) string {
 	var list []string
-	for _, plugin := range scoreOrder() {
-		if w := r.profile.scores[plugin]; w != 0 {
-			list = append(list, fmt.Sprintf("%s=%d", plugin, w))
+	for _, rule := range rules.All() {
+		if w := r.profile.scores[rule.Name]; w != 0 {
+			list = append(list, fmt.Sprintf("%s=%d", rule.Name, w))
 		}
 	}
 	return strings.Join(list, " ")

@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // The minor versions of kube-scheduler that read a Policy.
@@ -212,7 +213,7 @@ func (t *translation) predicates() {
 			}
 		}
 	}
-	if !slices.Contains(t.profile.filters, "VolumeBinding") {
+	if !slices.Contains(t.profile.filters, rules.VolumeBinding) {
 		t.Notes = append(t.Notes, Note{Part: Predicates.String(), Name: checkVolumeBinding + " is not listed", Warning: true,
 			Text: "pods whose claims wait for their first consumer are scheduled without regard to their volumes, which are then not bound by the scheduler"})
 	}
@@ -284,7 +285,7 @@ func (t *translation) defaultPriorities() []weighed {
 
 // spread makes one plugin of what spread pods.
 func (t *translation) spread(weight map[string]int64) {
-	const plugin = "PodTopologySpread"
+	const plugin = rules.PodTopologySpread
 	system := cmp.Or(weight[selectorSpread], weight[serviceSpreading])
 	switch own := weight[evenPodsSpreadPriority]; {
 	case system != 0:
@@ -296,7 +297,7 @@ func (t *translation) spread(weight map[string]int64) {
 
 // fit makes one score of those that look at how full a node is.
 func (t *translation) fit(weight map[string]int64, ratio *Priority, ratioAt string) {
-	const plugin = "NodeResourcesFit"
+	const plugin = rules.NodeResourcesFit
 	least, most := weight[leastRequested], weight[mostRequested]
 	if ratio != nil {
 		if least != 0 || most != 0 {
@@ -346,7 +347,7 @@ func (t *translation) rest() {
 	}
 	if w := t.policy.HardPodAffinitySymmetricWeight; w != 0 {
 		t.profile.hardWeight = w
-		note("hardPodAffinitySymmetricWeight", []string{"InterPodAffinity"}, "hardPodAffinityWeight of its arguments")
+		note("hardPodAffinitySymmetricWeight", []string{rules.InterPodAffinity}, "hardPodAffinityWeight of its arguments")
 	}
 	if t.policy.AlwaysCheckAllPredicates {
 		note("alwaysCheckAllPredicates", nil, "the first filter that refuses a node gives the reason. No decision depends on it")

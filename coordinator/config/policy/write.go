@@ -13,6 +13,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/shardsched/shardsched/coordinator/config"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // set is what a file says of an extension point.
@@ -31,66 +33,59 @@ func pointOrder() []string {
 	return []string{"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "preBind", "bind"}
 }
 
-// points are the extension points of a plugin that come with its filter or its score.
-type points struct{ preFilter, preScore, reserve bool }
-
-func pointsOf(plugin string) points {
-	switch plugin {
-	case "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity":
-		return points{preFilter: true, preScore: true}
-	case "NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone", "NodeDeclaredFeatures":
-		return points{preFilter: true}
-	case "TaintToleration", "NodeResourcesBalancedAllocation":
-		return points{preScore: true}
-	case "VolumeBinding", "DynamicResources":
-		return points{preFilter: true, reserve: true}
+// younger are the plugins of the default list that no name of a Policy stands for.
+func younger() []*rules.Rule {
+	named := map[string]bool{}
+	for _, n := range Names() {
+		for _, plugin := range n.Plugins {
+			named[plugin] = true
+		}
 	}
-	return points{}
+	return slices.DeleteFunc(slices.Clone(rules.All()), func(r *rules.Rule) bool { return !r.InDefault() || named[r.Name] })
 }
 
-// later are the plugins that filter by fields of a pod that are younger than Policy.
-func later() []string { return []string{"DynamicResources", "NodeDeclaredFeatures"} }
-
-// scoreOrder is the order in which plugins score: that of the default list.
-func scoreOrder() []string {
-	return []string{"TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"}
+// youngerNames are the names of younger: those that filter stand in the middle.
+func youngerNames() string {
+	var before, filters, after []string
+	for _, r := range younger() {
+		switch {
+		case r.At(framework.Filter):
+			filters = append(filters, r.Name)
+		case r.At(framework.PostFilter) || r.At(framework.Bind):
+			after = append(after, r.Name)
+		default:
+			before = append(before, r.Name)
+		}
+	}
+	return strings.Join(slices.Concat(before, filters, after), ", ")
 }
 
 // sets are the plugins by extension point. No default is left.
 func (p *profile) sets() map[string]set {
 	byPoint := map[string][]plugin{}
-	add := func(point, name string, weight int64) {
-		byPoint[point] = append(byPoint[point], plugin{Name: name, Weight: weight})
-	}
-	add("preEnqueue", "SchedulingGates", 0)
-	add("preEnqueue", "DynamicResources", 0)
-	add("preEnqueue", "DefaultPreemption", 0)
-	add("queueSort", "PrioritySort", 0)
-	for _, name := range slices.Concat(p.filters, later()) {
-		at := pointsOf(name)
-		if at.preFilter {
-			add("preFilter", name, 0)
-		}
-		add("filter", name, 0)
-		if at.reserve {
-			add("reserve", name, 0)
-			add("preBind", name, 0)
+	add := func(r *rules.Rule, weight int64, points ...framework.Point) {
+		for _, at := range points {
+			switch {
+			case !r.At(at):
+			case at == framework.Score:
+				byPoint[at.Field()] = append(byPoint[at.Field()], plugin{Name: r.Name, Weight: weight})
+			default:
+				byPoint[at.Field()] = append(byPoint[at.Field()], plugin{Name: r.Name})
+			}
 		}
 	}
-	add("postFilter", "DynamicResources", 0)
-	add("postFilter", "DefaultPreemption", 0)
-	for _, name := range scoreOrder() {
-		w := p.scores[name]
-		if w == 0 {
-			continue
-		}
-		if pointsOf(name).preScore {
-			add("preScore", name, 0)
-		}
-		add("score", name, w)
+	for _, name := range p.filters {
+		add(rules.Find(name), 0, framework.PreFilter, framework.Filter, framework.Reserve, framework.PreBind)
 	}
-	add("score", "DynamicResources", 2)
-	add("bind", "DefaultBinder", 0)
+	for _, r := range rules.All() { // in the order of the default list
+		if w := p.scores[r.Name]; w != 0 {
+			add(r, w, framework.PreScore, framework.Score)
+		}
+	}
+	for _, r := range younger() {
+		add(r, int64(r.Weight), framework.PreEnqueue, framework.QueueSort, framework.PreFilter, framework.Filter, framework.PostFilter,
+			framework.PreScore, framework.Score, framework.Reserve, framework.PreBind, framework.Bind)
+	}
 	out := map[string]set{"multiPoint": {Disabled: []plugin{{Name: "*"}}}}
 	for point, list := range byPoint {
 		out[point] = set{Enabled: list}
@@ -108,16 +103,16 @@ func (p *profile) arguments() (*yaml.Node, error) {
 		list.Content = append(list.Content, mapping("name", scalar(name), "args", of))
 	}
 	if p.hardWeight != 0 {
-		add("InterPodAffinity", map[string]any{"hardPodAffinityWeight": p.hardWeight})
+		add(rules.InterPodAffinity, map[string]any{"hardPodAffinityWeight": p.hardWeight})
 	}
 	if added := p.addedAffinity(); added != nil {
-		add("NodeAffinity", configv1.NodeAffinityArgs{AddedAffinity: added})
+		add(rules.NodeAffinity, configv1.NodeAffinityArgs{AddedAffinity: added})
 	}
 	if p.fit != nil {
-		add("NodeResourcesFit", configv1.NodeResourcesFitArgs{ScoringStrategy: p.fit})
+		add(rules.NodeResourcesFit, configv1.NodeResourcesFitArgs{ScoringStrategy: p.fit})
 	}
 	if p.spread != "" {
-		add("PodTopologySpread", configv1.PodTopologySpreadArgs{DefaultingType: p.spread})
+		add(rules.PodTopologySpread, configv1.PodTopologySpreadArgs{DefaultingType: p.spread})
 	}
 	return list, errors.Join(errs...)
 }
@@ -237,7 +232,7 @@ func (r *Result) comments() []byte {
 			fmt.Fprintf(&b, "#\n# %s: none\n", part)
 		}
 	}
-	fmt.Fprintf(&b, "#\n# Younger than Policy, or never named in one: SchedulingGates, PrioritySort, %s, DefaultPreemption, DefaultBinder.\n", strings.Join(later(), ", "))
+	fmt.Fprintf(&b, "#\n# Younger than Policy, or never named in one: %s.\n", youngerNames())
 	return b.Bytes()
 }
 
