@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -518,7 +519,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
 		if work, err = s.reserve(pod, d.Node); err != nil {
 			s.metrics.assumeErrors.Inc()
-			err = fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err)
+			err = fmt.Errorf("running Reserve plugin %q: %w", rules.VolumeBinding, err)
 		}
 	}
 	if err == nil {

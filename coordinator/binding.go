@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -253,7 +254,7 @@ func (b *bindings) preBind(ctx context.Context, job bindJob) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		err = fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err)
+		err = fmt.Errorf("running PreBind plugin %q: %w", rules.VolumeBinding, err)
 		klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(job.binding.Pod), "node", job.binding.Node)
 		b.report(job, err)
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -162,7 +163,7 @@ func told(err error) string {
 	}
 	var refused interface{ Told() string }
 	if errors.As(err, &refused) {
-		return fmt.Sprintf("running Bind plugin %q: %s", "DefaultBinder", refused.Told())
+		return fmt.Sprintf("running Bind plugin %q: %s", rules.DefaultBinder, refused.Told())
 	}
 	return err.Error()
 }

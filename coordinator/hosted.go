@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -169,7 +170,7 @@ func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
 	h.only, h.narrowedBy = result.NodeNames, plugins
 	if own := a.class.Query.GetNarrowed(); own != nil {
 		h.only = h.only.Intersection(sets.New(own.GetNames()...))
-		h.narrowedBy = plugins.Clone().Insert(nodeAffinity)
+		h.narrowedBy = plugins.Clone().Insert(rules.NodeAffinity)
 		if len(h.only) == 0 {
 			h.absent = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, framework.NothingLeft(h.narrowedBy))
 			return &hostedEnd{message: answers.FitError(s.cache.Nodes(), nil) + " " + h.absent.Message() + ".", by: sets.List(h.narrowedBy)}
@@ -177,9 +178,6 @@ func (s *Scheduler) preFilter(ctx context.Context, a *attempt) *hostedEnd {
 	}
 	return nil
 }
-
-// nodeAffinity is the built-in plugin that may leave fewer nodes before any is looked at.
-const nodeAffinity = "NodeAffinity"
 
 // looks tells whether anybody but tables has a say in the choice of a node. A pod for which all guests
 // skip takes the ordinary way.

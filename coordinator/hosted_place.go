@@ -17,6 +17,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -283,18 +284,13 @@ func (s *Scheduler) rejectWaiting(uid types.UID) bool {
 // acting is what runs of a built-in plugin that acts on one pod; nil: its part is done elsewhere.
 func acting(s *Scheduler, name string) framework.PluginFactory {
 	switch name {
-	case volumeBinding:
+	case rules.VolumeBinding:
 		return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return volumeBinder{s}, nil }
-	case defaultBinder:
+	case rules.DefaultBinder:
 		return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return podBinder{s}, nil }
 	}
 	return nil
 }
-
-const (
-	volumeBinding = "VolumeBinding"
-	defaultBinder = "DefaultBinder"
-)
 
 // volumeBinder is VolumeBinding from Reserve on. The volumes themselves are reserved, and given
 // back, by the loop.
@@ -306,7 +302,7 @@ var (
 )
 
 // Name is part of fwk.Plugin.
-func (volumeBinder) Name() string { return volumeBinding }
+func (volumeBinder) Name() string { return rules.VolumeBinding }
 
 // Reserve is part of fwk.ReservePlugin.
 func (volumeBinder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) *fwk.Status {
@@ -347,7 +343,7 @@ type podBinder struct{ *Scheduler }
 var _ fwk.BindPlugin = podBinder{}
 
 // Name is part of fwk.Plugin.
-func (podBinder) Name() string { return defaultBinder }
+func (podBinder) Name() string { return rules.DefaultBinder }
 
 // Bind is part of fwk.BindPlugin: through the loop's own binder, behind its fence.
 func (b podBinder) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {

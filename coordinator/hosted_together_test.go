@@ -23,6 +23,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -258,7 +259,7 @@ func (c closing) Close() error {
 func TestGuestsAreCheckedAtTheStart(t *testing.T) {
 	closed := 0
 	two := framework.ProfileConfig{Args: []framework.PluginArgs{{Name: "Picky", Args: &runtime.Unknown{Raw: []byte(`{"no": 1}`)}}}}
-	two.Plugins.Bind.Enabled = []configv1.Plugin{{Name: defaultBinder}}
+	two.Plugins.Bind.Enabled = []configv1.Plugin{{Name: rules.DefaultBinder}}
 	two.Plugins.QueueSort.Enabled = []configv1.Plugin{{Name: "Sorting"}}
 	one := two
 	one.Name, two.Name = "one", "two"

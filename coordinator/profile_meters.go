@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardsched/shardsched/coordinator/metrics"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -83,8 +84,8 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 		filter: point("Filter", statusSuccess), score: point("Score", statusSuccess),
 		preBind: point("PreBind", statusSuccess), preBindError: point("PreBind", statusError),
 		bind: point("Bind", statusSuccess), bindError: point("Bind", statusError),
-		preBindPlugin: plugin("VolumeBinding", "PreBind", statusSuccess), preBindPluginError: plugin("VolumeBinding", "PreBind", statusError),
-		bindPlugin: plugin("DefaultBinder", "Bind", statusSuccess), bindPluginError: plugin("DefaultBinder", "Bind", statusError),
+		preBindPlugin: plugin(rules.VolumeBinding, "PreBind", statusSuccess), preBindPluginError: plugin(rules.VolumeBinding, "PreBind", statusError),
+		bindPlugin: plugin(rules.DefaultBinder, "Bind", statusSuccess), bindPluginError: plugin(rules.DefaultBinder, "Bind", statusError),
 		evaluations: map[pluginAt]prometheus.Counter{},
 	}
 }
