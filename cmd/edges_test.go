@@ -39,8 +39,8 @@ var layers = map[string][]string{
 	"extender": nil,
 	// What compiled-in plugins run in, and configurations name.
 	"framework": {"cluster", "compile", "count", "metrics", "objects", "selector", "storage"},
-	"rules":     {"cluster", "compile", "count", "framework", "metrics", "objects", "preempt", "queue", "selector", "storage"},
-	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "preempt", "queue", "rules", "selector", "storage"},
+	"rules":     {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "selector", "storage"},
+	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
 	"fanout":    nil,
 	"tracing":   {"fanout"},
 	"lease":     nil,
