@@ -43,6 +43,8 @@ var layers = map[string][]string{
 	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
 	"fanout":    nil,
 	"tracing":   {"fanout"},
+	"extenders": {"answers", "cache", "cluster", "compile", "count", "extender", "fanout", "metrics", "objects", "queue", "selector", "storage", "tracing"},
+	"outoftree": {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "preempt", "queue", "rules", "selector", "storage"},
 	"lease":     nil,
 	"store":     {"lease", "objects", "storage"},
 	"api":       {"lease", "objects", "storage", "store"},

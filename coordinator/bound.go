@@ -96,7 +96,7 @@ func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
 	// Nobody will tell of the pod on its node: it is there.
 	there := withNode(job.binding.Pod, job.binding.Node)
 	s.seen(there)
-	s.outOfTree.bound(there)
+	s.outOfTree.Bound(there)
 }
 
 // takeBack forgets a placement that was not committed, and has the pod tried again with its

@@ -40,12 +40,12 @@
 // has to take a pod with them and without them. Such rows are judged twice, and vetoed for
 // this one pod where they refuse it with them. A pod's own node is tried before all others.
 //
-// # Guests
+// # Decisions
 //
-// Plugins that are compiled in look at a pod, and at the nodes that tables have left, while the loop
-// waits; from Permit on they run beside it. Attempts that wait for extenders leave the batch and
-// come back with an answer. Profiles without guests, and pods that no extender is interested in, go
-// their way as if there were none. See hosted.go, hosted_place.go and park.go.
+// decideOne (decide.go) takes a pod through the steps of a decision. Reviewers (review.go) have a say in it besides the rules:
+// out-of-tree plugins look at a pod, and at the nodes that tables have left, while the loop waits, and from Permit on they run
+// beside the loop. HTTP extenders (package extenders) are asked behind the loop: the attempt is parked (attempt.go), and is decided
+// anew with the answer. A pod that no reviewer wants goes its way as if there were none.
 //
 // # Terms
 //

@@ -18,8 +18,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/extender"
-	"github.com/shardsched/shardsched/coordinator/framework"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -183,20 +181,14 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	return true, nil
 }
 
-// notAsked names the guests and extenders that have a say in a pod's node. They may keep count of what
+// notAsked names the out-of-tree plugins and extenders that have a say in a pod's node. They may keep count of what
 // they are asked, so that an explanation asks none of them.
 func (s *Scheduler) notAsked(p *v1.Pod) []string {
 	var names []string
-	if of := s.outOfTree.of(p); of != nil {
-		for _, at := range []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score} {
-			for _, name := range of.Plugins(at) {
-				if _, guest := s.cfg.Guests.Registry[name]; guest && !slices.Contains(names, "plugin "+name) {
-					names = append(names, "plugin "+name)
-				}
-			}
-		}
+	for _, name := range s.outOfTree.Choosing(p) {
+		names = append(names, "plugin "+name)
 	}
-	for _, e := range extender.Interested(s.extenders.list, p) {
+	for _, e := range s.extenders.Interested(p) {
 		names = append(names, "extender "+e.Label())
 	}
 	return names

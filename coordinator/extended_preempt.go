@@ -13,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -56,7 +57,7 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.A
 				return nil, fwk.NewStatus(fwk.Error, preempt.Prefix+x.err.Error()), nil, nil
 			case node != "":
 				return preempt.Nominate(node), nil, victims, nil
-			case len(x.victims) == 0 || x.rounds >= maxRounds:
+			case len(x.victims) == 0 || x.rounds >= extenders.MaxRounds:
 				return nil, preempt.Unhelpful(noCandidate), nil, nil
 			}
 		}
@@ -78,9 +79,9 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *answers.A
 // askPreempters asks extenders about candidates, or parks the attempt until they have answered, or
 // until its turn.
 func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*extender.Extender, candidates []*scorer.PreemptionCandidate) (parked bool, err error) {
-	l := s.extenders.laneFor("preempt", list)
-	if !s.extenders.inline && l.free == 0 {
-		l.wait(s.park(a), s.queue.Before)
+	lane := s.extenders.Lane("preempt", list)
+	if !lane.Turn(a.pod) {
+		s.park(a)
 		return true, nil
 	}
 	victims := make(map[string]*extenderv1.Victims, len(candidates))
@@ -99,25 +100,15 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 		}
 		return nil, fmt.Errorf("nodeinfo not found for node name %q", node)
 	}
-	pod, rounds := a.pod.Obj, a.shrunk.rounds+1
-	ask := func(ctx context.Context) *shrunk {
+	pod, x := a.pod.Obj, a.shrunk
+	parked = lane.Ask(ctx, a.pod, func(ctx context.Context) func() {
 		left, err := extender.Shrink(ctx, list, pod, victims, on)
-		return &shrunk{victims: left, err: err, rounds: rounds, answered: true}
-	}
-	if s.extenders.inline {
-		a.shrunk = ask(ctx)
-		return false, nil
-	}
-	kept, life := s.park(a), s.life
-	l.free--
-	s.extenders.calls.Go(func() {
-		kept.shrunk = ask(life)
-		s.inbox.put(func() { l.free++ })
-		if life.Err() == nil {
-			s.resume(kept, kept.answer)
-		}
+		return func() { *x = shrunk{victims: left, err: err, rounds: x.rounds + 1, answered: true} }
 	})
-	return true, nil
+	if parked {
+		s.park(a)
+	}
+	return parked, nil
 }
 
 // bestAdvised is the best of the nodes that extenders have left and that are candidates now, with the

@@ -46,8 +46,8 @@ func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 	hosts := hosting(t, "", g)
 	with := allocations(func(cfg *SchedulerConfig) {
 		hosts(cfg)
-		cfg.Guests.Profiles[0].Name = "another"
-		cfg.Guests.Environment.Informers = informers.NewSharedInformerFactory(nil, 0) // or else they are fed
+		cfg.OutOfTree.Profiles[0].Name = "another"
+		cfg.OutOfTree.Environment.Informers = informers.NewSharedInformerFactory(nil, 0) // or else they are fed
 	})
 	if with > without*1.01+1 {
 		t.Errorf("got %v allocations for a batch beside a profile with guests, want the %v of a scheduler without", with, without)

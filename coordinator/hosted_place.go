@@ -12,108 +12,19 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// A hosted placement goes through Reserve and Permit on the loop, and the rest of its binding cycle
-// on a goroutine of its own:
+// The binding cycle of a placement with out-of-tree plugins runs on a goroutine of its own:
 //
-//	assume ─ Reserve ─ Permit ──┐                                  loop
-//	            └────────┴─ no: Unreserve, forget, back to the queue
-//	┌───────────────────────────┘
-//	└ PreBindPreFlight ─ WaitOnPermit ─ PreBind ─ Bind ─ PostBind  off the loop
-//	          └────────────────┴───────────┴───────┴─ no: Unreserve;  then, on the loop:
-//	                                                       forget, back to the queue
-
-// placeHosted is place for an attempt whose profile has guests.
-func (s *Scheduler) placeHosted(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
-	a.plugins.end()
-	a.trace.Begin(tracing.Assume)
-	table := s.cache.Table(int(c.Row.Shard))
-	d.Node, d.Score = table.Name(c.Row.Index), c.Score
-	pod, cycle := a.pod.Obj, a.plugins.cycle
-	r := &reservation{patience: a.prof.BindTimeout()}
-	if a.prof.BindsVolumes() {
-		r.work, r.failed = s.reserve(pod, d.Node)
-	}
-	cycle.State().Write(reservationKey, r)
-	var err error
-	s.outOfTree.snapshot.Assume(pod.UID, d.Node, func() { err = s.assume(a, d) })
-	if err != nil {
-		return s.unassume(ctx, a, d, r, fwk.AsStatus(err))
-	}
-	a.trace.End(tracing.Assume)
-	cycle.Assume(withNode(pod, d.Node))
-	status := cycle.Reserve(ctx, d.Node)
-	if status.IsSuccess() {
-		status = cycle.Permit(ctx, d.Node)
-	}
-	if !status.IsSuccess() && !status.IsWait() {
-		return s.unassume(ctx, a, d, r, status)
-	}
-	a.trace.Decided(d)
-	s.record(a, d, false, r.work.Assumed()...)
-	s.binding[pod.UID] = &promise{}
-	if status.IsWait() {
-		// It is in flight until the wait is over: what happens meanwhile is held against it.
-		s.queue.Promised(a.pod)
-	} else {
-		s.queue.Done(pod.UID)
-	}
-	if r.work != nil && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
-		for _, obj := range s.cache.volumes.Complete(r.work) {
-			s.cfg.Recorder.Change(obj, false, true)
-			s.clusterSet(obj)
-		}
-		if err := s.cache.settle(); err != nil {
-			s.fail(err)
-			return false
-		}
-		r.work = nil
-	}
-	s.activate(cycle)
-	klog.FromContext(ctx).V(4).Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible, "waits", status.IsWait())
-	s.ready = append(s.ready, bindJob{
-		pod: a.pod, binding: objects.Binding{Pod: pod, Node: d.Node}, decision: d,
-		work: r.work, patience: r.patience, popped: a.begun, trace: a.trace, cycle: cycle,
-		extender: extender.Binder(s.extenders.list, pod),
-	})
-	return s.err == nil
-}
-
-// unassume takes a placement back that Reserve or Permit has refused, and the pod goes back to the
-// queue.
-func (s *Scheduler) unassume(ctx context.Context, a *attempt, d *pb.Decision, r *reservation, status *fwk.Status) bool {
-	a.plugins.cycle.Unreserve(ctx, d.Node)
-	free := s.cache.volumes.Unreserve(r.work)
-	s.forget(a.pod.Obj, d.Node)
-	s.size.invalidate() // the answers of this batch know nothing of that
-	if r.failed != nil {
-		s.metrics.assumeErrors.Inc()
-	}
-	d.Node, d.Score, d.Feasible = "", 0, 0
-	var by []string
-	if status.IsRejected() {
-		d.Message, by = oneNode(status), []string{status.Plugin()}
-	} else {
-		a.failed = status.AsError()
-		d.Message = a.failed.Error()
-	}
-	s.record(a, d, a.failed != nil)
-	s.refuse(ctx, a, d, by, &objects.Nominating{})
-	for _, pv := range free {
-		s.queue.Move(queue.VolumeUpdated(pv, pv))
-	}
-	return true
-}
+//	PreBindPreFlight ─ WaitOnPermit ─ PreBind ─ Bind ─ PostBind    off the loop
+//	       └────────────────┴───────────┴───────┴─ no: Unreserve;  then, on the loop:
+//	                                                   forget, back to the queue
 
 // oneNode words a refusal after the node was chosen.
 func oneNode(status *fwk.Status) string {
@@ -236,7 +147,7 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 	if preFlight.IsSuccess() {
 		job.trace.Begin(tracing.PreBind)
 		begin := s.cfg.Now()
-		pre := s.outOfTree.env.PreBinding
+		pre := s.outOfTree.PreBinding()
 		pre.Add(pod.UID, cancel)
 		defer pre.Remove(pod.UID)
 		status := cycle.PreBind(ctx, node)
@@ -265,24 +176,19 @@ func (s *Scheduler) runBindingCycle(ctx context.Context, cancel context.CancelCa
 // callOff ends the binding cycle of a pod that waits on Permit, or whose PreBind is at work, for the
 // sake of a preemptor. It is false where it is too late for that, or there is no such pod.
 func (s *Scheduler) callOff(uid types.UID, plugin string) bool {
-	if s.outOfTree != nil {
-		if w := s.outOfTree.env.Waiting.Get(uid); w != nil {
-			return w.Preempt(plugin, "preempted")
-		}
-		if in := s.outOfTree.env.PreBinding.Get(uid); in != nil {
-			return in.CancelPod("preempted by " + plugin)
-		}
+	if off, known := s.outOfTree.CallOff(uid, plugin); known {
+		return off
 	}
 	return s.bindings.callOff(uid, "preempted by "+plugin)
 }
 
 // rejectWaiting has a pod that is gone, or about to be, wait on Permit no longer; false: it did not.
 func (s *Scheduler) rejectWaiting(uid types.UID) bool {
-	return s.outOfTree != nil && s.outOfTree.env.Waiting.Reject(uid)
+	return s.outOfTree.RejectWaiting(uid)
 }
 
-// acting is what runs of a built-in plugin that acts on one pod; nil: its part is done elsewhere.
-func acting(s *Scheduler, name string) framework.PluginFactory {
+// acts is what runs of a built-in plugin that acts on one pod; nil: its part is done elsewhere.
+func (s *Scheduler) acts(name string) framework.PluginFactory {
 	switch name {
 	case rules.VolumeBinding:
 		return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return volumeBinder{s}, nil }

@@ -8,6 +8,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -16,34 +17,34 @@ func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatu
 	out := framework.NewNodeStatuses()
 	h := a.plugins
 	switch {
-	case h.absent != nil:
-		out.SetAbsent(h.absent)
+	case h.Rejected() != nil:
+		out.SetAbsent(h.Rejected())
 		return out
 	case p == nil:
 		if r := a.class.Rejected; r != nil {
-			out.SetAbsent(statusOf([]scorer.Reason{{Plugin: strings.Join(r.Plugins, " "), Text: r.Message, Unresolvable: r.Unresolvable}}))
+			out.SetAbsent(outoftree.StatusOf([]scorer.Reason{{Plugin: strings.Join(r.Plugins, " "), Text: r.Message, Unresolvable: r.Unresolvable}}))
 		}
 		return out
 	}
-	if h.only != nil {
-		out.SetAbsent(framework.LeftOut(h.narrowedBy))
+	if left := h.LeftOut(); left != nil {
+		out.SetAbsent(left)
 	}
 	for shard := range s.cache.NumShards() {
 		for index := range s.cache.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
 			name := s.nameOf(row)
-			if h.only != nil && !h.only.Has(name) && name != a.pod.Nomination() {
+			if h.LeavesOut(name) {
 				continue
 			}
-			if status := h.asked[row]; !status.IsSuccess() {
+			if status, _ := h.Status(row, name); !status.IsSuccess() {
 				out.Set(name, status)
 				continue
 			}
 			why := p.WhyRefused(row)
 			if len(why) == 0 {
-				why = a.answer.whyRefused(name)
+				why = a.extenders.WhyRefused(name)
 			}
-			status := statusOf(why)
+			status := outoftree.StatusOf(why)
 			if status == nil {
 				status = fwk.NewStatus(fwk.Unschedulable)
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
@@ -210,7 +211,7 @@ func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerCo
 		t.Fatal(err)
 	}
 	return func(cfg *SchedulerConfig) {
-		cfg.Guests = &Guests{Registry: registry, Profiles: c.Guests()}
+		cfg.OutOfTree = &outoftree.Config{Registry: registry, Profiles: c.Guests()}
 		if cfg.Profiles, err = c.Profiles(); err != nil {
 			t.Fatal(err)
 		}
@@ -568,7 +569,7 @@ func (s sorter) Less(a, b fwk.QueuedPodInfo) bool { return s.less.Less(a, b) }
 
 func TestAGuestOrdersTheQueue(t *testing.T) {
 	onStageAs(t, hosting(t, "{queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}}", sorter{}), clusterOf(nil), nil, func(x *stage) {
-		if x.reviewOf(&attempt{pod: &queue.Pod{Obj: cores("p", "1")}}) != nil {
+		if x.outOfTree.Review(&queue.Pod{Obj: cores("p", "1")}, nil) != nil {
 			t.Error("a profile whose guests take no part in attempts is hosted")
 		}
 		for _, name := range []string{"c", "a", "b"} {

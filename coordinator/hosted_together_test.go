@@ -22,6 +22,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -85,7 +86,7 @@ profiles:
 		t.Fatal(err)
 	}
 	onStageAs(t, func(cfg *SchedulerConfig) {
-		cfg.Guests = &Guests{Profiles: c.Guests(), Registry: framework.Registry{
+		cfg.OutOfTree = &outoftree.Config{Profiles: c.Guests(), Registry: framework.Registry{
 			"Sorting": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				made++
 				return sorting{}, nil
@@ -264,7 +265,7 @@ func TestGuestsAreCheckedAtTheStart(t *testing.T) {
 	one := two
 	one.Name, two.Name = "one", "two"
 	two.Plugins.PostBind.Enabled = []configv1.Plugin{{Name: "Picky"}}
-	g := &Guests{Profiles: []framework.ProfileConfig{one, two}, Registry: framework.Registry{
+	g := &outoftree.Config{Profiles: []framework.ProfileConfig{one, two}, Registry: framework.Registry{
 		"Sorting": func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			h.SharedInformerFactory().Core().V1().Pods().Informer()
 			if ctx.Err() != nil || h.ClientSet() == nil {
@@ -284,7 +285,7 @@ func TestGuestsAreCheckedAtTheStart(t *testing.T) {
 	if err := g.Check(t.Context()); err != nil || closed != 2 {
 		t.Errorf("got %v and %d closed in all, want no error", err, closed)
 	}
-	if err := (*Guests)(nil).Check(t.Context()); err != nil {
+	if err := (*outoftree.Config)(nil).Check(t.Context()); err != nil {
 		t.Errorf("without guests: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ type meters struct {
 	events                           [queue.Kinds]*metrics.Histogram
 	plugins                          map[pluginAt]*metrics.Histogram
 	nodes, pods, assumed, journalLag prometheus.Gauge
-	goroutines, extended             prometheus.Gauge
+	goroutines                       prometheus.Gauge
 	afterFlush, decided, boundPods   prometheus.Counter
 	bindFailures, requeries, pinned  prometheus.Counter
 	unsettled                        prometheus.Counter
@@ -69,7 +69,6 @@ func newMeters(r prometheus.Registerer) *meters {
 		assumed:    set.Gauge("scheduler_cache_size", "assumed_pods"),
 		journalLag: set.Gauge("shardsched_journal_lag_entries"),
 		goroutines: set.Gauge("scheduler_goroutines", "binding"),
-		extended:   set.Gauge("shardsched_extender_waiting_pods"),
 
 		afterFlush:   set.Counter("scheduler_pod_scheduled_after_flush_total"),
 		decided:      set.Counter("shardsched_decided_pods_total"),

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"slices"
 
-	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
@@ -286,17 +285,10 @@ func (s *Scheduler) ownOutside(a *attempt) (row cache.Row, class *scorer.Class, 
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
 		return row, nil, nil
 	}
-	if class, err = unnarrowed(q); err == nil {
+	if class, err = compile.Unnarrowed(q); err == nil {
 		class = s.answers.Pinned(class)
 	}
 	return row, class, err
-}
-
-// unnarrowed is the class of a query without what a PreFilter narrows the nodes to.
-func unnarrowed(q *pb.Query) (*scorer.Class, error) {
-	wide := proto.CloneOf(q)
-	wide.Narrowed = nil
-	return scorer.NewClass(wide)
 }
 
 // ownReasons is why such a node refuses the pod: of with the PreFilter, and instead without.

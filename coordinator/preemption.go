@@ -75,7 +75,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	var r *fwk.PostFilterResult
 	var status *fwk.Status
 	if a.plugins != nil {
-		r, status = a.plugins.cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, p) }, builtIn)
+		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, p) }, builtIn)
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
@@ -121,7 +121,7 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) 
 	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return nil, preempt.Unhelpful(why), nil, nil
 	}
-	if list := extender.Preempters(s.extenders.list, pod); len(list) > 0 {
+	if list := extender.Preempters(s.extenders.List(), pod); len(list) > 0 {
 		return s.preemptAdvised(ctx, a, p, list)
 	}
 	node, victims, r, status, err := s.findVictims(ctx, a, p)
@@ -142,7 +142,7 @@ func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) boo
 	if !ok {
 		return true
 	}
-	if status, asked := s.guestStatus(a, row, node); asked && !status.IsSuccess() {
+	if status, asked := a.plugins.Status(row, node); asked && !status.IsSuccess() {
 		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
 	why := p.WhyRefused(row)
@@ -150,7 +150,7 @@ func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) boo
 		why = instead
 	}
 	if len(why) == 0 {
-		why = a.answer.whyRefused(node)
+		why = a.extenders.WhyRefused(node)
 	}
 	return slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable })
 }

@@ -119,7 +119,7 @@ func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, p *answers.A
 	switch {
 	case p == nil:
 		return findings{all: &scorer.PreemptionResult{}}, nil
-	case a.guestsJudge():
+	case a.plugins.Judges():
 		return s.candidatesHere(ctx, a, p, nominees, n), nil
 	case p.Diagnosed() && !s.cache.HasBelow(compile.Priority(a.pod.Obj)):
 		if found, ok, err := s.nobodyBelow(a, p); ok || err != nil {
@@ -140,7 +140,7 @@ func (s *Scheduler) nobodyBelow(a *attempt, p *answers.Answer) (findings, bool, 
 	return findings{all: all}, true, nil
 }
 
-// candidatesHere tries every row here, for guests have a say in it.
+// candidatesHere tries every row here, for out-of-tree plugins have a say in it.
 func (s *Scheduler) candidatesHere(ctx context.Context, a *attempt, p *answers.Answer, nominees []*nominee, n int) findings {
 	asked := s.askHere(a, p)
 	with := byRow(nominees)
@@ -184,7 +184,7 @@ func (s *Scheduler) candidateAt(ctx context.Context, a *attempt, p *answers.Answ
 		return nil
 	}
 	n := with[row]
-	if a.guestsJudge() {
+	if a.plugins.Judges() {
 		r, _ := s.tryHere(ctx, a, p, asked, row, n)
 		return r.Best()
 	}

@@ -15,6 +15,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
@@ -82,7 +83,7 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 	for len(x.parked) > 0 {
 		<-x.inbox.ready
 		x.inbox.drain(never)
-		x.giveTurns()
+		x.extenders.GiveTurns()
 		x.inbox.drain(never)
 		x.scheduleResumed(quiet())
 	}
@@ -138,8 +139,8 @@ func TestExtendersThatLeaveManyTheSameNode(t *testing.T) {
 		if len(nominated) != preemptors || len(seen) < 2 {
 			t.Errorf("inline %v: %d decisions over %d nodes, want %d", inline, len(nominated), len(seen), preemptors)
 		}
-		if n := len(c.shown); n > maxRounds*preemptors {
-			t.Errorf("inline %v: %d questions, want %d for each at the most", inline, n, maxRounds)
+		if n := len(c.shown); n > extenders.MaxRounds*preemptors {
+			t.Errorf("inline %v: %d questions, want %d for each at the most", inline, n, extenders.MaxRounds)
 		}
 	}
 }

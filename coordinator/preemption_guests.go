@@ -13,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/scorer"
 )
 
@@ -28,40 +29,16 @@ import (
 // Differs from upstream: the guests are asked behind the built-in plugins, whatever the profile's
 // order, and are told of no pod on a row that those refuse even without all of its victims.
 
-// guestsJudge tells whether guests have a say in the candidates of an attempt.
-func (a *attempt) guestsJudge() bool {
-	h := a.plugins
-	return h != nil && (h.profile.filters || h.only != nil || h.absent != nil)
-}
-
 // answerFor is the answer that a dry run goes by: p, or where a guest's PreFilter has rejected the pod in
 // a way that victims may change, on all nodes, that of the class; nil: nothing helps.
 func (s *Scheduler) answerFor(a *attempt, p *answers.Answer) *answers.Answer {
-	if a.plugins == nil || a.plugins.absent == nil {
+	switch rejected := a.plugins.Rejected(); {
+	case rejected == nil:
 		return p
-	}
-	if a.plugins.absent.Code() != fwk.Unschedulable {
+	case rejected.Code() != fwk.Unschedulable:
 		return nil
 	}
 	return s.answers.Repaired(a.class)
-}
-
-// guestStatus is what guests have made of a row, and whether they were asked about it.
-func (s *Scheduler) guestStatus(a *attempt, row cache.Row, name string) (status *fwk.Status, asked bool) {
-	h := a.plugins
-	switch {
-	case h == nil:
-		return nil, false
-	case h.absent != nil:
-		return h.absent, true
-	}
-	if status, asked = h.asked[row]; asked {
-		return status, true
-	}
-	if h.only != nil && !h.only.Has(name) && name != a.pod.Nomination() {
-		return framework.LeftOut(h.narrowedBy), true
-	}
-	return nil, false
 }
 
 // tryHere tries one row for an attempt that guests have a say in. The error is why a row can not be
@@ -72,13 +49,13 @@ func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *answers.Answer, 
 	table := s.cache.Table(int(row.Shard))
 	name := table.Name(row.Index)
 	check := s.checkOf(p, n, table)
-	status, known := s.guestStatus(a, row, name)
+	status, known := a.plugins.Status(row, name)
 	if known && status.Code() != fwk.Unschedulable {
 		return out.result, nil
 	}
 	check.Refused = known
-	t := &rehearsal{Scheduler: s, cycle: a.plugins.cycle, node: name}
-	if a.plugins.profile.filters {
+	t := &rehearsal{Scheduler: s, review: a.plugins, cycle: a.plugins.Cycle, node: name}
+	if a.plugins.Filters() {
 		moved := check.Moved
 		check.Ask = func() []scorer.Reason { return t.ask(ctx) }
 		check.Moved = func(number uint64, back bool) {
@@ -105,8 +82,9 @@ func (s *Scheduler) tryHere(ctx context.Context, a *attempt, p *answers.Answer, 
 // rehearsal shows guests one node while pods leave it and come back.
 type rehearsal struct {
 	*Scheduler
-	cycle *framework.Cycle
-	node  string
+	review *outoftree.Review
+	cycle  *framework.Cycle
+	node   string
 	// view is the node as it is then; nil: nobody has looked yet, and leaving are the pods that left.
 	view    fwk.NodeInfo
 	leaving map[types.UID]fwk.PodInfo
@@ -149,7 +127,7 @@ func (t *rehearsal) fail(err error) {
 
 // begin makes the copies, and has the pods leave that left before.
 func (t *rehearsal) begin(ctx context.Context) {
-	node, err := t.outOfTree.snapshot.Get(t.node)
+	node, err := t.review.View(t.node)
 	if err != nil {
 		t.fail(err)
 		return

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"time"
@@ -33,7 +32,7 @@ const (
 	whileEvaluating = "evaluate"
 	whileHinting    = "hint"
 	whileTakingIn   = "take_in"
-	whileHosting    = "plugin"
+	whileInPlugin   = "plugin"
 	whileReading    = "read"
 )
 
@@ -98,11 +97,11 @@ func (s *Scheduler) hintMet(plugin string, p *queue.Pod, panicked any) {
 	klog.FromContext(s.life).Error(why, "A queueing hint met a bug: from now on that counts as if an event helps", "plugin", plugin, "pod", about, "stack", string(why.Stack))
 }
 
-// guestMet tells of a guest that has panicked, on any goroutine: the log once a plugin and point, for the error of
+// pluginMet tells of an out-of-tree plugin that has panicked, on any goroutine: the log once a plugin and point, for the error of
 // each attempt says it, too.
-func (s *Scheduler) guestMet(plugin, point string, why *scan.Panic) {
-	s.metrics.panics(whileHosting).Inc()
-	if _, told := s.guestsMet.LoadOrStore([2]string{plugin, point}, nil); !told {
+func (s *Scheduler) pluginMet(plugin, point string, why *scan.Panic) {
+	s.metrics.panics(whileInPlugin).Inc()
+	if _, told := s.pluginsMet.LoadOrStore([2]string{plugin, point}, nil); !told {
 		klog.FromContext(s.life).Error(why, "A plugin met a bug", "plugin", plugin, "point", point, "stack", string(why.Stack))
 	}
 }
@@ -171,35 +170,4 @@ func (s *Scheduler) confineClass(c *compile.Class, value any) error {
 	s.answers.Forget(c)
 	maps.DeleteFunc(s.waves, func(key waveKey, _ *wave) bool { return key.class == c.ID() })
 	return s.confine(suspect{class: c.ID()}, whileEvaluating, value)
-}
-
-// decide makes one pod's decision; false where the loop has to end. What panics before anything is promised
-// ends the attempt.
-func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
-	if a.failed == nil && a.class.Rejected == nil {
-		a.failed = s.quarantined(a.class)
-	}
-	s.promising = false
-	goOn, panicked := s.decideCaught(ctx, a)
-	if panicked == nil {
-		return goOn
-	}
-	d := s.decisionOf(a)
-	a.failed, d.Message = panicked, panicked.Error()
-	return s.unplaced(ctx, a, nil, d, nil)
-}
-
-func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
-	defer func() {
-		if s.promising || a.class == nil {
-			return
-		}
-		if v := recover(); v != nil {
-			panicked = s.confineClass(a.class, v)
-		}
-	}()
-	if a.plugins = s.reviewOf(a); a.plugins != nil {
-		return s.decideHosted(ctx, a), nil
-	}
-	return s.decideOne(ctx, a), nil
 }

@@ -33,7 +33,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 		}
 	}
 	s.promising = true
-	a.plugins.end()
+	a.plugins.Close()
 	s.begin(a, x)
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.nominating)

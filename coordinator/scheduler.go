@@ -20,8 +20,11 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -77,8 +80,8 @@ type SchedulerConfig struct {
 	Recorder *record.Writer
 	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
 	PodNamed func(namespace, name string) *v1.Pod
-	// Guests are plugins besides the built-in ones; nil: there are none.
-	Guests *Guests
+	// OutOfTree are plugins besides the built-in ones; nil: there are none.
+	OutOfTree *outoftree.Config
 	// Tracer makes spans of attempts; nil: none.
 	Tracer *tracing.Tracer
 	// Fanout is passed on to the workers' side; Shards, Cluster and Term are filled
@@ -128,7 +131,7 @@ type Scheduler struct {
 	metrics      *meters
 	inbox        *inbox
 	bindings     *bindings
-	outOfTree    *guests // nil: there are none
+	outOfTree    *outoftree.Plugins // nil: there are none
 	outcomes     outcomes
 	journal      *journalWriter
 	plugins      *pluginLatencies
@@ -155,7 +158,7 @@ type Scheduler struct {
 	promising  bool
 	quarantine quarantine
 	hintsMet   map[string]struct{} // plugins whose hints met a bug
-	guestsMet  sync.Map            // plugins that met a bug, with the points: any goroutine tells of them
+	pluginsMet sync.Map            // plugins that met a bug, with the points: any goroutine tells of them
 	out        outsideTables
 	asking     []asking // whom the requests are for that the workers are asked
 	seq        uint64
@@ -185,7 +188,7 @@ type Scheduler struct {
 	// rows counts how often a row came or went.
 	rows uint64
 	parking
-	extenders extenders
+	extenders *extenders.Lanes
 	// draining says that nothing is decided any more, and what is under way comes to its end.
 	draining bool
 	// newMembers says that SetMembers was called.
@@ -259,21 +262,29 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.metrics = newMeters(cfg.Registerer)
 	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
 	var err error
-	if s.extenders, err = newExtenders(&cfg, s.metrics); err != nil {
-		return nil, err
-	}
-	if s.outOfTree, err = newGuests(s, cfg.Guests); err != nil {
-		return nil, err
-	}
-	guests, err := s.outOfTree.forQueue(s.life, cfg.Guests, s.changed)
+	s.extenders, err = extenders.New(extenders.Config{
+		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
+		Life: s.life, Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.set,
+	})
 	if err != nil {
-		return nil, errors.Join(err, s.outOfTree.close())
+		return nil, err
+	}
+	s.outOfTree, err = outoftree.New(s.life, cfg.OutOfTree, outoftree.Options{
+		Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.set, Meter: s.metrics.framework, Now: cfg.Now,
+		Extenders: extender.Framed(s.extenders.List()), Acts: s.acts, Met: s.pluginMet,
+	})
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := s.outOfTree.ForQueue(s.life, s.changed)
+	if err != nil {
+		return nil, errors.Join(err, s.outOfTree.Close())
 	}
 	s.cache.outOfTree, s.cache.mend = s.outOfTree, s.mend
 	s.cache.OnUntold(s.spared)
 	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
-		Guests: guests, Met: s.hintMet,
+		Guests: plugins, Met: s.hintMet,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
@@ -326,7 +337,7 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry) {
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)
-	s.outOfTree.load(all)
+	s.outOfTree.Load(all)
 	for _, obj := range all.Cluster {
 		s.found(obj, func() { s.clusterSet(obj) })
 	}
@@ -352,7 +363,7 @@ func (s *Scheduler) Deliver(events []objects.Event) {
 		e := &events[next]
 		next++
 		s.event(e)
-		s.guestsSaw(e)
+		s.pluginsSaw(e)
 	}
 	s.inbox.put(slices.Repeat([]func(){take}, len(events))...)
 }
@@ -372,15 +383,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
 	behind.Go(func() { s.bindings.run(ctx) })
-	s.outOfTree.run(ctx)
+	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
 	s.endReads()
 	s.cache.budgets.End()
 	cancel()
 	behind.Wait()
-	s.extenders.calls.Wait()
+	s.extenders.Wait()
 	s.journal.farewell(ctx)
-	if err := s.outOfTree.close(); err != nil {
+	if err := s.outOfTree.Close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Plugins have not closed")
 	}
 	return s.cause
@@ -437,7 +448,7 @@ const inboxTime = 10 * time.Millisecond
 func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended bool) {
 	s.inbox.drain(func() bool { return s.budget.over(s.cfg.Now().Sub(begun), inboxTime) })
 	s.takeMembers(ctx)
-	s.giveTurns()
+	s.extenders.GiveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
 	s.fillSome()

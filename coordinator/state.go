@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -27,7 +28,7 @@ type state struct {
 	counters  *count.Registry
 	cluster   *cluster.Cluster
 	volumes   *volumes.Cache
-	outOfTree *guests // are told of nodes that change; nil: there are none
+	outOfTree *outoftree.Plugins // are told of nodes that change; nil: there are none
 	budgets   *cluster.Budgets
 	// counted says that budgets' status is worked out here; pending are the pods that wait for a node.
 	counted bool
@@ -122,14 +123,14 @@ func (w *state) Assume(p *v1.Pod, nodeName string, usage *pb.PodUsage, decision 
 	if err := w.Cache.Assume(p, nodeName, usage, decision); err != nil {
 		return err
 	}
-	w.outOfTree.changed(nodeName)
+	w.outOfTree.Changed(nodeName)
 	return w.mount(nodeName, p)
 }
 
 // SetNode is Cache.SetNode.
 func (w *state) SetNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Set(n)
-	w.outOfTree.changed(n.Name)
+	w.outOfTree.Changed(n.Name)
 	old, err := w.Cache.SetNode(n)
 	for _, key := range w.TakeTopologies() {
 		w.counters.Appeared(key)
@@ -140,7 +141,7 @@ func (w *state) SetNode(n *v1.Node) (*v1.Node, error) {
 // RemoveNode is Cache.RemoveNode.
 func (w *state) RemoveNode(n *v1.Node) (*v1.Node, error) {
 	w.volumes.Delete(n)
-	w.outOfTree.changed(n.Name)
+	w.outOfTree.Changed(n.Name)
 	return w.Cache.RemoveNode(n.Name)
 }
 
@@ -157,8 +158,8 @@ func (w *state) SetPod(p *v1.Pod) (*v1.Pod, error) {
 	if err != nil {
 		return old, err
 	}
-	w.outOfTree.changed(was)
-	w.outOfTree.changed(p.Spec.NodeName)
+	w.outOfTree.Changed(was)
+	w.outOfTree.Changed(p.Spec.NodeName)
 	switch {
 	case before == nil:
 		err = w.mount(p.Spec.NodeName, p)
@@ -202,7 +203,7 @@ func (w *state) Forget(p *v1.Pod) (bool, error) {
 	if err = w.mended(nodeName, err); err != nil || !forgotten {
 		return forgotten, err
 	}
-	w.outOfTree.changed(nodeName)
+	w.outOfTree.Changed(nodeName)
 	w.follow(object, false)
 	return true, w.unmount(nodeName, object)
 }
@@ -215,7 +216,7 @@ func (w *state) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	if err = w.mended(nodeName, err); err != nil || old == nil {
 		return old, nodeName, err
 	}
-	w.outOfTree.changed(nodeName)
+	w.outOfTree.Changed(nodeName)
 	return old, nodeName, w.unmount(nodeName, old)
 }
 

@@ -72,9 +72,9 @@ func (s *Scheduler) found(obj objects.Object, take func()) {
 	take()
 }
 
-func (s *Scheduler) guestsSaw(e *objects.Event) {
+func (s *Scheduler) pluginsSaw(e *objects.Event) {
 	defer s.meets(e.Any(), e.Type == objects.Deleted)
-	s.outOfTree.saw(e)
+	s.outOfTree.Saw(e)
 }
 
 // quarantineObject tells of an object that could not be taken in as a whole: the log once.

@@ -25,6 +25,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	ours "github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 )
 
 // asker asks its Handle about nodes with other pods on them, and turns every pod away.
@@ -67,7 +68,7 @@ func start(t *testing.T, shards int, file, name string, plugin fwk.Plugin, log *
 	}
 	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "test", Term: 1, Shards: shards, Profiles: profiles, Decisions: log,
-		Guests: &coordinator.Guests{Profiles: c.Guests(), Registry: ours.Registry{
+		OutOfTree: &outoftree.Config{Profiles: c.Guests(), Registry: ours.Registry{
 			name: func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 				if a, ok := plugin.(*asker); ok {
 					a.handle = h

@@ -50,7 +50,7 @@ type ClientConfig struct {
 //	status            QPS, Burst    yes     pods/status, at the API server's pace
 //	events            QPS, Burst    yes     events, likewise
 //	evictions         QPS, Burst    yes     victims of preemption: their conditions and DELETEs
-//	Guests            QPS, Burst    writes  whatever compiled-in plugins ask for
+//	Plugins            QPS, Burst    writes  whatever compiled-in plugins ask for
 //
 // Differs from upstream: there, lists, binds and status patches share one limit, so that
 // each pod that does not fit costs a bind, and each victim two.

@@ -292,8 +292,8 @@ func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler
 	if s, err = coordinator.NewScheduler(*sc); err != nil {
 		return nil, nil, err
 	}
-	if guests := sc.Guests; guests != nil && guests.Start != nil {
-		if err := guests.Start(ctx); err != nil {
+	if plugins := sc.OutOfTree; plugins != nil && plugins.Start != nil {
+		if err := plugins.Start(ctx); err != nil {
 			return nil, nil, err
 		}
 	}

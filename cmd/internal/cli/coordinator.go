@@ -17,13 +17,13 @@ import (
 )
 
 // NewCoordinatorCommand is `shardsched coordinator`.
-func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error, guests framework.Registry) *cobra.Command {
+func NewCoordinatorCommand(run func(context.Context, CoordinatorOptions) error, plugins framework.Registry) *cobra.Command {
 	kube, err := kubeflags.New()
 	if err != nil {
 		panic(err) // the lists of flags and gates are ours and a test holds them
 	}
 	o := CoordinatorOptions{Kube: kube}
-	o.guests = guests
+	o.plugins = plugins
 	version := &versionFlag{}
 	c := &cobra.Command{
 		Use:     "coordinator",

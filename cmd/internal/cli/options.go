@@ -34,8 +34,8 @@ type Configuration struct {
 	WriteConfigTo string
 	// changes are what flags say of it.
 	changes []config.Change
-	// guests are the plugins that profiles may name beside upstream's.
-	guests framework.Registry
+	// plugins are the plugins that profiles may name beside upstream's.
+	plugins framework.Registry
 	// legacy is the Policy that takes the file's place; nil: none does. translated is what it
 	// came to.
 	legacy     func() (*policy.Policy, error)

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 )
 
 func (o *Configuration) addFlags(fs *pflag.FlagSet) {
@@ -36,7 +37,7 @@ func (o *Configuration) read() (*config.Config, error) {
 
 // reader knows the plugins that are compiled in.
 func (o *Configuration) reader() config.Reader {
-	return config.ReaderFor(slices.Collect(maps.Keys(o.guests)))
+	return config.ReaderFor(slices.Collect(maps.Keys(o.plugins)))
 }
 
 // load reads the file for a run without Kubernetes. What of it is not done is logged once.
@@ -98,7 +99,7 @@ func (o *Configuration) write(out io.Writer) error {
 
 // configure puts a configuration into a scheduler's settings, with the plugins that are compiled in;
 // nil stands for the defaults.
-func configure(c *config.Config, guests framework.Registry, into *coordinator.SchedulerConfig) error {
+func configure(c *config.Config, plugins framework.Registry, into *coordinator.SchedulerConfig) error {
 	if c == nil {
 		c = config.Default()
 	}
@@ -113,8 +114,8 @@ func configure(c *config.Config, guests framework.Registry, into *coordinator.Sc
 	}
 	into.Profiles = profiles
 	if with := c.Guests(); len(with) > 0 {
-		into.Guests = &coordinator.Guests{
-			Registry: guests, Profiles: with, Environment: framework.Environment{Parallelism: c.Parallelism()},
+		into.OutOfTree = &outoftree.Config{
+			Registry: plugins, Profiles: with, Environment: framework.Environment{Parallelism: c.Parallelism()},
 		}
 	}
 	into.InitialBackoff, into.MaxBackoff = c.PodInitialBackoff, c.PodMaxBackoff

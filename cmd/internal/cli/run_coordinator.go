@@ -50,7 +50,7 @@ type service struct {
 	within    net.Listener // of clients in this process; nil: none
 	advertise string
 	config    *config.Config
-	guests    framework.Registry
+	plugins   framework.Registry
 	decisions string
 	recording Recording
 	tracing   otlp.Options
@@ -89,7 +89,7 @@ func (v service) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := scheduler.Guests.Check(ctx); err != nil {
+	if err := scheduler.OutOfTree.Check(ctx); err != nil {
 		return err
 	}
 	recorder, endRecord, err := v.recording.start(ctx, registry.process)
@@ -153,7 +153,7 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans, workers *
 	if v.honour != nil {
 		v.honour(&cfg)
 	}
-	if err := configure(v.config, v.guests, &cfg); err != nil {
+	if err := configure(v.config, v.plugins, &cfg); err != nil {
 		return coordinator.SchedulerConfig{}, err
 	}
 	return cfg, nil
@@ -272,7 +272,7 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	defer stop()
 	return service{
 		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, guests: o.guests, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
+		config: configuration, plugins: o.plugins, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/leader"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -106,7 +107,7 @@ type kubernetes struct {
 	heartbeat coordinator.Heartbeat
 	clients   *kube.Clients
 	source    *kube.Source
-	guests    *kube.Guests // nil: no profile has any
+	plugins   *kube.Plugins // nil: no profile has any
 }
 
 func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, etcd *clientv3.Client) (*kubernetes, error) {
@@ -144,19 +145,19 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	whole.All = whole.All || hosts
 	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole})
 	if err == nil && hosts {
-		k.guests, err = kube.NewGuests(k.clients, k.source)
+		k.plugins, err = kube.NewPlugins(k.clients, k.source)
 	}
 	return k, err
 }
 
 // host gives the plugins that are compiled in what there is of the API server.
-func (k *kubernetes) host(g *coordinator.Guests) {
-	if g == nil || k.guests == nil {
+func (k *kubernetes) host(g *outoftree.Config) {
+	if g == nil || k.plugins == nil {
 		return
 	}
 	env := &g.Environment
-	env.ClientSet, env.KubeConfig, env.Informers, env.Recorder = k.guests.Client, k.guests.Config, k.guests.Informers, k.guests.Recorder
-	g.Start, g.Watch = k.guests.Start, k.guests.Watch
+	env.ClientSet, env.KubeConfig, env.Informers, env.Recorder = k.plugins.Client, k.plugins.Config, k.plugins.Informers, k.plugins.Recorder
+	g.Start, g.Watch = k.plugins.Start, k.plugins.Watch
 }
 
 // run serves until ctx ends or a lease is lost. What a leader needs in order to end well, its
@@ -197,7 +198,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
-	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, guests: k.o.guests, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
+	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, plugins: k.o.plugins, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server, callers) })
 	workers := newLocalWorkers(k.o.Workers, k.o.Cluster, k.registry, spans.workers)
 	workers.serve(base, g, k.guard.Plain())
@@ -212,7 +213,7 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 	}
 	template.Recorder = recorder
 	cfg := k.coordinator(record, server, template)
-	if err := cfg.Scheduler.Guests.Check(base); err != nil {
+	if err := cfg.Scheduler.OutOfTree.Check(base); err != nil {
 		return endGroup(g, err)
 	}
 	cfg.Leading = debugger.leading.Store
@@ -245,7 +246,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
-	k.host(template.Guests)
+	k.host(template.OutOfTree)
 	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
 	cfg := leader.Config{
 		Etcd: k.etcd, Record: record, LeaseTTL: lease.TTLWithin(election.LeaseDuration.Duration), Fence: k.fence, API: server,

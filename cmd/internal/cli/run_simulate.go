@@ -26,7 +26,7 @@ type simulation struct {
 	sharding  Sharding
 	config    *config.Config // nil: the defaults
 	extenders bool           // they are asked
-	guests    framework.Registry
+	plugins   framework.Registry
 	batch     int // 0: the default
 	decisions *coordinator.DecisionLog
 	recording Recording
@@ -59,7 +59,7 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 		return err
 	}
 	tellOfExtenders(s.Err, configuration, o.CallExtenders)
-	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, guests: o.guests, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
+	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, plugins: o.plugins, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -109,7 +109,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
 		Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
 	}
-	if err := configure(m.config, m.guests, &cfg); err != nil {
+	if err := configure(m.config, m.plugins, &cfg); err != nil {
 		return nil, err
 	}
 	if !m.extenders {

@@ -13,8 +13,8 @@ type Runs struct {
 	Coordinator func(context.Context, Streams, CoordinatorOptions) error
 	Worker      func(context.Context, Streams, WorkerOptions) error
 	Simulate    func(context.Context, Streams, SimulateOptions) error
-	// Guests are the plugins that are compiled in beside upstream's, by name.
-	Guests framework.Registry
+	// OutOfTree are the plugins that are compiled in beside upstream's, by name.
+	OutOfTree framework.Registry
 }
 
 // Standard is what the shardsched binary runs.

@@ -10,9 +10,9 @@ import (
 )
 
 // NewSimulateCommand is `shardsched simulate`.
-func NewSimulateCommand(run func(context.Context, SimulateOptions) error, guests framework.Registry) *cobra.Command {
+func NewSimulateCommand(run func(context.Context, SimulateOptions) error, plugins framework.Registry) *cobra.Command {
 	var o SimulateOptions
-	o.guests = guests
+	o.plugins = plugins
 	c := &cobra.Command{
 		Use:     "simulate -f PATH [-f PATH…]",
 		GroupID: groupRun,

@@ -17,9 +17,9 @@ import (
 const submitPatience = time.Minute
 
 // NewUpCommand is `shardsched up`.
-func NewUpCommand(run func(context.Context, UpOptions) error, guests framework.Registry) *cobra.Command {
+func NewUpCommand(run func(context.Context, UpOptions) error, plugins framework.Registry) *cobra.Command {
 	var o UpOptions
-	o.guests = guests
+	o.plugins = plugins
 	c := &cobra.Command{
 		Use:     "up",
 		GroupID: groupRun,

@@ -46,7 +46,7 @@ func NewSchedulerCommand(options ...Option) *cobra.Command {
 		}
 	}
 	runs := cli.Standard()
-	runs.Guests = registry
+	runs.OutOfTree = registry
 	root := cli.Root(cli.SystemStreams(), runs)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if wrong != nil {

@@ -1,4 +1,4 @@
-package coordinator
+package outoftree
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Guests may ask by their Handle what the built-in plugins say of a node whose view they have
+// Out-of-tree plugins may ask by their Handle what the built-in plugins say of a node whose view they have
 // changed, as a preemption of their own does. The view's row is judged then, without the pods that
 // are missing in the view and with those that it has besides:
 //
@@ -37,9 +37,9 @@ import (
 // prepared is what the built-in plugins know of one attempt. It stands in the cycle's state. Any
 // goroutine may use it; while it is open the loop writes to no table.
 type prepared struct {
-	scheduler *Scheduler
-	pod       *v1.Pod
-	class     *compile.Class
+	plugins *Plugins
+	pod     *v1.Pod
+	class   *compile.Class
 
 	mu    sync.Mutex
 	ended bool
@@ -53,20 +53,20 @@ const preparedKey fwk.StateKey = "shardsched.io/prepared"
 // Clone is part of fwk.StateData: there is one for all copies.
 func (b *prepared) Clone() fwk.StateData { return b }
 
-// prepare has the built-in plugins answer to the guests of an attempt, until it ends.
-func (s *Scheduler) prepare(a *attempt) {
-	a.plugins.prepared = &prepared{scheduler: s, pod: a.pod.Obj, class: a.class}
-	a.plugins.cycle.State().Write(preparedKey, a.plugins.prepared)
+// prepare has the built-in plugins answer to the others of an attempt, until it ends.
+func (r *Review) prepare() {
+	r.prepared = &prepared{plugins: r.plugins, pod: r.pod.Obj, class: r.class}
+	r.Cycle.State().Write(preparedKey, r.prepared)
 }
 
-// end ends it, before the loop writes to tables; nil will do.
-func (h *pluginReview) end() {
-	if h == nil || h.prepared == nil {
+// Close has the built-in plugins answer no more, for the loop is about to write to tables.
+func (r *Review) Close() {
+	if r == nil || r.prepared == nil {
 		return
 	}
-	h.prepared.mu.Lock()
-	defer h.prepared.mu.Unlock()
-	h.prepared.ended = true
+	r.prepared.mu.Lock()
+	defer r.prepared.mu.Unlock()
+	r.prepared.ended = true
 }
 
 // begin gets ready for the first question.
@@ -77,11 +77,11 @@ func (b *prepared) begin() error {
 	class := b.class.Scorer
 	if q := class.Query(); q.GetNarrowed() != nil {
 		var err error
-		if class, err = unnarrowed(q); err != nil {
+		if class, err = compile.Unnarrowed(q); err != nil {
 			return err
 		}
 	}
-	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), class.Pin(b.scheduler.cache.Tables), &scorer.Preemption{}
+	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), class.Pin(b.plugins.Cache.Tables), &scorer.Preemption{}
 	if class.FiltersGroups() {
 		b.asked.Whole = b.count()
 	}
@@ -101,35 +101,29 @@ func (b *prepared) filter(node fwk.NodeInfo) *fwk.Status {
 	if err := b.begin(); err != nil {
 		return fwk.AsStatus(err)
 	}
-	s, name := b.scheduler, node.Node().Name
-	row, ok := s.cache.RowOf(name)
+	name := node.Node().Name
+	row, ok := b.plugins.Cache.RowOf(name)
 	if !ok {
 		return fwk.AsStatus(fmt.Errorf("the built-in plugins know nodes of the snapshot only: there is no node %s", name))
 	}
 	gone, joined := b.compare(node)
-	table := s.cache.Table(int(row.Shard))
+	table := b.plugins.Cache.Table(int(row.Shard))
 	var check *scorer.RowCheck
 	if len(joined) > 0 {
 		var left []*v1.Pod
 		for _, number := range gone {
-			pod, _ := s.cache.PodNumbered(number)
+			pod, _ := b.plugins.Cache.PodNumbered(number)
 			left = append(left, pod)
 		}
-		n := s.nomineeWith(row, name, joined, b.pod, b.class)
-		check = &scorer.RowCheck{
-			Join: func(totals *scorer.RowTotals) {
-				n.Join(totals, s.cache.volumes.Joining(name, joined, b.pod, left...))
-			},
-			Adjust: func(v *scorer.Verdict) { n.AddTo(v, b.class.Query, true) },
-		}
+		check = b.plugins.Loop.Joining(row, name, joined, left, b.pod, b.class)
 	}
-	return statusOf(b.eval.WhyRefused(table, row.Index, b.wide, b.asked, gone, check))
+	return StatusOf(b.eval.WhyRefused(table, row.Index, b.wide, b.asked, gone, check))
 }
 
 // compare finds the pods of a node that are not in its view, by number, and those that are in the
 // view besides.
 func (b *prepared) compare(node fwk.NodeInfo) (gone []uint64, joined []*v1.Pod) {
-	c := b.scheduler.cache
+	c := b.plugins.Cache
 	there := make(map[types.UID]struct{}, len(node.GetPods()))
 	for _, p := range node.GetPods() {
 		uid := p.GetPod().UID
@@ -147,8 +141,8 @@ func (b *prepared) compare(node fwk.NodeInfo) (gone []uint64, joined []*v1.Pod) 
 	return gone, joined
 }
 
-// statusOf is a refusal as plugins see it; nil: there is none.
-func statusOf(why []scorer.Reason) *fwk.Status {
+// StatusOf is a refusal as plugins see it; nil: there is none.
+func StatusOf(why []scorer.Reason) *fwk.Status {
 	if len(why) == 0 {
 		return nil
 	}
@@ -163,7 +157,7 @@ func statusOf(why []scorer.Reason) *fwk.Status {
 	return fwk.NewStatus(code, texts...).WithPlugin(plugin)
 }
 
-// builtIns runs the built-in plugins for guests.
+// builtIns runs the built-in plugins for the others.
 type builtIns struct{}
 
 var _ framework.BuiltInRunner = builtIns{}
@@ -216,7 +210,7 @@ func (b *prepared) score(nodes []fwk.NodeInfo) ([][]fwk.PluginScore, *fwk.Status
 	if b.class.ScoreError != nil {
 		return nil, fwk.AsStatus(b.class.ScoreError)
 	}
-	s, groups := b.scheduler, make([]int, len(nodes))
+	groups := make([]int, len(nodes))
 	whole := b.count()
 	for i := range whole.Groups {
 		whole.Groups[i].Rows = 0
@@ -224,9 +218,9 @@ func (b *prepared) score(nodes []fwk.NodeInfo) ([][]fwk.PluginScore, *fwk.Status
 	var v scorer.Verdict
 	for i, node := range nodes {
 		name := node.Node().Name
-		row, ok := s.cache.RowOf(name)
+		row, ok := b.plugins.Cache.RowOf(name)
 		if ok {
-			b.eval.Row(s.cache.Table(int(row.Shard)), row.Index, nil, b.wide, true, &v)
+			b.eval.Row(b.plugins.Cache.Table(int(row.Shard)), row.Index, nil, b.wide, true, &v)
 			groups[i] = whole.GroupOf(&v)
 		}
 		if !ok || groups[i] < 0 {
@@ -241,9 +235,9 @@ func (b *prepared) score(nodes []fwk.NodeInfo) ([][]fwk.PluginScore, *fwk.Status
 		if !standing.Groups[groups[i]].Feasible {
 			return nil, fwk.AsStatus(fmt.Errorf("the built-in plugins score nodes that they let through only: not %s", node.Node().Name))
 		}
-		row, _ := s.cache.RowOf(node.Node().Name)
+		row, _ := b.plugins.Cache.RowOf(node.Node().Name)
 		own := map[pb.Plugin]fwk.PluginScore{}
-		for _, x := range b.eval.Scores(s.cache.Table(int(row.Shard)), row.Index, nil, b.wide) {
+		for _, x := range b.eval.Scores(b.plugins.Cache.Table(int(row.Shard)), row.Index, nil, b.wide) {
 			own[x.Plugin] = fwk.PluginScore{Name: x.Name(), Score: x.Raw * x.Weight}
 		}
 		for _, x := range b.wide.GroupScores(whole, &standing, groups[i]) {
@@ -263,8 +257,8 @@ func (b *prepared) count() *scorer.Result {
 	whole := &scorer.Result{}
 	whole.Reset(b.wide.ID(), 0)
 	var v scorer.Verdict
-	for shard := range b.scheduler.cache.NumShards() {
-		t := b.scheduler.cache.Table(shard)
+	for shard := range b.plugins.Cache.NumShards() {
+		t := b.plugins.Cache.Table(shard)
 		for row := range t.All() {
 			b.eval.Row(t, row, nil, b.wide, true, &v)
 			whole.Move(b.wide, &v, +1)

@@ -1,4 +1,4 @@
-package coordinator
+package extenders
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/metrics"
 )
 
-// extenderMeter counts the calls of one extender.
-type extenderMeter struct {
+// meter counts the calls of one extender.
+type meter struct {
 	took     [extender.Verbs]*metrics.Histogram
 	failed   [extender.Verbs]prometheus.Counter
 	inFlight [extender.Verbs]prometheus.Gauge
@@ -18,10 +18,10 @@ type extenderMeter struct {
 	prioritizing prometheus.Gauge
 }
 
-var _ extender.Meter = (*extenderMeter)(nil)
+var _ extender.Meter = (*meter)(nil)
 
-func newExtenderMeter(set *metrics.Set, name string) *extenderMeter {
-	m := &extenderMeter{prioritizing: set.Gauge("scheduler_goroutines", "prioritizing_extender")}
+func newMeter(set *metrics.Set, name string) *meter {
+	m := &meter{prioritizing: set.Gauge("scheduler_goroutines", "prioritizing_extender")}
 	for v := range extender.Verbs {
 		m.took[v] = set.Histogram("shardsched_extender_call_duration_seconds", name, v.String())
 		m.failed[v] = set.Counter("shardsched_extender_errors_total", name, v.String())
@@ -31,7 +31,7 @@ func newExtenderMeter(set *metrics.Set, name string) *extenderMeter {
 }
 
 // Began is part of extender.Meter.
-func (m *extenderMeter) Began(v extender.Verb) {
+func (m *meter) Began(v extender.Verb) {
 	m.inFlight[v].Inc()
 	if v == extender.Prioritize {
 		m.prioritizing.Inc()
@@ -39,7 +39,7 @@ func (m *extenderMeter) Began(v extender.Verb) {
 }
 
 // Ended is part of extender.Meter.
-func (m *extenderMeter) Ended(v extender.Verb, took time.Duration, err error) {
+func (m *meter) Ended(v extender.Verb, took time.Duration, err error) {
 	m.inFlight[v].Dec()
 	if v == extender.Prioritize {
 		m.prioritizing.Dec()

@@ -26,9 +26,9 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Guests is what compiled-in plugins have of the API server. What they write is sent by a leader
+// Plugins is what compiled-in plugins have of the API server. What they write is sent by a leader
 // only, as all else is; what they read is not limited.
-type Guests struct {
+type Plugins struct {
 	// Config makes clients, behind the fence; Client is one.
 	Config *rest.Config
 	Client kubernetes.Interface
@@ -41,12 +41,12 @@ type Guests struct {
 	registered  []cache.ResourceEventHandlerRegistration
 }
 
-// NewGuests makes it, before the Source runs. The Source has to keep whole what plugins may look at.
-func NewGuests(c *Clients, s *Source) (*Guests, error) {
+// NewPlugins makes it, before the Source runs. The Source has to keep whole what plugins may look at.
+func NewPlugins(c *Clients, s *Source) (*Plugins, error) {
 	cfg := c.cfg.rest("/plugins")
 	cfg.RateLimiter = c.cfg.limiter()
 	cfg.Wrap(c.cfg.fenced)
-	g := &Guests{Config: cfg}
+	g := &Plugins{Config: cfg}
 	var err error
 	if g.Client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return nil, fmt.Errorf("client for plugins: %w", err)
@@ -116,13 +116,13 @@ func (running) Run(stop <-chan struct{}) { <-stop }
 func (running) RunWithContext(ctx context.Context) { <-ctx.Done() }
 
 // Recorder is where the plugins of a profile send events.
-func (g *Guests) Recorder(profile string) events.EventRecorderLogger {
+func (g *Plugins) Recorder(profile string) events.EventRecorderLogger {
 	return g.broadcaster.NewRecorder(scheme.Scheme, profile)
 }
 
 // Watch has changes of resources told that the Source does not have, by the names that plugins
 // register: those of upstream, or plural.version.group. It comes before Start.
-func (g *Guests) Watch(resources []string, tell func(resource string, old, now any)) error {
+func (g *Plugins) Watch(resources []string, tell func(resource string, old, now any)) error {
 	for _, r := range resources {
 		informer := g.informerOf(r)
 		if informer == nil {
@@ -148,7 +148,7 @@ func (g *Guests) Watch(resources []string, tell func(resource string, old, now a
 }
 
 // informerOf is that of a resource; nil: it has no name that says where it is.
-func (g *Guests) informerOf(resource string) cache.SharedIndexInformer {
+func (g *Plugins) informerOf(resource string) cache.SharedIndexInformer {
 	switch resource {
 	case "resource.k8s.io/ResourceClaim":
 		return g.Informers.Resource().V1().ResourceClaims().Informer()
@@ -166,7 +166,7 @@ func (g *Guests) informerOf(resource string) cache.SharedIndexInformer {
 
 // Start runs the informers that plugins have asked for until ctx ends, and returns when their objects
 // were there once and handlers have seen them.
-func (g *Guests) Start(ctx context.Context) error {
+func (g *Plugins) Start(ctx context.Context) error {
 	g.started.Do(func() {
 		if err := g.broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Events of plugins are not recorded")

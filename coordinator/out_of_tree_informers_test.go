@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 )
 
 // Without an API server, informers show what the scheduler has, and the clientset says what it is.
@@ -23,8 +24,8 @@ func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
 	g := newGuest()
 	onStageAs(t, func(cfg *SchedulerConfig) {
 		hosting(t, "", g)(cfg)
-		made := cfg.Guests.Registry["Guest"]
-		cfg.Guests.Registry["Guest"] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		made := cfg.OutOfTree.Registry["Guest"]
+		cfg.OutOfTree.Registry["Guest"] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(o any) { g.note("added %s", o.(*v1.Pod).Name) },
 				UpdateFunc: func(_, o any) { g.note("updated %s on %q", o.(*v1.Pod).Name, o.(*v1.Pod).Spec.NodeName) },
@@ -56,8 +57,8 @@ func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
 			t.Errorf("got %q, want %q", seen, want)
 		}
 		_, err = g.handle.ClientSet().CoreV1().ConfigMaps("default").Get(x.ctx, "any", metav1.GetOptions{})
-		if !errors.Is(err, errNoServer) {
-			t.Errorf("got %v from the clientset, want %v", err, errNoServer)
+		if !errors.Is(err, outoftree.ErrNoServer) {
+			t.Errorf("got %v from the clientset, want %v", err, outoftree.ErrNoServer)
 		}
 	})
 }
@@ -81,7 +82,7 @@ func TestGuestsWaitForResourcesOfTheirOwn(t *testing.T) {
 	var watched []string
 	onStageAs(t, func(cfg *SchedulerConfig) {
 		hosting(t, "", g)(cfg)
-		cfg.Guests.Watch = func(resources []string, f func(string, any, any)) error {
+		cfg.OutOfTree.Watch = func(resources []string, f func(string, any, any)) error {
 			watched, tell = resources, f
 			return nil
 		}

@@ -1,4 +1,4 @@
-package coordinator
+package outoftree
 
 import (
 	"context"
@@ -25,15 +25,15 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Where there is no API server, guests have a client that says so, and informers of what the loop
+// Where there is no API server, plugins have a client that says so, and informers of what the loop
 // itself knows:
 //
-//	Load, Deliver ──> feed ──list, watch──> informers ──> guests' handlers
+//	Load, Deliver ──> feed ──list, watch──> informers ──> plugins' handlers
 //
-// They run where a profile has guests.
+// They run where a profile has out-of-tree plugins.
 
-// errNoServer is what the client of guests says where there is no API server.
-var errNoServer = errors.New("there is no API server: shardsched runs without Kubernetes")
+// ErrNoServer is what the client of plugins says where there is no API server.
+var ErrNoServer = errors.New("there is no API server: shardsched runs without Kubernetes")
 
 // refusing is a transport that sends nothing.
 type refusing struct{}
@@ -43,10 +43,10 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-	return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, errNoServer)
+	return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, ErrNoServer)
 }
 
-// newLocal gives what guests have without an API server.
+// newLocal gives what plugins have without an API server.
 func newLocal() (kubernetes.Interface, *localInformers, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://none.invalid", Transport: refusing{}, QPS: -1})
 	if err != nil {

@@ -1,4 +1,4 @@
-package coordinator
+package outoftree
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
-// guestEvents gathers what the guests of all profiles wait for. A plugin's name stands for one
+// events gathers what the out-of-tree plugins of all profiles wait for. A plugin's name stands for one
 // plugin in the queue; what it registered in which profile is told apart when its hints are asked.
-type guestEvents struct {
+type events struct {
 	ctx context.Context
 	// registered are by plugin and profile.
 	registered map[string]map[string][]fwk.ClusterEventWithHint
 }
 
-func newGuestEvents(ctx context.Context) *guestEvents {
-	return &guestEvents{ctx: ctx, registered: map[string]map[string][]fwk.ClusterEventWithHint{}}
+func newEvents(ctx context.Context) *events {
+	return &events{ctx: ctx, registered: map[string]map[string][]fwk.ClusterEventWithHint{}}
 }
 
-// add takes in the guests of a profile.
-func (w *guestEvents) add(p *guestProfile) error {
+// add takes in the out-of-tree plugins of a profile.
+func (w *events) add(p *Profile) error {
 	for _, e := range p.Events() {
 		list, err := e.EventsToRegister(w.ctx)
 		if err != nil {
@@ -38,7 +38,7 @@ func (w *guestEvents) add(p *guestProfile) error {
 	return nil
 }
 
-func (w *guestEvents) of(plugin string) map[string][]fwk.ClusterEventWithHint {
+func (w *events) of(plugin string) map[string][]fwk.ClusterEventWithHint {
 	if w.registered[plugin] == nil {
 		w.registered[plugin] = map[string][]fwk.ClusterEventWithHint{}
 	}
@@ -61,12 +61,12 @@ func withTaints(list []fwk.ClusterEventWithHint) []fwk.ClusterEventWithHint {
 }
 
 // plugins are what the queue is told, and the resources that nobody else watches.
-func (w *guestEvents) plugins() (list []queue.Plugin, others []string) {
+func (w *events) plugins() (list []queue.Plugin, others []string) {
 	unknown := sets.New[string]()
 	for _, name := range slices.Sorted(maps.Keys(w.registered)) {
 		profiles := w.registered[name]
 		p := queue.Plugin{Name: name, AsksEach: true}
-		for _, at := range guestResources() {
+		for _, at := range resources() {
 			actions := queue.Action(0)
 			for _, events := range profiles {
 				for i := range events {
@@ -90,7 +90,7 @@ func (w *guestEvents) plugins() (list []queue.Plugin, others []string) {
 }
 
 // hint asks a plugin's hints of a pod's profile, until one says that an event helps.
-func (w *guestEvents) hint(profiles map[string][]fwk.ClusterEventWithHint) func(*queue.Pod, *queue.Event) bool {
+func (w *events) hint(profiles map[string][]fwk.ClusterEventWithHint) func(*queue.Pod, *queue.Event) bool {
 	log := klog.FromContext(w.ctx)
 	return func(p *queue.Pod, e *queue.Event) bool {
 		incoming := clusterEvent(e)
@@ -115,15 +115,15 @@ func (w *guestEvents) hint(profiles map[string][]fwk.ClusterEventWithHint) func(
 	}
 }
 
-// guestResource is a resource by its name here and by upstream's.
-type guestResource struct {
+// resource is a resource by its name here and by upstream's.
+type resource struct {
 	resource queue.Resource
 	name     fwk.EventResource
 }
 
-// guestResources are those that events are about.
-func guestResources() []guestResource {
-	return []guestResource{
+// resources are those that events are about.
+func resources() []resource {
+	return []resource{
 		{queue.Node, fwk.Node}, {queue.AssignedPod, fwk.Pod}, {queue.PendingPod, fwk.Pod},
 		{queue.PersistentVolumeClaim, fwk.PersistentVolumeClaim}, {queue.PersistentVolume, fwk.PersistentVolume},
 		{queue.StorageClass, fwk.StorageClass}, {queue.CSINode, fwk.CSINode}, {queue.CSIDriver, fwk.CSIDriver},
@@ -134,16 +134,16 @@ func guestResources() []guestResource {
 
 // known tells whether the loop itself knows a resource.
 func known(r fwk.EventResource) bool {
-	return slices.ContainsFunc(guestResources(), func(g guestResource) bool { return g.name == r })
+	return slices.ContainsFunc(resources(), func(g resource) bool { return g.name == r })
 }
 
 // actionsOf are the actions of a registration that concern a resource.
-func actionsOf(r *fwk.ClusterEvent, at guestResource) queue.Action {
+func actionsOf(r *fwk.ClusterEvent, at resource) queue.Action {
 	if r.Resource != fwk.WildCard && r.Resource != at.name && (at.name != "" || known(r.Resource)) {
 		return 0
 	}
 	var out queue.Action
-	for _, a := range guestActions() {
+	for _, a := range actions() {
 		if matches(&fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: r.ActionType}, &fwk.ClusterEvent{ActionType: a.theirs}) {
 			out |= a.ours
 		}
@@ -151,15 +151,15 @@ func actionsOf(r *fwk.ClusterEvent, at guestResource) queue.Action {
 	return out
 }
 
-// guestAction is an action by its name here and by upstream's.
-type guestAction struct {
+// action is an action by its name here and by upstream's.
+type action struct {
 	ours   queue.Action
 	theirs fwk.ActionType
 }
 
-// guestActions are the actions that events carry.
-func guestActions() []guestAction {
-	return []guestAction{
+// actions are the actions that events carry.
+func actions() []action {
+	return []action{
 		{queue.Add, fwk.Add}, {queue.Delete, fwk.Delete},
 		{queue.UpdateNodeAllocatable, fwk.UpdateNodeAllocatable}, {queue.UpdateNodeLabel, fwk.UpdateNodeLabel},
 		{queue.UpdateNodeTaint, fwk.UpdateNodeTaint}, {queue.UpdateNodeCondition, fwk.UpdateNodeCondition},
@@ -175,12 +175,12 @@ func guestActions() []guestAction {
 // clusterEvent is an event in upstream's words.
 func clusterEvent(e *queue.Event) fwk.ClusterEvent {
 	out := fwk.ClusterEvent{Resource: fwk.EventResource(e.Kinded())}
-	for _, r := range guestResources() {
+	for _, r := range resources() {
 		if r.resource == e.Resource() && r.name != "" {
 			out.Resource = r.name
 		}
 	}
-	for _, a := range guestActions() {
+	for _, a := range actions() {
 		if a.ours == e.Action() {
 			out.ActionType = a.theirs
 		}
@@ -195,7 +195,7 @@ func matches(registered, e *fwk.ClusterEvent) bool {
 		registered.ActionType&e.ActionType != 0 && e.ActionType <= registered.ActionType
 }
 
-// lessOf orders the queue as a guest does.
+// lessOf orders the queue as an out-of-tree plugin does.
 func lessOf(less fwk.LessFunc) func(a, b *queue.Pod) bool {
 	return func(a, b *queue.Pod) bool { return less(queued(a), queued(b)) }
 }

@@ -1,0 +1,166 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extenders"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// attempt is one try to find a node for a popped pod:
+//
+//	popped ──admit──> in a batch ──compile──> has its class ──decide──┬──> placed: bound behind the loop
+//	  ^                   ^                         │                 ├──> refused: back in the queue
+//	  │                   │                         │                 └──> parked: extenders are asked
+//	  │                   └──── readmit ── resumed ─┼──── they have answered ────┘
+//	  └── given back, or set aside until counters are filled
+//
+// A parked pod stays in flight in the queue. A resumed attempt begins anew: only what extenders have said is kept, and what has
+// happened since is held against that.
+type attempt struct {
+	// Since it was popped:
+	pod   *queue.Pod
+	begun time.Time
+	prof  *compile.Profile
+	trace *tracing.Attempt // nil: it has none
+	// last tells that nobody may stand behind it in the batch, for its affinity terms count only once it is placed.
+	last bool
+	// observing is what it took to make its terms known.
+	observing time.Duration
+
+	// Since it was compiled: its class, and the version of the cluster's storage that the class is of.
+	class   *compile.Class
+	storage uint64
+	// failed ends the attempt in an error.
+	failed error
+	// question is what the pod asks the decision engine, as of the last call of Scheduler.question.
+	question answers.Question
+
+	// While it is decided: what reviewers make of the pod, as far as there are any.
+	plugins   *outoftree.Review
+	extenders *extenders.Review
+	// shrunk is what extenders have left of the candidates of its preemption; nil: they were not
+	// asked.
+	shrunk *shrunk
+
+	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
+	top []*pb.ScoredNode
+}
+
+// volatile tells that placements of other pods may change what the pod is compiled to.
+func (a *attempt) volatile() bool {
+	if a.class != nil {
+		return a.class.Volatile
+	}
+	return storage.HasClaims(a.pod.Obj)
+}
+
+// since is how long an attempt has taken.
+func (a *attempt) since(now time.Time) time.Duration { return now.Sub(a.begun) }
+
+// admit opens an attempt; false where there is nothing to decide for the pod.
+func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
+	a, ok := s.admitWith(p, nil)
+	if ok {
+		a.begun, a.trace = s.popTime, s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)
+	}
+	return a, ok
+}
+
+// admitWith is admit with a trace that was begun.
+func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bool) {
+	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
+	_, node, _ := s.cache.Pod(p.Obj.UID)
+	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
+		if prof != nil && node == "" {
+			s.cfg.Reporter.Skipped(p.Obj)
+		}
+		s.queue.Done(p.Obj.UID)
+		return attempt{}, false
+	}
+	delete(s.failing, p.Obj.UID)
+	a := attempt{pod: p, prof: prof, trace: trace, extenders: s.extenders.Review(p, trace)}
+	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
+		a.last = !s.observe(p.Obj, s.cache.mayBring)
+		return a, true
+	}
+	begin := s.cfg.Now()
+	a.last = !s.observe(p.Obj, s.cache.mayBring)
+	a.observing = s.cfg.Now().Sub(begin)
+	return a, true
+}
+
+// compile gives an attempt its class.
+func (s *Scheduler) compile(a *attempt) {
+	a.trace.Begin(tracing.Compile)
+	defer a.trace.End(tracing.Compile)
+	a.class, a.failed = s.classOf(a.pod.Obj, a.prof)
+	a.storage = s.cache.volumes.Version()
+}
+
+// renew compiles a pod with claims anew where a placement before it has changed the
+// storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
+// another one then, is asked for by itself.
+func (s *Scheduler) renew(a *attempt) error {
+	if !a.volatile() || a.storage == s.cache.volumes.Version() {
+		return nil
+	}
+	s.compile(a)
+	return s.cache.settle()
+}
+
+// parking is the attempts that have left their batches.
+type parking struct {
+	// parked wait for an answer, or for their turn to have it asked for; resumed have it.
+	parked  map[*queue.Pod]*attempt
+	resumed []*attempt
+}
+
+// park takes an attempt out of its batch, until Resume. What decides it returns true after that, and
+// neither records nor refuses.
+func (s *Scheduler) park(a *attempt) {
+	s.promising = true
+	kept := *a
+	if s.parked == nil {
+		s.parked = map[*queue.Pod]*attempt{}
+	}
+	s.parked[a.pod] = &kept
+}
+
+// isParked tells whether an attempt has left its batch, and is not decided yet.
+func (s *Scheduler) isParked(a *attempt) bool { return s.parked[a.pod] != nil }
+
+// readmit prepares a resumed attempt for its decision; false where there is nothing to decide
+// any more.
+func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
+	p := a.pod
+	if s.queue.Get(p.Obj.UID) != p {
+		s.queue.Done(p.Obj.UID) // it was deleted meanwhile
+		a.trace.Finish(tracing.GivenBack, nil)
+		return attempt{}, false
+	}
+	fresh, ok := s.admitWith(p, a.trace)
+	if !ok {
+		a.trace.Finish(tracing.GivenBack, nil)
+		return attempt{}, false
+	}
+	fresh.extenders, fresh.shrunk, fresh.begun = a.extenders, a.shrunk, a.begun
+	if !fresh.extenders.Answered() {
+		s.queue.Rejoin(p)
+	}
+	return fresh, true
+}
+
+// scheduleResumed decides the attempts that have their answers.
+func (s *Scheduler) scheduleResumed(ctx context.Context) {
+	list := s.resumed
+	s.resumed = nil
+	s.scheduleAll(ctx, nil, list)
+}

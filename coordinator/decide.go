@@ -1,0 +1,360 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// decide makes one pod's decision; false where the loop has to end. What panics before anything is promised
+// ends the attempt.
+func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
+	if a.failed == nil && a.class.Rejected == nil {
+		a.failed = s.quarantined(a.class)
+	}
+	s.promising = false
+	goOn, panicked := s.decideCaught(ctx, a)
+	if panicked == nil {
+		return goOn
+	}
+	return s.end(ctx, a, s.decisionOf(a), &ending{failed: panicked})
+}
+
+func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
+	defer func() {
+		if s.promising || a.class == nil {
+			return
+		}
+		if v := recover(); v != nil {
+			panicked = s.confineClass(a.class, v)
+		}
+	}()
+	if a.plugins = s.outOfTree.Review(a.pod, a.class); a.plugins != nil {
+		defer a.plugins.End()
+	}
+	return s.decideOne(ctx, a), nil
+}
+
+// decideOne takes a pod through the steps of a decision, in their order. It is false where the loop has to end, or the batch.
+func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
+	d := s.decisionOf(a)
+
+	// The class as of now: a placement before this pod may have changed the storage that the class was made of. All else goes by
+	// the class.
+	if err := s.renew(a); err != nil {
+		return s.broken(ctx, err)
+	}
+	if s.size.invalid { // a row was made anew, of which held answers know nothing: the next batch decides
+		return false
+	}
+	if a.volatile() && s.waits(a) { // the new class counts what no row has yet
+		s.cache.forgetPostponed()
+		return true
+	}
+
+	// Whatever needs no look at a node: nobody is asked for nothing.
+	if end := s.endsEarly(a, d); end != nil {
+		return s.end(ctx, a, d, end)
+	}
+
+	// The reviewers that want the pod. They stand behind the rules' PreFilters, which the class has passed, and before the choice,
+	// for they need an answer of the pod's own class, which may have to be asked for.
+	q := s.question(a)
+	q.Nominees = forEngine(s.nominees(a.pod.Obj, a.class))
+	reviewers, end, err := s.reviewers(ctx, a, q)
+	switch {
+	case err != nil:
+		return s.broken(ctx, err)
+	case end != nil:
+		return s.end(ctx, a, d, end)
+	}
+
+	// The best row, by the answer that the class has or shares: the pod's own nominated node before all others. Where nobody else
+	// has a say the engine chooses among groups, and never looks at single rows.
+	var c answers.Choice
+	if len(reviewers) > 0 {
+		c, end, err = s.chooseReviewed(ctx, a, q, reviewers)
+	} else {
+		c, end, err = s.choose(ctx, a, q)
+	}
+	d.Feasible = uint32(c.Feasible)
+	switch {
+	case err != nil:
+		return s.broken(ctx, err)
+	case end != nil: // with what may help the pod: PostFilter
+		return s.end(ctx, a, d, end)
+	}
+
+	// The placement, which the next pod of the batch sees.
+	return s.place(ctx, a, d, c)
+}
+
+// broken ends the loop for an error, unless it is ending.
+func (s *Scheduler) broken(ctx context.Context, err error) bool {
+	if ctx.Err() == nil {
+		s.fail(err)
+	}
+	return false
+}
+
+// ending is how an attempt ends short of a node.
+type ending struct {
+	// answer is that of the pod's class, with reasons; nil: no node was looked at.
+	answer *answers.Answer
+	// message tells why, and by are the plugins that have refused the pod.
+	message string
+	by      []string
+	// failed is an error instead.
+	failed error
+	// parked: it has not ended, but waits for a reviewer.
+	parked bool
+}
+
+// end ends an attempt short of a node.
+func (s *Scheduler) end(ctx context.Context, a *attempt, d *pb.Decision, end *ending) bool {
+	if end.parked {
+		return true
+	}
+	a.failed, d.Message = end.failed, end.message
+	if end.failed != nil {
+		d.Message = end.failed.Error()
+	}
+	return s.unplaced(ctx, a, end.answer, d, end.by)
+}
+
+// endsEarly is how an attempt ends without a look at any node; nil: it does not.
+func (s *Scheduler) endsEarly(a *attempt, d *pb.Decision) *ending {
+	switch {
+	case d.Nodes == 0:
+		return &ending{message: noNodes}
+	case a.failed != nil:
+		return &ending{failed: a.failed}
+	case a.class.Rejected != nil:
+		return s.rejected(a.class.Rejected)
+	}
+	return nil
+}
+
+// rejected is the end of a pod that a PreFilter has rejected on all nodes.
+func (s *Scheduler) rejected(r *compile.Rejection) *ending {
+	return &ending{message: answers.FitError(s.cache.Nodes(), nil) + " " + r.Message + ".", by: r.Plugins}
+}
+
+// question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each promised node.
+func (s *Scheduler) question(a *attempt) *answers.Question {
+	plugins := s.outOfTree.Of(a.pod.Obj)
+	a.question = answers.Question{
+		Class: a.class, Node: a.pod.Nomination(),
+		Alone: plugins != nil || a.extenders != nil, Reviewed: a.extenders != nil || plugins.FiltersOrScores(),
+	}
+	return &a.question
+}
+
+// choose takes the best row for a pod that nobody reviews.
+func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question) (c answers.Choice, end *ending, err error) {
+	c, found, err := s.chosen(ctx, a, q)
+	switch {
+	case err != nil:
+		return c, nil, err
+	case !found:
+		p, _ := s.answers.Own(q)
+		message, by, err := s.refusal(p, a, answers.Reasons{})
+		return c, &ending{answer: p, message: message, by: by}, err
+	case c.Feasible > 1 && a.class.ScoreError != nil:
+		// A single node is not scored, so nothing is wrong with it.
+		return c, &ending{failed: a.class.ScoreError}, nil
+	}
+	a.top = s.spellOut(a, c)
+	return c, nil, nil
+}
+
+// chosen is what the engine chooses, once it lacks nothing.
+func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question) (c answers.Choice, found bool, err error) {
+	a.trace.Begin(tracing.Merge)
+	defer a.trace.End(tracing.Merge)
+	for {
+		c, found, need := s.answers.Best(q)
+		if need == nil {
+			return c, found, nil
+		}
+		if err := s.fetchOne(ctx, a, need); err != nil {
+			return c, false, err
+		}
+	}
+}
+
+// place promises the chosen row to a pod, and queues its bind:
+//
+//	volumes ─ room ─ Reserve ─ Permit ──┐                          loop
+//	   └───────┴────────┴─────────┴─ no: Unreserve, forget, back to the queue
+//	┌───────────────────────────────────┘
+//	└ the binding cycle                                            off the loop
+//
+// Volumes come before the room, for they may be had no longer, and then nothing has to be taken back but what plugins hold.
+// Out-of-tree plugins come last: they see the room as taken.
+func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
+	s.promising = true
+	a.plugins.Close()
+	a.trace.Begin(tracing.Assume)
+	d.Node, d.Score = s.nameOf(c.Row), c.Score
+	pod := a.pod.Obj
+	var work *volumes.Work
+	var unreserved error
+	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
+		if work, unreserved = s.reserve(pod, d.Node); unreserved != nil {
+			s.metrics.assumeErrors.Inc()
+		}
+	}
+	var held *reservation // what VolumeBinding acts on from Reserve on, where plugins run
+	if a.plugins != nil {
+		held = &reservation{work: work, failed: unreserved, patience: a.prof.BindTimeout()}
+		a.plugins.Cycle.State().Write(reservationKey, held)
+	}
+	status := s.promise(ctx, a, d, unreserved)
+	if !status.IsSuccess() && !status.IsWait() {
+		return s.unplace(ctx, a, d, work, status)
+	}
+	a.trace.Decided(d)
+	s.record(a, d, false, work.Assumed()...)
+	s.binding[pod.UID] = &promise{}
+	if status.IsWait() {
+		// It is in flight until the wait is over: what happens meanwhile is held against it.
+		s.queue.Promised(a.pod)
+	} else {
+		s.queue.Done(pod.UID)
+	}
+	if (work != nil || a.plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
+		if err := s.completeVolumes(work); err != nil {
+			return s.broken(ctx, err)
+		}
+		if work = nil; held != nil {
+			held.work = nil
+		}
+	}
+	if log := klog.FromContext(ctx).V(4); log.Enabled() { // else the arguments alone are allocations
+		log.Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible, "waits", status.IsWait())
+	}
+	s.queueBind(a, d, work)
+	return s.err == nil
+}
+
+// queueBind has the batch's end hand a placement to the binder.
+func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
+	pod := a.pod.Obj
+	job := bindJob{
+		pod: a.pod, binding: objects.Binding{Pod: pod, Node: d.Node}, decision: d,
+		extender: extender.Binder(s.extenders.List(), pod),
+		work:     work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
+	}
+	switch {
+	case a.plugins != nil:
+		job.cycle = a.plugins.Cycle
+		s.activate(job.cycle)
+	case s.cfg.Binder == nil:
+		// There is nowhere to write to: it is as good as there.
+		s.bound([]bindJob{job}, []error{nil})
+		return
+	case work.PreBindNeeded():
+		s.cfg.Reporter.Expected(pod, d.Node)
+	}
+	s.ready = append(s.ready, job)
+}
+
+// promise assumes a pod on its node, and asks Reserve and Permit plugins. unreserved is why its volumes can not be had.
+func (s *Scheduler) promise(ctx context.Context, a *attempt, d *pb.Decision, unreserved error) *fwk.Status {
+	if a.plugins != nil {
+		return s.promiseWith(ctx, a, d)
+	}
+	err := unreserved
+	if err != nil {
+		err = fmt.Errorf("running Reserve plugin %q: %w", rules.VolumeBinding, err)
+	} else if err = s.assume(a, d); err == nil {
+		a.trace.End(tracing.Assume)
+	}
+	return fwk.AsStatus(err)
+}
+
+// promiseWith is promise with out-of-tree plugins. Volumes that can not be had are told by VolumeBinding's Reserve, at its
+// place among the plugins.
+func (s *Scheduler) promiseWith(ctx context.Context, a *attempt, d *pb.Decision) *fwk.Status {
+	cycle, pod := a.plugins.Cycle, a.pod.Obj
+	var err error
+	a.plugins.Assume(d.Node, func() { err = s.assume(a, d) })
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	a.trace.End(tracing.Assume)
+	cycle.Assume(withNode(pod, d.Node))
+	if status := cycle.Reserve(ctx, d.Node); !status.IsSuccess() {
+		return status
+	}
+	return cycle.Permit(ctx, d.Node)
+}
+
+// completeVolumes has a placement's claims bound at once, where nobody writes them.
+func (s *Scheduler) completeVolumes(work *volumes.Work) error {
+	for _, obj := range s.cache.volumes.Complete(work) {
+		s.cfg.Recorder.Change(obj, false, true)
+		s.clusterSet(obj)
+	}
+	return s.cache.settle()
+}
+
+// unplace takes a placement back that could not be promised, and the pod goes back to the queue.
+func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, work *volumes.Work, status *fwk.Status) bool {
+	if a.plugins != nil {
+		a.plugins.Cycle.Unreserve(ctx, d.Node)
+	}
+	free := s.cache.volumes.Unreserve(work)
+	if _, _, assumed := s.cache.Pod(a.pod.Obj.UID); assumed {
+		s.forget(a.pod.Obj, d.Node)
+		s.size.invalidate() // the answers of this batch know nothing of that
+	}
+	d.Node, d.Score, d.Feasible = "", 0, 0
+	var by []string
+	if status.IsRejected() {
+		d.Message, by = oneNode(status), []string{status.Plugin()}
+	} else {
+		a.failed = status.AsError()
+		d.Message = a.failed.Error()
+	}
+	s.record(a, d, a.failed != nil)
+	s.refuse(ctx, a, d, by, &objects.Nominating{})
+	for _, pv := range free {
+		s.queue.Move(queue.VolumeUpdated(pv, pv))
+	}
+	return true
+}
+
+// decisionOf begins the decision of an attempt.
+func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
+	return &pb.Decision{
+		Seq:     s.seq + 1,
+		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
+		Uid:     string(a.pod.Obj.UID),
+		Profile: a.pod.Obj.Spec.SchedulerName,
+		Nodes:   uint32(s.cache.Nodes()),
+	}
+}
+
+// record numbers a decision, keeps and logs it.
+func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...objects.Object) {
+	s.seq = d.Seq
+	s.remember(a, d)
+	s.cfg.Decisions.write(d)
+	s.cfg.Recorder.Decision(d, failed, assumed)
+	s.metrics.decided.Inc()
+}
