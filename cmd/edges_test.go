@@ -31,10 +31,10 @@ var layers = map[string][]string{
 	"cluster":  {"objects", "selector"},
 	"compile":  {"cluster", "count", "objects", "selector", "storage"},
 	"volumes":  {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"preempt":  {"objects"},
 	"queue":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
 	"answers":  {"cache", "cluster", "compile", "count", "objects", "selector", "storage"},
+	"nominees": {"answers", "cache", "cluster", "compile", "count", "objects", "queue", "selector", "storage", "volumes"},
 	"metrics":  nil,
 	"extender": nil,
 	// What compiled-in plugins run in, and configurations name.
@@ -44,11 +44,15 @@ var layers = map[string][]string{
 	"fanout":    nil,
 	"tracing":   {"fanout"},
 	"extenders": {"answers", "cache", "cluster", "compile", "count", "extender", "fanout", "metrics", "objects", "queue", "selector", "storage", "tracing"},
-	"outoftree": {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "preempt", "queue", "rules", "selector", "storage"},
-	"lease":     nil,
-	"store":     {"lease", "objects", "storage"},
-	"api":       {"lease", "objects", "storage", "store"},
-	"kube":      {"lease", "objects", "storage"},
+	"outoftree": {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
+	"preempt": {
+		"answers", "cache", "cluster", "compile", "count", "fanout", "nominees", "objects", "queue", "selector", "storage", "tracing",
+		"volumes",
+	},
+	"lease": nil,
+	"store": {"lease", "objects", "storage"},
+	"api":   {"lease", "objects", "storage", "store"},
+	"kube":  {"lease", "objects", "storage"},
 }
 
 // impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,

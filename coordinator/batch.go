@@ -80,6 +80,7 @@ func (s *Scheduler) leaveBehind() {
 // a batch may bring is the last of its batch.
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
 	s.batches++
+	s.nominees.NextBatch()
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
 	endObserving := s.cache.beginObserving()
 	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
@@ -174,7 +175,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		if a.failed = s.looking(a.class, func() {
 			q := s.question(a)
 			if a.class.Base != nil && q.Node == "" && !q.Alone { // else the pod shares no answer in any case
-				q.Nominees = forEngine(s.nominees(a.pod.Obj, a.class))
+				q.Nominees = s.nominees.Of(a.pod.Obj, a.class).ForEngine()
 			}
 			class, need = batch.Want(q)
 		}); a.failed != nil {

@@ -51,7 +51,7 @@ func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 	defer s.catch(&err)
 	s.cache.cluster.Set(old, now)
 	if _, ok := cmp.Or(now, old).(*policyv1.PodDisruptionBudget); !ok {
-		clear(s.alikes.known) // what pods count as may go by it
+		s.nominees.Forget()
 	}
 	if now != nil {
 		s.cache.volumes.Set(now)

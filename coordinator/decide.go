@@ -73,7 +73,7 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	// The reviewers that want the pod. They stand behind the rules' PreFilters, which the class has passed, and before the choice,
 	// for they need an answer of the pod's own class, which may have to be asked for.
 	q := s.question(a)
-	q.Nominees = forEngine(s.nominees(a.pod.Obj, a.class))
+	q.Nominees = s.nominees.Of(a.pod.Obj, a.class).ForEngine()
 	reviewers, end, err := s.reviewers(ctx, a, q)
 	switch {
 	case err != nil:

@@ -218,7 +218,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	s.letIn(was)
 	s.disown(p.UID)
 	s.history.forget(p.UID)
-	delete(s.blamed, p.UID)
+	delete(s.whyLeaving, p.UID)
 	if pending != nil {
 		s.happened = append(s.happened, queue.PendingPodDeleted)
 		s.moveAll(queue.NominationEnded(pending.Obj, nil))

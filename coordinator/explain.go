@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/nominees"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -159,14 +160,14 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 		note(out, class.Rejected.Message)
 		return true, nil
 	}
-	nominees := s.nominees(&bare, class)
-	if x := e.x; x == nil || !x.serves(class, pod, nominees, out.Node) {
+	list := s.nominees.Of(&bare, class)
+	if x := e.x; x == nil || !x.serves(class, pod, list, out.Node) {
 		if e.restarts++; e.restarts > maxRestarts {
 			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", e.req.Namespace, e.req.Name)
 		}
-		e.x = s.newExplainer(class, pod, nominees, e.req, out.Node)
+		e.x = s.newExplainer(class, pod, list, e.req, out.Node)
 	}
-	if !e.x.judge(rowsAtOnce, nominees) {
+	if !e.x.judge(rowsAtOnce, list) {
 		return false, nil
 	}
 	if others := s.notAsked(&bare); len(others) > 0 {
@@ -240,7 +241,7 @@ func (s *Scheduler) find(x *search, namespace, name string) (found *v1.Pod, out 
 		if _, ok := s.binding[pod.UID]; ok {
 			note(out, beingBound)
 		}
-		if why := s.blamed[pod.UID]; why != "" {
+		if why := s.whyLeaving[pod.UID]; why != "" {
 			note(out, why)
 		}
 		if s.cache.Node(node) == nil {
@@ -323,7 +324,7 @@ type refusalAt struct {
 }
 
 // newExplainer begins to judge a pod. What is pinned stays so until all rows are judged.
-func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list []*nominee, req *pb.ExplainRequest, at string) *explainer {
+func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list nominees.List, req *pb.ExplainRequest, at string) *explainer {
 	pinned := *class
 	pinned.Scorer = s.answers.Pinned(class.Scorer)
 	x := &explainer{
@@ -347,7 +348,7 @@ func (s *Scheduler) newExplainer(class *compile.Class, pod *v1.Pod, list []*nomi
 
 // serves tells whether what was judged so far is of the same pod, class and rows, and whether the rows that pods
 // are nominated to now are still to be judged, should they not have been all.
-func (x *explainer) serves(class *compile.Class, pod *v1.Pod, list []*nominee, at string) bool {
+func (x *explainer) serves(class *compile.Class, pod *v1.Pod, list nominees.List, at string) bool {
 	if x.class.ID() != class.ID() || x.pod.UID != pod.UID || x.rows != x.s.rows || x.at != at {
 		return false
 	}
@@ -356,12 +357,12 @@ func (x *explainer) serves(class *compile.Class, pod *v1.Pod, list []*nominee, a
 		return true
 	}
 	own, nominated := x.s.cache.RowOf(x.nomination())
-	return (!nominated || x.apart[own]) && !slices.ContainsFunc(list, func(n *nominee) bool { return !x.apart[n.Row] })
+	return (!nominated || x.apart[own]) && !slices.ContainsFunc(list, func(n *nominees.Nominee) bool { return !x.apart[n.Row] })
 }
 
 // judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
 // groups are looked at twice: what becomes of them depends on the other rows.
-func (x *explainer) judge(rows int, list []*nominee) (all bool) {
+func (x *explainer) judge(rows int, list nominees.List) (all bool) {
 	n := min(rows, len(x.left))
 	for _, row := range x.left[:n] {
 		if !x.apart[row] {
@@ -401,7 +402,7 @@ func (x *explainer) groupOf(t *scorer.Table, row cache.Row) answers.Ranked {
 }
 
 // judgeApart judges the rows that pods are nominated to, with what is known of the others.
-func (x *explainer) judgeApart(list []*nominee) {
+func (x *explainer) judgeApart(list nominees.List) {
 	awaiting := map[cache.Row]bool{}
 	for i := range list {
 		awaiting[list[i].Row] = true
@@ -413,7 +414,7 @@ func (x *explainer) judgeApart(list []*nominee) {
 			x.judgeRow(row)
 		}
 	}
-	x.answer = x.s.answers.Explain(x.class.Scorer, &x.all, forEngine(list))
+	x.answer = x.s.answers.Explain(x.class.Scorer, &x.all, list.ForEngine())
 	for i := range list {
 		x.judgeAwaiting(list[i].Row)
 	}

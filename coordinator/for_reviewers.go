@@ -36,7 +36,7 @@ func (l forReviewers) Resume(p *queue.Pod) {
 
 // Joining is part of outoftree.Loop.
 func (l forReviewers) Joining(row cache.Row, node string, joined, left []*v1.Pod, pod *v1.Pod, class *compile.Class) *scorer.RowCheck {
-	n := l.nomineeWith(row, node, joined, pod, class)
+	n := l.nominees.With(row, node, joined, pod, class)
 	return &scorer.RowCheck{
 		Join: func(totals *scorer.RowTotals) {
 			n.Join(totals, l.cache.volumes.Joining(node, joined, pod, left...))

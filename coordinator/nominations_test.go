@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -224,13 +225,13 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	x.turn(t)
-	find := func(name string) []*nominee {
+	find := func(name string) nominees.List {
 		p := build.Pod(name).CPU("1").Claim("c").Obj()
 		class, err := x.classOf(p, x.cfg.Profiles[p.Spec.SchedulerName])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return x.nominees(p, class)
+		return x.nominees.Of(p, class)
 	}
 	x.Deliver([]objects.Event{podCame(build.Pod("before").CPU("8").Obj())}) // attempts nominate the pods anew
 	x.turn(t)
@@ -244,7 +245,7 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 	}
 	for i := range nodes {
 		if shared := first[i] == second[i]; shared != (i > 0) {
-			t.Errorf("node %s: got the same nominee: %v, want it but where pods that attach volumes are nominated", first[i].node, shared)
+			t.Errorf("node %s: got the same nominee: %v, want it but where pods that attach volumes are nominated", x.cache.Table(int(first[i].Row.Shard)).Name(first[i].Row.Index), shared)
 		}
 	}
 	if len(x.cache.nominated) != nodes || &x.cache.nominated[0] != &carried[0] {

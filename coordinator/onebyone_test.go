@@ -220,6 +220,12 @@ func (o *oneByOne) asSeen(n, p *v1.Pod, before *compile.Class) *v1.Pod {
 	return n
 }
 
+func hasRequiredTerms(p *v1.Pod) bool {
+	a := p.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
+}
+
 // correct adds what a nominated pod counts for beyond what it counts for once it is on its
 // node: a selector of everything selects it.
 func (o *oneByOne) correct(v *scorer.Verdict, p *v1.Pod, class *compile.Class, pods []*v1.Pod) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // preemptor is the i-th pod of several classes, in turn, that take a full node each.
@@ -204,38 +203,5 @@ func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 || cost != 12*time.Millisecond {
 		t.Errorf("got pods charged %v for %v dry runs, want 12ms for one", cost, n)
-	}
-}
-
-// Many classes that preempt cost others no dry run that goes on to serve them.
-func TestADryRunThatServesIsKept(t *testing.T) {
-	s := &Scheduler{}
-	serving := &wave{key: waveKey{class: 1}}
-	s.keep(serving)
-	for i := range 3 * maxWaves {
-		s.keep(&wave{key: waveKey{class: uint64(i + 2)}})
-		if s.waves[serving.key] != serving || len(s.waves) > maxWaves {
-			t.Fatalf("after %d others: got %d dry runs kept, that which serves among them: %v", i+1, len(s.waves), s.waves[serving.key] != nil)
-		}
-		s.serves(serving)
-	}
-	if len(s.waves) != maxWaves {
-		t.Errorf("got %d dry runs kept, want %d", len(s.waves), maxWaves)
-	}
-}
-
-func TestTheSumOfAWaveIsWithoutCandidates(t *testing.T) {
-	found := func(tried, refused int) scorer.PreemptionResult {
-		var r scorer.PreemptionResult
-		r.Reset(1, 8)
-		r.Tried, r.Candidates = tried, make([]scorer.PreemptionCandidate, 2)
-		r.AddReason(scorer.Reason{Plugin: "p", Text: "no"}, refused)
-		return r
-	}
-	all := found(5, 3)
-	w := &wave{found: &all}
-	got := w.sum([]*judgedRow{{result: found(1, 1)}, {result: found(1, 1)}})
-	if got.Tried != 7 || len(got.Candidates) != 0 || len(got.Reasons) != 1 || got.Reasons[0].Nodes != 5 {
-		t.Errorf("got %+v, want 7 tried, no candidates, one reason for 5", got)
 	}
 }

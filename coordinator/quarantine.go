@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -168,6 +167,6 @@ func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
 // confineClass puts a class into quarantine for what recover has returned, and forgets what is held of it.
 func (s *Scheduler) confineClass(c *compile.Class, value any) error {
 	s.answers.Forget(c)
-	maps.DeleteFunc(s.waves, func(key waveKey, _ *wave) bool { return key.class == c.ID() })
+	s.candidates.Forget(c.ID())
 	return s.confine(suspect{class: c.ID()}, whileEvaluating, value)
 }

@@ -2,14 +2,18 @@ package coordinator
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // unplaced ends an attempt that has found no node, but for asking what may help the pod. p is the
@@ -34,11 +38,48 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 	}
 	s.promising = true
 	a.plugins.Close()
-	s.begin(a, x)
+	s.gate(a, x)
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.nominating)
 	s.carryOut(a, x)
 	return true
+}
+
+// ownLeftOut finds a pod's own nominated node where a PreFilter has narrowed the nodes to others. This node is tried all the
+// same, before the others, with the pod's class as it is without the narrowing; nil: there is no such node.
+func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class, err error) {
+	name, q := a.pod.Nomination(), a.class.Query
+	row, ok := s.cache.RowOf(name)
+	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
+		return row, nil, nil
+	}
+	if class, err = compile.Unnarrowed(q); err == nil {
+		class = s.answers.Pinned(class)
+	}
+	return row, class, err
+}
+
+// ownReasons is why such a node refuses the pod: of with the PreFilter's narrowing, and instead without.
+func (s *Scheduler) ownReasons(p *answers.Answer, a *attempt) (of, instead []scorer.Reason, err error) {
+	row, class, err := s.ownLeftOut(a)
+	if class == nil || err != nil {
+		return nil, nil, err
+	}
+	with := s.nominees.Of(a.pod.Obj, a.class).ByRow()[row]
+	instead = slices.Clone(p.RefusedWith(row, with.ForEngine(), class))
+	return p.WhyRefused(row), instead, nil
+}
+
+// refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
+func (s *Scheduler) refusal(p *answers.Answer, a *attempt, more answers.Reasons) (string, []string, error) {
+	of, instead, err := s.ownReasons(p, a)
+	if err != nil {
+		return "", nil, err
+	}
+	more.Add(of, -1)
+	more.Add(instead, +1)
+	message, by := p.Message(s.cache.Nodes(), more)
+	return message, by, nil
 }
 
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated

@@ -23,8 +23,10 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -165,17 +167,15 @@ type Scheduler struct {
 	binding    map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
 	preempting map[types.UID]struct{}
-	// evictions is how many preemptions are being carried out, and blamed why victims have to
-	// leave.
-	evictions int
-	alikes    alikes
-	waves     map[waveKey]*wave // the dry runs of preemption that have served pods last
-	served    uint64            // how many pods dry runs have served
-	blamed    map[types.UID]string
-	size      batchSize
-	aside     bool // the batch, or the last one, is of pods that were set aside
-	arrivals  map[types.UID]time.Time
-	history   *decisionHistory
+	// evictions is how many preemptions are being carried out, and whyLeaving why victims have to leave.
+	evictions  int
+	whyLeaving map[types.UID]string
+	nominees   *nominees.Cache
+	candidates *preempt.Finder
+	size       batchSize
+	aside      bool // the batch, or the last one, is of pods that were set aside
+	arrivals   map[types.UID]time.Time
+	history    *decisionHistory
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing  map[types.UID]struct{}
@@ -245,7 +245,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		ended:      make(chan struct{}),
 		binding:    map[types.UID]*promise{},
 		preempting: map[types.UID]struct{}{},
-		blamed:     map[types.UID]string{},
+		whyLeaving: map[types.UID]string{},
 		size:       newBatchSize(cfg.BatchSize),
 		arrivals:   map[types.UID]time.Time{},
 		history:    newDecisionHistory(),
@@ -289,6 +289,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		Meter: s.metrics.queue, Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
+	s.nominees = nominees.New(s.queue, s.cache.Cache, s.cache.volumes)
 	s.cache.pending = s.queue.All
 	s.cache.followBudgets(!cfg.DisruptionController)
 	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
@@ -309,6 +310,11 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.evaluate = s.fanout.Evaluate
 	s.answers = answers.New(answers.Config{Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle})
 	s.cache.Watch(s.answers.Log())
+	s.candidates = preempt.NewFinder(preempt.Config{
+		Nodes: s.cache.Cache, Budgets: s.cache.budgets, Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
+		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() },
+		DryRuns: s.metrics.dryRuns, Rows: s.metrics.dryRunRows,
+	})
 	return s, nil
 }
 

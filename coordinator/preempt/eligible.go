@@ -6,9 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// PluginName is the plugin that all this is upstream's.
-const PluginName = "DefaultPreemption"
-
 // Prefix begins all that DefaultPreemption says.
 const Prefix = "preemption: "
 
@@ -17,8 +14,8 @@ const (
 	// never and leaving are why a pod may not preempt.
 	never   = "not eligible due to preemptionPolicy=Never."
 	leaving = "not eligible due to a terminating pod on the nominated node."
-	// NotHelpful is why a node is no candidate: no pod that left it would make the preemptor fit.
-	NotHelpful = "Preemption is not helpful for scheduling"
+	// notHelpful is why a node is no candidate: no pod that left it would make the preemptor fit.
+	notHelpful = "Preemption is not helpful for scheduling"
 )
 
 // Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node;

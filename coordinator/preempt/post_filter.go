@@ -39,5 +39,5 @@ func Claims(ran, refused bool) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, noClaims)
 }
 
-// Unhelpful is what DefaultPreemption says where it finds no victims.
-func Unhelpful(text string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, Prefix+text) }
+// Refusal is what DefaultPreemption says where it finds no victims.
+func Refusal(text string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, Prefix+text) }

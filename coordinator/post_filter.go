@@ -1,0 +1,165 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/framework"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// preemption is what the PostFilter plugins make of an attempt that has found no node.
+type preemption struct {
+	nominating *objects.Nominating
+	// victims have to leave the nominated node; none: nothing is to be carried out.
+	victims []*v1.Pod
+}
+
+// postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
+// decision. p is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
+func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision) (preemption, error) {
+	if a.plugins == nil && len(a.prof.PostFilters()) == 0 {
+		return preemption{}, nil
+	}
+	a.trace.Begin(tracing.PostFilter)
+	defer a.trace.End(tracing.PostFilter)
+	var out preemption
+	var failed error // ends the loop
+	builtIn := func(name string) (r *fwk.PostFilterResult, status *fwk.Status) {
+		begin := s.cfg.Now()
+		if r, status, failed = s.builtInPostFilter(ctx, name, a, p, &out); failed != nil {
+			status = fwk.AsStatus(failed)
+		}
+		s.metrics.framework.Plugin(name, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
+		return r, status
+	}
+	var r *fwk.PostFilterResult
+	var status *fwk.Status
+	if a.plugins != nil {
+		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, p) }, builtIn)
+	} else {
+		begin := s.cfg.Now()
+		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
+		s.metrics.framework.Point(d.Profile, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
+	}
+	if failed != nil {
+		return preemption{}, failed
+	}
+	out.nominating = preempt.Nominating(r)
+	if text := status.Message(); text != "" {
+		d.Message += " " + text
+	}
+	if out.nominating != nil {
+		d.Nominated = out.nominating.Node
+	}
+	for _, victim := range out.victims {
+		d.Victims = append(d.Victims, victim.Namespace+"/"+victim.Name)
+	}
+	return out, nil
+}
+
+// builtInPostFilter asks one built-in plugin, and leaves victims in out. An error ends the loop; an error of the attempt
+// is a status.
+func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, p *answers.Answer, out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
+	switch name {
+	case compile.DynamicResources:
+		r := a.class.Rejected
+		return nil, preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
+	case queue.DefaultPreemption:
+		r, status, out.victims, err = s.preempt(ctx, a, p)
+		return r, status, err
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable), nil
+}
+
+// preempt is DefaultPreemption's PostFilter.
+func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
+	if a.shrunk == nil {
+		s.metrics.preemptionAttempts.Inc()
+	}
+	pod, nominated := a.pod.Obj, a.pod.Nomination()
+	p = s.answerFor(a, p)
+	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
+		return nil, preempt.Refusal(why), nil, nil
+	}
+	x, err := s.preemptorOf(a, p)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if list := extender.Preempters(s.extenders.List(), pod); len(list) > 0 {
+		return s.preemptAdvised(ctx, a, x, list)
+	}
+	found, err := s.findCandidates(ctx, a, x, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(found.Best) == 0 {
+		r, status := s.candidates.NoCandidate(found)
+		return r, status, nil, nil
+	}
+	best := found.Best[0]
+	victims, err := s.candidates.Victims(pod, best)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	klog.FromContext(ctx).V(2).Info("The target node for the preemption is determined", "node", best.Name, "pod", klog.KObj(pod))
+	return preempt.Nominate(best.Name), nil, victims, nil
+}
+
+// preemptorOf is an attempt's pod as its candidates are found. p is the answer that the dry run goes by.
+func (s *Scheduler) preemptorOf(a *attempt, p *answers.Answer) (*preempt.Preemptor, error) {
+	x := &preempt.Preemptor{Pod: a.pod.Obj, Answer: p, Trace: a.trace}
+	if p == nil {
+		return x, nil
+	}
+	x.Nominees = s.nominees.Of(a.pod.Obj, a.class)
+	if a.plugins.Judges() {
+		x.Plugins = pluginDryRuns{s, a}
+		return x, nil
+	}
+	row, class, err := s.ownLeftOut(a)
+	if class != nil {
+		x.LeftOut = &preempt.LeftOut{Row: row, Class: class}
+	}
+	return x, err
+}
+
+// findCandidates finds the best candidates of a pod, n of them at the most, and charges what that took.
+func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, x *preempt.Preemptor, n int) (preempt.Found, error) {
+	defer s.chargeDryRun(a, s.cfg.Now())
+	return s.candidates.Find(ctx, x, n)
+}
+
+// hopelessNode tells whether a pod's nominated node is gone, or refuses the pod for a reason which no victim changes.
+func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) bool {
+	if node == "" || p == nil {
+		return true // a PreFilter has rejected the pod, whatever the node
+	}
+	row, ok := s.cache.RowOf(node)
+	if !ok {
+		return true
+	}
+	if status, asked := a.plugins.Status(row, node); asked && !status.IsSuccess() {
+		return status.Code() == fwk.UnschedulableAndUnresolvable
+	}
+	why := p.WhyRefused(row)
+	if _, instead, err := s.ownReasons(p, a); err == nil && instead != nil {
+		why = instead
+	}
+	if len(why) == 0 {
+		why = a.extenders.WhyRefused(node)
+	}
+	return slices.ContainsFunc(why, func(r scorer.Reason) bool { return r.Unresolvable })
+}
