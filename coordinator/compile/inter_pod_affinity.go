@@ -240,7 +240,8 @@ func (pl *plan) planNear(p *v1.Pod, counters *count.Registry) {
 		return
 	}
 	name := scorer.PluginName(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
-	pl.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: fmt.Sprintf("parsing pod: %v", pl.near.Err), Unresolvable: true}, nil)
+	text := fmt.Sprintf("parsing pod: %v", pl.near.Err)
+	pl.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
 	// Where its PreFilter runs, no PreScore does: the pod is refused.
 	if !pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!pl.prof.ignorePreferred || pl.near.HasPreferred) {
 		pl.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", pl.near.Err))

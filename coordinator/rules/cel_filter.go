@@ -120,8 +120,11 @@ func expressionHints(profiles queue.Profiles) queue.Plugin {
 	reader, _ := profiles.(expressionReader)
 	readsPods := func(p *queue.Pod) bool { return reader == nil || reader.CELReadsPods(p.Obj) }
 	return queue.Plugin{Local: true, Events: []queue.Registration{
-		{Resource: queue.Node, Actions: queue.Add | queue.UpdateNodeAllocatable | queue.UpdateNodeLabel | queue.UpdateNodeTaint | queue.UpdateNodeAnnotation},
-		{Resource: queue.AnyPod, Actions: queue.Delete, If: queue.FreesRoom, Helps: func(p *queue.Pod, _ *queue.Event) bool { return readsPods(p) }},
+		{Resource: queue.Node, Actions: queue.Add | queue.UpdateNodeAllocatable | queue.UpdateNodeLabel | queue.UpdateNodeTaint |
+			queue.UpdateNodeAnnotation},
+		{Resource: queue.AnyPod, Actions: queue.Delete, If: queue.FreesRoom, Helps: func(p *queue.Pod, _ *queue.Event) bool {
+			return readsPods(p)
+		}},
 		{Resource: queue.AnyPod, Actions: queue.AnyPodUpdate, Helps: func(p *queue.Pod, e *queue.Event) bool {
 			return queue.IsOwn(p, e) || e.Resource() == queue.AssignedPod && e.Action() == queue.UpdatePodScaleDown && readsPods(p)
 		}},

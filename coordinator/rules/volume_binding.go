@@ -24,7 +24,9 @@ func volumeBinding() *Rule {
 			Plugin:     pb.Plugin_PLUGIN_VOLUME_BINDING,
 			FilterAsks: func(q *pb.Query) bool { return q.GetVolumeBinding() != nil },
 		},
-		Points:       []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score, framework.Reserve, framework.PreBind},
+		Points: []framework.Point{
+			framework.PreFilter, framework.Filter, framework.PreScore, framework.Score, framework.Reserve, framework.PreBind,
+		},
 		RefusesEarly: true,
 		Arguments: arguments(completeVolumeBinding, validateVolumeBinding,
 			func(c *compile.ProfileConfig) *configv1.VolumeBindingArgs { return &c.VolumeBinding }),

@@ -53,7 +53,9 @@ func bindsLate(e *queue.Event) bool {
 // movesZone: the volume is in other zones or regions than before.
 func movesZone(e *queue.Event) bool {
 	old, now := objects[*v1.PersistentVolume](e)
-	for _, key := range [...]string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion} {
+	for _, key := range [...]string{
+		v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion,
+	} {
 		if !slices.Equal(storage.Zones(old.Labels[key]), storage.Zones(now.Labels[key])) {
 			return true
 		}
