@@ -40,6 +40,7 @@ var layers = map[string][]string{
 	// What compiled-in plugins run in, and configurations name.
 	"framework": {"cluster", "compile", "count", "metrics", "objects", "selector", "storage"},
 	"rules":     {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "selector", "storage"},
+	"observe":   {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
 	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
 	"fanout":    nil,
 	"tracing":   {"fanout"},

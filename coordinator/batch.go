@@ -8,10 +8,9 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
-	"github.com/shardsched/shardsched/scorer"
-	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // noNodes is upstream's message where the cluster has no node at all.
@@ -20,6 +19,17 @@ const noNodes = "no nodes available to schedule pods"
 // roundCandidates is how many candidates the answers of one round may name: as many as fit in
 // a message.
 const roundCandidates = 1 << 17
+
+// prepared is how the preparation of an attempt has ended, for the metrics.
+func (a *attempt) prepared() (profile string, how observe.Prepared) {
+	switch {
+	case a.failed != nil:
+		how = observe.Broken
+	case a.class.Rejected != nil:
+		how = observe.Rejected
+	}
+	return a.pod.Obj.Spec.SchedulerName, how
+}
 
 // schedule decides a batch, pod by pod in queue order.
 func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) { s.scheduleAll(ctx, pods, nil) }
@@ -30,8 +40,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	defer s.answers.SetDeciding(false)
 	now := s.cfg.Now()
 	s.popTime = now
-	s.tally.deciding.start(now)
-	s.tally.working.start(now)
+	s.metrics.Begin(now)
 	s.tracing = s.cfg.Tracer.Begin(len(pods) + len(resumed))
 	attempts, err := s.prepareAll(pods, resumed...)
 	defer s.leaveBehind()
@@ -62,9 +71,8 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	}
 	s.size.end()
 	s.dispatch()
-	s.metrics.batch(len(attempts), s.cfg.Now().Sub(now))
-	s.metrics.engine(s.answers.Work())
-	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
+	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
+	s.metrics.Sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
 }
 
 // leaveBehind gives back the pods that were popped and are not of the batch any more, once it is decided.
@@ -119,7 +127,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 			break
 		}
 	}
-	s.metrics.prepared(attempts, now.Sub(begin))
+	s.metrics.Prepared(len(attempts), now.Sub(begin), func(i int) (string, observe.Prepared) { return attempts[i].prepared() })
 	err := s.cache.settle()
 	s.chargeSettling(attempts, s.cfg.Now().Sub(now))
 	return s.setAside(attempts), err
@@ -182,7 +190,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		if need < 0 {
-			s.metrics.held(a.pod.Obj.Spec.SchedulerName)
+			s.metrics.Held(a.pod.Obj.Spec.SchedulerName)
 			a.trace.Held(class)
 			continue
 		}
@@ -211,14 +219,13 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 // quarantine: where it is the only one that is asked for, by a panic. profiles are those of the pods that wait.
 func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
 	requests := make([]fanout.Request, len(needs))
-	s.asking = s.asking[:0]
+	s.metrics.Ask()
 	evaluate := s.evaluate
 	for i, n := range needs {
 		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose}
-		s.asking = append(s.asking, asking{s.metrics.of(profiles[i]), n.Pods})
+		s.metrics.Request(profiles[i], n.Pods)
 		if n.Pods == 0 && !n.Here {
-			s.tally.requeries++
-			s.metrics.requeries.Inc()
+			s.metrics.Requeried()
 		}
 		if n.Here {
 			evaluate = s.fanout.EvaluateHere
@@ -259,18 +266,8 @@ func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
 	// answers against the own tables.
 	klog.FromContext(ctx).Info("What workers have answered does not settle, the own tables answer and the workers' next answers are audited",
 		"class", n.Class.ID())
-	s.metrics.unsettled.Inc()
+	s.metrics.Unsettled()
 	s.fanout.Watch(n.Doubted)
-}
-
-// passed takes in what the plugins did for a request.
-func (s *Scheduler) passed(request int, passes []scan.Pass) {
-	for i := range passes {
-		s.plugins.record(scorer.PluginName(passes[i].Plugin), scorer.ExtensionPointName(passes[i].Point), passes[i].Took)
-	}
-	if request < len(s.asking) {
-		s.metrics.passed(s.asking[request], passes)
-	}
 }
 
 // giveBack returns pods that were popped but not decided. They keep their place.

@@ -62,7 +62,7 @@ func (s *Scheduler) bound(jobs []bindJob, errs []error) {
 		uid := job.binding.Pod.UID
 		p := s.binding[uid]
 		delete(s.binding, uid)
-		s.metrics.binds(job, err)
+		s.metrics.BindEnded(job.binding.Pod.Spec.SchedulerName, job.preBind, job.bind, job.cycle != nil, err)
 		switch {
 		case err == nil:
 			s.committed(job, now, queueNow)
@@ -79,10 +79,9 @@ func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
 	uid := job.binding.Pod.UID
 	s.finish(job.trace, job.decision, tracing.Scheduled, nil)
 	s.cfg.Recorder.Bound(job.decision)
-	s.tally.bound++
-	s.metrics.bound(job, now, queueNow)
+	s.metrics.Bound(job.binding.Pod.Spec.SchedulerName, job.pod, now.Sub(job.popped), queueNow)
 	if at, ok := s.arrivals[uid]; ok {
-		s.tally.submitToBound.record(now.Sub(at))
+		s.metrics.SubmittedToBound(now.Sub(at))
 		delete(s.arrivals, uid)
 	}
 	s.cfg.Reporter.Scheduled(job.binding.Pod, job.binding.Node)
@@ -103,8 +102,7 @@ func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
 // newest object, unless it is gone, or on a node by now.
 func (s *Scheduler) takeBack(job *bindJob, err error, p *promise, now time.Time) {
 	s.finish(job.trace, job.decision, tracing.Error, err)
-	s.tally.bindFailures++
-	s.metrics.notBound(job, now)
+	s.metrics.NotBound(job.binding.Pod.Spec.SchedulerName, now.Sub(job.popped))
 	free := s.cache.volumes.Unreserve(job.work)
 	released := s.releaseHosted(job, err)
 	for _, pv := range free {

@@ -37,7 +37,7 @@ func (s *Scheduler) cut(attempts []attempt, from int) {
 
 // charge takes note of what an attempt's preparation has cost.
 func (s *Scheduler) charge(a *attempt, cost time.Duration, now time.Time) {
-	s.metrics.compiles.Seconds(cost)
+	s.metrics.Compiled(cost)
 	if s.budget.free {
 		return
 	}

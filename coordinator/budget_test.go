@@ -66,7 +66,7 @@ func TestCostlyAttemptsAreKnown(t *testing.T) {
 				if err != nil || strings.Contains(out.Note, "took 12ms, more than 10ms") != (c.cost > queue.Costly) {
 					t.Errorf("explanation: got note %q, %v", out.GetNote(), err)
 				}
-				if got := x.metrics.compiles.Count(); got != 2 {
+				if got := x.metrics.Set().Histogram("shardsched_compile_seconds").Count(); got != 2 {
 					t.Errorf("got %d attempts measured, want 2", got)
 				}
 			})
@@ -85,7 +85,7 @@ func TestATurnPreparesForAWhile(t *testing.T) {
 		x.Deliver(events)
 		elapse(time.Second)
 		x.wantBinds("in order", "p1@1 n", "p2@1 n", "p3@1 n", "p4@1 n")
-		if got, want := x.metrics.batchPods.Count(), uint64(3); got != want {
+		if got, want := x.metrics.Set().Histogram("shardsched_batch_pods").Count(), uint64(3); got != want {
 			t.Errorf("got %d batches, want %d", got, want)
 		}
 	})

@@ -215,7 +215,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	var unreserved error
 	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
 		if work, unreserved = s.reserve(pod, d.Node); unreserved != nil {
-			s.metrics.assumeErrors.Inc()
+			s.metrics.AssumeFailed()
 		}
 	}
 	var held *reservation // what VolumeBinding acts on from Reserve on, where plugins run
@@ -353,8 +353,16 @@ func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
 // record numbers a decision, keeps and logs it.
 func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...objects.Object) {
 	s.seq = d.Seq
-	s.remember(a, d)
-	s.cfg.Decisions.write(d)
+	var trace string
+	if a.trace.Sampled() {
+		trace = a.trace.TraceID()
+	}
+	var top []*pb.ScoredNode
+	if d.Node != "" {
+		top = a.top
+	}
+	s.history.Remember(d, s.cfg.Now(), a.pod.Attempts, top, trace)
+	s.cfg.Decisions.Write(d)
 	s.cfg.Recorder.Decision(d, failed, assumed)
-	s.metrics.decided.Inc()
+	s.metrics.Decided()
 }

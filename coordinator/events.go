@@ -28,7 +28,7 @@ func (s *Scheduler) event(e *objects.Event) {
 	}
 	took := s.cfg.Now().Sub(begin)
 	for _, k := range s.happened {
-		s.metrics.event(k, took)
+		s.metrics.Event(k, took)
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 		return
 	}
 	if !assumed {
-		s.tally.present++
+		s.metrics.PodPresent()
 	}
 	s.move(queue.AssignedPodAdded(p))
 }
@@ -217,7 +217,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	s.endQuarantine(p)
 	s.letIn(was)
 	s.disown(p.UID)
-	s.history.forget(p.UID)
+	s.history.Forget(p.UID)
 	delete(s.whyLeaving, p.UID)
 	if pending != nil {
 		s.happened = append(s.happened, queue.PendingPodDeleted)

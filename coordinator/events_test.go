@@ -93,7 +93,7 @@ func TestAPodIsSeenOnItsNodeBeforeItsBindIsReported(t *testing.T) {
 	if _, assumed := x.cache.Pods(); assumed != 0 {
 		t.Errorf("got %d pods assumed, want none: it was seen", assumed)
 	}
-	if x.tally.submitToBound.histogram.TotalCount() != 1 {
+	if x.summaryNow().SubmitToBound.Count != 1 {
 		t.Errorf("got no time from submit to bound, want one")
 	}
 	x.wantNothingKept(t)

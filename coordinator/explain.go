@@ -78,7 +78,7 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	e.out = out
 	out.Nodes = uint32(s.cache.Nodes())
 	s.noteQuarantined(out, pod)
-	out.History = s.history.past(pod.UID)
+	out.History = s.history.Past(pod.UID)
 	if len(out.History) > 0 {
 		out.Decision = out.History[0].Decision
 	}
@@ -127,7 +127,7 @@ func (s *Scheduler) explainCaught(pod *v1.Pod, prof *compile.Profile, e *explana
 	defer func() {
 		if v := recover(); v != nil {
 			s.answers.Recovered()
-			note(e.out, s.met(suspect{pod: pod.UID}, whileReading, v).Error())
+			note(e.out, s.bugs.Met(whileReading, 0, pod.UID, v).Error())
 			last = true
 		}
 	}()
@@ -227,7 +227,7 @@ func (s *Scheduler) find(x *search, namespace, name string) (found *v1.Pod, out 
 		out := &pb.ExplainResponse{Queue: p.Place().String(), Attempts: uint32(p.Attempts)}
 		// Where the last decision was a refusal, it tells the message itself.
 		out.Waits = waits(s.queue.Waits(p))
-		if d := s.history.of(p.Obj.UID); p.Gated != "" || d == nil || d.Node != "" {
+		if d := s.history.Last(p.Obj.UID); p.Gated != "" || d == nil || d.Node != "" {
 			out.Note = p.Message
 		}
 		noteCost(out, p)
@@ -261,7 +261,7 @@ func (s *Scheduler) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 	if pod == nil {
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
 	}
-	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(s.cache.Nodes()), History: s.history.past(pod.UID)}
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(s.cache.Nodes()), History: s.history.Past(pod.UID)}
 	if len(out.History) > 0 {
 		out.Decision = out.History[0].Decision
 	}

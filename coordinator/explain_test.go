@@ -254,7 +254,7 @@ func TestWhatIsNotEvaluatedHasANote(t *testing.T) {
 		"foreign":     {"its schedulerName is another, and this scheduler's are default-scheduler: only that one can tell why it is where it is", 0},
 		"gated":       {"waiting for scheduling gates: [wait]", 2},
 		"contradicts": {"pod affinity terms conflict", 0},
-		"wrong":       {x.history.of("pod-wrong").GetMessage(), 2},
+		"wrong":       {x.history.Last("pod-wrong").GetMessage(), 2},
 	} {
 		out := x.explained(t, name, 0)
 		if out.Note != want.note || out.Feasible != want.feasible || out.Note == "" {
@@ -327,7 +327,7 @@ func checkForesight(t *rapid.T, s scene) {
 			t.Fatalf("decide %s: %v", p.Obj.Name, x.err)
 		}
 		x.dispatch()
-		past := x.history.past(p.Obj.UID)
+		past := x.history.Past(p.Obj.UID)
 		d := past[0].Decision
 		compareForesight(t, p.Obj, out, d)
 		compareTop(t, p.Obj, out.Top, past[0].Top)

@@ -180,13 +180,13 @@ func TestExtendersFilterAndScore(t *testing.T) {
 		x.wantPods("as the extender scores", "p promised c")
 		a.want(t, "filter, then scores of what is left", "/foo/filter p: a b c d", "/foo/prioritize p: b c d")
 		var score int64
-		if err := x.call(x.ctx, func() { score = x.history.newest["p"].decision.Score }); err != nil {
+		if err := x.call(x.ctx, func() { score = x.history.Last("p").Score }); err != nil {
 			t.Fatal(err)
 		}
 		x.deliver(objects.Added, cores("q", "1"))
 		a.want(t, "a pod of no interest", "/foo/filter p: a b c d", "/foo/prioritize p: b c d")
 		var plain int64
-		if err := x.call(x.ctx, func() { plain = x.history.newest["q"].decision.Score }); err != nil {
+		if err := x.call(x.ctx, func() { plain = x.history.Last("q").Score }); err != nil {
 			t.Fatal(err)
 		}
 		if score-plain != 140 {

@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // twins are two schedulers that are told the same: one asks for every class by itself.
@@ -124,14 +125,15 @@ func (x *twins) goOn(t *rapid.T, at int) {
 	}
 	x.seen += len(got)
 	for _, d := range got {
-		a, b := x.apart.history.newest[types.UID(d.UID)], x.together.history.newest[types.UID(d.UID)]
-		if a == nil || b == nil || a.decision.Seq != b.decision.Seq || len(a.top) == 0 || len(b.top) == 0 {
+		pastA, pastB := x.apart.history.Past(types.UID(d.UID)), x.together.history.Past(types.UID(d.UID))
+		if len(pastA) == 0 || len(pastB) == 0 || pastA[0].Decision.Seq != pastB[0].Decision.Seq || len(pastA[0].Top) == 0 || len(pastB[0].Top) == 0 {
 			continue
 		}
 		// How far they tell depends on how many candidates the workers have named.
-		n := min(len(a.top), len(b.top))
-		if d := cmp.Diff(a.top[:n], b.top[:n], protocmp.Transform()); d != "" {
-			t.Fatalf("the best nodes of decision %d (-by itself +by its family):\n%s", b.decision.Seq, d)
+		a, b := pastA[0], pastB[0]
+		n := min(len(a.Top), len(b.Top))
+		if d := cmp.Diff(a.Top[:n], b.Top[:n], protocmp.Transform()); d != "" {
+			t.Fatalf("the best nodes of decision %d (-by itself +by its family):\n%s", b.Decision.Seq, d)
 		}
 	}
 }
@@ -200,7 +202,7 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 }
 
 // turned are the decisions of a scheduler that is told of some nodes, and then of events, turn by turn.
-func turned(t *testing.T, size int, nodes []*v1.Node, turns ...[]objects.Event) []decisionLine {
+func turned(t *testing.T, size int, nodes []*v1.Node, turns ...[]objects.Event) []observe.DecisionLine {
 	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: answers.Limits{Sharers: size}}, 0)
 	defer s.fanout.Close()
 	s.Load(&objects.Snapshot{Nodes: nodes}, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // kinPod is a pod of one of several apps that ask for the same but for their own labels.
@@ -92,7 +93,7 @@ func TestFamiliesDecideAsTheirClasses(t *testing.T) {
 	decided, shared := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
 		seed, batch, candidates := rapid.Uint64().Draw(r, "seed"), rapid.IntRange(1, 12).Draw(r, "batch"), rapid.IntRange(0, 6).Draw(r, "candidates")
-		decide := func(size int) []decisionLine {
+		decide := func(size int) []observe.DecisionLine {
 			load, batches := kinStory(seed)
 			s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: batch, answerLimits: answers.Limits{Sharers: size}}, candidates)
 			defer s.fanout.Close()

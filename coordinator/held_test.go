@@ -11,6 +11,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -65,7 +66,7 @@ func TestHeldAnswersDecideAsFreshOnes(t *testing.T) {
 		"the best row gets worse":       {"", "node.pods * 10", crowded, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decide := func(afresh bool) (lines []decisionLine) {
+			decide := func(afresh bool) (lines []observe.DecisionLine) {
 				s := newTrial(t, SchedulerConfig{Shards: 1, BatchSize: 1, Profiles: byPods(t, x.filter, x.score)}, 0)
 				defer s.fanout.Close()
 				s.Load(x.load, nil)

@@ -35,7 +35,7 @@ func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 				s.schedule(s.life, pods)
 				for i := range batch {
 					s.podGone(cores(fmt.Sprint("p", n-i), "10m"))
-					s.history.forget(types.UID(fmt.Sprint("p", n-i)))
+					s.history.Forget(types.UID(fmt.Sprint("p", n-i)))
 				}
 			}))
 		}

@@ -67,8 +67,8 @@ func decisionsOf(t *rapid.T, cfg SchedulerConfig, all *objects.Snapshot) map[str
 		before := slices.Clone(pods)
 		s.schedule(ctx, pods)
 		for _, p := range before {
-			if d := s.history.newest[p.Obj.UID]; d != nil {
-				out[p.Obj.Name] = d.decision
+			if d := s.history.Last(p.Obj.UID); d != nil {
+				out[p.Obj.Name] = d
 			}
 			if p.Place() == queue.Backoff {
 				s.queue.Delete(p.Obj.UID)

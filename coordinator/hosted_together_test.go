@@ -302,7 +302,7 @@ func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
 			onStageAs(t, c.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
 				x.deliver(objects.Added, cores("p", "1"))
 				x.wantPods("bound", "p promised n")
-				set := x.metrics.set
+				set := x.metrics.Set()
 				for what, got := range map[string]struct{ got, want uint64 }{
 					"Bind":          {set.Histogram("scheduler_framework_extension_point_duration_seconds", "Bind", "Success", "default-scheduler").Count(), 1},
 					"DefaultBinder": {set.Histogram("scheduler_plugin_execution_duration_seconds", "DefaultBinder", "Bind", "Success").Count(), 1},

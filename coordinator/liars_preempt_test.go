@@ -17,6 +17,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // drawWar makes full nodes, pods of many priorities that come in two waves, and budgets.
@@ -160,7 +161,7 @@ func (o *oneByOne) leave(list []*v1.Pod) {
 
 // checkRefused holds what a decision without a node has done to others: pods leave the node that the pod is
 // nominated to then as upstream has them leave, or no node would help it.
-func (o *oneByOne) checkRefused(left map[string]*v1.Pod, p *v1.Pod, got decisionLine) (evicted int) {
+func (o *oneByOne) checkRefused(left map[string]*v1.Pod, p *v1.Pod, got observe.DecisionLine) (evicted int) {
 	if got.Nominated == "" {
 		o.checkHelpless(p, got.Message)
 		if p.Spec.PreemptionPolicy == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
 
@@ -35,6 +36,11 @@ func gathered(t *testing.T, r *prometheus.Registry, names ...string) []string {
 		}
 	}
 	return out
+}
+
+// counter is the value of one of a scheduler's counters.
+func (s *Scheduler) counter(name string, labels ...string) float64 {
+	return testutil.ToFloat64(s.metrics.Set().Counter(name, labels...))
 }
 
 func labelsOf(m *dto.Metric) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -85,9 +86,9 @@ func (o *oneByOne) nominate(pending []*v1.Pod) {
 }
 
 // decide decides one pod and promises it its node.
-func (o *oneByOne) decide(p *v1.Pod) decisionLine {
+func (o *oneByOne) decide(p *v1.Pod) observe.DecisionLine {
 	o.seq++
-	d := decisionLine{
+	d := observe.DecisionLine{
 		Seq: o.seq, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID),
 		Profile: p.Spec.SchedulerName, Nodes: uint32(o.cache.Nodes()),
 	}
@@ -107,7 +108,7 @@ func (o *oneByOne) decide(p *v1.Pod) decisionLine {
 }
 
 // fails ends an attempt in an error.
-func (o *oneByOne) fails(d *decisionLine, p *v1.Pod, err error) {
+func (o *oneByOne) fails(d *observe.DecisionLine, p *v1.Pod, err error) {
 	delete(o.nominated, p.UID)
 	d.Node, d.Score, d.Message = "", 0, err.Error()
 }
@@ -119,7 +120,7 @@ func (o *oneByOne) compile(p *v1.Pod) (*compile.Class, error) {
 }
 
 // choose looks at the node that the pod is nominated to, or at all.
-func (o *oneByOne) choose(p *v1.Pod, d *decisionLine) {
+func (o *oneByOne) choose(p *v1.Pod, d *observe.DecisionLine) {
 	kept := o.keptFrom(p)
 	class, err := o.compile(p)
 	o.must(nil, err)
@@ -145,7 +146,7 @@ func (o *oneByOne) choose(p *v1.Pod, d *decisionLine) {
 	}
 }
 
-func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate, d *decisionLine) {
+func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate, d *observe.DecisionLine) {
 	d.Node, d.Score = best.Name, best.Score
 	work, err := o.cache.volumes.Reserve(p, o.cache.Node(d.Node))
 	if err != nil {

@@ -30,7 +30,7 @@ func TestPlacingAPodAllocatesLittle(t *testing.T) {
 		s.schedule(s.life, s.queue.PopBatch(batch, nil))
 		for i := range batch {
 			s.podGone(cores(fmt.Sprint("p", n-i), "10m"))
-			s.history.forget(types.UID(fmt.Sprint("p", n-i)))
+			s.history.Forget(types.UID(fmt.Sprint("p", n-i)))
 		}
 	})
 	if a := all / batch; a > most { // 41 today

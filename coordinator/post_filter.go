@@ -42,7 +42,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 		if r, status, failed = s.builtInPostFilter(ctx, name, a, p, &out); failed != nil {
 			status = fwk.AsStatus(failed)
 		}
-		s.metrics.framework.Plugin(name, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
+		s.metrics.Framework().Plugin(name, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
 		return r, status
 	}
 	var r *fwk.PostFilterResult
@@ -52,7 +52,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
-		s.metrics.framework.Point(d.Profile, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
+		s.metrics.Framework().Point(d.Profile, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
 	}
 	if failed != nil {
 		return preemption{}, failed
@@ -87,7 +87,7 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 // preempt is DefaultPreemption's PostFilter.
 func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.shrunk == nil {
-		s.metrics.preemptionAttempts.Inc()
+		s.metrics.PreemptionTried()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
 	p = s.answerFor(a, p)

@@ -58,7 +58,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		delete(s.preempting, a.pod.Obj.UID)
 		return
 	}
-	s.metrics.preemptionVictims.Observe(float64(len(x.victims)))
+	s.metrics.Victims(len(x.victims))
 	e.Lower = s.clearLower(a.pod, e.Node)
 	for _, v := range leaving {
 		s.explainVictim(v, a.pod.Obj, e.Node)
@@ -69,7 +69,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		}
 		e.Victims = append(e.Victims, v)
 	}
-	s.tally.preempted += uint64(len(e.Victims))
+	s.metrics.Preempted(len(e.Victims))
 	switch {
 	case len(e.Victims) == 0 && len(e.Lower) == 0:
 		s.evicted(a.pod.Obj.UID, nil, time.Time{})
@@ -122,7 +122,7 @@ func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
 func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 	delete(s.preempting, uid)
 	if !begun.IsZero() && !s.cfg.SyncPreemption {
-		s.metrics.evicted(err, s.cfg.Now().Sub(begun))
+		s.metrics.Evicted(err, s.cfg.Now().Sub(begun))
 	}
 	if err != nil {
 		klog.FromContext(s.life).Error(err, "Preemption is not carried out", "preemptor", uid)

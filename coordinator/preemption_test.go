@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -396,11 +395,11 @@ func TestAWaveOfPreemptors(t *testing.T) {
 	if len(nominated) != preemptors || len(a.told) != preemptors {
 		t.Errorf("%d pods are nominated and %d evictions begun, want %d", len(nominated), len(a.told), preemptors)
 	}
-	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+	if n := x.counter("shardsched_preemption_dry_runs_total"); n != 1 {
 		t.Errorf("%v dry runs, want 1 for all", n)
 	}
 	// Each row once, and the row of each nomination once more for those behind it.
-	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+preemptors {
+	if n := x.counter("shardsched_preemption_rows_total"); n > nodes+preemptors {
 		t.Errorf("%v rows were looked at, want %d at the most", n, nodes+preemptors)
 	}
 }

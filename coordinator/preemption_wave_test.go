@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +70,7 @@ func TestAThousandPreemptorsAndOthers(t *testing.T) {
 	if placed != each || len(nominated) != each || len(a.told) != each {
 		t.Errorf("%d pods are placed, %d nominated and %d evictions begun, want %d each", placed, len(nominated), len(a.told), each)
 	}
-	dryRuns, rows := testutil.ToFloat64(x.metrics.dryRuns), testutil.ToFloat64(x.metrics.dryRunRows)
+	dryRuns, rows := x.counter("shardsched_preemption_dry_runs_total"), x.counter("shardsched_preemption_rows_total")
 	// A dry run for each class and batch of preemptors; each row in it, and a few rows more for each
 	// preemptor.
 	if dryRuns > 3*3 || rows > 3*3*full+5*each {
@@ -110,11 +109,11 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 		}
 		nominated[d.Nominated] = true
 	}
-	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+	if n := x.counter("shardsched_preemption_dry_runs_total"); n != 1 {
 		t.Errorf("%v dry runs, want 1", n)
 	}
 	// The row of each change and that of each nomination once.
-	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
+	if n := x.counter("shardsched_preemption_rows_total"); n > nodes+3*preemptors {
 		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
 	}
 }
@@ -165,10 +164,10 @@ func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 			t.Errorf("%s is nominated to %q, want n7 for the one after its budget allows it: %s", d.Pod, d.Nominated, d.Message)
 		}
 	}
-	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 {
+	if n := x.counter("shardsched_preemption_dry_runs_total"); n != 1 {
 		t.Errorf("%v dry runs, want 1", n)
 	}
-	if n := testutil.ToFloat64(x.metrics.dryRunRows); n > nodes+3*preemptors {
+	if n := x.counter("shardsched_preemption_rows_total"); n > nodes+3*preemptors {
 		t.Errorf("%v rows were tried, want %d at the most", n, nodes+3*preemptors)
 	}
 }
@@ -187,7 +186,7 @@ func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 	x.Load(all, nil)
 	begun := x.cfg.Now()
 	x.budget.free, x.cfg.Now = false, func() time.Time {
-		return begun.Add(12 * time.Millisecond * time.Duration(testutil.ToFloat64(x.metrics.dryRuns)))
+		return begun.Add(12 * time.Millisecond * time.Duration(x.counter("shardsched_preemption_dry_runs_total")))
 	}
 	var uids []types.UID
 	for i := range preemptors {
@@ -201,7 +200,7 @@ func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 	for _, uid := range uids {
 		cost += x.queue.Get(uid).Cost
 	}
-	if n := testutil.ToFloat64(x.metrics.dryRuns); n != 1 || cost != 12*time.Millisecond {
+	if n := x.counter("shardsched_preemption_dry_runs_total"); n != 1 || cost != 12*time.Millisecond {
 		t.Errorf("got pods charged %v for %v dry runs, want 12ms for one", cost, n)
 	}
 }

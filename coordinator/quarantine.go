@@ -6,11 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // A pod may meet a bug of ours: compiling it panics, or evaluating its class does, on a worker, on the own
@@ -29,9 +26,7 @@ const (
 const (
 	whileCompiling  = "compile"
 	whileEvaluating = "evaluate"
-	whileHinting    = "hint"
 	whileTakingIn   = "take_in"
-	whileInPlugin   = "plugin"
 	whileReading    = "read"
 )
 
@@ -74,40 +69,9 @@ func (s *Scheduler) quarantined(c *compile.Class) error {
 	return s.quarantine.holds(suspect{class: c.Base.ID()}, now)
 }
 
-// met tells of a bug that a suspect met, or a read that is about none, and gives the error for whoever asked.
-func (s *Scheduler) met(x suspect, where string, panicked any) error {
-	p := scan.Recovered(panicked)
-	s.metrics.panics(where).Inc()
-	klog.FromContext(s.life).Error(p, "The scheduler met a bug of its own", "where", where, "class", x.class, "podUID", x.pod, "stack", string(p.Stack))
-	return fmt.Errorf("the scheduler met a bug of its own (%s): %w", where, p)
-}
-
-// hintMet tells of a bug that a plugin's hint met, the log once a plugin: the hint is asked again with every event.
-func (s *Scheduler) hintMet(plugin string, p *queue.Pod, panicked any) {
-	s.metrics.panics(whileHinting).Inc()
-	if _, told := s.hintsMet[plugin]; told {
-		return
-	}
-	s.hintsMet[plugin] = struct{}{}
-	why, about := scan.Recovered(panicked), klog.ObjectRef{}
-	if p != nil {
-		about = klog.KObj(p.Obj)
-	}
-	klog.FromContext(s.life).Error(why, "A queueing hint met a bug: from now on that counts as if an event helps", "plugin", plugin, "pod", about, "stack", string(why.Stack))
-}
-
-// pluginMet tells of an out-of-tree plugin that has panicked, on any goroutine: the log once a plugin and point, for the error of
-// each attempt says it, too.
-func (s *Scheduler) pluginMet(plugin, point string, why *scan.Panic) {
-	s.metrics.panics(whileInPlugin).Inc()
-	if _, told := s.pluginsMet.LoadOrStore([2]string{plugin, point}, nil); !told {
-		klog.FromContext(s.life).Error(why, "A plugin met a bug", "plugin", plugin, "point", point, "stack", string(why.Stack))
-	}
-}
-
 // confine puts a suspect into quarantine for a panic.
 func (s *Scheduler) confine(x suspect, where string, panicked any) error {
-	return s.confineFor(x, s.met(x, where, panicked))
+	return s.confineFor(x, s.bugs.Met(where, x.class, x.pod, panicked))
 }
 
 // confineFor puts a suspect into quarantine for an error.

@@ -137,7 +137,7 @@ func (s *Scheduler) isReading() bool {
 func (s *Scheduler) stepCaught(r *read) (last bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			last, r.err = true, status.Error(codes.Internal, s.met(suspect{}, whileReading, v).Error())
+			last, r.err = true, status.Error(codes.Internal, s.bugs.Met(whileReading, 0, "", v).Error())
 		}
 	}()
 	return r.step()

@@ -85,7 +85,7 @@ func (s *Scheduler) refusal(p *answers.Answer, a *attempt, more answers.Reasons)
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated
 // node; nil: nothing, but for an error, which clears it.
 func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *objects.Nominating) {
-	s.logRefusal(ctx, a, d)
+	s.attemptLog.Unplaced(klog.FromContext(ctx), a.pod.Obj, d.Message, a.failed, s.cfg.Now())
 	if a.failed != nil {
 		s.queue.Error(a.pod, a.failed)
 	} else {
@@ -101,7 +101,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 		s.failing[a.pod.Obj.UID] = struct{}{}
 	}
 	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
-	s.metrics.refusedAttempt(d.Profile, a.failed != nil, a.since(s.cfg.Now()))
+	s.metrics.Unplaced(d.Profile, a.failed != nil, a.since(s.cfg.Now()))
 	reason := v1.PodReasonUnschedulable
 	if a.failed != nil {
 		reason = ReasonSchedulerError
@@ -109,26 +109,6 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nominating)
 	a.trace.Decided(d)
 	s.finish(a.trace, d, outcome(a.failed), a.failed)
-}
-
-// logRefusal tells the log of an attempt without a node.
-//
-// Differs from upstream: it tells of all of them.
-func (s *Scheduler) logRefusal(ctx context.Context, a *attempt, d *pb.Decision) {
-	log, of := klog.FromContext(ctx), &s.errorLog
-	if a.failed == nil {
-		if log, of = log.V(2), &s.refusalLog; !log.Enabled() {
-			return
-		}
-	}
-	leftOut, tell := of.next(a.pod.Obj.UID, s.cfg.Now())
-	switch {
-	case !tell:
-	case a.failed != nil:
-		log.Error(a.failed, "Attempt ended in an error", "pod", klog.KObj(a.pod.Obj), "leftOut", leftOut)
-	default:
-		log.Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(a.pod.Obj), "err", d.Message, "leftOut", leftOut)
-	}
 }
 
 // outcome is a trace's result of an attempt that has found no node.

@@ -20,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -28,7 +29,7 @@ import (
 type trial struct {
 	*Scheduler
 	log   bytes.Buffer
-	lines []decisionLine // of the log, as far as it was read
+	lines []observe.DecisionLine // of the log, as far as it was read
 	// rounds, asked and normalised count what the loop asked of the workers.
 	rounds, asked, normalised int
 	// few is how many pods come at once at the most; 0: a batch of them.
@@ -45,7 +46,7 @@ func quiet() context.Context { return klog.NewContext(context.Background(), klog
 func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 	t.Helper()
 	x := &trial{}
-	cfg.Cluster, cfg.Term, cfg.Decisions = "test", 1, NewDecisionLog(&x.log)
+	cfg.Cluster, cfg.Term, cfg.Decisions = "test", 1, observe.NewDecisionLog(&x.log)
 	if cfg.Profiles == nil {
 		cfg.Profiles = peaceful()
 	}
@@ -91,21 +92,21 @@ func (x *trial) turn(t rapid.TB) {
 		if x.err != nil {
 			t.Fatalf("the loop failed: %v", x.err)
 		}
-		if len(x.hintsMet)+len(x.out.why) > 0 {
-			t.Fatalf("hints of %v have met bugs; in quarantine: %v", x.hintsMet, x.out.why)
+		if len(x.out.why) > 0 || x.counter("shardsched_panics_total", "hint") > 0 {
+			t.Fatalf("hints have met %v bugs; in quarantine: %v", x.counter("shardsched_panics_total", "hint"), x.out.why)
 		}
 	}
 	t.Fatal("the loop does not come to rest")
 }
 
 // decided reads the decision log.
-func (x *trial) decided(t rapid.TB) []decisionLine {
+func (x *trial) decided(t rapid.TB) []observe.DecisionLine {
 	t.Helper()
 	if err := x.cfg.Decisions.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	for d := json.NewDecoder(&x.log); d.More(); {
-		var line decisionLine
+		var line observe.DecisionLine
 		if err := d.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func (s *scene) play(t rapid.TB, x *trial) {
 		from := len(x.decided(t))
 		x.queue.Each(func(p *queue.Pod) { x.queue.Activate(p.Obj.UID) })
 		x.turn(t)
-		again = slices.ContainsFunc(x.decided(t)[from:], func(d decisionLine) bool { return d.Node != "" || d.Nominated != "" })
+		again = slices.ContainsFunc(x.decided(t)[from:], func(d observe.DecisionLine) bool { return d.Node != "" || d.Nominated != "" })
 	}
 }
 

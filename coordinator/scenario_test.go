@@ -211,7 +211,7 @@ func (s *Scheduler) places() []string {
 // known lists every pod that anything remembers.
 func (s *Scheduler) known() []types.UID {
 	all := map[types.UID]struct{}{}
-	for uid := range s.history.newest {
+	for uid := range s.history.Pods() {
 		all[uid] = struct{}{}
 	}
 	for uid := range s.binding {

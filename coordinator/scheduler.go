@@ -25,6 +25,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -77,7 +78,7 @@ type SchedulerConfig struct {
 	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
 	Reporter Reporter
 	// Decisions receives every decision; nil: nowhere.
-	Decisions *DecisionLog
+	Decisions *observe.DecisionLog
 	// Recorder writes down what the loop takes in, decides and takes back; nil: nobody does.
 	Recorder *record.Writer
 	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
@@ -97,7 +98,7 @@ type SchedulerConfig struct {
 	// feature gate SchedulerPopFromBackoffQ is off).
 	WaitBackoffOut bool
 	// Heartbeat is told of the loop's turns; nil: nobody looks.
-	Heartbeat *Heartbeat
+	Heartbeat *observe.Heartbeat
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
 	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
@@ -130,13 +131,13 @@ type Scheduler struct {
 	compiler *compile.Compiler
 	// compileClass is the compiler's.
 	compileClass func(*v1.Pod, *compile.Profile, compile.World) (*compile.Class, error)
-	metrics      *meters
+	metrics      *observe.Meters
+	bugs         *observe.Bugs
 	inbox        *inbox
 	bindings     *bindings
 	outOfTree    *outoftree.Plugins // nil: there are none
 	outcomes     outcomes
 	journal      *journalWriter
-	plugins      *pluginLatencies
 	life         context.Context // ends the loop
 	stop         context.CancelFunc
 	readers      chan struct{} // the places of reads that are bounded
@@ -159,10 +160,7 @@ type Scheduler struct {
 	// promising says that the decision at hand has begun to change more than what is held of its class.
 	promising  bool
 	quarantine quarantine
-	hintsMet   map[string]struct{} // plugins whose hints met a bug
-	pluginsMet sync.Map            // plugins that met a bug, with the points: any goroutine tells of them
 	out        outsideTables
-	asking     []asking // whom the requests are for that the workers are asked
 	seq        uint64
 	binding    map[types.UID]*promise // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
@@ -175,12 +173,11 @@ type Scheduler struct {
 	size       batchSize
 	aside      bool // the batch, or the last one, is of pods that were set aside
 	arrivals   map[types.UID]time.Time
-	history    *decisionHistory
+	history    *observe.History
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing  map[types.UID]struct{}
 	cluster  map[objects.Ref]objects.Object // all but nodes and pods
-	tally    tally
 	err      error
 	watchers []chan<- struct{} // told when the loop is idle
 	reads    []*read
@@ -193,20 +190,7 @@ type Scheduler struct {
 	draining bool
 	// newMembers says that SetMembers was called.
 	newMembers bool
-	// errorLog and refusalLog are what the log was told of attempts that ended in an error, and of others
-	// without a node.
-	errorLog, refusalLog refusalLog
-}
-
-// tally is what the summary counts.
-type tally struct {
-	present, bound, bindFailures uint64
-	// preempted are the victims that were told to leave.
-	preempted, requeries uint64
-	submitToBound        *latency
-	// deciding runs while pods wait for a decision, working also while binds are
-	// under way.
-	deciding, working stopwatch
+	attemptLog observe.AttemptLog
 }
 
 // NewScheduler makes a scheduler with an empty cluster.
@@ -235,11 +219,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cache:      newState(cfg.Shards),
 		compiler:   compile.New(),
 		quarantine: quarantine{},
-		hintsMet:   map[string]struct{}{},
 		out:        newOutsideTables(),
 		inbox:      newInbox(),
 		journal:    newJournalWriter(cfg.Journal),
-		plugins:    newPluginLatencies(),
 		readers:    make(chan struct{}, maxReads),
 		budget:     budget{free: free},
 		ended:      make(chan struct{}),
@@ -248,10 +230,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		whyLeaving: map[types.UID]string{},
 		size:       newBatchSize(cfg.BatchSize),
 		arrivals:   map[types.UID]time.Time{},
-		history:    newDecisionHistory(),
+		history:    observe.NewHistory(),
 		failing:    map[types.UID]struct{}{},
 		cluster:    map[objects.Ref]objects.Object{},
-		tally:      tally{submitToBound: newLatency()},
 	}
 	if !free {
 		s.cache.counting.bound()
@@ -259,19 +240,19 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.compileClass = s.compiler.Class
 	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.life, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMeters(cfg.Registerer)
-	s.metrics.set.Gauge("shardsched_term").Set(float64(cfg.Term))
+	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
+	s.bugs = observe.NewBugs(s.metrics)
 	var err error
 	s.extenders, err = extenders.New(extenders.Config{
 		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
-		Life: s.life, Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.set,
+		Life: s.life, Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.Set(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.outOfTree, err = outoftree.New(s.life, cfg.OutOfTree, outoftree.Options{
-		Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.set, Meter: s.metrics.framework, Now: cfg.Now,
-		Extenders: extender.Framed(s.extenders.List()), Acts: s.acts, Met: s.pluginMet,
+		Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.Set(), Meter: s.metrics.Framework(), Now: cfg.Now,
+		Extenders: extender.Framed(s.extenders.List()), Acts: s.acts, Met: s.bugs.Plugin,
 	})
 	if err != nil {
 		return nil, err
@@ -284,9 +265,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.cache.OnUntold(s.spared)
 	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
-		Guests: plugins, Met: s.hintMet,
+		Guests: plugins, Met: s.bugs.Hint,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
-		Meter: s.metrics.queue, Timer: cfg.Now,
+		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
 	s.nominees = nominees.New(s.queue, s.cache.Cache, s.cache.volumes)
@@ -305,7 +286,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	f := cfg.Fanout
 	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
 	f.Registerer = cfg.Registerer
-	f.OnPasses = s.passed
+	f.OnPasses = s.metrics.Passed
 	s.fanout = fanout.New(f)
 	s.evaluate = s.fanout.Evaluate
 	s.answers = answers.New(answers.Config{Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle})
@@ -313,7 +294,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.candidates = preempt.NewFinder(preempt.Config{
 		Nodes: s.cache.Cache, Budgets: s.cache.budgets, Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() },
-		DryRuns: s.metrics.dryRuns, Rows: s.metrics.dryRunRows,
+		DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})
 	return s, nil
 }
@@ -424,10 +405,10 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		begun := s.cfg.Now()
-		s.cfg.Heartbeat.turn()
+		s.cfg.Heartbeat.Turn()
 		decided, ended := s.turn(ctx, begun)
-		s.cfg.Heartbeat.turn()
-		s.metrics.turns.Seconds(s.cfg.Now().Sub(begun))
+		s.cfg.Heartbeat.Turn()
+		s.metrics.Turn(s.cfg.Now().Sub(begun))
 		if ended {
 			return s.err
 		}
@@ -506,11 +487,8 @@ func (s *Scheduler) sweep(now time.Time) {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
-	s.tally.deciding.stop(now)
-	if len(s.binding) == 0 {
-		s.tally.working.stop(now)
-	}
+	s.metrics.Sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
+	s.metrics.Rest(now, len(s.binding) > 0)
 	if len(s.watchers) == 0 || !s.idle() {
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -111,7 +110,7 @@ func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 	out := &pb.Summary{}
 	err := s.call(ctx, func() {
-		out.Nodes, out.Decisions, out.PodsBound = uint64(s.cache.Nodes()), s.seq, s.tally.bound
+		out.Nodes, out.Decisions, out.PodsBound = uint64(s.cache.Nodes()), s.seq, s.metrics.PodsBound()
 		out.PodsPending = uint64(s.queue.Len(queue.Unschedulable) + s.queue.Len(queue.Gated))
 		out.Idle = s.idle()
 	})
@@ -123,31 +122,12 @@ func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 
 // summarise is the part of a summary that takes one step, however much there is.
 func (s *Scheduler) summarise() *pb.Summary {
-	now := s.cfg.Now()
-	t := &s.tally
-	deciding, working := t.deciding.read(now), t.working.read(now)
+	out := s.metrics.Summary(s.cfg.Now(), s.seq)
 	stats := s.fanout.Stats()
-	return &pb.Summary{
-		Nodes:            uint64(s.cache.Nodes()),
-		Shards:           uint32(s.cache.NumShards()),
-		PodsPresent:      t.present,
-		PodsBound:        t.bound,
-		Decisions:        s.seq,
-		BindFailures:     t.bindFailures,
-		PodsPreempted:    t.preempted,
-		Deciding:         durationpb.New(deciding),
-		Binding:          durationpb.New(working),
-		DecidedPerSecond: perSecond(s.seq, deciding),
-		BoundPerSecond:   perSecond(t.bound, working),
-		SubmitToBound:    t.submitToBound.quantiles(),
-		Plugins:          s.plugins.proto(),
-		Workers:          s.fanout.Workers(),
-		Rounds:           stats.Rounds,
-		Requeries:        t.requeries,
-		LocalEvaluations: stats.LocalShards,
-		Idle:             s.idle(),
-		Classes:          uint64(s.answers.Asked()),
-	}
+	out.Nodes, out.Shards, out.Idle = uint64(s.cache.Nodes()), uint32(s.cache.NumShards()), s.idle()
+	out.Workers, out.Rounds, out.LocalEvaluations = s.fanout.Workers(), stats.Rounds, stats.LocalShards
+	out.Classes = uint64(s.answers.Asked())
+	return out
 }
 
 func pendingText(p *queue.Pod) string {

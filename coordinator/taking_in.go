@@ -49,7 +49,7 @@ func newOutsideTables() outsideTables {
 // catch makes an error of a panic. It is deferred.
 func (s *Scheduler) catch(err *error) {
 	if v := recover(); v != nil {
-		s.metrics.panics(whileTakingIn).Inc()
+		s.metrics.Panicked(whileTakingIn)
 		*err = scan.Recovered(v)
 	}
 }
@@ -58,7 +58,7 @@ func (s *Scheduler) catch(err *error) {
 // deferred.
 func (s *Scheduler) meets(obj objects.Object, gone bool) {
 	if v := recover(); v != nil {
-		s.metrics.panics(whileTakingIn).Inc()
+		s.metrics.Panicked(whileTakingIn)
 		s.quarantineObject(obj, scan.Recovered(v))
 		if gone { // no change of it comes any more
 			s.endQuarantine(obj)
@@ -86,7 +86,7 @@ func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
 	if told {
 		return
 	}
-	s.metrics.quarantined(ref.Kind).Inc()
+	s.metrics.Quarantined(ref.Kind, 1)
 	var stack []byte
 	if p := (*scan.Panic)(nil); errors.As(why, &p) {
 		stack = p.Stack
@@ -97,7 +97,7 @@ func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
 // spared is told by the cache what can not be told of a pod.
 func (s *Scheduler) spared(p *v1.Pod, what string, why error) {
 	if errors.As(why, new(*scan.Panic)) {
-		s.metrics.panics(whileTakingIn).Inc()
+		s.metrics.Panicked(whileTakingIn)
 	}
 	s.quarantineObject(p, fmt.Errorf("%s can not be told: %w", what, why))
 }
@@ -113,7 +113,7 @@ func (s *Scheduler) endQuarantine(obj objects.Object) {
 		return
 	}
 	delete(s.out.why, ref)
-	s.metrics.quarantined(ref.Kind).Dec()
+	s.metrics.Quarantined(ref.Kind, -1)
 	switch obj := obj.(type) {
 	case *v1.Node:
 		delete(s.out.nodes, obj.Name)

@@ -19,6 +19,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
 )
@@ -41,7 +42,7 @@ type ours struct {
 	registry  *prometheus.Registry   // the coordinator's
 	workers   []*prometheus.Registry // a worker's each
 	traffic   traffic
-	log       *coordinator.DecisionLog
+	log       *observe.DecisionLog
 	file      *os.File // the log's, which has no name any more
 	group     *errgroup.Group
 	stop      context.CancelFunc
@@ -72,7 +73,7 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, err
 	}
-	s := &ours{file: file, registry: prometheus.NewRegistry(), log: coordinator.NewDecisionLog(file)}
+	s := &ours{file: file, registry: prometheus.NewRegistry(), log: observe.NewDecisionLog(file)}
 	s.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: clusterName, Term: 1, Shards: o.Shards, BatchSize: o.Batch, Decisions: s.log, Registerer: s.registry,
 		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared

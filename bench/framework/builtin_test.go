@@ -25,6 +25,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/config"
 	ours "github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
 )
 
@@ -56,7 +57,7 @@ profiles:
 `
 
 // start starts one of our schedulers with a plugin.
-func start(t *testing.T, shards int, file, name string, plugin fwk.Plugin, log *coordinator.DecisionLog) *coordinator.Scheduler {
+func start(t *testing.T, shards int, file, name string, plugin fwk.Plugin, log *observe.DecisionLog) *coordinator.Scheduler {
 	t.Helper()
 	c, err := config.ReaderFor([]string{name}).Parse("test", []byte(file))
 	if err != nil {
@@ -399,7 +400,7 @@ func TestTotalsOfGuestsAndBuiltInPlugins(t *testing.T) {
 			continue // these have profiles of their own
 		}
 		guest, out := &rater{"Rater", seed}, &bytes.Buffer{}
-		log := coordinator.NewDecisionLog(out)
+		log := observe.NewDecisionLog(out)
 		f := feed(t, start(t, 1+int(seed%3), raterFile, "Rater", guest, log), conformance.Random(seed, 12, families))
 		for _, p := range f.pending {
 			out.Reset()

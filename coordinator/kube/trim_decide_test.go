@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // Pods that depend on every rule get the same nodes, scores and messages whether the
@@ -75,7 +76,7 @@ func put(all *objects.Snapshot, obj objects.Object) {
 func decide(t *testing.T, all *objects.Snapshot) string {
 	t.Helper()
 	var out bytes.Buffer
-	decisions := coordinator.NewDecisionLog(&out)
+	decisions := observe.NewDecisionLog(&out)
 	now := time.Unix(1_700_000_000, 0)
 	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "test", Term: 1, Shards: 2, Decisions: decisions, QueueNow: func() time.Time { return now },

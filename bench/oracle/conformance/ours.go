@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // Decision is a line of our decision log.
@@ -40,7 +41,7 @@ type Decision struct {
 // ours is our scheduler, without workers.
 type ours struct {
 	scheduler *coordinator.Scheduler
-	log       *coordinator.DecisionLog
+	log       *observe.DecisionLog
 	out       bytes.Buffer // of the log, what is not parsed
 	all       []byte       // of it, what was parsed
 	clock     *clock
@@ -61,7 +62,7 @@ func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
 		return nil, err
 	}
 	o := &ours{clock: newClock(), metrics: prometheus.NewRegistry(), ended: make(chan error, 1), patience: patience}
-	o.log = coordinator.NewDecisionLog(&o.out)
+	o.log = observe.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
 		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
 // stuck is a reporter that never comes back, as a loop that hangs.
@@ -25,7 +26,7 @@ func (s stuck) Unscheduled(*v1.Pod, string, string, *objects.Nominating) { <-s.u
 // The process ends itself when its loop hangs, and tells where that is.
 func TestAHungLoopEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, until := &coordinator.Heartbeat{}, make(chan struct{})
+		h, until := &observe.Heartbeat{}, make(chan struct{})
 		s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: 1, Heartbeat: h, Reporter: stuck{until: until}})
 		if err != nil {
 			t.Fatal(err)

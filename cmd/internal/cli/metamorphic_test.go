@@ -17,6 +17,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -42,7 +43,7 @@ func (s split) String() string {
 func decide(t *testing.T, c build.Cluster, s split) string {
 	t.Helper()
 	var out bytes.Buffer
-	log := coordinator.NewDecisionLog(&out)
+	log := observe.NewDecisionLog(&out)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	defer cancel()
 	cfg := coordinator.SchedulerConfig{Cluster: "test", Term: 1, Shards: s.shards, BatchSize: s.batch, Decisions: log, QueueNow: standstill()}
@@ -216,7 +217,7 @@ func compareSplits(t *testing.T, c build.Cluster, ways []split) {
 func TestASimulationDecidesTheSame(t *testing.T) {
 	c := build.Crowd(rand.New(rand.NewPCG(3, 3)), build.CrowdSize{Nodes: 20, Present: 10, Pending: 150, Kinds: 6, Claims: true})
 	var out bytes.Buffer
-	log := coordinator.NewDecisionLog(&out)
+	log := observe.NewDecisionLog(&out)
 	in := &Input{Nodes: c.Nodes, Pods: append(slices.Clip(c.Present), c.Pending...), Cluster: c.Others}
 	m := simulation{sharding: Sharding{Cluster: "test", Workers: 2}, batch: 7, decisions: log}
 	if _, err := m.run(klog.NewContext(t.Context(), klog.Logger{}), in, func(*pb.Summary) {}); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/leader"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -131,7 +132,7 @@ func endGroup(g *errgroup.Group, err error) error {
 }
 
 // scheduler is the template of each term's scheduler.
-func (v service) scheduler(log *coordinator.DecisionLog, spans *spans, workers *localWorkers) (coordinator.SchedulerConfig, error) {
+func (v service) scheduler(log *observe.DecisionLog, spans *spans, workers *localWorkers) (coordinator.SchedulerConfig, error) {
 	shards := v.sharding.Shards
 	if shards == 0 {
 		shards = defaultShards
@@ -141,7 +142,7 @@ func (v service) scheduler(log *coordinator.DecisionLog, spans *spans, workers *
 		Shards:           shards,
 		Decisions:        log,
 		MaxUnschedulable: v.flush,
-		Heartbeat:        &coordinator.Heartbeat{},
+		Heartbeat:        &observe.Heartbeat{},
 		Fanout: fanout.Config{
 			Replicas: v.sharding.Replicas,
 			Compare:  v.sharding.CompareWorkers,
@@ -234,18 +235,18 @@ func flushEvery(ctx context.Context, log interface{ Flush() error }) error {
 
 // openDecisionLog opens the file that decisions are added to; "-" is out, and an empty name
 // no log at all.
-func openDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, error) {
+func openDecisionLog(name string, out io.Writer) (*observe.DecisionLog, error) {
 	switch name {
 	case "":
 		return nil, nil
 	case "-":
-		return coordinator.NewDecisionLog(struct{ io.Writer }{out}), nil
+		return observe.NewDecisionLog(struct{ io.Writer }{out}), nil
 	}
 	f, err := createPrivate(name, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("decision log: %w", err)
 	}
-	return coordinator.NewDecisionLog(f), nil
+	return observe.NewDecisionLog(f), nil
 }
 
 // runCoordinator is `shardsched coordinator`.

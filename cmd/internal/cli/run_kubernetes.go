@@ -30,6 +30,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/leader"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -104,7 +105,7 @@ type kubernetes struct {
 	filter   *kubeserving.MetricsFilter
 	fence    *leader.Fence
 	// heartbeat is the scheduling loop's.
-	heartbeat coordinator.Heartbeat
+	heartbeat observe.Heartbeat
 	clients   *kube.Clients
 	source    *kube.Source
 	plugins   *kube.Plugins // nil: no profile has any

@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -28,7 +29,7 @@ type simulation struct {
 	extenders bool           // they are asked
 	plugins   framework.Registry
 	batch     int // 0: the default
-	decisions *coordinator.DecisionLog
+	decisions *observe.DecisionLog
 	recording Recording
 	process   Process
 	tracing   otlp.Options
@@ -86,7 +87,7 @@ func tellOfExtenders(w io.Writer, c *config.Config, asked bool) {
 }
 
 // createDecisionLog is openDecisionLog for a run of its own: what the file held is gone.
-func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, error) {
+func createDecisionLog(name string, out io.Writer) (*observe.DecisionLog, error) {
 	if name == "" || name == "-" {
 		return openDecisionLog(name, out)
 	}
@@ -94,7 +95,7 @@ func createDecisionLog(name string, out io.Writer) (*coordinator.DecisionLog, er
 	if err != nil {
 		return nil, fmt.Errorf("decisions: %w", err)
 	}
-	return coordinator.NewDecisionLog(f), nil
+	return observe.NewDecisionLog(f), nil
 }
 
 // run schedules the input until nothing is left to do. Where ctx ends before, there is a

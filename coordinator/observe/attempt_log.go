@@ -1,23 +1,51 @@
-package coordinator
+package observe
 
 import (
 	"maps"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 const (
 	// refusalEvery is how often the log tells of one pod at the most, and refusalsASecond of how many in
-	// all: pods that fail again and again are others' to make.
+	// all: whoever may create pods may create pods that fail again and again.
 	refusalEvery    = time.Minute
 	refusalsASecond = 20
 	// refusedPods is how many pods are remembered: twice as many as the log can tell of meanwhile.
 	refusedPods = 2 * refusalsASecond * int(refusalEvery/time.Second)
 )
 
-// refusalLog says which attempts without a node the log tells of.
-type refusalLog struct {
+// AttemptLog tells the log of attempts that have found no node, of some of them.
+//
+// Differs from upstream: it tells of all of them.
+type AttemptLog struct {
+	errors, refusals limiter
+}
+
+// Unplaced tells of an attempt that has found no node: failed is the error that it ended in; nil: no node fits, and message
+// says why.
+func (l *AttemptLog) Unplaced(log klog.Logger, pod *v1.Pod, message string, failed error, now time.Time) {
+	of := &l.errors
+	if failed == nil {
+		if log, of = log.V(2), &l.refusals; !log.Enabled() {
+			return
+		}
+	}
+	leftOut, tell := of.next(pod.UID, now)
+	switch {
+	case !tell:
+	case failed != nil:
+		log.Error(failed, "Attempt ended in an error", "pod", klog.KObj(pod), "leftOut", leftOut)
+	default:
+		log.Info("Unable to schedule pod; no fit; waiting", "pod", klog.KObj(pod), "err", message, "leftOut", leftOut)
+	}
+}
+
+// limiter says which attempts the log tells of.
+type limiter struct {
 	told    map[types.UID]time.Time
 	second  time.Time // when the second began of which lines are counted
 	lines   int
@@ -26,7 +54,7 @@ type refusalLog struct {
 
 // next tells whether the log is to tell of a pod's attempt, and how many attempts were left out since it
 // last did.
-func (l *refusalLog) next(pod types.UID, now time.Time) (leftOut int, tell bool) {
+func (l *limiter) next(pod types.UID, now time.Time) (leftOut int, tell bool) {
 	if now.Sub(l.second) >= time.Second {
 		l.second, l.lines = now, 0
 	}

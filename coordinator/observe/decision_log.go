@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"bufio"
@@ -10,9 +10,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// decisionLine is a decision as the decision log holds it, one JSON object a line. It is a
+// DecisionLine is a decision as the decision log holds it, one JSON object a line. It is a
 // stable surface: fields are only ever added.
-type decisionLine struct {
+type DecisionLine struct {
 	Seq      uint64 `json:"seq"`
 	Pod      string `json:"pod"`
 	UID      string `json:"uid"`
@@ -46,7 +46,8 @@ func NewDecisionLog(w io.Writer) *DecisionLog {
 	return l
 }
 
-func (l *DecisionLog) write(d *pb.Decision) {
+// Write writes a decision; without a log it goes nowhere.
+func (l *DecisionLog) Write(d *pb.Decision) {
 	if l == nil {
 		return
 	}
@@ -55,7 +56,7 @@ func (l *DecisionLog) write(d *pb.Decision) {
 	if l.err != nil {
 		return
 	}
-	l.err = l.enc.Encode(decisionLine{
+	l.err = l.enc.Encode(DecisionLine{
 		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
 		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
 		Nominated: d.Nominated, Victims: d.Victims,

@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestTheLogTellsOfAPodOnceAMinute(t *testing.T) {
-	var l refusalLog
+	var l limiter
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i, x := range []struct {
 		after   time.Duration
@@ -32,7 +32,7 @@ func TestTheLogTellsOfAPodOnceAMinute(t *testing.T) {
 
 // However many pods fail, the log tells of so many a second, and what it remembers is bounded.
 func TestTheLogIsBounded(t *testing.T) {
-	var l refusalLog
+	var l limiter
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	lines, leftOut, most := 0, 0, 0
 	for second := range 600 {

@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func TestTheLinesOfTheDecisionLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			l := NewDecisionLog(&out)
-			l.write(x.decision)
+			l.Write(x.decision)
 			if out.Len() != 0 {
 				t.Errorf("before Flush: got %q, want nothing", out.String())
 			}
@@ -66,16 +66,16 @@ func (f *file) Close() error { f.closed++; return f.closeErr }
 func TestAnErrorOfTheDecisionLogSticks(t *testing.T) {
 	f := &file{good: 1}
 	l := NewDecisionLog(f)
-	l.write(&pb.Decision{Seq: 1})
+	l.Write(&pb.Decision{Seq: 1})
 	if err := l.Flush(); err != nil {
 		t.Fatalf("first flush: %v", err)
 	}
-	l.write(&pb.Decision{Seq: 2})
+	l.Write(&pb.Decision{Seq: 2})
 	if err := l.Flush(); !errors.Is(err, errFull) {
 		t.Fatalf("second flush: got %v, want %v", err, errFull)
 	}
 	f.good = 100 // there is room again, but a line is missing
-	l.write(&pb.Decision{Seq: 3})
+	l.Write(&pb.Decision{Seq: 3})
 	if err := l.Flush(); !errors.Is(err, errFull) {
 		t.Errorf("third flush: got %v, want %v", err, errFull)
 	}
@@ -99,7 +99,7 @@ func TestClosingTheDecisionLog(t *testing.T) {
 		t.Errorf("a writer that can not be closed: got %v, want nil", err)
 	}
 	var none *DecisionLog
-	none.write(&pb.Decision{})
+	none.Write(&pb.Decision{})
 	if err := errors.Join(none.Flush(), none.Close()); err != nil {
 		t.Errorf("no log: got %v, want nil", err)
 	}
@@ -112,7 +112,7 @@ func TestTheDecisionLogTakesLinesFromAnywhere(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 250 {
-				l.write(&pb.Decision{Message: strings.Repeat("x", 100)})
+				l.Write(&pb.Decision{Message: strings.Repeat("x", 100)})
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 // The ring against a list of everything.
 func TestHistoryRemembersTheNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := newDecisionHistory()
+		h := NewHistory()
 		var all []*remembered
 		gone := map[uint64]bool{} // decisions of pods that were forgotten
 		for seq := uint64(1); seq <= uint64(rapid.IntRange(1, 60).Draw(t, "decisions")); seq++ {
 			uid := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "pod"))
 			if rapid.IntRange(0, 9).Draw(t, "forget") == 0 {
-				h.forget(types.UID(uid))
+				h.Forget(types.UID(uid))
 				for _, r := range all {
 					if r.decision == nil {
 						gone[r.number()] = true
@@ -32,7 +32,7 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 			h.add(r)
 			all = append(all, r)
 			if rapid.Bool().Draw(t, "trace") {
-				h.traced(types.UID(uid), seq, fmt.Sprint("t", seq))
+				h.Traced(types.UID(uid), seq, fmt.Sprint("t", seq))
 			}
 			for len(h.ring)-h.head > 20 {
 				h.evict()
@@ -51,7 +51,7 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 			t.Fatalf("got %d bytes of %d pods, want %d of %d", h.bytes, len(h.newest), bytes, len(want))
 		}
 		for uid, seqs := range want {
-			past := h.past(types.UID(uid))
+			past := h.Past(types.UID(uid))
 			if len(past) != min(len(seqs), shownHistory) {
 				t.Fatalf("pod %s: got %d decisions, want %v", uid, len(past), seqs)
 			}
@@ -60,7 +60,7 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 					t.Errorf("pod %s: got %v, want decision %d", uid, p, seqs[i])
 				}
 			}
-			if got := h.of(types.UID(uid)); got.Seq != seqs[0] {
+			if got := h.Last(types.UID(uid)); got.Seq != seqs[0] {
 				t.Errorf("pod %s: got last decision %d, want %d", uid, got.Seq, seqs[0])
 			}
 		}
@@ -71,7 +71,7 @@ func TestHistoryRemembersTheNewest(t *testing.T) {
 func (r *remembered) number() uint64 { return uint64(r.at.Unix()) }
 
 func TestHistoryIsBounded(t *testing.T) {
-	h := newDecisionHistory()
+	h := NewHistory()
 	for seq := range uint64(2*maxRemembered + 7) {
 		h.add(&remembered{decision: &pb.Decision{Seq: seq, Uid: fmt.Sprint(seq % 1000)}})
 	}
@@ -88,34 +88,34 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestScoresAreSpelledOutForSome(t *testing.T) {
-	h, now, got := newDecisionHistory(), time.Unix(1, 0), 0
+	h, now, got := NewHistory(), time.Unix(1, 0), 0
 	for range 3 * scoresBurst {
-		if h.affordScores(now) {
+		if h.AffordScores(now) {
 			got++
 		}
 	}
 	if got != scoresBurst {
 		t.Errorf("got %d at once, want %d", got, scoresBurst)
 	}
-	if !h.affordScores(now.Add(time.Second)) {
+	if !h.AffordScores(now.Add(time.Second)) {
 		t.Error("got none a second later, want one")
 	}
 }
 
 func TestScoresThatTakeLongAreSpelledOutForFewer(t *testing.T) {
-	h, now, got := newDecisionHistory(), time.Unix(1, 0), 0
+	h, now, got := NewHistory(), time.Unix(1, 0), 0
 	for range 10 * scoresPerSecond {
 		now = now.Add(time.Second / scoresPerSecond)
-		if h.affordScores(now) {
-			h.spent(10 * scoresWorth)
+		if h.AffordScores(now) {
+			h.ScoresTook(10 * scoresWorth)
 			got++
 		}
 	}
 	if want := (scoresBurst + 10*scoresPerSecond) / 10; got < want-2 || got > want+2 {
 		t.Errorf("got %d in ten seconds that take ten times their worth, want about %d", got, want)
 	}
-	h.spent(time.Hour)
-	if !h.affordScores(now.Add(2 * time.Second)) {
+	h.ScoresTook(time.Hour)
+	if !h.AffordScores(now.Add(2 * time.Second)) {
 		t.Error("two seconds after one that took an hour: got none, want one")
 	}
 }

@@ -1,12 +1,16 @@
-package coordinator
+package observe
 
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestLatency(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -42,22 +46,22 @@ func TestLatency(t *testing.T) {
 }
 
 func TestPluginLatenciesAreSorted(t *testing.T) {
-	p := newPluginLatencies()
-	var wg sync.WaitGroup
-	for range 4 { // as the loop and late answers do
-		wg.Go(func() {
-			p.record("Fit", "Score", time.Second)
-			p.record("Fit", "Filter", time.Second)
-			p.record("Taints", "Filter", 2*time.Second)
-			p.record("Ports", "Filter", time.Second)
+	m := NewMeters(nil, 1)
+	m.Ask()
+	m.Request("default-scheduler", 1)
+	for range 4 {
+		m.Passed(0, []scan.Pass{
+			{Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, Point: pb.ExtensionPoint_EXTENSION_POINT_SCORE, Took: time.Second},
+			{Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, Point: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Took: time.Second},
+			{Plugin: pb.Plugin_PLUGIN_TAINT_TOLERATION, Point: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Took: 2 * time.Second},
+			{Plugin: pb.Plugin_PLUGIN_NODE_PORTS, Point: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Took: time.Second},
 		})
 	}
-	wg.Wait()
 	var got []string
-	for _, l := range p.proto() {
+	for _, l := range m.Summary(epoch, 0).Plugins {
 		got = append(got, fmt.Sprintf("%s %s %d %v", l.ExtensionPoint, l.Plugin, l.Latency.Count, l.Latency.Total.AsDuration()))
 	}
-	want := []string{"Filter Taints 4 8s", "Filter Fit 4 4s", "Filter Ports 4 4s", "Score Fit 4 4s"}
+	want := []string{"Filter TaintToleration 4 8s", "Filter NodePorts 4 4s", "Filter NodeResourcesFit 4 4s", "Score NodeResourcesFit 4 4s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -1,10 +1,6 @@
-package coordinator
+package observe
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -12,6 +8,15 @@ import (
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
+
+// tally is what a summary tells of the term so far. Metrics count most of it, too, but can not be read back.
+type tally struct {
+	present, bound, bindFailures, preempted, requeries uint64
+
+	submitToBound *latency
+	// deciding runs while pods wait for a decision, working also while binds are under way.
+	deciding, working stopwatch
+}
 
 // latency is a set of durations from a nanosecond to an hour, to two digits.
 type latency struct {
@@ -40,46 +45,6 @@ func (l *latency) quantiles() *pb.Quantiles {
 		P50:   at(50),
 		P99:   at(99),
 	}
-}
-
-// pluginPoint is a plugin at an extension point.
-type pluginPoint struct{ plugin, point string }
-
-// pluginLatencies keeps a latency per plugin and extension point. Any goroutine may
-// record.
-type pluginLatencies struct {
-	mu sync.Mutex
-	of map[pluginPoint]*latency
-}
-
-func newPluginLatencies() *pluginLatencies {
-	return &pluginLatencies{of: map[pluginPoint]*latency{}}
-}
-
-func (p *pluginLatencies) record(plugin, point string, d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := pluginPoint{plugin, point}
-	l := p.of[key]
-	if l == nil {
-		l = newLatency()
-		p.of[key] = l
-	}
-	l.record(d)
-}
-
-// proto lists them by extension point, the costliest first.
-func (p *pluginLatencies) proto() []*pb.PluginLatency {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(p.of), func(a, b pluginPoint) int {
-		return cmp.Or(cmp.Compare(a.point, b.point), cmp.Compare(p.of[b].total, p.of[a].total), cmp.Compare(a.plugin, b.plugin))
-	})
-	out := make([]*pb.PluginLatency, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, &pb.PluginLatency{Plugin: k.plugin, ExtensionPoint: k.point, Latency: p.of[k].quantiles()})
-	}
-	return out
 }
 
 // stopwatch adds up the time between starts and stops.

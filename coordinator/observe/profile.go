@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"strconv"
@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardsched/shardsched/coordinator/metrics"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -32,7 +33,7 @@ type profileMeters struct {
 
 	scheduled, unschedulable, errors       attemptMeters
 	filter, score                          *metrics.Histogram
-	compiled, rejected, broken             *metrics.Histogram // PreFilter
+	prepared                               [Broken + 1]*metrics.Histogram // PreFilter
 	preBind, preBindError, bind, bindError *metrics.Histogram
 	preBindPlugin, preBindPluginError      *metrics.Histogram
 	bindPlugin, bindPluginError            *metrics.Histogram
@@ -51,7 +52,7 @@ func (a *attemptMeters) count(d time.Duration) {
 }
 
 // of are the series of a profile.
-func (m *meters) of(profile string) *profileMeters {
+func (m *Meters) of(profile string) *profileMeters {
 	if m.last != nil && m.last.name == profile {
 		return m.last
 	}
@@ -80,7 +81,9 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 	return &profileMeters{
 		set: set, name: name,
 		scheduled: attempts(resultScheduled), unschedulable: attempts(resultUnschedulable), errors: attempts(resultError),
-		compiled: point("PreFilter", statusSuccess), rejected: point("PreFilter", statusUnresolved), broken: point("PreFilter", statusError),
+		prepared: [...]*metrics.Histogram{
+			Compiled: point("PreFilter", statusSuccess), Rejected: point("PreFilter", statusUnresolved), Broken: point("PreFilter", statusError),
+		},
 		filter: point("Filter", statusSuccess), score: point("Score", statusSuccess),
 		preBind: point("PreBind", statusSuccess), preBindError: point("PreBind", statusError),
 		bind: point("Bind", statusSuccess), bindError: point("Bind", statusError),
@@ -100,24 +103,28 @@ func (p *profileMeters) evaluated(at pluginAt, rows int) {
 	c.Add(float64(rows))
 }
 
-// prepared counts what it took to compile a batch: to all of its pods the same.
-func (m *meters) prepared(attempts []attempt, d time.Duration) {
-	if len(attempts) == 0 {
+// Prepared is how the preparation of an attempt has ended.
+type Prepared int
+
+// An attempt has a class, its class refuses all nodes, or it has no class for an error.
+const (
+	Compiled Prepared = iota
+	Rejected
+	Broken
+)
+
+// Prepared counts what it took to compile a batch of so many attempts: to all of its pods the same. of is asked for the
+// profile of each.
+func (m *Meters) Prepared(attempts int, d time.Duration, of func(i int) (profile string, how Prepared)) {
+	if attempts == 0 {
 		return
 	}
-	each := d.Seconds() / float64(len(attempts))
+	each := d.Seconds() / float64(attempts)
 	var same *metrics.Histogram // of n attempts so far
 	n := 0
 	for i := range attempts {
-		a := &attempts[i]
-		p := m.of(a.pod.Obj.Spec.SchedulerName)
-		h := p.compiled
-		switch {
-		case a.failed != nil:
-			h = p.broken
-		case a.class.Rejected != nil:
-			h = p.rejected
-		}
+		profile, how := of(i)
+		h := m.of(profile).prepared[how]
 		if h != same && same != nil {
 			same.ObserveN(each, n)
 			n = 0
@@ -128,8 +135,8 @@ func (m *meters) prepared(attempts []attempt, d time.Duration) {
 	same.ObserveN(each, n)
 }
 
-// refusedAttempt counts an attempt that has found no node.
-func (m *meters) refusedAttempt(profile string, failed bool, d time.Duration) {
+// Unplaced counts an attempt that has found no node.
+func (m *Meters) Unplaced(profile string, failed bool, d time.Duration) {
 	p := m.of(profile)
 	if failed {
 		p.errors.count(d)
@@ -138,44 +145,56 @@ func (m *meters) refusedAttempt(profile string, failed bool, d time.Duration) {
 	p.unschedulable.count(d)
 }
 
-// binds counts what PreBind and Bind of a placement took, unless its plugins have told that themselves.
-func (m *meters) binds(job *bindJob, err error) {
-	p := m.of(job.binding.Pod.Spec.SchedulerName)
+// BindEnded counts what PreBind and Bind of a placement took, 0 where they did not come to it; hosted says that the
+// plugins of its profile have told that themselves.
+func (m *Meters) BindEnded(profile string, preBound, bound time.Duration, hosted bool, err error) {
+	p := m.of(profile)
 	preBind, preBindPlugin, bind, bindPlugin := p.preBind, p.preBindPlugin, p.bind, p.bindPlugin
 	if err != nil {
 		bind, bindPlugin = p.bindError, p.bindPluginError
-		if job.bind == 0 {
+		if bound == 0 {
 			preBind, preBindPlugin = p.preBindError, p.preBindPluginError
 			m.bindErrors.Inc()
 		}
 	}
-	if job.cycle != nil {
+	if hosted {
 		return
 	}
-	if job.preBind > 0 {
-		preBind.Seconds(job.preBind)
-		preBindPlugin.Seconds(job.preBind)
+	if preBound > 0 {
+		preBind.Seconds(preBound)
+		preBindPlugin.Seconds(preBound)
 	}
-	if job.bind > 0 {
-		bind.Seconds(job.bind)
-		bindPlugin.Seconds(job.bind)
+	if bound > 0 {
+		bind.Seconds(bound)
+		bindPlugin.Seconds(bound)
 	}
 }
 
-// bound counts an attempt that has put its pod on a node; queueNow is by the queue's clock.
-func (m *meters) bound(job *bindJob, now, queueNow time.Time) {
+// Bound counts an attempt that has put its pod on a node, and took so long; queueNow is by the queue's clock.
+func (m *Meters) Bound(profile string, p *queue.Pod, took time.Duration, queueNow time.Time) {
+	m.tally.bound++
 	m.boundPods.Inc()
-	m.of(job.binding.Pod.Spec.SchedulerName).scheduled.count(now.Sub(job.popped))
-	m.attempts.Observe(float64(job.pod.Attempts))
-	if !job.pod.FirstAttempt.IsZero() {
-		m.sliOf(job.pod.Attempts).Seconds(max(queueNow.Round(0).Sub(job.pod.FirstAttempt), 0))
+	m.of(profile).scheduled.count(took)
+	m.attempts.Observe(float64(p.Attempts))
+	if !p.FirstAttempt.IsZero() {
+		m.sliOf(p.Attempts).Seconds(max(queueNow.Round(0).Sub(p.FirstAttempt), 0))
 	}
-	if job.pod.Flushed {
+	if p.Flushed {
 		m.afterFlush.Inc()
 	}
 }
 
-func (m *meters) sliOf(attempts int) *metrics.Histogram {
+// SubmittedToBound counts the time from when a pod was submitted until it was bound.
+func (m *Meters) SubmittedToBound(d time.Duration) { m.tally.submitToBound.record(d) }
+
+// NotBound counts an attempt whose bind has failed, and that took so long.
+func (m *Meters) NotBound(profile string, took time.Duration) {
+	m.tally.bindFailures++
+	m.bindFailures.Inc()
+	m.of(profile).errors.count(took)
+}
+
+func (m *Meters) sliOf(attempts int) *metrics.Histogram {
 	i := min(max(attempts, 0), maxAttemptsLabel)
 	if m.sli[i] == nil {
 		label := strconv.Itoa(i)
@@ -185,10 +204,4 @@ func (m *meters) sliOf(attempts int) *metrics.Histogram {
 		m.sli[i] = m.set.Histogram("scheduler_pod_scheduling_sli_duration_seconds", label)
 	}
 	return m.sli[i]
-}
-
-// notBound counts an attempt whose bind has failed.
-func (m *meters) notBound(job *bindJob, now time.Time) {
-	m.bindFailures.Inc()
-	m.of(job.binding.Pod.Spec.SchedulerName).errors.count(now.Sub(job.popped))
 }

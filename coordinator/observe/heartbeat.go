@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type Heartbeat struct {
 	same atomic.Uint64
 }
 
-// turn begins or ends a turn; nil: nobody looks.
-func (h *Heartbeat) turn() {
+// Turn begins or ends a turn; nil: nobody looks.
+func (h *Heartbeat) Turn() {
 	if h != nil {
 		h.turns.Add(1)
 	}

@@ -1,0 +1,23 @@
+package observe
+
+import "testing"
+
+// A process that was stopped in the middle of a turn has missed its looks, and is not ended when it goes on.
+func TestAStoppedProcessDoesNotHang(t *testing.T) {
+	h := &Heartbeat{}
+	h.Turn()
+	for range hungAfter - 1 {
+		h.look()
+	}
+	h.Turn()
+	h.Turn()
+	for range hungAfter {
+		h.look() // the first of them finds another turn
+	}
+	if err := h.Check(); err != nil {
+		t.Errorf("after %d looks at the second turn: got %v, want no error", hungAfter, err)
+	}
+	if h.look(); h.Check() == nil {
+		t.Error("one look later: got no error, want one")
+	}
+}
