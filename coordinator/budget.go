@@ -1,13 +1,11 @@
 package coordinator
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/queue"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 const (
@@ -68,15 +66,5 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 func (s *Scheduler) chargeDryRun(a *attempt, begun time.Time) {
 	if took := s.cfg.Now().Sub(begun); s.budget.over(took, queue.Costly) {
 		a.pod.Cost += took
-	}
-}
-
-// noteCost tells of a pod that waits behind others for what it costs.
-func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
-	if p.Aside != 0 {
-		note(out, "it waits until the pods are counted that its terms and constraints are about, a part of them each turn")
-	}
-	if p.Cost > queue.Costly {
-		note(out, fmt.Sprintf("to prepare its last attempt took %s, more than %s: it is tried behind pods that take less, one such pod a batch", p.Cost.Round(time.Millisecond), queue.Costly))
 	}
 }

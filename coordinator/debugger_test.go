@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -13,23 +12,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
-
-func TestDifference(t *testing.T) {
-	for name, tc := range map[string]struct{ actual, cached, missed, redundant []string }{
-		"none":             {[]string{"b", "a"}, []string{"a", "b"}, []string{}, []string{}},
-		"one is missed":    {[]string{"c", "a", "b"}, []string{"b", "a"}, []string{"c"}, []string{}},
-		"one is redundant": {[]string{"a"}, []string{"b", "a"}, []string{}, []string{"b"}},
-		"both":             {[]string{"a", "c"}, []string{"b", "c", "d"}, []string{"a"}, []string{"b", "d"}},
-		"nothing at all":   {nil, nil, []string{}, []string{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			missed, redundant := difference(tc.actual, tc.cached)
-			if d := cmp.Diff([][]string{tc.missed, tc.redundant}, [][]string{missed, redundant}); d != "" {
-				t.Errorf("missed and redundant (-want +got):\n%s", d)
-			}
-		})
-	}
-}
 
 func TestTheStateIsHeldAgainstTheSourceAndDumped(t *testing.T) {
 	known := build.Pod("there").UID("there").CPU("1").Node("a").Obj()

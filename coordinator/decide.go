@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -177,7 +178,7 @@ func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question)
 		// A single node is not scored, so nothing is wrong with it.
 		return c, &ending{failed: a.class.ScoreError}, nil
 	}
-	a.top = s.spellOut(a, c)
+	a.top = s.history.SpellOut(s.answers.Reader(), a.class, &c, s.popTime, s.cfg.Now)
 	return c, nil, nil
 }
 
@@ -365,4 +366,12 @@ func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...o
 	s.cfg.Decisions.Write(d)
 	s.cfg.Recorder.Decision(d, failed, assumed)
 	s.metrics.Decided()
+}
+
+// finish ends an attempt's trace, and keeps in mind where there is one.
+func (s *Scheduler) finish(trace *tracing.Attempt, d *pb.Decision, r tracing.Result, err error) {
+	if !trace.Finish(r, err) {
+		return
+	}
+	s.history.Traced(types.UID(d.Uid), d.Seq, trace.TraceID())
 }

@@ -15,7 +15,7 @@
 // A turn of the loop takes the inbox in, moves what has waited long enough, pops a
 // batch in queue order, asks the workers in one round for those of its classes that it has
 // no answer for, and decides pod by pod. It never waits for a bind or for the journal. What clients ask
-// of it costs each turn one bounded step (reads.go).
+// of it costs each turn one bounded step (package observe).
 //
 // # Answers
 //

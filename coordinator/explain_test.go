@@ -54,8 +54,8 @@ func (x *trial) counted() map[uint32]string {
 
 // explainNow takes all steps of an explanation.
 func (s *Scheduler) explainNow(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	e := explanation{req: req}
-	for !s.explain(&e) {
+	e := newExplanation(req)
+	for !s.explain(e) {
 	}
 	return e.answer()
 }

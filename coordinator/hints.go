@@ -105,3 +105,10 @@ func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
 	}
 	return out
 }
+
+// CELReadsPods tells the queue whether an expression of the profile's CELFilter reads what the
+// pods of a node add up to.
+func (h hintProfiles) CELReadsPods(p *v1.Pod) bool {
+	prof := h.profiles[p.Spec.SchedulerName]
+	return prof != nil && prof.CELReadsPods()
+}

@@ -27,7 +27,6 @@ const (
 	whileCompiling  = "compile"
 	whileEvaluating = "evaluate"
 	whileTakingIn   = "take_in"
-	whileReading    = "read"
 )
 
 // suspect is what met a bug: a class, or a pod that has none.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,21 @@ import (
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
+
+// These are as package observe has them.
+const (
+	rowsAtOnce, podsAtOnce  = 2048, 2048
+	maxReads, defaultTop    = 8, 5
+	maxRestarts, keptBeside = 8, 1024
+	beingBound              = observe.BeingBound
+)
+
+// call runs f on the loop and waits for it.
+func (s *Scheduler) call(ctx context.Context, f func()) error { return s.reads.Call(ctx, f) }
 
 // manyNodes are so many that an explanation takes several steps: some refuse, the others are in groups.
 func manyNodes() []*v1.Node {
@@ -46,24 +60,28 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var flood [3]explanation
+	var flood [3]*explanation
 	for i := range flood {
-		e := &flood[i]
-		e.req = &pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3}
-		x.reads = append(x.reads, &read{ctx: t.Context(), step: func() bool { return x.explain(e) }, done: make(chan struct{})})
+		e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3})
+		flood[i] = e
+		go func() { _ = x.reads.Read(t.Context(), observe.Read{Step: func() bool { return x.explain(e) }}) }()
+	}
+	for came := 0; came < len(flood); {
+		<-x.inbox.ready
+		x.inbox.drain(func() bool { came++; return false })
 	}
 	looked := func() (rows int) {
 		for i := range flood {
-			if e := flood[i].x; e != nil {
-				rows += 2*x.cache.Nodes() - 2*len(e.left) - len(e.grouped)
+			if left, grouped, begun := flood[i].judging.Left(); begun {
+				rows += 2*x.cache.Nodes() - 2*left - grouped
 			}
 		}
 		return rows
 	}
 	turns := 0
-	for ; len(x.reads) > 0; turns++ {
+	for ; x.reads.Pending(); turns++ {
 		before := looked()
-		x.readSome()
+		x.reads.Next()
 		// A row in a group is looked at twice, and counts as one that waits for its second look in between.
 		if n := looked() - before; n > 2*rowsAtOnce {
 			t.Fatalf("turn %d: looked at %d rows, want %d at the most", turns, n, 2*rowsAtOnce)
@@ -85,18 +103,18 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: []*v1.Pod{build.Pod("p").CPU("2").Obj()}}, nil)
-	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "p"}}
-	if x.explain(&e) {
+	e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p"})
+	if x.explain(e) {
 		t.Fatal("got an answer at once, want one step of several")
 	}
 	x.nodeGone(nodes[1])
-	for !x.explain(&e) {
+	for !x.explain(e) {
 	}
 	if want := uint32(len(nodes) - 1); e.err != nil || e.out.Nodes != want || e.out.Feasible+e.out.Reasons[0].Nodes != want {
 		t.Errorf("got %v, %v; want %d nodes in all", e.out, e.err, want)
 	}
-	e = explanation{req: e.req}
-	for steps := 0; !x.explain(&e); steps++ {
+	e = newExplanation(e.req)
+	for steps := 0; !x.explain(e); steps++ {
 		if steps > maxRestarts {
 			t.Fatalf("goes on after %d steps", steps)
 		}
@@ -137,7 +155,7 @@ func TestReadsAreBounded(t *testing.T) {
 		var judged bool
 		gone, leave := context.WithCancel(x.ctx)
 		leave()
-		_ = x.read(read{ctx: gone, step: func() bool { judged = true; return true }})
+		_ = x.reads.Read(gone, observe.Read{Step: func() bool { judged = true; return true }})
 		close(stuck)
 		for range maxReads - 1 {
 			if err := <-calls; err != nil {
@@ -148,8 +166,8 @@ func TestReadsAreBounded(t *testing.T) {
 		if judged {
 			t.Error("a read that nobody waits for was made")
 		}
-		if _, err := x.Summary(x.ctx); err != nil || len(x.readers) != 0 {
-			t.Errorf("after all: got %v, %d places taken; want a summary and none", err, len(x.readers))
+		if _, err := x.Summary(x.ctx); err != nil || x.reads.Places() != 0 {
+			t.Errorf("after all: got %v, %d places taken; want a summary and none", err, x.reads.Places())
 		}
 	})
 }
@@ -178,16 +196,34 @@ func stepsOf(t *testing.T, step func() bool) (steps int) {
 	return steps
 }
 
+// countedPods counts the pods of the queue that were looked at.
+type countedPods struct {
+	observe.Queue
+	pods int
+}
+
+func (c *countedPods) All() iter.Seq[*queue.Pod] {
+	return func(yield func(*queue.Pod) bool) {
+		for p := range c.Queue.All() {
+			if c.pods++; !yield(p) {
+				return
+			}
+		}
+	}
+}
+
 // A step of a summary looks at one shard or so many pods, and what comes meanwhile does not disturb it.
 func TestSummariesAreTakenInSteps(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: manyPods(2*podsAtOnce+1, "")}, nil)
-	sum := x.newSummary()
+	queued := &countedPods{Queue: x.queue}
+	sum := observe.NewSummary(x.cache, queued, x.totals)
+	step := sum.Read().Step
 	steps := stepsOf(t, func() bool {
-		seen := sum.pods
-		last := sum.step()
-		if n := sum.pods - seen; n > podsAtOnce {
+		seen := queued.pods
+		last := step()
+		if n := queued.pods - seen; n > podsAtOnce {
 			t.Errorf("a step looked at %d pods, want %d at the most", n, podsAtOnce)
 		}
 		x.podSet(build.Pod("comes").Node("a").Obj())
@@ -196,7 +232,7 @@ func TestSummariesAreTakenInSteps(t *testing.T) {
 	if want := 3 + 3; steps != want {
 		t.Errorf("got %d steps, want %d", steps, want)
 	}
-	if got := sum.report(); got.PodsPending != 2*podsAtOnce+1 || len(got.PendingReasons) != 1 || len(got.Utilisation) == 0 {
+	if got := sum.Report(); got.PodsPending != 2*podsAtOnce+1 || len(got.PendingReasons) != 1 || len(got.Utilisation) == 0 {
 		t.Errorf("got %v, want all pods for one reason", got)
 	}
 }
@@ -211,8 +247,8 @@ func TestPodsAreLookedForInSteps(t *testing.T) {
 		steps int
 		code  codes.Code
 	}{{fmt.Sprintf("a-%06d", 2*soughtAtOnce), 1, codes.OK}, {"a-000000", 3, codes.OK}, {"nobody", 6, codes.NotFound}} {
-		e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: want.name}}
-		steps := stepsOf(t, func() bool { return x.explain(&e) })
+		e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: want.name})
+		steps := stepsOf(t, func() bool { return x.explain(e) })
 		if out, err := e.answer(); steps != want.steps || status.Code(err) != want.code || err == nil && out.Node != "a" {
 			t.Errorf("%s: got %v, %v in %d steps; want %s in %d", want.name, out, err, steps, want.code, want.steps)
 		}
@@ -225,11 +261,11 @@ func TestAnExplanationKeepsFewNodes(t *testing.T) {
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
-	e := explanation{req: &pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3}}
+	e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3})
 	stepsOf(t, func() bool {
-		last := x.explain(&e)
-		if e.x != nil && len(e.x.feasible)+len(e.x.closest) > 2*(3+keptBeside) {
-			t.Errorf("kept %d and %d nodes, want %d of each at the most", len(e.x.feasible), len(e.x.closest), 3+keptBeside)
+		last := x.explain(e)
+		if feasible, refused := e.judging.Kept(); feasible+refused > 2*(3+keptBeside) {
+			t.Errorf("kept %d and %d nodes, want %d of each at the most", feasible, refused, 3+keptBeside)
 		}
 		return last
 	})
@@ -237,37 +273,6 @@ func TestAnExplanationKeepsFewNodes(t *testing.T) {
 	if err != nil || out.Feasible != uint32(len(nodes)) || len(out.Top) != 4 || !out.Top[3].Chosen {
 		t.Errorf("got %v, %v; want all nodes feasible, 3 shown and that of the pod", out, err)
 	}
-}
-
-// A dump of many nodes and pods is read in steps; one that nobody waits for, or that the loop's end cuts off, leaves nothing running.
-func TestDumpsAreTakenInSteps(t *testing.T) {
-	var names []string
-	for i := range 2*nodesAtOnce + 1 {
-		names = append(names, fmt.Sprintf("n%04d", i))
-	}
-	onStage(t, clusterOf(nodesOf("4", names...), manyPods(2*podsAtOnce+1, "")...), nil, func(x *stage) {
-		d, err := x.dump(x.ctx)
-		if err != nil || len(d.nodes) != len(names) {
-			t.Errorf("got %d nodes, %v; want %d", len(d.nodes), err, len(names))
-		}
-		ended := false
-		var w walk[int]
-		gone, leave := context.WithCancel(x.ctx)
-		steps := 0
-		_ = x.read(read{ctx: gone, end: func() { w.end(); ended = true }, step: func() bool {
-			steps++
-			w.some(func(yield func(int) bool) {
-				for i := 0; yield(i); i++ {
-				}
-			}, 5, func(int) {})
-			leave()
-			return false
-		}})
-		synctest.Wait()
-		if steps != 1 || !ended {
-			t.Errorf("given up after a step: got %d steps, ended %v", steps, ended)
-		}
-	})
 }
 
 // A read that panics ends by itself: its caller has an error, its place is free, and the loop goes on.
@@ -281,9 +286,9 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 			}
 			return false
 		}
-		err := x.serve(read{ctx: x.ctx, step: step, end: func() { ended = true }})
-		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended || len(x.readers) != 0 {
-			t.Errorf("got %v, ended %v, %d places taken; want INTERNAL, and that none is", err, ended, len(x.readers))
+		err := x.reads.Serve(x.ctx, observe.Read{Step: step, End: func() { ended = true }})
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended || x.reads.Places() != 0 {
+			t.Errorf("got %v, ended %v, %d places taken; want INTERNAL, and that none is", err, ended, x.reads.Places())
 		}
 		if got, want := gathered(t, registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
 			t.Errorf("metric: got %v, want %v", got, want)

@@ -140,7 +140,7 @@ type Scheduler struct {
 	journal      *journalWriter
 	life         context.Context // ends the loop
 	stop         context.CancelFunc
-	readers      chan struct{} // the places of reads that are bounded
+	reads        *observe.Reads
 	ended        chan struct{} // closed when Run returns
 	cause        error         // why, set before
 
@@ -180,7 +180,6 @@ type Scheduler struct {
 	cluster  map[objects.Ref]objects.Object // all but nodes and pods
 	err      error
 	watchers []chan<- struct{} // told when the loop is idle
-	reads    []*read
 	budget   budget
 	// rows counts how often a row came or went.
 	rows uint64
@@ -222,7 +221,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		out:        newOutsideTables(),
 		inbox:      newInbox(),
 		journal:    newJournalWriter(cfg.Journal),
-		readers:    make(chan struct{}, maxReads),
 		budget:     budget{free: free},
 		ended:      make(chan struct{}),
 		binding:    map[types.UID]*promise{},
@@ -242,6 +240,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
+	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
 	var err error
 	s.extenders, err = extenders.New(extenders.Config{
 		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
@@ -372,7 +371,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	behind.Go(func() { s.bindings.run(ctx) })
 	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
-	s.endReads()
+	s.reads.End()
 	s.cache.budgets.End()
 	cancel()
 	behind.Wait()
@@ -412,7 +411,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || s.isReading() || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
+		if decided || s.reads.Pending() || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
 			continue
 		}
 		s.rest()
@@ -439,7 +438,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.queue.Flush()
 	s.sweep(begun)
 	s.fillSome()
-	s.readSome()
+	s.reads.Next()
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binding) == 0:
 		return false, true

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -226,12 +227,12 @@ func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 		return
 	}
 	if why := s.out.why[objects.RefOf(p)]; why != nil {
-		note(out, "it could not be taken in as a whole: "+why.Error())
+		observe.Note(out, "it could not be taken in as a whole: "+why.Error())
 	}
 	if len(s.out.nodes) > 0 {
 		example := slices.Min(slices.Collect(maps.Keys(s.out.nodes)))
 		why := s.out.why[objects.Ref{Kind: objects.KindNode, Name: example}]
-		note(out, fmt.Sprintf("nodes that are left out: %d, one of them %s: %v", len(s.out.nodes), example, why))
+		observe.Note(out, fmt.Sprintf("nodes that are left out: %d, one of them %s: %v", len(s.out.nodes), example, why))
 	}
 }
 

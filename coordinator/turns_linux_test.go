@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -90,7 +91,7 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []obje
 			})
 		}
 		asked.Go(func() {
-			if _, err := s.dump(ctx); err != nil {
+			if err := s.Dump(klog.NewContext(ctx, klog.Logger{})); err != nil {
 				b.Error(err)
 			}
 		})
@@ -104,7 +105,7 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []obje
 			b.Fatalf("the loop has ended: %v", s.err)
 		}
 		longest, busiest, turns = max(longest, time.Since(begun)), max(busiest, threadTime(b)-used), turns+1
-		if decided || len(s.reads) > 0 || !s.inbox.empty() || len(s.binding) > 0 {
+		if decided || s.reads.Pending() || !s.inbox.empty() || len(s.binding) > 0 {
 			continue
 		}
 		if s.isCounting() {

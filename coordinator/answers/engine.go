@@ -458,15 +458,6 @@ func (e *Engine) Diagnose(a *Answer, q *Question) *Need {
 	return e.settle(e.another(a, q, true), q)
 }
 
-// Explain begins an answer of a result with reasons, which nobody shares, with the rows vetoed that nominees keep.
-func (e *Engine) Explain(class *scorer.Class, result *scorer.Result, nominees []*Nominee) *Answer {
-	a := &Answer{engine: e, class: class}
-	a.start(result, 0, true)
-	a.veto(nominees)
-	a.settle()
-	return a
-}
-
 // Vouch tells whether a choice is what the own tables say of it; an error says in what it is not, and comes with the
 // worker that has named the row (scorer.Witnesses). A row that was judged here since the answer needs nobody to vouch
 // for it, and one that has not changed since scores what it scored then.

@@ -334,6 +334,11 @@ func (c *Cache) NumShards() int { return len(c.shards) }
 // Table is part of fanout.Shards: the coordinator's own copy of a shard.
 func (c *Cache) Table(i int) *scorer.Table { return c.shards[i].table }
 
+// Uses adds up every resource that the nodes of a shard have, into what of gives for it.
+func (c *Cache) Uses(shard int, of func(resource string) func(allocatable, requested int64)) {
+	c.shards[shard].table.Uses(of)
+}
+
 // Deltas is part of fanout.Shards: the deltas after a generation, false where they
 // are no longer kept.
 func (c *Cache) Deltas(i int, after uint64) ([]*pb.Delta, bool) { return c.shards[i].since(after) }

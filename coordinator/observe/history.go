@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -25,6 +27,8 @@ const (
 	scoresPerSecond = 100
 	scoresBurst     = 100
 	scoresWorth     = 100 * time.Microsecond
+	// scoredNodes is how many nodes' scores are remembered of a decision.
+	scoredNodes = 3
 )
 
 // remembered is a decision with what is known of its moment.
@@ -128,8 +132,8 @@ func (h *History) Traced(uid types.UID, seq uint64, trace string) {
 	}
 }
 
-// AffordScores tells whether there is time to spell out the scores of one decision more. Tell ScoresTook how long that was.
-func (h *History) AffordScores(now time.Time) bool {
+// affordScores tells whether there is time to spell out the scores of one decision more. Tell scoresTook how long that was.
+func (h *History) affordScores(now time.Time) bool {
 	h.tokens = min(h.tokens+scoresPerSecond*max(now.Sub(h.counted), 0).Seconds(), scoresBurst)
 	h.counted = now
 	if h.tokens < 1 {
@@ -139,9 +143,30 @@ func (h *History) AffordScores(now time.Time) bool {
 	return true
 }
 
-// ScoresTook is told how long it took to spell out the scores of a decision. Time beyond scoresWorth costs more tokens.
-func (h *History) ScoresTook(took time.Duration) {
+// scoresTook is told how long it took to spell out the scores of a decision. Time beyond scoresWorth costs more tokens.
+func (h *History) scoresTook(took time.Duration) {
 	h.tokens -= min(max(float64(took)/float64(scoresWorth)-1, 0), scoresBurst)
+}
+
+// SpellOut scores the best nodes of a decision plugin by plugin, where that is afforded: the
+// chosen one, and those that came next. A normalised answer is not taken apart. began is when the batch did.
+func (h *History) SpellOut(r answers.Reader, class *compile.Class, c *answers.Choice, began time.Time, now func() time.Time) []*pb.ScoredNode {
+	if c.Normalised() || !h.affordScores(began) {
+		return nil
+	}
+	begun := now()
+	defer func() { h.scoresTook(now().Sub(begun)) }()
+	list, result, standing := c.Top(scoredNodes)
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]*pb.ScoredNode, 0, len(list))
+	for i := range list {
+		x := scored(r, class, result, standing, &list[i])
+		x.Chosen = rowOf(&list[i]) == c.Row
+		out = append(out, x)
+	}
+	return out
 }
 
 // Past lists a pod's last decisions, newest first.

@@ -90,14 +90,14 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestScoresAreSpelledOutForSome(t *testing.T) {
 	h, now, got := NewHistory(), time.Unix(1, 0), 0
 	for range 3 * scoresBurst {
-		if h.AffordScores(now) {
+		if h.affordScores(now) {
 			got++
 		}
 	}
 	if got != scoresBurst {
 		t.Errorf("got %d at once, want %d", got, scoresBurst)
 	}
-	if !h.AffordScores(now.Add(time.Second)) {
+	if !h.affordScores(now.Add(time.Second)) {
 		t.Error("got none a second later, want one")
 	}
 }
@@ -106,16 +106,16 @@ func TestScoresThatTakeLongAreSpelledOutForFewer(t *testing.T) {
 	h, now, got := NewHistory(), time.Unix(1, 0), 0
 	for range 10 * scoresPerSecond {
 		now = now.Add(time.Second / scoresPerSecond)
-		if h.AffordScores(now) {
-			h.ScoresTook(10 * scoresWorth)
+		if h.affordScores(now) {
+			h.scoresTook(10 * scoresWorth)
 			got++
 		}
 	}
 	if want := (scoresBurst + 10*scoresPerSecond) / 10; got < want-2 || got > want+2 {
 		t.Errorf("got %d in ten seconds that take ten times their worth, want about %d", got, want)
 	}
-	h.ScoresTook(time.Hour)
-	if !h.AffordScores(now.Add(2 * time.Second)) {
+	h.scoresTook(time.Hour)
+	if !h.affordScores(now.Add(2 * time.Second)) {
 		t.Error("two seconds after one that took an hour: got none, want one")
 	}
 }

@@ -1,14 +1,11 @@
-package coordinator
+package observe
 
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -64,23 +61,4 @@ func (v *verdicts) tell(out *pb.ExplainResponse) {
 		}
 	}
 	out.Verdicts = v.list
-}
-
-// waits is the message of what a pod waits for; nil: nothing.
-func waits(w queue.Waits) *pb.Waits {
-	out := &pb.Waits{BackoffUntil: instant(w.BackoffUntil), TriedAnyway: instant(w.TriedAnyway)}
-	for _, p := range w.Plugins {
-		out.Plugins = append(out.Plugins, &pb.PluginWaits{Plugin: p.Plugin, Events: p.Events})
-	}
-	if len(out.Plugins) == 0 && out.BackoffUntil == nil && out.TriedAnyway == nil {
-		return nil
-	}
-	return out
-}
-
-func instant(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

@@ -1,9 +1,10 @@
-package coordinator
+package observe
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -16,13 +17,45 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Compare holds the state of the cluster against that of whom the objects come from, and logs
+const (
+	// nodesAtOnce is how many nodes one step of a dump lists, each with its pods.
+	nodesAtOnce = 128
+	// podsAtOnce is how many pending pods one step of a summary or dump looks at: each takes a microsecond.
+	podsAtOnce = 2048
+)
+
+// Cluster is what summaries and dumps see of nodes and of the pods on them. It is read on the loop.
+type Cluster interface {
+	NumShards() int
+	// Uses adds up every resource that the nodes of a shard have.
+	Uses(shard int, of func(resource string) func(allocatable, requested int64))
+	Dump() iter.Seq[cache.NodeDump]
+}
+
+// Queue is what summaries and dumps see of the pods that wait. It is read on the loop.
+type Queue interface {
+	All() iter.Seq[*queue.Pod]
+	NominatedNodes() []string
+	Nominated(node string) []*queue.Pod
+	Lens() map[string]int
+}
+
+// Debugger logs what the loop knows.
+type Debugger struct {
+	Reads   *Reads
+	Cluster Cluster
+	Queue   Queue
+	// Ours tells whether a pod without a node is this scheduler's.
+	Ours func(*v1.Pod) bool
+}
+
+// Compare holds the state of the cluster against the nodes and pods that list gives, and logs
 // what differs as upstream's cache comparer does. What is on its way between the two differs
 // as well.
 //
 // Differs from upstream: pending pods of other schedulers, which nobody here is to know, are
 // not missed; of nodes of which only pods are known only the pods count.
-func (s *Scheduler) Compare(ctx context.Context, list func() ([]*v1.Node, []*v1.Pod, error)) error {
+func (x Debugger) Compare(ctx context.Context, list func() ([]*v1.Node, []*v1.Pod, error)) error {
 	log := klog.FromContext(ctx)
 	log.V(3).Info("Cache comparer started")
 	defer log.V(3).Info("Cache comparer finished")
@@ -30,14 +63,14 @@ func (s *Scheduler) Compare(ctx context.Context, list func() ([]*v1.Node, []*v1.
 	if err != nil {
 		return fmt.Errorf("compare caches: %w", err)
 	}
-	d, err := s.dump(ctx)
+	d, err := x.dump(ctx)
 	if err != nil {
 		return err
 	}
 	if missed, redundant := d.compareNodes(nodes); len(missed)+len(redundant) > 0 {
 		log.Info("Cache mismatch", "missedNodes", missed, "redundantNodes", redundant)
 	}
-	ours := func(p *v1.Pod) bool { return p.Spec.NodeName != "" || s.cfg.Profiles[p.Spec.SchedulerName] != nil }
+	ours := func(p *v1.Pod) bool { return p.Spec.NodeName != "" || x.Ours(p) }
 	if missed, redundant := d.comparePods(pods, ours); len(missed)+len(redundant) > 0 {
 		log.Info("Cache mismatch", "missedPods", missed, "redundantPods", redundant)
 	}
@@ -45,8 +78,8 @@ func (s *Scheduler) Compare(ctx context.Context, list func() ([]*v1.Node, []*v1.
 }
 
 // Dump logs the state of the cluster and the queue, as upstream's cache dumper does.
-func (s *Scheduler) Dump(ctx context.Context) error {
-	d, err := s.dump(ctx)
+func (x Debugger) Dump(ctx context.Context) error {
+	d, err := x.dump(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,26 +105,26 @@ type dump struct {
 	summary   string
 }
 
-func (s *Scheduler) dump(ctx context.Context) (*dump, error) {
+func (x Debugger) dump(ctx context.Context) (*dump, error) {
 	d := &dump{nominated: map[string][]*v1.Pod{}}
 	var nodes walk[cache.NodeDump]
 	var pending walk[*queue.Pod]
 	step := func() (last bool) {
-		if !nodes.some(s.cache.Dump(), nodesAtOnce, func(n cache.NodeDump) { d.nodes = append(d.nodes, n) }) ||
-			!pending.some(s.queue.All(), podsAtOnce, func(p *queue.Pod) { d.pending = append(d.pending, p.Obj) }) {
+		if !nodes.some(x.Cluster.Dump(), nodesAtOnce, func(n cache.NodeDump) { d.nodes = append(d.nodes, n) }) ||
+			!pending.some(x.Queue.All(), podsAtOnce, func(p *queue.Pod) { d.pending = append(d.pending, p.Obj) }) {
 			return false
 		}
-		for _, node := range s.queue.NominatedNodes() {
-			for _, p := range s.queue.Nominated(node) {
+		for _, node := range x.Queue.NominatedNodes() {
+			for _, p := range x.Queue.Nominated(node) {
 				d.nominated[node] = append(d.nominated[node], p.Obj)
 			}
 		}
-		n := s.queue.Lens()
+		n := x.Queue.Lens()
 		d.summary = fmt.Sprintf("activeQ:%v; backoffQ:%v; unschedulablePods:%v",
 			n[queue.Active.String()], n[queue.Backoff.String()], n[queue.Unschedulable.String()]+n[queue.Gated.String()])
 		return true
 	}
-	if err := s.read(read{ctx: ctx, step: step, end: func() { nodes.end(); pending.end() }}); err != nil {
+	if err := x.Reads.Read(ctx, Read{Step: step, End: func() { nodes.end(); pending.end() }}); err != nil {
 		return nil, fmt.Errorf("dump caches: %w", err)
 	}
 	slices.SortFunc(d.nodes, func(a, b cache.NodeDump) int { return cmp.Compare(a.Name, b.Name) })

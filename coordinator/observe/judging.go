@@ -1,0 +1,376 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+const (
+	// defaultTop is how many nodes an explanation shows where none are asked for.
+	defaultTop = 5
+	// rowsAtOnce is how many rows one step of an explanation judges, of a few microseconds each.
+	rowsAtOnce = 2048
+	// maxRestarts is how often an explanation begins anew, because nodes come and go or the pod changes, until it is
+	// given up.
+	maxRestarts = 8
+	// keptBeside is how many rows more than are shown are kept until they are sorted, and the worst go.
+	keptBeside = 1024
+)
+
+// Question is a pod that is judged, as the loop knows it when a step begins. The pod itself is not on its node then.
+type Question struct {
+	Pod   types.UID
+	Class *compile.Class
+	// Node is the node that the pod is on, Nomination the one that it is nominated to; empty: none.
+	Node, Nomination string
+	// Nominees are the nodes that are promised to pods that come before this one.
+	Nominees []*answers.Nominee
+	// Rows counts how often a row came or went.
+	Rows uint64
+}
+
+// Judging judges every row for one pod, in steps.
+type Judging struct {
+	req      *pb.ExplainRequest
+	x        *explainer // nil: none yet
+	restarts int
+}
+
+// NewJudging makes one that has judged no row.
+func NewJudging(req *pb.ExplainRequest) *Judging { return &Judging{req: req} }
+
+// Step judges some rows more; true: all are, or it is given up. Where nodes come and go, or the pod changes, it begins anew.
+func (j *Judging) Step(r answers.Reader, q *Question) (last bool, err error) {
+	if j.x == nil || !j.x.serves(q) {
+		if j.restarts++; j.restarts > maxRestarts {
+			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", j.req.Namespace, j.req.Name)
+		}
+		j.x = newExplainer(r, q, j.req)
+	}
+	return j.x.judge(rowsAtOnce), nil
+}
+
+// Report writes what was judged, after the last step.
+func (j *Judging) Report(out *pb.ExplainResponse) {
+	j.x.out = out
+	j.x.judgeOwn()
+	j.x.rank()
+	j.x.report()
+	j.x.told = true
+}
+
+// Verdicts writes the nodes that were asked for, after Report; else there are none. It needs no loop.
+func (j *Judging) Verdicts() {
+	if j.x != nil && j.x.told {
+		j.x.verdicts.tell(j.x.out)
+	}
+}
+
+// Left is how many rows are not judged yet, and how many of groups are to be looked at once more; false: no step was taken.
+func (j *Judging) Left() (rows, grouped int, begun bool) {
+	if j.x == nil {
+		return 0, 0, false
+	}
+	return len(j.x.left), len(j.x.grouped), true
+}
+
+// Kept is how many nodes are kept of those that pass, and of the others.
+func (j *Judging) Kept() (feasible, refused int) {
+	if j.x == nil {
+		return 0, 0
+	}
+	return len(j.x.feasible), len(j.x.closest)
+}
+
+// explainer judges every row for one pod, some at a time.
+type explainer struct {
+	answers.Reader
+	// q is as of the last step. at is the node that the pod was on when it began, class its class then, pinned until all
+	// rows are judged, and rows the count of rows.
+	q     *Question
+	class *compile.Class
+	at    string
+	rows  uint64
+	out   *pb.ExplainResponse
+	top   int
+	all   scorer.Result
+	// left are the rows that are not judged yet.
+	left []cache.Row
+	// apart are the rows that other pods or this one are nominated to. They are judged last, all at once.
+	apart map[cache.Row]bool
+	// answer holds the rows that other pods are nominated to, and the standing of all.
+	answer *answers.Answer
+	// own is the node that the pod is nominated to, where that takes it.
+	own     answers.Choice
+	takes   bool
+	grouped []answers.Ranked
+	// feasible are the best rows of so many that there are; here is the one that the pod is on, nil: it is none of them.
+	feasible []answers.Ranked
+	many     uint32
+	here     *answers.Ranked
+	reasons  map[answers.Reason]uint32
+	closest  []refusalAt
+	verdicts *verdicts
+	told     bool // all rows are judged, and the rest of the answer is written
+}
+
+type refusalAt struct {
+	stage   int
+	missing float64 // as a share of what is asked for, summed over the resources
+	node    *pb.RefusedNode
+}
+
+// newExplainer begins to judge a pod.
+func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explainer {
+	pinned := *q.Class
+	pinned.Scorer = r.Pinned(q.Class.Scorer)
+	x := &explainer{
+		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows, top: int(cmp.Or(req.Top, defaultTop)),
+		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, r.Nodes()),
+	}
+	for _, n := range q.Nominees {
+		x.apart[n.Row] = true
+	}
+	if row, ok := r.RowOf(q.Nomination); ok {
+		x.apart[row] = true
+	}
+	x.left = slices.AppendSeq(x.left, r.Rows())
+	x.all.Reset(q.Class.ID(), 0)
+	return x
+}
+
+// serves tells whether what was judged so far is of the same pod, class and rows, and whether the rows that pods
+// are nominated to now are still to be judged, should they not have been all.
+func (x *explainer) serves(q *Question) bool {
+	if x.class.ID() != q.Class.ID() || x.q.Pod != q.Pod || x.rows != q.Rows || x.at != q.Node {
+		return false
+	}
+	x.q = q
+	if x.answer != nil {
+		return true
+	}
+	own, nominated := x.RowOf(q.Nomination)
+	return (!nominated || x.apart[own]) && !slices.ContainsFunc(q.Nominees, func(n *answers.Nominee) bool { return !x.apart[n.Row] })
+}
+
+// judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
+// groups are looked at twice: what becomes of them depends on the other rows.
+func (x *explainer) judge(rows int) (all bool) {
+	n := min(rows, len(x.left))
+	for _, row := range x.left[:n] {
+		if !x.apart[row] {
+			x.judgeRow(row)
+		}
+	}
+	if x.left = x.left[n:]; len(x.left) > 0 {
+		return false
+	}
+	if x.answer == nil {
+		x.judgeApart()
+	}
+	n = min(rows-n, len(x.grouped))
+	for _, g := range x.grouped[:n] {
+		x.judgeGrouped(g)
+	}
+	x.grouped = x.grouped[n:]
+	return len(x.grouped) == 0
+}
+
+// judgeRow sorts a row into its group. What is refused at once is taken in.
+func (x *explainer) judgeRow(row cache.Row) {
+	if g := x.Count(row, x.class.Scorer, &x.all); g.Group >= 0 {
+		x.grouped = append(x.grouped, g)
+	} else {
+		x.refuse(row, x.Reasons(row, x.class.Scorer))
+	}
+}
+
+// judgeApart judges the rows that pods are nominated to, with what is known of the others.
+func (x *explainer) judgeApart() {
+	awaiting := map[cache.Row]bool{}
+	for _, n := range x.q.Nominees {
+		awaiting[n.Row] = true
+	}
+	for row := range x.apart {
+		if awaiting[row] {
+			x.Count(row, x.class.Scorer, &x.all)
+		} else {
+			x.judgeRow(row)
+		}
+	}
+	x.answer = x.Answer(x.class.Scorer, &x.all, x.q.Nominees)
+	for _, n := range x.q.Nominees {
+		x.judgeAwaiting(n.Row)
+	}
+	x.own, x.takes = x.OwnNode(x.answer, x.q.Nomination)
+}
+
+// judgeAwaiting judges a row that waits for other pods.
+func (x *explainer) judgeAwaiting(row cache.Row) {
+	if rows := x.answer.RowsAmong([]cache.Row{row}); len(rows) > 0 {
+		x.accept(x.answer.Rank(rows[0]))
+	} else {
+		x.refuse(row, x.answer.WhyRefused(row))
+	}
+}
+
+func (x *explainer) judgeGrouped(g answers.Ranked) {
+	standing := x.answer.Standing()
+	if standing.Groups[g.Group].Feasible {
+		g.Score += standing.Groups[g.Group].Score
+		x.accept(g)
+		return
+	}
+	_, reasons := x.class.Scorer.GroupReasons(&x.all, standing, g.Group)
+	x.refuse(rowOf(&g), reasons)
+}
+
+// judgeOwn tells of the node that the pod is nominated to.
+func (x *explainer) judgeOwn() {
+	if x.takes && x.at == "" {
+		Note(x.out, "nominated to node "+x.Name(x.own.Row)+", which takes it: no other is tried")
+	}
+}
+
+// accept takes in a row that passes every filter.
+func (x *explainer) accept(g answers.Ranked) {
+	x.many++
+	node := x.Name(rowOf(&g))
+	if node == x.at && x.at != "" {
+		x.here = &g
+	}
+	if named, asked := x.verdicts.asked(node); asked {
+		scored := &pb.ScoredNode{Node: node, Score: g.Score, Chosen: node == x.at}
+		if named {
+			scored = x.scored(&g, node)
+		}
+		x.verdicts.add(&pb.NodeVerdict{Node: node, Scored: scored})
+	}
+	if x.feasible = append(x.feasible, g); len(x.feasible) >= x.top+keptBeside {
+		x.rankFeasible()
+	}
+}
+
+// refuse takes in why a row is refused.
+func (x *explainer) refuse(row cache.Row, reasons []scorer.Reason) {
+	refused := &pb.RefusedNode{Node: x.Name(row)}
+	for _, r := range reasons {
+		x.reasons[answers.Reason{Plugin: r.Plugin, Text: r.Text, Unresolvable: r.Unresolvable}]++
+		refused.Plugin = r.Plugin
+		refused.Reasons = append(refused.Reasons, r.Text)
+	}
+	x.verdicts.refuse(refused)
+	missing := 0.0
+	for _, short := range x.Shortfalls(row, x.class.Scorer) {
+		refused.Shortfalls = append(refused.Shortfalls, short.Text)
+		missing += short.Share
+	}
+	refused.Shortfalls = append(refused.Shortfalls, x.expressionFailures(row, refused.Plugin)...)
+	x.closest = append(x.closest, refusalAt{
+		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
+		missing: missing,
+		node:    refused,
+	})
+	if len(x.closest) >= x.top+keptBeside {
+		x.trim()
+	}
+}
+
+// trim keeps the refused nodes that came closest: those refused by the latest
+// filter, and among them those that lack the least.
+func (x *explainer) trim() {
+	slices.SortFunc(x.closest, func(a, b refusalAt) int {
+		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.missing, b.missing), cmp.Compare(a.node.Node, b.node.Node))
+	})
+	x.closest = x.closest[:min(len(x.closest), x.top)]
+}
+
+func (x *explainer) rank() {
+	x.rankFeasible()
+	x.trim()
+}
+
+// rankFeasible keeps the best rows, best first.
+func (x *explainer) rankFeasible() {
+	answers.SortRanked(x.feasible)
+	x.feasible = x.feasible[:min(len(x.feasible), x.top)]
+}
+
+func (x *explainer) report() {
+	x.out.Feasible = x.many
+	if err := x.class.ScoreError; err != nil && x.many > 1 {
+		Note(x.out, err.Error())
+	}
+	listed := false
+	for i := range x.feasible {
+		node := x.Name(rowOf(&x.feasible[i]))
+		listed = listed || node == x.at
+		x.out.Top = append(x.out.Top, x.scored(&x.feasible[i], node))
+	}
+	if x.here != nil && !listed {
+		x.out.Top = append(x.out.Top, x.scored(x.here, x.at))
+	}
+	keys := slices.SortedFunc(maps.Keys(x.reasons), func(a, b answers.Reason) int {
+		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Text, b.Text))
+	})
+	for _, r := range keys {
+		x.out.Reasons = append(x.out.Reasons, &pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
+	}
+	for _, c := range x.closest {
+		x.out.Closest = append(x.out.Closest, c.node)
+	}
+}
+
+// expressionFailures tells why expressions failed on a row that CELFilter refused.
+func (x *explainer) expressionFailures(row cache.Row, plugin string) (list []string) {
+	if plugin != rules.CELFilter {
+		return nil
+	}
+	for _, o := range x.Expressions(row, x.class.Scorer) {
+		if why, failed := strings.CutPrefix(o.Outcome, "failed: "); failed && o.Plugin == plugin {
+			list = append(list, fmt.Sprintf("%s: %s", o.Name, why))
+		}
+	}
+	return list
+}
+
+// scored spells a node's score out, plugin by plugin.
+func (x *explainer) scored(f *answers.Ranked, node string) *pb.ScoredNode {
+	out := scored(x.Reader, x.class, x.answer.Result(), x.answer.Standing(), f)
+	out.Chosen = node == x.at
+	return out
+}
+
+// scored spells the score of a row of an answer's groups out, plugin by plugin.
+func scored(r answers.Reader, class *compile.Class, result *scorer.Result, standing *scorer.Standing, f *answers.Ranked) *pb.ScoredNode {
+	out := &pb.ScoredNode{Node: r.Name(rowOf(f)), Score: f.Score}
+	own := map[pb.Plugin]*pb.PluginScore{}
+	for _, p := range r.Scores(rowOf(f), class.Scorer) {
+		own[p.Plugin] = &pb.PluginScore{Plugin: p.Name(), Raw: p.Raw, Normalised: p.Raw, Weight: p.Weight}
+	}
+	for _, p := range class.Scorer.GroupScores(result, standing, f.Group) {
+		own[p.Plugin] = &pb.PluginScore{Plugin: scorer.PluginName(p.Plugin), Raw: p.Raw, Normalised: p.Normalised, Weight: p.Weight}
+	}
+	for _, w := range class.Query.Scores {
+		if p := own[w.Plugin]; p != nil {
+			out.Plugins = append(out.Plugins, p)
+		}
+	}
+	return out
+}
+
+func rowOf(f *answers.Ranked) cache.Row { return cache.Row{Shard: f.Shard, Index: f.Row} }

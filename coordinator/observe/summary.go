@@ -1,0 +1,175 @@
+package observe
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// BeingBound is what is told of a pod that has a node and no outcome of its bind.
+const BeingBound = "placed but not bound yet: its bind, or that of its volumes, is under way"
+
+// Summary adds up what the scheduler did so far, in steps.
+type Summary struct {
+	cluster Cluster
+	queue   Queue
+	totals  func() (out *pb.Summary, binding []*v1.Pod)
+
+	out  *pb.Summary
+	uses map[string]*use
+	// shards is how many were added up.
+	shards  int
+	pending walk[*queue.Pod]
+	reasons map[string]*pb.PendingReason
+	pods    uint64
+}
+
+// NewSummary makes a summary that is to be read. totals is called with the last step: it gives the part of the summary that
+// takes one step however much there is, and the pods whose binds are under way.
+func NewSummary(c Cluster, q Queue, totals func() (*pb.Summary, []*v1.Pod)) *Summary {
+	return &Summary{cluster: c, queue: q, totals: totals, uses: map[string]*use{}, reasons: map[string]*pb.PendingReason{}}
+}
+
+// Read is how the summary is read.
+func (x *Summary) Read() Read { return Read{Step: x.step, End: x.pending.end} }
+
+// step adds a shard up, or some pending pods, each as it is by then.
+func (x *Summary) step() (last bool) {
+	if x.shards < x.cluster.NumShards() {
+		x.addShard(x.shards)
+		x.shards++
+		return false
+	}
+	if !x.pending.some(x.queue.All(), podsAtOnce, func(p *queue.Pod) { x.addPending(p.Obj, pendingText(p)) }) {
+		return false
+	}
+	var binding []*v1.Pod
+	x.out, binding = x.totals()
+	for _, pod := range binding {
+		x.addPending(pod, BeingBound)
+	}
+	return true
+}
+
+// Report is the summary, after the last step. It needs no loop.
+func (x *Summary) Report() *pb.Summary {
+	x.out.Utilisation = x.utilisation()
+	x.out.PodsPending = x.pods
+	x.out.PendingReasons = slices.SortedFunc(maps.Values(x.reasons), func(a, b *pb.PendingReason) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
+	})
+	return x.out
+}
+
+// addPending counts a pod of the queue, or one whose bind is under way, by what keeps it.
+func (x *Summary) addPending(pod *v1.Pod, text string) {
+	x.pods++
+	r := x.reasons[text]
+	if r == nil {
+		r = &pb.PendingReason{Reason: text}
+		x.reasons[text] = r
+	}
+	name := pod.Namespace + "/" + pod.Name
+	if r.Pods++; r.Example == "" || name < r.Example {
+		r.Example = name
+	}
+}
+
+func pendingText(p *queue.Pod) string {
+	switch {
+	case p.Gated != "":
+		return "waiting for scheduling gates"
+	case p.Message == "":
+		return "not tried yet"
+	default:
+		return withoutCounts(p.Message)
+	}
+}
+
+// withoutCounts strips a FitError of its numbers: "0/3 nodes are available: 1
+// Insufficient cpu, 2 node(s) were unschedulable." gives "Insufficient cpu,
+// node(s) were unschedulable". What PostFilter plugins said behind it follows, likewise.
+func withoutCounts(message string) string {
+	_, list, ok := strings.Cut(message, nodesAvailable)
+	if !ok {
+		return message
+	}
+	list, said, _ := strings.Cut(list, ". ")
+	out := sortedReasons(list)
+	if head, list, ok := strings.Cut(said, nodesAvailable); ok {
+		// "…preemption: 0/3"
+		out += "; " + head[:strings.LastIndex(head, " ")+1] + sortedReasons(list)
+	} else if said != "" {
+		out += "; " + strings.TrimSuffix(said, ".")
+	}
+	return out
+}
+
+const nodesAvailable = " nodes are available: "
+
+// sortedReasons sorts a FitError's reasons, each once and without how many nodes it is for.
+func sortedReasons(list string) string {
+	parts := strings.Split(strings.TrimSuffix(list, "."), ", ")
+	for i, part := range parts {
+		if count, rest, ok := strings.Cut(part, " "); ok && strings.Trim(count, "0123456789") == "" {
+			parts[i] = rest
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), ", ")
+}
+
+// use is one resource added up over the nodes.
+type use struct {
+	allocatable, requested int64
+	deciles                [10]uint32
+}
+
+func (u *use) add(allocatable, requested int64) {
+	if allocatable <= 0 {
+		return
+	}
+	u.allocatable += allocatable
+	u.requested += requested
+	u.deciles[min(max(int(float64(requested)/float64(allocatable)*10), 0), 9)]++
+}
+
+// addShard adds up every resource that the nodes of a shard have.
+func (x *Summary) addShard(i int) {
+	x.cluster.Uses(i, func(resource string) func(allocatable, requested int64) {
+		u := x.uses[resource]
+		if u == nil {
+			u = &use{}
+			x.uses[resource] = u
+		}
+		return u.add
+	})
+}
+
+// utilisation lists the resources, those that all nodes have first.
+func (x *Summary) utilisation() []*pb.Utilisation {
+	first := []string{"cpu", "memory", "ephemeral-storage", "pods"}
+	rank := func(name string) int {
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	names := slices.SortedFunc(maps.Keys(x.uses), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	out := make([]*pb.Utilisation, 0, len(names))
+	for _, name := range names {
+		u := x.uses[name]
+		if u.allocatable > 0 {
+			out = append(out, &pb.Utilisation{Resource: name, Allocatable: u.allocatable, Requested: u.requested, NodesByDecile: u.deciles[:]})
+		}
+	}
+	return out
+}
