@@ -20,9 +20,11 @@ func TestBrokenLineEqualsReference(t *testing.T) {
 	})
 }
 
-// Amounts that no cluster has may give any score, but nothing breaks.
+// Amounts that no cluster has are added up and compared as any others, and no score leaves its bounds. Sums beyond 64
+// bits may give any verdict, and a hundred times an amount beyond them any score, but nothing breaks: the coordinator
+// rules both out, for amounts are 2^55 at the most (package compile).
 func TestAbsurdAmounts(t *testing.T) {
-	absurd := []int64{0, 1, 100, math.MaxInt64/100 + 1, math.MaxInt64 - 1, math.MaxInt64}
+	absurd := []int64{0, 1, 100, 1 << 55, math.MaxInt64/100 + 1, math.MaxInt64 - 1, math.MaxInt64}
 	e := NewEvaluator(nil)
 	for _, capacity := range absurd {
 		for _, used := range absurd {
@@ -43,9 +45,25 @@ func TestAbsurdAmounts(t *testing.T) {
 						Images:   &pb.ImageQuery{Containers: 1 << 20, Images: []*pb.ImageTerm{{Name: "a", ScaledBytes: request}, {Name: "a", ScaledBytes: request}}},
 					}
 					c := newClass(t, q)
-					evaluate(e, table, c, Options{Candidates: 1, Diagnose: true})
-					e.Scores(table, 0, nil, c)
-					e.Shortfalls(table, 0, nil, c)
+					got, row := evaluate(e, table, c, Options{Candidates: 1, Diagnose: true}), judge(e, table, 0, nil, c)
+					lacks, scores := len(e.Shortfalls(table, 0, nil, c)), e.Scores(table, 0, nil, c)
+					if used > math.MaxInt64-max(request, 1) {
+						continue
+					}
+					fits := used < capacity && (request == 0 || request <= capacity-used) // they are pods, too
+					if got.Feasible == 1 != fits || row.Passed != fits || lacks > 0 == fits {
+						t.Errorf("%d where %d of %d are in use: got %d rows, %t row by row, and %d shortfalls; want it to fit: %t",
+							request, used, capacity, got.Feasible, row.Passed, lacks, fits)
+					}
+					if len(scores) != len(q.Scores) {
+						t.Errorf("got %d scores, want %d", len(scores), len(q.Scores))
+					}
+					for _, s := range scores {
+						if capacity <= math.MaxInt64/maxNodeScore && (s.Raw < 0 || s.Raw > maxNodeScore) {
+							t.Errorf("%d where %d of %d are in use: got %d from %s, %v, want 0 to %d",
+								request, used, capacity, s.Raw, s.Name(), strategy+1, maxNodeScore)
+						}
+					}
 				}
 			}
 		}
