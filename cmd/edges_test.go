@@ -2,10 +2,17 @@
 package cmd
 
 import (
+	order "cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/shardsched/shardsched/"
@@ -19,41 +26,6 @@ var forbidden = map[string][]string{
 	// The loop knows neither where objects come from and go to, nor how its leader was elected.
 	"coordinator": {module + "coordinator/api", module + "coordinator/embedetcd", module + "coordinator/kube", module + "coordinator/leader"},
 	"cmd/...":     {"k8s.io/kubernetes/"},
-}
-
-// layers are the coordinator's packages that hold no loop, lowest first: each depends on
-// those named, and on no other of the coordinator's.
-var layers = map[string][]string{
-	"selector": nil,
-	"storage":  nil,
-	"objects":  nil,
-	"count":    {"selector"},
-	"cluster":  {"objects", "selector"},
-	"compile":  {"cluster", "count", "objects", "selector", "storage"},
-	"volumes":  {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"queue":    {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"cache":    {"cluster", "compile", "count", "objects", "selector", "storage"},
-	"answers":  {"cache", "cluster", "compile", "count", "objects", "selector", "storage"},
-	"nominees": {"answers", "cache", "cluster", "compile", "count", "objects", "queue", "selector", "storage", "volumes"},
-	"metrics":  nil,
-	"extender": nil,
-	// What compiled-in plugins run in, and configurations name.
-	"framework": {"cluster", "compile", "count", "metrics", "objects", "selector", "storage"},
-	"rules":     {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "selector", "storage"},
-	"observe":   {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
-	"config":    {"cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
-	"fanout":    nil,
-	"tracing":   {"fanout"},
-	"extenders": {"answers", "cache", "cluster", "compile", "count", "extender", "fanout", "metrics", "objects", "queue", "selector", "storage", "tracing"},
-	"outoftree": {"answers", "cache", "cluster", "compile", "count", "framework", "metrics", "objects", "queue", "rules", "selector", "storage"},
-	"preempt": {
-		"answers", "cache", "cluster", "compile", "count", "fanout", "nominees", "objects", "queue", "selector", "storage", "tracing",
-		"volumes",
-	},
-	"lease": nil,
-	"store": {"lease", "objects", "storage"},
-	"api":   {"lease", "objects", "storage", "store"},
-	"kube":  {"lease", "objects", "storage"},
 }
 
 // impure is what the scorer and the decision engine may not import themselves: no clock, no I/O, no goroutine's tools,
@@ -76,18 +48,61 @@ func TestWhatIsPure(t *testing.T) {
 	}
 }
 
-func TestTheCoordinatorIsLayered(t *testing.T) {
-	const prefix = module + "coordinator/"
-	for name, allowed := range layers {
-		for _, p := range dependencies(t, "coordinator/"+name) {
-			if p == module+"coordinator" {
-				t.Errorf("coordinator/%s depends on %s", name, p)
-			}
-			if other, ok := strings.CutPrefix(p, prefix); ok && other != name && !slices.Contains(allowed, other) {
-				t.Errorf("coordinator/%s depends on coordinator/%s", name, other)
+var rewrite = flag.Bool("rewrite", false, "write testdata/edges.txt anew")
+
+// TestEdges holds testdata/edges.txt to the code, package by package and edge by edge: go test ./cmd -run TestEdges
+// -rewrite writes it anew, for the diff to be read.
+func TestEdges(t *testing.T) {
+	const name = "testdata/edges.txt"
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, listed, _ := strings.Cut(string(text), "\n\n")
+	want := edges(t)
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(head+"\n\n"+want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(listed, "\n")); d != "" {
+		t.Errorf("%s, - the code + the list:\n%s", name, d)
+	}
+}
+
+// edges has a line for each package of the module, with what it imports of the module: the lowest first, and those of
+// one height by name.
+func edges(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		var own []string
+		for _, p := range strings.Fields(line) {
+			if name, ok := strings.CutPrefix(p, module); ok {
+				own = append(own, name)
 			}
 		}
+		imports[own[0]] = own[1:]
 	}
+	var height func(string) int
+	height = func(name string) (n int) {
+		for _, below := range imports[name] {
+			n = max(n, 1+height(below))
+		}
+		return n
+	}
+	var b strings.Builder
+	for _, name := range slices.SortedFunc(maps.Keys(imports), func(x, y string) int {
+		return order.Or(height(x)-height(y), strings.Compare(x, y))
+	}) {
+		fmt.Fprintln(&b, strings.TrimSpace(name+": "+strings.Join(imports[name], " ")))
+	}
+	return b.String()
 }
 
 // dependencies are all packages that those of a folder depend on, and they themselves.
