@@ -51,7 +51,7 @@ func TestAnAnswerLargerThanItCanBeIsNotDecoded(t *testing.T) {
 	reqs := requests(t, 5, true, query(1, 100, false), query(2, 500, true))
 	fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
 		if len(resp.GetResults()) > 0 {
-			resp.Results = empties(1 << 20)
+			resp.Results = empties(1 << 16) // 128 KiB on the wire
 		}
 	})
 	c.wantSame(t, f, reqs)
