@@ -46,9 +46,9 @@ type attempt struct {
 	// While it is decided: what reviewers make of the pod, as far as there are any.
 	plugins   *outoftree.Review
 	extenders *extenders.Review
-	// shrunk is what extenders have left of the candidates of its preemption; nil: they were not
+	// advice is what extenders have left of the candidates of its preemption; nil: they were not
 	// asked.
-	shrunk *shrunk
+	advice *advice
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode
@@ -151,7 +151,7 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 		a.trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh.extenders, fresh.shrunk, fresh.begun = a.extenders, a.shrunk, a.begun
+	fresh.extenders, fresh.advice, fresh.begun = a.extenders, a.advice, a.begun
 	if !fresh.extenders.Answered() {
 		s.queue.Rejoin(p)
 	}

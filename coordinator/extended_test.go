@@ -469,7 +469,7 @@ func TestExtendersChooseVictims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAdvisor()
 			onStageAs(t, func(cfg *SchedulerConfig) {
-				cfg.Extenders, cfg.extenderTransport, cfg.Profiles = []configv1.Extender{ignorable, e}, a, warlike()
+				cfg.Extenders, cfg.extenderTransport, cfg.Profiles = []configv1.Extender{ignorable, e}, a, withPreemption()
 			}, clusterOf(nodesOf("4", "a", "b"), low("a1", "a", 1), low("a2", "a", 1), low("b1", "b", 5), low("b2", "b", 5)), nil, func(x *stage) {
 				letGo := a.hang("/foo/preempt")
 				if c.answer == nil {

@@ -15,38 +15,38 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Extenders may have a say in whom a pod puts out, too: they are shown the best candidates, and leave
+// Extenders may have a say in whom a pod preempts, too: they are shown the best candidates, and leave
 // some of them, with these or other victims. They are asked behind the loop, in lanes as for filters:
 //
-//	decide ── no node ── candidates ──park──> asked ──resume──> decide ── no node ── which of those that
-//	                                                  they have left are candidates now: the best one
+//	decide ── no node ── candidates ──park──> asked ──resume──> decide ── no node ── the best of those nodes
+//	                                                  that they have left and that are candidates now
 //
-// Where none is any more, they are asked again, about the candidates of now.
+// Where none of these nodes is a candidate any more, they are asked again, about the candidates of now.
 //
-// Differs from upstream: of the nodes that an extender leaves, those that are no candidates by then are
-// passed over, as are those with a victim that is gone, or of no lower priority. It may name nodes that
-// it was shown only. Nodes that an extender's filter refuses are no candidates.
+// Differs from upstream: of the nodes that an extender leaves, those are passed over that are no candidates by then, or have
+// a victim that is gone or of no lower priority. An extender may name only nodes that it was shown. Nodes that an extender's
+// filter refuses are no candidates.
 
 // noCandidate is upstream's text where extenders leave nothing.
 const noCandidate = "no candidate node for preemption"
 
-// shrunk is what extenders have left of candidates.
-type shrunk struct {
-	victims map[string]*extenderv1.Victims
+// advice is what extenders have left of an attempt's candidates.
+type advice struct {
+	victims map[string]*extenderv1.Victims // by node
 	err     error
-	// rounds is how often they were asked in this attempt, and answered says that they have.
+	// rounds is how often extenders were asked in this attempt, and answered tells whether they have.
 	rounds   int
 	answered bool
 }
 
-// preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they are
-// to be asked first the attempt is parked, and nobody reads its status.
+// preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they have to be asked first,
+// the attempt is parked, and nobody reads its status.
 func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.Preemptor, list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
-	if a.shrunk == nil {
-		a.shrunk = &shrunk{}
+	if a.advice == nil {
+		a.advice = &advice{}
 	}
 	for {
-		if x := a.shrunk; x.answered {
+		if x := a.advice; x.answered {
 			node, victims := s.candidates.BestOf(ctx, p, x.victims)
 			switch {
 			case x.err != nil:
@@ -96,10 +96,10 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 		}
 		return nil, fmt.Errorf("nodeinfo not found for node name %q", node)
 	}
-	pod, x := a.pod.Obj, a.shrunk
+	pod, x := a.pod.Obj, a.advice
 	parked = lane.Ask(ctx, a.pod, func(ctx context.Context) func() {
 		left, err := extender.Shrink(ctx, list, pod, victims, on)
-		return func() { *x = shrunk{victims: left, err: err, rounds: x.rounds + 1, answered: true} }
+		return func() { *x = advice{victims: left, err: err, rounds: x.rounds + 1, answered: true} }
 	})
 	if parked {
 		s.park(a)

@@ -180,7 +180,7 @@ func TestFamiliesDecideAsTheirClassesWhateverHappens(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				cfg := SchedulerConfig{Shards: rapid.IntRange(1, 3).Draw(t, "shards"), BatchSize: rapid.SampledFrom([]int{1, 4, 64}).Draw(t, "batch"), answerLimits: limits}
 				if rapid.Bool().Draw(t, "preempting") {
-					cfg.Profiles = warlike()
+					cfg.Profiles = withPreemption()
 				}
 				x := newTwins(t, cfg, rapid.Bool().Draw(t, "claims"))
 				defer x.apart.fanout.Close()

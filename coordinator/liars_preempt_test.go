@@ -20,8 +20,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/observe"
 )
 
-// drawWar makes full nodes, pods of many priorities that come in two waves, and budgets.
-func drawWar(t *rapid.T, claims bool) scene {
+// drawPreemption makes full nodes, pods of many priorities that come in two batches, and budgets.
+func drawPreemption(t *rapid.T, claims bool) scene {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 8))
 	c := build.Crowd(r, build.CrowdSize{
 		Nodes:   rapid.IntRange(1, 8).Draw(t, "nodes"),
@@ -59,7 +59,7 @@ func drawWar(t *rapid.T, claims bool) scene {
 		}
 	}
 	first := r.IntN(len(c.Pending) + 1)
-	return scene{nodes: c.Nodes, present: c.Present, pending: c.Pending[:first], later: c.Pending[first:], others: c.Others, profiles: warlike()}
+	return scene{nodes: c.Nodes, present: c.Present, pending: c.Pending[:first], later: c.Pending[first:], others: c.Others, profiles: withPreemption()}
 }
 
 // nominateTo takes in to which node a pod that waits is nominated; "": to none.

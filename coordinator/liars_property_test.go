@@ -28,8 +28,8 @@ var scenes = map[string]func(*rapid.T) scene{
 	"and nominated ones":          func(t *rapid.T) scene { return drawCrowd(t, 25, false) },
 	"with claims":                 func(t *rapid.T) scene { return drawCrowd(t, 0, true) },
 	"with claims, some nominated": func(t *rapid.T) scene { return drawCrowd(t, 15, true) },
-	"that preempt":                func(t *rapid.T) scene { return drawWar(t, false) },
-	"with claims, that preempt":   func(t *rapid.T) scene { return drawWar(t, true) },
+	"that preempt":                func(t *rapid.T) scene { return drawPreemption(t, false) },
+	"with claims, that preempt":   func(t *rapid.T) scene { return drawPreemption(t, true) },
 }
 
 // repeatedly runs a property until it has been held over as many decisions as were asked for.

@@ -86,12 +86,12 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 
 // preempt is DefaultPreemption's PostFilter.
 func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
-	if a.shrunk == nil {
+	if a.advice == nil {
 		s.metrics.PreemptionTried()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
 	p = s.answerFor(a, p)
-	if why := preempt.Ineligible(pod, nominated, s.hopelessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
+	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return nil, preempt.Refusal(why), nil, nil
 	}
 	x, err := s.preemptorOf(a, p)
@@ -142,8 +142,8 @@ func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, x *preempt.P
 	return s.candidates.Find(ctx, x, n)
 }
 
-// hopelessNode tells whether a pod's nominated node is gone, or refuses the pod for a reason which no victim changes.
-func (s *Scheduler) hopelessNode(a *attempt, p *answers.Answer, node string) bool {
+// uselessNode tells whether a pod's nominated node is gone, or refuses the pod for a reason which no victim changes.
+func (s *Scheduler) uselessNode(a *attempt, p *answers.Answer, node string) bool {
 	if node == "" || p == nil {
 		return true // a PreFilter has rejected the pod, whatever the node
 	}

@@ -26,9 +26,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// peaceful is the default profile without PostFilter plugins: nobody is preempted, and messages end
+// withoutPreemption is the default profile without PostFilter plugins: nobody is preempted, and messages end
 // with what filters say.
-func peaceful() map[string]*compile.Profile {
+func withoutPreemption() map[string]*compile.Profile {
 	c := rules.DefaultConfig(v1.DefaultSchedulerName)
 	c.PostFilters = nil
 	p, err := rules.NewProfile(c)
@@ -38,8 +38,8 @@ func peaceful() map[string]*compile.Profile {
 	return map[string]*compile.Profile{v1.DefaultSchedulerName: p}
 }
 
-// warlike is the default profile.
-func warlike() map[string]*compile.Profile {
+// withPreemption is the default profile.
+func withPreemption() map[string]*compile.Profile {
 	return map[string]*compile.Profile{v1.DefaultSchedulerName: rules.DefaultProfile(v1.DefaultSchedulerName)}
 }
 
@@ -87,7 +87,7 @@ func runPreemption(t *testing.T, script string, shards, batch int) string {
 			t.Fatalf("unknown line %q", line)
 		}
 	}
-	x := newTrial(t, SchedulerConfig{Shards: shards, BatchSize: batch, Profiles: warlike()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: shards, BatchSize: batch, Profiles: withPreemption()}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	x.turn(t)
@@ -205,21 +205,21 @@ func scriptPod(t *testing.T, name string, words []string) *v1.Pod {
 	return p
 }
 
-// army is an Evictor that the test answers for.
-type army struct {
+// fakeEvictor is an Evictor which the test answers for.
+type fakeEvictor struct {
 	mu   sync.Mutex
 	told []objects.Eviction
 	done []func(error)
 }
 
-func (a *army) Evict(_ context.Context, e objects.Eviction, done func(error)) {
+func (a *fakeEvictor) Evict(_ context.Context, e objects.Eviction, done func(error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told, a.done = append(a.told, e), append(a.done, done)
 }
 
 // orders are the evictions so far, in words.
-func (a *army) orders() []string {
+func (a *fakeEvictor) orders() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []string
@@ -237,7 +237,7 @@ func (a *army) orders() []string {
 }
 
 // report ends the newest eviction.
-func (a *army) report(err error) {
+func (a *fakeEvictor) report(err error) {
 	a.mu.Lock()
 	done := a.done[len(a.done)-1]
 	a.mu.Unlock()
@@ -245,12 +245,12 @@ func (a *army) report(err error) {
 	synctest.Wait()
 }
 
-// battle is a stage where preemption is carried out by an army.
-func battle(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *army, g *gossip)) {
+// preemptOn plays on a stage where preemption is carried out by a fakeEvictor.
+func preemptOn(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *fakeEvictor, g *gossip)) {
 	t.Helper()
-	a, g := &army{}, &gossip{}
+	a, g := &fakeEvictor{}, &gossip{}
 	onStageAs(t, func(cfg *SchedulerConfig) {
-		cfg.Profiles, cfg.Evictor, cfg.Reporter = warlike(), a, g
+		cfg.Profiles, cfg.Evictor, cfg.Reporter = withPreemption(), a, g
 	}, clusterOf(nodes, pods...), nil, func(x *stage) { play(x, a, g) })
 }
 
@@ -280,7 +280,7 @@ func (x *stage) wantPending(t *testing.T, when, name string, place queue.Place, 
 func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 	victims := []*v1.Pod{build.Pod("a").CPU("2").Priority(1).Node("n").Obj(), build.Pod("b").CPU("2").Priority(2).Node("n").Obj()}
 	p := build.Pod("p").CPU("4").Priority(10).Obj()
-	battle(t, nodesOf("4", "n"), append(slices.Clone(victims), p), func(x *stage, a *army, g *gossip) {
+	preemptOn(t, nodesOf("4", "n"), append(slices.Clone(victims), p), func(x *stage, a *fakeEvictor, g *gossip) {
 		if got, want := a.orders(), []string{"p on n: b a"}; !slices.Equal(got, want) {
 			t.Fatalf("evictions: got %q, want %q", got, want)
 		}
@@ -297,9 +297,9 @@ func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 
 // Victims that can not be told have the preemptor tried again: it preempts anew.
 func TestAPreemptionThatFails(t *testing.T) {
-	battle(t, nodesOf("4", "n"), []*v1.Pod{
+	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{
 		build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("p").CPU("4").Priority(10).Obj(),
-	}, func(x *stage, a *army, _ *gossip) {
+	}, func(x *stage, a *fakeEvictor, _ *gossip) {
 		a.report(errors.New("no"))
 		elapse(time.Minute)
 		if got, want := a.orders(), []string{"p on n: a", "p on n: a"}; !slices.Equal(got, want) {
@@ -312,7 +312,7 @@ func TestAPreemptionThatFails(t *testing.T) {
 func TestTheNominatedNodeIsDeleted(t *testing.T) {
 	nodes := nodesOf("4", "m", "n")
 	a1, b := build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("b").CPU("4").Priority(5).Node("m").Obj()
-	battle(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *army, _ *gossip) {
+	preemptOn(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *fakeEvictor, _ *gossip) {
 		a.report(nil)
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
 		x.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
@@ -328,7 +328,7 @@ func TestTheNominatedNodeIsDeleted(t *testing.T) {
 // A victim is on its way out by itself: nobody is told anything, and nobody waits for it.
 func TestAVictimThatEndsByItself(t *testing.T) {
 	ending := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
-	battle(t, nodesOf("4", "n"), []*v1.Pod{ending, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *army, g *gossip) {
+	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{ending, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *fakeEvictor, g *gossip) {
 		if got := a.orders(); len(got) > 0 {
 			t.Errorf("evictions: got %q, want none", got)
 		}
@@ -345,7 +345,7 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 	a1 := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
 	p := build.Pod("p").CPU("4").Priority(10).Obj()
 	var entry *pb.QueueEntry
-	battle(t, nodesOf("4", "n"), []*v1.Pod{a1, p}, func(x *stage, _ *army, _ *gossip) {
+	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{a1, p}, func(x *stage, _ *fakeEvictor, _ *gossip) {
 		if err := x.call(x.ctx, func() { entry = x.queue.Entry(x.queue.Get(p.UID)) }); err != nil {
 			t.Fatal(err)
 		}
@@ -354,8 +354,8 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 		t.Fatalf("journal entry: got %v, want it nominated to n", entry)
 	}
 	ledger := map[types.UID]*pb.QueueEntry{p.UID: entry}
-	a, g := &army{}, &gossip{}
-	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = warlike(), a, g },
+	a, g := &fakeEvictor{}, &gossip{}
+	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = withPreemption(), a, g },
 		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *stage) {
 			x.deliver(objects.Added, build.Pod("low").CPU("1").Priority(5).Obj())
 			x.deliver(objects.Deleted, a1)
@@ -367,9 +367,9 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 		})
 }
 
-// A wave of preemptors of one class shares dry runs, spreads over the nodes, and each looks at few
+// Many preemptors of one class share dry runs, spread over the nodes, and each looks at few
 // rows beyond those.
-func TestAWaveOfPreemptors(t *testing.T) {
+func TestManyPreemptorsOfOneClass(t *testing.T) {
 	const nodes, preemptors = 300, 200
 	all := &objects.Snapshot{}
 	for i := range nodes {
@@ -380,8 +380,8 @@ func TestAWaveOfPreemptors(t *testing.T) {
 	for i := range preemptors {
 		all.Pods = append(all.Pods, build.Pod(fmt.Sprintf("p%d", i)).CPU("4").Priority(10).Obj())
 	}
-	a := &army{}
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: a}, 0)
+	a := &fakeEvictor{}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withPreemption(), Evictor: a}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	x.turn(t)

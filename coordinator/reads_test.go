@@ -50,7 +50,7 @@ func manyNodes() []*v1.Node {
 // A turn of the loop judges so many rows for explanations and no more, however many explanations there are, and
 // an explanation in steps says what one without a pause says.
 func TestExplanationsAreTakenInSteps(t *testing.T) {
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withoutPreemption()}, 0)
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{Nodes: manyNodes(), Pods: []*v1.Pod{
 		build.Pod("there").CPU("2").Label("a", "b").Node("n00003").Obj(),
@@ -99,7 +99,7 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 
 // Nodes that come and go between two steps have an explanation begin anew, and given up in the end.
 func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withoutPreemption()}, 0)
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: []*v1.Pod{build.Pod("p").CPU("2").Obj()}}, nil)
@@ -239,7 +239,7 @@ func TestSummariesAreTakenInSteps(t *testing.T) {
 
 // A pod on a node is looked for in steps, and so is one that is not there.
 func TestPodsAreLookedForInSteps(t *testing.T) {
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withoutPreemption()}, 0)
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{Nodes: nodesOf("400", "a", "b"), Pods: manyPods(2*soughtAtOnce+1, "a")}, nil)
 	for _, want := range []struct {
@@ -257,7 +257,7 @@ func TestPodsAreLookedForInSteps(t *testing.T) {
 
 // Whatever nodes pass, an explanation keeps few of them, and shows the best, and that of the pod.
 func TestAnExplanationKeepsFewNodes(t *testing.T) {
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: peaceful()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withoutPreemption()}, 0)
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)

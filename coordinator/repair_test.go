@@ -48,7 +48,7 @@ func newTrial(t rapid.TB, cfg SchedulerConfig, candidates int) *trial {
 	x := &trial{}
 	cfg.Cluster, cfg.Term, cfg.Decisions = "test", 1, observe.NewDecisionLog(&x.log)
 	if cfg.Profiles == nil {
-		cfg.Profiles = peaceful()
+		cfg.Profiles = withoutPreemption()
 	}
 	cfg.QueueNow = func() time.Time { return epoch } // a pod is tried once
 	s, err := NewScheduler(cfg)

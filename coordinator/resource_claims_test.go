@@ -21,9 +21,9 @@ func claiming(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: 
 func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
 	const refused = "0/1 nodes are available: pods with resource claims are not supported yet."
 	r := prometheus.NewPedanticRegistry()
-	a, g := &army{}, &gossip{}
+	a, g := &fakeEvictor{}, &gossip{}
 	onStageAs(t, func(cfg *SchedulerConfig) {
-		cfg.Profiles, cfg.Evictor, cfg.Reporter, cfg.Registerer = warlike(), a, g, r
+		cfg.Profiles, cfg.Evictor, cfg.Reporter, cfg.Registerer = withPreemption(), a, g, r
 	}, clusterOf(nodesOf("4", "n"), build.Pod("low").UID("low").CPU("3").Priority(1).Node("n").Obj()), nil, func(x *stage) {
 		p := build.Pod("p").UID("p").CPU("1").Priority(10).Obj()
 		claiming(p)

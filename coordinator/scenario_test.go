@@ -108,7 +108,7 @@ func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *objects.Snap
 		for uid, e := range entries {
 			x.journal.kept[uid] = e.GetAttempts()
 		}
-		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal, Profiles: peaceful()}
+		cfg := SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, Binder: x.binder, Journal: x.journal, Profiles: withoutPreemption()}
 		configure(&cfg)
 		s, err := NewScheduler(cfg)
 		if err != nil {

@@ -80,7 +80,7 @@ func pluginNamed(name string) func(*pb.PluginLatency) bool {
 }
 
 func TestSummaryCountsWhoIsPreempted(t *testing.T) {
-	x := newTrial(t, SchedulerConfig{Shards: 2, Profiles: warlike()}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 2, Profiles: withPreemption()}, 0)
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{build.Node("n").CPU("2").Memory("4Gi").Obj()},

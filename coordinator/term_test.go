@@ -143,7 +143,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("before a dry run of preemption", func(t *testing.T) {
-		onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles = warlike() }, clusterOf(nodesOf("4", "n"), build.Pod("there").CPU("4").Node("n").Obj()), nil, func(x *stage) {
+		onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles = withPreemption() }, clusterOf(nodesOf("4", "n"), build.Pod("there").CPU("4").Node("n").Obj()), nil, func(x *stage) {
 			if err := x.call(x.ctx, func() {
 				through := x.evaluate
 				x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {

@@ -328,7 +328,7 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 // live lets that many things happen and tells what is wrong at the end.
 func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []string) {
 	l := newLedger()
-	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, VolumeWriter: w, Journal: l, Profiles: peaceful()})
+	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, VolumeWriter: w, Journal: l, Profiles: withoutPreemption()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,17 +18,16 @@ const (
 	notHelpful = "Preemption is not helpful for scheduling"
 )
 
-// Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node;
-// hopeless says that this refuses it for a reason which no victim changes, or is gone. pods are
-// those of that node.
+// Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node, and pods are the pods of
+// this node. useless says that the node is gone, or refuses the pod for a reason which no victim changes.
 //
-// A pod whose victims are still leaving waits for them, unless its node is of no use to it any
-// more. Only those that a scheduler has put out count as leaving.
-func Ineligible(p *v1.Pod, nominated string, hopeless bool, pods iter.Seq[*v1.Pod]) string {
+// A pod whose victims are still leaving waits for them, unless its node is useless. Only victims of a scheduler count as
+// leaving.
+func Ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod]) string {
 	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
 		return never
 	}
-	if nominated == "" || hopeless {
+	if nominated == "" || useless {
 		return ""
 	}
 	own := priority(p)

@@ -24,7 +24,7 @@ func stories() map[string]func(*rig.Rig) {
 		"a victim that leaves already is not told again":    testLeavingAlready,
 		"two preemptors share the nodes":                    testTwoPreemptors,
 		"a pod that does not preempt comes before its time": testPatientAmongPreemptors,
-		"a wave of preemptors":                              testWave,
+		"more preemptors than nodes":                        testMorePreemptors,
 	}
 }
 
@@ -172,8 +172,8 @@ func testPatientAmongPreemptors(r *rig.Rig) {
 	}, "default/preemptor")
 }
 
-// testWave has more preemptors than there are nodes for.
-func testWave(r *rig.Rig) {
+// testMorePreemptors has more preemptors than there are nodes for.
+func testMorePreemptors(r *rig.Rig) {
 	var victims, preemptors []string
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for _, name := range names {

@@ -49,8 +49,8 @@ func TestAThousandPreemptorsAndOthers(t *testing.T) {
 	for i := range each {
 		all.Pods = append(all.Pods, preemptor(i).Obj(), build.Pod(fmt.Sprintf("o%d", i)).CPU("100m").NodeSelector("pool", "free").Obj())
 	}
-	a := &army{}
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: a}, 0)
+	a := &fakeEvictor{}
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withPreemption(), Evictor: a}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	x.turn(t)
@@ -94,7 +94,7 @@ func TestPreemptorsAmongChanges(t *testing.T) {
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
 		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(1).Node(name).Obj())
 	}
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withPreemption(), Evictor: &fakeEvictor{}}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	for i := range preemptors {
@@ -131,7 +131,7 @@ func TestPreemptorsAmongChangesOfBudgets(t *testing.T) {
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
 		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(priority).Label("app", name).Node(name).Obj())
 	}
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}, DisruptionController: true}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withPreemption(), Evictor: &fakeEvictor{}, DisruptionController: true}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	known := map[string]bool{}
@@ -181,7 +181,7 @@ func TestADryRunIsChargedToWhoAskedForIt(t *testing.T) {
 		all.Nodes = append(all.Nodes, build.Node(name).CPU("4").Memory("8Gi").Label(v1.LabelHostname, name).Label("pool", "full").Obj())
 		all.Pods = append(all.Pods, build.Pod("v"+name).CPU("3900m").Priority(1).Node(name).Obj())
 	}
-	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: warlike(), Evictor: &army{}}, 0)
+	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withPreemption(), Evictor: &fakeEvictor{}}, 0)
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	begun := x.cfg.Now()

@@ -100,10 +100,10 @@ func (l *licences) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, no
 	return nil
 }
 
-// raid is a battle in a profile with a guest.
-func raid(t *testing.T, l *licences, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *army)) {
+// preemptWithPlugin is preemptOn in a profile with a plugin.
+func preemptWithPlugin(t *testing.T, l *licences, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *fakeEvictor)) {
 	t.Helper()
-	a := &army{}
+	a := &fakeEvictor{}
 	configure := hosting(t, "", l)
 	onStageAs(t, func(cfg *SchedulerConfig) {
 		configure(cfg)
@@ -123,9 +123,9 @@ func plain(name, node string, priority int32) *v1.Pod {
 // those that it has no need of come back.
 func TestAGuestIsToldWhoLeaves(t *testing.T) {
 	l := &licences{limit: 1}
-	raid(t, l, nodesOf("4", "m", "n"), []*v1.Pod{
+	preemptWithPlugin(t, l, nodesOf("4", "m", "n"), []*v1.Pod{
 		plain("a", "m", 1), holder("b", "n", 5), plain("c", "n", 2), build.Pod("p").CPU("1").Priority(10).Obj(),
-	}, func(x *stage, a *army) {
+	}, func(x *stage, a *fakeEvictor) {
 		if got, want := a.orders(), []string{"p on n: b"}; !slices.Equal(got, want) {
 			t.Fatalf("evictions: got %q, want %q", got, want)
 		}
@@ -188,7 +188,7 @@ func TestAGuestSaysThatNothingHelps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := build.Pod("p").CPU("1").Priority(10).Obj()
-			raid(t, c.guest, nodesOf("4", "m", "n"), []*v1.Pod{holder("a", "m", 1), holder("b", "n", 5), p}, func(x *stage, a *army) {
+			preemptWithPlugin(t, c.guest, nodesOf("4", "m", "n"), []*v1.Pod{holder("a", "m", 1), holder("b", "n", 5), p}, func(x *stage, a *fakeEvictor) {
 				if got := a.orders(); !slices.Equal(got, c.orders) {
 					t.Errorf("evictions: got %q, want %q", got, c.orders)
 				}

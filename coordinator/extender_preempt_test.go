@@ -74,7 +74,7 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 		all.Pods = append(all.Pods, p)
 	}
 	x := newTrial(t, SchedulerConfig{
-		Shards: 3, Profiles: map[string]*compile.Profile{v1.DefaultSchedulerName: prof}, Evictor: &army{},
+		Shards: 3, Profiles: map[string]*compile.Profile{v1.DefaultSchedulerName: prof}, Evictor: &fakeEvictor{},
 		Extenders: []configv1.Extender{e}, ExtendersInline: inline,
 	}, 0)
 	defer x.fanout.Close()
