@@ -264,7 +264,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.cache.OnUntold(s.spared)
 	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
-		Guests: plugins, Met: s.bugs.Hint,
+		OutOfTree: plugins, Met: s.bugs.Hint,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),

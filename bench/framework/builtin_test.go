@@ -69,7 +69,7 @@ func start(t *testing.T, shards int, file, name string, plugin fwk.Plugin, log *
 	}
 	s, err := coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "test", Term: 1, Shards: shards, Profiles: profiles, Decisions: log,
-		OutOfTree: &outoftree.Config{Profiles: c.Guests(), Registry: ours.Registry{
+		OutOfTree: &outoftree.Config{Profiles: c.OutOfTree(), Registry: ours.Registry{
 			name: func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 				if a, ok := plugin.(*asker); ok {
 					a.handle = h

@@ -44,34 +44,34 @@ type Change func(*configv1.KubeSchedulerConfiguration)
 type profile struct {
 	name  string
 	lists *lists
-	// guests are those of all that are in use.
-	all    known
-	guests []string
-	table  compile.ProfileConfig // what of it is evaluated over tables
+	// outOfTree are those of all that are in use.
+	all       known
+	outOfTree []string
+	table     compile.ProfileConfig // what of it is evaluated over tables
 }
 
 // maxBytes is how large a file may be: more than any configuration needs.
 const maxBytes = 4 << 20
 
-// Reader reads configurations that name guests, plugins that are compiled in beside upstream's.
+// Reader reads configurations that name out-of-tree plugins, which are compiled in beside upstream's.
 type Reader struct{ all known }
 
-// ReaderFor knows guests by these names.
-func ReaderFor(guests []string) Reader {
-	all := make(known, len(guests))
-	for _, name := range guests {
+// ReaderFor knows out-of-tree plugins by these names.
+func ReaderFor(outOfTree []string) Reader {
+	all := make(known, len(outOfTree))
+	for _, name := range outOfTree {
 		all[name] = struct{}{}
 	}
 	return Reader{all}
 }
 
-// Load is Reader.Load without guests.
+// Load is Reader.Load without out-of-tree plugins.
 func Load(path string, changes ...Change) (*Config, error) { return Reader{}.Load(path, changes...) }
 
-// FromDefault is Reader.FromDefault without guests.
+// FromDefault is Reader.FromDefault without out-of-tree plugins.
 func FromDefault(changes ...Change) (*Config, error) { return Reader{}.FromDefault(changes...) }
 
-// Parse is Reader.Parse without guests.
+// Parse is Reader.Parse without out-of-tree plugins.
 func Parse(file string, data []byte, changes ...Change) (*Config, error) {
 	return Reader{}.Parse(file, data, changes...)
 }

@@ -67,7 +67,7 @@ func ownSet(p framework.Point, set configv1.PluginSet, all known) ([]string, *fa
 		switch {
 		case !ok:
 			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("%s %q does not exist", p.Kind(), clip(e.Name))}
-		case !plugin.guest && !plugin.At(p):
+		case !plugin.outOfTree && !plugin.At(p):
 			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("plugin %q does not extend %s plugin", e.Name, p.Kind())}
 		case slices.Contains(list, e.Name):
 			return nil, &fault{p.Field(), e.Name, fmt.Sprintf("plugin %q already registered as %q", e.Name, p.Kind())}
@@ -77,7 +77,7 @@ func ownSet(p framework.Point, set configv1.PluginSet, all known) ([]string, *fa
 	return list, nil
 }
 
-// expand adds the multi-point's plugins to a point's own, but for guests: framework.NewProfile does
+// expand adds the multi-point's plugins to a point's own, but for out-of-tree plugins: framework.NewProfile does
 // that with those.
 func expand(p framework.Point, own []string, set, multi configv1.PluginSet, all known) ([]string, *fault) {
 	if holds(set.Disabled, "*") {

@@ -63,8 +63,8 @@ func noEffect(doc *document, electing bool, profiles []profile, written []config
 		{"percentageOfNodesToScore", "every node is scored", false},
 		{"delayCacheUntilActive", "only the leader keeps a cache", true},
 	} {
-		if f.field == "parallelism" && slices.ContainsFunc(profiles, func(p profile) bool { return len(p.guests) > 0 }) {
-			continue // guests look at so many nodes at once
+		if f.field == "parallelism" && slices.ContainsFunc(profiles, func(p profile) bool { return len(p.outOfTree) > 0 }) {
+			continue // out-of-tree plugins look at so many nodes at once
 		}
 		if doc.sets(f.field) {
 			list = append(list, notice{f.field + ": " + f.reason, f.standalone})
@@ -151,9 +151,9 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 		switch {
 		case !known:
 			reason = fmt.Sprintf("no plugin %q", clip(c.Name))
-		case of.guest && slices.Contains(p.guests, c.Name):
+		case of.outOfTree && slices.Contains(p.outOfTree, c.Name):
 			continue
-		case of.guest:
+		case of.outOfTree:
 			reason = c.Name + " is not in use"
 		case of.Arguments == nil:
 			reason = c.Name + " takes no arguments"

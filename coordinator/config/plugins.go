@@ -12,12 +12,12 @@ import (
 // plugin is what a configuration may name.
 type plugin struct {
 	*rules.Rule
-	// guest: it is not built in, and its points are not known.
-	guest bool
+	// outOfTree: it is not built in, and its points are not known.
+	outOfTree bool
 }
 
-// known are the names of guests: besides the built-in plugins, they may be named. What points a guest is at is known when it
-// is made.
+// known are the names of out-of-tree plugins, which may be named besides the built-in ones. Their points are known once they
+// are made.
 type known map[string]struct{}
 
 // find is the plugin of a name.
@@ -29,11 +29,11 @@ func (k known) find(name string) (plugin, bool) {
 	return plugin{&rules.Rule{Name: name}, ok}, ok
 }
 
-// in are the guests that any set enables, by name.
+// in are the out-of-tree plugins that any set enables, by name.
 func (k known) in(s *configv1.Plugins) []string {
 	return slices.DeleteFunc(sets.List(named(s)), func(name string) bool {
 		p, _ := k.find(name)
-		return !p.guest
+		return !p.outOfTree
 	})
 }
 

@@ -62,9 +62,9 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 		return nil
 	}
 	name := *c.SchedulerName
-	guests := known.in(c.Plugins)
-	// A guest of the multi-point may be at any point: framework.NewProfile counts again.
-	open := slices.ContainsFunc(guests, func(name string) bool { return holds(c.Plugins.MultiPoint.Enabled, name) })
+	outOfTree := known.in(c.Plugins)
+	// An out-of-tree plugin of the multi-point may be at any point: framework.NewProfile counts again.
+	open := slices.ContainsFunc(outOfTree, func(name string) bool { return holds(c.Plugins.MultiPoint.Enabled, name) })
 	if n := len(all[framework.QueueSort]); n != 1 && (n > 1 || !open) {
 		p.at(path+".plugins.queueSort", fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
 		return nil
@@ -73,7 +73,7 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 		p.at(path+".plugins.bind", fmt.Sprintf("at least one bind plugin is needed for profile with scheduler name %q", name))
 		return nil
 	}
-	made := &profile{name: name, lists: all, all: known, guests: guests, table: compile.ProfileConfig{Name: name}}
+	made := &profile{name: name, lists: all, all: known, outOfTree: outOfTree, table: compile.ProfileConfig{Name: name}}
 	made.table.IgnoresGates = !slices.Contains(all[framework.PreEnqueue], rules.SchedulingGates)
 	made.table.GatesPreemptors = slices.Contains(all[framework.PreEnqueue], rules.DefaultPreemption)
 	made.table.PreFilters, made.table.PostFilters = slices.Clone(all[framework.PreFilter]), slices.Clone(all[framework.PostFilter])

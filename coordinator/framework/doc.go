@@ -1,5 +1,5 @@
 // Package framework runs plugins that are written against upstream's public interfaces
-// (k8s.io/kube-scheduler/framework) unchanged: guests, as opposed to the built-in plugins that
+// (k8s.io/kube-scheduler/framework) unchanged: out-of-tree plugins, as opposed to the built-in plugins that
 // tables evaluate column by column.
 //
 // # A profile and its cycles
@@ -18,15 +18,15 @@
 //	└ PreBindPreFlight ─ WaitOnPermit ─ PreBind ─ Bind ─ PostBind   off the loop
 //	  from Reserve on, whatever fails: Unreserve
 //
-// Its methods run the guests of one point: in order, with upstream's rules for Skip, for codes,
+// Its methods run the out-of-tree plugins of one point: in order, with upstream's rules for Skip, for codes,
 // for timeouts and for the texts of errors. What they return is upstream's *Status. A Cycle does
 // not choose a node and does not requeue a pod; the loop does.
 //
 // # Views
 //
-// NodeInfo, PodInfo, QueuedPodInfo and Resource are what guests are shown of nodes and pods. A
+// NodeInfo, PodInfo, QueuedPodInfo and Resource are what out-of-tree plugins are shown of nodes and pods. A
 // Snapshot makes them when they are asked for, from a Source, and keeps them until it is told of a
-// change. It answers between Begin and End only, so that a guest which reads it from a goroutine
+// change. It answers between Begin and End only, so that an out-of-tree plugin which reads it from a goroutine
 // of its own can not meet the loop at work.
 //
 // # What a Handle gives
@@ -40,7 +40,7 @@
 //   - PodGroupManager, and PodGroupStates of a snapshot, know of no pod group: GenericWorkload is off.
 //   - SignPod gives no signature: it serves opportunistic batching, which does not take place here.
 //   - RunFilterPlugins, RunScorePlugins and the like run the built-in plugins first and then the
-//     guests, if the Environment says how.
+//     out-of-tree plugins, if the Environment says how.
 //
 // Plugins that implement SignPlugin, PlacementGeneratePlugin or PlacementScorePlugin are accepted
 // at their points; these are never called, for the feature gates that lead to them are off in 1.36.

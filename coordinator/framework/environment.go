@@ -32,8 +32,8 @@ type Environment struct {
 	Activator fwk.PodActivator
 	// Extenders are those of the configuration.
 	Extenders []fwk.Extender
-	// BuiltIn runs the built-in plugins of a profile for guests that ask through their Handle;
-	// nil, or giving nil: guests are asked alone.
+	// BuiltIn runs the built-in plugins of a profile for out-of-tree plugins that ask through their Handle;
+	// nil, or giving nil: out-of-tree plugins are asked alone.
 	BuiltIn func(profile string) BuiltInRunner
 	// Waiting and PreBinding are filled in.
 	Waiting    *WaitingPods

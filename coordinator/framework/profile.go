@@ -174,13 +174,13 @@ func (p *Profile) Plugins(at Point) []string { return slices.Clone(p.lists[at]) 
 // Weight is that of a plugin of Score; 0: it is none.
 func (p *Profile) Weight(plugin string) int64 { return p.weights[plugin] }
 
-// Runs tells whether anything runs here at a point: a guest, or a built-in plugin that acts.
+// Runs tells whether anything runs here at a point: an out-of-tree plugin, or a built-in plugin that acts.
 func (p *Profile) Runs(at Point) bool {
 	return slices.ContainsFunc(p.lists[at], func(name string) bool { return acting(p.plugins[name], at) != nil })
 }
 
-// Guests tells whether any plugin of a point is not built in.
-func (p *Profile) Guests(at Point) bool {
+// OutOfTree tells whether any plugin of a point is not built in.
+func (p *Profile) OutOfTree(at Point) bool {
 	return slices.ContainsFunc(p.lists[at], func(name string) bool {
 		_, ours := p.plugins[name].(*builtIn)
 		return !ours
@@ -224,7 +224,7 @@ func (p *Profile) Less() fwk.LessFunc {
 	}
 }
 
-// Events are the plugins that wait for events, one for each guest that may turn a pod away: with
+// Events are the plugins that wait for events, one for each out-of-tree plugin that may turn a pod away: with
 // what it registers, or every event where it says nothing. Built-in plugins are left out.
 func (p *Profile) Events() []fwk.EnqueueExtensions { return slices.Clone(p.events) }
 

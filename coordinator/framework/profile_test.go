@@ -50,8 +50,8 @@ func TestBuiltInPluginsTakePartInTheOrder(t *testing.T) {
 	equal(t, "Score", p.Plugins(Score), []string{"T", "ImageLocality"})
 	equal(t, "Bind", p.Plugins(Bind), []string{"DefaultBinder"})
 	for at, want := range map[Point][2]bool{Filter: {true, true}, Bind: {true, false}, QueueSort: {false, false}, Reserve: {false, false}} {
-		if p.Runs(at) != want[0] || p.Guests(at) != want[1] {
-			t.Errorf("%v: runs %v, guests %v, want %v", at, p.Runs(at), p.Guests(at), want)
+		if p.Runs(at) != want[0] || p.OutOfTree(at) != want[1] {
+			t.Errorf("%v: runs %v, guests %v, want %v", at, p.Runs(at), p.OutOfTree(at), want)
 		}
 	}
 	if p.Less() != nil {

@@ -11,10 +11,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// runner runs the plugins that look at a node: guests, after the built-in ones where it has them.
+// runner runs the plugins that look at a node: out-of-tree plugins, after the built-in ones where it has them.
 type runner struct {
 	*Profile
-	builtIn BuiltInRunner // nil: guests only
+	builtIn BuiltInRunner // nil: out-of-tree plugins only
 }
 
 // filter asks each plugin whether a pod fits a node as its view is; the first that says no decides.

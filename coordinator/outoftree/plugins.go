@@ -122,8 +122,8 @@ func New(ctx context.Context, cfg *Config, o Options) (*Plugins, error) {
 			return nil, errors.Join(notMade(c.Name, err), g.Close())
 		}
 		g.profiles[c.Name] = &Profile{
-			Profile: p, cycles: takesPart(p), filters: p.Guests(framework.Filter),
-			scores:      p.Guests(framework.Score) || p.Guests(framework.PreScore),
+			Profile: p, cycles: takesPart(p), filters: p.OutOfTree(framework.Filter),
+			scores:      p.OutOfTree(framework.Score) || p.OutOfTree(framework.PreScore),
 			filterNames: slices.DeleteFunc(p.Plugins(framework.Filter), func(name string) bool { return cfg.Registry[name] == nil }),
 		}
 	}
@@ -170,7 +170,7 @@ func takesPart(p *framework.Profile) bool {
 	return slices.ContainsFunc([]framework.Point{
 		framework.PreFilter, framework.Filter, framework.PostFilter, framework.PreScore, framework.Score, framework.Reserve,
 		framework.Permit, framework.PreBind, framework.Bind, framework.PostBind,
-	}, p.Guests)
+	}, p.OutOfTree)
 }
 
 // registry is the out-of-tree plugins with the built-in ones, those that act on one pod among them.
@@ -356,12 +356,12 @@ func (g *Plugins) Bound(p *v1.Pod) {
 
 // ForQueue is what the queue has to know of plugins; nil: there are none. tell is told of changes that
 // only they wait for.
-func (g *Plugins) ForQueue(ctx context.Context, tell func(resource string, old, now any)) (*queue.Guests, error) {
+func (g *Plugins) ForQueue(ctx context.Context, tell func(resource string, old, now any)) (*queue.OutOfTree, error) {
 	if g == nil {
 		return nil, nil
 	}
 	w := newEvents(ctx)
-	out := &queue.Guests{}
+	out := &queue.OutOfTree{}
 	for _, p := range g.profiles {
 		if p.Runs(framework.PreEnqueue) {
 			out.PreEnqueue = g.preEnqueue(ctx)

@@ -86,7 +86,7 @@ func TestNamespacesTakeTurnsAside(t *testing.T) {
 // However many pods are set aside, few are looked at to pop some.
 func TestFewPodsAreLookedAtAside(t *testing.T) {
 	looks := 0
-	q := newOf(Config{Guests: &Guests{Less: func(a, b *Pod) bool { looks++; return before(a, b) }}})
+	q := newOf(Config{OutOfTree: &OutOfTree{Less: func(a, b *Pod) bool { looks++; return before(a, b) }}})
 	const pods = 10000
 	for i := range pods {
 		name := fmt.Sprint(i)

@@ -29,7 +29,7 @@ const (
 	CSIDriver
 	CSIStorageCapacity
 	VolumeAttachment
-	// OtherResource is what only guests wait for.
+	// OtherResource is what only out-of-tree plugins wait for.
 	OtherResource
 
 	resources

@@ -82,9 +82,9 @@ type rules struct {
 	// local are the plugins that are, and fit is NodeResourcesFit.
 	local, fit set
 	profiles   Profiles // nil: not known
-	// guests are plugins besides, asksEach those of all that ask about each pod.
-	guests   *Guests
-	asksEach set
+	// outOfTree are plugins besides, asksEach those of all that ask about each pod.
+	outOfTree *OutOfTree
+	asksEach  set
 	// asked are the hints asked since forgetAsked.
 	asked asked
 	// onPanic is Config.Met; nil: a panic goes on.
@@ -256,7 +256,7 @@ func (r *rules) likeness(rejectors set, p *Pod) (like likeness, told bool) {
 func (r *rules) gate(p *Pod) (plugin, message string) {
 	if p.Gated != "" {
 		if g := r.names[p.Gated]; g&r.asksEach != 0 {
-			if plugin, message = r.gateByGuests(p); plugin != "" {
+			if plugin, message = r.gateOutOfTree(p); plugin != "" {
 				return plugin, message
 			}
 		} else if g != 0 {
@@ -275,5 +275,5 @@ func (r *rules) gate(p *Pod) (plugin, message string) {
 	if r.names[p.Gated]&r.asksEach != 0 {
 		return "", "" // they were asked
 	}
-	return r.gateByGuests(p)
+	return r.gateOutOfTree(p)
 }

@@ -88,7 +88,7 @@ type Pod struct {
 	// Aside is what the owner has set the pod aside for; 0: it is not.
 	Aside uint64
 
-	// View is the owner's, for what it makes of the pod for guests.
+	// View is the owner's, for what it makes of the pod for out-of-tree plugins.
 	View any
 
 	last      bool // it was popped as the costly one of its batch, or was set aside: others may come before it

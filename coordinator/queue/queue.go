@@ -27,8 +27,8 @@ type Config struct {
 	Profiles Profiles
 	// Plugins are the built-in plugins that reject nodes, or hold pods back.
 	Plugins []Plugin
-	// Guests are plugins besides; nil: there are none.
-	Guests *Guests
+	// OutOfTree are plugins besides; nil: there are none.
+	OutOfTree *OutOfTree
 	// Met is told of each panic of a plugin's hint, or of its PreEnqueue, and which pod that was about; nil: it
 	// was about an event alone. Without Met a panic goes on.
 	Met func(plugin string, p *Pod, panicked any)
@@ -72,7 +72,7 @@ type Queue struct {
 
 // New makes an empty queue. It panics where Config.Plugins contradict themselves.
 func New(cfg Config) *Queue {
-	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.Guests.plugins()))
+	rules, err := newRules(slices.Concat(cfg.Plugins, cfg.OutOfTree.plugins()))
 	if err != nil {
 		panic(err)
 	}
@@ -82,8 +82,8 @@ func New(cfg Config) *Queue {
 	if cfg.Timer == nil {
 		cfg.Timer = time.Now
 	}
-	rules.profiles, rules.guests, rules.onPanic = cfg.Profiles, cfg.Guests, cfg.Met
-	order := cfg.Guests.order()
+	rules.profiles, rules.outOfTree, rules.onPanic = cfg.Profiles, cfg.OutOfTree, cfg.Met
+	order := cfg.OutOfTree.order()
 	now := wall(cfg.Now)
 	return &Queue{
 		now:              now,
@@ -496,7 +496,7 @@ func (q *Queue) addToIndex(p *Pod) {
 		p.rejectors, class = p.rejectors|unknown, 0
 	}
 	if p.rejectors&q.rules.asksEach != 0 {
-		class, like = 0, likeness{} // guests may look at anything
+		class, like = 0, likeness{} // out-of-tree plugins may look at anything
 	}
 	q.index.add(q.rules, p, class, like)
 }

@@ -1,6 +1,6 @@
 package queue
 
-// A hint may meet a bug of ours, or of a guest's, with a pod or an event. Then it is as if it had said what has the pod
+// A hint may meet a bug of ours, or of an out-of-tree plugin's, with a pod or an event. Then it is as if it had said what has the pod
 // tried again: what is lost is an attempt. Config.Met is told.
 //
 //	If, Helps         the event helps

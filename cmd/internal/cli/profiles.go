@@ -113,7 +113,7 @@ func configure(c *config.Config, plugins framework.Registry, into *coordinator.S
 		return err
 	}
 	into.Profiles = profiles
-	if with := c.Guests(); len(with) > 0 {
+	if with := c.OutOfTree(); len(with) > 0 {
 		into.OutOfTree = &outoftree.Config{
 			Registry: plugins, Profiles: with, Environment: framework.Environment{Parallelism: c.Parallelism()},
 		}

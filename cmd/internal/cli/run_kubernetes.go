@@ -142,7 +142,7 @@ func newKubernetes(ctx context.Context, o CoordinatorOptions, c *config.Config, 
 	if err != nil {
 		return nil, err
 	}
-	hosts := len(c.Guests()) > 0
+	hosts := len(c.OutOfTree()) > 0
 	whole.All = whole.All || hosts
 	k.source, err = kube.NewSource(kube.SourceConfig{Client: k.clients.Reads, Metadata: k.clients.Metadata, Whole: whole})
 	if err == nil && hosts {

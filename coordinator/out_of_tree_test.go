@@ -211,7 +211,7 @@ func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerCo
 		t.Fatal(err)
 	}
 	return func(cfg *SchedulerConfig) {
-		cfg.OutOfTree = &outoftree.Config{Registry: registry, Profiles: c.Guests()}
+		cfg.OutOfTree = &outoftree.Config{Registry: registry, Profiles: c.OutOfTree()}
 		if cfg.Profiles, err = c.Profiles(); err != nil {
 			t.Fatal(err)
 		}

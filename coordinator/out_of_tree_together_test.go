@@ -86,7 +86,7 @@ profiles:
 		t.Fatal(err)
 	}
 	onStageAs(t, func(cfg *SchedulerConfig) {
-		cfg.OutOfTree = &outoftree.Config{Profiles: c.Guests(), Registry: framework.Registry{
+		cfg.OutOfTree = &outoftree.Config{Profiles: c.OutOfTree(), Registry: framework.Registry{
 			"Sorting": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				made++
 				return sorting{}, nil

@@ -4,21 +4,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Guests are plugins that are written against upstream's interfaces, which may look at anything.
+// OutOfTree are plugins that are written against upstream's interfaces, which may look at anything.
 // All are called on the queue's goroutine.
-type Guests struct {
+type OutOfTree struct {
 	// Plugins are those that hold pods back or turn them away. Their PreEnqueue is not asked. A pod
 	// that one of them has turned away is asked about by itself, whatever its class.
 	Plugins []Plugin
-	// PreEnqueue gives the guest that holds a pod back, and why, asking the one that does already
+	// PreEnqueue gives the out-of-tree plugin that holds a pod back, and why, asking the one that does already
 	// first; empty: none does. nil: none ever does.
 	PreEnqueue func(pod *v1.Pod, gated string) (plugin, message string)
 	// Less is the queue's order; nil: PrioritySort's.
 	Less func(a, b *Pod) bool
 }
 
-// order is the queue's, where guests say what it is. Of equal pods the first that came goes first.
-func (g *Guests) order() func(a, b *Pod) bool {
+// order is the queue's, where out-of-tree plugins say what it is. Of equal pods the first that came goes first.
+func (g *OutOfTree) order() func(a, b *Pod) bool {
 	if g == nil || g.Less == nil {
 		return before
 	}
@@ -30,8 +30,8 @@ func (g *Guests) order() func(a, b *Pod) bool {
 	}
 }
 
-// plugins are the guests'.
-func (g *Guests) plugins() []Plugin {
+// plugins are the out-of-tree plugins'.
+func (g *OutOfTree) plugins() []Plugin {
 	if g == nil {
 		return nil
 	}
@@ -48,15 +48,15 @@ func endsIn(order func(a, b *Pod) bool) func(a, b *Pod) bool {
 	}
 }
 
-// gateByGuests asks the guests whether they hold a pod back.
-func (r *rules) gateByGuests(p *Pod) (plugin, message string) {
-	if r.guests == nil || r.guests.PreEnqueue == nil {
+// gateOutOfTree asks the out-of-tree plugins whether they hold a pod back.
+func (r *rules) gateOutOfTree(p *Pod) (plugin, message string) {
+	if r.outOfTree == nil || r.outOfTree.PreEnqueue == nil {
 		return "", ""
 	}
-	return r.guests.PreEnqueue(p.Obj, p.Gated)
+	return r.outOfTree.PreEnqueue(p.Obj, p.Gated)
 }
 
-// Other is the event of a resource that the queue knows nothing of, by the name that guests have
+// Other is the event of a resource that the queue knows nothing of, by the name that out-of-tree plugins have
 // registered for it. old is nil for Add, now for Delete.
 func Other(resource string, old, now any) Event {
 	e := Event{resource: OtherResource, kind: resource, oldObj: old, obj: now}

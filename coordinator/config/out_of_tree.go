@@ -9,11 +9,11 @@ import (
 	"github.com/shardsched/shardsched/coordinator/framework"
 )
 
-// Guests are the profiles that have guests in use, as the framework makes them.
-func (c *Config) Guests() []framework.ProfileConfig {
+// OutOfTree are the profiles that use out-of-tree plugins, as the framework makes them.
+func (c *Config) OutOfTree() []framework.ProfileConfig {
 	var out []framework.ProfileConfig
 	for i := range c.profiles {
-		if len(c.profiles[i].guests) == 0 {
+		if len(c.profiles[i].outOfTree) == 0 {
 			continue
 		}
 		of := &c.completed.Profiles[i]
@@ -26,7 +26,7 @@ func (c *Config) Guests() []framework.ProfileConfig {
 	return out
 }
 
-// Parallelism is how many nodes guests are shown at once at the most.
+// Parallelism is how many nodes out-of-tree plugins are shown at once at the most.
 func (c *Config) Parallelism() int { return int(*c.completed.Parallelism) }
 
 // argsObject is what a plugin's factory gets: the arguments where their kind is known, else their

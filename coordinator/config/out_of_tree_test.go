@@ -29,9 +29,9 @@ func TestGuestsInProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := c.Guests()
+	list := c.OutOfTree()
 	if len(list) != 1 || list[0].Name != "one" {
-		t.Fatalf("got %d profiles with guests, want that of one", len(list))
+		t.Fatalf("got %d profiles with out-of-tree plugins, want that of one", len(list))
 	}
 	if c.Parallelism() != 4 || len(c.NoEffect()) != 0 {
 		t.Errorf("got parallelism %d and %q without effect, want 4 and nothing", c.Parallelism(), c.NoEffect())
@@ -61,7 +61,7 @@ func TestGuestsInProfiles(t *testing.T) {
 		t.Errorf("got another text the second time: %v\n%s\nwant\n%s", err, second, text)
 	}
 	if !strings.Contains(string(text), "name: Mine\n") || !strings.Contains(string(text), "- 2\n") {
-		t.Errorf("the guest or its args are not in\n%s", text)
+		t.Errorf("the plugin or its args are not in\n%s", text)
 	}
 }
 
@@ -76,6 +76,6 @@ func TestNamesThatAreNotRegistered(t *testing.T) {
 		}
 	}
 	if _, err := Parse("file", []byte(withGuests)); err == nil {
-		t.Error("guests are accepted that are not compiled in")
+		t.Error("plugins are accepted that are not compiled in")
 	}
 }
