@@ -33,8 +33,8 @@ test: generated lint unit race bench-module oracle
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(TOOL) buf lint
 	$(GO) vet ./...
-	$(GO) vet -modfile=.ci/tools.mod .ci/proto/main.go
 	$(TOOL) staticcheck ./...
 
 # The wire may only grow: compare with another commit, make breaking BASE=v1.
@@ -42,17 +42,15 @@ BASE ?= HEAD
 breaking:
 	$(TOOL) buf breaking --against '.git#ref=$(BASE)'
 
-# A program of ours, for buf takes minutes to build.
-PROTO := $(GO) run -modfile=.ci/tools.mod .ci/proto/main.go
 generate:
-	$(PROTO)
+	$(TOOL) buf generate
 
-# The committed code must be what the proto files give, and these in buf's standard style.
+# The committed code must be what the proto files give.
 generated:
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
-	$(PROTO) "$$tmp" && \
+	$(TOOL) buf generate -o "$$tmp" && \
 	for f in $$(cd "$$tmp" && find . -name '*.pb.go'); do \
-	  cmp "$$tmp/$$f" "proto/$$f" || { echo "$$f is not current: run make generate"; exit 1; }; \
+	  cmp "$$tmp/$$f" "$$f" || { echo "$$f is not current: run make generate"; exit 1; }; \
 	done
 
 unit:
