@@ -72,7 +72,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.size.end()
 	s.dispatch()
 	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
-	s.metrics.Sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.cache.Cache, s.cycles.UnderWay(), s.journal.lag())
 }
 
 // leaveBehind gives back the pods that were popped and are not of the batch any more, once it is decided.

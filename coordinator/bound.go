@@ -3,25 +3,35 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// promise is a placement whose bind is not yet reported.
+// A placement is handed to package bind, and the loop hears of its outcome:
+//
+//	place ── dispatch ──> bind.Cycles ── outcome ──> bound ─┬─ nil ──────> committed
+//	                                                        └─ an error ─> takeBack ── again
+
+// pendingBind is a placement whose outcome is not yet known.
 //
 //	                 news: newest
 //	                  +------+
 //	                  v      |
-//	place ---------> promised ---gone, not ours------------> let go --+
+//	place ---------> pending ---gone, not ours-------------> let go --+
 //	                  |   ^                                    |      |
 //	                  |   +-----------ours again---------------+      |
 //	   outcome: nil   |   outcome: an error                           | any outcome
@@ -29,7 +39,11 @@ import (
 //	       v                    v                                     v
 //	  assumed until      room free, and tried again              room free, unless
 //	  it is seen         with the newest object                  it was bound
-type promise struct {
+type pendingBind struct {
+	pod      *queue.Pod
+	decision *pb.Decision
+	// popped is when its attempt began.
+	popped time.Time
 	// newest is the pod's object where that has changed since; the bind will find
 	// out. nil: it has not.
 	newest *v1.Pod
@@ -37,55 +51,100 @@ type promise struct {
 	letGo bool
 }
 
-// dispatch hands the batch's placements to the binder.
+// bindPending keeps in mind that a pod's bind is pending.
+func (s *Scheduler) bindPending(a *attempt, d *pb.Decision) {
+	s.binding[a.pod.Obj.UID] = &pendingBind{pod: a.pod, decision: d, popped: a.begun}
+}
+
+// dispatch hands the batch's placements over to be bound.
 func (s *Scheduler) dispatch() {
 	jobs := s.ready
 	s.ready = nil
 	if len(jobs) == 0 {
 		return
 	}
-	s.bindings.put(jobs)
+	s.cycles.Put(jobs)
 }
 
-// outcome takes the news of a bind, from any goroutine, to the loop.
-func (s *Scheduler) outcome(job bindJob, err error) {
+// outcomes gathers what becomes of binds until the loop takes it in.
+type outcomes struct {
+	mu   sync.Mutex
+	jobs []bind.Job
+	errs []error
+}
+
+// add notes an outcome; it tells whether it is the first since take.
+func (o *outcomes) add(job bind.Job, err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.jobs, o.errs = append(o.jobs, job), append(o.errs, err)
+	return len(o.jobs) == 1
+}
+
+func (o *outcomes) take() ([]bind.Job, []error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	jobs, errs := o.jobs, o.errs
+	o.jobs, o.errs = nil, nil
+	return jobs, errs
+}
+
+// outcome takes the outcome of a bind to the loop, from any goroutine.
+func (s *Scheduler) outcome(job bind.Job, err error) {
 	if s.outcomes.add(job, err) {
 		s.inbox.put(func() { s.bound(s.outcomes.take()) })
 	}
 }
 
+// bindProgress takes to the loop how far a binding cycle has come, from any goroutine.
+func (s *Scheduler) bindProgress(job *bind.Job, how bind.Progress) {
+	pod, node, cycle := job.Binding.Pod, job.Binding.Node, job.Cycle
+	s.inbox.put(func() {
+		p := s.binding[pod.UID]
+		switch {
+		case how == bind.PostBound:
+			s.activate(cycle)
+		case p == nil:
+		case how == bind.Delayed:
+			s.cfg.Reporter.Expected(pod, node)
+		case how == bind.Permitted:
+			s.queue.End(p.pod)
+		}
+	})
+}
+
 // bound takes in the outcomes of binds.
-func (s *Scheduler) bound(jobs []bindJob, errs []error) {
+func (s *Scheduler) bound(jobs []bind.Job, errs []error) {
 	now, queueNow := s.cfg.Now(), s.cfg.QueueNow()
 	for i := range jobs {
 		job, err := &jobs[i], errs[i]
-		uid := job.binding.Pod.UID
+		uid := job.Binding.Pod.UID
 		p := s.binding[uid]
 		delete(s.binding, uid)
-		s.metrics.BindEnded(job.binding.Pod.Spec.SchedulerName, job.preBind, job.bind, job.cycle != nil, err)
+		s.metrics.BindEnded(job.Binding.Pod.Spec.SchedulerName, job.PreBindTook, job.BindTook, job.Cycle != nil, err)
 		switch {
 		case err == nil:
-			s.committed(job, now, queueNow)
+			s.committed(job, p, now, queueNow)
 		case errors.Is(err, lease.ErrDeposed):
 			s.fail(err)
 		default:
-			s.takeBack(job, err, p, now)
+			s.takeBack(job, p, err, now)
 		}
 	}
 }
 
 // committed takes in that a pod is bound. It stays assumed until it is seen on its node.
-func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
-	uid := job.binding.Pod.UID
-	s.finish(job.trace, job.decision, tracing.Scheduled, nil)
-	s.cfg.Recorder.Bound(job.decision)
-	s.metrics.Bound(job.binding.Pod.Spec.SchedulerName, job.pod, now.Sub(job.popped), queueNow)
+func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.Time) {
+	uid := job.Binding.Pod.UID
+	s.finish(job.Trace, p.decision, tracing.Scheduled, nil)
+	s.cfg.Recorder.Bound(p.decision)
+	s.metrics.Bound(job.Binding.Pod.Spec.SchedulerName, p.pod, now.Sub(p.popped), queueNow)
 	if at, ok := s.arrivals[uid]; ok {
 		s.metrics.SubmittedToBound(now.Sub(at))
 		delete(s.arrivals, uid)
 	}
-	s.cfg.Reporter.Scheduled(job.binding.Pod, job.binding.Node)
-	if job.pod.Attempts > 1 {
+	s.cfg.Reporter.Scheduled(job.Binding.Pod, job.Binding.Node)
+	if p.pod.Attempts > 1 {
 		// The bind took its entry away, but a write of an earlier attempt may come after.
 		s.journal.put(uid, nil)
 	}
@@ -93,71 +152,96 @@ func (s *Scheduler) committed(job *bindJob, now, queueNow time.Time) {
 		return
 	}
 	// Nobody will tell of the pod on its node: it is there.
-	there := withNode(job.binding.Pod, job.binding.Node)
+	there := withNode(job.Binding.Pod, job.Binding.Node)
 	s.seen(there)
 	s.outOfTree.Bound(there)
 }
 
 // takeBack forgets a placement that was not committed, and has the pod tried again with its
 // newest object, unless it is gone, or on a node by now.
-func (s *Scheduler) takeBack(job *bindJob, err error, p *promise, now time.Time) {
-	s.finish(job.trace, job.decision, tracing.Error, err)
-	s.metrics.NotBound(job.binding.Pod.Spec.SchedulerName, now.Sub(job.popped))
-	free := s.cache.volumes.Unreserve(job.work)
-	released := s.releaseHosted(job, err)
+func (s *Scheduler) takeBack(job *bind.Job, p *pendingBind, err error, now time.Time) {
+	uid := job.Binding.Pod.UID
+	s.finish(job.Trace, p.decision, tracing.Error, err)
+	s.metrics.NotBound(job.Binding.Pod.Spec.SchedulerName, now.Sub(p.popped))
+	free := s.cache.volumes.Unreserve(job.Work)
+	// Pods that wait for room are told of this room. Where plugins have turned the pod away that does not include the pod, which
+	// has to be back in the queue to be left out.
+	refusal := (*bind.Error)(nil)
+	turnedAway := errors.As(err, &refusal) && refusal.Status.IsRejected()
+	room, freed := s.freeRoom(uid)
+	if freed && !turnedAway {
+		s.queue.Move(room)
+	}
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
-	s.again(job, err, p)
-	if released != nil {
-		s.queue.Move(*released)
+	s.again(job, p, err)
+	if freed && turnedAway {
+		s.queue.Move(room.Except(uid))
 	}
-	s.cfg.Recorder.TakenBack(job.decision, err, s.queue.Has(job.binding.Pod.UID), job.work.Latest())
-	s.journal.put(job.binding.Pod.UID, s.queue.Entry(job.pod))
+	s.cfg.Recorder.TakenBack(p.decision, err, s.queue.Has(uid), job.Work.Latest())
+	s.journal.put(uid, s.queue.Entry(p.pod))
 }
 
 // again has a pod tried again whose bind has failed, where there is sense in that.
 //
 // Differs from upstream: one that is being deleted is dropped now, not when its turn comes.
-func (s *Scheduler) again(job *bindJob, err error, p *promise) {
-	uid := job.binding.Pod.UID
-	newest := job.binding.Pod
-	if p != nil && p.newest != nil {
+func (s *Scheduler) again(job *bind.Job, p *pendingBind, err error) {
+	uid := job.Binding.Pod.UID
+	newest := job.Binding.Pod
+	if p.newest != nil {
 		newest = p.newest
 	}
 	_, node, _ := s.cache.Pod(uid)
-	defer s.queue.End(job.pod) // where it does not come back
+	defer s.queue.End(p.pod) // where it does not come back
 	switch {
-	case p == nil || p.letGo || node != "" || errors.Is(err, objects.ErrNotFound) || errors.Is(err, objects.ErrAlreadyBound):
+	case p.letGo || node != "" || errors.Is(err, objects.ErrNotFound) || errors.Is(err, objects.ErrAlreadyBound):
 		delete(s.arrivals, uid)
-		if hosted := (*cycleError)(nil); errors.As(err, &hosted) && hosted.early {
-			s.cfg.Reporter.Abandoned(newest, hosted.Error())
+		if refusal := (*bind.Error)(nil); errors.As(err, &refusal) && refusal.InFlight {
+			s.cfg.Reporter.Abandoned(newest, refusal.Error())
 		}
 	case newest.DeletionTimestamp != nil:
 		delete(s.arrivals, uid)
 		s.cfg.Reporter.Skipped(newest)
 	default:
 		text := told(err)
-		reason := s.retry(job, err, text)
-		if s.queue.Get(uid) != job.pod {
+		reason := s.requeue(p.pod, err, text)
+		if s.queue.Get(uid) != p.pod {
 			return
 		}
 		if reason == ReasonSchedulerError {
 			s.failures.note(klog.FromContext(s.life), job, err, s.cfg.Now())
 		}
-		if newest != job.binding.Pod {
+		if newest != job.Binding.Pod {
 			s.queue.Update(newest)
-			s.queue.Nominate(job.pod, "") // as after any error
+			s.queue.Nominate(p.pod, "") // as after any error
 		}
 		s.cfg.Reporter.Unscheduled(newest, reason, text, nil)
 	}
 }
 
+// requeue puts a pod back into the queue whose bind has failed, and gives the reason for its condition.
+func (s *Scheduler) requeue(p *queue.Pod, err error, text string) (reason string) {
+	reason = ReasonSchedulerError
+	refusal := (*bind.Error)(nil)
+	if errors.As(err, &refusal) {
+		if refusal.Status.IsRejected() {
+			reason = v1.PodReasonUnschedulable
+		}
+		if refusal.Unschedulable() {
+			s.queue.Refused(p, []string{refusal.Status.Plugin()}, text)
+			return reason
+		}
+	}
+	s.queue.Retry(p, errors.New(text))
+	return reason
+}
+
 // told is what users are told of a bind that failed, worded as upstream's framework does
 // where the API server has refused it.
 func told(err error) string {
-	if hosted := (*cycleError)(nil); errors.As(err, &hosted) {
-		return hosted.Error()
+	if refusal := (*bind.Error)(nil); errors.As(err, &refusal) {
+		return refusal.Error()
 	}
 	var refused interface{ Told() string }
 	if errors.As(err, &refused) {
@@ -166,16 +250,61 @@ func told(err error) string {
 	return err.Error()
 }
 
+// bindFailureLog is how often the log tells that binds fail. What refuses one refuses many: a
+// permission that is missing, a policy, a quota.
+const bindFailureLog = 10 * time.Second
+
+// bindFailures tells the log that pods are tried again because they could not be bound.
+type bindFailures struct {
+	told  time.Time
+	since int // failures that no line has told of
+}
+
+func (b *bindFailures) note(logger klog.Logger, job *bind.Job, err error, now time.Time) {
+	b.since++
+	if !b.told.IsZero() && now.Sub(b.told) < bindFailureLog {
+		return
+	}
+	logger.Error(err, "Pod is not bound, and tried again", "pod", klog.KObj(job.Binding.Pod), "node", job.Binding.Node, "failures", b.since)
+	b.told, b.since = now, 0
+}
+
 // release takes back what a pod is promised, where it is promised anything, and gives the
 // room to others.
 func (s *Scheduler) release(uid types.UID) {
+	if room, freed := s.freeRoom(uid); freed {
+		s.queue.Move(room)
+	}
+}
+
+// freeRoom takes back what a pod is promised. It gives the event that tells others of the room; false: the pod was promised
+// nothing.
+func (s *Scheduler) freeRoom(uid types.UID) (room queue.Event, freed bool) {
 	pod, node, assumed := s.cache.Pod(uid)
 	if !assumed {
-		return
+		return queue.Event{}, false
 	}
 	s.forget(pod, node)
 	s.cfg.Recorder.Released(uid, node)
-	s.queue.Move(queue.AssignedPodDeleted(withNode(pod, node)))
+	return queue.AssignedPodDeleted(withNode(pod, node)), true
+}
+
+// callOff ends the binding cycle of a pod that waits on Permit, or whose PreBind is at work, for the
+// sake of a preemptor. It is false where it is too late for that, or there is no such pod.
+func (s *Scheduler) callOff(uid types.UID, plugin string) bool {
+	if off, waits := s.outOfTree.CallOff(uid, plugin); waits {
+		return off
+	}
+	return s.cycles.CallOff(uid, "preempted by "+plugin)
+}
+
+// oneNode words a refusal after the node was chosen.
+func oneNode(status *fwk.Status) string {
+	counts := map[string]int{}
+	for _, text := range status.Reasons() {
+		counts[text]++
+	}
+	return answers.FitError(1, counts)
 }
 
 // withNode is a pod as it would be on a node.

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -219,10 +220,10 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 			s.metrics.AssumeFailed()
 		}
 	}
-	var held *reservation // what VolumeBinding acts on from Reserve on, where plugins run
+	var held *bind.Reservation // what VolumeBinding acts on from Reserve on, where plugins run
 	if a.plugins != nil {
-		held = &reservation{work: work, failed: unreserved, patience: a.prof.BindTimeout()}
-		a.plugins.Cycle.State().Write(reservationKey, held)
+		held = &bind.Reservation{Work: work, Failed: unreserved, Patience: a.prof.BindTimeout()}
+		held.KeepIn(a.plugins.Cycle.State())
 	}
 	status := s.promise(ctx, a, d, unreserved)
 	if !status.IsSuccess() && !status.IsWait() {
@@ -230,7 +231,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	}
 	a.trace.Decided(d)
 	s.record(a, d, false, work.Assumed()...)
-	s.binding[pod.UID] = &promise{}
+	s.bindPending(a, d)
 	if status.IsWait() {
 		// It is in flight until the wait is over: what happens meanwhile is held against it.
 		s.queue.Promised(a.pod)
@@ -242,7 +243,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 			return s.broken(ctx, err)
 		}
 		if work = nil; held != nil {
-			held.work = nil
+			held.Work = nil
 		}
 	}
 	if log := klog.FromContext(ctx).V(4); log.Enabled() { // else the arguments alone are allocations
@@ -255,21 +256,18 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 // queueBind has the batch's end hand a placement to the binder.
 func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
 	pod := a.pod.Obj
-	job := bindJob{
-		pod: a.pod, binding: objects.Binding{Pod: pod, Node: d.Node}, decision: d,
-		extender: extender.Binder(s.extenders.List(), pod),
-		work:     work, patience: a.prof.BindTimeout(), popped: a.begun, trace: a.trace,
+	job := bind.Job{
+		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: work, Patience: a.prof.BindTimeout(),
+		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.trace,
 	}
 	switch {
 	case a.plugins != nil:
-		job.cycle = a.plugins.Cycle
-		s.activate(job.cycle)
+		job.Cycle = a.plugins.Cycle
+		s.activate(job.Cycle)
 	case s.cfg.Binder == nil:
 		// There is nowhere to write to: it is as good as there.
-		s.bound([]bindJob{job}, []error{nil})
+		s.bound([]bind.Job{job}, []error{nil})
 		return
-	case work.PreBindNeeded():
-		s.cfg.Reporter.Expected(pod, d.Node)
 	}
 	s.ready = append(s.ready, job)
 }

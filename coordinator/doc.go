@@ -47,6 +47,11 @@
 // beside the loop. HTTP extenders (package extenders) are asked behind the loop: the attempt is parked (attempt.go), and is decided
 // anew with the answer. A pod that no reviewer wants goes its way as if there were none.
 //
+// # Binding cycles
+//
+// Package bind takes placements to their binds, behind the loop. The loop hands over those of a batch at its end, and takes
+// each outcome in: a pod that is not bound gives its room back, and is tried again. See bound.go.
+//
 // # Terms
 //
 // A Scheduler lives for one term. When the lease is lost it is dropped whole, and the

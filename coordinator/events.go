@@ -133,19 +133,19 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 // before.
 func (s *Scheduler) promised(p *v1.Pod) bool {
 	_, _, assumed := s.cache.Pod(p.UID)
-	promise := s.binding[p.UID]
-	if promise == nil && !assumed {
+	pending := s.binding[p.UID]
+	if pending == nil && !assumed {
 		return false
 	}
-	if promise != nil {
-		if promise.letGo {
+	if pending != nil {
+		if pending.letGo {
 			// It is ours again: if the bind fails, that brings it back.
-			promise.letGo = false
+			pending.letGo = false
 			s.arrivals[p.UID] = s.cfg.Now()
 		}
-		promise.newest = p
+		pending.newest = p
 	}
-	if p.DeletionTimestamp != nil && !s.rejectWaiting(p.UID) {
+	if p.DeletionTimestamp != nil && !s.outOfTree.RejectWaiting(p.UID) {
 		// No bind can reach it any more.
 		s.release(p.UID)
 	}
@@ -205,7 +205,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 // podGone takes in that a pod is deleted or has ended.
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
-	s.rejectWaiting(p.UID)
+	s.outOfTree.RejectWaiting(p.UID)
 	before, was, _ := s.cache.Pod(p.UID)
 	old, node, err := s.removePod(p)
 	if err != nil {
@@ -231,8 +231,8 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 // disown drops a pending pod that is not to be decided any more. A bind under way is
 // taken back when it fails.
 func (s *Scheduler) disown(uid types.UID) {
-	if promise := s.binding[uid]; promise != nil {
-		promise.letGo = true
+	if pending := s.binding[uid]; pending != nil {
+		pending.letGo = true
 	}
 	delete(s.arrivals, uid)
 	s.unqueue(uid)

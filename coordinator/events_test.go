@@ -2,32 +2,40 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
-// stuck is a binder that the test answers for.
-type stuck struct{}
+// stuck is a binder that the test answers for: it hands on what it is asked, and never answers.
+type stuck chan []objects.Binding
 
-func (stuck) Bind(context.Context, []objects.Binding, func(int, error)) {}
+func (s stuck) Bind(_ context.Context, bs []objects.Binding, _ func(int, error)) { s <- bs }
 
 // bindUnderWay is a scheduler that has promised node n to pod p and waits for the bind.
-func bindUnderWay(t *testing.T) (x *trial, p *v1.Pod, jobs []bindJob) {
+func bindUnderWay(t *testing.T) (x *trial, p *v1.Pod, jobs []bind.Job) {
 	t.Helper()
-	x = newTrial(t, SchedulerConfig{Shards: 1, Binder: stuck{}}, 0)
+	asked := make(stuck, 1)
+	x = newTrial(t, SchedulerConfig{Shards: 1, Binder: asked}, 0)
 	p = build.Pod("p").UID("p").CPU("1").Obj()
 	x.Load(&objects.Snapshot{Nodes: []*v1.Node{build.Node("n").CPU("1").Pods("10").Obj()}, Pods: []*v1.Pod{p}}, nil)
 	x.turn(t)
-	if jobs = x.bindings.take(); len(jobs) != 1 || jobs[0].binding.Node != "n" {
-		t.Fatalf("binds under way: got %v, want p's to n", jobs)
+	ctx, cancel := context.WithCancel(quiet())
+	var ended sync.WaitGroup
+	ended.Go(func() { x.cycles.Run(ctx) })
+	t.Cleanup(func() { cancel(); ended.Wait() })
+	bindings := <-asked
+	if len(bindings) != 1 || bindings[0].Node != "n" {
+		t.Fatalf("binds under way: got %v, want p's to n", bindings)
 	}
-	return x, p, jobs
+	return x, p, []bind.Job{{Binding: bindings[0]}}
 }
 
 // changed delivers a pod's new object.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +38,12 @@ type trial struct {
 }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// elapse lets the clock of a synctest bubble go on, and everybody in it do what is due.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 // quiet is a context whose logger says nothing.
 func quiet() context.Context { return klog.NewContext(context.Background(), klog.Logger{}) }

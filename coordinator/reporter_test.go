@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
@@ -255,8 +256,8 @@ func TestOneSlowBindHoldsNoOther(t *testing.T) {
 	}
 	onStageAs(t, configure, clusterOf(nodesOf("4000", "n")), nil, func(x *stage) {
 		var events []objects.Event
-		for _, j := range jobs(0, 200) {
-			events = append(events, added(j.binding.Pod))
+		for i := range 200 {
+			events = append(events, added(build.Pod(fmt.Sprintf("p%04d", i)).Obj()))
 		}
 		x.Deliver(events)
 		synctest.Wait()

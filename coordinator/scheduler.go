@@ -19,6 +19,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
@@ -53,7 +54,7 @@ type SchedulerConfig struct {
 	// Profiles by scheduler name; nil: the default profile.
 	Profiles map[string]*compile.Profile
 	// Binder commits placements; nil: they count as committed at once, and no extender is asked to bind.
-	Binder Binder
+	Binder bind.Binder
 	// BindGroup is how many placements one call of the Binder gets at the most, and BindCalls
 	// how many calls are under way at once; 0: 100 and 4, for a binder whose placements share
 	// commits. One that commits each by itself wants groups of 1, so that none waits for another.
@@ -134,7 +135,7 @@ type Scheduler struct {
 	metrics      *observe.Meters
 	bugs         *observe.Bugs
 	inbox        *inbox
-	bindings     *bindings
+	cycles       *bind.Cycles
 	outOfTree    *outoftree.Plugins // nil: there are none
 	outcomes     outcomes
 	journal      *journalWriter
@@ -146,7 +147,7 @@ type Scheduler struct {
 
 	// The rest belongs to the loop.
 	answers  *answers.Engine
-	ready    []bindJob
+	ready    []bind.Job
 	failures bindFailures // what the log was told of binds
 	batches  uint64       // how many there were; sweptAt: at the last sweep
 	sweptAt  uint64
@@ -162,7 +163,7 @@ type Scheduler struct {
 	quarantine quarantine
 	out        outsideTables
 	seq        uint64
-	binding    map[types.UID]*promise // assumed, the bind not yet reported
+	binding    map[types.UID]*pendingBind // assumed, the bind not yet reported
 	// preempting are the pods whose victims are being told to leave.
 	preempting map[types.UID]struct{}
 	// evictions is how many preemptions are being carried out, and whyLeaving why victims have to leave.
@@ -223,7 +224,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		journal:    newJournalWriter(cfg.Journal),
 		budget:     budget{free: free},
 		ended:      make(chan struct{}),
-		binding:    map[types.UID]*promise{},
+		binding:    map[types.UID]*pendingBind{},
 		preempting: map[types.UID]struct{}{},
 		whyLeaving: map[types.UID]string{},
 		size:       newBatchSize(cfg.BatchSize),
@@ -241,6 +242,12 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
 	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
+	s.cycles = bind.New(bind.Config{
+		Binder:  cfg.Binder,
+		Volumes: s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController}),
+		Group:   cfg.BindGroup, Calls: cfg.BindCalls, Fence: cfg.Fence, CommitExtended: !cfg.ExtendersCommit,
+		Now: cfg.Now, Report: s.outcome, Progress: s.bindProgress, Refused: oneNode,
+	})
 	var err error
 	s.extenders, err = extenders.New(extenders.Config{
 		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
@@ -251,7 +258,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s.outOfTree, err = outoftree.New(s.life, cfg.OutOfTree, outoftree.Options{
 		Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.Set(), Meter: s.metrics.Framework(), Now: cfg.Now,
-		Extenders: extender.Framed(s.extenders.List()), Acts: s.acts, Met: s.bugs.Plugin,
+		Extenders: extender.Framed(s.extenders.List()), Acts: s.cycles.Plugin, PreBinding: s.cycles.PreBinding(), Met: s.bugs.Plugin,
 	})
 	if err != nil {
 		return nil, err
@@ -272,16 +279,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.nominees = nominees.New(s.queue, s.cache.Cache, s.cache.volumes)
 	s.cache.pending = s.queue.All
 	s.cache.followBudgets(!cfg.DisruptionController)
-	preBinder := s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController})
-	s.bindings = newBindings(cfg.Binder, preBinder, s.outcome)
-	s.bindings.host = s.bindHosted
-	if cfg.BindGroup > 0 {
-		s.bindings.group = cfg.BindGroup
-	}
-	if cfg.BindCalls > 0 {
-		s.bindings.calls = cfg.BindCalls
-	}
-	s.bindings.fence, s.bindings.commitsExtended = cfg.Fence, !cfg.ExtendersCommit
 	f := cfg.Fanout
 	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
 	f.Registerer = cfg.Registerer
@@ -368,7 +365,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.stop()
 	var behind sync.WaitGroup
 	behind.Go(func() { s.journal.run(ctx) })
-	behind.Go(func() { s.bindings.run(ctx) })
+	behind.Go(func() { s.cycles.Run(ctx) })
 	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
 	s.reads.End()
@@ -486,7 +483,7 @@ func (s *Scheduler) sweep(now time.Time) {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.Sizes(s.queue, s.cache.Cache, s.bindings.underWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.cache.Cache, s.cycles.UnderWay(), s.journal.lag())
 	s.metrics.Rest(now, len(s.binding) > 0)
 	if len(s.watchers) == 0 || !s.idle() {
 		return

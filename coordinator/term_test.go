@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/lease"
@@ -29,7 +30,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 	t.Run("the store says so", func(t *testing.T) {
 		onStage(t, clusterOf(nodesOf("400", "n")), nil, func(x *stage) {
 			release := x.binder.hold()
-			for i := range bindCalls {
+			for i := range bind.DefaultCalls {
 				x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "1"))
 			}
 			x.deliver(objects.Added, cores("queued", "1"))
@@ -39,7 +40,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 			x.Deliver([]objects.Event{{Type: objects.Added, Pod: cores("later", "1")}})
 			synctest.Wait()
 			calls := x.binder.seen
-			if len(calls) > bindCalls+1 {
+			if len(calls) > bind.DefaultCalls+1 {
 				t.Errorf("got binds %q, want no more than what was under way", calls)
 			}
 			elapse(time.Hour)

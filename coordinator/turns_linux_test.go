@@ -44,7 +44,7 @@ func longestTurns(b *testing.B, shards int) {
 	defer s.fanout.Close()
 	ctx, cancel := context.WithCancel(quiet())
 	var binds sync.WaitGroup
-	binds.Go(func() { s.bindings.run(ctx) })
+	binds.Go(func() { s.cycles.Run(ctx) })
 	defer binds.Wait()
 	defer cancel()
 	nodes, pods := turnCluster()

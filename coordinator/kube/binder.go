@@ -38,7 +38,7 @@ type BinderConfig struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// Binder binds pods through the API server. It is a coordinator.Binder.
+// Binder binds pods through the API server. It is a bind.Binder.
 type Binder struct {
 	sender *sender
 	slots  chan struct{}

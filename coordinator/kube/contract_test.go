@@ -2,10 +2,11 @@ package kube_test
 
 import (
 	"github.com/shardsched/shardsched/coordinator"
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/kube"
 )
 
 var (
-	_ coordinator.Binder   = (*kube.Binder)(nil)
+	_ bind.Binder          = (*kube.Binder)(nil)
 	_ coordinator.Reporter = (*kube.Reporter)(nil)
 )

@@ -74,7 +74,7 @@ type binder struct {
 	fence lease.Fence
 }
 
-// Bind is part of coordinator.Binder. Its bindings share transactions, so their outcomes come together.
+// Bind is part of bind.Binder. Its bindings share transactions, so their outcomes come together.
 func (b binder) Bind(ctx context.Context, bindings []objects.Binding, done func(i int, err error)) {
 	for i, err := range b.store.Bind(ctx, b.fence, bindings) {
 		done(i, err)

@@ -66,6 +66,8 @@ type Options struct {
 	Extenders []fwk.Extender
 	// Acts gives what runs of a built-in plugin that acts on one pod; nil: its part is done elsewhere.
 	Acts func(name string) framework.PluginFactory
+	// PreBinding are the pods whose PreBind is at work.
+	PreBinding *framework.PodsInPreBind
 	// Met is told where a plugin has panicked, on any goroutine.
 	Met func(plugin, point string, why *scan.Panic)
 }
@@ -113,7 +115,7 @@ func New(ctx context.Context, cfg *Config, o Options) (*Plugins, error) {
 	g := &Plugins{Options: o, cfg: cfg, local: local, env: &env, profiles: map[string]*Profile{}, nominator: &nominator{loop: o.Loop}}
 	g.snapshot = framework.NewSnapshot(shown{o.Cache})
 	env.Snapshot, env.Nominator, env.Activator = g.snapshot, g.nominator, activator{o.Loop}
-	env.Met = o.Met
+	env.Met, env.PreBinding = o.Met, o.PreBinding
 	env.Meter, env.Extenders = o.Meter, o.Extenders
 	env.BuiltIn = func(string) framework.BuiltInRunner { return builtIns{} }
 	for _, c := range cfg.Profiles {
@@ -383,20 +385,14 @@ func (g *Plugins) ForQueue(ctx context.Context, tell func(resource string, old, 
 	return out, nil
 }
 
-// PreBinding are the pods whose PreBind plugins are at work.
-func (g *Plugins) PreBinding() *framework.PodsInPreBind { return g.env.PreBinding }
-
-// CallOff ends the binding cycle of a pod that waits on Permit, or whose PreBind is at work, for the sake of a preemptor: off is
-// false where it is too late for that. known tells whether there is such a pod.
-func (g *Plugins) CallOff(uid types.UID, plugin string) (off, known bool) {
+// CallOff ends the binding cycle of a pod that waits on Permit, for the sake of a preemptor: off is false where it is too late for
+// that. waits tells whether there is such a pod.
+func (g *Plugins) CallOff(uid types.UID, plugin string) (off, waits bool) {
 	if g == nil {
 		return false, false
 	}
 	if w := g.env.Waiting.Get(uid); w != nil {
 		return w.Preempt(plugin, "preempted"), true
-	}
-	if in := g.env.PreBinding.Get(uid); in != nil {
-		return in.CancelPod("preempted by " + plugin), true
 	}
 	return false, false
 }

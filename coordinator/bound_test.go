@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -17,7 +18,7 @@ import (
 func TestTheLogTellsThatBindsFail(t *testing.T) {
 	var lines []string
 	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	job := &bindJob{binding: objects.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
+	job := &bind.Job{Binding: objects.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
 	var b bindFailures
 	now := time.Unix(1000, 0)
 	for range 1000 {

@@ -1,4 +1,4 @@
-package coordinator
+package bind
 
 import (
 	"context"
@@ -32,36 +32,41 @@ func (f binderFunc) Bind(ctx context.Context, bs []objects.Binding, done func(in
 	}
 }
 
-// reports takes in what bindings tell the loop.
+// reports takes in what cycles tell the loop.
 type reports struct {
 	mu   sync.Mutex
 	errs map[string][]error
 	at   map[string]time.Time
 }
 
-func (r *reports) take(j bindJob, err error) {
+func (r *reports) take(j Job, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := j.binding.Pod.Name
+	name := j.Binding.Pod.Name
 	r.errs[name] = append(r.errs[name], err)
 	r.at[name] = time.Now()
 }
 
-// startBindings runs bindings until the test ends.
-func startBindings(ctx context.Context, t *testing.T, b Binder) (*bindings, *reports) {
+// newCycles makes cycles without plugins.
+func newCycles(b Binder, p PreBinder, report func(Job, error)) *Cycles {
+	return New(Config{Binder: b, Volumes: p, Now: time.Now, Report: report, Progress: func(*Job, Progress) {}})
+}
+
+// startCycles runs cycles until the test ends.
+func startCycles(ctx context.Context, t *testing.T, b Binder) (*Cycles, *reports) {
 	r := &reports{errs: map[string][]error{}, at: map[string]time.Time{}}
-	x := newBindings(b, nil, r.take)
+	x := newCycles(b, nil, r.take)
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
 	ended := make(chan struct{})
-	go func() { x.run(ctx); close(ended) }()
+	go func() { x.Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	return x, r
 }
 
-func jobs(from, to int) []bindJob {
-	var out []bindJob
+func jobs(from, to int) []Job {
+	var out []Job
 	for i := from; i < to; i++ {
-		out = append(out, bindJob{binding: objects.Binding{Pod: build.Pod(fmt.Sprintf("p%04d", i)).Obj(), Node: "n"}})
+		out = append(out, Job{Binding: objects.Binding{Pod: build.Pod(fmt.Sprintf("p%04d", i)).Obj(), Node: "n"}})
 	}
 	return out
 }
@@ -72,7 +77,7 @@ func TestBindsGoInGroups(t *testing.T) {
 		var sizes []int
 		atOnce, most := 0, 0
 		gate := make(chan struct{})
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
+		b, r := startCycles(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			mu.Lock()
 			sizes = append(sizes, len(bs))
 			atOnce++
@@ -84,10 +89,10 @@ func TestBindsGoInGroups(t *testing.T) {
 			mu.Unlock()
 			return make([]error, len(bs))
 		}))
-		b.put(jobs(0, 950))
+		b.Put(jobs(0, 950))
 		synctest.Wait()
-		if most != bindCalls {
-			t.Errorf("commits under way: got %d, want %d", most, bindCalls)
+		if most != DefaultCalls {
+			t.Errorf("commits under way: got %d, want %d", most, DefaultCalls)
 		}
 		close(gate)
 		synctest.Wait()
@@ -104,11 +109,11 @@ func TestBindsGoInGroups(t *testing.T) {
 func TestOneBindDoesNotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
+		b, r := startCycles(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			return make([]error, len(bs))
 		}))
 		for i := range 5 {
-			b.put(jobs(i, i+1))
+			b.Put(jobs(i, i+1))
 			synctest.Wait()
 			if len(r.errs) != i+1 || time.Since(begin) != 0 {
 				t.Fatalf("got %d reported after %v, want %d at once", len(r.errs), time.Since(begin), i+1)
@@ -123,7 +128,7 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 		refused := errors.New("refused")
 		unknown := fmt.Errorf("bind: %w", objects.ErrUnknown)
 		var asked [][]string
-		b, r := startBindings(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
+		b, r := startCycles(t.Context(), t, binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 			var names []string
 			errs := make([]error, len(bs))
 			for i := range bs {
@@ -141,8 +146,8 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 			asked = append(asked, names)
 			return errs
 		}))
-		b.put(jobs(0, 4))
-		elapse(10 * bindRetry)
+		b.Put(jobs(0, 4))
+		elapse(10 * openWait)
 		want := [][]string{{"p0000", "p0001", "p0002", "p0003"}, {"p0001", "p0003"}, {"p0001", "p0003"}, {"p0003"}}
 		if !slices.EqualFunc(asked, want, slices.Equal) {
 			t.Errorf("asked: got %v, want %v", asked, want)
@@ -150,7 +155,7 @@ func TestABindWithoutAnOutcomeIsAskedForAgain(t *testing.T) {
 		for name, want := range map[string]struct {
 			err   error
 			after time.Duration
-		}{"p0000": {nil, 0}, "p0001": {nil, 3 * bindRetry}, "p0002": {refused, 0}, "p0003": {nil, 7 * bindRetry}} {
+		}{"p0000": {nil, 0}, "p0001": {nil, 3 * openWait}, "p0002": {refused, 0}, "p0003": {nil, 7 * openWait}} {
 			got := r.errs[name]
 			if len(got) != 1 || !errors.Is(got[0], want.err) || r.at[name].Sub(begin) != want.after {
 				t.Errorf("%s: got %v after %v, want %v once after %v", name, got, r.at[name].Sub(begin), want.err, want.after)
@@ -169,7 +174,7 @@ func TestNothingIsBoundOrReportedAfterTheEnd(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				calls := 0
 				var mu sync.Mutex
-				b, r := startBindings(ctx, t, binderFunc(func(ctx context.Context, bs []objects.Binding) []error {
+				b, r := startCycles(ctx, t, binderFunc(func(ctx context.Context, bs []objects.Binding) []error {
 					mu.Lock()
 					calls++
 					mu.Unlock()
@@ -180,11 +185,11 @@ func TestNothingIsBoundOrReportedAfterTheEnd(t *testing.T) {
 					}
 					return errs
 				}))
-				b.put(jobs(0, 1000))
+				b.Put(jobs(0, 1000))
 				synctest.Wait()
 				before := calls
 				cancel()
-				b.put(jobs(1000, 2000))
+				b.Put(jobs(1000, 2000))
 				elapse(time.Minute)
 				if calls != before {
 					t.Errorf("got %d calls, want the %d from before the end", calls, before)
@@ -204,23 +209,23 @@ func TestEveryBindIsReportedOnce(t *testing.T) {
 	left := putters * each
 	counts := map[string]int{}
 	var mu sync.Mutex
-	b := newBindings(binderFunc(func(_ context.Context, bs []objects.Binding) []error {
+	b := newCycles(binderFunc(func(_ context.Context, bs []objects.Binding) []error {
 		return make([]error, len(bs))
-	}), nil, func(j bindJob, _ error) {
+	}), nil, func(j Job, _ error) {
 		mu.Lock()
 		defer mu.Unlock()
-		counts[j.binding.Pod.Name]++
+		counts[j.Binding.Pod.Name]++
 		if left--; left == 0 {
 			close(all)
 		}
 	})
-	ctx, cancel := context.WithCancel(quiet())
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var wg sync.WaitGroup
-	wg.Go(func() { b.run(ctx) })
+	wg.Go(func() { b.Run(ctx) })
 	for i := range putters {
 		wg.Go(func() {
 			for k := range each {
-				b.put(jobs(i*each+k, i*each+k+1))
+				b.Put(jobs(i*each+k, i*each+k+1))
 			}
 		})
 	}
