@@ -9,10 +9,10 @@ MODULE   := github.com/shardsched/shardsched
 # detector, which makes them take 5 to 20 times as long and would see nothing. All others run under it.
 # cmd/stages_test.go holds this list to the code.
 PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/internal/plainjson cmd/internal/summary \
-	cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers coordinator/build \
+	cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers \
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count \
 	coordinator/objects coordinator/queue coordinator/rules coordinator/selector coordinator/storage \
-	deploy internal/lru proto/shardsched/v1 scorer
+	deploy internal/lru internal/testkit/build proto/shardsched/v1 scorer
 # Large clusters in the tests of these; and bounds on what is allocated, in files that the race detector leaves out.
 AGAIN  := cmd/internal/cli
 BOUNDS := coordinator

@@ -24,7 +24,7 @@ var forbidden = map[string][]string{
 	"worker/...":      {module + "coordinator", module + "cmd", "k8s.io/api/", "k8s.io/kubernetes/"},
 	"coordinator/...": {module + "worker", module + "cmd", "k8s.io/kubernetes/"},
 	// The loop knows neither where objects come from and go to, nor how its leader was elected.
-	"coordinator": {module + "coordinator/api", module + "coordinator/embedetcd", module + "coordinator/kube", module + "coordinator/leader"},
+	"coordinator": {module + "coordinator/standalone/api", module + "coordinator/standalone/embedetcd", module + "coordinator/kube", module + "coordinator/leader"},
 	"cmd/...":     {"k8s.io/kubernetes/"},
 }
 

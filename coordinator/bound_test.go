@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardsched/shardsched/coordinator/bind"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // A policy that refuses every bind is told of at once and then now and then, with how many it

@@ -11,8 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // heap is what is in use once garbage is collected.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/bind"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // stuck is a binder that the test answers for: it hands on what it is asked, and never answers.

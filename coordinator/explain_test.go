@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

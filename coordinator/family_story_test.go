@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // twins are two schedulers that are told the same: one asks for every class by itself.

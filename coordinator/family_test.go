@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // kinPod is a pod of one of several apps that ask for the same but for their own labels.

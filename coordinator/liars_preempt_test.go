@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // drawPreemption makes full nodes, pods of many priorities that come in two batches, and budgets.

@@ -9,9 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // firstOf schedules pods in batches of one, so that those behind the first wait with their

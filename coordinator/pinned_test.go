@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // manyLabels is how many labels the nodes of these tests have, and terms of pods name: more than rows are

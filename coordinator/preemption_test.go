@@ -17,12 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

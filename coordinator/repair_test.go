@@ -17,12 +17,12 @@ import (
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	"github.com/shardsched/shardsched/scorer"
 )
 

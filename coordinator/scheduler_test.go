@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 func cores(name, cpu string) *v1.Pod {

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // keep keeps an object's next version and tells of it. w.mu is held, or nobody else is there.

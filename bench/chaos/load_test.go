@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/audit"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // size is how large a cluster is and how fast it lives.

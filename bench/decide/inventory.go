@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/bench/workload"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // inventory makes nodes: of three sizes, or as Borg's machines are.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/oracle"
 	"github.com/shardsched/shardsched/bench/workload"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Kind is a kind of pods, and of clusters where that belongs to it.

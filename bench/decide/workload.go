@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/shardsched/shardsched/bench/oracle"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Size is how large a workload is.

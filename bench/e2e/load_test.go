@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/bench/submit"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 var seed = flag.Uint64("seed", 1, "the order of pods and what they ask for")

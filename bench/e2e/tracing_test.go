@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/collector"
 	"github.com/shardsched/shardsched/bench/submit"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // traceTo has the rig's processes send their traces to a collector, sampled at a rate.

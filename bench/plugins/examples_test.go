@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/cmd/shardsched-plugins/gang"
 	"github.com/shardsched/shardsched/cmd/shardsched-plugins/load"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // gang makes the pods of a gang of four, each with one slot.

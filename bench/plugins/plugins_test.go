@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/plugins/scripted"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // jsonConfig is the administrator's, for what is not known as protobuf.

@@ -24,7 +24,7 @@ import (
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/plugins/scripted"
 	"github.com/shardsched/shardsched/cmd/shardsched-plugins/load"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // side is one of the two schedulers, for a test.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // testPoppedEarly: a pod that backs off for seconds is tried at once where nothing else is

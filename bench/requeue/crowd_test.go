@@ -11,7 +11,7 @@ import (
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
 	"github.com/shardsched/shardsched/bench/submit"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

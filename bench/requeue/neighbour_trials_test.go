@@ -3,7 +3,7 @@ package requeue
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // neighbourTrials are about the rules that look at other pods.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // testNominated has another one, such as a cluster autoscaler or a descheduler, nominate a

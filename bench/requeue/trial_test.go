@@ -14,7 +14,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // trial is a pod that waits, and something that happens.

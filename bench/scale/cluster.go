@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/bench/workload"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // objects are a cluster with a pod on every node, and pods that wait; no two pods are alike.

@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	kinds "github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Decide is what deciding pods took: the scheduling loop in this process, its workers in others. By

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardsched/shardsched/bench/process"
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

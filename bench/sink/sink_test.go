@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // scheduler is the profile's name: no other scheduler cares for such pods.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // rig is a control plane with upstream's scheduler and a coordinator, each with a Lease of its own and

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/collector"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // traced is a control plane whose schedulers send their traces to a collector.

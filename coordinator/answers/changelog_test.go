@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

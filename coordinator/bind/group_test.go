@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // elapse lets the clock of a synctest bubble go on, and everybody in it do what is due.

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/selector"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // A counter is filled from as few pods as may add to it: those of its namespaces, or those with a label.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )

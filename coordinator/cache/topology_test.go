@@ -7,8 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // zoned makes a cache of nodes that share few zones, each with a hostname of its own.

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // asked is a town that counts how often it is asked for the topology of a key.

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Pods of a workload, each with a claim of its own that waits for its pod, lead to one query

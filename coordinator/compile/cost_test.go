@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/volumes"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // What an attempt of a pod may cost, whatever the pod asks for, by the bytes of the object.

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Pods that depend on every rule get the same nodes, scores and messages whether the

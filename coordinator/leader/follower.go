@@ -3,7 +3,7 @@ package leader
 import (
 	"sync"
 
-	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

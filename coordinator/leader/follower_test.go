@@ -5,7 +5,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

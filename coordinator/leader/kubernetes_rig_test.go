@@ -15,12 +15,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/api"
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/kube/leaseserver"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/kube/leaseserver"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

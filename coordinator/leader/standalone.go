@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -16,12 +16,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/api"
-	"github.com/shardsched/shardsched/coordinator/build"
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

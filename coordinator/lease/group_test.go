@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 // Embedded members are set up alike, so etcd gives them one id.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/lease"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Pods whose preparation was costly are popped behind all others, whatever their priority, one a batch; no pod that

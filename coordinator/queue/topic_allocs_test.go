@@ -5,7 +5,7 @@ package queue
 import (
 	"testing"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // TestPodThatIsPlacedCostsWaitingPodsOfOtherPluginsNothing holds that the topics of an event are worked out only

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 func newFixed() *Queue {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // words puts what a pod waits for on one line.

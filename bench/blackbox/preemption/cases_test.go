@@ -16,7 +16,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // trial is a cluster and a pod that is more important than some that are there.

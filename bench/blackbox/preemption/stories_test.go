@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // stories are about what happens between a preemption and its end.

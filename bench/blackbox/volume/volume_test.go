@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/bench/blackbox/rig"
 	"github.com/shardsched/shardsched/bench/controlplane/testbed"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // story is what is created first, and what is to come of it.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/bench/oracle"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // Shape is a workload of the kind that kube-scheduler's own benchmark (scheduler_perf) runs:

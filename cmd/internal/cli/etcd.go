@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 // etcdDialTimeout is how long a first connection to etcd may take.

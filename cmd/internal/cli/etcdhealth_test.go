@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 // text is an error's, "" for nil.

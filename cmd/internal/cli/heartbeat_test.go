@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/build"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 // stuck is a reporter that never comes back, as a loop that hangs.

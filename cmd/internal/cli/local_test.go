@@ -16,7 +16,7 @@ import (
 
 	"github.com/shardsched/shardsched/cmd/internal/client"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
-	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/scan"
 	"github.com/shardsched/shardsched/worker"

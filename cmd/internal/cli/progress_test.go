@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/summary"
-	"github.com/shardsched/shardsched/coordinator/build"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
 func TestProgressIsOfPodsThatWait(t *testing.T) {

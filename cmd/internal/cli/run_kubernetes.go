@@ -25,13 +25,13 @@ import (
 	"github.com/shardsched/shardsched/cmd/internal/kubeserving"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
 	"github.com/shardsched/shardsched/coordinator"
-	"github.com/shardsched/shardsched/coordinator/api"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/leader"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

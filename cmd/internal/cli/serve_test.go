@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/shardsched/shardsched/cmd/internal/serving"
-	"github.com/shardsched/shardsched/coordinator/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

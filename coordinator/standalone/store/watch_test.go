@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 )
 
 func TestAWatchTellsEveryChangeOnceAndInOrder(t *testing.T) {

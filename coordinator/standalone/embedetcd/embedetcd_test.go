@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
 )
 
 func start(t *testing.T, cfg embedetcd.Config) *embedetcd.Server {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 )
 
 func storageClass(name string, isDefault bool) *storagev1.StorageClass {

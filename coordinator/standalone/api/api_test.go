@@ -21,11 +21,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/coordinator/api"
-	"github.com/shardsched/shardsched/coordinator/embedetcd"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/api"
+	"github.com/shardsched/shardsched/coordinator/standalone/embedetcd"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/lease"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 

@@ -10,7 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/store"
+	"github.com/shardsched/shardsched/coordinator/standalone/store"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
