@@ -27,7 +27,7 @@ demo: build
 
 # A control plane on loopback, until Ctrl-C: make playground PLAYGROUND='-nodes 1000'
 playground: build
-	@cd bench && $(GO) run ./controlplane -kubeconfig $(CURDIR)/bin/playground.kubeconfig $(PLAYGROUND)
+	@cd bench && $(GO) run ./cluster/controlplane -kubeconfig $(CURDIR)/bin/playground.kubeconfig $(PLAYGROUND)
 
 test: generated lint unit race bench-module oracle
 
@@ -65,42 +65,42 @@ race:
 # -count=1: the tests build the product themselves, which go's cache of results can't see.
 # What takes minutes to build is built first: tests measure time.
 bench-module:
-	cd bench && $(GO) vet ./... && $(GO) run ./controlplane -build && $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -v /oracle)
+	cd bench && $(GO) vet ./... && $(GO) run ./cluster/controlplane -build && $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -v /oracle)
 
 # Every decision against upstream's own plugins.
 oracle:
-	cd bench && $(GO) test -timeout 20m ./oracle/...
+	cd bench && $(GO) test -timeout 20m ./judge/oracle/...
 
 # The same with fresh seeds for as long as wanted: make soak SOAK=10m. A scenario that differs is
 # made smaller and written to soak/, and how to see it again is printed.
 SOAK     ?= 5m
 FAMILIES ?= evaluated
 soak:
-	cd bench && $(GO) run ./oracle/cmd/conform -first 0 -seeds 1000000000 -for $(SOAK) -families $(FAMILIES) -out $(CURDIR)/soak
+	cd bench && $(GO) run ./judge/conform -first 0 -seeds 1000000000 -for $(SOAK) -families $(FAMILIES) -out $(CURDIR)/soak
 
 # 2,000 nodes and 10,000 pods on a real API server, of which each part is killed in turn and some at once, and all
 # that was written is audited: make chaos SEED=2 ROUNDS=5
 SEED   ?= 1
 ROUNDS ?= 3
 chaos:
-	cd bench && $(GO) test -count=1 -v -timeout 60m ./chaos -run NothingIsLost -nodes 2000 -pods 10000 -rate 60 -rounds $(ROUNDS) -seed $(SEED)
+	cd bench && $(GO) test -count=1 -v -timeout 60m ./cluster/chaos -run NothingIsLost -nodes 2000 -pods 10000 -rate 60 -rounds $(ROUNDS) -seed $(SEED)
 
 # Figures, not tests: on a machine that does nothing else. make bench DECIDE='-workloads basic -nodes 5000'
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./scorer/... ./coordinator/... ./worker/... ./cmd/internal/cli
-	cd bench && $(GO) run ./trace
-	cd bench && $(GO) run ./decide $(DECIDE)
-	cd bench && $(GO) run ./scale
+	cd bench && $(GO) run ./measure/trace
+	cd bench && $(GO) run ./measure/decide $(DECIDE)
+	cd bench && $(GO) run ./measure/scale
 
 # Ours alone on a million nodes, which takes a few minutes. What the heap needs is more than MEMORY only where it must.
 MEMORY ?= 7GiB
 bench-million:
-	cd bench && GOMEMLIMIT=$(MEMORY) $(GO) run ./decide -nodes 1000000 -pods 1000000 -placed 0 -workloads basic -sides workers -limit 10m -sample 0 -out results/decide-million $(DECIDE)
+	cd bench && GOMEMLIMIT=$(MEMORY) $(GO) run ./measure/decide -nodes 1000000 -pods 1000000 -placed 0 -workloads basic -sides workers -limit 10m -sample 0 -out results/decide-million $(DECIDE)
 
 # kube-scheduler and ours on a real API server, the same nodes and pods: make bench-cluster
 # CLUSTER='-runs 3 -workloads basic'. All of it takes three quarters of an hour a run.
 bench-cluster:
-	cd bench && $(GO) run ./cmd/drain $(CLUSTER)
+	cd bench && $(GO) run ./measure/drain $(CLUSTER)
 
 # Attacks by somebody who may create pods in one namespace, on a real API server with 5,000 nodes, and what they do to
 # others' pods, ours and kube-scheduler side by side: make hostile HOSTILE='-attacks absent-keys -nodes 20000', or, for

@@ -20,7 +20,7 @@
 //	             (3) what only its own set enables
 //
 // A configuration is written as it was completed (YAML), in upstream's own text; what is written loads to the
-// same thing. bench/oracle/configs holds texts, plugins and errors against kube-scheduler's loader.
+// same thing. bench/judge/oracle/configs holds texts, plugins and errors against kube-scheduler's loader.
 //
 // Every error names the file, the line where one can be told, and the field, and is worded
 // as upstream words it. A file gives all its errors of one step at once.

@@ -1,7 +1,7 @@
 // Package metrics defines what the coordinator's scheduling loop measures.
 //
 // Upstream lists the metrics of kube-scheduler that it serves: name, labels, buckets and help
-// are kube-scheduler's, so that dashboards and alerts go on working; bench/oracle/metrics holds
+// are kube-scheduler's, so that dashboards and alerts go on working; bench/judge/oracle/metrics holds
 // them against the original. Own lists ours, whose names begin with shardsched_.
 //
 // A Set makes the collectors of all of them. Those who measure ask it once for the series that

@@ -2,7 +2,7 @@
 // know all plugins ranges over All, or gets what it needs from here; no other list of them stands anywhere.
 //
 //	a rule's file                                         who uses it
-//	  name, points, weight, arguments ──────────────────> config, policy, bench/oracle
+//	  name, points, weight, arguments ──────────────────> config, policy, bench/judge/oracle
 //	  Part: what it asks of nodes (compile.Part) ───────> compile, by NewProfile
 //	  Hints: what a refused pod waits for (queue.Plugin) > queue, by QueuePlugins
 //

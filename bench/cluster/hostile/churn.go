@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 )
 
 // round is what a scheduler has come through when it has met each attack once more.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardsched/shardsched/bench/process"
+	"github.com/shardsched/shardsched/bench/internal/process"
 )
 
 // sampleEvery is how often memory is looked at.

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 

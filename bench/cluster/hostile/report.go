@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/shardsched/shardsched/bench/machine"
+	"github.com/shardsched/shardsched/bench/internal/machine"
 )
 
 // report is all that was measured, and where.

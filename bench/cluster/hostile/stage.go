@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/shardsched/shardsched/bench/controlplane/testbed"
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 

@@ -14,7 +14,7 @@
 //
 // gates.txt lists kube-scheduler's feature gates: a name, then each stage as
 // version:stability:default, "locked" where it can't be changed, and the gates that it needs.
-// bench/oracle/flags holds it, and testdata/flags.txt, to kube-scheduler's own.
+// bench/judge/oracle/flags holds it, and testdata/flags.txt, to kube-scheduler's own.
 //
 // Differs from upstream: a manifest of --allow-metric-labels-manifest may be written as
 // the flag's help shows it too, below allowListMapping; upstream refuses that.

@@ -1,0 +1,157 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// program is a Go program that a bed runs.
+type program struct {
+	name, path string
+	// from is the module to build it in; empty: that of the current folder.
+	from string
+	// folder is that to build it in, within the module.
+	folder string
+	// ldflags are the linker's.
+	ldflags string
+}
+
+// binaryEnv names a file to use for shardsched, instead of building it.
+const binaryEnv = "TESTBED_SHARDSCHED"
+
+const ours = "github.com/shardsched/shardsched"
+
+// kubeVersion is what upstream's programs say they are; a build from the module cache
+// knows no version.
+const kubeVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+
+var (
+	etcdProgram        = program{name: "etcd", path: ours + "/bench/cluster/controlplane/etcd", from: ours + "/bench"}
+	controllersProgram = program{name: "controllers", path: ours + "/bench/cluster/controlplane/controllers", from: ours + "/bench"}
+	apiServerProgram   = program{name: "kube-apiserver", path: "k8s.io/kubernetes/cmd/kube-apiserver", from: ours + "/bench", ldflags: kubeVersion}
+	upstreamProgram    = program{name: "kube-scheduler", path: "k8s.io/kubernetes/cmd/kube-scheduler", from: ours + "/bench", ldflags: kubeVersion}
+	oursProgram        = program{name: "shardsched", path: ours + "/cmd/shardsched", from: ours}
+)
+
+// Programs of schedulers with plugins compiled in: see Scheduler.Program.
+const (
+	PluginsOurs   = "cluster/plugins/ours"
+	PluginsTheirs = "cluster/plugins/theirs"
+)
+
+// pluginProgram is that of a folder of the bench module.
+func pluginProgram(folder string) program {
+	return program{name: "plugins-" + filepath.Base(folder), path: ".", from: ours + "/bench", folder: folder, ldflags: kubeVersion}
+}
+
+// Build builds all programs that a bed may need, so that starting one does not have to.
+func Build(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "testbed-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, of := range []string{PluginsOurs, PluginsTheirs} {
+		if _, err := pluginProgram(of).build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return BuildIn(ctx, dir)
+}
+
+// BuildIn builds them into a folder: see Config.Programs.
+func BuildIn(ctx context.Context, dir string) error {
+	for _, p := range []program{etcdProgram, apiServerProgram, controllersProgram, upstreamProgram, oursProgram} {
+		if _, err := p.build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes the program as its source is now and returns a file in dir. The linked
+// program is kept beside Go's build cache: where it is current nothing is done but to
+// find that out. Processes that build the same take turns.
+func (p program) build(ctx context.Context, dir string) (string, error) {
+	own := filepath.Join(dir, p.name)
+	if file := os.Getenv(binaryEnv); file != "" && p == oursProgram {
+		return own, link(file, own)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	cache = filepath.Join(cache, "shardsched-testbed")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(cache, p.name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	module, err := p.module(ctx)
+	if err != nil {
+		return "", err
+	}
+	built := filepath.Join(cache, p.name)
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", p.ldflags, "-o", built, p.path)
+	build.Dir = filepath.Join(module, filepath.FromSlash(p.folder))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", p.path, err, out)
+	}
+	return own, link(built, own)
+}
+
+// module is the folder that the program is built in. The current folder is within the
+// bench module.
+func (p program) module(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", p.from).Output()
+	if err != nil {
+		return "", fmt.Errorf("find module %s: %w", p.from, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// lock waits for an exclusive lock on a file.
+func lock(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// link gives a file another name that lives on when the first one is replaced.
+func link(from, to string) error {
+	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}

@@ -1,0 +1,220 @@
+package leadership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/shardsched/shardsched/bench/cluster/controlplane/testbed"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+)
+
+const (
+	// duration is the Lease's, as the test bed configures it.
+	duration = 4 * time.Second
+	// slack is what a takeover may take beyond the lease on two busy cores.
+	slack = 2 * time.Second
+	// every is how often a pod comes that wants to be bound.
+	every = 50 * time.Millisecond
+)
+
+// stage is a cluster to which pods come all the time.
+type stage struct {
+	*testbed.Cluster
+	pods atomic.Int64
+}
+
+func newStage(t *testing.T) *stage {
+	s := &stage{Cluster: testbed.New(t, testbed.Config{})}
+	for i := range 20 {
+		s.Create(build.Node(fmt.Sprintf("n%02d", i)).CPU("1000").Memory("1000Gi").Pods("1000").Obj())
+	}
+	s.pour()
+	return s
+}
+
+// pour makes pods come from now on.
+func (s *stage) pour() {
+	s.Go(func(ctx context.Context) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			n := s.pods.Load()
+			if err := s.Bed.Create(ctx, build.Pod(fmt.Sprintf("p%05d", n)).CPU("10m").Obj()); err != nil && ctx.Err() == nil {
+				s.T.Errorf("create pod %d: %v", n, err)
+			}
+			s.pods.Add(1)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// bindsNow waits until a pod is bound that is made after the call.
+func (s *stage) bindsNow() {
+	s.T.Helper()
+	s.Bound(fmt.Sprintf("default/p%05d", s.pods.Load()+1))
+}
+
+// agent of a bind: which scheduler it was.
+func agent(e *auditv1.Event) string {
+	if strings.HasPrefix(e.UserAgent, "shardsched/") {
+		return "ours"
+	}
+	return "upstream"
+}
+
+// binds are those that the API server made, in the order in which they came in.
+func (s *stage) binds() []auditv1.Event {
+	s.T.Helper()
+	binds := slices.DeleteFunc(s.Audited(), func(e auditv1.Event) bool {
+		return e.User.Username != testbed.SchedulerUser || e.ObjectRef == nil || e.ObjectRef.Subresource != "binding"
+	})
+	slices.SortStableFunc(binds, func(a, b auditv1.Event) int {
+		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp.Time)
+	})
+	return binds
+}
+
+// wantPeriods checks who bound, one after the other, and returns when each began and ended. A bind of upstream's
+// may fail that was under way when it was ended: the API server's answer has nobody to go to.
+func (s *stage) wantPeriods(want ...string) (first, last []time.Time) {
+	s.T.Helper()
+	const underWay = time.Second
+	var got []string
+	failed := map[int][]auditv1.Event{} // by the period
+	for _, e := range s.binds() {
+		if a := agent(&e); len(got) == 0 || got[len(got)-1] != a {
+			got, first, last = append(got, a), append(first, e.RequestReceivedTimestamp.Time), append(last, time.Time{})
+		}
+		last[len(last)-1] = e.RequestReceivedTimestamp.Time
+		if e.ResponseStatus.Code != 201 {
+			failed[len(got)-1] = append(failed[len(got)-1], e)
+		}
+	}
+	for period, binds := range failed {
+		for _, e := range binds {
+			if agent(&e) == "ours" || period == len(got)-1 || last[period].Sub(e.RequestReceivedTimestamp.Time) > underWay {
+				s.T.Errorf("bind by %s: %s", agent(&e), testbed.AuditLine(e))
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.T.Fatalf("bound by: got %q, want %q", got, want)
+	}
+	return first, last
+}
+
+func (s *stage) waitBound() {
+	s.T.Helper()
+	n := s.pods.Load()
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("default/p%05d", i)
+	}
+	s.Until("are bound", testbed.IsBound, keys...)
+}
+
+func exitCode(s *stage, p *testbed.SchedulerProcess) int {
+	s.T.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(testbed.Patience):
+		s.T.Fatalf("%s does not end", p.Name)
+	}
+	if exit := (&exec.ExitError{}); errors.As(p.Err(), &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func TestTheLeadGoesFromOneSchedulerToAnother(t *testing.T) {
+	s := newStage(t)
+	upstream := s.Upstream(testbed.Scheduler{Name: "upstream-1"})
+	s.bindsNow()
+	ours := s.Coordinator(testbed.Scheduler{Name: "ours-1"})
+	s.bindsNow()
+	began := time.Now()
+	phases := []string{"upstream"}
+	var bounds []time.Duration // of each handover
+	next := func(what string, end func(), limit time.Duration) {
+		t.Helper()
+		end()
+		began = time.Now()
+		s.bindsNow()
+		t.Logf("%s: the next pod was bound after %v", what, time.Since(began).Round(time.Millisecond))
+		bounds = append(bounds, limit)
+		phases = append(phases, map[string]string{"upstream": "ours", "ours": "upstream"}[phases[len(phases)-1]])
+	}
+
+	next("upstream is told to end, ours takes over", upstream.Terminate, 2*slack)
+	upstream = s.Upstream(testbed.Scheduler{Name: "upstream-2"})
+	next("ours is told to end, upstream takes over", ours.Terminate, 2*slack)
+	if got := exitCode(s, ours); got != 0 {
+		t.Errorf("exit code of ours that was told to end: got %d, want 0", got)
+	}
+	ours = s.Coordinator(testbed.Scheduler{Name: "ours-2"})
+	next("upstream is killed, ours takes over", upstream.Kill, duration+slack)
+	upstream = s.Upstream(testbed.Scheduler{Name: "upstream-3"})
+	next("ours is stopped, upstream takes over", ours.Pause, duration+slack)
+	ours.Resume()
+	if got := exitCode(s, ours); got != 1 {
+		t.Errorf("exit code of ours that was stopped: got %d, want 1", got)
+	}
+	s.bindsNow()
+	s.waitBound()
+
+	first, last := s.wantPeriods(phases...)
+	for i, limit := range bounds {
+		gap := first[i+1].Sub(last[i])
+		t.Logf("from the last bind of %s to the first of %s: %v", phases[i], phases[i+1], gap.Round(time.Millisecond))
+		if gap < 0 || gap > limit {
+			t.Errorf("handover %d: got a gap of %v, want no more than %v", i+1, gap, limit)
+		}
+	}
+	s.wantNothingAfter(first[len(first)-1], "ours")
+	s.wantAnnounced()
+}
+
+// wantNothingAfter checks that a scheduler wrote nothing since then, be it what it may.
+func (s *stage) wantNothingAfter(then time.Time, who string) {
+	s.T.Helper()
+	for _, e := range s.Audited() {
+		write := slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb)
+		review := e.ObjectRef != nil && strings.HasSuffix(e.ObjectRef.Resource, "reviews") // of who asks its endpoints
+		if write && !review && e.User.Username == testbed.SchedulerUser && agent(&e) == who && e.RequestReceivedTimestamp.After(then) {
+			s.T.Errorf("written by %s after it was deposed: %s", who, testbed.AuditLine(e))
+		}
+	}
+}
+
+// wantAnnounced checks that ours are announced as upstream's are.
+func (s *stage) wantAnnounced() {
+	s.T.Helper()
+	list, err := s.Admin.CoreV1().Events(metav1.NamespaceSystem).List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	by := map[bool]int{}
+	for _, e := range list.Items {
+		if e.Reason == "LeaderElection" && e.InvolvedObject.Kind == "Lease" && strings.HasSuffix(e.Message, " became leader") && e.Type == v1.EventTypeNormal {
+			by[strings.Contains(e.Message, "_shardsched-")]++
+		}
+	}
+	if by[true] != 2 || by[false] != 3 {
+		s.T.Errorf("events of new leaders: got %d of ours and %d of upstream's, want 2 and 3", by[true], by[false])
+	}
+}

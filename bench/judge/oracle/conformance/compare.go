@@ -1,0 +1,84 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
+)
+
+// comparison is one decision of ours beside upstream's verdict.
+type comparison struct {
+	round    int
+	decision Decision
+	verdict  *oracle.Verdict
+	// preemption is what upstream's PostFilter does; with no candidates where it is not run.
+	preemption *oracle.Preemption
+	found      []*Difference
+}
+
+// differs notes a difference where got and want are not the same.
+func differs[T comparable](c *comparison, node, what string, got, want T) {
+	if got != want {
+		c.found = append(c.found, &Difference{
+			Round: c.round, Decision: c.decision, Node: node, What: what,
+			Got: fmt.Sprint(got), Want: fmt.Sprint(want),
+		})
+	}
+}
+
+// decided compares what the decision log tells.
+func (c *comparison) decided() {
+	d, v := &c.decision, c.verdict
+	differs(c, "", "number of nodes", d.Nodes, v.Nodes)
+	differs(c, "", more("feasible nodes", d.Feasible, len(v.Feasible)), d.Feasible, len(v.Feasible))
+	if v.Err != nil {
+		differs(c, "", "chosen node", d.Node, "")
+		differs(c, "", "message", d.Message, v.Text(c.preemption))
+		c.postFilter()
+		return
+	}
+	chosen := v.Feasible[d.Node]
+	if chosen == nil {
+		c.found = append(c.found, &Difference{
+			Round: c.round, Decision: *d, Node: d.Node, What: "chosen node",
+			Got: fmt.Sprintf("%q %s", d.Node, d.Message), Want: "one of " + strings.Join(slices.Sorted(maps.Keys(v.Feasible)), " "),
+		})
+		return
+	}
+	best, scored := v.Best()
+	if !scored {
+		return
+	}
+	differs(c, d.Node, "score", d.Score, chosen.Total)
+	if chosen.Total == best {
+		return
+	}
+	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
+		if v.Feasible[node].Total == best {
+			differs(c, d.Node, "best score", scores(d.Node, chosen), scores(node, v.Feasible[node]))
+			return
+		}
+	}
+}
+
+// more says of a number whether it is too large or too small, so that a scenario that is made
+// simpler goes on to show the same.
+func more(of string, got, want int) string {
+	if got > want {
+		return "too many " + of
+	}
+	return "too few " + of
+}
+
+// scores spells a node's score with what it is made of.
+func scores(node string, s *oracle.Scored) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d on %s:", s.Total, node)
+	for _, p := range s.Plugins {
+		fmt.Fprintf(&out, " %s %d (raw %d)", p.Plugin, p.Weighted, p.Raw)
+	}
+	return out.String()
+}

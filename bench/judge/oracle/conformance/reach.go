@@ -1,0 +1,168 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
+)
+
+// Reach counts what scenarios come to: the reasons that nodes are refused for, the plugins
+// that tell nodes apart, the messages. It says whether a generator makes cases of a rule.
+type Reach struct {
+	Decisions, Placed int
+	// Refusals counts nodes by plugin and reason, Scores feasible nodes by the plugin that
+	// scores them otherwise than another of the pod's.
+	Refusals, Scores map[string]int
+	// Errors counts pods by what PreFilter, or an error, has refused them all for.
+	Errors map[string]int
+	// Preemptions counts pods that preempt others, Choices those that have several candidates
+	// which rank differently, Violations those whose best candidate violates a budget. Kept counts
+	// pods that preempt nobody, by PostFilter's message.
+	Preemptions, Choices, Violations int
+	Kept                             map[string]int
+}
+
+// NewReach makes one that has counted nothing.
+func NewReach() *Reach {
+	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}}
+}
+
+// Add lets upstream decide a scenario, and counts.
+func (r *Reach) Add(ctx context.Context, s *Scenario) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	file, err := s.Config.file()
+	if err != nil {
+		return err
+	}
+	c, err := upstreamConfig(file)
+	if err != nil {
+		return err
+	}
+	up, err := oracle.New(ctx, c)
+	if err != nil {
+		return err
+	}
+	api := newAPIServer()
+	var waiting []types.UID
+	for i := range s.Rounds {
+		for _, e := range api.round(s.Rounds[i]) {
+			if e.Type == Removed {
+				err = errors.Join(err, up.Remove(e.Object))
+				continue
+			}
+			err = errors.Join(err, up.Set(e.Object))
+			if pod, ok := e.Object.(*v1.Pod); ok && !slices.Contains(waiting, pod.UID) {
+				waiting = append(waiting, pod.UID)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		for _, uid := range waiting {
+			if err := r.decide(ctx, up, api, up.Pending(uid)); err != nil {
+				return fmt.Errorf("round %d: pod %s: %w", i, uid, err)
+			}
+		}
+	}
+	return nil
+}
+
+// decide lets upstream decide a pod; of several best nodes it takes the first by name.
+func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, pod *v1.Pod) error {
+	if pod == nil || pod.DeletionTimestamp != nil || !up.Responsible(pod) || up.Gated(ctx, pod) != "" {
+		return nil
+	}
+	v, err := up.Judge(ctx, pod)
+	if err != nil {
+		return err
+	}
+	r.count(v)
+	best, scored := v.Best()
+	if v.Err != nil || !scored {
+		if !v.Unfit() {
+			up.Withdraw(pod.UID)
+			api.nominate(pod, "")
+			return nil
+		}
+		return r.preempt(ctx, up, api, v, pod)
+	}
+	r.Placed++
+	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
+		if v.Feasible[node].Total == best {
+			written, err := up.Place(ctx, v, node)
+			for _, e := range api.place(pod, node, written) {
+				err = errors.Join(err, up.Set(e.Object))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// preempt lets upstream preempt for a pod, the best candidate at once.
+func (r *Reach) preempt(ctx context.Context, up *oracle.Oracle, api *apiServer, v *oracle.Verdict, pod *v1.Pod) error {
+	p, err := up.Preempt(ctx, v)
+	if err != nil {
+		return err
+	}
+	best := p.Best()
+	if best == nil {
+		r.Kept[p.Message]++
+		if p.Clears {
+			up.Nominate(pod.UID, "")
+			api.nominate(pod, "")
+		}
+		return nil
+	}
+	r.Preemptions++
+	if best.Violations > 0 {
+		r.Violations++
+	}
+	for _, node := range p.Nodes() {
+		if p.Candidates[node].Rank() != best.Rank() {
+			r.Choices++
+			break
+		}
+	}
+	for _, name := range best.Victims {
+		for _, e := range api.remove(api.podNamed(name)) {
+			err = errors.Join(err, up.Remove(e.Object))
+		}
+	}
+	for _, lower := range up.ClearLower(pod.UID, best.Node) {
+		api.nominate(lower, "")
+	}
+	up.Nominate(pod.UID, best.Node)
+	api.nominate(pod, best.Node)
+	return err
+}
+
+func (r *Reach) count(v *oracle.Verdict) {
+	r.Decisions++
+	for _, refused := range v.Refused {
+		for _, reason := range refused.Reasons {
+			r.Refusals[refused.Plugin+": "+reason]++
+		}
+	}
+	if v.Err != nil && len(v.Refused) == 0 {
+		r.Errors[v.Err.Error()]++
+	}
+	for _, s := range v.Feasible {
+		for i, p := range s.Plugins {
+			for _, other := range v.Feasible {
+				if other.Plugins[i].Normalised != p.Normalised {
+					r.Scores[p.Plugin]++
+					break
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/bench/judge/oracle"
+)
+
+// Difference is a place where we and upstream disagree.
+type Difference struct {
+	Round    int
+	Decision Decision
+	// Node is empty where it is not one node's.
+	Node string
+	// What differs, such as "score" or "NodeResourcesFit raw".
+	What      string
+	Got, Want string
+}
+
+func (d *Difference) String() string {
+	at := ""
+	if d.Node != "" {
+		at = " on " + d.Node
+	}
+	return fmt.Sprintf("round %d, decision %d, pod %s%s: %s\n got %s\nwant %s", d.Round, d.Decision.Seq, d.Decision.Pod, at, d.What, d.Got, d.Want)
+}
+
+// Result is what a scenario came to.
+type Result struct {
+	Decisions, Refusals, Errors int
+	// NodeVerdicts is how many verdicts on a node were compared.
+	NodeVerdicts int
+	// Preemptions is how many pods preempted others, and Candidates how many nodes they
+	// had to choose from.
+	Preemptions, Candidates int
+	// Pinned is how many classes were decided with pinned sums.
+	Pinned      int
+	Differences []*Difference
+	// Log is our decision log of one scenario.
+	Log []byte
+}
+
+// Add adds the result of another scenario, of the differences the first only.
+func (r *Result) Add(other *Result) {
+	r.count(other)
+	if len(other.Differences) > 0 {
+		r.Differences = append(r.Differences, other.Differences[0])
+	}
+}
+
+func (r *Result) count(other *Result) {
+	r.Decisions += other.Decisions
+	r.Refusals += other.Refusals
+	r.Errors += other.Errors
+	r.NodeVerdicts += other.NodeVerdicts
+	r.Preemptions += other.Preemptions
+	r.Candidates += other.Candidates
+	r.Pinned += other.Pinned
+}
+
+func (r *Result) String() string {
+	return fmt.Sprintf("%d decisions (%d refusals, %d errors), %d verdicts on nodes, %d preemptions (of %d candidates), %d differences",
+		r.Decisions, r.Refusals, r.Errors, r.NodeVerdicts, r.Preemptions, r.Candidates, len(r.Differences))
+}
+
+// Run decides a scenario and holds every decision against upstream. It stops at the first
+// decision that differs: what follows rests on it.
+func Run(ctx context.Context, s *Scenario, split Split) (*Result, error) {
+	return run(ctx, s, split, patience)
+}
+
+func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) (_ *Result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	config, err := s.Config.file()
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReplay(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.own.end()) }()
+	own, err := startOurs(ctx, config, split)
+	if err != nil {
+		return nil, err
+	}
+	own.patience = patience
+	defer func() { err = errors.Join(err, own.end()) }()
+	for i := range s.Rounds {
+		round := r.api.round(s.Rounds[i])
+		decisions, err := own.step(ctx, round)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", i, err)
+		}
+		if err := r.round(ctx, i, round, decisions); err != nil {
+			return nil, fmt.Errorf("round %d: %w", i, err)
+		}
+		if len(r.result.Differences) > 0 {
+			break
+		}
+	}
+	r.result.Log = own.all
+	r.result.Pinned, err = own.pinned()
+	return &r.result, err
+}
+
+// newReplay starts with an empty cluster and a configuration file's text, if there is one.
+func newReplay(ctx context.Context, config []byte) (*replay, error) {
+	c, err := upstreamConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	r := &replay{api: newAPIServer(), arrived: arrivals{}, every: 1}
+	if r.upstream, err = oracle.New(ctx, c); err != nil {
+		return nil, err
+	}
+	if r.own, err = newMirror(ctx, config); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// replay is the cluster as upstream and our own scorer have it.
+type replay struct {
+	api      *apiServer
+	upstream *oracle.Oracle
+	own      *mirror
+	arrived  arrivals
+	// every is after how many decisions one is compared node by node.
+	every  int
+	result Result
+}
+
+// round lets a round happen, and holds the decisions that were made after it.
+func (r *replay) round(ctx context.Context, i int, round Round, decisions []Decision) error {
+	for j, e := range round {
+		if err := r.apply(e); err != nil {
+			return err
+		}
+		if pod, ok := e.Object.(*v1.Pod); ok && e.Type == Set {
+			r.arrived.note(pod, i, j)
+		}
+	}
+	r.result.Differences = append(r.result.Differences, r.order(ctx, i, decisions)...)
+	for _, d := range decisions {
+		if len(r.result.Differences) > 0 {
+			return nil
+		}
+		if err := r.hold(ctx, i, d); err != nil {
+			return fmt.Errorf("decision %d: %w", d.Seq, err)
+		}
+	}
+	return nil
+}
+
+// apply lets an event happen.
+func (r *replay) apply(e Event) error {
+	if e.Type == Removed {
+		return errors.Join(r.upstream.Remove(e.Object), r.own.apply(e))
+	}
+	err := errors.Join(r.upstream.Set(e.Object), r.own.apply(e))
+	if pod, ok := e.Object.(*v1.Pod); ok && pod.DeletionTimestamp != nil {
+		r.upstream.Withdraw(pod.UID) // we keep no room for it, and upstream does
+	}
+	return err
+}
+
+// hold holds a decision against upstream, and then follows it.
+func (r *replay) hold(ctx context.Context, round int, d Decision) error {
+	pod := r.upstream.Pending(types.UID(d.UID))
+	if pod == nil {
+		return fmt.Errorf("pod %s is not pending", d.Pod)
+	}
+	v, p, err := r.judge(ctx, round, pod, d)
+	switch {
+	case err != nil:
+		return err
+	case d.Node != "" && v.Feasible[d.Node] != nil:
+		return r.follow(ctx, v, pod, d.Node)
+	case d.Node == "" && d.Nominated != "" && len(r.result.Differences) == 0:
+		return r.preempts(pod, d)
+	case d.Node == "" && p.Clears:
+		r.upstream.Nominate(pod.UID, "")
+		r.api.nominate(pod, "")
+	case d.Node == "" && !v.Unfit():
+		r.upstream.Withdraw(pod.UID)
+		r.api.nominate(pod, "")
+	}
+	return nil
+}
+
+// judge holds a decision against upstream.
+func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) (*oracle.Verdict, *oracle.Preemption, error) {
+	v, err := r.upstream.Judge(ctx, pod)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := r.upstream.Preempt(ctx, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.result.Decisions++
+	c := comparison{round: round, decision: d, verdict: v, preemption: p}
+	c.decided()
+	// What is explained does not heed nominations.
+	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
+		n, err := r.own.compare(ctx, pod, &c)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.result.NodeVerdicts += n
+	}
+	r.result.Differences = append(r.result.Differences, c.found...)
+	if d.Node == "" {
+		r.result.Refusals++
+		if !v.Unfit() {
+			r.result.Errors++
+		}
+		if d.Nominated != "" {
+			r.result.Preemptions++
+			r.result.Candidates += len(p.Candidates)
+		}
+	}
+	return v, p, nil
+}
+
+// follow puts a pod where it was decided to be.
+func (r *replay) follow(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, node string) error {
+	written, err := r.upstream.Place(ctx, v, node)
+	if err != nil {
+		return err
+	}
+	if err := r.own.apply(set(r.upstream.Placed(pod.UID))); err != nil {
+		return err
+	}
+	for _, e := range r.api.place(pod, node, written) {
+		if err := r.apply(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

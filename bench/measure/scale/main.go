@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/shardsched/shardsched/bench/internal/machine"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	if err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "scale:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// Options say what is measured.
+type Options struct {
+	Nodes  int `json:"nodes"`
+	Pods   int `json:"pods"`
+	Shards int `json:"shards"`
+	// Workers are the numbers of workers, in ascending order.
+	Workers []int `json:"workers"`
+	// Batch is how many classes a round of the workers alone asks for.
+	Batch       int           `json:"batch"`
+	Repetitions int           `json:"repetitions"`
+	Limit       time.Duration `json:"limitNanoseconds"`
+	Seed        uint64        `json:"seed"`
+	// Stall is how long a worker stalls, StallEvery the mean time from one stall to the next.
+	Stall      time.Duration `json:"stallNanoseconds"`
+	StallEvery time.Duration `json:"stallEveryNanoseconds"`
+}
+
+// Parts of a report.
+const (
+	partDecide = "decide"
+	partHedge  = "hedge"
+)
+
+// plan is what the flags say.
+type plan struct {
+	Options
+	parts []string
+	out   string
+}
+
+// does says whether a part is wanted.
+func (p *plan) does(part string) bool { return slices.Contains(p.parts, part) }
+
+func parse(args []string, progress io.Writer) (*plan, error) {
+	p := &plan{}
+	fs := flag.NewFlagSet("scale", flag.ContinueOnError)
+	fs.SetOutput(progress)
+	fs.IntVar(&p.Nodes, "nodes", 50000, "nodes, with a pod on each")
+	fs.IntVar(&p.Pods, "pods", 20000, "pods that wait, of which as many are decided as the limit lets")
+	fs.IntVar(&p.Shards, "shards", 16, "shards")
+	workers := fs.String("workers", "1,2", "numbers of workers, with commas")
+	fs.IntVar(&p.Batch, "batch", 32, "classes that a round of the workers alone asks for")
+	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
+	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long each is measured in a repetition")
+	fs.Uint64Var(&p.Seed, "seed", 1, "seed of what is random")
+	parts := fs.String("parts", "decide,hedge", "parts, with commas: decide (with each number of workers), hedge (workers that stall)")
+	fs.DurationVar(&p.Stall, "stall", 50*time.Millisecond, "how long a worker stalls")
+	fs.DurationVar(&p.StallEvery, "stall-every", 500*time.Millisecond, "mean time from one stall to the next")
+	fs.StringVar(&p.out, "out", "results/scale", "`prefix` of the report's files, .json and .txt; empty: none are written")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("argument %q: there are only flags", fs.Arg(0))
+	}
+	var err error
+	if p.Workers, err = numbers("workers", *workers); err != nil {
+		return nil, err
+	}
+	p.parts = strings.Split(*parts, ",")
+	for _, part := range p.parts {
+		if !slices.Contains([]string{partDecide, partHedge}, part) {
+			return nil, fmt.Errorf("-parts: %q, expected some of decide,hedge", part)
+		}
+	}
+	return p, p.validate()
+}
+
+// validate checks the numbers.
+func (p *plan) validate() error {
+	for _, f := range []struct {
+		name         string
+		value, least int
+	}{
+		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"repetitions", p.Repetitions, 1},
+	} {
+		if f.value < f.least {
+			return fmt.Errorf("-%s: %d, expected %d or more", f.name, f.value, f.least)
+		}
+	}
+	if p.Limit <= 0 {
+		return fmt.Errorf("-limit: %v, expected more than 0", p.Limit)
+	}
+	if p.Stall <= 0 || p.StallEvery <= 0 {
+		return fmt.Errorf("-stall %v, -stall-every %v: expected more than 0", p.Stall, p.StallEvery)
+	}
+	return nil
+}
+
+// numbers are a flag's, above 0, in ascending order and each once.
+func numbers(name, text string) (out []int, err error) {
+	for _, word := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-%s: %q, expected numbers above 0, with commas", name, text)
+		}
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func command(ctx context.Context, args []string, out, progress io.Writer) error {
+	p, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	report := &Report{Time: time.Now().UTC().Truncate(time.Second), Options: p.Options}
+	if report.Machine, err = machine.This(os.TempDir()); err != nil {
+		return err
+	}
+	if report.Commit, err = machine.Commit(ctx); err != nil {
+		return err
+	}
+	if err := p.measure(ctx, report, progress); err != nil {
+		return err
+	}
+	if p.out != "" {
+		if err := machine.WriteReport(p.out, report, report.Table); err != nil {
+			return err
+		}
+	}
+	return report.Table(out)
+}
+
+// measure measures in a folder of its own, which stays where something goes wrong.
+func (p *plan) measure(ctx context.Context, report *Report, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "scale-")
+	if err != nil {
+		return err
+	}
+	f, err := newFleet(ctx, dir)
+	if err != nil {
+		return err
+	}
+	err = p.withFleet(ctx, f, report, progress)
+	f.close()
+	if err != nil {
+		return fmt.Errorf("%w (processes' output: %s)", err, dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+func (p *plan) withFleet(ctx context.Context, f *fleet, report *Report, progress io.Writer) error {
+	o := newObjects(p.Nodes, p.Pods, p.Seed)
+	if p.does(partDecide) {
+		if err := p.numbersOfWorkers(ctx, f, o, report, progress); err != nil {
+			return err
+		}
+	}
+	if !p.does(partHedge) {
+		return nil
+	}
+	c, err := f.start(ctx, stallers)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for i := range p.Repetitions {
+		stall := &stalls{p.StallEvery, p.Stall, p.Seed + uint64(i)}
+		for _, replicas := range []int{1, 2} {
+			for _, x := range []*stalls{nil, stall} {
+				h, err := c.hedge(ctx, o, p.Shards, replicas, p.Batch, x, p.Limit)
+				if err != nil {
+					return fmt.Errorf("%d replicas, stalls %t: %w", replicas, x != nil, err)
+				}
+				report.Hedge = append(report.Hedge, h)
+			}
+		}
+		fmt.Fprintf(progress, "%d of %d, stalls\n", i+1, p.Repetitions)
+	}
+	return nil
+}
+
+// stallers are the workers of which one stalls.
+const stallers = 2
+
+// numbersOfWorkers measures each of them, in turn and back again.
+func (p *plan) numbersOfWorkers(ctx context.Context, f *fleet, o objects, report *Report, progress io.Writer) error {
+	w, err := newWorld(o, p.Shards)
+	if err != nil {
+		return err
+	}
+	order := slices.Clone(p.Workers)
+	for i := range p.Repetitions {
+		for _, workers := range order {
+			c, err := f.start(ctx, workers)
+			if err != nil {
+				return err
+			}
+			err = p.repetition(ctx, c, o, w, report)
+			c.stop()
+			if err != nil {
+				return fmt.Errorf("%d workers: %w", workers, err)
+			}
+			fmt.Fprintf(progress, "%d of %d, %d workers\n", i+1, p.Repetitions, workers)
+		}
+		slices.Reverse(order)
+	}
+	return nil
+}
+
+// repetition measures one number of workers once.
+func (p *plan) repetition(ctx context.Context, c *crew, o objects, w *world, report *Report) error {
+	d, err := c.decide(ctx, o, p.Shards, p.Limit)
+	if err != nil {
+		return err
+	}
+	fan, err := c.ask(ctx, w, p.Batch, p.Batch+1, p.Limit)
+	if err != nil {
+		return err
+	}
+	report.Decide, report.Fan = append(report.Decide, d), append(report.Fan, fan)
+	return nil
+}
