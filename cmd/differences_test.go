@@ -59,7 +59,7 @@ func markedFiles(t *testing.T) map[string]bool {
 	return out
 }
 
-// differenceRows are the cells of the table's rows, without its head.
+// differenceRows are the cells of the tables' rows, without their heads.
 func differenceRows(t *testing.T) [][]string {
 	text, err := os.ReadFile("../docs/differences.md")
 	if err != nil {
@@ -82,12 +82,14 @@ func differenceRows(t *testing.T) [][]string {
 		if len(cells) != columns {
 			t.Fatalf("docs/differences.md: %d columns, want %d: %s", len(cells), columns, line)
 		}
-		out = append(out, cells)
+		if cells[0] != "what" && cells[0] != "---" {
+			out = append(out, cells)
+		}
 	}
-	if len(out) < 3 {
-		t.Fatalf("docs/differences.md: %d rows, want a table", len(out))
+	if len(out) == 0 {
+		t.Fatal("docs/differences.md: no row of a table")
 	}
-	return out[2:]
+	return out
 }
 
 // TestDocsNameWhatThereIs holds what the documents say of the code to the code: each path in backticks exists, and the names
