@@ -18,19 +18,19 @@ import (
 
 // followBudgets makes an empty set of budgets. counted says that nobody else keeps their status.
 // It is called before any pod is put in.
-func (w *state) followBudgets(counted bool) {
-	w.counted = counted
-	w.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
+func (s *state) followBudgets(counted bool) {
+	s.counted = counted
+	s.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
 		return func(yield func(*v1.Pod, bool) bool) {
-			for p := range w.In(namespace) {
+			for p := range s.In(namespace) {
 				if !yield(p, true) {
 					return
 				}
 			}
-			if !counted || w.pending == nil {
+			if !counted || s.pending == nil {
 				return
 			}
-			for q := range w.pending() {
+			for q := range s.pending() {
 				p := q.Obj
 				if p.Namespace != namespace {
 					p = nil
@@ -41,24 +41,24 @@ func (w *state) followBudgets(counted bool) {
 			}
 		}
 	})
-	w.SetBudgets(w.budgets.Of)
+	s.SetBudgets(s.budgets.Of)
 }
 
 // pend takes in a pod that waits for a node: it is one of those that its budgets expect.
-func (w *state) pend(p *v1.Pod) {
-	if w.counted {
-		w.follow(p, false)
+func (s *state) pend(p *v1.Pod) {
+	if s.counted {
+		s.follow(p, false)
 	}
 }
 
 // follow takes in a pod that budgets may count.
-func (w *state) follow(p *v1.Pod, placed bool) {
-	defer w.Untold(p, "its budgets")
-	w.budgets.SetPod(p, placed)
+func (s *state) follow(p *v1.Pod, placed bool) {
+	defer s.Untold(p, "its budgets")
+	s.budgets.SetPod(p, placed)
 }
 
 // budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns: of many of them later.
-func (w *state) budget(old, now objects.Object) error {
+func (s *state) budget(old, now objects.Object) error {
 	either := now
 	if either == nil {
 		either = old
@@ -67,20 +67,20 @@ func (w *state) budget(old, now objects.Object) error {
 		return nil
 	}
 	b, _ := now.(*policyv1.PodDisruptionBudget)
-	for _, uid := range w.budgets.Set(either.GetNamespace(), either.GetName(), b) {
-		if err := w.tellBudgets(uid); err != nil {
+	for _, uid := range s.budgets.Set(either.GetNamespace(), either.GetName(), b) {
+		if err := s.tellBudgets(uid); err != nil {
 			return err
 		}
 	}
-	_, err := w.budgets.Some(w.counting.atOnce, cache.TellSteps, w.tellBudgets)
+	_, err := s.budgets.Some(s.counting.atOnce, cache.TellSteps, s.tellBudgets)
 	return err
 }
 
 // tellBudgets is tell of a pod whose budgets have changed, beside any change of an object.
-func (w *state) tellBudgets(uid types.UID) error {
-	p, _, _ := w.Pod(uid)
-	defer w.Untold(p, "its budgets")
-	return w.tell(uid)
+func (s *state) tellBudgets(uid types.UID) error {
+	p, _, _ := s.Pod(uid)
+	defer s.Untold(p, "its budgets")
+	return s.tell(uid)
 }
 
 // budgets is how many pods of each budget may leave.

@@ -62,7 +62,7 @@ func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 }
 
 // limit takes over how many volumes the drivers of a CSINode attach.
-func (w *state) limit(old, now objects.Object) error {
+func (s *state) limit(old, now objects.Object) error {
 	either := now
 	if either == nil {
 		either = old
@@ -71,7 +71,7 @@ func (w *state) limit(old, now objects.Object) error {
 		return nil
 	}
 	name := either.GetName()
-	return w.SetLimits(name, cache.Limits{Volumes: w.volumes.Limits(name), Migrated: w.volumes.MigratedPlugins(name)})
+	return s.SetLimits(name, cache.Limits{Volumes: s.volumes.Limits(name), Migrated: s.volumes.MigratedPlugins(name)})
 }
 
 // clusterEvents are the events of a change of an object that pods may wait for. Upstream has

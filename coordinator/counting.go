@@ -76,8 +76,8 @@ func unboundedCounting() counting {
 func (x *counting) bound() { x.atOnce, x.perTurn = fillAtOnce, fillSteps }
 
 // fillNew brings new counters into use that few pods may add to, and postpones the others.
-func (w *state) fillNew(list []*count.Counter) error {
-	left := w.counting.atOnce
+func (s *state) fillNew(list []*count.Counter) error {
+	left := s.counting.atOnce
 	var ids, terms []uint32
 	var namespaces, departing, carriers []string
 	all := false
@@ -89,19 +89,19 @@ func (w *state) fillNew(list []*count.Counter) error {
 			terms, carriers = append(terms, c.ID()), append(carriers, c.Namespaces()...)
 			continue
 		}
-		steps, filled, err := w.FillCounter(c.ID(), c.Demands(), c.Namespaces(), left)
+		steps, filled, err := s.FillCounter(c.ID(), c.Demands(), c.Namespaces(), left)
 		if err != nil {
 			return err
 		}
 		if left -= steps; filled {
 			continue
 		}
-		if steps = w.PodsIn(c.Namespaces()); c.OfDeparting() {
+		if steps = s.PodsIn(c.Namespaces()); c.OfDeparting() {
 			steps *= cache.TellSteps // each of them
 		}
 		if steps > left {
-			w.counters.Postpone(c.ID())
-			w.counting.postponed[c.ID()] = struct{}{}
+			s.counters.Postpone(c.ID())
+			s.counting.postponed[c.ID()] = struct{}{}
 			continue
 		}
 		left -= steps
@@ -114,22 +114,22 @@ func (w *state) fillNew(list []*count.Counter) error {
 	}
 	if len(ids) > 0 {
 		slices.Sort(namespaces)
-		if err := w.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
+		if err := s.FillCounters(ids, all, slices.Compact(namespaces)); err != nil {
 			return err
 		}
 	}
 	if len(terms) > 0 {
 		slices.Sort(carriers)
-		if err := w.FillTerms(terms, slices.Compact(carriers)); err != nil {
+		if err := s.FillTerms(terms, slices.Compact(carriers)); err != nil {
 			return err
 		}
 	}
-	return w.retellIn(departing)
+	return s.retellIn(departing)
 }
 
 // awaits tells whether a class reads counters that are not filled.
-func (w *state) awaits(c *compile.Class) bool {
-	x := &w.counting
+func (s *state) awaits(c *compile.Class) bool {
+	x := &s.counting
 	if len(x.postponed) == 0 || c == nil || c.Scorer == nil {
 		return false
 	}
@@ -137,16 +137,16 @@ func (w *state) awaits(c *compile.Class) bool {
 }
 
 // open begins to fill the counters of a class, unless another has its pods set aside for that already.
-func (w *state) open(c *compile.Class) {
-	x := &w.counting
+func (s *state) open(c *compile.Class) {
+	x := &s.counting
 	if x.opened != 0 {
 		return
 	}
-	w.makeRoom()
+	s.makeRoom()
 	f := &filling{class: c.ID()}
 	for _, id := range c.Scorer.Counters() {
 		// What may be found by a label before long is not filled from all pods.
-		if _, postponed := x.postponed[id]; postponed && !w.Indexing() && w.counters.Open(id) {
+		if _, postponed := x.postponed[id]; postponed && !s.Indexing() && s.counters.Open(id) {
 			f.ids = append(f.ids, id)
 		}
 	}
@@ -154,47 +154,47 @@ func (w *state) open(c *compile.Class) {
 }
 
 // forgetPostponed drops the new counters that are not opened: who asks for them again gets new ones.
-func (w *state) forgetPostponed() {
-	x := &w.counting
+func (s *state) forgetPostponed() {
+	x := &s.counting
 	for id := range x.postponed {
-		if w.counters.Forget(id) {
+		if s.counters.Forget(id) {
 			delete(x.postponed, id)
 		}
 	}
 }
 
 // makeRoom has counters go that no class has asked for since it was called last, where pods add to too many.
-func (w *state) makeRoom() {
-	pods, _ := w.Pods()
-	most := max(addedPerPod*pods, w.counting.atLeast)
-	if w.Added() <= most {
+func (s *state) makeRoom() {
+	pods, _ := s.Pods()
+	most := max(addedPerPod*pods, s.counting.atLeast)
+	if s.Added() <= most {
 		return
 	}
-	ids := w.counters.Unused()
-	slices.SortStableFunc(ids, func(a, b uint32) int { return cmp.Compare(w.Adding(b), w.Adding(a)) })
+	ids := s.counters.Unused()
+	slices.SortStableFunc(ids, func(a, b uint32) int { return cmp.Compare(s.Adding(b), s.Adding(a)) })
 	n := 0
-	for left := w.Added(); n < min(len(ids), droppedAtOnce) && left > most/2; n++ {
-		left -= w.Adding(ids[n])
+	for left := s.Added(); n < min(len(ids), droppedAtOnce) && left > most/2; n++ {
+		left -= s.Adding(ids[n])
 	}
-	w.counters.Drop(ids[:n])
-	w.dropSome()
+	s.counters.Drop(ids[:n])
+	s.dropSome()
 }
 
 // dropSome has the counters go that were dropped.
-func (w *state) dropSome() {
-	if ids := w.counters.TakeDropped(); len(ids) > 0 {
-		w.counting.fillings = append(w.counting.fillings, &filling{ids: ids})
+func (s *state) dropSome() {
+	if ids := s.counters.TakeDropped(); len(ids) > 0 {
+		s.counting.fillings = append(s.counting.fillings, &filling{ids: ids})
 	}
 }
 
 // fillSome goes on with the counters that come and go, for the steps of a turn, or until enough says so after some
 // of them.
-func (w *state) fillSome(enough func() bool) error {
-	x := &w.counting
-	for left := x.perTurn; left > 0 && x.isUnderWay(w); {
-		steps, err := w.budgets.Some(min(left, stepsAtOnce), cache.TellSteps, w.tellBudgets)
-		if left -= steps; err == nil && x.isFilling(w) {
-			steps, err = w.fillNext(min(max(left, 1), stepsAtOnce))
+func (s *state) fillSome(enough func() bool) error {
+	x := &s.counting
+	for left := x.perTurn; left > 0 && x.isUnderWay(s); {
+		steps, err := s.budgets.Some(min(left, stepsAtOnce), cache.TellSteps, s.tellBudgets)
+		if left -= steps; err == nil && x.isFilling(s) {
+			steps, err = s.fillNext(min(max(left, 1), stepsAtOnce))
 			left -= max(steps, 1)
 		}
 		if err != nil {
@@ -208,16 +208,16 @@ func (w *state) fillSome(enough func() bool) error {
 }
 
 // fillNext goes on with what is first, for some steps.
-func (w *state) fillNext(most int) (steps int, err error) {
-	x := &w.counting
-	if w.Indexing() {
-		w.Index((most + indexedSteps - 1) / indexedSteps)
+func (s *state) fillNext(most int) (steps int, err error) {
+	x := &s.counting
+	if s.Indexing() {
+		s.Index((most + indexedSteps - 1) / indexedSteps)
 		return most, nil
 	}
 	f := x.fillings[0]
 	if n := min(len(f.ids), filledTogether); n > 0 {
 		if f.rows == nil {
-			f.rows = w.Fill(f.ids[:n], f.class == 0, w.counters.DepartingIn(f.ids[:n]))
+			f.rows = s.Fill(f.ids[:n], f.class == 0, s.counters.DepartingIn(f.ids[:n]))
 		}
 		steps, done, err := f.rows.Some(most)
 		if err != nil || !done {
@@ -311,8 +311,8 @@ func (s *Scheduler) popAside() []*queue.Pod {
 func (x *counting) isBusy() bool { return x.opened != 0 && !x.ready }
 
 // isFilling tells whether counters come or go, isUnderWay whether they or budgets do.
-func (x *counting) isFilling(w *state) bool  { return w.Indexing() || len(x.fillings) > 0 }
-func (x *counting) isUnderWay(w *state) bool { return x.isFilling(w) || w.budgets.Changing() }
+func (x *counting) isFilling(s *state) bool  { return s.Indexing() || len(x.fillings) > 0 }
+func (x *counting) isUnderWay(s *state) bool { return x.isFilling(s) || s.budgets.Changing() }
 
 // isCounting tells whether there is something to go on with, though nothing happens.
 func (s *Scheduler) isCounting() bool {
