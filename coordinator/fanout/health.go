@@ -134,8 +134,8 @@ func (p *pace) expect(rows int) time.Duration {
 // patience is how long to wait for a part.
 type patience struct {
 	hedge    time.Duration // then the next owners are asked too
-	own      time.Duration // then the own tables are, where there are none
-	deadline time.Duration // then nobody waits for it any more
+	own      time.Duration // then the own tables are asked, where there are no next owners
+	deadline time.Duration // then the round waits no more
 }
 
 // maxCall is the longest deadline that a worker is told of a call. Workers refuse 10 minutes.
@@ -171,17 +171,17 @@ func loadingFor(cfg *Config, snapshotRows int) time.Duration {
 	return cfg.Deadline + 2*time.Duration(snapshotRows)*nanosPerSnapshotRow
 }
 
-// How much longer than the slowest of those that have answered a worker may take before its
-// shards' next owners are asked, which have most likely nothing to do by then.
+// A worker may take earlyHedgeFactor times as long as the slowest that has answered, and earlyHedgeSpare, before its
+// shards' next owners are asked. These have most likely answered themselves by then, and are idle.
 const (
-	overdueFactor = 1.5
-	overdueSpare  = 500 * time.Microsecond
+	earlyHedgeFactor = 1.5
+	earlyHedgeSpare  = 500 * time.Microsecond
 )
 
-// overdue is how long after its beginning a round has waited long enough for the parts that are open,
-// by what the others took of what they were expected to; false: fewer than half of them have
-// answered. One that got a snapshot says nothing, and nothing can be said of it.
-func overdue(parts []*part) (time.Duration, bool) {
+// earlyHedge is when, from the beginning of a round on, the parts that are open are hedged: they get as many times their
+// expected time as the slowest of the answered parts took, and some more; false: fewer than half of the parts
+// are answered. The time of a part with a snapshot says nothing about others, and can not be told in advance.
+func earlyHedge(parts []*part) (time.Duration, bool) {
 	asked, done := 0, 0
 	slowest, expected := 0.0, time.Duration(0)
 	for _, p := range parts {
@@ -202,5 +202,5 @@ func overdue(parts []*part) (time.Duration, bool) {
 	if done == 0 || 2*done < asked {
 		return 0, false
 	}
-	return time.Duration(overdueFactor*slowest*float64(expected)) + overdueSpare, true
+	return time.Duration(earlyHedgeFactor*slowest*float64(expected)) + earlyHedgeSpare, true
 }

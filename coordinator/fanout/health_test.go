@@ -143,7 +143,7 @@ func TestARoundIsOverdueOnceHalfHaveAnswered(t *testing.T) {
 		{"nothing is said of one that gets a snapshot", []*part{remote(ms, ms), loading(remote(ms, 0))}, 0, false},
 	}
 	for _, c := range cases {
-		if got, ok := overdue(c.parts); got != c.want || ok != c.ok {
+		if got, ok := earlyHedge(c.parts); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %v, %t; want %v, %t", c.name, got, ok, c.want, c.ok)
 		}
 	}

@@ -16,38 +16,41 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// round asks one question of all shards. It belongs to the goroutine of Evaluate;
-// the attempts' goroutines reach it by outcomes and by reading only.
+// round asks one question of all shards. It belongs to the goroutine of Evaluate.
+// The attempts' goroutines use only its channel outcomes, and reading.
 type round struct {
 	f        *Fanout
 	ctx      context.Context
-	asks     []scan.Ask        // either these
-	refuses  []bool            // of asks: a pod may be refused by it
-	dry      []scan.PreemptAsk // or these
+	asks     []scan.Ask        // classes; none where dry is set
+	refuses  []bool            // for each of asks: its answer may refuse a pod
+	dry      []scan.PreemptAsk // dry runs; none where asks is set
 	question *question
 	record   *Record                   // nil: nothing is written
-	merged   []merged                  // one of asks
-	found    []scorer.PreemptionResult // one of dry
+	merged   []merged                  // one for each of asks
+	found    []scorer.PreemptionResult // one for each of dry
 	tally    roundTally
 
 	open     int // parts that are not settled
 	parts    []*part
 	outcomes chan *attempt
-	begun    time.Time   // when workers were asked
-	hedge    clock.Timer // nil: nobody has to be hedged any more
-	hedgeAt  time.Time   // when it is to come
-	hasty    bool        // hedge comes early, because of those that have answered
-	hurried  bool        // it has come once, and does not come earlier again
-	deadline clock.Timer // nil before the first remote attempt
-	patience patience
+	begun    time.Time // when the workers were asked
 
-	// gate lets attempts read the tables until closed; readers are those that do.
+	// hedgeTimer fires when the next owners are asked for the parts that are open; nil: no hedge comes any more.
+	hedgeTimer clock.Timer
+	hedgeDue   time.Time // when hedgeTimer fires
+	hedgeEarly bool      // hedgeTimer was set to fire early, for the other parts have their answers
+	hedgeFired bool      // hedgeTimer has fired once, and is not set to fire early again
+
+	deadlineTimer clock.Timer // nil before the first remote attempt
+	patience      patience
+
+	// gate lets attempts read the tables until closed; readers counts the attempts that read them now.
 	gate    sync.Mutex
 	closed  bool
 	readers sync.WaitGroup
 }
 
-// merged is what one class has come to so far.
+// merged is the result of one class so far.
 type merged struct {
 	result *scorer.Result
 	passes []scan.Pass
@@ -65,20 +68,20 @@ type part struct {
 	tracker  tracker
 	primary  *attempt
 	backups  []*attempt
-	// expected is how long the primary should take, snapshots apart; took is how long it did.
+	// expected is how long the primary should take without snapshots; took is how long it did take.
 	expected, took time.Duration
-	// allowed is how long the primary may take at the most for nobody to blame it, snapshots apart.
+	// allowed is the longest time that is no fault of the primary, without snapshots.
 	allowed   time.Duration
-	loads     bool // snapshots, or many deltas
-	snapshots bool
-	// overdue are the attempts that others were asked for as well, since hedged; zero: the timer came late, which tells
-	// that it is this process that stalls.
-	overdue []*attempt
-	hedged  time.Time
+	loads     bool // the primary gets snapshots, or many deltas
+	snapshots bool // the primary gets snapshots
+	// hedged are the attempts whose shards the next owners were asked for as well, at hedgedAt. hedgedAt is zero where the
+	// timer fired late: then this process stalls, and no worker is slow.
+	hedged   []*attempt
+	hedgedAt time.Time
 }
 
-// attempt is one try at some shards. What it found is read once it has come back
-// by round.outcomes.
+// attempt is one try to evaluate some shards. The round reads its answer once the attempt
+// has come back by round.outcomes.
 type attempt struct {
 	part   *part
 	backup int // index among the part's backups; -1: it is the primary
@@ -86,18 +89,18 @@ type attempt struct {
 	// session is nil for an attempt on the own tables.
 	session *session
 	cancel  context.CancelFunc
-	dropped bool        // its outcome does not count any more
-	loads   atomic.Bool // snapshots, among others
-	// core is what a core of the own tables took for the attempt, where it is one on the own tables.
+	dropped bool        // its outcome counts no more
+	loads   atomic.Bool // the session gets snapshots, among others
+	// core is the time on one core that the attempt took on the own tables; 0: a session was asked.
 	core time.Duration
-	// said tells that the session has answered: what the round waits for is that its answer is verified here.
-	said atomic.Bool
+	// replied tells that the session has answered. The round then waits only until the answer is verified here.
+	replied atomic.Bool
 
 	err    error
 	pieces []piece
 	gaps   []gap
-	// answers are those of the classes from part.from on, found the same of dry runs; a worker's dry
-	// runs stay in the pieces.
+	// answers has one answer for each class from part.from on, and found one result for each dry run. The dry runs
+	// of a worker stay in pieces.
 	answers []scan.Answer
 	found   []scorer.PreemptionResult
 }
@@ -140,8 +143,8 @@ func (r *round) addPart(s *session, shards []uint32, from, to int) *part {
 	return p
 }
 
-// prepare makes the jobs of the primaries; nil for the own tables. It also finds
-// how patient to be.
+// prepare makes the jobs of the primaries; nil for the own tables. It also sets
+// how long the round waits.
 func (r *round) prepare() []*job {
 	jobs, own := make([]*job, len(r.parts)), r.f.ownPace()
 	for i, p := range r.parts {
@@ -167,39 +170,39 @@ func (r *round) startTimers(remote int) {
 		return
 	}
 	r.begun = r.f.cfg.Clock.Now()
-	r.deadline = r.f.cfg.Clock.NewTimer(r.patience.deadline)
+	r.deadlineTimer = r.f.cfg.Clock.NewTimer(r.patience.deadline)
 	if r.f.cfg.Replicas > 1 && !r.f.cfg.Compare {
-		r.hedgeAfter(r.patience.hedge)
+		r.setHedgeTimer(r.patience.hedge)
 	} else {
-		r.hedgeAfter(r.patience.own)
+		r.setHedgeTimer(r.patience.own)
 	}
 }
 
-// hedgeAfter has others asked so long after the round began.
-func (r *round) hedgeAfter(d time.Duration) {
-	if r.hedge != nil {
-		r.hedge.Stop()
+// setHedgeTimer has the next owners asked when the round is as old as d.
+func (r *round) setHedgeTimer(d time.Duration) {
+	if r.hedgeTimer != nil {
+		r.hedgeTimer.Stop()
 	}
 	now := r.f.cfg.Clock.Now()
 	after := max(d-now.Sub(r.begun), 0)
-	r.hedge, r.hedgeAt = r.f.cfg.Clock.NewTimer(after), now.Add(after)
+	r.hedgeTimer, r.hedgeDue = r.f.cfg.Clock.NewTimer(after), now.Add(after)
 }
 
-// hurry brings the hedge forward once others have shown how long this round takes.
-func (r *round) hurry() {
-	if r.hedge == nil || r.hurried || r.f.cfg.Replicas < 2 || r.f.cfg.Compare {
+// hedgeSooner brings the hedge forward once the parts that have answers show how long this round takes.
+func (r *round) hedgeSooner() {
+	if r.hedgeTimer == nil || r.hedgeFired || r.f.cfg.Replicas < 2 || r.f.cfg.Compare {
 		return
 	}
-	if d, ok := overdue(r.parts); ok && d < r.patience.hedge {
-		r.hasty = true
-		r.hedgeAfter(d)
+	if d, ok := earlyHedge(r.parts); ok && d < r.patience.hedge {
+		r.hedgeEarly = true
+		r.setHedgeTimer(d)
 	}
 }
 
-// close stops what is still under way and waits until nobody reads the tables.
+// close stops the attempts that are still under way and waits until nobody reads the tables.
 func (r *round) close(cancel context.CancelFunc) {
 	cancel()
-	for _, t := range []clock.Timer{r.hedge, r.deadline} {
+	for _, t := range []clock.Timer{r.hedgeTimer, r.deadlineTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -225,7 +228,7 @@ func (r *round) reading(fn func()) bool {
 	return true
 }
 
-// start runs an attempt on a goroutine of its own. j is its job if it has a
+// start runs an attempt on its own goroutine. j is the job of an attempt with a
 // session.
 func (r *round) start(a *attempt, j *job) {
 	ctx, cancel := r.contextOf(a)
@@ -250,8 +253,8 @@ func (r *round) start(a *attempt, j *job) {
 	})
 }
 
-// contextOf is an attempt's. The round gives up sooner than the deadline, which is for the worker: it may not
-// hear of that.
+// contextOf is an attempt's context. Its deadline is for the worker, and is later than the round's: the worker may
+// never hear that the round is over.
 func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 	if a.session == nil {
 		return context.WithCancel(r.ctx)
@@ -259,13 +262,13 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.ctx, min(2*r.patience.deadline, maxCall))
 }
 
-// askSession carries an attempt's job out.
+// askSession asks an attempt's session.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0, loads: &a.loads}
 	if a.err = c.run(ctx); a.err != nil {
 		a.err = r.f.refused(ctx, a.session, a.err)
 	}
-	a.said.Store(true)
+	a.replied.Store(true)
 	a.pieces, a.gaps = c.pieces, c.gaps
 	if a.err != nil {
 		return
@@ -296,32 +299,32 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 	r.record.evaluatedHere(a, asks, start, r.f.cfg.Clock.Now())
 }
 
-// wait takes in the next thing that happens.
+// wait takes in the next outcome or timer.
 func (r *round) wait() error {
 	var hedge, deadline <-chan time.Time
-	if r.hedge != nil {
-		hedge = r.hedge.C()
+	if r.hedgeTimer != nil {
+		hedge = r.hedgeTimer.C()
 	}
-	if r.deadline != nil {
-		deadline = r.deadline.C()
+	if r.deadlineTimer != nil {
+		deadline = r.deadlineTimer.C()
 	}
 	select {
 	case a := <-r.outcomes:
 		return r.outcome(a)
 	case <-hedge:
-		r.hedge = nil
-		return r.afterWhatIsThere(r.hedgeSlow)
+		r.hedgeTimer = nil
+		return r.afterOutcomes(r.onHedgeTimer)
 	case <-deadline:
-		r.deadline = nil
-		return r.afterWhatIsThere(r.giveUpLate)
+		r.deadlineTimer = nil
+		return r.afterOutcomes(r.onDeadline)
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
 }
 
-// afterWhatIsThere runs fn once every attempt that has come back is taken in: it
-// is not to count as slow.
-func (r *round) afterWhatIsThere(fn func()) error {
+// afterOutcomes runs fn once every attempt that has come back is taken in, so that none of them
+// counts as slow.
+func (r *round) afterOutcomes(fn func()) error {
 	for {
 		select {
 		case a := <-r.outcomes:
@@ -341,7 +344,7 @@ func (r *round) outcome(a *attempt) error {
 		return nil
 	}
 	if a.err == nil && a.session != nil && a.session.barred() {
-		a.err = errQuarantined // for what it has said in another attempt
+		a.err = errQuarantined // for its answer to another attempt
 	}
 	if a.err != nil {
 		return r.failure(a)
@@ -352,12 +355,12 @@ func (r *round) outcome(a *attempt) error {
 	a.set(answered)
 	if a.session != nil && a.backup < 0 {
 		a.part.took = r.f.cfg.Clock.Since(r.begun)
-		if a.loads.Load() && a.part.took > r.patience.deadline/4 { // patience is generous
+		if a.loads.Load() && a.part.took > r.patience.deadline/4 { // a quarter: the deadline is generous
 			a.session.loadsSlowly.Store(true)
 		}
 	}
 	r.advance(a.part)
-	r.hurry()
+	r.hedgeSooner()
 	return nil
 }
 
@@ -370,8 +373,8 @@ func (a *attempt) set(s standing) {
 	}
 }
 
-// failure takes in an attempt without an answer: the round is over if the leader
-// is, else others try.
+// failure takes in an attempt without an answer. The round ends if the leader is deposed; else
+// the next owners, or the own tables, evaluate the shards.
 func (r *round) failure(a *attempt) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
@@ -396,7 +399,7 @@ func (r *round) failure(a *attempt) error {
 	return nil
 }
 
-// replace has the own tables do what a backup did not.
+// replace has the own tables evaluate the shards of a backup.
 func (r *round) replace(a *attempt) {
 	local := &attempt{part: a.part, backup: a.backup, shards: a.shards}
 	a.part.backups[a.backup] = local
@@ -414,9 +417,9 @@ func (r *round) advance(p *part) {
 		r.drop(p.backups...)
 	case useBackups:
 		r.settle(p, p.backups...)
-		for _, a := range p.overdue {
-			if p.tracker.compared || a.isLate(p.tracker.primary) {
-				r.outrun(a)
+		for _, a := range p.hedged {
+			if p.tracker.compared || a.isOutstanding(p.tracker.primary) {
+				r.hedgeLost(a)
 			}
 		}
 		r.drop(p.primary)
@@ -464,38 +467,38 @@ func (r *round) startBackups(p *part) {
 	}
 }
 
-// hedgeSlow has the next owners asked for every part that is still open, or the own tables where there are none.
-// The own tables do no part before their time, nor one that gets snapshots: that would end the transfer.
-func (r *round) hedgeSlow() {
+// onHedgeTimer asks the next owners for every part that is still open, or the own tables where there are no next owners.
+// The own tables wait until patience.own. They never take a part that gets snapshots, because its transfer would end then.
+func (r *round) onHedgeTimer() {
 	now := r.f.cfg.Clock.Now()
-	early := now.Sub(r.begun) < r.patience.own
-	stalled := now.Sub(r.hedgeAt) > r.f.cfg.HedgeAfter // it is this process
-	r.hurried = true
+	beforeOwn := now.Sub(r.begun) < r.patience.own
+	stalled := now.Sub(r.hedgeDue) > r.f.cfg.HedgeAfter // this process stalls, not a worker
+	r.hedgeFired = true
 	switch {
-	case r.hasty:
-		r.hasty = false
-		r.hedgeAfter(r.patience.hedge)
-	case early:
-		r.hedgeAfter(r.patience.own)
-	case stalled: // next owners may have been asked just now
-		r.hedgeAfter(now.Sub(r.begun) + r.patience.own)
+	case r.hedgeEarly:
+		r.hedgeEarly = false
+		r.setHedgeTimer(r.patience.hedge)
+	case beforeOwn:
+		r.setHedgeTimer(r.patience.own)
+	case stalled: // the next owners may have been asked a moment ago
+		r.setHedgeTimer(now.Sub(r.begun) + r.patience.own)
 	}
 	for _, p := range r.parts {
 		if p.primary.session == nil {
 			continue
 		}
 		if !p.tracker.hedge() {
-			if !early {
-				r.replaceLate(p)
+			if !beforeOwn {
+				r.replaceOutstanding(p)
 			}
 			continue
 		}
-		late := p.waiting()
-		loads := p.snapshots || p.tracker.compared && slices.ContainsFunc(late, func(a *attempt) bool { return a.loads.Load() })
+		outstanding := p.outstanding()
+		loads := p.snapshots || p.tracker.compared && slices.ContainsFunc(outstanding, func(a *attempt) bool { return a.loads.Load() })
 		switch {
-		case len(late) == 0: // it is here that the answer is looked at
+		case len(outstanding) == 0: // the answer is here, and is being verified
 			continue
-		case (early || loads) && (p.tracker.compared || !r.f.whollyBacked(p.primary.session, p.shards)):
+		case (beforeOwn || loads) && (p.tracker.compared || !r.f.whollyBacked(p.primary.session, p.shards)):
 			continue
 		case p.tracker.compared:
 			r.decideHere(p)
@@ -505,21 +508,22 @@ func (r *round) hedgeSlow() {
 		if slices.ContainsFunc(p.backups, func(b *attempt) bool { return b.session != nil }) {
 			r.tally.hedges++
 		}
-		p.overdue = late
+		p.hedged = outstanding
 		if !stalled {
-			p.hedged = now
+			p.hedgedAt = now
 		}
 	}
 }
 
-// replaceLate has the own tables do what next owners do not answer either, unless they get snapshots.
-func (r *round) replaceLate(p *part) {
-	if p.tracker.settled || p.tracker.compared || p.snapshots || !p.primary.isLate(p.tracker.primary) {
+// replaceOutstanding has the own tables evaluate the shards that the next owners do not answer for either, unless these get
+// snapshots.
+func (r *round) replaceOutstanding(p *part) {
+	if p.tracker.settled || p.tracker.compared || p.snapshots || !p.primary.isOutstanding(p.tracker.primary) {
 		return
 	}
 	now := r.f.cfg.Clock.Now()
 	for _, b := range p.backups {
-		if b.isLate(p.tracker.backups[b.backup]) && !b.loads.Load() {
+		if b.isOutstanding(p.tracker.backups[b.backup]) && !b.loads.Load() {
 			r.drop(b)
 			b.session.withHealth(func(h *health) { h.loseHedge(now) })
 			r.replace(b)
@@ -527,22 +531,22 @@ func (r *round) replaceLate(p *part) {
 	}
 }
 
-// waiting are the part's attempts that wait for their sessions.
-func (p *part) waiting() (out []*attempt) {
-	if p.primary.isLate(p.tracker.primary) {
+// outstanding are the part's attempts whose sessions have not answered.
+func (p *part) outstanding() (out []*attempt) {
+	if p.primary.isOutstanding(p.tracker.primary) {
 		out = append(out, p.primary)
 	}
 	for i, b := range p.backups {
-		if b.isLate(p.tracker.backups[i]) {
+		if b.isOutstanding(p.tracker.backups[i]) {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-// outrun takes in that others had the answer sooner, who began later. That is a session's fault where the own tables had to
-// be asked, and it has had as long as anybody may take; else it only is slower than others.
-func (r *round) outrun(a *attempt) {
+// hedgeLost takes in that the backups of an attempt have answered before its session. The session is at fault where the own
+// tables had to be asked and the allowed time is over; else it only is slower than the others.
+func (r *round) hedgeLost(a *attempt) {
 	p, now := a.part, r.f.cfg.Clock.Now()
 	ownTables, core := false, time.Duration(0)
 	for _, b := range p.backups {
@@ -550,26 +554,26 @@ func (r *round) outrun(a *attempt) {
 			ownTables, core = true, core+b.core
 		}
 	}
-	if p.hedged.IsZero() || !ownTables || now.Sub(r.begun) < max(p.allowed, allowed(&r.f.cfg, core)) {
+	if p.hedgedAt.IsZero() || !ownTables || now.Sub(r.begun) < max(p.allowed, allowed(&r.f.cfg, core)) {
 		a.session.withHealth(func(h *health) { h.loseHedge(now) })
 		return
 	}
-	r.late(a, errSlow)
+	r.abandon(a, errSlow)
 }
 
-// giveUpLate has the own tables answer for every attempt that is still under way.
-func (r *round) giveUpLate() {
+// onDeadline has the own tables answer for every attempt that is still under way.
+func (r *round) onDeadline() {
 	for _, p := range r.parts {
 		if p.tracker.settled {
 			continue
 		}
-		if p.primary.isLate(p.tracker.primary) {
-			r.late(p.primary, errLate)
+		if p.primary.isOutstanding(p.tracker.primary) {
+			r.abandon(p.primary, errLate)
 			p.tracker.primary = failed
 		}
 		for _, b := range p.backups {
-			if b.isLate(p.tracker.backups[b.backup]) {
-				r.late(b, errLate)
+			if b.isOutstanding(p.tracker.backups[b.backup]) {
+				r.abandon(b, errLate)
 				r.replace(b)
 			}
 		}
@@ -577,17 +581,19 @@ func (r *round) giveUpLate() {
 			r.startLocalBackup(p)
 		}
 		if p.tracker.compared {
-			r.advance(p) // backups that have answered have nobody to agree with
+			r.advance(p) // the backups' answers have nothing to be compared with
 		}
 	}
 }
 
-// isLate tells whether an attempt still waits for its session.
-func (a *attempt) isLate(s standing) bool { return a.session != nil && s == running && !a.said.Load() }
+// isOutstanding tells whether an attempt's session has not answered yet.
+func (a *attempt) isOutstanding(s standing) bool {
+	return a.session != nil && s == running && !a.replied.Load()
+}
 
-// late drops an attempt for which the round waited long enough. Nobody is to blame for a snapshot that takes long: the
-// next ones are loaded beside rounds.
-func (r *round) late(a *attempt, why error) {
+// abandon drops an attempt that has had its time. A slow snapshot is no fault of the session: its next snapshots
+// are loaded beside rounds.
+func (r *round) abandon(a *attempt, why error) {
 	r.drop(a)
 	r.f.metrics.requests.WithLabelValues("late").Inc()
 	now := r.f.cfg.Clock.Now()

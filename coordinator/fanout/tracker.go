@@ -28,8 +28,8 @@ type tracker struct {
 	// backups share the part's shards out among them; none before they started.
 	backups []standing
 	settled bool
-	// compared: an answer counts only if primary and backups agree; doubted: they do not, or one is missing, and
-	// the backups are the own tables now.
+	// compared tells that an answer counts only if primary and backups agree. doubted tells that they disagree, or that one
+	// has failed: then the own tables are the backup.
 	compared, doubted bool
 }
 
@@ -53,7 +53,7 @@ func (t *tracker) next() step {
 	return wait
 }
 
-// nextCompared is next until something is in doubt.
+// nextCompared is next until doubted is set.
 func (t *tracker) nextCompared() step {
 	switch {
 	case t.primary == failed:
@@ -65,7 +65,7 @@ func (t *tracker) nextCompared() step {
 	return wait
 }
 
-// hedge says whether others should start although those that were asked may still answer.
+// hedge tells whether backups should start although the attempts under way may still answer.
 func (t *tracker) hedge() bool {
 	return !t.settled && (len(t.backups) == 0 || t.compared && !t.doubted)
 }
