@@ -9,31 +9,34 @@ import (
 )
 
 const (
-	// prepareTime is for how long a turn prepares pods. Those that are left keep their places for the next turn.
+	// prepareTime is how long a turn prepares pods: events and reads wait for the turn's end. The pods that are left keep
+	// their places in the queue for the next turn.
 	prepareTime = 10 * time.Millisecond
-	// decideTime is likewise for deciding them, once the workers have answered.
+	// decideTime is how long a turn decides pods, once the workers have answered, for the same reason. The pods that are left
+	// have to be prepared again.
 	decideTime = 20 * time.Millisecond
-	// tellCostlyEvery is how often the log is told of a costly pod at the most.
+	// tellCostlyEvery is the shortest time between two log lines about costly pods: whoever creates such pods must not fill
+	// the log.
 	tellCostlyEvery = time.Minute
 )
 
-// budget measures what it costs to prepare attempts.
+// budget bounds the time that a turn may take.
 type budget struct {
-	// free says that cost has no consequences, as where a run is not to depend on how long it takes.
+	// free says that time has no consequences: the decisions of a simulation must not depend on it.
 	free bool
-	told time.Time // when the log was told of a costly pod last
+	told time.Time // when the log was last told of a costly pod
 }
 
-// over tells whether a part of a turn has taken its time.
+// over tells whether a part of a turn has used up its time.
 func (b *budget) over(took, most time.Duration) bool { return !b.free && took > most }
 
-// cut gives the attempts of a batch from one on back to the queue, and has the next batch be as short.
+// cut gives the attempts of a batch back to the queue, from one index on, and makes the next batch as short.
 func (s *Scheduler) cut(attempts []attempt, from int) {
 	s.giveBack(s.life, attempts[from:], nil)
 	s.size.cut(from)
 }
 
-// charge takes note of what an attempt's preparation has cost.
+// charge notes the cost of an attempt's preparation.
 func (s *Scheduler) charge(a *attempt, cost time.Duration, now time.Time) {
 	s.metrics.Compiled(cost)
 	if s.budget.free {
@@ -43,11 +46,12 @@ func (s *Scheduler) charge(a *attempt, cost time.Duration, now time.Time) {
 		return
 	}
 	s.budget.told = now
-	klog.FromContext(s.life).Info("A pod is costly to prepare: it waits behind the others when it is tried again", "pod", klog.KObj(a.pod.Obj), "took", cost)
+	klog.FromContext(s.life).Info("A pod is costly to prepare: it waits behind the others when it is tried again",
+		"pod", klog.KObj(a.pod.Obj), "took", cost)
 }
 
-// chargeSettling takes note of what it took to fill the counters that a batch has brought, where that is much: it is
-// the cost of the attempt that reads the most of them.
+// chargeSettling notes how long it took to fill the counters that a batch has brought, where that is long. The attempt that
+// reads the most counters is charged.
 func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 	if !s.budget.over(took, queue.Costly) || len(attempts) == 0 {
 		return
@@ -61,8 +65,8 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 	most.pod.Cost += took
 }
 
-// chargeDryRun takes note of what it took to find whom an attempt's pod could preempt, where that is much. Who finds a dry
-// run that another has made is not charged for it.
+// chargeDryRun notes how long it took to find victims for an attempt's pod, where that is long. An attempt that uses the dry
+// run of another attempt is not charged.
 func (s *Scheduler) chargeDryRun(a *attempt, begun time.Time) {
 	if took := s.cfg.Now().Sub(begun); s.budget.over(took, queue.Costly) {
 		a.pod.Cost += took

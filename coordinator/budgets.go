@@ -13,11 +13,11 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// PodDisruptionBudgets say which victims of preemption there had better not be. The tables know of
-// each pod which budgets count it; how many each allows is told with every dry run.
+// A PodDisruptionBudget says how many of its pods may be disrupted. Preemption avoids victims beyond that number. The tables
+// hold for each pod which budgets count it. Each dry run brings how many more pods each budget allows to leave.
 
-// followBudgets makes an empty set of budgets. counted says that nobody else keeps their status.
-// It is called before any pod is put in.
+// followBudgets makes an empty set of budgets. counted says that the status of budgets is computed here; else a controller
+// keeps it. followBudgets is called before any pod is added.
 func (s *state) followBudgets(counted bool) {
 	s.counted = counted
 	s.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
@@ -44,7 +44,7 @@ func (s *state) followBudgets(counted bool) {
 	s.SetBudgets(s.budgets.Of)
 }
 
-// pend takes in a pod that waits for a node: it is one of those that its budgets expect.
+// pend takes in a pod that waits for a node: its budgets expect it.
 func (s *state) pend(p *v1.Pod) {
 	if s.counted {
 		s.follow(p, false)
@@ -57,7 +57,8 @@ func (s *state) follow(p *v1.Pod, placed bool) {
 	s.budgets.SetPod(p, placed)
 }
 
-// budget takes over a PodDisruptionBudget, and tells the tables of the pods that it concerns: of many of them later.
+// budget takes over a PodDisruptionBudget, and tells the tables which pods it counts. Where the pods are many, the tables are
+// told in later turns.
 func (s *state) budget(old, now objects.Object) error {
 	either := now
 	if either == nil {
@@ -76,7 +77,7 @@ func (s *state) budget(old, now objects.Object) error {
 	return err
 }
 
-// tellBudgets is tell of a pod whose budgets have changed, beside any change of an object.
+// tellBudgets tells the tables of a pod whose budgets have changed while the pod itself has not.
 func (s *state) tellBudgets(uid types.UID) error {
 	p, _, _ := s.Pod(uid)
 	defer s.Untold(p, "its budgets")

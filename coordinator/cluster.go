@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
-// clusterSet takes an object in, neither node nor pod, that is new or changed.
+// clusterSet takes in a new or changed object that is neither node nor pod.
 func (s *Scheduler) clusterSet(now objects.Object) {
 	ref := objects.RefOf(now)
 	old := s.cluster[ref]
@@ -20,7 +20,7 @@ func (s *Scheduler) clusterSet(now objects.Object) {
 	s.clusterObject(old, now)
 }
 
-// clusterGone takes in that an object is deleted.
+// clusterGone takes in that such an object is deleted.
 func (s *Scheduler) clusterGone(last objects.Object) {
 	ref := objects.RefOf(last)
 	old, known := s.cluster[ref]
@@ -32,8 +32,8 @@ func (s *Scheduler) clusterGone(last objects.Object) {
 	s.clusterObject(old, nil)
 }
 
-// clusterObject is told of every change of an object that is neither node nor pod: old is
-// nil where it is new, now is nil where it is gone. Pods that wait may fit after it.
+// clusterObject takes in one change of an object that is neither node nor pod. old is nil where
+// the object is new, and now is nil where it is gone. Pods that wait may fit after the change.
 func (s *Scheduler) clusterObject(old, now objects.Object) {
 	if err := s.changeCluster(old, now); err != nil {
 		s.leaveObjectOut(cmp.Or(now, old), err)
@@ -46,9 +46,9 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 	s.moveAll(clusterEvents(old, now))
 }
 
-// changeCluster has the state of the cluster know an object as it is now.
+// changeCluster brings an object into the state of the cluster as it is now.
 func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	s.cache.cluster.Set(old, now)
 	if _, ok := cmp.Or(now, old).(*policyv1.PodDisruptionBudget); !ok {
 		s.nominees.Forget()
@@ -61,7 +61,7 @@ func (s *Scheduler) changeCluster(old, now objects.Object) (err error) {
 	return cmp.Or(s.cache.limit(old, now), s.cache.budget(old, now))
 }
 
-// limit takes over how many volumes the drivers of a CSINode attach.
+// limit takes over from a CSINode how many volumes each driver attaches.
 func (s *state) limit(old, now objects.Object) error {
 	either := now
 	if either == nil {
@@ -74,8 +74,8 @@ func (s *state) limit(old, now objects.Object) error {
 	return s.SetLimits(name, cache.Limits{Volumes: s.volumes.Limits(name), Migrated: s.volumes.MigratedPlugins(name)})
 }
 
-// clusterEvents are the events of a change of an object that pods may wait for. Upstream has
-// none for namespaces, Services and workloads.
+// clusterEvents are the queue's events of a change of an object. As upstream, there are none
+// for namespaces, Services and workloads.
 func clusterEvents(old, now objects.Object) []queue.Event {
 	if now == nil {
 		if a, ok := old.(*storagev1.VolumeAttachment); ok {
@@ -100,8 +100,8 @@ func clusterEvents(old, now objects.Object) []queue.Event {
 	return nil
 }
 
-// changed makes the event of an object that is new, or has changed; where added is nil
-// nobody waits for a new one.
+// changed makes the event of an object that is new or has changed. Where added is nil, no pod
+// waits for a new object of the kind.
 func changed[T objects.Object](old objects.Object, now T, added func(T) queue.Event, updated func(old, now T) queue.Event) []queue.Event {
 	if was, ok := old.(T); ok {
 		return []queue.Event{updated(was, now)}

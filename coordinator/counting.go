@@ -13,57 +13,59 @@ import (
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
-// Counters come into use, and go, in steps: a step is some 0.1 µs. So are pods told which budgets count them.
+// Counters are filled, and dropped, in steps. A step takes some 0.1 µs. Budgets are told to the tables in the same way. What
+// becomes of a new counter depends on how many pods may add to it:
 //
-//	few pods may add to it        filled at once, within fillAtOnce steps a batch
-//	few may, once pods are        postponed likewise, until all pods are looked through for the label, a part
-//	found by one more label       each turn; then filled at once
-//	many pods may                 postponed: the pods whose class reads it are set aside in the queue
+//	few pods                      filled at once, within fillAtOnce steps a batch
+//	few pods, once pods are       postponed, until an index of all pods by that label is built, a part each
+//	found by one more label       turn; then filled at once
+//	many pods                     postponed: the pods whose class reads it are set aside in the queue
 //	    one class at a time ──>   opened, and filled row by row, fillSteps a turn
 //	                              ──> the pods of the class are popped and decided
-//	nobody asks for it            it goes as it came, row by row
+//	no class asks for it          dropped row by row
 //
-// One class at a time has such counters until its pods are decided. Namespaces take turns. What classes leave behind goes, those first
-// that most pods add to, once all pods add more to counters than addedPerPod each: however many classes there are,
-// what a pod adds is bounded on average.
+// Only one class at a time has its postponed counters filled, until its pods are decided. Namespaces take turns. Counters that
+// no class uses any more stay until all pods add to more than addedPerPod counters on average. Then the counters go that most
+// pods add to. So the work for a pod that comes or leaves is bounded on average, however many classes there are.
 const (
-	// fillSteps is what a turn may take, where it does not take fillTime before. stepsAtOnce are between two looks
-	// at the clock.
+	// fillSteps is how many steps a turn takes, or fewer where they take fillTime: events and decisions wait for the turn's
+	// end. The clock is read every stepsAtOnce steps.
 	fillSteps   = 1 << 16
 	fillTime    = 5 * time.Millisecond
 	stepsAtOnce = 1 << 13
-	// fillRest is for how many times as long as a turn has taken for that the next ones leave it: pods that wait for
-	// nothing are to find the loop at rest.
+	// fillRest is how long the next turns fill nothing, as a multiple of the time that filling has just taken: pods that
+	// wait for no counter must find the loop idle most of the time.
 	fillRest = 3
-	// filledTogether is how many counters pods are asked for together.
+	// filledTogether is how many counters one pass over the pods fills: else each would look at every pod.
 	filledTogether = 16
-	// indexedSteps is how many steps it takes to have a pod found by a label.
+	// indexedSteps is how many steps it takes to add a pod to the index by label.
 	indexedSteps = 2
-	// fillAtOnce is what counters of one batch may take that are filled before it goes on.
+	// fillAtOnce is how many steps a batch waits for new counters: about 0.2 ms.
 	fillAtOnce = 1 << 11
-	// addedPerPod is how many counters a pod adds to, on average: three are usual. addedAtLeast is what all
-	// pods of a small cluster may add.
+	// addedPerPod is how many counters a pod may add to, on average: three are usual. addedAtLeast is the bound for all
+	// pods together in a small cluster.
 	addedPerPod, addedAtLeast = 16, 1 << 16
-	// droppedAtOnce is how many counters go together.
+	// droppedAtOnce is how many counters are dropped together.
 	droppedAtOnce = 256
 )
 
-// filling is counters that come into use, or go.
+// filling is a list of counters that are filled, or dropped, row by row.
 type filling struct {
-	// class is who asks for them; 0: they go.
+	// class asks for the counters; 0: they are dropped.
 	class uint64
 	ids   []uint32
-	rows  *cache.Filling // of the first of ids; nil: they are to be begun with
+	rows  *cache.Filling // how far the first of ids are filled; nil: they are not begun
 }
 
-// counting is the counters that come and go.
+// counting has the counters that are postponed, filled and dropped.
 type counting struct {
 	// atOnce and perTurn are fillAtOnce and fillSteps, or no bounds; atLeast is addedAtLeast.
 	atOnce, perTurn, atLeast int
 
 	postponed map[uint32]struct{} // not filled yet
 	fillings  []*filling          // the first is under way
-	// opened is the class whose counters are filled; ready: they are, and its pods are to be popped. 0: none.
+	// opened is the class whose counters are being filled; 0: none. ready tells that they are filled, and that the pods of
+	// the class are to be popped.
 	opened uint64
 	ready  bool
 }
@@ -72,10 +74,10 @@ func unboundedCounting() counting {
 	return counting{atOnce: math.MaxInt, perTurn: math.MaxInt, atLeast: addedAtLeast, postponed: map[uint32]struct{}{}}
 }
 
-// bound has counters come and go in bounded steps.
+// bound has counters filled and dropped in bounded steps.
 func (x *counting) bound() { x.atOnce, x.perTurn = fillAtOnce, fillSteps }
 
-// fillNew brings new counters into use that few pods may add to, and postpones the others.
+// fillNew fills the new counters that few pods may add to, and postpones the others.
 func (s *state) fillNew(list []*count.Counter) error {
 	left := s.counting.atOnce
 	var ids, terms []uint32
@@ -83,9 +85,9 @@ func (s *state) fillNew(list []*count.Counter) error {
 	all := false
 	for _, c := range list {
 		if c.Namespaces() != nil && len(c.Namespaces()) == 0 {
-			continue // all that count for it have come since, with it
+			continue // it counts only pods that come from now on
 		}
-		if c.OfTerm() { // of placed pods, and of a key that nodes have got just now: it concerns whoever it matches
+		if c.OfTerm() { // of placed pods, by a key that nodes have just got: it concerns each pod that the term matches
 			terms, carriers = append(terms, c.ID()), append(carriers, c.Namespaces()...)
 			continue
 		}
@@ -136,7 +138,7 @@ func (s *state) awaits(c *compile.Class) bool {
 	return slices.ContainsFunc(c.Scorer.Counters(), func(id uint32) bool { _, postponed := x.postponed[id]; return postponed })
 }
 
-// open begins to fill the counters of a class, unless another has its pods set aside for that already.
+// open begins to fill the postponed counters of a class, unless those of another class are being filled.
 func (s *state) open(c *compile.Class) {
 	x := &s.counting
 	if x.opened != 0 {
@@ -145,7 +147,7 @@ func (s *state) open(c *compile.Class) {
 	s.makeRoom()
 	f := &filling{class: c.ID()}
 	for _, id := range c.Scorer.Counters() {
-		// What may be found by a label before long is not filled from all pods.
+		// While the index by label is built, no counter is filled from all pods: the index will do it in fewer steps.
 		if _, postponed := x.postponed[id]; postponed && !s.Indexing() && s.counters.Open(id) {
 			f.ids = append(f.ids, id)
 		}
@@ -153,7 +155,7 @@ func (s *state) open(c *compile.Class) {
 	x.opened, x.fillings = c.ID(), append(x.fillings, f)
 }
 
-// forgetPostponed drops the new counters that are not opened: who asks for them again gets new ones.
+// forgetPostponed drops the postponed counters that are not opened. A class that asks for them again gets new ones.
 func (s *state) forgetPostponed() {
 	x := &s.counting
 	for id := range x.postponed {
@@ -163,7 +165,7 @@ func (s *state) forgetPostponed() {
 	}
 }
 
-// makeRoom has counters go that no class has asked for since it was called last, where pods add to too many.
+// makeRoom drops counters that no class has asked for since its last call, where pods add to too many counters.
 func (s *state) makeRoom() {
 	pods, _ := s.Pods()
 	most := max(addedPerPod*pods, s.counting.atLeast)
@@ -180,14 +182,14 @@ func (s *state) makeRoom() {
 	s.dropSome()
 }
 
-// dropSome has the counters go that were dropped.
+// dropSome begins to drop the counters that the registry has given up, row by row.
 func (s *state) dropSome() {
 	if ids := s.counters.TakeDropped(); len(ids) > 0 {
 		s.counting.fillings = append(s.counting.fillings, &filling{ids: ids})
 	}
 }
 
-// fillSome goes on with the counters that come and go, for the steps of a turn, or until enough says so after some
+// fillSome goes on filling and dropping counters, for the steps of a turn, or until enough returns true after some
 // of them.
 func (s *state) fillSome(enough func() bool) error {
 	x := &s.counting
@@ -207,7 +209,7 @@ func (s *state) fillSome(enough func() bool) error {
 	return nil
 }
 
-// fillNext goes on with what is first, for some steps.
+// fillNext goes on with the index by label, or else with the first filling, for some steps.
 func (s *state) fillNext(most int) (steps int, err error) {
 	x := &s.counting
 	if s.Indexing() {
@@ -235,7 +237,7 @@ func (s *state) fillNext(most int) (steps int, err error) {
 	return steps, nil
 }
 
-// fillSome goes on with the counters that come and go, unless it rests from that.
+// fillSome goes on filling and dropping counters, unless filling rests.
 func (s *Scheduler) fillSome() {
 	if s.restsFilling() > 0 {
 		return
@@ -250,10 +252,10 @@ func (s *Scheduler) fillSome() {
 	}
 }
 
-// restsFilling is for how long counters stay as they are.
+// restsFilling is how long filling still rests.
 func (s *Scheduler) restsFilling() time.Duration { return max(s.fillAt.Sub(s.cfg.Now()), 0) }
 
-// restsCounting is for how long there is nothing to go on with: 0 where pods that were set aside may be popped.
+// restsCounting is how long the loop may wait for other work: 0 where pods that were set aside may be popped.
 func (s *Scheduler) restsCounting() time.Duration {
 	if x := &s.cache.counting; x.ready || x.opened == 0 && s.queue.Aside() > 0 {
 		return 0
@@ -261,7 +263,7 @@ func (s *Scheduler) restsCounting() time.Duration {
 	return s.restsFilling()
 }
 
-// setAside takes the attempts out of a batch whose counters are not filled yet, and has the first of them filled.
+// setAside takes the attempts whose counters are not filled yet out of a batch, and opens the counters of the first.
 func (s *Scheduler) setAside(attempts []attempt) []attempt {
 	if len(s.cache.counting.postponed) == 0 {
 		return attempts
@@ -281,7 +283,7 @@ func (s *Scheduler) waits(a *attempt) bool {
 	if !s.cache.awaits(a.class) {
 		return false
 	}
-	if s.aside || s.queue.Aside() == 0 { // else others wait for their turn
+	if s.aside || s.queue.Aside() == 0 { // else other classes have waited longer
 		s.cache.open(a.class)
 	}
 	s.queue.SetAside(a.pod, a.class.ID())
@@ -289,7 +291,8 @@ func (s *Scheduler) waits(a *attempt) bool {
 	return true
 }
 
-// popAside pops pods that were set aside: of a class whose counters are filled by now, or is next to have them filled.
+// popAside pops pods that were set aside: those of the class whose counters are filled by now, or of the class whose counters
+// are to be filled next.
 func (s *Scheduler) popAside() []*queue.Pod {
 	x := &s.cache.counting
 	class := x.opened
@@ -310,11 +313,11 @@ func (s *Scheduler) popAside() []*queue.Pod {
 // isBusy tells whether no other class can have its counters filled now.
 func (x *counting) isBusy() bool { return x.opened != 0 && !x.ready }
 
-// isFilling tells whether counters come or go, isUnderWay whether they or budgets do.
+// isFilling tells whether counters are being filled or dropped, and isUnderWay whether they are, or budgets are being told.
 func (x *counting) isFilling(s *state) bool  { return s.Indexing() || len(x.fillings) > 0 }
 func (x *counting) isUnderWay(s *state) bool { return x.isFilling(s) || s.budgets.Changing() }
 
-// isCounting tells whether there is something to go on with, though nothing happens.
+// isCounting tells whether the loop has counters to go on with though no event comes.
 func (s *Scheduler) isCounting() bool {
 	x := &s.cache.counting
 	return x.isUnderWay(s.cache) || x.ready || s.queue.Aside() > 0

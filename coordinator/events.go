@@ -15,10 +15,10 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// event takes one change of an object in.
+// event takes in one change of an object.
 func (s *Scheduler) event(e *objects.Event) {
 	gone := e.Type == objects.Deleted
-	defer s.meets(e.Any(), gone)
+	defer s.quarantineOnPanic(e.Any(), gone)
 	s.cfg.Recorder.Change(e.Any(), gone, false)
 	begin := s.cfg.Now()
 	s.happened = s.happened[:0]
@@ -32,6 +32,7 @@ func (s *Scheduler) event(e *objects.Event) {
 	}
 }
 
+// take calls the one method for the kind of the object and for whether it is gone.
 func (s *Scheduler) take(e *objects.Event, gone bool) {
 	switch e.Kind {
 	case objects.KindNode:
@@ -87,7 +88,7 @@ func (s *Scheduler) nodeGone(n *v1.Node) {
 	}
 }
 
-// podSet takes a pod in that is new or changed.
+// podSet takes in a new or changed pod.
 func (s *Scheduler) podSet(p *v1.Pod) {
 	if p.Spec.NodeName != "" {
 		s.seen(p)
@@ -106,7 +107,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 
 // pend takes in a pod that is on no node.
 func (s *Scheduler) pend(p *v1.Pod) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	s.cache.pend(p)
 	if s.promised(p) {
 		return nil
@@ -128,9 +129,9 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 	return nil
 }
 
-// promised takes in the news of a pending pod that has a node already, in our eyes; false
-// where it has none. They may be from before its bind, of which the binder may have told
-// before.
+// promised takes in a change of a pending pod that the loop has promised a node already;
+// false: it has promised none. The change may be older than the pod's bind, whose outcome may
+// have come first.
 func (s *Scheduler) promised(p *v1.Pod) bool {
 	_, _, assumed := s.cache.Pod(p.UID)
 	pending := s.binding[p.UID]
@@ -139,22 +140,22 @@ func (s *Scheduler) promised(p *v1.Pod) bool {
 	}
 	if pending != nil {
 		if pending.letGo {
-			// It is ours again: if the bind fails, that brings it back.
+			// The pod is ours again: it goes back to the queue if its bind fails.
 			pending.letGo = false
 			s.arrivals[p.UID] = s.cfg.Now()
 		}
 		pending.newest = p
 	}
 	if p.DeletionTimestamp != nil && !s.outOfTree.RejectWaiting(p.UID) {
-		// No bind can reach it any more.
+		// The API server binds no pod that is being deleted.
 		s.release(p.UID)
 	}
 	return true
 }
 
-// respecified tells whether a pending pod asks for other nodes than before. Kubernetes
-// fixes what is compared here when a pod is made, so none of the queue's hints looks at
-// it; our own store lets it change.
+// respecified tells whether a pending pod asks for other nodes than before. In Kubernetes the
+// fields that are compared here never change, so no hint of the queue looks at them. In our own
+// store they may change.
 func respecified(old, now *v1.Pod) bool {
 	if old.Generation != 0 && old.Generation == now.Generation {
 		return false
@@ -170,11 +171,11 @@ func writtenAffinity(p *v1.Pod) []byte {
 	if p.Spec.Affinity == nil {
 		return nil
 	}
-	b, _ := p.Spec.Affinity.Marshal() // which only fails where a buffer is too small
+	b, _ := p.Spec.Affinity.Marshal() // Marshal fails only where a buffer is too small
 	return b
 }
 
-// seen takes a pod in that is on its node.
+// seen takes in a pod that is bound to a node.
 func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.cache.Pod(p.UID)
 	met := s.out.met
@@ -186,10 +187,10 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	}
 	s.unqueue(p.UID)
 	if _, ok := s.binding[p.UID]; !ok {
-		delete(s.arrivals, p.UID) // nobody else will
+		delete(s.arrivals, p.UID) // no outcome of a bind comes to delete it
 	}
 	if was != "" && was != p.Spec.NodeName {
-		// Another has bound it: what it was promised is free again.
+		// Another scheduler has bound it to another node: the room that was promised to it is free again.
 		s.move(queue.AssignedPodDeleted(withNode(before, was)))
 	}
 	if old != nil {
@@ -228,8 +229,8 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	}
 }
 
-// disown drops a pending pod that is not to be decided any more. A bind under way is
-// taken back when it fails.
+// disown drops a pending pod that is not ours to decide any more. If a bind of it is under
+// way and fails, its room is given back.
 func (s *Scheduler) disown(uid types.UID) {
 	if pending := s.binding[uid]; pending != nil {
 		pending.letGo = true
@@ -247,7 +248,7 @@ func (s *Scheduler) unqueue(uid types.UID) {
 	}
 }
 
-// moveAll tries the pods again that events may help.
+// moveAll has the queue try those pods again that one of the events may help.
 func (s *Scheduler) moveAll(events []queue.Event) {
 	for i := range events {
 		s.move(events[i])

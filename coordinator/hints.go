@@ -12,7 +12,7 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// hintProfiles tells the queue's hints what they need of profiles and cluster.
+// hintProfiles gives the queue's hints what they read of profiles and cluster.
 type hintProfiles struct {
 	profiles map[string]*compile.Profile
 	known    *state
@@ -61,13 +61,13 @@ func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int6
 	}
 	room := h.known.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource)
 	if room < 1 && h.mayPreempt(p, prof, node) {
-		// What became free may be enough together with what victims leave: one is to find out.
+		// The room that became free may be enough together with the room of victims. One pod is tried to find out.
 		room = 1
 	}
 	return room, true
 }
 
-// mayPreempt tells whether there are pods on a node that a pod may put out.
+// mayPreempt tells whether a node has pods that a pod may preempt.
 func (h hintProfiles) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) bool {
 	if len(prof.PostFilters()) == 0 || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
 		return false
@@ -93,7 +93,7 @@ func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
 	}
 	selector, err := labels.Parse(found.String())
 	if err != nil {
-		selector = labels.Nothing() // a Service may ask for what no label can be
+		selector = labels.Nothing() // the selector of a Service may hold values that no label can have
 	}
 	var out []queue.Constraint
 	for _, c := range prof.DefaultHardConstraints() {
@@ -106,8 +106,8 @@ func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
 	return out
 }
 
-// CELReadsPods tells the queue whether an expression of the profile's CELFilter reads what the
-// pods of a node add up to.
+// CELReadsPods tells the queue whether an expression of the profile's CELFilter reads the sums
+// over a node's pods.
 func (h hintProfiles) CELReadsPods(p *v1.Pod) bool {
 	prof := h.profiles[p.Spec.SchedulerName]
 	return prof != nil && prof.CELReadsPods()

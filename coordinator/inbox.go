@@ -3,20 +3,20 @@ package coordinator
 import "sync"
 
 // inbox carries work to the scheduling loop from other goroutines, in order and
-// without a bound: who delivers an event has already taken it from where it came
-// and can not give it back.
+// without a bound. It can refuse nothing: the goroutine that delivers an event has already
+// taken it from the watch, and can not give it back.
 type inbox struct {
 	mu     sync.Mutex
 	queued []func()
 	// ready holds one token while queued is not empty.
 	ready chan struct{}
-	// taken are those of queued that the loop has begun with. They belong to it.
+	// taken is the work that the loop has taken from queued. It belongs to the loop.
 	taken []func()
 }
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
-// put queues work for the loop, all at once.
+// put queues work for the loop. No other work comes between.
 func (b *inbox) put(work ...func()) {
 	b.mu.Lock()
 	b.queued = append(b.queued, work...)
@@ -27,8 +27,8 @@ func (b *inbox) put(work ...func()) {
 	}
 }
 
-// drain runs what is queued, in order, on the caller's goroutine, until nothing is left or enough says so after one
-// of them.
+// drain runs the queued work, in order, on the caller's goroutine, until none is left or enough returns true after
+// a piece of work.
 func (b *inbox) drain(enough func() bool) {
 	for b.fill() {
 		f := b.taken[0]
@@ -40,7 +40,7 @@ func (b *inbox) drain(enough func() bool) {
 	}
 }
 
-// fill takes more where nothing is left of what was taken; false: there is no more.
+// fill takes the queued work once taken is empty; false: there is none.
 func (b *inbox) fill() bool {
 	if len(b.taken) > 0 {
 		return true
@@ -51,5 +51,5 @@ func (b *inbox) fill() bool {
 	return len(b.taken) > 0
 }
 
-// empty tells whether nothing is queued. It is for the loop.
+// empty tells whether no work is left. Only the loop calls it.
 func (b *inbox) empty() bool { return !b.fill() }

@@ -15,39 +15,39 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Journal keeps what the queue knows of a pending pod beside its object, so that a
-// new leader neither forgets nor stampedes.
+// Journal keeps what the queue knows of a pending pod beside its object, such as its backoff. So a
+// new leader remembers it, and does not try all pending pods at once.
 type Journal interface {
 	SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error
 }
 
 const (
-	// journalEvery is how long changes gather before they are written.
+	// journalEvery is how long changes gather before they are written: many pods then share one write.
 	journalEvery = 100 * time.Millisecond
-	// journalFarewell is how long the last write may take.
+	// journalFarewell is how long the last write may take: this leader resigns after it, and the next one waits for that.
 	journalFarewell = time.Second
-	// journalGroup is how many entries are written at once at the most.
+	// journalGroup is how many entries one write has at the most, which bounds a request to etcd.
 	journalGroup = 1000
-	// journalBytes is how many bytes are written a second, and journalBurst how many at once after a calm
-	// time: whoever creates pods that fail must not fill etcd. An entry takes entryBytes beside its own.
+	// journalBytes is how many bytes are written a second, and journalBurst how many at once after an idle
+	// time: whoever creates pods that fail must not fill etcd. An entry costs entryBytes beside its own bytes, for its key.
 	journalBytes = 1 << 20
 	journalBurst = 4 * journalBytes
 	entryBytes   = 128
 )
 
-// journalWriter gathers changes of queue entries and writes them behind the
-// scheduling loop, which never waits for it. The last change of a pod wins. Where there are more than may be
-// written, entries go without their messages, and later: the oldest first, and none is lost.
+// journalWriter gathers changes of queue entries and writes them on a goroutine of its own. The
+// scheduling loop never waits for it. The last change of a pod wins. Where more entries change than may be
+// written, they are written without their messages, and later: the oldest first, and none is lost.
 //
 // Differs from upstream: it writes a pod's status in the loop.
 type journalWriter struct {
 	journal Journal
 
-	room int // bytes that may be written now
+	room int // how many bytes may be written now: a token bucket
 
 	mu      sync.Mutex
 	changed map[types.UID]*pb.QueueEntry // nil: delete
-	order   []types.UID                  // those that changed, oldest first
+	order   []types.UID                  // the pods of changed, the oldest change first
 }
 
 func newJournalWriter(j Journal) *journalWriter {
@@ -91,8 +91,8 @@ func (j *journalWriter) run(ctx context.Context) {
 	}
 }
 
-// farewell writes what is left when the loop has come to its end: the fence still
-// decides whether this leader may.
+// farewell writes the changes that are left when the loop has ended. The fence still
+// decides whether this leader may write.
 func (j *journalWriter) farewell(ctx context.Context) {
 	if j.journal == nil {
 		return
@@ -102,14 +102,14 @@ func (j *journalWriter) farewell(ctx context.Context) {
 	j.write(ctx, math.MaxInt, 0)
 }
 
-// flush writes what may be written in the time between two calls.
+// flush fills the token bucket for one journalEvery, and writes as much as it holds.
 func (j *journalWriter) flush(ctx context.Context) {
 	j.room = min(j.room+int(journalBytes*journalEvery/time.Second), journalBurst)
 	j.room = j.write(ctx, j.room, j.room-journalBurst/2)
 }
 
-// write writes changes until so many bytes are used up, the first of them with their messages, and returns
-// what is left. Changes that come meanwhile wait for the next time.
+// write writes changes until room bytes are used up, and returns the room that is left. Messages are written within the
+// first messages bytes. Changes that come meanwhile wait for the next call.
 func (j *journalWriter) write(ctx context.Context, room, messages int) int {
 	for n := j.lag(); n > 0 && room > 0; {
 		g := j.take(min(n, journalGroup), room, messages)
@@ -125,7 +125,7 @@ func (j *journalWriter) write(ctx context.Context, room, messages int) int {
 	return room
 }
 
-// journalled is what is written at once.
+// journalled is one write.
 type journalled struct {
 	uids  []types.UID
 	put   map[types.UID]*pb.QueueEntry
@@ -133,7 +133,7 @@ type journalled struct {
 	bytes int
 }
 
-// take takes the oldest changes, until room is used up.
+// take takes the oldest n changes, or fewer where room is used up.
 func (j *journalWriter) take(n, room, messages int) journalled {
 	g := journalled{put: map[types.UID]*pb.QueueEntry{}}
 	j.mu.Lock()
@@ -158,7 +158,7 @@ func (j *journalWriter) take(n, room, messages int) journalled {
 	return g
 }
 
-// putBack returns what was not written, unless a newer change has come meanwhile.
+// putBack returns changes that were not written, but for pods with a newer change.
 func (j *journalWriter) putBack(g *journalled) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

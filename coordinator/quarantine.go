@@ -10,15 +10,15 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 )
 
-// A pod may meet a bug of ours: compiling it panics, or evaluating its class does, on a worker, on the own
-// tables or in the loop. Then that attempt ends in an error, and the class, or the pod where it has none,
-// is in quarantine for a while: its attempts end in the same error and nothing is evaluated. The term goes
-// on. taking_in.go has objects that meet a bug while the state of the cluster takes them in.
+// A pod may meet a bug of ours: a panic while the pod is compiled, or while its class is evaluated on a worker, on the own
+// tables or in the loop. Then the attempt ends in an error, and the class is in quarantine for a while, or the pod where it has
+// no class: its attempts end in the same error, and nothing is evaluated for it. The term goes on. taking_in.go does the same
+// for objects whose change panics in the state of the cluster.
 
 const (
-	// quarantineTime is longer than a pod's backoff, so that a bug is met rarely.
+	// quarantineTime is longer than a pod's backoff, so that the same bug is met rarely.
 	quarantineTime = 5 * time.Minute
-	// maxQuarantined bounds what is in quarantine. Beyond that all of it comes free.
+	// maxQuarantined bounds the memory of the quarantine. With more suspects all of them are released.
 	maxQuarantined = 1024
 )
 
@@ -29,21 +29,22 @@ const (
 	whileTakingIn   = "take_in"
 )
 
-// suspect is what met a bug: a class, or a pod that has none.
+// suspect is a class that met a bug, or a pod without a class.
 type suspect struct {
 	class uint64
 	pod   types.UID
 }
 
-// quarantine has the suspects that are not evaluated.
+// quarantine has the suspects, which are not evaluated.
 type quarantine map[suspect]confinement
 
+// confinement is how long a suspect is not evaluated, and why.
 type confinement struct {
 	until time.Time
 	why   error
 }
 
-// holds is why a suspect is not evaluated; nil: it may be.
+// holds is why a suspect is not evaluated; nil: it is evaluated. A suspect whose time is over is released.
 func (q quarantine) holds(x suspect, now time.Time) error {
 	c, ok := q[x]
 	if ok && !now.Before(c.until) {
@@ -56,7 +57,7 @@ func (q quarantine) holds(x suspect, now time.Time) error {
 	return c.why
 }
 
-// quarantined is why a class is not evaluated, or the base that it is asked by; nil: it may be.
+// quarantined is why a class, or its base class, is not evaluated; nil: it is evaluated.
 func (s *Scheduler) quarantined(c *compile.Class) error {
 	if len(s.quarantine) == 0 {
 		return nil
@@ -83,12 +84,12 @@ func (s *Scheduler) confineFor(x suspect, why error) error {
 	return err
 }
 
-// observe makes known what a pod carries, but for one in quarantine. It is false where the pod brings more
-// terms than most that nobody carries.
+// observe registers the terms that a pod carries, unless the pod is in quarantine. It is false where the pod brings more than
+// most terms that no other pod carries.
 func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
 	x := suspect{pod: p.UID}
 	if len(s.quarantine) > 0 && s.quarantine.holds(x, s.cfg.Now()) != nil {
-		return true // it carries nothing
+		return true // its terms count no more
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -99,7 +100,7 @@ func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
 	return s.cache.observe(p, most)
 }
 
-// classOf compiles a pod, but for one in quarantine.
+// classOf compiles a pod, unless it is in quarantine.
 func (s *Scheduler) classOf(p *v1.Pod, prof *compile.Profile) (class *compile.Class, err error) {
 	x := suspect{pod: p.UID}
 	if len(s.quarantine) > 0 {
@@ -115,9 +116,9 @@ func (s *Scheduler) classOf(p *v1.Pod, prof *compile.Profile) (class *compile.Cl
 	return s.compileClass(p, prof, s.cache)
 }
 
-// looking runs what looks at nodes for a class, and changes nothing but what is held for the class. A panic
-// puts the class into quarantine, and nothing of it is used again.
-func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
+// guardClass runs a function that looks at nodes for a class, and changes only what is held for the class. A panic puts
+// the class into quarantine, and drops what is held for it.
+func (s *Scheduler) guardClass(c *compile.Class, look func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = s.confineClass(c, v)
@@ -127,7 +128,7 @@ func (s *Scheduler) looking(c *compile.Class, look func()) (err error) {
 	return nil
 }
 
-// confineClass puts a class into quarantine for what recover has returned, and forgets what is held of it.
+// confineClass puts a class into quarantine for a recovered panic, and drops what is held for it.
 func (s *Scheduler) confineClass(c *compile.Class, value any) error {
 	s.answers.Forget(c)
 	s.candidates.Forget(c.ID())

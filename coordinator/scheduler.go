@@ -268,7 +268,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, errors.Join(err, s.outOfTree.Close())
 	}
 	s.cache.outOfTree, s.cache.mend = s.outOfTree, s.mend
-	s.cache.OnUntold(s.spared)
+	s.cache.OnUntold(s.partLeftOut)
 	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
 		OutOfTree: plugins, Met: s.bugs.Hint,
@@ -322,14 +322,14 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 	s.queue.Restore(entries)
 	s.outOfTree.Load(all)
 	for _, obj := range all.Cluster {
-		s.found(obj, func() { s.clusterSet(obj) })
+		s.takeInFound(obj, func() { s.clusterSet(obj) })
 	}
 	for _, n := range all.Nodes {
-		s.found(n, func() { s.nodeSet(n) })
+		s.takeInFound(n, func() { s.nodeSet(n) })
 	}
 	for _, p := range all.Pods {
 		if !objects.IsTerminal(p) {
-			s.found(p, func() { s.podSet(p) })
+			s.takeInFound(p, func() { s.podSet(p) })
 		}
 	}
 	// Entries of pods that are gone, at their end or on a node by now.

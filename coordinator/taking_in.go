@@ -19,26 +19,26 @@ import (
 	"github.com/shardsched/shardsched/scorer/scan"
 )
 
-// An object may be one that the own tables refuse, or that meets a bug of ours while it is taken in. It is in
-// quarantine then: told, and left out as far as that is safe. The term goes on, and so does the next leader's, who finds
-// the same objects.
+// The own tables may refuse an object, or the loop may panic while it takes the object in. The object is in quarantine
+// then: the log and a metric tell of it, and it is left out as far as that is safe. The term goes on, as does the term of the
+// next leader, who finds the same objects.
 //
-//	a pod on a node     counts for what it takes there, without its terms, labels, volumes or budgets, whichever
-//	                    can not be told. Where what it takes can not be told, its node is left out
-//	a pod without one   is not in the queue
+//	a pod on a node     its requests count, without those of its terms, labels, volumes and budgets that failed. Where
+//	                    its requests fail, its node is left out
+//	a pending pod       is not in the queue
 //	a node              is left out: it has no row, and no pod is placed there
-//	a CSINode           as if it were not there, and its node is left out
-//	any other object    as if it were not there
-//	a row that refuses  is made anew of the node and its pods; where that fails, the node is left out
+//	a CSINode           is ignored, and its node is left out
+//	any other object    is ignored
+//	a row               that refuses a change is made anew of the node and its pods; where that fails, the node is left out
 //
 // Each change of the object is another try.
 
 // outsideTables are the objects in quarantine.
 type outsideTables struct {
 	why map[objects.Ref]error
-	// met counts how often one was.
+	// met counts how often an object was put into quarantine.
 	met uint64
-	// nodes are left out. pods are on nodes, and what they take there is not known.
+	// nodes are the nodes that are left out. pods are bound pods whose requests are not known.
 	nodes map[string]*v1.Node
 	pods  map[types.UID]*v1.Pod
 }
@@ -47,38 +47,38 @@ func newOutsideTables() outsideTables {
 	return outsideTables{why: map[objects.Ref]error{}, nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}}
 }
 
-// catch makes an error of a panic. It is deferred.
-func (s *Scheduler) catch(err *error) {
+// recoverInto turns a panic into an error. It is deferred.
+func (s *Scheduler) recoverInto(err *error) {
 	if v := recover(); v != nil {
 		s.metrics.Panicked(whileTakingIn)
 		*err = scan.Recovered(v)
 	}
 }
 
-// meets quarantines an object that meets a bug where its change has been taken in, or others are told of it. It is
+// quarantineOnPanic quarantines an object if a panic comes up while its change is taken in, or while plugins are told of it. It is
 // deferred.
-func (s *Scheduler) meets(obj objects.Object, gone bool) {
+func (s *Scheduler) quarantineOnPanic(obj objects.Object, gone bool) {
 	if v := recover(); v != nil {
 		s.metrics.Panicked(whileTakingIn)
 		s.quarantineObject(obj, scan.Recovered(v))
-		if gone { // no change of it comes any more
+		if gone { // no further change comes to end the quarantine
 			s.endQuarantine(obj)
 		}
 	}
 }
 
-// found takes in an object that a leader finds.
-func (s *Scheduler) found(obj objects.Object, take func()) {
-	defer s.meets(obj, false)
+// takeInFound takes in an object that exists when the term begins.
+func (s *Scheduler) takeInFound(obj objects.Object, take func()) {
+	defer s.quarantineOnPanic(obj, false)
 	take()
 }
 
 func (s *Scheduler) pluginsSaw(e *objects.Event) {
-	defer s.meets(e.Any(), e.Type == objects.Deleted)
+	defer s.quarantineOnPanic(e.Any(), e.Type == objects.Deleted)
 	s.outOfTree.Saw(e)
 }
 
-// quarantineObject tells of an object that could not be taken in as a whole: the log once.
+// quarantineObject puts an object into quarantine. The log tells of it once.
 func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
 	ref := objects.RefOf(obj)
 	s.out.met++
@@ -92,19 +92,20 @@ func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
 	if p := (*scan.Panic)(nil); errors.As(why, &p) {
 		stack = p.Stack
 	}
-	klog.FromContext(s.life).Error(why, "An object is in quarantine: it could not be taken in as a whole", "kind", ref.Kind, "object", klog.KRef(ref.Namespace, ref.Name), "stack", string(stack))
+	klog.FromContext(s.life).Error(why, "An object is in quarantine: it could not be taken in as a whole",
+		"kind", ref.Kind, "object", klog.KRef(ref.Namespace, ref.Name), "stack", string(stack))
 }
 
-// spared is told by the cache what can not be told of a pod.
-func (s *Scheduler) spared(p *v1.Pod, what string, why error) {
+// partLeftOut is called by the cache with the part of a pod that it had to leave out.
+func (s *Scheduler) partLeftOut(p *v1.Pod, what string, why error) {
 	if errors.As(why, new(*scan.Panic)) {
 		s.metrics.Panicked(whileTakingIn)
 	}
 	s.quarantineObject(p, fmt.Errorf("%s can not be told: %w", what, why))
 }
 
-// endQuarantine ends the quarantine of an object that was taken in as a whole, or is gone, and tries the node again that
-// is left out for it.
+// endQuarantine ends the quarantine of an object that was taken in as a whole, or is gone. If a node was left out because of
+// the object, it is tried again.
 func (s *Scheduler) endQuarantine(obj objects.Object) {
 	if len(s.out.why) == 0 {
 		return
@@ -126,14 +127,14 @@ func (s *Scheduler) endQuarantine(obj objects.Object) {
 	}
 }
 
-// letIn tries a node again that is left out.
+// letIn tries again to take in a node that is left out.
 func (s *Scheduler) letIn(name string) {
 	if n := s.out.nodes[name]; n != nil {
 		s.nodeSet(n)
 	}
 }
 
-// staysOut keeps a node out for what is on it; false: it may come in.
+// staysOut keeps a node out because of its CSINode or one of its pods; false: the node may be taken in.
 func (s *Scheduler) staysOut(n *v1.Node) bool {
 	if len(s.out.why) == 0 {
 		return false
@@ -162,7 +163,7 @@ func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 	s.move(queue.NodeDeleted(n))
 }
 
-// rowsMade notes that rows are others now, also in the middle of a batch.
+// rowsMade notes that rows were added or removed. In the middle of a batch that ends the batch.
 func (s *Scheduler) rowsMade() {
 	s.rows++
 	if s.answers.Deciding() {
@@ -170,7 +171,7 @@ func (s *Scheduler) rowsMade() {
 	}
 }
 
-// mend makes the row of a node anew, where it is not what its pods are.
+// mend makes a node's row anew, after the row has refused a change and no longer agrees with its pods.
 func (s *Scheduler) mend(name string, why error) {
 	n := s.cache.Node(name)
 	if n == nil {
@@ -183,7 +184,7 @@ func (s *Scheduler) mend(name string, why error) {
 	}
 }
 
-// keepRoom has nobody placed on what a pod takes that could not be taken in. was is the node that it was on.
+// keepRoom keeps other pods off the room of a bound pod that could not be taken in. was is the node that it was on.
 func (s *Scheduler) keepRoom(p *v1.Pod, was string, why error) {
 	s.quarantineObject(p, why)
 	name := p.Spec.NodeName
@@ -197,7 +198,7 @@ func (s *Scheduler) keepRoom(p *v1.Pod, was string, why error) {
 	}
 }
 
-// leaveUnqueued leaves a pod out of the queue, and tells its owner.
+// leaveUnqueued keeps a pod out of the queue, and tells its owner by the pod's status.
 func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
 	s.quarantineObject(p, why)
 	if err := s.dequeue(p); err != nil {
@@ -206,12 +207,13 @@ func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
 	s.cfg.Reporter.Unscheduled(p, ReasonSchedulerError, "the scheduler can not take the pod in: "+why.Error(), nil)
 }
 
-// leaveObjectOut has the state be as if an object were not there, which is neither node nor pod.
+// leaveObjectOut makes the state ignore an object that is neither node nor pod.
 func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	s.quarantineObject(obj, why)
 	delete(s.cluster, objects.RefOf(obj))
 	if err := s.changeCluster(obj, nil); err != nil {
-		klog.FromContext(s.life).Error(err, "An object in quarantine is not left out as a whole", "kind", objects.KindOf(obj), "object", klog.KObj(obj))
+		klog.FromContext(s.life).Error(err, "An object in quarantine is not left out as a whole",
+			"kind", objects.KindOf(obj), "object", klog.KObj(obj))
 	}
 	if _, ok := obj.(*storagev1.CSINode); !ok {
 		return
@@ -221,7 +223,7 @@ func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	}
 }
 
-// noteQuarantined tells of what an explanation does not look at.
+// noteQuarantined adds to an explanation which objects it could not look at.
 func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 	if len(s.out.why) == 0 {
 		return
@@ -236,58 +238,58 @@ func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 	}
 }
 
-// What follows changes the state, and makes an error of a panic.
+// The methods below change the state, and turn a panic into an error.
 
 func (s *Scheduler) caught(change func() error) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return change()
 }
 
 func (s *Scheduler) setNode(n *v1.Node) (old *v1.Node, err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.SetNode(n)
 }
 
 func (s *Scheduler) removeNode(n *v1.Node) (old *v1.Node, err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.RemoveNode(n)
 }
 
 func (s *Scheduler) redo(node string) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.Redo(node)
 }
 
 func (s *Scheduler) setPod(p *v1.Pod) (old *v1.Pod, err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.SetPod(p)
 }
 
 func (s *Scheduler) removePod(p *v1.Pod) (old *v1.Pod, node string, err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.RemovePod(p)
 }
 
-// dropPod is removePod without what others count of the pod.
+// dropPod is removePod without the changes of counters, volumes and budgets.
 func (s *Scheduler) dropPod(uid types.UID) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	_, _, err = s.cache.Cache.RemovePod(uid)
 	return err
 }
 
 func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	s.disown(p.UID)
 	s.cache.budgets.RemovePod(p)
 	return nil
 }
 
 func (s *Scheduler) reserve(p *v1.Pod, node string) (work *volumes.Work, err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.volumes.Reserve(p, s.cache.Node(node))
 }
 
-// assume promises a pod its node. After an error it is promised nothing, and its class is in quarantine.
+// assume promises a pod its node. After an error the pod is promised no node, and its class is in quarantine.
 func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 	err := s.assumeCaught(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
 	if err == nil {
@@ -297,16 +299,16 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 		s.forget(known, d.Node)
 	}
 	s.mend(d.Node, err)
-	s.size.invalidate() // the answers of this batch know nothing of that
+	s.size.invalidate() // the answers of this batch do not know the row that was made anew
 	return s.confineFor(suspect{class: a.class.ID()}, err)
 }
 
 func (s *Scheduler) assumeCaught(p *v1.Pod, node string, usage *pb.PodUsage, decision uint64) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	return s.cache.Assume(p, node, usage, decision)
 }
 
-// forget takes a promise back.
+// forget takes back the promise of a node.
 func (s *Scheduler) forget(p *v1.Pod, node string) {
 	if err := s.forgetCaught(p); err != nil {
 		s.quarantineObject(p, err)
@@ -316,7 +318,7 @@ func (s *Scheduler) forget(p *v1.Pod, node string) {
 }
 
 func (s *Scheduler) forgetCaught(p *v1.Pod) (err error) {
-	defer s.catch(&err)
+	defer s.recoverInto(&err)
 	_, err = s.cache.Forget(p)
 	return err
 }

@@ -236,7 +236,7 @@ func TestAPodThatCanNotBeQueuedIsLeftOut(t *testing.T) {
 	x := newLeading(t, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a")})
 	now, bad := x.cfg.Now, cores("bad", "1")
 	x.cfg.Now = func() time.Time { panic("bug") } // asked while it is put into the queue
-	x.found(bad, func() { x.podSet(bad) })
+	x.takeInFound(bad, func() { x.podSet(bad) })
 	x.cfg.Now = now
 	x.wantQuarantined(t, "at first", `{kind=Pod} 1`)
 	if got := x.decide(t); len(got) != 0 || x.queue.Get(bad.UID) != nil {
