@@ -16,11 +16,11 @@ import (
 // noNodes is upstream's message where the cluster has no node at all.
 const noNodes = "no nodes available to schedule pods"
 
-// roundCandidates is how many candidates the answers of one round may name: as many as fit in
-// a message.
+// roundCandidates is how many candidates the answers of one round may name: more do not fit in
+// one message.
 const roundCandidates = 1 << 17
 
-// prepared is how the preparation of an attempt has ended, for the metrics.
+// prepared is the outcome of an attempt's preparation, for the metrics.
 func (a *attempt) prepared() (profile string, how observe.Prepared) {
 	switch {
 	case a.failed != nil:
@@ -34,7 +34,7 @@ func (a *attempt) prepared() (profile string, how observe.Prepared) {
 // schedule decides a batch, pod by pod in queue order.
 func (s *Scheduler) schedule(ctx context.Context, pods []*queue.Pod) { s.scheduleAll(ctx, pods, nil) }
 
-// scheduleAll decides attempts that have their answers, and then a batch.
+// scheduleAll decides resumed attempts, which have waited for extenders, and then a batch.
 func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed []*attempt) {
 	s.answers.SetDeciding(true)
 	defer s.answers.SetDeciding(false)
@@ -53,8 +53,8 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	}
 	begun := s.cfg.Now()
 	for i := range attempts {
-		// A pod that an event has brought before this one is to be decided first: the rest
-		// of the batch waits for that.
+		// An event may have put another pod before this one in the queue. That pod is decided first, and
+		// the rest of the batch is given back.
 		a := &attempts[i]
 		if !a.extenders.Answered() && !s.queue.Turn(a.pod) || !s.decide(ctx, a) {
 			s.giveBack(ctx, attempts[i:], nil)
@@ -75,7 +75,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.metrics.Sizes(s.queue, s.cache.Cache, s.cycles.UnderWay(), s.journal.lag())
 }
 
-// leaveBehind gives back the pods that were popped and are not of the batch any more, once it is decided.
+// leaveBehind gives back the pods that were popped but did not fit into the batch, once the batch is decided.
 func (s *Scheduler) leaveBehind() {
 	for _, p := range s.behind {
 		s.queue.GiveBack(p)
@@ -83,8 +83,8 @@ func (s *Scheduler) leaveBehind() {
 	s.behind = s.behind[:0]
 }
 
-// prepareAll compiles the pods of a batch. Their affinity terms are made known first: one
-// that is placed may repel another behind it, as may one that is nominated. A pod with more of them than
+// prepareAll compiles the pods of a batch. Their affinity terms are registered first, with those of nominated pods:
+// a pod of the batch may repel the pods behind it once it is placed. A pod with more new terms than
 // a batch may bring is the last of its batch.
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
 	s.batches++
@@ -133,8 +133,8 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	return s.setAside(attempts), err
 }
 
-// observeNominated makes known what the pods carry that others have to find room beside. It holds until nominations or
-// what is known of volumes change; what is in quarantine does not.
+// observeNominated registers the terms of nominated pods, because other pods have to fit beside them. They stay registered until
+// the nominations or the volumes change. While anything is in quarantine, they are registered anew for each batch.
 func (s *Scheduler) observeNominated() {
 	w := s.cache
 	if w.nominations == s.queue.Nominations() && w.storage == w.volumes.Version() && len(s.quarantine) == 0 {
@@ -157,8 +157,8 @@ func (s *Scheduler) observeNominated() {
 	}
 }
 
-// ask gets answers for the classes of a batch, but for those whose answer still serves: in one
-// round, unless the answers may be too long for that.
+// ask gets answers for the classes of a batch whose held answer does not serve: in one
+// round, unless the answers may be too long for one message.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	nodes := s.cache.Nodes()
 	batch := s.answers.Begin(len(attempts))
@@ -172,7 +172,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			}
 		}
 	}
-	var profiles []string // of the needs' first pods
+	var profiles []string // for each need, the profile of its first pod
 	for i := range attempts {
 		a := &attempts[i]
 		if a.failed != nil || a.class.Rejected != nil {
@@ -180,9 +180,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		var class uint64
 		var need int
-		if a.failed = s.looking(a.class, func() {
+		if a.failed = s.guardClass(a.class, func() {
 			q := s.question(a)
-			if a.class.Base != nil && q.Node == "" && !q.Alone { // else the pod shares no answer in any case
+			if a.class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
 				q.Nominees = s.nominees.Of(a.pod.Obj, a.class).ForEngine()
 			}
 			class, need = batch.Want(q)
@@ -215,8 +215,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	return nil
 }
 
-// fetch turns what the engine needs into a fan-out, and hands the answers over. A class that can not be evaluated goes into
-// quarantine: where it is the only one that is asked for, by a panic. profiles are those of the pods that wait.
+// fetch turns the engine's needs into a fan-out, and gives the engine the answers. A class that can not be evaluated goes into
+// quarantine. For the need of a single attempt fetch panics, and the caller's guardClass does that. profiles has the profile of
+// each need's first pod.
 func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
 	requests := make([]fanout.Request, len(needs))
 	s.metrics.Ask()
@@ -254,7 +255,7 @@ func (s *Scheduler) fetchOne(ctx context.Context, a *attempt, n *answers.Need) e
 	return s.fetch(a.trace.Again(ctx, n.Class.ID()), []*answers.Need{n}, []string{a.pod.Obj.Spec.SchedulerName})
 }
 
-// distrust has the workers suspected on whose answers the own tables have to answer.
+// distrust has the fan-out suspect the workers whose answers were wrong or did not settle.
 func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
 	if n.Why != nil {
 		s.fanout.Blame(ctx, n.Liar, n.Why)
@@ -262,15 +263,15 @@ func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
 	if n.Doubted == nil {
 		return
 	}
-	// The answer is of this very moment, so it can not be right. Who has said what of it is found by holding the workers' next
-	// answers against the own tables.
+	// Nothing has changed since the answer, so a part of it is wrong. The workers' next answers are compared with the own
+	// tables, to find the worker that answers wrongly.
 	klog.FromContext(ctx).Info("What workers have answered does not settle, the own tables answer and the workers' next answers are audited",
 		"class", n.Class.ID())
 	s.metrics.Unsettled()
 	s.fanout.Watch(n.Doubted)
 }
 
-// giveBack returns pods that were popped but not decided. They keep their place.
+// giveBack returns pods to the queue that were popped but not decided. They keep their places.
 func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error) {
 	if ctx.Err() == nil && err != nil {
 		s.fail(err)

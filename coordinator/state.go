@@ -20,28 +20,29 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// state is all that the loop knows of the cluster: nodes and pods, what makes pods belong
-// together, storage, and the counters that tell the tables of it. It keeps the parts in step:
-// what a pod on a node counts for is counted wherever it counts.
+// state is all that the loop knows of the cluster: nodes and pods, the objects that select pods,
+// storage, and the counters by which the tables know of them. It keeps these parts in step:
+// each change of a pod reaches every part that counts the pod.
 type state struct {
 	*cache.Cache
 	counters  *count.Registry
 	cluster   *cluster.Cluster
 	volumes   *volumes.Cache
-	outOfTree *outoftree.Plugins // are told of nodes that change; nil: there are none
+	outOfTree *outoftree.Plugins // they are told of nodes that change; nil: there are none
 	budgets   *cluster.Budgets
-	// counted says that budgets' status is worked out here; pending are the pods that wait for a node.
+	// counted says that the status of budgets is computed here. pending are the pods that wait for a node.
 	counted bool
 	pending func() iter.Seq[*queue.Pod]
-	// observed are the terms of the pods of the batch; mayBring is how many terms the batch may bring more.
+	// observed are the terms of the pods of the batch. mayBring is how many more new terms the batch may bring.
 	observed []*count.Carried
 	mayBring int
-	// nominated are the terms of nominated pods, as of so many changes of nominations and a version of the storage.
+	// nominated are the terms of nominated pods. They are valid while the queue's nominations and the version of the storage
+	// are these.
 	nominated            []*count.Carried
 	nominations, storage uint64
 	counting             counting
-	// mend is told of a node whose row is not what its pods are, for the tables refused a change; nil: that is
-	// an error.
+	// mend is called for a node whose row no longer agrees with its pods, because the tables refused a change; nil: the
+	// refusal is an error.
 	mend func(node string, why error)
 }
 
@@ -70,7 +71,7 @@ func (s *state) Departure(p *v1.Pod, _ string) ([]*pb.CounterValue, []*pb.Shared
 	return leaving, shared
 }
 
-// mended is nil where somebody mends the row that the tables refused a change of.
+// mended has the row mended that has refused a change. It returns the error where mend is nil.
 func (s *state) mended(node string, refused error) error {
 	if refused == nil || s.mend == nil {
 		return refused
@@ -79,18 +80,18 @@ func (s *state) mended(node string, refused error) error {
 	return nil
 }
 
-// tell is Cache.Retell.
+// tell is Cache.Retell, with the row mended.
 func (s *state) tell(uid types.UID) error {
 	_, node, _ := s.Pod(uid)
 	return s.mended(node, s.Retell(uid))
 }
 
-// count is Cache.ChangeCounters.
+// count is Cache.ChangeCounters, with the row mended.
 func (s *state) count(node string, changes []*pb.CounterValue) error {
 	return s.mended(node, s.ChangeCounters(node, changes))
 }
 
-// retell tells the tables of pods whose volumes are others now.
+// retell tells the tables of pods whose volumes have changed.
 func (s *state) retell() error {
 	for _, uid := range s.volumes.TakeRetold() {
 		if err := s.tell(uid); err != nil {
@@ -196,7 +197,7 @@ func (s *state) unmount(nodeName string, p *v1.Pod) error {
 	return s.retell()
 }
 
-// Forget is Cache.Forget for a pod that is promised a node.
+// Forget takes back the promise of a node to a pod, as Cache.Forget.
 func (s *state) Forget(p *v1.Pod) (bool, error) {
 	object, nodeName, _ := s.Pod(p.UID)
 	forgotten, err := s.Cache.Forget(p.UID)
@@ -220,7 +221,7 @@ func (s *state) RemovePod(p *v1.Pod) (*v1.Pod, string, error) {
 	return old, nodeName, s.unmount(nodeName, old)
 }
 
-// Without takes a pod off its node until put is called, which is to be called after an error, too.
+// Without takes a pod off its node until put is called. put has to be called after an error, too.
 func (s *state) Without(p *v1.Pod) (put func() error, err error) {
 	object, nodeName, _ := s.Pod(p.UID)
 	back, err := s.Cache.Without(p.UID)
@@ -235,8 +236,8 @@ func (s *state) Without(p *v1.Pod) (put func() error, err error) {
 	}, cmp.Or(s.mended(nodeName, err), s.unmount(nodeName, object))
 }
 
-// settle brings the counters that came into use, or have changed, to the tables. It is
-// called before anything that was compiled is evaluated, unless that awaits counters that are postponed.
+// settle brings new and changed counters to the tables. It is called after pods were compiled and before
+// they are evaluated, but pods whose counters are postponed wait longer.
 func (s *state) settle() error {
 	if err := s.fillNew(s.counters.TakeNew()); err != nil {
 		return err
@@ -249,13 +250,13 @@ func (s *state) settle() error {
 	return s.retell()
 }
 
-// batchTerms is how many affinity terms that no other pod carries the pods of a batch may bring: each is
-// held against all pods of the batch. Pods of one workload bring the same, and workloads one to three.
+// batchTerms is how many new affinity terms, which no other pod carries, a batch may bring. Each is matched with all pods of
+// the batch, so the work grows with both. Pods of one workload bring the same terms: usually one to three.
 const batchTerms = 32
 
-// observe makes known what a pod carries, before pods are compiled that it may come to share a node
-// with, until the next batch has observed its own. It is false where the pod brings more terms than most
-// that nobody carries; they count once the pod is placed.
+// observe registers the terms that a pod carries, until the next batch has registered its own. It comes before the batch is
+// compiled, because the pod may share a node with any pod of it. It is false where the pod brings more than most new terms;
+// these count once the pod is placed.
 func (s *state) observe(p *v1.Pod, most int) bool {
 	s.volumes.Observe(p)
 	c, brings, few := s.counters.CarryFew(p, most)
@@ -266,8 +267,8 @@ func (s *state) observe(p *v1.Pod, most int) bool {
 	return few
 }
 
-// beginObserving opens a batch. What the batch before has observed counts until end is called, so that
-// terms of both do not go and come.
+// beginObserving opens a batch. The terms of the batch before stay registered until end is called, so that
+// terms of both batches are not dropped and made again.
 func (s *state) beginObserving() (end func()) {
 	before := s.observed
 	s.observed, s.mayBring = nil, batchTerms
@@ -278,7 +279,7 @@ func (s *state) beginObserving() (end func()) {
 	}
 }
 
-// sweep has counters go that nobody has asked for in a long time.
+// sweep drops counters that no class has asked for in a long time.
 func (s *state) sweep() {
 	s.counters.Sweep()
 	s.dropSome()

@@ -1,4 +1,4 @@
-// Package observe is what people and dashboards are told of the loop.
+// Package observe tells people and dashboards about the loop: metrics, logs, explanations, summaries and dumps.
 //
 // # What the loop tells
 //
@@ -9,7 +9,7 @@
 //	     ──> Bugs         panics that were recovered ──> the log
 //	     ──> Heartbeat    turns ──> health checks
 //
-// The loop tells, in its own words, and reads nothing back to decide by it.
+// The loop reads nothing of it back to decide.
 //
 // # What others read
 //
@@ -18,8 +18,23 @@
 //	Summary   shards, pods that wait  <── Cluster, Queue
 //	Debugger  nodes, pods, the queue  <── Cluster, Queue
 //
-// What is read is seen through interfaces that have nothing to change it by, and nothing to end a term by. What an explanation
-// has to change, as to take its pod from the node for the while, the loop does before a step and undoes after it.
+// A read sees the loop through interfaces that can neither change its state nor end its term. An explanation needs its pod off
+// the node for a while: the loop takes the pod off before a step, and puts it back after the step.
 //
-// But for DecisionLog, Heartbeat, Bugs and the calls of Reads that wait, all of it belongs to the loop's goroutine.
+// DecisionLog, Heartbeat, Bugs and the calls of Reads that wait may be used by any goroutine. All else belongs to the loop's.
+//
+// # Words
+//
+//	turn        one pass of the loop: a part of its inbox, then a batch
+//	attempt     one try to place a pod
+//	decision    the end of an attempt: a node, victims, or a refusal
+//	unplaced    an attempt that ended without a node
+//	read        a question about the loop's state: an explanation, a summary, a dump
+//	step        the bounded part of a read that one turn does
+//	to judge    to evaluate a row for one pod, with the score or the reasons spelled out
+//	verdict     what judging found for one node that was asked for
+//	bug         a panic that was recovered; it ends a read or an attempt, never the term
+//	note        a remark in an explanation
+//	rest        the time in which no pod can be decided
+//	meter       counts for both the metrics and the summaries
 package observe
