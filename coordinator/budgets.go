@@ -10,7 +10,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // A PodDisruptionBudget says how many of its pods may be disrupted. Preemption avoids victims beyond that number. The tables
@@ -83,6 +82,3 @@ func (s *state) tellBudgets(uid types.UID) error {
 	defer s.Untold(p, "its budgets")
 	return s.tell(uid)
 }
-
-// budgets is how many pods of each budget may leave.
-func (s *Scheduler) budgets() []scorer.Budget { return s.cache.budgets.Allowed() }

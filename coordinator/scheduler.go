@@ -295,9 +295,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	return s, nil
 }
 
-// eval judges rows on the loop.
-func (s *Scheduler) eval() *scorer.Evaluator { return s.answers.Evaluator() }
-
 // SetMembers names the live workers.
 func (s *Scheduler) SetMembers(members []fanout.Member) {
 	s.fanout.SetMembers(members)
