@@ -7,56 +7,56 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Answer is what the workers have said of a class at one moment, repaired with the rows whose pods have changed
+// Answer is what the workers have said of a class at one moment, repaired by the rows whose pods have changed
 // since. It gives rows to the pods of its class, one after the other.
 type Answer struct {
 	engine *Engine
 	class  *scorer.Class
-	// result is the workers', repaired but for the candidates.
+	// result is the result of the workers. All of it is repaired, except its candidates.
 	result   *scorer.Result
 	standing scorer.Standing
-	settled  bool // standing is that of result
+	settled  bool // standing agrees with result
 	// idle is how many sweeps ago a batch last used the answer.
 	idle int
 	// lists tell how far the candidates of each group are used up.
 	lists []list
-	// synced is the number of the first change that the repair has not seen.
+	// synced is the number of the first change that is not repaired yet.
 	synced uint64
-	// unmoved is the number of the first change that may have moved a pinned sum; it may be behind synced.
+	// unmoved is the number of the first change that may have moved a pinned sum. It may be less than synced.
 	unmoved uint64
-	// repaired are the rows that were judged here since the answer; index finds them. ranked are those of each group by
-	// their local scores, and heaped is how many entries ranked has in all, outdated ones included.
+	// repaired are the rows that were judged here since the answer; index finds them. ranked has the repaired rows of each
+	// group by their local scores. heaped is how many entries all heaps of ranked have, with the outdated entries.
 	repaired []repairedRow
 	index    rowIndex
 	ranked   []rowHeap
 	heaped   int
-	passed   int // outdated entries that were walked past since ranked was swept
+	passed   int // how many outdated entries were walked past since ranked was swept
 	// groups is how many groups the workers' answer had.
 	groups int
-	// diagnosed tells that the answer has reasons. reasons are their counts, repaired, and unresolvable is how many rows
-	// are refused by a reason that no pod's leaving changes.
+	// diagnosed tells that the answer has reasons. reasons are their repaired counts. unresolvable is how many rows
+	// are refused for a reason that stays whichever pods leave.
 	diagnosed    bool
 	reasons      Reasons
 	unresolvable int
-	// stale tells that the workers have to be asked again: a maximum of a normalised answer may have left, or a pinned
-	// sum has moved.
+	// stale tells that the workers have to be asked again: the row with a maximum of a normalised answer may have left, or
+	// a pinned sum has moved.
 	stale bool
-	// before is the verdict of the row at hand before it was judged again.
+	// before is the former verdict of the row that is being judged again.
 	before scorer.Verdict
-	// vetoes are the places in repaired of vetoed rows; the veto of some may be lifted by now. aside is scratch memory, and
+	// vetoes are the places in repaired of vetoed rows. Some of these vetoes may be lifted by now. aside is scratch memory.
 	// round is the number of the last call of veto.
 	vetoes []int
 	aside  []rankedRow
 	round  int
-	// shape is the number of changes of what the class counts over all rows.
+	// shape counts the changes of the answer's groups and measures.
 	shape uint64
 	probe probe
-	// among is the standing where only some of the rows are left (ScoresAmong).
+	// among is the standing if only some of the rows were left (ScoresAmong).
 	among scorer.Standing
-	// oneBatch tells that the answer has only the rows that a PreFilter leaves, and serves no other batch.
+	// oneBatch tells that the answer has only the rows that a PreFilter leaves, and is dropped with its batch.
 	oneBatch bool
-	// shared tells that views of other classes go by the answer. moves are then the rows that have gone from group to
-	// group, and begun counts the times that moves began anew.
+	// shared tells that other classes have views of the answer. moves are then the rows that have gone from one group to
+	// another, and begun counts how often moves was emptied.
 	shared bool
 	moves  []groupMove
 	begun  uint64
@@ -69,8 +69,8 @@ type groupMove struct{ at, from, to int32 }
 
 // list is the candidates of a group.
 type list struct {
-	used int // how many candidates are passed over: their rows are repaired
-	// unnamed is how many rows of the group are no candidates and were not judged here since.
+	used int // how many candidates are used up: their rows are repaired
+	// unnamed is how many rows of the group the workers did not name and were not judged here since.
 	unnamed int
 }
 
@@ -79,21 +79,21 @@ type repairedRow struct {
 	row     cache.Row
 	verdict scorer.Verdict
 	group   int // -1: no group, the row is refused
-	// local is the whole score where the answer is normalised.
+	// local is the local score; in a normalised answer it is the whole score.
 	local   int64
 	extreme bool // the row has a maximum of a normalised answer
 	reasons []scorer.Reason
 	// vetoed: pods that are nominated to the row's node keep the pod at hand from it.
 	vetoed      bool
 	vetoReasons []scorer.Reason
-	// checked is the nominee that the row was last judged with, if the row has not changed since; nil: none.
-	// round is the last call of veto that named the row, and listed tells that the row is in vetoes.
+	// checked is the nominee that the row was last judged with; nil: none, or the row has changed since.
+	// round is the last call of veto that named the row. listed tells that the row is in vetoes.
 	checked *Nominee
 	round   int
 	listed  bool
-	// shape is that of the answer when the row was judged with its nominee.
+	// shape is the answer's shape when the row was judged with its nominee.
 	shape uint64
-	// seen is the number of the first change that the verdict does not know of.
+	// seen is the number of the first change that the verdict does not include.
 	seen uint64
 	// at is the row's place in repaired, and version counts its verdicts.
 	at      int
@@ -136,8 +136,8 @@ func (a *Answer) reads(counter uint32) bool {
 	return found
 }
 
-// serves tells whether to repair the answer once more for a batch of so many pods costs less than to ask for another, and
-// whether its memory is within bounds. To judge a row by itself costs some ten times what it costs in a pass over all rows.
+// serves tells whether the answer's memory is within bounds, and whether a further repair for a batch of so many pods costs less
+// than another answer. To judge one row here costs some ten times as much as in the workers' pass over all rows.
 func (a *Answer) serves(pods, changes, rows int) bool {
 	behind := int(a.engine.log.end() - a.synced)
 	if a.shared {
@@ -147,7 +147,7 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 		return false
 	}
 	if !a.settled {
-		return true // it is not known which groups count
+		return true // the standing does not say yet which groups are feasible
 	}
 	for i := range a.standing.Groups {
 		l, n := &a.lists[i], len(a.result.Groups[i].Candidates)
@@ -158,7 +158,7 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 	return true
 }
 
-// start takes a fresh result, of the state before change n.
+// start begins the answer with a fresh result, of the state before change n.
 func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
 	a.result, a.synced, a.diagnosed = result, n, diagnosed
 	a.stale, a.settled, a.oneBatch = false, false, false
@@ -191,8 +191,8 @@ func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
 	}
 }
 
-// JudgeAll judges every row here and now, in the place of an answer. It serves where a maximum of a normalised answer is
-// vetoed, which the workers can not know of, and where a reviewer has to see every row. It takes long.
+// JudgeAll judges every row here and now, instead of an answer by the workers. It is needed where a row with a maximum of a
+// normalised answer is vetoed, for the workers do not know of vetoes, and where a reviewer has to see every row. It takes long.
 func (a *Answer) JudgeAll(diagnose bool) {
 	e := a.engine
 	a.class = e.Pinned(a.class)
@@ -218,7 +218,7 @@ func (a *Answer) add(row cache.Row) {
 	a.countReasons(r.reasons, +1)
 }
 
-// repair takes in what has changed since the last call.
+// repair takes in the changes since the last call.
 func (a *Answer) repair() {
 	log := &a.engine.log
 	judged := a.engine.work.Judged
@@ -227,11 +227,11 @@ func (a *Answer) repair() {
 		a.stale = a.stale || entry.before.MovesPins(a.class)
 		at, known := a.index.find(entry.row)
 		switch {
-		case known && a.repaired[at].seen > a.synced: // it was judged after that
-		case a.oneBatch && !known: // a PreFilter refuses it, as before
+		case known && a.repaired[at].seen > a.synced: // its verdict includes this change
+		case a.oneBatch && !known: // a PreFilter refuses the row, as before
 		case known:
 			a.exchange(&a.repaired[at], end)
-		case entry.bare: // not known, as it should be: what it had is not known either
+		case entry.bare: // the row was not judged, and its totals before the change are not known
 			a.stale = true
 		case !a.stays(entry):
 			r := a.look(entry.row, &entry.before, a.synced)
@@ -242,9 +242,9 @@ func (a *Answer) repair() {
 	a.engine.work.Repaired += a.engine.work.Judged - judged
 }
 
-// stays judges a row as it is now, and tells whether it has the same share in the answer as before it changed. One pod
-// more makes a row refuse others, never take them, but for what counters tell: a row that passes now, whose
-// counters have not moved and that no pod has left, has passed before.
+// stays judges a row as it is now, and tells whether it has the same share in the answer as before it changed. It goes by
+// this: another pod never makes a row feasible, except by a counter. So a row that passes now has passed before, if its
+// counters have not moved and no pod has left it.
 func (a *Answer) stays(entry *change) bool {
 	log := &a.engine.log
 	if a.diagnosed || a.class.SharesByPods() || entry.before.Moves(a.class) || log.leftSince(entry.row, a.synced) {
@@ -258,8 +258,8 @@ func (a *Answer) stays(entry *change) bool {
 	return false
 }
 
-// look takes a row out of the candidates. It is judged by the totals that the answer saw, those before change n; nil:
-// by those that it has now.
+// look takes a row out of the candidates, and judges it by the totals that it had before change n, which the answer saw;
+// nil: by its totals of now.
 func (a *Answer) look(row cache.Row, totals *scorer.RowTotals, n uint64) *repairedRow {
 	a.index.put(row, len(a.repaired))
 	if len(a.repaired) < cap(a.repaired) {
@@ -295,10 +295,10 @@ func (a *Answer) rank(r *repairedRow) {
 	a.heaped++
 }
 
-// outdated tells whether a row has another verdict by now.
+// outdated tells whether a row was judged again since the entry was made.
 func (a *Answer) outdated(x *rankedRow) bool { return a.repaired[x.at].version != x.version }
 
-// at is the place in repaired of a row, which is taken out of the candidates.
+// at is the place of a row in repaired. If the row is not there yet, it is judged, and taken out of the candidates.
 func (a *Answer) at(row cache.Row) int {
 	if i, ok := a.index.find(row); ok {
 		return i
@@ -308,8 +308,8 @@ func (a *Answer) at(row cache.Row) int {
 	return r.at
 }
 
-// noteUnnamed counts a row off those of its group that the workers did not name, if they did not. totals are those that the
-// answer saw; nil: those of now.
+// noteUnnamed counts a row off unnamed, if the workers did not name it. totals are the row's totals that the answer
+// saw; nil: its totals of now.
 func (a *Answer) noteUnnamed(r *repairedRow, totals *scorer.RowTotals) {
 	if r.group < 0 || a.lists[r.group].unnamed <= 0 {
 		return
@@ -324,7 +324,7 @@ func (a *Answer) noteUnnamed(r *repairedRow, totals *scorer.RowTotals) {
 	}
 }
 
-// judge evaluates a row as the workers do. nil totals are the current ones.
+// judge evaluates a row as the workers do, with the given totals; nil: its totals of now.
 func (a *Answer) judge(r *repairedRow, totals *scorer.RowTotals) {
 	e := a.engine
 	table := e.tables.Table(int(r.row.Shard))
@@ -347,8 +347,8 @@ func (a *Answer) judge(r *repairedRow, totals *scorer.RowTotals) {
 	}
 }
 
-// extreme tells whether a row has one of the maxima that a normalised answer rests on. When such a row leaves, the
-// maximum may leave with it.
+// extreme tells whether a row has one of the maxima that the scores of a normalised answer are divided by. When such a row
+// leaves, the maximum may change.
 func (a *Answer) extreme(key []int64) bool {
 	for i, k := range key {
 		if k > 0 && k >= a.result.Extrema[i] {
@@ -358,8 +358,8 @@ func (a *Answer) extreme(key []int64) bool {
 	return false
 }
 
-// exchange puts a row's verdict as it is now, before change n, in the place of its old one. Most pods
-// are of other classes and change nothing but the row's own score.
+// exchange replaces a row's verdict by its verdict of now, which includes all changes before n. Most changes come from pods of
+// other classes, and alter only the row's own score.
 func (a *Answer) exchange(r *repairedRow, n uint64) {
 	a.lift(r)
 	extreme := r.extreme
@@ -379,8 +379,8 @@ func (a *Answer) exchange(r *repairedRow, n uint64) {
 	a.stale = a.stale || left || a.result.Normalised && r.verdict.Passed && a.beyond(&r.verdict.Key)
 }
 
-// beyond tells whether a key has more than the maxima that a normalised answer rests on: its row was refused when the
-// answer was given.
+// beyond tells whether a key exceeds a maximum of a normalised answer. Its row was refused when the answer was given, so the
+// maximum does not include the row.
 func (a *Answer) beyond(key *scorer.Key) bool {
 	for i, k := range key.Raw[:a.class.KeyLen()] {
 		if k > a.result.Extrema[i] {
@@ -390,7 +390,7 @@ func (a *Answer) beyond(key *scorer.Key) bool {
 	return false
 }
 
-// move adds a row's share to the answer, or takes it.
+// move adds a row's share to the answer's groups and measures, or subtracts it.
 func (a *Answer) move(v *scorer.Verdict, by int) (group int) {
 	a.settled = false
 	a.shape++
@@ -418,7 +418,7 @@ func (a *Answer) settle() {
 	}
 }
 
-// feasible is how many rows are.
+// feasible is how many rows are feasible.
 func (a *Answer) feasible() int {
 	a.settle()
 	return a.standing.Feasible

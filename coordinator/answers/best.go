@@ -11,14 +11,14 @@ type Choice struct {
 	Score int64
 	// Feasible is how many rows there were to choose from.
 	Feasible int
-	// named tells that a worker has named the row, as one of group with that local score: it was not judged here.
+	// named tells that a worker has named the row as a candidate of group, with this local score. It was not judged here.
 	named bool
 	group int
 	local int64
 	from  chooser
 }
 
-// outcome is what choosing came to.
+// outcome is the outcome of a choice.
 type outcome int
 
 const (
@@ -27,7 +27,7 @@ const (
 	used            // rows that the workers did not name may be better
 )
 
-// chooser is what chooses rows: an answer, or a view of one.
+// chooser chooses rows: an answer, or a view of an answer.
 type chooser interface {
 	top(n int) []Ranked
 	whole() (*scorer.Result, *scorer.Standing)
@@ -97,7 +97,7 @@ func (l *leader) choice(from chooser, feasible int) Choice {
 	}
 }
 
-// isBehind tells whether c would be chosen before the best row.
+// isBehind tells whether c would be chosen before the best row, or there is none.
 func (l *leader) isBehind(c scorer.Candidate) bool { return !l.found || scorer.Before(c, l.top) }
 
 // rankedHead is the best row of a group that was judged here since the answer, with its local score.
@@ -137,8 +137,7 @@ func (a *Answer) untouched(i int) (scorer.Candidate, bool) {
 	return scorer.Candidate{}, false
 }
 
-// bound is the most that the rows of a feasible group can reach which the workers did not name: they stand behind the last
-// one named.
+// bound stands before all unnamed rows of a feasible group, with its whole score: they come after the last candidate.
 func (a *Answer) bound(i int) (scorer.Candidate, bool) {
 	if !a.standing.Groups[i].Feasible {
 		return scorer.Candidate{}, false
@@ -148,7 +147,7 @@ func (a *Answer) bound(i int) (scorer.Candidate, bool) {
 	return c, ok
 }
 
-// last is the last candidate of a group, where all candidates are used up and the workers did not name all rows.
+// last is the last candidate of a group, if all its candidates are used up and it has unnamed rows.
 func (a *Answer) last(i int) (scorer.Candidate, bool) {
 	l, g := &a.lists[i], &a.result.Groups[i]
 	if l.unnamed <= 0 || l.used < len(g.Candidates) || g.Rows == 0 || len(g.Candidates) == 0 {

@@ -8,44 +8,44 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// maxChanges is how long the change log gets before its older half is forgotten. Between two
-// batches it may get twice as long; then it is given up.
+// maxChanges bounds the memory of the change log. Between two batches a longer log loses its older half. Within a batch it may
+// get twice as long; with more changes all answers are given up.
 const maxChanges = 1 << 15
 
-// maxTotals is how many scalars and host ports a row may have in use for its changes to be logged as they are, of some 30
-// bytes each. A tenant's pods may bring a node a hundred thousand, and a log of a thousand changes of that node would be
-// gigabytes.
+// maxTotals is how many scalars and host ports a row may have in use, of some 30 bytes each, for its totals to be logged.
+// A tenant's pods may bring a node a hundred thousand, and a log of a thousand changes of such a node would take gigabytes.
 const maxTotals = 256
 
-// filledTogether is how many counters the loop fills at the same time, a part each turn: each part sets them all anew.
+// filledTogether is how many counters the loop fills at the same time, a part each turn. Each part is a change of all of them,
+// so the log looks that far back for a counter it has already.
 const filledTogether = 16
 
-// change is one change of a row: of what its pods add up to.
+// change is one change of a row's totals, the sums over its pods.
 type change struct {
 	row cache.Row
 	// left tells that a pod has left.
 	left bool
-	// before is what the pods added up to just before. It holds counters as differences from the
-	// table's own, which move on.
+	// before is the row's totals just before. Counters are differences from the
+	// table's counters, which move on.
 	before scorer.RowTotals
-	// bare: of before there are the counters alone. The row is large, and each answer has judged it.
+	// bare tells that before has counters only, because the row is large. Each answer has judged such a row.
 	bare bool
 }
 
-// ChangeLog is the log of the changes of rows, oldest first: answers are repaired by it. It watches the tables. It can not
-// hold the changes of nodes themselves: it only knows that there were some.
+// ChangeLog is the log of the changes of rows, oldest first. Answers are repaired by it. It watches the tables. It does not
+// hold changes of nodes themselves: it only notes that there was one (lost).
 type ChangeLog struct {
 	list []change
 	// first is the number of list[0]: changes are numbered from 0 on.
 	first uint64
 	rows  map[cache.Row][]uint64 // numbers of a row's changes
-	// reads tells that an answer is held; else there is nothing to log.
+	// reads tells that an answer is held; else nothing has to be logged.
 	reads bool
-	// deciding tells that answers are in use: nothing is given up then.
+	// deciding tells that a batch uses the answers: none is given up then.
 	deciding bool
 	// lost tells that a row has changed in a way that is not in the log.
 	lost bool
-	// columns are counters that were set anew.
+	// columns are counters that were set anew in all rows.
 	columns []uint32
 	// large are the rows of more than maxTotals.
 	large map[cache.Row]struct{}
@@ -85,7 +85,7 @@ func (l *ChangeLog) cut(cut int) {
 			delete(l.rows, row)
 		}
 	}
-	// What is behind takes the memory of what is forgotten.
+	// The changes that stay move to the front, and free the totals at the end.
 	n := copy(l.list, l.list[cut:])
 	for i := range l.list[n:] {
 		l.list[n+i].before = scorer.RowTotals{}
@@ -157,7 +157,7 @@ func (l *ChangeLog) counted(row cache.Row, changes []*pb.CounterValue, sign int6
 	}
 }
 
-// givenUp tells that the next batch begins with no answer, so that nothing has to be logged until then: the cost of a
+// givenUp tells that the next batch begins without answers. Nothing is logged until then, because the cost of logging a
 // change grows with the number of entries of its row.
 func (l *ChangeLog) givenUp() bool { return l.lost && !l.deciding }
 
@@ -190,7 +190,7 @@ func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
 		l.counted(row, change.RemovePod.GetCounters(), -1)
 	case *pb.Delta_ChangeCounters:
 		l.counted(row, change.ChangeCounters.GetCounters(), +1)
-	case *pb.Delta_ChangePod: // no filter or score looks at that
+	case *pb.Delta_ChangePod: // no filter or score reads the change
 	case *pb.Delta_SetCounter:
 		// Counters are filled part by part, some together.
 		if id := change.SetCounter.GetCounter(); !slices.Contains(l.columns[max(0, len(l.columns)-filledTogether):], id) {

@@ -6,34 +6,34 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// maxSpareRows bounds the memory of answers that are dropped, which is kept for others: as many repaired rows, of some 300
-// bytes each.
+// maxSpareRows bounds the memory that dropped answers keep for later answers: so many repaired rows, of some 300 bytes each.
 const maxSpareRows = 1 << 18
 
-// maxHeld is how many answers are held from batch to batch: with more, all classes are asked for anew.
+// maxHeld bounds the answers that are held from batch to batch. With more, all answers are dropped.
 const maxHeld = 1024
 
-// maxHeldBytes is what the classes of the answers that are held may take: of more, some answers are dropped. Those of
-// larger classes than hugeClass are dropped with their batch. Bases of shared answers are smaller than largeClass.
+// These bound the memory of classes, which tenants may make large. maxHeldBytes is for the classes of all held answers: beyond
+// it some answers are dropped. The answer of a class larger than hugeClass is dropped with its batch. A base class larger than
+// largeClass gets no shared answer.
 const maxHeldBytes, hugeClass, largeClass = 32 << 20, 256 << 10, 64 << 10
 
-// heldSweeps is for how many sweeps an answer is held that no pod has used.
+// heldSweeps is for how many sweeps an unused answer is held: a minute of 5 s sweeps.
 const heldSweeps = 12
 
-// maxKnown is of how many classes it is known that they were asked for, and how long their answers were of use.
+// maxKnown bounds how many classes the engine remembers to have asked for, and how many rows of their answers were repaired.
 const maxKnown = 1 << 16
 
-// held are the answers of classes that are held: for as many batches as they can be repaired by the
-// change log, and as it pays.
+// held are the answers that are kept from batch to batch, as long as the change log can repair them and a repair costs less
+// than another answer.
 type held struct {
 	engine *Engine
 	of     map[uint64]*Answer
-	// repaired is how many rows the last answer of a class had repaired in the end, and asked are the classes that were
+	// repaired is how many rows the last answer of a class had repaired when it was dropped. asked are the classes that were
 	// asked for.
 	repaired map[uint64]int
 	asked    map[uint64]struct{}
-	// spare are answers of earlier batches, kept for their memory, which is for that many rows. least is how many of them
-	// there always were since the last sweep.
+	// spare are dropped answers, kept for their memory: rows is how many repaired rows it can hold. least is the smallest
+	// length of spare since the last sweep.
 	spare []*Answer
 	rows  int
 	least int
@@ -68,7 +68,7 @@ func (h *held) drop(id uint64) {
 	}
 }
 
-// age drops the answers that no pod has used for long, and the spare ones that were not needed since it was called last.
+// age drops the answers that no pod has used for long, and the spare answers that were not needed since its last call.
 func (h *held) age() {
 	for _, a := range h.spare[:h.least] {
 		h.rows -= cap(a.repaired)
@@ -108,7 +108,7 @@ func (h *held) evict(pods int) {
 	}
 }
 
-// open makes an empty answer the one of a class.
+// open gives a class an empty answer.
 func (h *held) open(class *scorer.Class) *Answer {
 	a := &Answer{engine: h.engine}
 	if last := len(h.spare) - 1; last >= 0 {
@@ -122,7 +122,7 @@ func (h *held) open(class *scorer.Class) *Answer {
 	return a
 }
 
-// known tells whether a class was asked for before, and notes that it is now.
+// known tells whether a class was asked for before, and remembers it from now on.
 func (h *held) known(class uint64) bool {
 	_, known := h.asked[class]
 	if len(h.asked) >= maxKnown {
