@@ -10,8 +10,8 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Engine decides: it holds the workers' answers, repairs them, and chooses rows for pods. It asks nobody: what it lacks it
-// returns as a Need, and takes the answer to that. It is used by one goroutine.
+// Engine decides: it holds the workers' answers, repairs them, and chooses rows for pods. It asks nobody: if it lacks an answer,
+// it returns a Need, and Take gives it the answer. One goroutine uses it.
 type Engine struct {
 	tables  *cache.Cache
 	batch   int
@@ -31,7 +31,7 @@ type Config struct {
 	// BatchSize is how many pods a batch has at the most.
 	BatchSize int
 	Limits    Limits
-	// Recycle is given each result that the engine reads no more.
+	// Recycle gets each result that the engine reads no more.
 	Recycle func(*scorer.Result)
 }
 
@@ -44,13 +44,13 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Log is the change log, which is to watch the tables.
+// Log is the change log. The caller has it watch the tables.
 func (e *Engine) Log() *ChangeLog { return &e.log }
 
 // Evaluator is the engine's, for others who judge rows on the same goroutine.
 func (e *Engine) Evaluator() *scorer.Evaluator { return e.eval }
 
-// Deciding tells whether a batch is being decided, and SetDeciding says so: no answer is given up then.
+// Deciding tells whether a batch is being decided. No answer is given up then.
 func (e *Engine) Deciding() bool { return e.log.deciding }
 
 // SetDeciding says whether a batch is being decided.
@@ -58,7 +58,7 @@ func (e *Engine) SetDeciding(deciding bool) { e.log.deciding = deciding }
 
 // Work counts what an engine has done.
 type Work struct {
-	// Judged are the rows that were judged here, Repaired those among them that repairs took, and Pinned the times that
+	// Judged is how many rows were judged here, Repaired how many of them were judged for repairs, and Pinned how often
 	// sums were pinned.
 	Judged, Repaired, Pinned int
 }
@@ -69,7 +69,7 @@ func (e *Engine) Work() Work { return e.work }
 // Asked is how many classes were asked for.
 func (e *Engine) Asked() int { return len(e.held.asked) }
 
-// Kept is what an engine keeps.
+// Kept counts what an engine keeps in memory.
 type Kept struct {
 	Answers, Views int
 	// Left is how many classes have left their shared answer.
@@ -108,7 +108,7 @@ func (e *Engine) Age() {
 	e.shared.evict(e.held.of)
 }
 
-// Forget drops all that is kept for a class after a panic, and what it was in the middle of.
+// Forget drops all that is kept for a class after a panic, and the evaluator, which the panic may have broken.
 func (e *Engine) Forget(c *compile.Class) {
 	e.Recovered()
 	delete(e.held.of, c.ID())
@@ -119,7 +119,7 @@ func (e *Engine) Forget(c *compile.Class) {
 	e.shared.evict(e.held.of)
 }
 
-// Recovered makes the evaluator anew, for a panic has left it in the middle of something.
+// Recovered makes a new evaluator after a panic, which may have broken the old one.
 func (e *Engine) Recovered() { e.eval = scorer.NewEvaluator(nil) }
 
 // Pinned is a class with its pinned sums as they are now.
@@ -130,53 +130,54 @@ func (e *Engine) Pinned(class *scorer.Class) *scorer.Class {
 	return class.Pin(e.tables.Tables)
 }
 
-// Question is what one pod asks.
+// Question is the question of one pod: which row is the best?
 type Question struct {
 	Class *compile.Class
-	// Nominees are the nodes that are promised to pods that come before this one.
+	// Nominees are the rows that are promised to pods that come before this pod.
 	Nominees []*Nominee
 	// Node is the node that the pod is nominated to, which is tried before all others; empty: none.
 	Node string
-	// Alone tells that others than the class's own plugins have a say, and Reviewed that they look at all feasible rows
-	// (Rows), which have to be named then.
+	// Alone tells that reviewers take part in the decision besides the class's own plugins. Reviewed tells that they look at all
+	// feasible rows (Rows): then the answer has to name all of them.
 	Alone, Reviewed bool
-	// answers counts the answers that were asked for for this pod, and sharedAsked tells that the base's was among them.
+	// answers counts the answers that this pod has asked for. sharedAsked tells that it has asked for another shared answer.
 	answers     int
 	sharedAsked bool
 }
 
-// alone tells whether the pod goes by an answer of its own class. A shared one serves where nobody but the class's own plugins
-// has a say.
+// alone tells whether the pod needs an answer of its own class. A shared answer serves only where the class's own plugins decide
+// alone.
 func (q *Question) alone() bool {
 	return q.Alone || q.Class.ScoreError != nil || q.Node != "" || len(q.Nominees) > 0
 }
 
 // Need is what the engine lacks to decide: an answer about a class.
 type Need struct {
-	// Class is the one to ask about, with its pinned sums as of now.
+	// Class is the class to ask about, with its pinned sums of now.
 	Class *scorer.Class
-	// Candidates is how many rows each group is to name. With Diagnose, reasons are wanted.
+	// Candidates is how many rows each group has to name. With Diagnose, the answer has to have reasons.
 	Candidates int
 	Diagnose   bool
-	// Pods is how many pods of the batch wait for the answer; 0: another answer is there, which serves no more.
+	// Pods is how many pods of the batch wait for the answer; 0: it replaces an answer that serves no more.
 	Pods int
 	// Here says that the own tables have to answer, not the workers.
 	Here bool
-	// Liar is the worker (scorer.Witnesses) that has named a row wrongly, and Why tells in what; 0: none.
+	// Liar is the worker (scorer.Witnesses) that has named a row wrongly, and Why is what was wrong; 0: none.
 	Liar uint32
 	Why  error
-	// Doubted is an answer of this very moment that does not settle: those who gave it are to be watched; nil: none.
+	// Doubted is an answer that does not settle though nothing has changed since: the workers that gave it have to be watched;
+	// nil: none.
 	Doubted *scorer.Result
 
-	answer *Answer // takes the result; nil: one is opened
+	answer *Answer // takes the result; nil: a new answer does
 	shared bool
 	alone  bool
 }
 
-// Alone tells whether the need is that of one pod, which is being decided.
+// Alone tells whether the need is for the one pod that is being decided.
 func (n *Need) Alone() bool { return n.alone }
 
-// Take takes the result that was asked for.
+// Take takes the result for a need.
 func (e *Engine) Take(n *Need, result *scorer.Result) {
 	a := n.answer
 	if a == nil {
@@ -206,16 +207,16 @@ type Batch struct {
 	pods   int
 	needs  []*Need
 	asked  map[uint64]int // places in needs, by class
-	every  []bool         // that need is for a class whose feasible rows are all to be named
+	every  []bool         // by place in needs: the answer has to name all feasible rows
 	order  []*compile.Class
 }
 
-// Join makes a class known before the batch's needs are collected: classes that differ in what they count alone share an
+// Join makes a class known before the batch's needs are collected. Classes that differ only in what they count share an
 // answer.
 func (b *Batch) Join(c *compile.Class) { b.engine.shared.join(c) }
 
-// Want takes in what a pod of the batch asks, and tells which class has to answer, and which need that is; below 0: its
-// answer is held.
+// Want takes in the question of a pod of the batch. It returns the class that the answer has to be about, and the place of its
+// need; below 0: an answer is held.
 func (b *Batch) Want(q *Question) (class uint64, need int) {
 	e, c := b.engine, q.Class
 	if base := e.shared.baseOf(c); base != nil && !e.refused(c.ID()) && !q.alone() {
@@ -253,7 +254,7 @@ func (b *Batch) Needs() []*Need {
 		n.Class, n.shared, n.Candidates = e.Pinned(c.Scorer), e.shared.of[id] != nil, candidatesOnce(b.pods)
 		if e.held.known(id) || n.Pods > 1 || b.pods == 1 {
 			before := e.held.repaired[id]
-			if n.shared { // with another answer all views begin anew
+			if n.shared { // every new shared answer has all views begin anew: ask for a long one
 				before = heldRowsMax
 			}
 			n.Candidates = candidates(c.Query, b.pods, len(b.needs)+len(e.held.of), before)
@@ -265,13 +266,13 @@ func (b *Batch) Needs() []*Need {
 	return b.needs
 }
 
-// refused tells whether a class was refused by the answer that is held, with reasons.
+// refused tells whether the held answer of a class has reasons: then it has refused a pod.
 func (e *Engine) refused(class uint64) bool {
 	a := e.held.of[class]
 	return a != nil && a.diagnosed
 }
 
-// fewRows are the rows of a pod that may get few nodes only, as that of a DaemonSet, where nothing else matters.
+// fewRows are the rows of a pod that a PreFilter limits to a few nodes, as a pod of a DaemonSet; false: workers are asked.
 func (e *Engine) fewRows(q *Question) (rows []cache.Row, few bool) {
 	narrowed := q.Class.Query.GetNarrowed()
 	if narrowed == nil || len(narrowed.GetNames()) > fewNodes || q.Class.Scorer.HasGroups() || q.Reviewed {
@@ -285,7 +286,7 @@ func (e *Engine) fewRows(q *Question) (rows []cache.Row, few bool) {
 	return rows, true
 }
 
-// openHere opens the answer of a class with the rows that it may get at all, judged here: workers are not asked for so few.
+// openHere opens the answer of a class that may get only these rows. They are judged here: they are too few to ask workers.
 func (e *Engine) openHere(class *scorer.Class, rows []cache.Row) {
 	a := e.held.open(class)
 	a.startEmpty(false)
@@ -310,8 +311,8 @@ func (e *Engine) Own(q *Question) (*Answer, *Need) {
 	return nil, n
 }
 
-// Best is the row for a pod, or what is needed to choose one. With neither no row is feasible, and the answer of the pod's
-// own class (Own) has the reasons.
+// Best is the row for a pod, or the need for an answer to choose one. If it returns neither, no row is feasible, and the answer
+// of the pod's own class (Own) has the reasons.
 func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
 	if !e.Holds(q.Class.ID()) && !q.alone() {
 		if c, found, need = e.bestShared(q); found || need != nil {
@@ -352,8 +353,8 @@ func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
 	return Choice{}, false, need
 }
 
-// bestShared is the best row by the class's view of a shared answer, or what is needed; with neither the class has to be asked
-// by itself, for the reasons where no row is feasible.
+// bestShared is the best row by the class's view of a shared answer, or the need for another shared answer. If it returns
+// neither, the class needs an answer of its own: it leaves the shared answer, or no row is feasible and the reasons are needed.
 func (e *Engine) bestShared(q *Question) (c Choice, found bool, need *Need) {
 	base := e.shared.baseOf(q.Class)
 	if base == nil || !e.Holds(base.ID()) {
@@ -382,7 +383,7 @@ func (e *Engine) bestShared(q *Question) (c Choice, found bool, need *Need) {
 		need = e.anotherBase(a, base)
 		need.accuse(liar, why)
 		return Choice{}, false, need
-	case q.sharedAsked: // as many of its own rows stand before all others as an answer names
+	case q.sharedAsked: // even a fresh answer names too few rows that are not the view's own
 		e.shared.leave(q.Class)
 		return Choice{}, false, nil
 	}
@@ -390,7 +391,7 @@ func (e *Engine) bestShared(q *Question) (c Choice, found bool, need *Need) {
 	return Choice{}, false, e.anotherBase(a, base)
 }
 
-// another is the need of another answer for a pod's class, in the place of a.
+// another is the need of another answer for a pod's class, which replaces a.
 func (e *Engine) another(a *Answer, q *Question, diagnose bool) *Need {
 	n := &Need{Class: e.Pinned(a.class), Diagnose: diagnose, answer: a, alone: true}
 	if q.answers++; q.Reviewed {
@@ -401,13 +402,13 @@ func (e *Engine) another(a *Answer, q *Question, diagnose bool) *Need {
 	return n
 }
 
-// anotherBase is the need of another shared answer, in the place of a.
+// anotherBase is the need of another shared answer, which replaces a.
 func (e *Engine) anotherBase(a *Answer, base *compile.Class) *Need {
 	return &Need{Class: e.Pinned(a.class), Candidates: candidates(base.Query, SparePods, len(e.held.of), heldRowsMax), answer: a, alone: true}
 }
 
-// settle has the own tables answer where the workers' answers do not settle, and judges every row here, which always
-// settles, where those of the tables do not either: then nothing is needed.
+// settle ends a series of answers that do not settle. After maxAsks answers of the workers the own tables answer. If their
+// answer does not settle either, every row is judged here, which always settles: then settle returns no need.
 func (e *Engine) settle(n *Need, q *Question) *Need {
 	switch {
 	case q.answers > maxAsks+1:
@@ -419,10 +420,10 @@ func (e *Engine) settle(n *Need, q *Question) *Need {
 	return n
 }
 
-// accuse has the own tables answer, for a worker has named a row wrongly.
+// accuse has the own tables answer, because a worker has named a row wrongly.
 func (n *Need) accuse(liar uint32, why error) { n.Here, n.Liar, n.Why = true, liar, why }
 
-// OwnNode is the choice of the node that a pod is nominated to, which is tried first and then no other.
+// OwnNode is the choice of the node that a pod is nominated to. If it is feasible, no other node is tried.
 func (e *Engine) OwnNode(a *Answer, name string) (Choice, bool) {
 	row, ok := e.tables.RowOf(name)
 	if name == "" || !ok {
@@ -431,7 +432,7 @@ func (e *Engine) OwnNode(a *Answer, name string) (Choice, bool) {
 	return a.Alone(row)
 }
 
-// Refresh brings the answer of a pod's class up to now, for reviewers to look at its rows.
+// Refresh repairs the answer of a pod's class, before reviewers look at its rows.
 func (e *Engine) Refresh(a *Answer, q *Question) {
 	a.liftVetoes()
 	a.repair()
@@ -453,14 +454,14 @@ func (e *Engine) Repaired(c *compile.Class) *Answer {
 	return a
 }
 
-// Diagnose is the need of an answer with reasons, for reviewers; nil: every row was judged here instead.
+// Diagnose is the need of an answer with reasons, for reviewers; nil: every row was judged here.
 func (e *Engine) Diagnose(a *Answer, q *Question) *Need {
 	return e.settle(e.another(a, q, true), q)
 }
 
-// Vouch tells whether a choice is what the own tables say of it; an error says in what it is not, and comes with the
-// worker that has named the row (scorer.Witnesses). A row that was judged here since the answer needs nobody to vouch
-// for it, and one that has not changed since scores what it scored then.
+// Vouch checks a choice against the own tables. If they disagree, it returns the worker that has named the row
+// (scorer.Witnesses) and what is wrong. A row that was judged here since the answer is not checked. Any other row has not changed
+// since the answer, so its score must be the same.
 func (a *Answer) Vouch(c *Choice) (liar uint32, why error) {
 	if liar = a.result.Witnesses.Of(c.Row.Shard); !c.named || liar == 0 {
 		return 0, nil
@@ -485,8 +486,8 @@ func (a *Answer) Vouch(c *Choice) (liar uint32, why error) {
 	return 0, nil
 }
 
-// witnessed tells whether a worker has a share in the answer. Where a class can not be scored, that a choice is vouched
-// for is not enough: the attempt fails if more than one row is feasible, and nobody judges how many there are.
+// witnessed tells whether a worker has a share in the answer. Where a class can not be scored, Vouch does not suffice: the
+// attempt fails if more than one row is feasible, and Vouch does not check how many are.
 func (a *Answer) witnessed() bool {
 	return slices.ContainsFunc(a.result.Witnesses, func(who uint32) bool { return who != 0 })
 }

@@ -41,33 +41,34 @@ func (l *Limits) setDefaults() {
 }
 
 const (
-	// SparePods is for how many pods of a batch a class is asked again by itself: others may
-	// follow, and other classes take from the rows, too.
+	// SparePods is how many pods another answer within a batch is to serve: more pods of the class may
+	// follow, and other classes use up rows, too.
 	SparePods = 192
-	// heldRows is how many rows all answers that are held may have repaired, of some 300 bytes
-	// each, and heldRowsMax how many rows one of them may.
+	// heldRows is how many rows all held answers may have repaired, of some 300 bytes
+	// each, and heldRowsMax how many one answer may have repaired.
 	heldRows, heldRowsMax = 1 << 18, 1 << 14
-	// groupedShare is the part of that which a group offers as candidates where rows are grouped by
-	// domains: other pods take from all groups.
+	// groupedShare divides the number of candidates of each group where rows are grouped by
+	// domains: pods use up candidates of all groups, so each group needs fewer.
 	groupedShare = 4
 	// fewGroups and manyGroups are how many large groups a class may have without and with domains.
 	fewGroups, manyGroups = 4, 64
-	// firstHeld is for how many changes the first answer of a class is to be held, and heldGrowth how many
-	// times longer an answer is to be held than the one before was: most of what an answer takes is to sort and send
-	// candidates, and many are not used.
+	// firstHeld is for how many changes the first answer of a class is to be held. heldGrowth is how many times longer
+	// an answer is to be held than the answer before was. More candidates would often stay unused, and to sort and send
+	// them is most of an answer's cost.
 	firstHeld, heldGrowth = 1024, 4
 	// maxAsks bounds the answers for one pod. The second answer is of this very moment, so a third says that
 	// workers and own tables disagree: then the own tables answer.
 	maxAsks = 2
-	// fewNodes is how many nodes a PreFilter may leave for their rows to be judged here.
+	// fewNodes is the largest number of nodes left by a PreFilter whose rows are judged here: for so few a round to
+	// the workers costs more.
 	fewNodes = 8
 )
 
-// heldBy is how many rows the answer of a class may have repaired, of so many classes.
+// heldBy is how many rows the answer of a class may have repaired, where so many classes have answers.
 func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
 
-// candidates is how many a group offers in an answer that is to serve a batch of so many pods, and as many
-// changes after that as it may be held for, going by how many rows the answer before had repaired.
+// candidates is how many candidates a group offers in an answer that is to serve a batch of so many pods, and the changes
+// after it. How many changes that may be depends on how many rows the answer before had repaired.
 func candidates(q *pb.Query, pods, classes, repaired int) int {
 	held := heldBy(classes)
 	if len(q.GetDomainKeys()) > 0 {
@@ -77,7 +78,7 @@ func candidates(q *pb.Query, pods, classes, repaired int) int {
 	return min(held+pods+1, pb.MaxCandidates)
 }
 
-// candidatesOnce is candidates of a class that is not known to come again.
+// candidatesOnce is candidates for a class that has come for the first time, and may not come again.
 func candidatesOnce(pods int) int { return min(pods+1, pb.MaxCandidates) }
 
 // Offers is how many candidates the answer to a need may have in a cluster of so many nodes.
@@ -89,5 +90,5 @@ func (n *Need) Offers(nodes int) int {
 	return min(groups*n.Candidates, nodes)
 }
 
-// everyRow is candidates for a class whose feasible rows are all to be named.
+// everyRow is candidates for an answer that has to name all feasible rows.
 func everyRow(nodes, ordinary int) int { return max(min(nodes, pb.MaxCandidates), ordinary) }

@@ -8,21 +8,21 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Nominee is what pods that are nominated to a row's node, and come before the pod at hand, would take there. The row has to
-// take the pod both with them and without them (upstream's RunFilterPluginsWithNominatedPods). The same pointer stands
-// for the same pods.
+// Nominee is the room on a row that is promised to pods: they are nominated to the row's node, and come before the pod that is
+// being decided. The row has to take this pod both with them and without them (upstream's RunFilterPluginsWithNominatedPods).
+// The same pointer stands for the same pods.
 type Nominee struct {
 	Row    cache.Row
 	Usages []*pb.PodUsage
-	// Volumes are by how much the counters of the node's volumes would differ.
+	// Volumes are the differences that the pods make to the counters of the node's volumes.
 	Volumes []*pb.CounterValue
-	// Spread is how many of the pods each hard constraint counts beyond its counters.
+	// Spread is how many of the pods each hard constraint counts besides its counters.
 	Spread []int64
-	// Claims is how many volumes of the pods name a claim that the pod at hand wants for itself alone.
+	// Claims is how many volumes of the pods name a ReadWriteOncePod claim of the pod that is being decided.
 	Claims int64
 }
 
-// Join adds the pods to what a row's pods add up to; volumes are by how much the counters of the node's volumes differ then.
+// Join adds the pods to a row's totals. volumes are the differences that they make to the counters of the node's volumes.
 func (n *Nominee) Join(totals *scorer.RowTotals, volumes []*pb.CounterValue) {
 	for _, u := range n.Usages {
 		totals.AddPod(u)
@@ -30,9 +30,9 @@ func (n *Nominee) Join(totals *scorer.RowTotals, volumes []*pb.CounterValue) {
 	totals.AddCounters(volumes, 1)
 }
 
-// AddTo adds to a row's verdict what counters do not tell of the nominated pods. Where the pod
-// has no disk besides, and none of its claims is in use, VolumeRestrictions' PreFilter skips: in a
-// dry run the scorer knows.
+// AddTo adds to a row's verdict what no counter holds of the nominated pods. Without a disk, and with none of its
+// claims in use, a pod is skipped by VolumeRestrictions' PreFilter: then Claims do not count. In a dry run the
+// scorer decides that.
 func (n *Nominee) AddTo(v *scorer.Verdict, q *pb.Query, dry bool) {
 	hard := q.GetSpread().GetHard()
 	for i, more := range n.Spread {
@@ -61,8 +61,8 @@ type probe struct {
 	reasons  []scorer.Reason
 }
 
-// RefusedWith is why a row refuses a class with the pods of a nominee; nil: none. The class is the answer's, or that
-// without what narrows its nodes. The reasons are valid until the next call.
+// RefusedWith is why a row refuses a class if it also holds the pods of a nominee; nil: none. The class is the answer's class, or
+// the same class without the PreFilters that narrow its nodes. The reasons are valid until the next call.
 func (a *Answer) RefusedWith(row cache.Row, n *Nominee, class *scorer.Class) []scorer.Reason {
 	if n == nil {
 		n = &Nominee{}
@@ -104,11 +104,11 @@ func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused b
 	return refused, x.reasons
 }
 
-// veto takes the rows that nominees keep the pod at hand from out of the answer, until the next call. It
-// is false where the answer does not serve then: its maxima are those of all rows.
+// veto takes those rows out of the answer that refuse the pod with their nominees, until the next call. It
+// is false where the answer does not serve then, because a vetoed row has one of its maxima.
 //
-// What was found of a row and its nominee holds until either changes; where a filter of the class looks
-// beyond a row, until anything changes that the class counts over all rows.
+// The verdict of a row with its nominee holds until either changes. If a filter of the class depends on other
+// rows too, it holds until the shape of the answer changes.
 func (a *Answer) veto(nominees []*Nominee) bool {
 	serves, grouped := true, a.class.FiltersGroups()
 	a.round++
@@ -122,7 +122,7 @@ func (a *Answer) veto(nominees []*Nominee) bool {
 		}
 		serves = serves && !(r.vetoed && r.extreme)
 	}
-	// Lift the vetoes of rows that are promised to nobody any more.
+	// Lift the vetoes of rows that have no nominee any more.
 	kept := a.vetoes[:0]
 	for _, at := range a.vetoes {
 		r := &a.repaired[at]
@@ -137,7 +137,7 @@ func (a *Answer) veto(nominees []*Nominee) bool {
 	return serves
 }
 
-// check judges a row with its nominee, and vetoes it if it refuses the pod then.
+// check judges a row with its nominee, and vetoes the row if it refuses the pod.
 func (a *Answer) check(at int, n *Nominee) {
 	refused, reasons := a.refusedWith(at, n, a.class)
 	r := &a.repaired[at]
@@ -172,7 +172,7 @@ func (a *Answer) lift(r *repairedRow) {
 	}
 }
 
-// countVeto takes a row out of its group, or puts it back; what its pods add to measures stays.
+// countVeto takes a row out of its group, or puts it back. Its share in the measures stays.
 func (a *Answer) countVeto(r *repairedRow, by int) {
 	if r.group >= 0 {
 		a.result.Groups[r.group].Rows += by
@@ -191,7 +191,7 @@ func (a *Answer) liftVetoes() {
 	a.vetoes = a.vetoes[:0]
 }
 
-// Alone is the choice of one row before all others, with its score where it is the only one; false: it is not feasible.
+// Alone is the choice of one row, with the score that it has as the only row; false: it is not feasible.
 func (a *Answer) Alone(row cache.Row) (Choice, bool) {
 	r, x := &a.repaired[a.at(row)], &a.probe
 	a.settle()
