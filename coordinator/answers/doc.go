@@ -21,37 +21,45 @@
 //   - An answer ([Answer]) is what the workers have said of a class at one moment, repaired. It is held over batches, as long
 //     as it can be repaired and that costs less than to ask again.
 //
-//   - The change log ([ChangeLog]) has each change of what a row's pods add up to, with what that was before.
+//   - The totals of a row are the sums over its pods. The change log ([ChangeLog]) has each change of a row's totals, with
+//     the totals before.
 //
-//   - A row is repaired: judged as it was when the workers answered, to take it out of the counts, and as it is now, to put it
-//     back in, by the code that the workers run. So pod n+1 sees pod n, and a batch decides as its pods would one by one:
+//   - A row is repaired in two steps, by the code that the workers run: it is judged as it was when the workers answered, and
+//     taken out of the counts; then it is judged as it is now, and counted again. So pod n+1 sees pod n, and a batch decides
+//     the same as its pods would one by one:
 //
 //     answer:  group key -> rows, best candidates      repaired rows: verdicts of now
 //     .        └── heads that are not repaired ─┬── heads by score ──┘
 //     .                              best of G(key) + L(row), tie rule
 //
-//   - A group names only its best candidates. Once they are used, rows that were not named may be better: another answer is
-//     needed. So it is where no row is left and the reasons are wanted.
+//   - A group names only its best candidates. Once they are used up, unnamed rows may be better: then another answer is
+//     needed. Another answer is also needed where no row is feasible and the held answer has no reasons.
 //
-//   - A base class is what classes have in common that differ in selectors alone, as those of Deployments that spread by
-//     default. They have one shared answer, that about the base, which counts nothing. Each class has a [View] of it: a row
-//     of which the class counts something is the view's own, judged and ranked by itself; every other row is to the class
-//     what it is to the base. A class leaves its shared answer where its own rows cost more than an answer.
+//   - Some classes differ only in selectors, as those of Deployments that spread by default. Their base class is the part that
+//     they have in common; it counts no pods. They have one shared answer, which is about the base class. Each class has a
+//     [View] of it: a row with pods that the class counts is the view's own row, and is judged and ranked by itself; every
+//     other row has the same verdict for the class as for the base. A class leaves its shared answer where its own rows cost
+//     more than an answer.
 //
-//   - A row is vetoed for a pod where nominees ([Nominee]), pods that come before it and are promised the row's node, keep it
-//     from the pod.
+//   - A nominee ([Nominee]) is the room on a row that is promised to pods that come before the pod that is being decided. A row
+//     is vetoed for a pod if it refuses the pod together with its nominee.
 //
-//   - A reviewer is whoever else looks at feasible rows: plugins that are compiled in, extenders.
+//   - A reviewer is an out-of-tree plugin or an extender that looks at feasible rows.
 //
-//   - A choice is vouched for where the own tables say the same of its row as the worker that has named it.
+//   - A choice is vouched for if the own tables agree with the worker that has named its row.
 //
 // # When an answer is given up
 //
-// Where a node itself changes, or a counter that the class reads is set anew; where so much has changed since the class's last
-// pod that a pass over all rows on the workers costs less than the repair; where so many rows were repaired, or candidates
-// used, that they take too much memory or are about to run out; where no pod has used it for a minute; and where more than a
-// thousand are held. The next answer names as many candidates as the last one was of use for.
+// An answer is given up if
 //
-// Where terms of other pods name many labels, their sums are pinned: they go out with the question, and an answer is given up
-// where a pod is placed, or leaves, that carries one of the terms.
+//   - a node itself changes, or a counter that the class reads is set anew
+//   - so many rows have changed since the class's last pod that the workers' pass over all rows costs less than the repair
+//   - its repaired rows take too much memory, or its candidates are about to be used up
+//   - no pod has used it for a minute
+//   - more than a thousand answers are held.
+//
+// The next answer of the class names as many candidates as the last answer had use for.
+//
+// Where terms of other pods name many labels, their sums are pinned: they are computed here and sent with the question. Such an
+// answer is also given up when a pod that carries one of the terms is placed or leaves.
 package answers

@@ -38,7 +38,7 @@ func (r Reader) Name(row cache.Row) string { return r.table(row).Name(row.Index)
 // Pinned is a class with its pinned sums as they are now.
 func (r Reader) Pinned(class *scorer.Class) *scorer.Class { return r.e.Pinned(class) }
 
-// Count judges a row and counts it into its group of a result; below 0: it has none.
+// Count judges a row and counts it into its group of a result. The group is below 0 where the row is refused.
 func (r Reader) Count(row cache.Row, class *scorer.Class, into *scorer.Result) Ranked {
 	var v scorer.Verdict
 	r.e.eval.Row(r.table(row), row.Index, nil, class, true, &v)
@@ -56,7 +56,7 @@ func (r Reader) Shortfalls(row cache.Row, class *scorer.Class) []scorer.Shortfal
 	return r.e.eval.Shortfalls(r.table(row), row.Index, nil, class)
 }
 
-// Expressions tell what became of the class's expressions on a row.
+// Expressions are the outcomes of the class's expressions on a row.
 func (r Reader) Expressions(row cache.Row, class *scorer.Class) []scorer.ExpressionOutcome {
 	return r.e.eval.Expressions(r.table(row), row.Index, nil, class)
 }
@@ -66,7 +66,7 @@ func (r Reader) Scores(row cache.Row, class *scorer.Class) []scorer.PluginScore 
 	return r.e.eval.Scores(r.table(row), row.Index, nil, class)
 }
 
-// Answer begins an answer of a result with reasons, which nobody shares, with the rows vetoed that nominees keep.
+// Answer begins a diagnosed answer of a result, for the caller alone, and vetoes the rows that refuse the class with a nominee.
 func (r Reader) Answer(class *scorer.Class, result *scorer.Result, nominees []*Nominee) *Answer {
 	a := &Answer{engine: r.e, class: class}
 	a.start(result, 0, true)
@@ -75,7 +75,7 @@ func (r Reader) Answer(class *scorer.Class, result *scorer.Result, nominees []*N
 	return a
 }
 
-// OwnNode is the choice of the node that a pod is nominated to, which is tried first and then no other.
+// OwnNode is Engine.OwnNode for an answer of Answer.
 func (r Reader) OwnNode(a *Answer, name string) (Choice, bool) { return r.e.OwnNode(a, name) }
 
 func (r Reader) table(row cache.Row) *scorer.Table { return r.e.tables.Table(int(row.Shard)) }

@@ -13,10 +13,10 @@ import (
 // Reason is why a row is refused.
 type Reason struct {
 	Plugin, Text string
-	Unresolvable bool // no pod's leaving changes it
+	Unresolvable bool // it stays whichever pods leave
 }
 
-// Reasons counts rows by why they are refused.
+// Reasons counts rows by the reason why they are refused.
 type Reasons map[Reason]int
 
 // Add counts the reasons of one row, n times; below 0 it takes them.
@@ -29,7 +29,7 @@ func (x Reasons) Add(list []scorer.Reason, n int) {
 	}
 }
 
-// countReasons counts those of one row, or takes them.
+// countReasons adds the reasons of one row, or subtracts them.
 func (a *Answer) countReasons(list []scorer.Reason, by int) {
 	a.reasons.Add(list, by)
 	if slices.ContainsFunc(list, func(r scorer.Reason) bool { return r.Unresolvable }) {
@@ -37,7 +37,7 @@ func (a *Answer) countReasons(list []scorer.Reason, by int) {
 	}
 }
 
-// Resolvable is how many of so many nodes refuse the class only for what pods that leave may change, in a diagnosis.
+// Resolvable is how many of so many nodes might take a pod of the class if other pods left. The answer has to be diagnosed.
 func (a *Answer) Resolvable(nodes int) int {
 	a.settle()
 	n := nodes - a.unresolvable
@@ -52,7 +52,7 @@ func (a *Answer) Resolvable(nodes int) int {
 	return n
 }
 
-// WhyRefused is why the built-in plugins refuse a row, in a diagnosis; nothing where they do not.
+// WhyRefused is why the built-in plugins refuse a row; nil: they do not. The answer has to be diagnosed.
 func (a *Answer) WhyRefused(row cache.Row) []scorer.Reason {
 	r := &a.repaired[a.at(row)]
 	switch {
@@ -69,8 +69,8 @@ func (a *Answer) WhyRefused(row cache.Row) []scorer.Reason {
 	return why
 }
 
-// Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. more is
-// counted besides; nil: nothing is.
+// Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. The reasons of
+// more, which may be nil, are counted too.
 func (a *Answer) Message(nodes int, more Reasons) (string, []string) {
 	a.settle()
 	all := Reasons{}
@@ -96,15 +96,15 @@ func (x Reasons) Message(nodes int) (string, []string) {
 			continue
 		}
 		counts[r.Text] += n
-		for _, name := range strings.Fields(r.Plugin) { // PreFilters that narrowed the nodes together share a reason
+		for _, name := range strings.Fields(r.Plugin) { // PreFilters that narrow the nodes together share a reason
 			plugins[name] = struct{}{}
 		}
 	}
 	return FitError(nodes, counts), slices.Sorted(maps.Keys(plugins))
 }
 
-// FitError is upstream's message where none of so many nodes takes a pod: counts are the nodes by reason, sorted as strings
-// (so that "10 x" stands before "2 y").
+// FitError is upstream's message where none of so many nodes takes a pod. counts are the nodes by reason. They are sorted as
+// strings: "10 x" comes before "2 y".
 func FitError(nodes int, counts map[string]int) string {
 	var parts []string
 	for text, n := range counts {

@@ -6,7 +6,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 )
 
-// rankedRow is a repaired row by one of its verdicts: its local score, and the columns of the tie rule.
+// rankedRow is a heap's entry for one verdict of a row: its local score, and the columns of the tie rule.
 type rankedRow struct {
 	score          int64
 	decision, hash uint64
@@ -33,8 +33,8 @@ func (x *rankedRow) before(o *rankedRow) bool {
 	return x.name < o.name
 }
 
-// rowHeap is a binary heap with the best row on top. Rows whose verdict is not their newest stay
-// until they come up, or are swept out.
+// rowHeap is a binary heap with the best row on top. Outdated entries, whose row has a newer verdict, stay
+// until they reach the top or are swept out.
 type rowHeap []rankedRow
 
 func (h *rowHeap) push(x rankedRow) {
@@ -88,7 +88,7 @@ func (h rowHeap) walk(visit func(*rankedRow) bool) {
 	if len(h) == 0 {
 		return
 	}
-	// The next one is below one that was visited: front is a heap of those, by their places.
+	// The next best row is a child of a visited one. front is a heap of the places of these children.
 	front := append(make([]int32, 0, 32), 0)
 	for len(front) > 0 {
 		at := int(front[0])
@@ -105,7 +105,7 @@ func (h rowHeap) walk(visit func(*rankedRow) bool) {
 	}
 }
 
-// downFront moves the first place to where it belongs.
+// downFront restores the order of front after its first place has changed.
 func (h rowHeap) downFront(front []int32) {
 	for i := 0; ; {
 		child := 2*i + 1
@@ -123,7 +123,7 @@ func (h rowHeap) downFront(front []int32) {
 	}
 }
 
-// upFront moves the last place to where it belongs.
+// upFront restores the order of front after a place was appended.
 func (h rowHeap) upFront(front []int32) []int32 {
 	for i := len(front) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -136,7 +136,7 @@ func (h rowHeap) upFront(front []int32) []int32 {
 	return front
 }
 
-// sweep takes out what stale tells.
+// sweep removes the stale entries.
 func (h *rowHeap) sweep(stale func(*rankedRow) bool) {
 	*h = slices.DeleteFunc(*h, func(x rankedRow) bool { return stale(&x) })
 	for i := len(*h)/2 - 1; i >= 0; i-- {

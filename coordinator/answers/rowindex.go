@@ -2,11 +2,11 @@ package answers
 
 import "github.com/shardsched/shardsched/coordinator/cache"
 
-// rowIndex finds the place of a row in a list: a hash table with linear probing, for it is asked for
+// rowIndex finds the place of a row in a list. It is a hash table with linear probing, because it is used for
 // every class and change.
 type rowIndex struct {
-	// keys are rows as one number, plus one; 0: the slot is free. There are a power of two of them,
-	// or none.
+	// keys are rows as one number, plus one; 0: the slot is free. Their length is a power of two,
+	// or 0.
 	keys []uint64
 	at   []int32
 	rows int
@@ -14,7 +14,7 @@ type rowIndex struct {
 
 func rowKey(row cache.Row) uint64 { return uint64(row.Shard)<<32 | uint64(row.Index) + 1 }
 
-// slot is where a row is, or belongs.
+// slot is the slot that a row has, or would get.
 func (x *rowIndex) slot(key uint64) int {
 	mask := uint64(len(x.keys) - 1)
 	at := key * 0x9E3779B97F4A7C15 >> 32 & mask
@@ -33,7 +33,7 @@ func (x *rowIndex) find(row cache.Row) (at int, ok bool) {
 	return int(x.at[i]), x.keys[i] == key
 }
 
-// put adds a row that is not in it.
+// put adds a row that is not in the index.
 func (x *rowIndex) put(row cache.Row, at int) {
 	if 2*(x.rows+1) > len(x.keys) {
 		x.grow()
@@ -44,7 +44,7 @@ func (x *rowIndex) put(row cache.Row, at int) {
 	x.rows++
 }
 
-// undo takes out the row that was put last.
+// undo removes the row that was put last.
 func (x *rowIndex) undo(row cache.Row) {
 	x.keys[x.slot(rowKey(row))] = 0
 	x.rows--
@@ -61,7 +61,7 @@ func (x *rowIndex) grow() {
 	}
 }
 
-// reset empties it and keeps its memory.
+// reset empties the index and keeps its memory.
 func (x *rowIndex) reset() {
 	if x.rows > 0 {
 		clear(x.keys)

@@ -8,14 +8,15 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// sharing is which classes share an answer: those that are the same but for what they count, such as the pods of Deployments
-// that spread by default. They have one base class (compile.Class.Base), which counts nothing. The workers are asked
-// about the base alone, and its answer is repaired once for all of its classes. Each class has a view of that answer: a
-// row of which the class counts nothing is to the class what it is to the base; the others, few, are the view's own.
+// sharing knows which classes share an answer: classes that differ only in what they count, such as those of Deployments
+// that spread by default. They have one base class (compile.Class.Base), which counts no pods. The workers are asked
+// only about the base, and its answer is repaired once for all of its classes. Each class has a view of that answer. A
+// row without pods that the class counts has the same verdict for the class as for the base. The other rows, which are few,
+// are the view's own.
 type sharing struct {
 	engine *Engine
 	of     map[uint64]*sharers // by the id of the base class
-	// views are those of classes that have decided of late, by class. readers are the views that read a counter.
+	// views are the views of classes with recent decisions, by class. readers are the views that read a counter.
 	views   map[uint64]*View
 	readers map[uint32][]*View
 	rows    int // own rows of all views
@@ -25,8 +26,8 @@ type sharing struct {
 type sharers struct {
 	base *compile.Class
 	seen map[uint64]struct{}
-	// left are the classes that are asked by themselves all the same, because their own rows cost more than an answer:
-	// each with how many classes were seen then.
+	// left are the classes that have left the shared answer, because their own rows cost more than an answer of their own.
+	// The value is how many classes were seen then.
 	left map[uint64]int
 }
 
@@ -34,8 +35,9 @@ func newSharing(e *Engine) sharing {
 	return sharing{engine: e, of: map[uint64]*sharers{}, views: map[uint64]*View{}, readers: map[uint32][]*View{}}
 }
 
-// mostRows is how many of so many rows a view may have as its own. To begin with one takes a microsecond: about what a
-// change costs each class that is asked by itself, and what a pass takes for so many rows.
+// mostRows is how many own rows a view may have in a cluster of so many nodes. Each takes a microsecond when the view begins.
+// This is weighed against the changes, which every class with an answer of its own has to repair, and against the
+// workers' pass over all rows.
 func (s *sharing) mostRows(base uint64, nodes int) int {
 	l, x := &s.engine.limits, s.of[base]
 	if x == nil {
@@ -44,7 +46,7 @@ func (s *sharing) mostRows(base uint64, nodes int) int {
 	return max(min(l.OwnRows*len(x.seen), max(nodes/l.OwnMost, l.OwnFew)), nodes/l.OwnShare)
 }
 
-// join makes a class one of those of its base.
+// join adds a class to the sharers of its base.
 func (s *sharing) join(c *compile.Class) {
 	if c.Base == nil || c.Base.Scorer.MemoryBytes() > largeClass {
 		return
@@ -62,7 +64,7 @@ func (s *sharing) join(c *compile.Class) {
 	}
 }
 
-// baseOf is the base that a class is asked by; nil: it is asked by itself.
+// baseOf is the base class whose shared answer a class uses; nil: the class has an answer of its own.
 func (s *sharing) baseOf(c *compile.Class) *compile.Class {
 	if c.Base == nil {
 		return nil
@@ -77,7 +79,7 @@ func (s *sharing) baseOf(c *compile.Class) *compile.Class {
 	return x.base
 }
 
-// leave has a class asked by itself from now on.
+// leave gives a class an answer of its own from now on, until its base has twice as many classes.
 func (s *sharing) leave(c *compile.Class) {
 	s.drop(c.ID())
 	if x := s.of[c.Base.ID()]; x != nil {
@@ -104,10 +106,10 @@ func (s *sharing) drop(id uint64) {
 			s.readers[counter] = list
 		}
 	}
-	*v = View{gone: true} // the base's answer may name it as an owner for long yet
+	*v = View{gone: true} // the base's answer may still list the view as an owner
 }
 
-// dropReaders forgets the views that read counters which were set anew.
+// dropReaders drops the views that read a counter that was set anew.
 func (s *sharing) dropReaders(columns []uint32) {
 	for _, counter := range columns {
 		for _, v := range slices.Clone(s.readers[counter]) {
@@ -116,8 +118,8 @@ func (s *sharing) dropReaders(columns []uint32) {
 	}
 }
 
-// evict forgets the views of which the base's answer is not held any more, and all views where they are too many: changes
-// are logged only as long as there is an answer.
+// evict drops the views whose base has lost its answer, because changes are logged only while there is an answer. Too many views
+// are dropped all at once.
 func (s *sharing) evict(held map[uint64]*Answer) {
 	many := len(s.views) > s.engine.limits.Views || s.rows > s.engine.limits.AllOwnRows
 	for id, v := range s.views {
@@ -136,8 +138,8 @@ func (s *sharing) counted(row cache.Row, changes []*pb.CounterValue) {
 	}
 }
 
-// viewOf brings a class's view up to date with the answer of its base, which is repaired; nil where the view's own rows are too
-// many, or stand too often before all others, to cost less than an answer of the class's own.
+// viewOf brings a class's view up to date with the repaired answer of its base. It is nil where an answer of the class's own
+// costs less: the view has too many own rows, or walks past too many of them to find the best other row.
 func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
 	l := &s.engine.limits
 	most, pass := s.mostRows(base.class.ID(), s.engine.tables.Nodes()), l.OwnRows
@@ -152,7 +154,7 @@ func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
 			s.readers[counter] = append(s.readers[counter], v)
 		}
 	}
-	// Its own rows may stand before all others, decision by decision.
+	// The own rows may be the best rows of each decision: then every decision walks past them.
 	if v.passed = max(0, v.passed-pass); v.passed > l.PassedRows {
 		return nil
 	}
@@ -160,7 +162,7 @@ func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
 	anew := v.of != base || v.begunAt != base.begun || v.lost || len(v.result.Groups) > 4*v.opened+256
 	if !anew {
 		v.follow()
-		if anew = len(v.own) > most; anew { // of many of them it may count nothing any more
+		if anew = len(v.own) > most; anew { // many of them may have lost the pods that the class counts
 			most /= 2
 		}
 	}
@@ -199,7 +201,7 @@ func (a *Answer) owned(at int, o owner) {
 	a.owners[at] = append(a.owners[at], o)
 }
 
-// stir tells the views that have a row as their own that its score may have changed.
+// stir tells the owners of a row that its score may have changed.
 func (a *Answer) stir(r *repairedRow) {
 	if r.at >= len(a.owners) {
 		return

@@ -86,7 +86,7 @@ func (a *Answer) untouchedBest(i, n int) (out []scorer.Candidate) {
 	return out
 }
 
-// unnamed stands before all rows of a group that the workers did not name, if there are any.
+// unnamed is the last candidate of a group, which comes before all unnamed rows; false: the group has no unnamed row.
 func (a *Answer) unnamed(i int) (scorer.Candidate, bool) {
 	candidates := a.result.Groups[i].Candidates
 	if a.lists[i].unnamed <= 0 || len(candidates) == 0 {
@@ -95,7 +95,7 @@ func (a *Answer) unnamed(i int) (scorer.Candidate, bool) {
 	return candidates[len(candidates)-1], true
 }
 
-// cutRanked drops the rows that stand behind x.
+// cutRanked drops the rows that come after x.
 func cutRanked(list []Ranked, x scorer.Candidate) []Ranked {
 	for len(list) > 0 && scorer.Before(x, list[len(list)-1].Candidate) {
 		list = list[:len(list)-1]
@@ -156,7 +156,7 @@ func (a *Answer) Rank(r Row) Ranked {
 	return Ranked{a.engine.tables.Candidate(r.Row, r.local+a.standing.Groups[r.group].Score), r.group}
 }
 
-// RowsAmong are those of some rows that are feasible.
+// RowsAmong are the feasible rows among some.
 func (a *Answer) RowsAmong(some []cache.Row) (rows []Row) {
 	for _, row := range some {
 		at := a.at(row)
@@ -168,7 +168,7 @@ func (a *Answer) RowsAmong(some []cache.Row) (rows []Row) {
 	return rows
 }
 
-// ScoresAmong are the whole scores of some feasible rows where no other row is feasible.
+// ScoresAmong are the whole scores that some feasible rows would have if no other row were feasible.
 func (a *Answer) ScoresAmong(rows []Row) []int64 {
 	kept := make([]int, len(a.result.Groups))
 	for i := range a.result.Groups {
@@ -188,7 +188,7 @@ func (a *Answer) ScoresAmong(rows []Row) []int64 {
 	return totals
 }
 
-// Choose is the choice of the best of some rows, of which totals are the scores.
+// Choose is the choice of the best of some rows. totals are their whole scores.
 func (a *Answer) Choose(rows []Row, totals []int64) Choice {
 	var top scorer.Candidate
 	best := 0

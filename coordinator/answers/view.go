@@ -7,56 +7,56 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// View is one class's view of a shared answer: the rows of its own, and what becomes of the base's groups without them.
+// View is one class's view of a shared answer: its own rows, and the base's groups without these rows.
 type View struct {
 	engine   *Engine
 	class    *scorer.Class
 	result   scorer.Result // without candidates
 	standing scorer.Standing
 	settled  bool
-	// of is the base's answer. begunAt is the answer's begun that the view goes by, and moves is how many of its moves the view
-	// has seen. groups are the places in result of the base's groups.
+	// of is the base's answer. begunAt is the answer's begun when the view began. moves is how many of the answer's moves the
+	// view has taken in. groups are the places in result of the base's groups.
 	of      *Answer
 	begunAt uint64
 	moves   int
 	groups  []int32
 	opened  int // groups of result when the view was begun
-	// own are the rows of which the class counts something, or did; index finds them.
+	// own are the rows with pods that the class counts or has counted; index finds them.
 	own   []ownRow
 	index rowIndex
-	// ranked are the own rows of each group by their local scores, and heaped is how many entries ranked has in all, outdated
-	// ones included. stirred are the own rows whose score may have changed.
+	// ranked has the own rows of each group by their local scores. heaped is how many entries all heaps of ranked have, with the
+	// outdated entries. stirred are the own rows whose score may have changed.
 	ranked  []rowHeap
 	heaped  int
 	stirred []int32
 	found   []scorer.Candidate // scratch memory
-	// passed is how many own rows were walked past to find others, less what that may cost.
+	// passed is how many own rows were walked past to find other rows, less an allowance for each decision.
 	passed int
-	// begun is how often the view has begun anew; gone: it is not kept any more.
+	// begun is how often the view has begun anew. gone tells that the view was dropped.
 	begun int
 	gone  bool
-	// dirty are the rows whose counters have changed; lost: there were too many of them.
+	// dirty are the rows whose counters have changed. lost tells that they were too many: the view has to begin anew.
 	dirty []cache.Row
 	lost  bool
 }
 
-// ownRow is a row of which a class counts something.
+// ownRow is a row with pods that the class counts.
 type ownRow struct {
-	at      int32 // in the base's repaired rows
+	at      int32 // its place in the base's repaired rows
 	group   int32 // in the view's result, -1: the row is refused
 	version uint32
 	verdict scorer.Verdict
 }
 
-// owner is a view that has a row of its base as its own: at is the row's place in own since the view has begun for the
-// begun-th time.
+// owner is a view that has a row of its base as its own. at is the row's place in own. It is valid while the view's begun is the
+// same.
 type owner struct {
 	of    *View
 	at    int32
 	begun int
 }
 
-// outdated tells whether the view has begun anew since, or is gone.
+// outdated tells whether the view has begun anew since, or was dropped.
 func (o *owner) outdated() bool { return o.of.gone || o.of.begun != o.begun }
 
 // stir notes that the score of an own row may have changed; false: the view has to begin anew.
@@ -84,7 +84,7 @@ func (v *View) markDirty(row cache.Row) {
 	v.dirty = append(v.dirty, row)
 }
 
-// atLeast is how many own rows the view would begin with, or fewer.
+// atLeast is a lower bound of the number of own rows that the view would begin with.
 func (v *View) atLeast() (rows int) {
 	t := v.engine.tables
 	for _, counter := range v.class.GroupCounters() {
@@ -97,7 +97,7 @@ func (v *View) atLeast() (rows int) {
 	return rows
 }
 
-// begin starts from the base's answer as it is now, and takes the own rows out of it: not many more than most.
+// begin starts from the base's answer as it is now, and takes the own rows out of it. It ends early at more than most.
 func (v *View) begin(base *Answer, most int) {
 	v.of, v.begunAt, v.moves = base, base.begun, len(base.moves)
 	v.class = v.class.PinAs(base.class)
@@ -174,7 +174,7 @@ func (v *View) rank(at int) {
 // outdated tells whether the score of an own row has changed by now.
 func (v *View) outdated(x *rankedRow) bool { return v.own[x.at].version != x.version }
 
-// shift moves a row that is not the view's own in or out of a group of the base's.
+// shift adds a row that is not the view's own to a group of the base, or removes it.
 func (v *View) shift(group int32, by int) {
 	if group >= 0 {
 		v.result.MoveRows(v.group(int(group)), by)
@@ -182,7 +182,7 @@ func (v *View) shift(group int32, by int) {
 	}
 }
 
-// group is the place in result of a group of the base's.
+// group is the place in result of a group of the base.
 func (v *View) group(i int) int {
 	for k := len(v.groups); k <= i; k++ {
 		v.groups = append(v.groups, int32(v.result.GroupFor(&v.of.result.Groups[k].Key)))
@@ -278,7 +278,7 @@ func (v *View) ownHead(i int) (scorer.Candidate, bool) {
 	return scorer.Candidate{}, false
 }
 
-// other is the best repaired row of a group of the base's that is not the view's own, with its local score.
+// other is the best repaired row of a group of the base that is not the view's own, with its local score.
 func (v *View) other(i int) (scorer.Candidate, bool) {
 	h := &v.of.ranked[i]
 	for len(*h) > 0 && v.of.outdated(&(*h)[0]) {
@@ -298,7 +298,7 @@ func (v *View) other(i int) (scorer.Candidate, bool) {
 	return v.found[0], true
 }
 
-// others appends the best n repaired rows of a group of the base's that are not the view's own, best first, with their local
+// others appends the best n repaired rows of a group of the base that are not the view's own, best first, with their local
 // scores.
 func (v *View) others(i, n int, out []scorer.Candidate) []scorer.Candidate {
 	h := &v.of.ranked[i]
@@ -315,7 +315,7 @@ func (v *View) others(i, n int, out []scorer.Candidate) []scorer.Candidate {
 		}
 		return len(out) < n
 	})
-	// Walking past outdated entries is to cost no more than sweeping them out.
+	// So all walks past outdated entries cost no more than sweeping these out.
 	if v.of.passed > v.engine.limits.SweptRows+len(*h) {
 		v.of.passed = 0
 		v.of.heaped -= len(*h)
