@@ -30,12 +30,12 @@ import (
 // Differs from upstream: the plugins are asked behind the built-in plugins, whatever the profile's
 // order, and are told of no pod on a row that the built-in plugins refuse even without all of its victims.
 
-// answerFor is the answer that a dry run goes by: p, or where a plugin's PreFilter has rejected the pod in
+// answerFor is the answer that a dry run uses: answer, or where a plugin's PreFilter has rejected the pod in
 // a way that victims may change, on all nodes, the answer of the class; nil: nothing helps.
-func (s *Scheduler) answerFor(a *attempt, p *answers.Answer) *answers.Answer {
+func (s *Scheduler) answerFor(a *attempt, answer *answers.Answer) *answers.Answer {
 	switch rejected := a.plugins.Rejected(); {
 	case rejected == nil:
-		return p
+		return answer
 	case rejected.Code() != fwk.Unschedulable:
 		return nil
 	}
@@ -162,14 +162,14 @@ func (t *pluginDryRun) ask(ctx context.Context) []scorer.Reason {
 }
 
 // statuses tells what each node was turned away with. It looks at every row.
-func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatuses {
+func (s *Scheduler) statuses(a *attempt, answer *answers.Answer) *framework.NodeStatuses {
 	out := framework.NewNodeStatuses()
 	h := a.plugins
 	switch {
 	case h.Rejected() != nil:
 		out.SetAbsent(h.Rejected())
 		return out
-	case p == nil:
+	case answer == nil:
 		if r := a.class.Rejected; r != nil {
 			out.SetAbsent(outoftree.StatusOf([]scorer.Reason{{Plugin: strings.Join(r.Plugins, " "), Text: r.Message, Unresolvable: r.Unresolvable}}))
 		}
@@ -189,7 +189,7 @@ func (s *Scheduler) statuses(a *attempt, p *answers.Answer) *framework.NodeStatu
 				out.Set(name, status)
 				continue
 			}
-			why := p.WhyRefused(row)
+			why := answer.WhyRefused(row)
 			if len(why) == 0 {
 				why = a.extenders.WhyRefused(name)
 			}

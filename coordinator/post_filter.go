@@ -28,8 +28,8 @@ type preemption struct {
 }
 
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
-// decision. p is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
-func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision) (preemption, error) {
+// decision. answer is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
+func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.Answer, d *pb.Decision) (preemption, error) {
 	if a.plugins == nil && len(a.prof.PostFilters()) == 0 {
 		return preemption{}, nil
 	}
@@ -39,7 +39,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	var failed error // ends the loop
 	builtIn := func(name string) (r *fwk.PostFilterResult, status *fwk.Status) {
 		begin := s.cfg.Now()
-		if r, status, failed = s.builtInPostFilter(ctx, name, a, p, &out); failed != nil {
+		if r, status, failed = s.builtInPostFilter(ctx, name, a, answer, &out); failed != nil {
 			status = fwk.AsStatus(failed)
 		}
 		s.metrics.Framework().Plugin(name, framework.PostFilter.String(), status.Code().String(), s.cfg.Now().Sub(begin))
@@ -48,7 +48,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 	var r *fwk.PostFilterResult
 	var status *fwk.Status
 	if a.plugins != nil {
-		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, p) }, builtIn)
+		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, answer) }, builtIn)
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
@@ -72,29 +72,29 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, p *answers.Answe
 
 // builtInPostFilter asks one built-in plugin, and leaves victims in out. An error ends the loop; an error of the attempt
 // is a status.
-func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, p *answers.Answer, out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
+func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, answer *answers.Answer, out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
 	switch name {
 	case compile.DynamicResources:
 		r := a.class.Rejected
 		return nil, preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
 	case queue.DefaultPreemption:
-		r, status, out.victims, err = s.preempt(ctx, a, p)
+		r, status, out.victims, err = s.preempt(ctx, a, answer)
 		return r, status, err
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable), nil
 }
 
 // preempt is DefaultPreemption's PostFilter.
-func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
+func (s *Scheduler) preempt(ctx context.Context, a *attempt, answer *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.advice == nil {
 		s.metrics.PreemptionTried()
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
-	p = s.answerFor(a, p)
-	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, p, nominated), s.cache.PodsOn(nominated)); why != "" {
+	answer = s.answerFor(a, answer)
+	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, answer, nominated), s.cache.PodsOn(nominated)); why != "" {
 		return nil, preempt.Refusal(why), nil, nil
 	}
-	x, err := s.preemptorOf(a, p)
+	x, err := s.preemptorOf(a, answer)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -118,10 +118,10 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt, p *answers.Answer) 
 	return preempt.Nominate(best.Name), nil, victims, nil
 }
 
-// preemptorOf is an attempt's pod as its candidates are found. p is the answer that the dry run goes by.
-func (s *Scheduler) preemptorOf(a *attempt, p *answers.Answer) (*preempt.Preemptor, error) {
-	x := &preempt.Preemptor{Pod: a.pod.Obj, Answer: p, Trace: a.trace}
-	if p == nil {
+// preemptorOf is an attempt's pod as its candidates are found. answer is the answer that the dry run uses.
+func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) (*preempt.Preemptor, error) {
+	x := &preempt.Preemptor{Pod: a.pod.Obj, Answer: answer, Trace: a.trace}
+	if answer == nil {
 		return x, nil
 	}
 	x.Nominees = s.nominees.Of(a.pod.Obj, a.class)
@@ -143,8 +143,8 @@ func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, x *preempt.P
 }
 
 // uselessNode tells whether a pod's nominated node is gone, or refuses the pod for a reason which no victim changes.
-func (s *Scheduler) uselessNode(a *attempt, p *answers.Answer, node string) bool {
-	if node == "" || p == nil {
+func (s *Scheduler) uselessNode(a *attempt, answer *answers.Answer, node string) bool {
+	if node == "" || answer == nil {
 		return true // a PreFilter has rejected the pod, whatever the node
 	}
 	row, ok := s.cache.RowOf(node)
@@ -154,8 +154,8 @@ func (s *Scheduler) uselessNode(a *attempt, p *answers.Answer, node string) bool
 	if status, asked := a.plugins.Status(row, node); asked && !status.IsSuccess() {
 		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
-	why := p.WhyRefused(row)
-	if _, instead, err := s.ownReasons(p, a); err == nil && instead != nil {
+	why := answer.WhyRefused(row)
+	if _, instead, err := s.ownReasons(answer, a); err == nil && instead != nil {
 		why = instead
 	}
 	if len(why) == 0 {

@@ -16,9 +16,9 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// unplaced ends an attempt that has found no node, but for asking what may help the pod. p is the
-// answer of its class, with reasons; nil: no node was looked at. It is false where the loop has to end.
-func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer, d *pb.Decision, by []string) bool {
+// unplaced ends an attempt that has found no node. The PostFilters are asked for help first. answer is the
+// diagnosed answer of its class; nil: no node was looked at. It is false where the loop has to end.
+func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.Answer, d *pb.Decision, by []string) bool {
 	x := preemption{}
 	switch {
 	case a.failed != nil:
@@ -26,7 +26,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, p *answers.Answer,
 		x.nominating = &objects.Nominating{}
 	default:
 		var err error
-		if x, err = s.postFilter(ctx, a, p, d); err != nil {
+		if x, err = s.postFilter(ctx, a, answer, d); err != nil {
 			if ctx.Err() == nil {
 				s.fail(err)
 			}
@@ -60,25 +60,25 @@ func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class, 
 }
 
 // ownReasons is why such a node refuses the pod: of with the PreFilter's narrowing, and instead without.
-func (s *Scheduler) ownReasons(p *answers.Answer, a *attempt) (of, instead []scorer.Reason, err error) {
+func (s *Scheduler) ownReasons(answer *answers.Answer, a *attempt) (of, instead []scorer.Reason, err error) {
 	row, class, err := s.ownLeftOut(a)
 	if class == nil || err != nil {
 		return nil, nil, err
 	}
 	with := s.nominees.Of(a.pod.Obj, a.class).ByRow()[row]
-	instead = slices.Clone(p.RefusedWith(row, with.ForEngine(), class))
-	return p.WhyRefused(row), instead, nil
+	instead = slices.Clone(answer.RefusedWith(row, with.ForEngine(), class))
+	return answer.WhyRefused(row), instead, nil
 }
 
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
-func (s *Scheduler) refusal(p *answers.Answer, a *attempt, more answers.Reasons) (string, []string, error) {
-	of, instead, err := s.ownReasons(p, a)
+func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Reasons) (string, []string, error) {
+	of, instead, err := s.ownReasons(answer, a)
 	if err != nil {
 		return "", nil, err
 	}
 	more.Add(of, -1)
 	more.Add(instead, +1)
-	message, by := p.Message(s.cache.Nodes(), more)
+	message, by := answer.Message(s.cache.Nodes(), more)
 	return message, by, nil
 }
 

@@ -130,16 +130,16 @@ func (s *Scheduler) chooseReviewed(ctx context.Context, a *attempt, q *answers.Q
 
 // ownNode tries the node that a pod is nominated to before all others, and then no other. An error there is no reason not to
 // try the others.
-func (s *Scheduler) ownNode(ctx context.Context, a *attempt, p *answers.Answer, reviewers []reviewer) (c answers.Choice, ok bool) {
+func (s *Scheduler) ownNode(ctx context.Context, a *attempt, answer *answers.Answer, reviewers []reviewer) (c answers.Choice, ok bool) {
 	name := a.pod.Nomination()
 	if name == "" {
 		return c, false
 	}
-	rows := s.rowsOf(p, name)
+	rows := s.rowsOf(answer, name)
 	if len(rows) == 0 || slices.ContainsFunc(reviewers, func(r reviewer) bool { return !r.Takes(ctx, rows[0]) }) {
 		return c, false
 	}
-	return s.answers.OwnNode(p, name)
+	return s.answers.OwnNode(answer, name)
 }
 
 // narrow has the reviewers leave the rows that they take, one after the other.
@@ -159,8 +159,8 @@ func (s *Scheduler) narrow(ctx context.Context, a *attempt, rows []answers.Row, 
 }
 
 // best is the best of the rows that are left. A single one is not scored, as upstream's is not.
-func (s *Scheduler) best(ctx context.Context, a *attempt, p *answers.Answer, rows []answers.Row, by []reviewer) (answers.Choice, error) {
-	totals := p.ScoresAmong(rows)
+func (s *Scheduler) best(ctx context.Context, a *attempt, answer *answers.Answer, rows []answers.Row, by []reviewer) (answers.Choice, error) {
+	totals := answer.ScoresAmong(rows)
 	if len(rows) > 1 {
 		if a.class.ScoreError != nil {
 			return answers.Choice{}, a.class.ScoreError
@@ -171,33 +171,33 @@ func (s *Scheduler) best(ctx context.Context, a *attempt, p *answers.Answer, row
 			}
 		}
 	}
-	return p.Choose(rows, totals), nil
+	return answer.Choose(rows, totals), nil
 }
 
 // rowsFor are the rows that pass the rules, of the nodes that are left.
-func (s *Scheduler) rowsFor(p *answers.Answer, a *attempt, q *answers.Question) []answers.Row {
+func (s *Scheduler) rowsFor(answer *answers.Answer, a *attempt, q *answers.Question) []answers.Row {
 	if names, narrowed := a.plugins.Narrowed(); narrowed {
-		return s.rowsOf(p, names...)
+		return s.rowsOf(answer, names...)
 	}
-	return p.Rows(q.Nominees)
+	return answer.Rows(q.Nominees)
 }
 
 // rowsOf are those of the nodes that pass the rules.
-func (s *Scheduler) rowsOf(p *answers.Answer, names ...string) []answers.Row {
+func (s *Scheduler) rowsOf(answer *answers.Answer, names ...string) []answers.Row {
 	var rows []cache.Row
 	for _, name := range names {
 		if row, ok := s.cache.RowOf(name); ok {
 			rows = append(rows, row)
 		}
 	}
-	return p.RowsAmong(rows)
+	return answer.RowsAmong(rows)
 }
 
 // nameOf is the name of a row's node.
 func (s *Scheduler) nameOf(r cache.Row) string { return s.cache.Table(int(r.Shard)).Name(r.Index) }
 
 // refusedByReviewers words why no node takes the pod. Rows that reviewers have refused have passed all else.
-func (s *Scheduler) refusedByReviewers(p *answers.Answer, a *attempt, reviewers []reviewer) (*ending, error) {
+func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, reviewers []reviewer) (*ending, error) {
 	more := answers.Reasons{}
 	var by []string
 	for _, r := range reviewers {
@@ -206,14 +206,14 @@ func (s *Scheduler) refusedByReviewers(p *answers.Answer, a *attempt, reviewers 
 	var message string
 	var plugins []string
 	if _, narrowed := a.plugins.Narrowed(); narrowed {
-		message, plugins = a.plugins.NarrowedRefusal(p, more)
+		message, plugins = a.plugins.NarrowedRefusal(answer, more)
 	} else {
 		var err error
-		if message, plugins, err = s.refusal(p, a, more); err != nil {
+		if message, plugins, err = s.refusal(answer, a, more); err != nil {
 			return nil, err
 		}
 	}
 	by = append(by, plugins...)
 	slices.Sort(by)
-	return &ending{answer: p, message: message, by: slices.Compact(by)}, nil
+	return &ending{answer: answer, message: message, by: slices.Compact(by)}, nil
 }

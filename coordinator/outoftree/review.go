@@ -204,7 +204,7 @@ func (r *Review) Reasons(into answers.Reasons) (by []string) {
 
 // NarrowedRefusal is the message where PreFilter plugins have left some nodes only: all others are
 // refused for that.
-func (r *Review) NarrowedRefusal(p *answers.Answer, reasons answers.Reasons) (string, []string) {
+func (r *Review) NarrowedRefusal(answer *answers.Answer, reasons answers.Reasons) (string, []string) {
 	left := 0
 	for _, name := range sets.List(r.only) {
 		row, ok := r.plugins.Cache.RowOf(name)
@@ -212,7 +212,7 @@ func (r *Review) NarrowedRefusal(p *answers.Answer, reasons answers.Reasons) (st
 			continue
 		}
 		left++
-		reasons.Add(p.WhyRefused(row), 1)
+		reasons.Add(answer.WhyRefused(row), 1)
 	}
 	narrowed := answers.Reason{Plugin: strings.Join(sets.List(r.narrowedBy), " "), Text: framework.LeftOut(r.narrowedBy).Message()}
 	reasons[narrowed] += r.plugins.Cache.Nodes() - left
