@@ -156,7 +156,8 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 		return last, err
 	}
 	if others := s.notAsked(&bare); len(others) > 0 {
-		observe.Note(out, "nodes and scores are those of the built-in plugins; "+strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
+		observe.Note(out, "nodes and scores are those of the built-in plugins; "+
+			strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
 	}
 	e.judging.Report(out)
 	return true, nil
@@ -255,5 +256,6 @@ func (s *Scheduler) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 // notOurs says whose a pod is.
 func (s *Scheduler) notOurs(pod *v1.Pod) string {
 	ours := strings.Join(slices.Sorted(maps.Keys(s.cfg.Profiles)), ", ")
-	return fmt.Sprintf("its schedulerName is %s, and this scheduler's are %s: only that one can tell why it is where it is", pod.Spec.SchedulerName, ours)
+	return fmt.Sprintf("its schedulerName is %s, and this scheduler's are %s: only that one can tell why it is where it is",
+		pod.Spec.SchedulerName, ours)
 }

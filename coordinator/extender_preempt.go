@@ -41,7 +41,8 @@ type advice struct {
 
 // preemptAdvised is DefaultPreemption for a pod whose preemption extenders have a say in. Where they have to be asked first,
 // the attempt is parked, and nobody reads its status.
-func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.Preemptor, list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
+func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.Preemptor,
+	list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.advice == nil {
 		a.advice = &advice{}
 	}
@@ -74,7 +75,8 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.P
 
 // askPreempters asks extenders about candidates, or parks the attempt until they have answered, or
 // until its turn.
-func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*extender.Extender, candidates []*scorer.PreemptionCandidate) (parked bool, err error) {
+func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*extender.Extender,
+	candidates []*scorer.PreemptionCandidate) (parked bool, err error) {
 	lane := s.extenders.Lane("preempt", list)
 	if !lane.Turn(a.pod) {
 		s.park(a)

@@ -72,7 +72,8 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.
 
 // builtInPostFilter asks one built-in plugin, and leaves victims in out. An error ends the loop; an error of the attempt
 // is a status.
-func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, answer *answers.Answer, out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
+func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, answer *answers.Answer,
+	out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
 	switch name {
 	case compile.DynamicResources:
 		r := a.class.Rejected
@@ -85,7 +86,8 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 }
 
 // preempt is DefaultPreemption's PostFilter.
-func (s *Scheduler) preempt(ctx context.Context, a *attempt, answer *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
+func (s *Scheduler) preempt(ctx context.Context, a *attempt,
+	answer *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.advice == nil {
 		s.metrics.PreemptionTried()
 	}

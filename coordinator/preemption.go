@@ -134,5 +134,6 @@ func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 
 // explainVictim keeps why a pod has to leave its node, for as long as it is there.
 func (s *Scheduler) explainVictim(victim, preemptor *v1.Pod, node string) {
-	s.whyLeaving[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name + ", which has a higher priority, on node " + node
+	s.whyLeaving[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name +
+		", which has a higher priority, on node " + node
 }

@@ -159,7 +159,8 @@ func (s *Scheduler) narrow(ctx context.Context, a *attempt, rows []answers.Row, 
 }
 
 // best is the best of the rows that are left. A single one is not scored, as upstream's is not.
-func (s *Scheduler) best(ctx context.Context, a *attempt, answer *answers.Answer, rows []answers.Row, by []reviewer) (answers.Choice, error) {
+func (s *Scheduler) best(ctx context.Context, a *attempt, answer *answers.Answer, rows []answers.Row,
+	by []reviewer) (answers.Choice, error) {
 	totals := answer.ScoresAmong(rows)
 	if len(rows) > 1 {
 		if a.class.ScoreError != nil {

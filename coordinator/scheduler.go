@@ -272,7 +272,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
 	s.queue = queue.New(queue.Config{
 		OutOfTree: plugins, Met: s.bugs.Hint,
-		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff, MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
+		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
+		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
@@ -285,7 +286,9 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	f.OnPasses = s.metrics.Passed
 	s.fanout = fanout.New(f)
 	s.evaluate = s.fanout.Evaluate
-	s.answers = answers.New(answers.Config{Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle})
+	s.answers = answers.New(answers.Config{
+		Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
+	})
 	s.cache.Watch(s.answers.Log())
 	s.candidates = preempt.NewFinder(preempt.Config{
 		Nodes: s.cache.Cache, Budgets: s.cache.budgets, Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,

@@ -36,7 +36,8 @@ func (w *Witnesses) Add(shard, who uint32) {
 func (r *Result) Differs(o *Result) error {
 	switch {
 	case r.Rows != o.Rows || r.Feasible != o.Feasible || r.Hopeless != o.Hopeless:
-		return fmt.Errorf("%d rows, %d feasible and %d hopeless, not %d, %d and %d", o.Rows, o.Feasible, o.Hopeless, r.Rows, r.Feasible, r.Hopeless)
+		return fmt.Errorf("%d rows, %d feasible and %d hopeless, not %d, %d and %d", o.Rows, o.Feasible, o.Hopeless, r.Rows, r.Feasible,
+			r.Hopeless)
 	case r.Overflow != o.Overflow:
 		return fmt.Errorf("overflow is %t, not %t", o.Overflow, r.Overflow)
 	case r.Overflow && !slices.Equal(trimmed(r.Extrema), trimmed(o.Extrema)):
@@ -102,7 +103,8 @@ func differingGroups(x, y []Group) error {
 // Differs says in what another answer over the same rows, asked the same, is another one; nil: in nothing.
 func (r *PreemptionResult) Differs(o *PreemptionResult) error {
 	if r.Tried != o.Tried || !slices.Equal(r.Reasons, o.Reasons) || len(r.Candidates) != len(o.Candidates) {
-		return fmt.Errorf("%d rows tried, %d candidates and reasons %v, not %d, %d and %v", o.Tried, len(o.Candidates), o.Reasons, r.Tried, len(r.Candidates), r.Reasons)
+		return fmt.Errorf("%d rows tried, %d candidates and reasons %v, not %d, %d and %v", o.Tried, len(o.Candidates), o.Reasons,
+			r.Tried, len(r.Candidates), r.Reasons)
 	}
 	for i := range r.Candidates {
 		if !r.Candidates[i].Same(&o.Candidates[i]) {

@@ -26,7 +26,8 @@ func newInclusion(x *pb.Inclusion, q *pb.Query) inclusion {
 
 // is tells whether newInclusion would make this one.
 func (x *inclusion) is(q *pb.Inclusion) bool {
-	return slices.Equal(x.keys, q.GetTopologyKeys()) && (x.affinity != nil) == q.GetHonourAffinity() && (x.taints != nil) == q.GetHonourTaints()
+	return slices.Equal(x.keys, q.GetTopologyKeys()) &&
+		(x.affinity != nil) == q.GetHonourAffinity() && (x.taints != nil) == q.GetHonourTaints()
 }
 
 // all tells that every row counts.

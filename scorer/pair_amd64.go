@@ -20,7 +20,8 @@ func (p *pair) addBalance(rows bitmap, from, to int, weight int64, into []int64)
 		return
 	}
 	from, to = from*wordRows, to*wordRows
-	addBalanceAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.evenness[from:to], p.requestA, p.requestB, weight)
+	addBalanceAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.evenness[from:to],
+		p.requestA, p.requestB, weight)
 }
 
 func (b *bar) pass(rows bitmap, scores []int64, ties []uint64, into bitmap) {

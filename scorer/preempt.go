@@ -142,7 +142,8 @@ func (c *RowCheck) moved(p *placedPod, back bool) {
 // PreemptRow is Preempt for one row, whether or not p skips it; check may be nil. The
 // candidate, and the reasons of a row that is none, hold until the evaluator's next use. p
 // must not be changed between calls.
-func (e *Evaluator) PreemptRow(t *Table, row uint32, c *Class, p *Preemption, check *RowCheck) (PreemptOutcome, *PreemptionCandidate, []Reason) {
+func (e *Evaluator) PreemptRow(t *Table, row uint32, c *Class, p *Preemption,
+	check *RowCheck) (PreemptOutcome, *PreemptionCandidate, []Reason) {
 	if !t.HasNode(row) {
 		return NotTried, nil, nil
 	}

@@ -60,7 +60,8 @@ func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 }
 
 // receive builds the table of all chunks, of which the first has come.
-func (s *Server) receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse], chunk *pb.LoadSnapshotRequest) (*scorer.Table, error) {
+func (s *Server) receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse],
+	chunk *pb.LoadSnapshotRequest) (*scorer.Table, error) {
 	header := chunk.GetHeader()
 	loader := scorer.NewLoader(header.GetShard(), header.GetGeneration())
 	room := &draft{building: &s.building, shard: header.GetShard(), loader: loader}

@@ -32,8 +32,8 @@ func (c *Choice) Normalised() bool {
 	return result.Normalised
 }
 
-// Top are the best n rows of what has chosen, best first, the result that their groups are of, and its standing. There are
-// fewer rows where rows that the workers did not name may stand among them.
+// Top are the best n rows by the answer or view that has chosen, best first, with its result and standing. There are
+// fewer rows where unnamed rows may be among the best n.
 func (c *Choice) Top(n int) ([]Ranked, *scorer.Result, *scorer.Standing) {
 	result, standing := c.from.whole()
 	return c.from.top(n), result, standing

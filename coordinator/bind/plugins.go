@@ -83,7 +83,8 @@ func (volumeBinder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, 
 func (volumeBinder) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
 // PreBindPreFlight is part of fwk.PreBindPlugin.
-func (volumeBinder) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (volumeBinder) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod,
+	_ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	r, err := reservationOf(state)
 	if err != nil {
 		return nil, fwk.AsStatus(err)

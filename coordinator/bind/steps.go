@@ -198,7 +198,8 @@ func (r *run) unreserve(ctx context.Context, err error) {
 	if r.Cycle == nil {
 		return
 	}
-	klog.FromContext(ctx).V(2).Info("The binding cycle has failed", "pod", klog.KObj(r.Binding.Pod), "node", r.Binding.Node, "status", err.Error())
+	klog.FromContext(ctx).V(2).Info("The binding cycle has failed",
+		"pod", klog.KObj(r.Binding.Pod), "node", r.Binding.Node, "status", err.Error())
 	r.Cycle.Unreserve(ctx, r.Binding.Node)
 }
 

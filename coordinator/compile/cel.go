@@ -231,10 +231,12 @@ func celPod(p *v1.Pod) *expression.Pod {
 		out.OS = string(v.Name)
 	}
 	for _, o := range p.OwnerReferences {
-		out.Owners = append(out.Owners, expression.Owner{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Controller: o.Controller != nil && *o.Controller})
+		out.Owners = append(out.Owners,
+			expression.Owner{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Controller: o.Controller != nil && *o.Controller})
 	}
 	for _, t := range p.Spec.Tolerations {
-		out.Tolerations = append(out.Tolerations, expression.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)})
+		out.Tolerations = append(out.Tolerations,
+			expression.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)})
 	}
 	return out
 }

@@ -151,7 +151,8 @@ func (pl *plan) excess(s *setting) error {
 	case len(keys) > ownKeys:
 		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d topology keys that nodes have", ownKeys)
 	case terms > ownTerms:
-		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d of topology keys that nodes have", ownTerms)
+		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d of topology keys that nodes have",
+			ownTerms)
 	}
 	return nil
 }

@@ -131,7 +131,8 @@ func (r Reader) Parse(file string, data []byte, changes ...Change) (*Config, err
 }
 
 // finish changes a completed configuration, checks and resolves it.
-func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change, all known) (*Config, error) {
+func finish(doc *document, c *configv1.KubeSchedulerConfiguration, written []configv1.KubeSchedulerProfile, changes []Change,
+	all known) (*Config, error) {
 	for _, change := range changes {
 		change(c)
 	}

@@ -136,7 +136,8 @@ func halves(path string, l *lists) []string {
 	}
 	for _, p := range []framework.Point{framework.Reserve, framework.PreBind} {
 		if binds := slices.Contains(l[p], rules.VolumeBinding); binds != slices.Contains(l[framework.Filter], rules.VolumeBinding) {
-			notes = append(notes, fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.Field(), rules.VolumeBinding, framework.Filter.Field()))
+			notes = append(notes,
+				fmt.Sprintf("%s.%s: %s does this where it is at %s", path, p.Field(), rules.VolumeBinding, framework.Filter.Field()))
 		}
 	}
 	return notes

@@ -66,7 +66,8 @@ func (p *problems) profile(path string, c *configv1.KubeSchedulerProfile, writte
 	// An out-of-tree plugin of the multi-point may be at any point: framework.NewProfile counts again.
 	open := slices.ContainsFunc(outOfTree, func(name string) bool { return holds(c.Plugins.MultiPoint.Enabled, name) })
 	if n := len(all[framework.QueueSort]); n != 1 && (n > 1 || !open) {
-		p.at(path+".plugins.queueSort", fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
+		p.at(path+".plugins.queueSort",
+			fmt.Sprintf("only one queue sort plugin required for profile with scheduler name %q, but got %d", name, n))
 		return nil
 	}
 	if len(all[framework.Bind]) == 0 && !open {

@@ -45,7 +45,8 @@ func validateClients(c *configv1.KubeSchedulerConfiguration) field.ErrorList {
 	var leader componentconfig.LeaderElectionConfiguration
 	election := field.NewPath("leaderElection")
 	for _, err := range []error{
-		componentv1alpha1.Convert_v1alpha1_ClientConnectionConfiguration_To_config_ClientConnectionConfiguration(&c.ClientConnection, &client, nil),
+		componentv1alpha1.Convert_v1alpha1_ClientConnectionConfiguration_To_config_ClientConnectionConfiguration(&c.ClientConnection,
+			&client, nil),
 		componentv1alpha1.Convert_v1alpha1_LeaderElectionConfiguration_To_config_LeaderElectionConfiguration(&c.LeaderElection, &leader, nil),
 	} {
 		if err != nil {
@@ -197,7 +198,8 @@ func validateExtenders(path *field.Path, list []configv1.Extender) field.ErrorLi
 		}
 	}
 	if binders > 1 {
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("found %d extenders implementing bind", binders), "only one extender can implement bind"))
+		errs = append(errs,
+			field.Invalid(path, fmt.Sprintf("found %d extenders implementing bind", binders), "only one extender can implement bind"))
 	}
 	return errs
 }

@@ -124,7 +124,8 @@ func (a *Answer) score(ctx context.Context, list []*Extender, pod *v1.Pod, nodes
 		wg.Go(func() {
 			scores, err := e.Scores(ctx, pod, nodes)
 			if err != nil {
-				klog.FromContext(ctx).V(5).Info("Failed to run extender's priority function. No score given by this extender.", "error", err, "pod", klog.KObj(pod), "extender", e.Label())
+				klog.FromContext(ctx).V(5).Info("Failed to run extender's priority function. No score given by this extender.",
+					"error", err, "pod", klog.KObj(pod), "extender", e.Label())
 				return
 			}
 			mu.Lock()
@@ -162,7 +163,8 @@ func Preempters(list []*Extender, pod *v1.Pod) []*Extender {
 
 // Shrink has extenders, one after the other, choose among nodes and their victims. What is left
 // may be nothing. The error is one of preemption, of an extender that may not be ignored.
-func Shrink(ctx context.Context, list []*Extender, pod *v1.Pod, victims map[string]*extenderv1.Victims, on PodsOn) (map[string]*extenderv1.Victims, error) {
+func Shrink(ctx context.Context, list []*Extender, pod *v1.Pod, victims map[string]*extenderv1.Victims,
+	on PodsOn) (map[string]*extenderv1.Victims, error) {
 	for _, e := range list {
 		if len(victims) == 0 {
 			break
@@ -194,7 +196,8 @@ func (e *Extender) unharmed(ctx context.Context, victims map[string]*extenderv1.
 			return fmt.Errorf("expected at least one victim pod on node %q", node)
 		}
 		delete(victims, node)
-		klog.FromContext(ctx).V(2).Info("Ignored node for which the extender didn't report victims", "node", klog.KRef("", node), "extender", e.Label())
+		klog.FromContext(ctx).V(2).Info("Ignored node for which the extender didn't report victims",
+			"node", klog.KRef("", node), "extender", e.Label())
 	}
 	return nil
 }

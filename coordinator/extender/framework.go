@@ -53,11 +53,13 @@ func (f framed) Prioritize(pod *v1.Pod, infos []fwk.NodeInfo) (*extenderv1.HostP
 
 // Bind has the extender bind a pod.
 func (f framed) Bind(b *v1.Binding) error {
-	return f.bind(context.Background(), &extenderv1.ExtenderBindingArgs{PodName: b.Name, PodNamespace: b.Namespace, PodUID: b.UID, Node: b.Target.Name})
+	return f.bind(context.Background(),
+		&extenderv1.ExtenderBindingArgs{PodName: b.Name, PodNamespace: b.Namespace, PodUID: b.UID, Node: b.Target.Name})
 }
 
 // ProcessPreemption returns the nodes and victims that will do.
-func (f framed) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.Victims, lister fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+func (f framed) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.Victims,
+	lister fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
 	return f.Victims(context.Background(), pod, victims, func(node string) ([]*v1.Pod, error) {
 		info, err := lister.Get(node)
 		if err != nil {

@@ -16,7 +16,8 @@ type PodsOn func(node string) ([]*v1.Pod, error)
 // Victims asks which of the nodes whose victims are listed will do for a pod, and with which
 // victims. The answer may list other nodes and other victims, as long as the pods are on
 // them; a node may have no victims in it.
-func (e *Extender) Victims(ctx context.Context, pod *v1.Pod, victims map[string]*extenderv1.Victims, on PodsOn) (map[string]*extenderv1.Victims, error) {
+func (e *Extender) Victims(ctx context.Context, pod *v1.Pod, victims map[string]*extenderv1.Victims,
+	on PodsOn) (map[string]*extenderv1.Victims, error) {
 	if !e.SupportsPreemption() {
 		return nil, fmt.Errorf("preempt verb is not defined for extender %v but run into ProcessPreemption", public(e.prefix))
 	}
@@ -54,7 +55,8 @@ func (e *Extender) victims(answer *extenderv1.ExtenderPreemptionResult, on PodsO
 			}
 			at := slices.IndexFunc(there, func(x *v1.Pod) bool { return string(x.UID) == p.UID })
 			if at < 0 {
-				return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node", public(e.prefix), p, node)
+				return nil, fmt.Errorf("extender: %v claims to preempt pod (UID: %v) on node: %v, but the pod is not found on that node",
+					public(e.prefix), p, node)
 			}
 			if !slices.Contains(v.Pods, there[at]) {
 				v.Pods = append(v.Pods, there[at])

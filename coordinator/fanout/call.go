@@ -406,7 +406,8 @@ const maxProbeBytes = 256
 
 // probe asks nothing, to see whether the worker answers.
 func (s *session) probe(ctx context.Context, cluster string, term uint64) error {
-	resp, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term, Rules: scan.Rules()}, grpc.MaxCallRecvMsgSize(maxProbeBytes))
+	resp, err := s.client.Evaluate(ctx, &pb.EvaluateRequest{Cluster: cluster, Term: term, Rules: scan.Rules()},
+		grpc.MaxCallRecvMsgSize(maxProbeBytes))
 	if status.Code(err) == codes.ResourceExhausted {
 		return s.untrue("more than nothing to a question about nothing: %w", err)
 	}

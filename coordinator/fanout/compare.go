@@ -48,7 +48,8 @@ func (r *round) agree(p *part) bool {
 	}
 	for i := p.from; i < p.to; i++ {
 		if err := r.differ(p, i); err != nil {
-			klog.FromContext(r.ctx).Error(err, "Two owners of shards do not agree, the own tables decide", "worker", p.primary.session.member.ID, "shards", p.shards)
+			klog.FromContext(r.ctx).Error(err, "Two owners of shards do not agree, the own tables decide",
+				"worker", p.primary.session.member.ID, "shards", p.shards)
 			return false
 		}
 	}

@@ -370,7 +370,8 @@ func checkMeasures(want []*pb.Measure, result *pb.ClassResult) error {
 			n = 1
 		}
 		if len(m.GetRows()) != n || len(m.GetDomains()) != domains || len(m.GetValues()) != values {
-			return fmt.Errorf("measure %d: %d rows, %d domains, %d values of %s", i, len(m.GetRows()), len(m.GetDomains()), len(m.GetValues()), want[i].GetBy())
+			return fmt.Errorf("measure %d: %d rows, %d domains, %d values of %s", i, len(m.GetRows()), len(m.GetDomains()),
+				len(m.GetValues()), want[i].GetBy())
 		}
 		rows := uint64(m.GetMissingRows())
 		for _, r := range m.GetRows() {

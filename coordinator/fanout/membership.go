@@ -137,7 +137,8 @@ func (r *registrations) wait(now time.Time) time.Duration {
 func (r *registrations) list(ctx context.Context, client *clientv3.Client) (revision int64, err error) {
 	var keys []*mvccpb.KeyValue
 	for from, end := r.prefix, clientv3.GetPrefixRangeEnd(r.prefix); ; {
-		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce), clientv3.WithRev(revision))
+		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce),
+			clientv3.WithRev(revision))
 		if err != nil {
 			return 0, err
 		}
@@ -217,7 +218,8 @@ func (r *registrations) tell(ctx context.Context, kv *mvccpb.KeyValue, err error
 	if time.Since(r.told) < time.Second {
 		return
 	}
-	klog.FromContext(ctx).Error(err, "A worker's registration is left out", "key", string(kv.Key[:min(len(kv.Key), 256)]), "leftOut", r.leftOut)
+	klog.FromContext(ctx).Error(err, "A worker's registration is left out",
+		"key", string(kv.Key[:min(len(kv.Key), 256)]), "leftOut", r.leftOut)
 	r.leftOut, r.told = 0, time.Now()
 }
 

@@ -81,7 +81,8 @@ func (f *Fanout) quarantine(ctx context.Context, s *session, cause string, why e
 	f.remap = true
 	f.metrics.quarantines.WithLabelValues(cause).Inc()
 	f.countQuarantined()
-	klog.FromContext(ctx).Error(why, "A worker is in quarantine, its shards go to others", "worker", s.member.ID, "address", s.member.Address, "cause", cause, "for", q.lasts)
+	klog.FromContext(ctx).Error(why, "A worker is in quarantine, its shards go to others",
+		"worker", s.member.ID, "address", s.member.Address, "cause", cause, "for", q.lasts)
 }
 
 // forgetQuarantines makes room for one more: what is long over goes first. The caller holds f.mu.

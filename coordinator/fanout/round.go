@@ -388,7 +388,8 @@ func (r *round) failure(a *attempt) error {
 	r.f.metrics.requests.WithLabelValues("failed").Inc()
 	a.session.failed(r.f.cfg.Clock.Now())
 	if !r.f.suspect(r.ctx, a.session, a.err) {
-		klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere", "worker", a.session.member.ID, "shards", a.shards)
+		klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere",
+			"worker", a.session.member.ID, "shards", a.shards)
 	}
 	a.set(failed)
 	if a.backup >= 0 {

@@ -95,7 +95,8 @@ func (c *chunker) row(shard uint32, row *pb.SnapshotRow) bool {
 	}
 	size := proto.Size(row) + 8
 	if size > rowBudget {
-		c.yield(nil, fmt.Errorf("shard %d: node %s takes %d bytes, more than a message may: %w", shard, row.GetNode().GetName(), size, errTooLarge))
+		c.yield(nil,
+			fmt.Errorf("shard %d: node %s takes %d bytes, more than a message may: %w", shard, row.GetNode().GetName(), size, errTooLarge))
 		return false
 	}
 	if !c.room(size) {

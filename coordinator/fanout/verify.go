@@ -110,7 +110,8 @@ func (r *round) verifyMeasures(ctx context.Context, a *attempt, ask *scan.Ask, s
 }
 
 // compareWith evaluates shards here and compares.
-func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shards []uint32, told *scorer.Result, kind string, compare func(own *scorer.Result) error) error {
+func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shards []uint32, told *scorer.Result, kind string,
+	compare func(own *scorer.Result) error) error {
 	own := r.f.answers.Take(1)
 	defer r.f.answers.Put(own)
 	if err := r.f.evaluateOwn(ctx, shards, []scan.Ask{ask}, own); err != nil {

@@ -50,7 +50,8 @@ type scoring struct {
 	scores []fwk.NodeScoreList
 }
 
-func (r runner) runScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (out []fwk.NodePluginScores, s *fwk.Status) {
+func (r runner) runScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (out []fwk.NodePluginScores, s *fwk.Status) {
 	start := r.env.Clock.Now()
 	defer func() { r.pointRan(Score.String(), s, start) }()
 	run := scoring{runner: r, state: state, pod: pod, nodes: nodes}

@@ -31,7 +31,8 @@ func (h *handle) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p
 }
 
 // RunScorePlugins is part of fwk.Handle.
-func (h *handle) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+func (h *handle) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	return h.runner().runScore(ctx, state, pod, nodes)
 }
 
@@ -46,12 +47,14 @@ func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 }
 
 // RunPreFilterExtensionAddPod is part of fwk.Handle.
-func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, other fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	return h.runner().move(ctx, state, pod, other, node, true)
 }
 
 // RunPreFilterExtensionRemovePod is part of fwk.Handle.
-func (h *handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, other fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	return h.runner().move(ctx, state, pod, other, node, false)
 }
 

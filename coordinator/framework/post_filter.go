@@ -36,7 +36,8 @@ func RunPostFilters(plugins []string, ask func(plugin string) (*fwk.PostFilterRe
 // PostFilter runs RunPostFilters for an attempt of a profile with plugins that are compiled in. statuses is asked, before the
 // first of these, what the nodes were turned away with. builtIn runs, and measures, a built-in plugin; nil: it has nothing to
 // say.
-func (c *Cycle) PostFilter(ctx context.Context, statuses func() fwk.NodeToStatusReader, builtIn func(plugin string) (*fwk.PostFilterResult, *fwk.Status)) (_ *fwk.PostFilterResult, s *fwk.Status) {
+func (c *Cycle) PostFilter(ctx context.Context, statuses func() fwk.NodeToStatusReader,
+	builtIn func(plugin string) (*fwk.PostFilterResult, *fwk.Status)) (_ *fwk.PostFilterResult, s *fwk.Status) {
 	p, start := c.profile, c.profile.env.Clock.Now()
 	defer func() { p.pointRan(PostFilter.String(), s, start) }()
 	if c.state.ShouldSkipAllPostFilterPlugins() {

@@ -60,7 +60,8 @@ func (r runner) filterNominated(ctx context.Context, state fwk.CycleState, pod *
 
 // addNominated gives copies of a state and a view with the pods in them that are nominated to the
 // node and of no lower priority; nil: there are none.
-func (r runner) addNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.CycleState, fwk.NodeInfo, *fwk.Status) {
+func (r runner) addNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) (fwk.CycleState, fwk.NodeInfo, *fwk.Status) {
 	var with fwk.CycleState
 	var added fwk.NodeInfo
 	for _, other := range r.env.Nominator.NominatedPodsForNode(node.Node().Name) {

@@ -175,7 +175,8 @@ func (s *Source) await(ctx context.Context, one *source, read *seen, behind *beh
 	defer ticker.Stop()
 	for {
 		if l.left() == 0 {
-			klog.FromContext(ctx).V(2).Info("Caught up", "resource", one.kind.Plural(), "resourceVersion", read.version, "took", s.cfg.Clock.Since(begun))
+			klog.FromContext(ctx).V(2).Info("Caught up",
+				"resource", one.kind.Plural(), "resourceVersion", read.version, "took", s.cfg.Clock.Since(begun))
 			return nil
 		}
 		late := fmt.Errorf("the informer is behind by %s", l)

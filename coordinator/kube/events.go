@@ -266,7 +266,8 @@ func (w *eventWriter) write(ctx context.Context, o *occasion, req request) (agai
 // answers "already exists". Where the event that it changes has expired, create's request
 // takes its place. It does not wait where the event is refused for now, which may be for its namespace's sake: it
 // returns after which time to call again. The error says why the event is given up.
-func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, tries *int, create func() (request, error)) (again time.Duration, err error) {
+func (s *sender) sendEvent(ctx context.Context, c clock.Clock, req request, tries *int,
+	create func() (request, error)) (again time.Duration, err error) {
 	for {
 		a, err := s.send(ctx, req)
 		v := s.judge(a, err)

@@ -229,7 +229,8 @@ func (e *Evictor) ask(ctx context.Context, r request) (a *answer, again bool, er
 			return nil, again, fmt.Errorf("after %d tries: %w", n, why)
 		}
 		wait := waitBefore(n, a)
-		klog.FromContext(ctx).V(3).Info("Preemption is not written yet, trying again", "request", r.method+" "+r.path, "try", n, "wait", wait, "err", why)
+		klog.FromContext(ctx).V(3).Info("Preemption is not written yet, trying again",
+			"request", r.method+" "+r.path, "try", n, "wait", wait, "err", why)
 		if !pause(ctx, e.clock, wait) {
 			return nil, again, unfinished(nil, why, ctx.Err())
 		}

@@ -85,7 +85,8 @@ func (k *leaseLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 }
 
 // write notes when a write was sent, and what that is worth.
-func (k *leaseLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context) (*coordinationv1.Lease, error)) error {
+func (k *leaseLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+	send func(context.Context) (*coordinationv1.Lease, error)) error {
 	if err := k.l.Check(); err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func resourceOf(k objects.Kind) schema.GroupVersionResource {
 }
 
 // newInformer makes the informer of a kind.
-func newInformer(c kubernetes.Interface, k objects.Kind, t *troubles, after func(time.Duration) <-chan time.Time) cache.SharedIndexInformer {
+func newInformer(c kubernetes.Interface, k objects.Kind, t *troubles,
+	after func(time.Duration) <-chan time.Time) cache.SharedIndexInformer {
 	const all = v1.NamespaceAll
 	core, apps, storage := c.CoreV1(), c.AppsV1(), c.StorageV1()
 	switch k {
@@ -83,7 +84,8 @@ type lister[L runtime.Object] interface {
 // informer makes one without indexes, for nothing is looked up but by name, and without
 // resync. Each request's outcome is noted: the informer itself passes over an API server that
 // refuses connections in silence.
-func informer[L runtime.Object](c kubernetes.Interface, k objects.Kind, t *troubles, after func(time.Duration) <-chan time.Time, example runtime.Object, of lister[L]) cache.SharedIndexInformer {
+func informer[L runtime.Object](c kubernetes.Interface, k objects.Kind, t *troubles, after func(time.Duration) <-chan time.Time,
+	example runtime.Object, of lister[L]) cache.SharedIndexInformer {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selectorOf(k)

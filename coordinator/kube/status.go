@@ -275,7 +275,8 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 		defer w.endLarge(w.now())
 	}
 	logger := klog.FromContext(ctx)
-	logger.V(3).Info("Updating pod condition and nominated node name", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
+	logger.V(3).Info("Updating pod condition and nominated node name",
+		"pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
 	a, err := w.sender.send(ctx, request{
 		method: http.MethodPatch, path: podPath(pod, "/status"), template: statusTemplate, kind: kindStatus,
 		contentType: strategicPatchType, accept: w.sender.partial(), body: patch,

@@ -57,7 +57,8 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			p := scan.Recovered(v)
-			klog.Background().Error(p, "An object is kept as it came, it met a bug where it was to be trimmed", "type", fmt.Sprintf("%T", obj), "stack", string(p.Stack))
+			klog.Background().Error(p, "An object is kept as it came, it met a bug where it was to be trimmed",
+				"type", fmt.Sprintf("%T", obj), "stack", string(p.Stack))
 			out, err = obj, nil
 		}
 	}()

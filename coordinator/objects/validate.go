@@ -145,7 +145,8 @@ func (c *checker) toleration(p *field.Path, t *v1.Toleration) {
 	if t.Key != "" {
 		c.qualifiedName(p.Child("key"), t.Key)
 	} else if t.Operator != v1.TolerationOpExists {
-		c.invalid(p.Child("operator"), short(string(t.Operator)), "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+		c.invalid(p.Child("operator"), short(string(t.Operator)),
+			"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 	}
 	switch t.Operator {
 	case "", v1.TolerationOpEqual:
@@ -185,7 +186,8 @@ func (c *checker) labelSelector(p *field.Path, s *metav1.LabelSelector) {
 				c.add(field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
 			}
 		default:
-			oneOf(c, p.Child("operator"), e.Operator, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)
+			oneOf(c, p.Child("operator"), e.Operator, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+				metav1.LabelSelectorOpDoesNotExist)
 		}
 		for j, v := range e.Values {
 			c.labelValue(values.Index(j), v)

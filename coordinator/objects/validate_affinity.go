@@ -18,10 +18,12 @@ func (c *checker) affinity(p *field.Path, a *v1.Affinity) {
 		c.nodeAffinity(p.Child("nodeAffinity"), a.NodeAffinity)
 	}
 	if a.PodAffinity != nil {
-		c.podAffinity(p.Child("podAffinity"), a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		c.podAffinity(p.Child("podAffinity"), a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a.PodAntiAffinity != nil {
-		c.podAffinity(p.Child("podAntiAffinity"), a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		c.podAffinity(p.Child("podAntiAffinity"), a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 
@@ -148,7 +150,8 @@ func (c *checker) spreadConstraint(p *field.Path, s *v1.TopologySpreadConstraint
 	if s.MinDomains != nil {
 		c.positive(p.Child("minDomains"), int64(*s.MinDomains))
 		if s.WhenUnsatisfiable != v1.DoNotSchedule {
-			c.invalid(p.Child("minDomains"), *s.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not %s", short(string(s.WhenUnsatisfiable)))
+			c.invalid(p.Child("minDomains"), *s.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not %s",
+				short(string(s.WhenUnsatisfiable)))
 		}
 	}
 	c.inclusion(p.Child("nodeAffinityPolicy"), s.NodeAffinityPolicy)

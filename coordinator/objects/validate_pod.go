@@ -42,7 +42,8 @@ func (c *checker) container(p *field.Path, ct *v1.Container, hostNetwork bool, n
 	unique(c, names, p.Child("name"), short(ct.Name))
 	c.requirements(p.Child("resources"), &ct.Resources)
 	if ct.RestartPolicy != nil {
-		oneOf(c, p.Child("restartPolicy"), *ct.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
+		oneOf(c, p.Child("restartPolicy"), *ct.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever,
+			v1.ContainerRestartPolicyOnFailure)
 	}
 	for i := range ct.Ports {
 		c.port(p.Child("ports").Index(i), &ct.Ports[i], hostNetwork)

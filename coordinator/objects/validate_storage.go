@@ -78,7 +78,8 @@ func (c *checker) storageClass(s *storagev1.StorageClass) {
 	provisioner := field.NewPath("provisioner")
 	c.qualifiedName(provisioner, strings.ToLower(s.Provisioner))
 	oneOf(c, field.NewPath("reclaimPolicy"), *s.ReclaimPolicy, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRetain)
-	oneOf(c, field.NewPath("volumeBindingMode"), *s.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+	oneOf(c, field.NewPath("volumeBindingMode"), *s.VolumeBindingMode, storagev1.VolumeBindingImmediate,
+		storagev1.VolumeBindingWaitForFirstConsumer)
 	topologies := field.NewPath("allowedTopologies")
 	for i := range s.AllowedTopologies {
 		c.topologyTerm(topologies.Index(i).Child("matchLabelExpressions"), s.AllowedTopologies[i].MatchLabelExpressions)

@@ -25,7 +25,8 @@ func (c *checker) volumes(p *field.Path, volumes []v1.Volume) {
 		c.oneSource(p, sources(v.VolumeSource))
 		c.volumeSource(p, v)
 		if claim := v.PersistentVolumeClaim; claim != nil && created[claim.ClaimName] {
-			c.invalid(p.Child("persistentVolumeClaim", "claimName"), short(claim.ClaimName), "must not reference a PVC that gets created for an ephemeral volume")
+			c.invalid(p.Child("persistentVolumeClaim", "claimName"), short(claim.ClaimName),
+				"must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }

@@ -44,7 +44,8 @@ func (b *Bugs) Hint(plugin string, p *queue.Pod, panicked any) {
 	if p != nil {
 		about = klog.KObj(p.Obj)
 	}
-	klog.Background().Error(why, "A queueing hint met a bug: from now on that counts as if an event helps", "plugin", plugin, "pod", about, "stack", string(why.Stack))
+	klog.Background().Error(why, "A queueing hint met a bug: from now on that counts as if an event helps",
+		"plugin", plugin, "pod", about, "stack", string(why.Stack))
 }
 
 // Plugin tells of a compiled-in plugin that has panicked, the log once a plugin and point, for the error of

@@ -237,5 +237,6 @@ func resourceText(r *pb.Resources, allowedPods int64) string {
 }
 
 func podLine(b *strings.Builder, p *v1.Pod) {
-	fmt.Fprintf(b, "name: %v, namespace: %v, uid: %v, phase: %v, nominated node: %v\n", p.Name, p.Namespace, p.UID, p.Status.Phase, p.Status.NominatedNodeName)
+	fmt.Fprintf(b, "name: %v, namespace: %v, uid: %v, phase: %v, nominated node: %v\n", p.Name, p.Namespace, p.UID, p.Status.Phase,
+		p.Status.NominatedNodeName)
 }

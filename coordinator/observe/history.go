@@ -150,7 +150,8 @@ func (h *History) scoresTook(took time.Duration) {
 
 // SpellOut scores the best nodes of a decision plugin by plugin, where that is afforded: the
 // chosen one, and those that came next. A normalised answer is not taken apart. began is when the batch did.
-func (h *History) SpellOut(r answers.Reader, class *compile.Class, c *answers.Choice, began time.Time, now func() time.Time) []*pb.ScoredNode {
+func (h *History) SpellOut(r answers.Reader, class *compile.Class, c *answers.Choice, began time.Time,
+	now func() time.Time) []*pb.ScoredNode {
 	if c.Normalised() || !h.affordScores(began) {
 		return nil
 	}

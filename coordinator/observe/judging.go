@@ -328,7 +328,8 @@ func (x *explainer) report() {
 		return cmp.Or(cmp.Compare(x.reasons[b], x.reasons[a]), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Text, b.Text))
 	})
 	for _, r := range keys {
-		x.out.Reasons = append(x.out.Reasons, &pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
+		x.out.Reasons = append(x.out.Reasons,
+			&pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
 	for _, c := range x.closest {
 		x.out.Closest = append(x.out.Closest, c.node)

@@ -87,8 +87,9 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 		filter: point("Filter", statusSuccess), score: point("Score", statusSuccess),
 		preBind: point("PreBind", statusSuccess), preBindError: point("PreBind", statusError),
 		bind: point("Bind", statusSuccess), bindError: point("Bind", statusError),
-		preBindPlugin: plugin(rules.VolumeBinding, "PreBind", statusSuccess), preBindPluginError: plugin(rules.VolumeBinding, "PreBind", statusError),
-		bindPlugin: plugin(rules.DefaultBinder, "Bind", statusSuccess), bindPluginError: plugin(rules.DefaultBinder, "Bind", statusError),
+		preBindPlugin:      plugin(rules.VolumeBinding, "PreBind", statusSuccess),
+		preBindPluginError: plugin(rules.VolumeBinding, "PreBind", statusError),
+		bindPlugin:         plugin(rules.DefaultBinder, "Bind", statusSuccess), bindPluginError: plugin(rules.DefaultBinder, "Bind", statusError),
 		evaluations: map[pluginAt]prometheus.Counter{},
 	}
 }

@@ -159,7 +159,8 @@ func (t *Tracer) call(ctx context.Context, a *Attempt, c *fanout.Call) {
 		name, kind = "evaluate here", trace.SpanKindInternal
 	}
 	own := c.Class(a.class)
-	ctx, s := t.tracer.Start(withIDs(ctx, c.Span), name, trace.WithSpanKind(kind), trace.WithTimestamp(c.Start), trace.WithAttributes(callAttributes(c, own)...))
+	ctx, s := t.tracer.Start(withIDs(ctx, c.Span), name, trace.WithSpanKind(kind), trace.WithTimestamp(c.Start),
+		trace.WithAttributes(callAttributes(c, own)...))
 	if c.Err != nil {
 		s.SetStatus(codes.Error, c.Err.Error())
 	}

@@ -31,7 +31,8 @@ const (
 )
 
 // quantityType is named as in Kubernetes' own CEL.
-var quantityType = types.NewObjectType("kubernetes.Quantity", traits.AdderType, traits.ComparerType, traits.DividerType, traits.SubtractorType)
+var quantityType = types.NewObjectType("kubernetes.Quantity", traits.AdderType, traits.ComparerType, traits.DividerType,
+	traits.SubtractorType)
 
 // Whole is an amount of whole units.
 func Whole(n int64) Quantity { return Quantity{units: n} }

@@ -228,7 +228,8 @@ func (t *translation) priorities() {
 		if known.Fate == Mapped {
 			weight[known.Name] = w
 		}
-		t.Notes = append(t.Notes, Note{Part: Priorities.String(), Name: shown, Weight: w, Implied: implied, Plugins: known.Plugins, Text: known.Note})
+		t.Notes = append(t.Notes,
+			Note{Part: Priorities.String(), Name: shown, Weight: w, Implied: implied, Plugins: known.Plugins, Text: known.Note})
 	}
 	if t.policy.Priorities == nil {
 		for _, p := range t.defaultPriorities() {
@@ -251,7 +252,8 @@ func (t *translation) priorities() {
 			}
 			ratio, ratioAt = &t.policy.Priorities[i], path
 			if p.CapacityRatio == nil && t.minor > 16 {
-				t.refuse(path, fmt.Sprintf("priority type not found for %q: without requestedToCapacityRatioArguments it was taken up to 1.16 only", p.Name))
+				t.refuse(path,
+					fmt.Sprintf("priority type not found for %q: without requestedToCapacityRatioArguments it was taken up to 1.16 only", p.Name))
 			}
 		case strings.HasPrefix(name, "("):
 			name = ""
@@ -301,7 +303,8 @@ func (t *translation) fit(weight map[string]int64, ratio *Priority, ratioAt stri
 	least, most := weight[leastRequested], weight[mostRequested]
 	if ratio != nil {
 		if least != 0 || most != 0 {
-			t.refuse(ratioAt, "NodeResourcesFit scores in one way: requestedToCapacityRatioArguments can't stand beside "+leastRequested+" or "+mostRequested)
+			t.refuse(ratioAt,
+				"NodeResourcesFit scores in one way: requestedToCapacityRatioArguments can't stand beside "+leastRequested+" or "+mostRequested)
 		}
 		t.profile.scores[plugin] = ratio.Weight
 		t.profile.fit = capacityRatioStrategy(ratio.CapacityRatio)
@@ -317,7 +320,8 @@ func (t *translation) fit(weight map[string]int64, ratio *Priority, ratioAt stri
 		default:
 			text += fmt.Sprintf("MostAllocated with %d", most-least)
 		}
-		t.Notes = append(t.Notes, Note{Part: Priorities.String(), Name: leastRequested + " and " + mostRequested, Plugins: []string{plugin}, Text: text})
+		t.Notes = append(t.Notes,
+			Note{Part: Priorities.String(), Name: leastRequested + " and " + mostRequested, Plugins: []string{plugin}, Text: text})
 	}
 	switch {
 	case least > most:

@@ -148,7 +148,8 @@ func (s *Store) dropClaims(ctx context.Context, f lease.Fence, pods []*v1.Pod) (
 
 // settle reads objects, commits what decide makes of each (nil: nothing), and decides anew
 // where another write came before. The revision is one at which all is committed.
-func (s *Store) settle(ctx context.Context, operation string, f lease.Fence, refs []objects.Ref, decide func(i int, current *mvccpb.KeyValue) (*write, error)) (int64, error) {
+func (s *Store) settle(ctx context.Context, operation string, f lease.Fence, refs []objects.Ref,
+	decide func(i int, current *mvccpb.KeyValue) (*write, error)) (int64, error) {
 	if len(refs) == 0 {
 		return 0, nil
 	}

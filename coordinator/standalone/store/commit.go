@@ -127,7 +127,8 @@ func (s *Store) commit(ctx context.Context, operation string, f lease.Fence, ws 
 		} else if !definite(err) {
 			unanswered++
 			s.metrics.unanswered.WithLabelValues(operation).Inc()
-			klog.FromContext(ctx).Info("etcd did not answer", "operation", operation, "writes", len(pending), "attempt", unanswered, "cause", err.Error())
+			klog.FromContext(ctx).Info("etcd did not answer",
+				"operation", operation, "writes", len(pending), "attempt", unanswered, "cause", err.Error())
 			err = giveUp(pause(ctx, unanswered), unanswered)
 		} else {
 			err = giveUp(err, unanswered)
@@ -188,7 +189,8 @@ func (u unsent) Unwrap() error { return u.error }
 // attempt, turn out to be there, and returns the others, which may be sent again unless the
 // error says that the fence fell. A fallen fence stays down, so those can not be
 // committed by an attempt on its way either.
-func (s *Store) refused(operation string, resp *clientv3.TxnResponse, ws []write, pending []int, outcomes []outcome, retried bool) (left []int, err error) {
+func (s *Store) refused(operation string, resp *clientv3.TxnResponse, ws []write, pending []int, outcomes []outcome,
+	retried bool) (left []int, err error) {
 	answer := 1
 	for _, i := range pending {
 		w := &ws[i]

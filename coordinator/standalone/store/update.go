@@ -69,7 +69,8 @@ func (s *Store) replacement(ref objects.Ref, obj objects.Object) (write, error) 
 
 // commitTogether commits writes in one transaction, all or none. refused says what is wrong
 // where another write came before.
-func (s *Store) commitTogether(ctx context.Context, operation string, f lease.Fence, ws []write, refused func(i int, current *mvccpb.KeyValue) error) (int64, error) {
+func (s *Store) commitTogether(ctx context.Context, operation string, f lease.Fence, ws []write,
+	refused func(i int, current *mvccpb.KeyValue) error) (int64, error) {
 	all := make([]int, len(ws))
 	for i := range all {
 		all[i] = i
@@ -98,7 +99,8 @@ func (s *Store) commitTogether(ctx context.Context, operation string, f lease.Fe
 // that attempt was committed; where every object has changed, but not to what was to be
 // written, it may have been, with others after it. An object that has not changed proves that
 // it was not, and the refusal that it can not be any more.
-func (s *Store) refusedTogether(operation string, resp *clientv3.TxnResponse, ws []write, retried bool, refused func(int, *mvccpb.KeyValue) error) (int64, error) {
+func (s *Store) refusedTogether(operation string, resp *clientv3.TxnResponse, ws []write, retried bool,
+	refused func(int, *mvccpb.KeyValue) error) (int64, error) {
 	done, moved, revision := 0, 0, int64(0)
 	var err error
 	for i := range ws {

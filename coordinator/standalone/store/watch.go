@@ -133,7 +133,8 @@ type watcher struct {
 func (w *watcher) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for resp := range w.client.Watch(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithRev(w.after+1), clientv3.WithPrevKV(), clientv3.WithProgressNotify()) {
+	for resp := range w.client.Watch(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithRev(w.after+1), clientv3.WithPrevKV(),
+		clientv3.WithProgressNotify()) {
 		if resp.CompactRevision > 0 {
 			w.final = true
 			return fmt.Errorf("%w up to %d", ErrCompacted, resp.CompactRevision-1)

@@ -133,7 +133,8 @@ func (c *crowd) addNode(i int) {
 
 // topologyKey is one that most nodes have, and now and then one that none has.
 func (c *crowd) topologyKey() string {
-	return oneOf(c.Rand, v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelHostname, v1.LabelHostname, v1.LabelHostname, "rack", "rack", "nowhere")
+	return oneOf(c.Rand, v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelHostname, v1.LabelHostname, v1.LabelHostname,
+		"rack", "rack", "nowhere")
 }
 
 // apps are the values of the label app.

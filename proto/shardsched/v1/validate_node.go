@@ -212,7 +212,8 @@ func (x *Delta) Validate() error {
 			return in("change_pod", wrong("usage", "expected none"))
 		}
 	default:
-		return wrong("change", "expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none")
+		return wrong("change",
+			"expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none")
 	}
 	if x.GetPod() != nil && x.GetRemovePod() == nil {
 		return wrong("pod", "expected none without add_pod and remove_pod")

@@ -104,7 +104,8 @@ func (x *Group) Validate() error {
 			return at("candidate_rows", i, err)
 		}
 		if i > 0 && x.GetCandidateScores()[i] > x.GetCandidateScores()[i-1] {
-			return at("candidate_scores", i, wrong("", "expected at most %d, the one before, got %d", x.GetCandidateScores()[i-1], x.GetCandidateScores()[i]))
+			return at("candidate_scores", i,
+				wrong("", "expected at most %d, the one before, got %d", x.GetCandidateScores()[i-1], x.GetCandidateScores()[i]))
 		}
 	}
 	return x.validateKey()
