@@ -6,15 +6,14 @@
 // table, every promise, storage, and the counters that tell the tables which pods are
 // where) and the decisions. Everything else talks to it through its inbox:
 //
-//	store (etcd watch) ──Deliver──┐                        ┌──> binder ──> etcd
-//	binder (outcomes)  ───────────┼─> inbox ─> LOOP ───────┤
-//	client API (explain, summary)─┘     │   ▲              └──> journal ──> etcd
-//	                                    ▼   │ groups
-//	                                  fanout ──gRPC──> workers
+//	API server or store ──Deliver──┐                       ┌──> binder, evictor, reporter ──> API server or etcd
+//	binder (outcomes)   ───────────┼─> inbox ─> LOOP ──────┤
+//	client API (explain, summary) ─┘     │   ▲             └──> journal ──> etcd
+//	                                     ▼   │ groups
+//	                                   fanout ──gRPC──> workers
 //
-// A turn of the loop takes the inbox in, moves what has waited long enough, pops a
-// batch in queue order, asks the workers in one round for those of its classes that it has
-// no answer for, and decides pod by pod. It never waits for a bind or for the journal. What clients ask
+// A turn of the loop takes in a part of the inbox, moves what has waited long enough, pops a batch in queue order, asks the
+// workers for those of its classes that it has no answer for, mostly in one round, and decides pod by pod. It never waits for a bind or for the journal. What clients ask
 // of it costs each turn one bounded step (package observe).
 //
 // # Answers
@@ -31,8 +30,8 @@
 // # Volumes
 //
 // A placed pod's claims get their volumes with its node: what they get is assumed at once,
-// written before the pod is bound, and taken back with the placement. A pod behind it in the
-// batch, whose own volumes that may change, is compiled again when its turn comes.
+// written before the pod is bound, and taken back with the placement. That may change
+// the volumes of a pod behind it in the batch: such a pod is compiled again when its turn comes.
 //
 // # Nominated pods
 //
@@ -43,9 +42,17 @@
 // # Decisions
 //
 // decideOne (decide.go) takes a pod through the steps of a decision. Reviewers (review.go) have a say in it besides the rules:
-// out-of-tree plugins look at a pod, and at the nodes that tables have left, while the loop waits, and from Permit on they run
+// out-of-tree plugins look at a pod, and at the nodes that tables have left, while the loop waits, and after Permit they run
 // beside the loop. HTTP extenders (package extenders) are asked behind the loop: the attempt is parked (attempt.go), and is decided
 // anew with the answer. A pod that no reviewer wants goes its way as if there were none.
+//
+// # Preemption
+//
+// A pod without a node may have others leave: package preempt finds them, preemption.go has them leave.
+//
+// # Quarantine
+//
+// A pod, a class or another object that meets a bug is confined, told of, and passed over: quarantine.go, taking_in.go.
 //
 // # Binding cycles
 //
