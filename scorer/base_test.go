@@ -56,7 +56,7 @@ func TestBaseWithOwnRowsEqualsEvaluate(t *testing.T) {
 			t.Fatalf("query %v\n%s", q, d)
 		}
 	})
-	if own < 500 || others < 500 {
+	if own < 100 || others < 100 {
 		t.Errorf("%d rows of their own, %d others", own, others)
 	}
 }
