@@ -70,6 +70,7 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	a, ok := s.admitWith(p, nil)
 	if ok {
 		a.begun, a.trace = s.popTime, s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)
+		a.extenders = s.extenders.Review(p, a.trace)
 	}
 	return a, ok
 }
@@ -86,7 +87,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.failing, p.Obj.UID)
-	a := attempt{pod: p, prof: prof, trace: trace, extenders: s.extenders.Review(p, trace)}
+	a := attempt{pod: p, prof: prof, trace: trace}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
 		a.last = !s.observe(p.Obj, s.cache.mayBring)
 		return a, true
@@ -113,6 +114,7 @@ func (s *Scheduler) renew(a *attempt) error {
 		return nil
 	}
 	s.compile(a)
+	a.plugins.SetClass(a.class)
 	return s.cache.settle()
 }
 

@@ -136,6 +136,7 @@ func (s *Scheduler) bound(jobs []bind.Job, errs []error) {
 // committed takes in that a pod is bound. It stays assumed until it is seen on its node.
 func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.Time) {
 	uid := job.Binding.Pod.UID
+	s.queue.End(p.pod) // where it has waited on Permit: Permitted may come behind the outcome
 	s.finish(job.Trace, p.decision, tracing.Scheduled, nil)
 	s.cfg.Recorder.Bound(p.decision)
 	s.metrics.Bound(job.Binding.Pod.Spec.SchedulerName, p.pod, now.Sub(p.popped), queueNow)

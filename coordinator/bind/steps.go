@@ -112,7 +112,12 @@ func (r *run) preBind(ctx context.Context) (bool, error) {
 	r.PreBindTook = max(r.cfg.Now().Sub(begin), 1)
 	r.Trace.End(tracing.PreBind)
 	if in := r.preBinding.Get(uid); err == nil && in != nil && !in.MarkPrebound() {
-		err = context.Cause(ctx)
+		if err = context.Cause(ctx); r.Cycle == nil {
+			err = r.notWritten(ctx, err)
+		}
+	}
+	if err == nil && r.Cycle == nil {
+		r.Work = nil
 	}
 	return false, err
 }
@@ -131,9 +136,13 @@ func (r *run) doWork(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		r.Work = nil
 		return nil
 	}
+	return r.notWritten(ctx, err)
+}
+
+// notWritten tells that what a pod's claims need is not written.
+func (r *run) notWritten(ctx context.Context, err error) error {
 	err = fmt.Errorf("running PreBind plugin %q: %w", rules.VolumeBinding, err)
 	klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(r.Binding.Pod), "node", r.Binding.Node)
 	return err

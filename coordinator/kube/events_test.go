@@ -99,7 +99,7 @@ func canonicalOf(v any) string { return fmt.Sprint(v) }
 func (r *reporting) step(t *testing.T, d time.Duration) {
 	t.Helper()
 	// The queue's heartbeat and the sweep wait for the clock, and nothing else does.
-	waiting := func() bool { return r.clock.Waiters() == 2 }
+	waiting := func() bool { return r.clock.Waiters() == waitersAtRest }
 	eventually(t, "the clock to be waited for", waiting)
 	r.clock.Step(d)
 	eventually(t, "the clock to be waited for again", waiting)
@@ -317,7 +317,7 @@ func TestANamespaceWhoseEventsAreRefusedForNowKeepsNoWriter(t *testing.T) {
 	of := func(namespace string) int {
 		return len(slices.DeleteFunc(r.written("/events"), func(s seen) bool { return !strings.Contains(s.path, "/"+namespace+"/") }))
 	}
-	eventually(t, "the namespace to rest", func() bool { return r.clock.Waiters() == 3 })
+	eventually(t, "the namespace to rest", func() bool { return r.clock.Waiters() == waitersAtRest+1 })
 	for i := range many {
 		p := pod(fmt.Sprint("b", i))
 		p.Namespace = "other"
@@ -336,6 +336,9 @@ func TestANamespaceWhoseEventsAreRefusedForNowKeepsNoWriter(t *testing.T) {
 	}
 }
 
+// waitersAtRest is how many wait for the clock of a reporter that has nothing to do.
+const waitersAtRest = 3
+
 func TestEventsLetBindsGoFirst(t *testing.T) {
 	var busy atomic.Bool
 	busy.Store(true)
@@ -347,7 +350,7 @@ func TestEventsLetBindsGoFirst(t *testing.T) {
 	r.Scheduled(pod("a"), "n1")
 	r.Scheduled(pod("b"), "n1")
 	r.start()
-	eventually(t, "the writer to see that binds are under way", func() bool { return asked.Load() > 0 && r.clock.Waiters() == 3 })
+	eventually(t, "the writer to see that binds are under way", func() bool { return asked.Load() > 0 && r.clock.Waiters() == waitersAtRest+1 })
 	if got := r.api.log(); got != "" {
 		t.Errorf("requests while binds are under way: got %s, want none", got)
 	}

@@ -25,6 +25,9 @@ type ReporterConfig struct {
 	// Pod is the newest version of a pod that the informers know, no older than the one that
 	// is reported; nil: it is gone. It is called on any goroutine.
 	Pod func(*v1.Pod) *v1.Pod
+	// IsLarge tells of pods that are larger where they are stored than Pod has them; nil: there are none. It is called on any
+	// goroutine.
+	IsLarge func(*v1.Pod) bool
 	// Hostname stands in the events' reportingInstance, behind the profile's name.
 	Hostname string
 	// Busy tells whether binds are under way, which go first; nil: never.
@@ -54,6 +57,9 @@ func NewReporter(cfg ReporterConfig) *Reporter {
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.IsLarge == nil {
+		cfg.IsLarge = func(*v1.Pod) bool { return false }
 	}
 	if cfg.StatusWorkers <= 0 {
 		cfg.StatusWorkers = statusWorkers

@@ -42,6 +42,7 @@ type Source struct {
 	pods     cache.Store
 	nodes    cache.Store
 	troubles *troubles
+	trimmer  *trimmer
 	// stopped is closed when Run ends.
 	stopped chan struct{}
 
@@ -56,16 +57,18 @@ type source struct {
 	store    cache.Store
 }
 
+// IsLarge tells whether it takes an API server long to patch a pod. Objects that are kept whole tell that themselves.
+func (s *Source) IsLarge(p *v1.Pod) bool { return s.trimmer.large.Contains(p.UID) }
+
 // NewSource makes the informers; Run starts them.
 func NewSource(cfg SourceConfig) (*Source, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), stopped: make(chan struct{})}
-	transform := Transform(cfg.Whole)
+	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), trimmer: newTrimmer(cfg.Whole), stopped: make(chan struct{})}
 	for _, k := range objects.Kinds() {
 		i := newInformer(cfg.Client, k, s.troubles, cfg.Clock.After)
-		if err := errors.Join(i.SetTransform(transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {
+		if err := errors.Join(i.SetTransform(s.trimmer.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {
 			return nil, fmt.Errorf("informer of %s: %w", k.Plural(), err)
 		}
 		one := &source{kind: k, informer: i, store: i.GetStore()}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
@@ -24,12 +25,11 @@ const statusTemplate = podTemplate + "/status"
 const statusTries = 10
 
 // An API server takes long to patch a large pod, and others' binds wait for it meanwhile. One such patch is under way at once, and
-// then none for largeRest times as long as it took.
+// then none for largeRest times as long as it took, longestRestLarge at the most.
 const (
-	largePod     = 64 << 10 // bytes, as stored
-	largeRest    = 7        // an eighth of the time is theirs
-	longestLarge = 5 * time.Second
-	largeBusy    = 250 * time.Millisecond // until the next look, where one is under way
+	largePod         = 64 << 10 // bytes, as stored
+	largeRest        = 7        // an eighth of the time is theirs
+	longestRestLarge = 5 * time.Second
 )
 
 // report is what is to be written about a pod's status. The last one of a pod wins.
@@ -60,7 +60,10 @@ type statusWriter struct {
 	newest  func(*v1.Pod) *v1.Pod
 	now     func() time.Time
 	metrics *writeMetrics
-	queue   workqueue.TypedDelayingInterface[waitingPod]
+	clock   clock.Clock
+	isLarge func(*v1.Pod) bool
+	// queue has the pods with a report, and large those of them that a worker of their own patches.
+	queue, large workqueue.TypedDelayingInterface[waitingPod]
 
 	mu      sync.Mutex
 	pending map[types.UID]*report
@@ -71,9 +74,8 @@ type statusWriter struct {
 	// here: as long as it is the newest known, that node is not.
 	wrote      map[types.UID]*v1.Pod
 	wroteSwept int // size of wrote after the last sweep
-	// patchesLarge tells that a large pod is being patched, and largeFrom is when the next one may be.
-	patchesLarge bool
-	largeFrom    time.Time
+	// largeTook is how long the last report of a large pod took; it belongs to their worker.
+	largeTook time.Duration
 }
 
 // waitingPod is a pod in the queue.
@@ -91,12 +93,15 @@ type nomination struct {
 }
 
 func newStatusWriter(cfg *ReporterConfig) *statusWriter {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[waitingPod]{
-		Clock: cfg.Clock, Queue: newTurns(func(k waitingPod) string { return k.namespace }),
-	})
+	queue := func() workqueue.TypedDelayingInterface[waitingPod] {
+		turns := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[waitingPod]{
+			Clock: cfg.Clock, Queue: newTurns(func(k waitingPod) string { return k.namespace }),
+		})
+		return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[waitingPod]{Clock: cfg.Clock, Queue: turns})
+	}
 	return &statusWriter{
 		sender: cfg.Clients.status, newest: cfg.Pod, now: cfg.Clock.Now, metrics: cfg.Clients.metrics,
-		queue:       workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[waitingPod]{Clock: cfg.Clock, Queue: queue}),
+		clock: cfg.Clock, isLarge: cfg.IsLarge, queue: queue(), large: queue(),
 		pending:     map[types.UID]*report{},
 		nominations: map[types.UID]nomination{},
 		wrote:       map[types.UID]*v1.Pod{},
@@ -221,36 +226,50 @@ func (w *statusWriter) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for w.step(ctx) {
+			for w.step(ctx, w.queue) {
 			}
 		})
 	}
+	wg.Go(func() {
+		for w.step(ctx, w.large) {
+			pause(ctx, w.clock, min(largeRest*w.largeTook, longestRestLarge))
+		}
+	})
 	<-ctx.Done()
 	w.queue.ShutDown()
+	w.large.ShutDown()
 	wg.Wait()
 }
 
-// step writes one pod's report. It reports false when the queue has ended.
-func (w *statusWriter) step(ctx context.Context) bool {
-	key, ended := w.queue.Get()
+// step writes one pod's report, or leaves it to the large pods' worker. It reports false when the queue has ended.
+func (w *statusWriter) step(ctx context.Context, queue workqueue.TypedDelayingInterface[waitingPod]) bool {
+	key, ended := queue.Get()
 	if ended {
 		return false
 	}
-	defer w.queue.Done(key)
+	defer queue.Done(key)
 	w.mu.Lock()
 	r := w.pending[key.uid]
 	w.mu.Unlock()
 	if r == nil || ctx.Err() != nil {
 		return ctx.Err() == nil
 	}
+	if pod := w.newest(r.pod); queue == w.queue && pod != nil && (w.isLarge(pod) || pod.Size() > largePod) {
+		w.large.Add(key)
+		return true
+	}
+	begun := w.now()
 	wait, again := w.write(ctx, r)
+	if queue == w.large {
+		w.largeTook = w.now().Sub(begun)
+	}
 	if !again {
 		w.mu.Lock()
 		w.drop(key.uid, r)
 		w.mu.Unlock()
 		return true
 	}
-	w.queue.AddAfter(key, wait)
+	queue.AddAfter(key, wait)
 	return true
 }
 
@@ -267,12 +286,6 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	patch := statusPatch(pod, r, w.now())
 	if patch == nil {
 		return 0, false
-	}
-	if pod.Size() > largePod {
-		if wait := w.beginLarge(); wait > 0 {
-			return wait, true
-		}
-		defer w.endLarge(w.now())
 	}
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Updating pod condition and nominated node name",
@@ -297,24 +310,4 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	r.tries++ // this worker's alone: a queued uid is handed to one at a time
 	logger.V(3).Info("Pod status is not updated yet, trying again", "pod", klog.KObj(pod), "try", r.tries, "err", cause(a, err))
 	return waitBefore(r.tries, a), true
-}
-
-// beginLarge has a large pod patched now, or tells how long that has to wait.
-func (w *statusWriter) beginLarge() (wait time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.patchesLarge {
-		return largeBusy
-	}
-	wait = w.largeFrom.Sub(w.now())
-	w.patchesLarge = wait <= 0
-	return wait
-}
-
-// endLarge ends the patch of a large pod, which began at begun.
-func (w *statusWriter) endLarge(begun time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.now()
-	w.patchesLarge, w.largeFrom = false, now.Add(min(largeRest*now.Sub(begun), longestLarge))
 }

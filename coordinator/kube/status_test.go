@@ -287,10 +287,10 @@ func TestLargePodsLeaveTheAPIServerTime(t *testing.T) {
 			r.clock.Step(100 * time.Millisecond)
 		}
 		return found(pod("any"))
+	}, func(c *kube.ReporterConfig) {
+		c.IsLarge = func(p *v1.Pod) bool { return strings.HasPrefix(p.Name, "large-") }
 	})
-	large := func(name string) *v1.Pod {
-		return pod(name, withUID(types.UID(name)), func(p *v1.Pod) { p.Annotations = map[string]string{"x": strings.Repeat("x", 1<<17)} })
-	}
+	large := func(name string) *v1.Pod { return pod(name, withUID(types.UID(name))) }
 	pods := []*v1.Pod{large("large-1"), large("large-2"), large("large-3")}
 	r.cache.set(pods...)
 	sent := func(part string) int { return len(r.written(part)) }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -19,6 +21,7 @@ import (
 // object is its own until it is trimmed, and shared from then on.
 type trimmer struct {
 	whole  Whole
+	large  *lru.Cache[types.UID, struct{}] // pods without a node that were over largePod before they were trimmed
 	mu     sync.Mutex
 	shared *shared
 }
@@ -32,7 +35,16 @@ type Whole struct {
 	Nodes, Pending, Pods, All bool
 }
 
-func newTrimmer(w Whole) *trimmer { return &trimmer{whole: w, shared: newShared()} }
+// largePods is how many are known: who makes more of them has those patched as others are that it has made before.
+const largePods = 1 << 16
+
+func newTrimmer(w Whole) *trimmer {
+	large, err := lru.New[types.UID, struct{}](largePods)
+	if err != nil {
+		panic(err) // the number is above zero
+	}
+	return &trimmer{whole: w, large: large, shared: newShared()}
+}
 
 // Transform makes objects what a Source with that Whole keeps of them: it changes those that it is
 // given, which are shared from then on. It is safe for concurrent use.
@@ -70,6 +82,9 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 	defer t.mu.Unlock()
 	switch obj := obj.(type) {
 	case *v1.Pod:
+		if obj.Spec.NodeName == "" && obj.Size() > largePod {
+			t.large.Add(obj.UID, struct{}{})
+		}
 		t.shared.pod(obj)
 	case *v1.Node:
 		t.shared.node(obj)

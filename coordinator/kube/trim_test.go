@@ -345,3 +345,21 @@ func TestAnObjectThatCanNotBeTrimmedIsKept(t *testing.T) {
 		t.Errorf("after them: got %v, %v; want it trimmed", got, err)
 	}
 }
+
+// TestLargePodsAreKnownOnceTheyAreTrimmed: what makes a pod large may be what is left out of it.
+func TestLargePodsAreKnownOnceTheyAreTrimmed(t *testing.T) {
+	trim := newTrimmer(Whole{})
+	for _, p := range []*v1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{UID: "annotations", Annotations: map[string]string{"x": strings.Repeat("x", 1<<17)}}},
+		{ObjectMeta: metav1.ObjectMeta{UID: "environment"}, Spec: v1.PodSpec{Containers: []v1.Container{{Env: []v1.EnvVar{{Value: strings.Repeat("x", 1<<17)}}}}}},
+		{ObjectMeta: metav1.ObjectMeta{UID: "small"}},
+		{ObjectMeta: metav1.ObjectMeta{UID: "placed", Annotations: map[string]string{"x": strings.Repeat("x", 1<<17)}}, Spec: v1.PodSpec{NodeName: "n"}},
+	} {
+		if _, err := trim.transform(p); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := trim.large.Contains(p.UID), p.UID == "annotations" || p.UID == "environment"; got != want {
+			t.Errorf("%s: large %t, expected %t", p.UID, got, want)
+		}
+	}
+}

@@ -77,8 +77,9 @@ func (q *Queue) retold(e *Event, into []*Pod) []*Pod {
 	kept := slices.DeleteFunc(q.index.kept, func(b *bucket) bool { return b.len() <= b.room || !e.retells(b.head()) })
 	now := q.now()
 	for i, b := range kept {
-		share := min(int(q.retellings.TokensAt(now))/(len(kept)-i), b.len()-b.room)
-		if q.retellings.AllowN(now, share) {
+		left := len(kept) - i
+		share := min((int(q.retellings.TokensAt(now))+left-1)/left, b.len()-b.room)
+		if share > 0 && q.retellings.AllowN(now, share) {
 			into = append(into, b.first(b.room+share, e, nil)[b.room:]...)
 		}
 	}

@@ -243,7 +243,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	election := k.config.LeaderElection
 	host := record.Id[:strings.LastIndex(record.Id, "_")]
 	binder := kube.NewBinder(kube.BinderConfig{Clients: k.clients})
-	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, Hostname: host, Busy: binder.Busy})
+	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, IsLarge: k.source.IsLarge, Hostname: host, Busy: binder.Busy})
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
