@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +26,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
 // advisor is extenders that answer inside the bubble: the path of a call is /<extender>/<verb>.
@@ -507,5 +511,31 @@ func TestExtendersChooseVictims(t *testing.T) {
 				a.want(t, "asked once each", want...)
 			})
 		})
+	}
+}
+
+// TestTheTimeOfExtendersIsASpan: an attempt's trace tells how long it has waited for extenders.
+func TestTheTimeOfExtendersIsASpan(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	a := newAdvisor()
+	tracer := tracing.New(tracing.Config{
+		Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithIDGenerator(tracing.IDs{Random: rand.Uint64})),
+		Ratio:    1, Random: rand.Uint64,
+	})
+	configure := func(c *SchedulerConfig) {
+		c.Extenders, c.extenderTransport, c.Tracer = []configv1.Extender{foo("filter")}, a, tracer
+	}
+	onStageAs(t, configure, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
+		a.filter("/foo/filter", nil, "a")
+		x.deliver(objects.Added, wanting("p", "1"))
+		x.wantPods("placed", "p promised a")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tracer.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(spans.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name == "extenders" }) {
+		t.Errorf("no span of the extenders among %d", len(spans.GetSpans()))
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/config"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -347,6 +348,16 @@ func TestPermit(t *testing.T) {
 			if err := x.Idle(x.ctx); err != nil {
 				t.Errorf("Idle: %v", err)
 			}
+		})
+	})
+	t.Run("the outcome comes before the news that it was allowed", func(t *testing.T) {
+		waiting(t, func(x *stage, g *guest) {
+			x.inbox.put(func() {
+				job := bind.Job{Binding: objects.Binding{Pod: cores("p", "4"), Node: "n"}}
+				x.bound([]bind.Job{job}, []error{nil})
+				x.bindProgress(&job, bind.Permitted)
+			})
+			x.wantPods("bound: no attempt is under way", "p promised n")
 		})
 	})
 	t.Run("rejected", func(t *testing.T) {
