@@ -56,11 +56,12 @@ func (s *Scheduler) bindPending(a *attempt, d *pb.Decision) {
 	s.binding[a.pod.Obj.UID] = &pendingBind{pod: a.pod, decision: d, popped: a.begun}
 }
 
-// dispatch hands the batch's placements over to be bound.
+// dispatch hands the batch's placements over to be bound. Once the term is to end nothing is bound any more: the next leader
+// decides.
 func (s *Scheduler) dispatch() {
 	jobs := s.ready
 	s.ready = nil
-	if len(jobs) == 0 {
+	if len(jobs) == 0 || s.err != nil {
 		return
 	}
 	s.cycles.Put(jobs)
