@@ -114,7 +114,6 @@ func (s *Scheduler) renew(a *attempt) error {
 		return nil
 	}
 	s.compile(a)
-	a.plugins.SetClass(a.class)
 	return s.cache.settle()
 }
 

@@ -44,9 +44,6 @@ func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, pa
 			panicked = s.confineClass(a.class, v)
 		}
 	}()
-	if a.plugins = s.outOfTree.Review(a.pod, a.class); a.plugins != nil {
-		defer a.plugins.End()
-	}
 	return s.decideOne(ctx, a), nil
 }
 
@@ -65,6 +62,11 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	if a.volatile() && s.waits(a) { // the new class counts what no row has yet
 		s.cache.forgetPostponed()
 		return true
+	}
+
+	// What out-of-tree plugins are shown, of the class as of now, until the attempt ends.
+	if a.plugins = s.outOfTree.Review(a.pod, a.class); a.plugins != nil {
+		defer a.plugins.End()
 	}
 
 	// Whatever needs no look at a node: nobody is asked for nothing.

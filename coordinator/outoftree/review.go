@@ -49,13 +49,6 @@ func (g *Plugins) Review(pod *queue.Pod, class *compile.Class) *Review {
 	return &Review{plugins: g, profile: p, pod: pod, class: class, Cycle: p.NewCycle(pod.Obj), asked: map[cache.Row]*fwk.Status{}}
 }
 
-// SetClass gives the review the pod's class where that is another one by now. A nil review has none.
-func (r *Review) SetClass(class *compile.Class) {
-	if r != nil {
-		r.class = class
-	}
-}
-
 // End closes what plugins are shown.
 func (r *Review) End() {
 	r.Close()
