@@ -197,6 +197,8 @@ func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerCo
 				p.handle = h
 			case guestBinder:
 				p.handle = h
+			case *surveyor:
+				p.handle = h
 			case *inquirer:
 				p.handle = h
 			}

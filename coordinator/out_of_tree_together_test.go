@@ -191,6 +191,40 @@ func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
 	})
 }
 
+// surveyor is a guest that asks the built-in plugins of each node before any is looked at.
+type surveyor struct {
+	*guest
+	said []string
+}
+
+func (a *surveyor) PreFilter(ctx context.Context, state fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	for _, n := range nodes {
+		a.said = append(a.said, p.Name+" "+n.Node().Name+": "+a.handle.RunFilterPlugins(ctx, state, p, n).Message())
+	}
+	return nil, nil
+}
+
+// Two pods of a batch share a claim, which gets its volume with the first of them: the built-in plugins tell a guest so.
+func TestAGuestIsToldOfTheClassOfNow(t *testing.T) {
+	a := &surveyor{guest: newGuest()}
+	all := clusterOf([]*v1.Node{
+		build.Node("a").CPU("4").Memory("8Gi").Label("on", "a").Obj(), build.Node("b").CPU("4").Memory("8Gi").Label("on", "b").Obj(),
+	})
+	all.Cluster = []objects.Object{
+		build.WaitingClass("late", "kubernetes.io/no-provisioner"), build.Claim("c", "late").Obj(),
+		build.Volume("va", "late").On("on", "a").Obj(), build.Volume("vb", "late").On("on", "b").Obj(),
+	}
+	all.Pods = []*v1.Pod{build.Pod("p1").UID("p1").Claim("c").Obj(), build.Pod("p2").UID("p2").Claim("c").Obj()}
+	configure := hosting(t, "", a)
+	onStageAs(t, func(cfg *SchedulerConfig) { configure(cfg); cfg.VolumeWriter = &claimStore{} }, all, nil, func(x *stage) {
+		synctest.Wait()
+		refused := slices.DeleteFunc(slices.Clone(a.said), func(s string) bool { return strings.HasSuffix(s, ": ") })
+		if len(a.said) != 4 || len(refused) != 1 || !strings.HasPrefix(refused[0], "p2 ") || !strings.Contains(refused[0], "volume") {
+			t.Errorf("got %q, want the volume of its claim to keep p2 off one of two nodes, and p1 off none", a.said)
+		}
+	})
+}
+
 // A pod that is deleted while it waits on Permit gets its event all the same.
 func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
 	g, told := newGuest(), &gossip{}
