@@ -104,7 +104,7 @@ bench-cluster:
 
 # Attacks by somebody who may create pods in one namespace, on a real API server with 5,000 nodes, and what they do to
 # others' pods, ours and kube-scheduler side by side: make hostile HOSTILE='-attacks absent-keys -nodes 20000', or, for
-# memory, HOSTILE='-churn 1h -sides ours'. All of it takes half an hour; it fails where ours does not stand an attack.
+# memory, HOSTILE='-churn 1h -sides ours'. All of it takes three quarters of an hour; it fails where ours does not stand an attack.
 hostile:
 	cd bench && $(GO) run ./cluster/hostile $(HOSTILE)
 

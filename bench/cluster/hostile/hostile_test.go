@@ -104,25 +104,33 @@ func (s *stage) wantConfined(t *testing.T) {
 }
 
 func TestFaultsAreWhatIsNotStood(t *testing.T) {
-	calm := figures{CalmP99: 10, P99: 20, CalmMiB: 100, PeakMiB: 120, LeaderStays: true}
+	calm := figures{Attack: "a", Side: ours, CalmP99: 30, P99: 60, CalmMiB: 100, PeakMiB: 120, LeaderStays: true}
+	beside := []*figures{{Attack: "a", Side: bystander, P99: 40, PeakMiB: 110}, {Attack: "a", Side: upstream, P99: 900, PeakMiB: 200}}
 	for _, test := range []struct {
 		about  string
 		change func(*figures)
+		beside []*figures
 		want   string
 	}{
-		{"at the bounds", func(*figures) {}, "stands"},
-		{"later", func(f *figures) { f.P99 = 21 }, "p99 × 2.1"},
-		{"unbound", func(f *figures) { f.Unbound = 3 }, "3 unbound"},
-		{"larger", func(f *figures) { f.PeakMiB = 150 }, "memory × 1.5"},
-		{"without a leader, and late", func(f *figures) { f.P99, f.LeaderStays = 30, false }, "p99 × 3.0, the leader ends"},
+		{"at the bounds", func(*figures) {}, nil, "stands"},
+		{"later", func(f *figures) { f.P99 = 61 }, nil, "p99 above 60 ms"},
+		{"a turn", func(f *figures) { f.CalmP99, f.P99 = 10, 50 }, nil, "stands"},
+		{"longer than a turn", func(f *figures) { f.CalmP99, f.P99 = 10, 51 }, nil, "p99 above 50 ms"},
+		{"as bystanders", func(f *figures) { f.P99 = 80 }, beside, "stands"},
+		{"later than bystanders", func(f *figures) { f.P99 = 81 }, beside, "p99 above 80 ms"},
+		{"unbound", func(f *figures) { f.Unbound = 3 }, beside, "3 unbound"},
+		{"larger", func(f *figures) { f.PeakMiB = 125 }, nil, "memory above 120 MiB"},
+		{"larger than a bystander", func(f *figures) { f.PeakMiB = 140 }, beside[:1], "memory above 132 MiB"},
+		{"as large as kube-scheduler", func(f *figures) { f.PeakMiB = 200 }, beside, "stands"},
+		{"under another attack", func(f *figures) { f.Attack, f.PeakMiB = "b", 200 }, beside, "memory above 120 MiB"},
+		{"without a leader, and late", func(f *figures) { f.P99, f.LeaderStays = 90, false }, nil, "p99 above 60 ms, the leader ends"},
 	} {
 		f := calm
 		test.change(&f)
-		f.judge()
+		f.judge(test.beside)
 		if got := f.verdict(); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.about, got, test.want)
 		}
-		f.Side = ours
 		if err := (&report{Cases: []*figures{&f}}).verdict(); (err == nil) != (test.want == "stands") {
 			t.Errorf("%s: got %v as the command's outcome", test.about, err)
 		}

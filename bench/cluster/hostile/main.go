@@ -84,7 +84,7 @@ func parse(args []string, progress io.Writer) (o options, err error) {
 	fs.StringVar(&o.output, "o", "text", "`FORMAT` of the report: text or json")
 	fs.StringVar(&o.dir, "dir", "../bin", "`folder` for etcd's data and the processes' output")
 	fs.StringVar(&o.profiles, "profiles", "", "`folder` for CPU profiles of the schedulers under attack: they cost the measurement something")
-	sides := fs.String("sides", ours+","+upstream, "comma-separated: "+upstream+" (kube-scheduler), "+ours+", "+bystander+" (ours, with the attacker's pods for another scheduler)")
+	sides := fs.String("sides", bystander+","+upstream+","+ours, "comma-separated, in the order of running: ours is judged beside those before it: "+upstream+" (kube-scheduler), "+ours+", "+bystander+" (ours, with the attacker's pods for another scheduler)")
 	names := fs.String("attacks", "", "names of attacks, comma-separated; empty: all of them, which are\n"+describe(catalogue()))
 	if err := fs.Parse(args); err != nil {
 		return o, err

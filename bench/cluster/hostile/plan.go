@@ -97,6 +97,7 @@ func (o *options) run(ctx context.Context, r *report, dir string, progress io.Wr
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", a.name, side, err)
 			}
+			f.judge(r.Cases)
 			fmt.Fprintf(progress, "%s\n", f)
 			r.Cases = append(r.Cases, f)
 			if err := os.RemoveAll(at); err != nil {
