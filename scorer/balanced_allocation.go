@@ -31,17 +31,17 @@ func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []
 	return rows
 }
 
-// add is for cpu and memory, as nearly every profile has it: how even their shares are without the
-// pod is known.
+// add is for cpu and memory, which nearly every profile scores: their balance without the pod is kept
+// as a column.
 func (r *balancedAllocation) add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
 	if !cpuAndMemory(r.scored) {
 		return false
 	}
-	p := t.pairOf(r.scored, false)
-	if p.usual() {
+	p := t.cpuMemoryOf(r.scored, false)
+	if p.regular() {
 		p.addScores(e, t, r, rows, weight, into)
 	}
-	return p.usual()
+	return p.regular()
 }
 
 // columnOfTwo is column for two resources.
@@ -51,7 +51,7 @@ func (e *Evaluator) columnOfTwo(a, b *scoredColumn, rows bitmap, into []int64) {
 			row := w*wordRows + bits.TrailingZeros64(word)
 			with := deviationOf(a.used[row]+a.request, a.allocatable[row], b.used[row]+b.request, b.allocatable[row])
 			without := deviationOf(a.used[row], a.allocatable[row], b.used[row], b.allocatable[row])
-			into[row] = balance(with, without)
+			into[row] = balanceScore(with, without)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (e *Evaluator) balanceAt(columns []scoredColumn, row uint32) int64 {
 		c := &columns[i]
 		e.addShares(c.used[row], c.request, c.allocatable[row])
 	}
-	return balance(deviation(e.with), deviation(e.without))
+	return balanceScore(deviation(e.with), deviation(e.without))
 }
 
 func (r *balancedAllocation) score(e *Evaluator, v view) int64 {
@@ -72,7 +72,7 @@ func (r *balancedAllocation) score(e *Evaluator, v view) int64 {
 		used, allocatable := v.scored(&r.scored[i], false)
 		e.addShares(used, r.scored[i].request, allocatable)
 	}
-	return balance(deviation(e.with), deviation(e.without))
+	return balanceScore(deviation(e.with), deviation(e.without))
 }
 
 // addShares adds a resource's share in use to e.with and e.without, the pod counted and
@@ -93,23 +93,25 @@ func share(requested, allocatable int64) float64 {
 	return f
 }
 
-// balance is 1.36's formula, of the deviations with the pod and without it: 75 where
+// balanceScore is 1.36's formula, of the deviations with the pod and without it: 75 where
 // the pod changes nothing, more where it evens the shares out.
-func balance(with, without float64) int64 { return balanceOf(evenness(with), evenness(without)) }
+func balanceScore(with, without float64) int64 {
+	return scoreOfBalances(balanceOf(with), balanceOf(without))
+}
 
-// balanceOf is balance of how even the shares are.
-func balanceOf(with, without int64) int64 {
+// scoreOfBalances is the score of a balance with the pod and a balance without it.
+func scoreOfBalances(with, without int64) int64 {
 	return maxNodeScore/2 + (maxNodeScore/2+with-without)/2
 }
 
-// evenness is 100 for equal shares, 50 for the least equal ones.
-func evenness(deviation float64) int64 { return int64((1 - deviation) * maxNodeScore) }
+// balanceOf turns a deviation into a balance: 100 for equal shares, 50 for the least equal ones.
+func balanceOf(deviation float64) int64 { return int64((1 - deviation) * maxNodeScore) }
 
 // deviationOfTwo is the standard deviation of two shares.
 func deviationOfTwo(a, b float64) float64 { return math.Abs((a - b) / 2) }
 
-// deviationOf is the deviation of what is used of two resources, of each of which there is some. One
-// share, or none, is even with itself.
+// deviationOf is the deviation of the shares of two resources. It is 0 where the node lacks one of the
+// resources: a single share does not deviate.
 func deviationOf(usedA, allA, usedB, allB int64) float64 {
 	if allA == 0 || allB == 0 {
 		return 0

@@ -20,7 +20,7 @@ func TestBalance(t *testing.T) {
 		// A negative difference is cut toward zero before 50 is added: 50+(50+75-76)/2.
 		{"odd difference", []float64{0.5, 0}, []float64{0.48, 0}, 74},
 	} {
-		if got := balance(deviation(c.with), deviation(c.without)); got != c.want {
+		if got := balanceScore(deviation(c.with), deviation(c.without)); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -18,7 +18,7 @@ type Class struct {
 	scores  []scoreTerm
 	keyLen  int
 	group   groupPart
-	// late tells that some filter is.
+	// late tells that one of the filters is late.
 	late bool
 	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
 	byPods bool
@@ -34,12 +34,12 @@ type filterTerm struct {
 	plugin pb.Plugin
 	rule   filterRule  // nil: nothing
 	group  groupFilter // nil: nothing
-	// place is the filter's place in Query.filters, plus one; 0 for the narrowing.
-	place uint32
+	// number is the filter's index in Query.filters, plus one; 0 for the narrowing.
+	number uint32
 	// late tells that a filter of the group part runs before the rule.
 	late bool
-	// needs is what the group's filter reads.
-	needs needs
+	// reads is what the group's filter reads.
+	reads groupReads
 }
 
 // scoreTerm is one score plugin of a class: rule and group are never both there.
@@ -48,11 +48,11 @@ type scoreTerm struct {
 	rule   scoreRule
 	group  groupScore
 	weight int64
-	// key is the place of the raw score in Key.Raw; -1 where it is local, or the group's.
+	// key is the index of the raw score in Key.Raw; -1 where it is local, or the group's.
 	key           int
 	normalisation normalisation
-	// needs is what the group's score reads.
-	needs needs
+	// reads is what the group's score reads.
+	reads groupReads
 }
 
 // NewClass makes a class of a query, which must not be changed afterwards.
@@ -72,7 +72,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	}
 	grouped := false
 	for i, p := range q.GetFilters() {
-		f := filterTerm{plugin: p, rule: newFilter(p, q), place: uint32(i + 1), late: grouped}
+		f := filterTerm{plugin: p, rule: newFilter(p, q), number: uint32(i + 1), late: grouped}
 		if p == pb.Plugin_PLUGIN_CEL_FILTER {
 			rule, err := newCelFilter(q.GetCel(), kept)
 			if err != nil {
@@ -83,8 +83,8 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 				c.byPods = c.byPods || readsPods(rule.list[i].residual.Reads())
 			}
 		}
-		f.group, f.needs = newGroupFilter(p, q)
-		c.decisive = append(c.decisive, f.needs.measures...)
+		f.group, f.reads = newGroupFilter(p, q)
+		c.decisive = append(c.decisive, f.reads.measures...)
 		grouped = grouped || f.group != nil
 		c.late = c.late || f.late && f.rule != nil
 		c.filters = append(c.filters, f)
@@ -102,7 +102,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 				c.byPods = c.byPods || how != local && readsPods(rule.list[i].residual.Reads())
 			}
 		}
-		term.group, term.needs = newGroupScore(s.GetPlugin(), q)
+		term.group, term.reads = newGroupScore(s.GetPlugin(), q)
 		if term.normalisation != local {
 			term.key = c.keyLen
 			c.keyLen++

@@ -2,38 +2,38 @@ package scorer
 
 import "math"
 
-// derived are columns that follow from a row's others. They are kept so that no pass over all
-// rows computes them again: what changes a row renews it.
+// derived are columns that follow from a row's other columns. Each change of a row renews them, so that
+// a pass over all rows need not compute them.
 type derived struct {
-	// ties is the tie rule as far as one number tells (tieOf): the row with the smaller one is
-	// chosen first, rows with equal ones are told apart by their columns.
+	// ties is the tie rule as a number (tieOf): of two rows the one with the smaller number comes first;
+	// rows with equal numbers are compared by their columns.
 	ties []uint64
-	// full are the rows without room for one more pod.
+	// full holds the rows that have as many pods as they may have.
 	full bitmap
-	// odd are the rows of which cpu or memory is none, or more than maxExact, or that have more in use
-	// than maxUsual.
-	odd bitmap
-	// evenness is how even the shares of cpu and memory in use are: 50 to 100.
-	evenness []uint8
-	// free is what is left of cpu and memory.
+	// irregular holds the rows whose amounts the loops of cpuMemory can not compute with: allocatable cpu or
+	// memory is 0 or more than maxExact, or more than maxRegular of one of them is in use.
+	irregular bitmap
+	// balance tells how equal the shares of cpu and memory in use are (balanceOf).
+	balance []uint8
+	// free is the unused cpu and memory, by word.
 	free [2]leastFree
 }
 
-// maxExact bounds the amounts of which a hundred times as much is exact in a float64.
+// maxExact is the largest amount whose hundredfold a float64 holds exactly.
 const maxExact = 1 << 53 / maxNodeScore
 
-// maxUsual bounds amounts of which two add up to no more than an int64 holds.
-const maxUsual = 1 << 61
+// maxRegular bounds what is in use, and what a pod requests: an int64 holds the sum of two such amounts.
+const maxRegular = 1 << 61
 
-// leastFree is, for each word of rows, the least amount of a resource that a node among them has
-// left: where that is enough for a pod, no row of the word lacks the resource.
+// leastFree is, for each word of rows, the least unused amount of a resource among its nodes: where that
+// is enough for a pod, every node of the word has enough.
 type leastFree struct {
 	amount []int64
-	row    []uint8 // which of the word's rows that is
+	row    []uint8 // the row with this amount, within its word
 }
 
-// tieOf orders rows as the tie rule does, but for some that it leaves equal: those with hashes
-// that differ in the last bit only, and those of the same decision.
+// tieOf orders rows as the tie rule does. It gives the same number to rows whose hashes differ in the last
+// bit only, and to rows of the same decision.
 func tieOf(decision, hash uint64) uint64 {
 	const decided = 1 << 63
 	if decision == 0 {
@@ -45,8 +45,8 @@ func tieOf(decision, hash uint64) uint64 {
 func (d *derived) grow(capacity int) {
 	n := words(capacity)
 	d.ties = lengthened(d.ties, capacity)
-	d.full, d.odd = lengthened(d.full, n), lengthened(d.odd, n)
-	d.evenness = lengthened(d.evenness, capacity)
+	d.full, d.irregular = lengthened(d.full, n), lengthened(d.irregular, n)
+	d.balance = lengthened(d.balance, capacity)
 	for i := range d.free {
 		f := &d.free[i]
 		for have := len(f.amount); have < n; have++ {
@@ -63,13 +63,13 @@ func (t *Table) renew(row uint32) {
 	d.ties[row] = tieOf(t.lastDecision[row], t.hashes[row])
 	d.full.put(row, full(t.pods[row], t.allowedPods[row]))
 	used := max(a.requested.dense[row], b.requested.dense[row], t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row])
-	d.odd.put(row, !exact(allA) || !exact(allB) || used > maxUsual)
-	d.evenness[row] = uint8(evenness(deviationOf(a.requested.dense[row], allA, b.requested.dense[row], allB)))
+	d.irregular.put(row, !exact(allA) || !exact(allB) || used > maxRegular)
+	d.balance[row] = uint8(balanceOf(deviationOf(a.requested.dense[row], allA, b.requested.dense[row], allB)))
 	t.renewFree(row, a)
 	t.renewFree(row, b)
 }
 
-// exact tells whether an amount is more than none and at most maxExact.
+// exact tells whether an amount is from 1 to maxExact.
 func exact(amount int64) bool { return uint64(amount-1) < maxExact }
 
 // renewFree follows a change of cpu or memory.
@@ -90,11 +90,11 @@ func (t *Table) renewFree(row uint32, r *resource) {
 	}
 }
 
-// left is what a row's pods leave of one of the fixed resources.
+// left is the unused amount of one of the fixed resources of a row.
 func (r *resource) left(row uint32) int64 { return r.allocatable.dense[row] - r.requested.dense[row] }
 
 func (d *derived) memory() int64 {
-	n := int64(8*cap(d.ties) + cap(d.evenness) + 8*(cap(d.full)+cap(d.odd)))
+	n := int64(8*cap(d.ties) + cap(d.balance) + 8*(cap(d.full)+cap(d.irregular)))
 	for i := range d.free {
 		n += int64(8*cap(d.free[i].amount) + cap(d.free[i].row))
 	}

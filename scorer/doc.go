@@ -24,6 +24,12 @@
 //	candidate   a row that a group offers, with its local score
 //	result      the groups and measures of a class over any set of tables
 //	standing    what becomes of the groups of a result that holds the whole cluster
+//	place       where a constraint finds its number: in a domain, or in a row value
+//	late        of a filter: it is local, but runs behind one that the group part decides
+//	hopeless    of a row: refused for a reason that no pod's leaving changes (unresolvable)
+//	balance     how equal the shares of cpu and memory in use are, from 50 to 100
+//	irregular   of a row: its amounts of cpu or memory are 0, or too large for the fast loops
+//	full        of a row: it has as many pods as it may have
 //
 // # Columns
 //
@@ -42,8 +48,8 @@
 //	lastDecision        [uint64 …]                      first part of the tie rule
 //	derived             what follows from a row's other columns, so that no pass computes it:
 //	  .ties             [uint64 …]                      the tie rule as one number
-//	  .full, .odd       [bit  bit  bit …     │ bit …]   no room for a pod; amounts as no node has
-//	  .evenness         [byte …]                        of the shares of cpu and memory in use
+//	  .full, .irregular [bit  bit  bit …     │ bit …]   as many pods as allowed; amounts unlike any node's
+//	  .balance          [byte …]                        of the shares of cpu and memory in use
 //	  .free             least free cpu and memory of each 64 rows
 //	labels.columns[k]   one for each key in use:
 //	  .rows             [id   id   0  …]  1, 2 or 4 bytes a row, or lists while rare
@@ -76,7 +82,7 @@
 //	each row left:                        group by key, best k by (local, tie rule)
 //
 // Filters see 64 rows a word and skip words that are empty. The loops that nearly every class runs
-// over all rows are there for AVX-512 too (pair.go), operation for operation the same. Row evaluates one row
+// over all rows are there for AVX-512 too (cpu_memory.go), operation for operation the same. Row evaluates one row
 // with the same formulas, for the coordinator to repair what its own placements
 // changed since, and to explain.
 //

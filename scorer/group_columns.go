@@ -19,8 +19,8 @@ type groupColumns struct {
 	values   []lazily[[]int64]    // by groupPart.values
 	measured []bool               // by groupPart.measures
 
-	// marks are the different refusals by late filters, markOf the one of each row, plus
-	// one. unmarked are the rows without.
+	// marks are the different refusals by late filters. markOf is the index of each row's mark, plus
+	// one; 0: it has none. unmarked are the rows without a mark.
 	marks    []lateMark
 	markOf   []uint32
 	unmarked bitmap
@@ -36,15 +36,15 @@ type groupColumns struct {
 	histogram [256]int32
 }
 
-// lazily is a column that is made on demand. What is shown may be the table's own, made
-// is memory to make another one in.
+// lazily is a column that is made on demand. shown is the column; it may be the table's own. made
+// is memory to make one in.
 type lazily[T any] struct {
 	shown, made T
 	done        bool
 }
 
 // labelRanks is a label as a column of small numbers: 0 where a row lacks it, else the
-// place of its value, plus one, among the sorted values.
+// index of its value, plus one, among the sorted values.
 type labelRanks struct {
 	of     []uint32
 	values []string
@@ -85,7 +85,7 @@ func undone[T any](list []lazily[T], n int) []lazily[T] {
 
 // prepare makes what a plugin reads: measures over all rows, values for those that are
 // left. It takes the rows out that a value forbids and returns how many are left.
-func (e *Evaluator) prepare(t *Table, c *Class, n *needs, left int) int {
+func (e *Evaluator) prepare(t *Table, c *Class, n *groupReads, left int) int {
 	for _, i := range n.measures {
 		e.measure(t, c, i)
 	}
@@ -138,7 +138,7 @@ func (e *Evaluator) mark(t *Table, f *filterTerm) int {
 	e.refused.without(x.unmarked)
 	for row := range e.refused.all {
 		e.why = f.rule.refusals(view{t: t, row: row}, e.why[:0])
-		m := lateMark{f.place, reasonBits(e.why)}
+		m := lateMark{f.number, reasonBits(e.why)}
 		i := slices.Index(x.marks, m)
 		if i < 0 {
 			i = len(x.marks)
@@ -173,7 +173,7 @@ func (e *Evaluator) sortMarks() {
 	}
 }
 
-// inclusion is the rows that one counts.
+// inclusion is the rows that an inclusion counts.
 func (e *Evaluator) inclusion(t *Table, c *Class, i int) bitmap {
 	x := &e.columns.included[i]
 	if x.done {
@@ -273,7 +273,7 @@ func (e *Evaluator) value(t *Table, c *Class, i int) []int64 {
 	return x.shown
 }
 
-// clamp leaves of numbers whether they are above 0.
+// clamp replaces numbers above 0 by 1, others by 0.
 func clamp(list []int64) {
 	for i, n := range list {
 		list[i] = int64(asBit(n > 0))

@@ -47,8 +47,8 @@ type measure struct {
 	domain int
 }
 
-// needs is what one plugin reads of the group part: indexes.
-type needs struct{ values, measures []int }
+// groupReads is what one plugin reads of the group part: indexes into groupPart.values and groupPart.measures.
+type groupReads struct{ values, measures []int }
 
 func newGroupPart(q *pb.Query) groupPart {
 	g := groupPart{domains: q.GetDomainKeys(), labels: slices.Clone(q.GetDomainKeys())}
@@ -157,8 +157,8 @@ func newPlace(p *pb.Place) place {
 	return out
 }
 
-// read adds a place to what is needed; measured says that a row value has a measure too.
-func (n *needs) read(p place, measured bool) {
+// add adds what finding the number at a place reads; measured says that a row value has a measure too.
+func (n *groupReads) add(p place, measured bool) {
 	if p.value >= 0 {
 		n.values = append(n.values, p.value)
 	}

@@ -23,9 +23,9 @@ const (
 	existingAntiAffinityUnmet
 )
 
-func newInterPodAffinityFilter(q *pb.Query) (groupFilter, needs) {
+func newInterPodAffinityFilter(q *pb.Query) (groupFilter, groupReads) {
 	a := q.GetInterPodAffinity()
-	var n needs
+	var n groupReads
 	r := &interPodAffinityFilter{
 		required: newPlaces(a.GetRequired(), &n, true),
 		anti:     newPlaces(a.GetAnti(), &n, false),
@@ -44,11 +44,11 @@ func newInterPodAffinityFilter(q *pb.Query) (groupFilter, needs) {
 	return r, n
 }
 
-func newPlaces(list []*pb.Place, n *needs, measured bool) []place {
+func newPlaces(list []*pb.Place, n *groupReads, measured bool) []place {
 	var out []place
 	for _, p := range list {
 		x := newPlace(p)
-		n.read(x, measured)
+		n.add(x, measured)
 		out = append(out, x)
 	}
 	return out
@@ -102,8 +102,8 @@ func (s *Standing) above(list []place, group int) bool {
 // interPodAffinityScore is the preferred part of InterPodAffinity.
 type interPodAffinityScore struct{ preferred []place }
 
-func newInterPodAffinityScore(q *pb.Query) (groupScore, needs) {
-	var n needs
+func newInterPodAffinityScore(q *pb.Query) (groupScore, groupReads) {
+	var n groupReads
 	r := &interPodAffinityScore{newPlaces(q.GetInterPodAffinity().GetPreferred(), &n, false)}
 	if len(r.preferred) == 0 {
 		return nil, n

@@ -82,20 +82,20 @@ func (t *Table) checkDerived() error {
 				return fmt.Errorf("row %d: got tainted %t, want %t", row, got, want)
 			}
 			var shares []float64
-			odd := false
+			irregular := false
 			for i, r := range t.fixed[:2] {
 				all, used := r.allocatable.at(row), r.requested.at(row)
 				if all != 0 {
 					shares = append(shares, share(used, all))
 				}
 				least[i] = min(least[i], all-used)
-				odd = odd || all == 0 || all > maxExact || used > maxUsual || t.nonZero[i].at(row) > maxUsual
+				irregular = irregular || all == 0 || all > maxExact || used > maxRegular || t.nonZero[i].at(row) > maxRegular
 			}
-			if got, want := int64(d.evenness[row]), evenness(deviation(shares)); got != want {
-				return fmt.Errorf("row %d: got evenness %d, want %d", row, got, want)
+			if got, want := int64(d.balance[row]), balanceOf(deviation(shares)); got != want {
+				return fmt.Errorf("row %d: got balance %d, want %d", row, got, want)
 			}
-			if got := d.odd.has(row); got != odd {
-				return fmt.Errorf("row %d: got odd %t, want %t", row, got, odd)
+			if got := d.irregular.has(row); got != irregular {
+				return fmt.Errorf("row %d: got irregular %t, want %t", row, got, irregular)
 			}
 		}
 		for i := range least {

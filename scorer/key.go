@@ -25,8 +25,8 @@ type Key struct {
 	Missing LabelSet
 	// Values are those of Query.row_values; NoLabel where the rows lack the label.
 	Values []int64
-	// LateFilter is the place in Query.filters, plus one, of the filter that refuses the
-	// rows though it runs after the first one of the group part; 0: none does. Bit i of
+	// LateFilter is the index in Query.filters, plus one, of the late filter that refuses the
+	// rows; 0: none does. Bit i of
 	// LateReasons is its reason i. Only with Options.Diagnose.
 	LateFilter  uint32
 	LateReasons uint64
@@ -82,7 +82,7 @@ func (k *Key) reset() { *k = Key{Domains: k.Domains[:0], Values: k.Values[:0]} }
 // lacks tells whether the rows lack the label of domain key i.
 func (k *Key) lacks(i uint32) bool { return k.Missing.has(int(i)) }
 
-// LabelSet is a set of domain keys by their places: a bit for each.
+// LabelSet is a set of domain keys by their indexes: a bit for each.
 type LabelSet [pb.MaxDomainKeys / 64]uint64
 
 func (s *LabelSet) has(i int) bool { return i < pb.MaxDomainKeys && s[i/64]>>(i%64)&1 != 0 }

@@ -10,7 +10,7 @@ import (
 // has is interned, for nodes mostly have the same ones.
 type labelIndex struct {
 	byKey   map[string]uint32
-	columns []*labelColumn // nil: a freed place
+	columns []*labelColumn // nil: a freed column
 	free    []uint32
 	// keySets are lists of columns in the order of their keys; rowKeys is the list
 	// of each row.

@@ -11,10 +11,9 @@ import (
 // nodeResourcesFit is the plugin NodeResourcesFit: a node must have room for the pod, and
 // is scored by how full it gets.
 type nodeResourcesFit struct {
-	// needs are the resources of which the pod asks for some, in the order of their
-	// reasons.
-	needs []need
-	why   []Reason
+	// requests are what the pod requests, without zeros, in the order of their reasons.
+	requests []resourceRequest
+	why      []Reason
 
 	strategy pb.ScoringType
 	scored   []scoredResource
@@ -23,8 +22,8 @@ type nodeResourcesFit struct {
 	points []int64
 }
 
-// need is what the pod asks of one resource.
-type need struct {
+// resourceRequest is what the pod requests of one resource.
+type resourceRequest struct {
 	resourceRef
 	amount int64
 }
@@ -34,18 +33,18 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 	r := &nodeResourcesFit{strategy: f.GetScoringType(), scored: newScoredResources(f.GetScored())}
 	if !f.GetBestEffort() {
 		names := fixedNames()
-		r.needs = make([]need, 0, fixedResources+len(f.GetRequests().GetScalars()))
-		r.addNeed(names[cpu], f.GetRequests().GetMilliCpu())
-		r.addNeed(names[memory], f.GetRequests().GetMemoryBytes())
-		r.addNeed(names[ephemeralStorage], f.GetRequests().GetEphemeralStorageBytes())
+		r.requests = make([]resourceRequest, 0, fixedResources+len(f.GetRequests().GetScalars()))
+		r.addRequest(names[cpu], f.GetRequests().GetMilliCpu())
+		r.addRequest(names[memory], f.GetRequests().GetMemoryBytes())
+		r.addRequest(names[ephemeralStorage], f.GetRequests().GetEphemeralStorageBytes())
 		for _, s := range f.GetRequests().GetScalars() {
-			r.addNeed(s.GetName(), s.GetQuantity())
+			r.addRequest(s.GetName(), s.GetQuantity())
 		}
 	}
-	r.why = make([]Reason, 0, 2*(1+len(r.needs)))
+	r.why = make([]Reason, 0, 2*(1+len(r.requests)))
 	r.addReasons("Too many pods")
-	for i := range r.needs {
-		r.addReasons(r.needs[i].shortage())
+	for i := range r.requests {
+		r.addReasons(r.requests[i].shortage())
 	}
 	if f.GetScoringType() == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO {
 		r.points = brokenLine(f.GetShape())
@@ -53,14 +52,14 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 	return r
 }
 
-func (r *nodeResourcesFit) addNeed(name string, amount int64) {
+func (r *nodeResourcesFit) addRequest(name string, amount int64) {
 	if amount > 0 {
-		r.needs = append(r.needs, need{newResourceRef(name), amount})
+		r.requests = append(r.requests, resourceRequest{newResourceRef(name), amount})
 	}
 }
 
 // shortage is the reason of a node that lacks the resource.
-func (n *need) shortage() string {
+func (n *resourceRequest) shortage() string {
 	switch n.fixed {
 	case cpu:
 		return "Insufficient cpu"
@@ -88,12 +87,12 @@ func full(pods, allowed int64) bool { return pods+1 > allowed }
 
 func (r *nodeResourcesFit) narrow(_ *Evaluator, t *Table, rows bitmap) {
 	rows.without(t.derived.full)
-	for i := range r.needs {
-		r.needs[i].narrow(t, rows)
+	for i := range r.requests {
+		r.requests[i].narrow(t, rows)
 	}
 }
 
-func (n *need) narrow(t *Table, rows bitmap) {
+func (n *resourceRequest) narrow(t *Table, rows bitmap) {
 	x := t.resource(n.resourceRef)
 	switch {
 	case x == nil:
@@ -115,7 +114,7 @@ func (n *need) narrow(t *Table, rows bitmap) {
 
 // narrowDense is narrow for columns with a slot a row. free is the least that the rows of each word have
 // left; nil: nobody knows.
-func (n *need) narrowDense(x *resource, rows bitmap, free []int64) {
+func (n *resourceRequest) narrowDense(x *resource, rows bitmap, free []int64) {
 	amount := n.amount
 	for w, word := range rows {
 		if word == 0 || free != nil && amount <= free[w] {
@@ -142,9 +141,9 @@ func (r *nodeResourcesFit) passes(v view) bool {
 	if full(v.pods(), v.t.allowedPods[v.row]) {
 		return false
 	}
-	for i := range r.needs {
-		allocatable, requested := v.amounts(r.needs[i].resourceRef)
-		if lacks(r.needs[i].amount, allocatable, requested) {
+	for i := range r.requests {
+		allocatable, requested := v.amounts(r.requests[i].resourceRef)
+		if lacks(r.requests[i].amount, allocatable, requested) {
 			return false
 		}
 	}
@@ -159,13 +158,13 @@ func (r *nodeResourcesFit) refusals(v view, into []int) []int {
 		into = append(into, 0)
 	}
 	unresolvable := 0
-	for i := range r.needs {
-		allocatable, requested := v.amounts(r.needs[i].resourceRef)
-		if !lacks(r.needs[i].amount, allocatable, requested) {
+	for i := range r.requests {
+		allocatable, requested := v.amounts(r.requests[i].resourceRef)
+		if !lacks(r.requests[i].amount, allocatable, requested) {
 			continue
 		}
 		into = append(into, 2*(i+1))
-		if r.needs[i].amount > allocatable {
+		if r.requests[i].amount > allocatable {
 			unresolvable = 1
 		}
 	}
@@ -194,8 +193,8 @@ func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
 		missing := v.pods() + 1 - allowed
 		out = append(out, Shortfall{fmt.Sprintf("pods: short by %d", missing), float64(missing)})
 	}
-	for i := range r.needs {
-		n := &r.needs[i]
+	for i := range r.requests {
+		n := &r.requests[i]
 		if allocatable, requested := v.amounts(n.resourceRef); lacks(n.amount, allocatable, requested) {
 			missing := n.amount - (allocatable - requested)
 			out = append(out, Shortfall{n.name + ": short by " + n.quantity(missing), float64(missing) / float64(n.amount)})
@@ -205,7 +204,7 @@ func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
 }
 
 // quantity words an amount of a resource in its unit, rounded up.
-func (n *need) quantity(amount int64) string {
+func (n *resourceRequest) quantity(amount int64) string {
 	switch {
 	case n.fixed == cpu && amount%1000 == 0:
 		return strconv.FormatInt(amount/1000, 10)

@@ -32,11 +32,11 @@ func (r *nodeResourcesFit) add(e *Evaluator, t *Table, rows bitmap, weight int64
 	if r.strategy != pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED || !cpuAndMemory(r.scored) || r.scored[0].weight != r.scored[1].weight {
 		return false
 	}
-	p := t.pairOf(r.scored, true)
-	if p.usual() {
+	p := t.cpuMemoryOf(r.scored, true)
+	if p.regular() {
 		p.addScores(e, t, r, rows, weight, into)
 	}
-	return p.usual()
+	return p.regular()
 }
 
 // addColumn adds the scores of one resource for all rows. LeastAllocated, the

@@ -142,7 +142,7 @@ func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
 			continue
 		}
 		if f.group != nil {
-			left = e.prepare(t, c, &f.needs, left)
+			left = e.prepare(t, c, &f.reads, left)
 		}
 		if e.observer != nil && f.plugin != pb.Plugin_PLUGIN_UNSPECIFIED {
 			e.observer.Pass(f.plugin, pb.ExtensionPoint_EXTENSION_POINT_FILTER, before, left)
@@ -178,7 +178,7 @@ func (e *Evaluator) score(t *Table, c *Class) {
 		s := &c.scores[i]
 		switch {
 		case s.group != nil:
-			e.prepare(t, c, &s.needs, n)
+			e.prepare(t, c, &s.reads, n)
 		case s.rule == nil || n == 0:
 			continue
 		case s.key >= 0:
@@ -225,12 +225,12 @@ func (e *Evaluator) countReasons(t *Table, rule filterRule, n int) {
 	clear(e.counts)
 	for row := range e.refused.all {
 		e.why = rule.refusals(view{t: t, row: row}, e.why[:0])
-		hopeless := false
+		unresolvable := false
 		for _, i := range e.why {
 			e.counts[i]++
-			hopeless = hopeless || reasons[i].Unresolvable
+			unresolvable = unresolvable || reasons[i].Unresolvable
 		}
-		if hopeless {
+		if unresolvable {
 			e.part.Hopeless++
 		}
 	}

@@ -126,7 +126,7 @@ func (x podCounts) with(id uint32, value int64) podCounts {
 	return x
 }
 
-// findCounter is the place of a counter in a list that is sorted by counter.
+// findCounter is the index of a counter in a list that is sorted by counter.
 func findCounter(list []counterChange, id uint32) (int, bool) {
 	return slices.BinarySearchFunc(list, id, func(c counterChange, id uint32) int { return cmp.Compare(c.id, id) })
 }

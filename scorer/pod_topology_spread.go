@@ -26,15 +26,15 @@ const (
 	domainMissing
 )
 
-func newSpreadFilter(q *pb.Query) (groupFilter, needs) {
-	var n needs
+func newSpreadFilter(q *pb.Query) (groupFilter, groupReads) {
+	var n groupReads
 	r := &spreadFilter{}
 	for _, h := range q.GetSpread().GetHard() {
 		c := hardConstraint{
 			place: newPlace(h.GetPlace()), maxSkew: int64(h.GetMaxSkew()), minDomains: int64(h.GetMinDomains()),
 			self: int64(asInt(h.GetSelfMatch())),
 		}
-		n.read(c.place, true)
+		n.add(c.place, true)
 		r.hard = append(r.hard, c)
 	}
 	if len(r.hard) == 0 {
@@ -111,13 +111,13 @@ type softConstraint struct {
 	maxSkew  int32
 }
 
-func newSpreadScore(q *pb.Query) (groupScore, needs) {
-	var n needs
+func newSpreadScore(q *pb.Query) (groupScore, groupReads) {
+	var n groupReads
 	r := &spreadScore{requireAll: q.GetSpread().GetRequireAllTopologies()}
 	for _, s := range q.GetSpread().GetSoft() {
 		c := softConstraint{place: newPlace(s.GetPlace()), maxSkew: s.GetMaxSkew()}
 		c.hostname = c.value >= 0 && q.GetRowValues()[c.value].GetTopologyKey() == "kubernetes.io/hostname"
-		n.read(c.place, false)
+		n.add(c.place, false)
 		r.soft = append(r.soft, c)
 	}
 	if len(r.soft) == 0 {

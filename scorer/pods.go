@@ -79,7 +79,7 @@ func (p *placedPod) startOr(unstarted int64) int64 {
 	return p.start
 }
 
-// find is the place of a pod in its row, -1 where it is not there.
+// find is the index of a pod in its row, -1 where it is not there.
 func (s *podSet) find(row uint32, number uint64) int {
 	list := s.ofRow[row]
 	for i := range list {

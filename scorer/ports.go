@@ -94,7 +94,7 @@ func conflictOfMany(a, b []portUse) bool {
 	return false
 }
 
-// findPort is the place of a port in a sorted list.
+// findPort is the index of a port in a sorted list.
 func findPort(list []portUse, h hostPort) (at int, found bool) {
 	return slices.BinarySearchFunc(list, h, func(u portUse, h hostPort) int { return comparePorts(&u.hostPort, &h) })
 }

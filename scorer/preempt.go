@@ -24,21 +24,21 @@ type dryRun struct {
 	reads      *podReads
 	fit        *nodeResourcesFit // nil: resources are not looked at
 
-	// use is what the pods with each usage take of fit's needs, and nothing of needs of which they take none; useEnds
-	// are where each usage ends in it. fixedNeeds and scalarNeeds are the needs, from 1, by resource. met are
-	// the usages with ports and counted the counts with counters that the filters look at.
-	use          []needUse
-	useEnds      []int
-	fixedNeeds   [fixedResources]int
-	scalarNeeds  map[string]int
-	met, counted []bool
-	// budgets are places in asked.Budgets, by set of budgets; left is what they allow yet.
+	// use is what the pods with each usage take of the resources that fit's requests name, zeros left out; useEnds
+	// are where each usage ends in it. fixedRequests and scalarRequests are the numbers of fit's requests, from 1, by
+	// resource. met are the usages with ports and counted the counts with counters that the filters look at.
+	use            []requestUse
+	useEnds        []int
+	fixedRequests  [fixedResources]int
+	scalarRequests map[string]int
+	met, counted   []bool
+	// budgets are indexes into asked.Budgets, by set of budgets; left is how many evictions they still allow.
 	budgets [][]int32
 	left    []int32
 
 	cluster   rowCluster
 	potential bitmap
-	// refusedBy is the place of the filter that refuses each potential row.
+	// refusedBy is the index of the filter that refuses each potential row.
 	refusedBy []uint8
 	rest      bitmap
 	before    bitmap
@@ -55,10 +55,10 @@ type dryRun struct {
 	reasons   []Reason
 }
 
-// needUse is what a pod takes of one of fit's needs.
-type needUse struct {
-	need   int
-	amount int64
+// requestUse is what a pod takes of the resource that one of fit's requests names.
+type requestUse struct {
+	request int // index into fit.requests
+	amount  int64
 }
 
 // tokenHolders is how many pods of the row at hand have a shared count.
@@ -186,27 +186,27 @@ func (e *Evaluator) dryRun(t *Table, c *Class, p *Preemption) *dryRun {
 }
 
 // lookUpUsages looks through the table's dictionaries. A pod may ask for thousands of resources, and each usage may be
-// about others: so it looks at what usages take, not at each need of each usage.
+// about others: so it looks at what usages take, not at each request for each usage.
 func (d *dryRun) lookUpUsages() {
 	s := &d.table.placed
 	if d.fit != nil {
-		d.slack = scratch(d.slack, len(d.fit.needs))
-		d.fixedNeeds, d.scalarNeeds = [fixedResources]int{}, map[string]int{}
-		for k := range d.fit.needs {
-			if ref := d.fit.needs[k].resourceRef; ref.fixed >= 0 {
-				d.fixedNeeds[ref.fixed] = k + 1
+		d.slack = scratch(d.slack, len(d.fit.requests))
+		d.fixedRequests, d.scalarRequests = [fixedResources]int{}, map[string]int{}
+		for k := range d.fit.requests {
+			if ref := d.fit.requests[k].resourceRef; ref.fixed >= 0 {
+				d.fixedRequests[ref.fixed] = k + 1
 			} else {
-				d.scalarNeeds[ref.name] = k + 1
+				d.scalarRequests[ref.name] = k + 1
 			}
 		}
 		d.use, d.useEnds = d.use[:0], d.useEnds[:0]
 		for u := range s.usages.contents {
 			for i, amount := range s.usages.contents[u].fixed {
-				d.addUse(d.fixedNeeds[i], amount)
+				d.addUse(d.fixedRequests[i], amount)
 			}
-			if len(d.scalarNeeds) > 0 {
+			if len(d.scalarRequests) > 0 {
 				for _, x := range s.usages.contents[u].scalars {
-					d.addUse(d.scalarNeeds[x.name], x.quantity)
+					d.addUse(d.scalarRequests[x.name], x.quantity)
 				}
 			}
 			d.useEnds = append(d.useEnds, len(d.use))
@@ -224,15 +224,15 @@ func (d *dryRun) lookUpUsages() {
 	}
 }
 
-// addUse adds to the last usage what it takes for a need, from 1; 0: there is none.
-func (d *dryRun) addUse(need int, amount int64) {
-	if need > 0 && amount != 0 {
-		d.use = append(d.use, needUse{need - 1, amount})
+// addUse adds to the last usage what it takes of the resource of a request, numbered from 1; 0: there is none.
+func (d *dryRun) addUse(request int, amount int64) {
+	if request > 0 && amount != 0 {
+		d.use = append(d.use, requestUse{request - 1, amount})
 	}
 }
 
-// useOf is what a pod takes of fit's needs.
-func (d *dryRun) useOf(p *placedPod) []needUse {
+// useOf is what a pod takes of the resources that fit's requests name.
+func (d *dryRun) useOf(p *placedPod) []requestUse {
 	from := 0
 	if p.usage > 0 {
 		from = d.useEnds[p.usage-1]

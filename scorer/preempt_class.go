@@ -8,16 +8,16 @@ import (
 
 // podReads is what the filters of a class look at of the pods that are there.
 type podReads struct {
-	// fit is the place of NodeResourcesFit among Class.filters, -1: it does not filter.
+	// fit is the index of NodeResourcesFit in Class.filters, -1: it does not filter.
 	fit int
-	// grouped is the place of the first filter with a group part; len(filters): there is none.
+	// grouped is the index of the first filter with a group part; len(filters): there is none.
 	grouped int
-	// counters are those that filters look at, sorted.
+	// counters are the counters that filters look at, sorted.
 	counters []uint32
 	// ports are the host ports that NodePorts asks for.
 	ports []portUse
-	// moving tells, by filter, which look at pods at all; seeing are those of them that look at
-	// more than resources.
+	// moving tells of each filter whether it looks at pods at all; seeing are the filters that look at
+	// more of pods than their requests.
 	moving []bool
 	seeing []int
 	// others tells that a rule looks at more than the above of what pods add up to.
@@ -59,13 +59,13 @@ func newPodReads(c *Class) podReads {
 		}
 		if f.group != nil {
 			r.grouped = min(r.grouped, i)
-			for _, k := range f.needs.values {
+			for _, k := range f.reads.values {
 				r.reads(c.group.sums[c.group.values[k].sum])
 				for _, p := range c.group.values[k].pinned.all {
 					r.reads(p.terms)
 				}
 			}
-			for _, k := range f.needs.measures {
+			for _, k := range f.reads.measures {
 				r.reads(c.group.sums[c.group.measures[k].sum])
 			}
 		}

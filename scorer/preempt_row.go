@@ -47,23 +47,23 @@ func (d *dryRun) matters(p *placedPod) bool {
 	return !d.reads.plain() && (d.met[p.usage] || d.counted[p.counts])
 }
 
-// spare finds what the row has beyond the need once all pods of lower priority are gone, in
+// spare finds what the row has beyond the requests once all pods of lower priority are gone, in
 // d.slack; its last element is for pods.
 func (d *dryRun) spare(row uint32) {
 	if d.fit == nil {
 		d.slack = d.slack[:0]
 		return
 	}
-	t, n := d.table, len(d.fit.needs)
+	t, n := d.table, len(d.fit.requests)
 	d.slack = scratch(d.slack, n+1)
 	d.slack[n] = t.allowedPods[row] - t.pods[row] + int64(len(d.lower)) - 1
-	for k := range d.fit.needs {
-		allocatable, requested := view{t: t, row: row}.amounts(d.fit.needs[k].resourceRef)
-		d.slack[k] = allocatable - requested - d.fit.needs[k].amount
+	for k := range d.fit.requests {
+		allocatable, requested := view{t: t, row: row}.amounts(d.fit.requests[k].resourceRef)
+		d.slack[k] = allocatable - requested - d.fit.requests[k].amount
 	}
 	for i := range d.lower {
 		for _, x := range d.useOf(&d.lower[i]) {
-			d.slack[x.need] += x.amount
+			d.slack[x.request] += x.amount
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (e *Evaluator) judgeSpare(d *dryRun, v view, at int) int {
 // short tells whether resources are missing by d.slack, and leaves which in d.reasons. All
 // are unresolvable where one of them is more than the whole node has.
 func (d *dryRun) short(row uint32) bool {
-	n, hopeless, from := len(d.slack)-1, false, len(d.reasons)
+	n, beyond, from := len(d.slack)-1, false, len(d.reasons)
 	if d.slack[n] < 0 {
 		d.reasons = append(d.reasons, d.fit.why[0])
 	}
@@ -104,12 +104,12 @@ func (d *dryRun) short(row uint32) bool {
 		}
 		d.reasons = append(d.reasons, d.fit.why[2*(k+1)])
 		v := view{t: d.table, row: row}
-		if allocatable, _ := v.amounts(d.fit.needs[k].resourceRef); d.fit.needs[k].amount > allocatable {
-			hopeless = true
+		if allocatable, _ := v.amounts(d.fit.requests[k].resourceRef); d.fit.requests[k].amount > allocatable {
+			beyond = true
 		}
 	}
 	for i := range d.reasons[from:] {
-		d.reasons[from+i].Unresolvable = hopeless
+		d.reasons[from+i].Unresolvable = beyond
 	}
 	return len(d.reasons) > from
 }
@@ -124,7 +124,7 @@ func (d *dryRun) room(p *placedPod) bool {
 		return false
 	}
 	for _, x := range d.useOf(p) {
-		if x.amount > d.slack[x.need] {
+		if x.amount > d.slack[x.request] {
 			return false
 		}
 	}
@@ -138,7 +138,7 @@ func (d *dryRun) take(p *placedPod) {
 		return
 	}
 	for _, x := range d.useOf(p) {
-		d.slack[x.need] -= x.amount
+		d.slack[x.request] -= x.amount
 	}
 	d.slack[n]--
 }

@@ -389,7 +389,7 @@ func TestPodsOfManyVolumesLeave(t *testing.T) {
 }
 
 // TestUsesOfManyResources has pods of a resource each, and a preemptor that asks for as many resources: what is looked
-// up is what the pods take, not each need of each usage.
+// up is what the pods take, not each request for each usage.
 func TestUsesOfManyResources(t *testing.T) {
 	const resources = 1000
 	table, all := NewTable(0), &pb.Resources{}

@@ -14,13 +14,13 @@ type readWriteOncePod struct {
 	asks bool
 }
 
-func newReadWriteOncePod(q *pb.Query) (groupFilter, needs) {
+func newReadWriteOncePod(q *pb.Query) (groupFilter, groupReads) {
 	claims := q.GetVolumeRestrictions().GetClaims()
 	if len(claims) == 0 {
-		return nil, needs{}
+		return nil, groupReads{}
 	}
 	const text = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-	var n needs
+	var n groupReads
 	for _, m := range claims {
 		n.measures = append(n.measures, int(m))
 	}

@@ -217,7 +217,7 @@ func refScore(x *pb.SnapshotRow, q *pb.Query, p pb.Plugin) int64 {
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT:
 		return refFitScore(x, q.Fit)
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
-		return 50 + (50+refEvenness(x, q.Balanced, true)-refEvenness(x, q.Balanced, false))/2
+		return 50 + (50+refBalance(x, q.Balanced, true)-refBalance(x, q.Balanced, false))/2
 	default:
 		return refImages(x.Node, q.Images)
 	}
@@ -281,7 +281,7 @@ func refLine(shape []*pb.ShapePoint, u int64) int64 {
 	return shape[len(shape)-1].Score
 }
 
-func refEvenness(x *pb.SnapshotRow, b *pb.BalancedQuery, withPod bool) int64 {
+func refBalance(x *pb.SnapshotRow, b *pb.BalancedQuery, withPod bool) int64 {
 	var shares []float64
 	sum := 0.0
 	for _, s := range b.Scored {

@@ -30,8 +30,8 @@ type Result struct {
 	Extrema []int64
 	// Measures are in the order of Query.measures.
 	Measures []MeasureResult
-	// Reasons say why rows were refused, sorted by plugin and text; Hopeless is how many of those
-	// have an unresolvable one. Only where asked for.
+	// Reasons say why rows were refused, sorted by plugin and text; Hopeless is how many of these rows
+	// have an unresolvable reason. Only where asked for.
 	Reasons  []ReasonCount
 	Hopeless int
 	// Failed is why the class could not be evaluated over some table; nil: it was. Nothing else

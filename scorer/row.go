@@ -134,7 +134,7 @@ func (e *Evaluator) passes(v view, c *Class, diagnose bool, key *Key) bool {
 			return false
 		}
 		e.why = f.rule.refusals(v, e.why[:0])
-		key.LateFilter, key.LateReasons = f.place, reasonBits(e.why)
+		key.LateFilter, key.LateReasons = f.number, reasonBits(e.why)
 		return true
 	}
 	return true
@@ -191,7 +191,7 @@ func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 }
 
 // refusing is the first of the rules that refuses a row, nil where none does. late tells
-// whether those count that run after a filter of the group part.
+// whether the rules of late filters count.
 func (c *Class) refusing(v view, late bool) filterRule {
 	for i := range c.filters {
 		f := &c.filters[i]

@@ -21,7 +21,7 @@ type selectorIndex struct {
 	// looked at; nil: nothing more. It is nil itself where that holds for all n.
 	check []*selector
 	n     int
-	// at is the place of keys[0] among the label columns of the rule.
+	// at is the index of keys[0] among the label columns of the rule.
 	at int
 }
 
@@ -46,7 +46,7 @@ func (p *positions) last() uint32 {
 }
 
 // newSelectorIndex makes room for n selectors. The columns that the index reads begin at
-// place at.
+// index at.
 func newSelectorIndex(n, at int) *selectorIndex {
 	return &selectorIndex{n: n, at: at}
 }
@@ -124,7 +124,7 @@ func (x *selectorIndex) open(key string) *indexKey {
 
 // first is the lowest position from a given one on whose selector matches the row and
 // that skip does not pass over; false: there is none. Columns are those of the labels that
-// the index reads, from place at on.
+// the index reads, from index at on.
 func (x *selectorIndex) first(v view, columns []*labelColumn, from uint32, skip func(position uint32) bool) (uint32, bool) {
 	best, found := uint32(0), false
 	// try tells whether a position behind may still be better.

@@ -117,7 +117,7 @@ func (c *Class) FiltersGroups() bool {
 }
 
 // refusingGroup is the filter that refuses a group, with its reason; nil where none does.
-// A reason of -1 is the late one.
+// A reason of -1: a late filter refuses it, Key.LateReasons tell why.
 func (c *Class) refusingGroup(s *Standing, group int) (f *filterTerm, reason int) {
 	late := s.result.Groups[group].Key.LateFilter
 	if late == 0 && !c.group.any() {
@@ -125,7 +125,7 @@ func (c *Class) refusingGroup(s *Standing, group int) (f *filterTerm, reason int
 	}
 	for i := range c.filters {
 		f := &c.filters[i]
-		if late != 0 && f.place == late {
+		if late != 0 && f.number == late {
 			return f, -1
 		}
 		if f.group != nil {

@@ -3689,7 +3689,7 @@ type Group struct {
 	// Each of Query.row_values.
 	RowValues []int64 `protobuf:"zigzag64,8,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
 	// With diagnose: what refuses the rows among the filters that run after the first of
-	// the group part. late_filter is its place in Query.filters and 1; 0: nothing does.
+	// the group part. late_filter is its index in Query.filters plus 1; 0: nothing does.
 	LateFilter uint32 `protobuf:"varint,9,opt,name=late_filter,json=lateFilter,proto3" json:"late_filter,omitempty"`
 	// Bit i: reason i of that filter.
 	LateReasons   uint64 `protobuf:"varint,10,opt,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`

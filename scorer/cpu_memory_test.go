@@ -16,7 +16,7 @@ import (
 func drawCapacity(t *rapid.T) int64 {
 	return rapid.OneOf(
 		rapid.Int64Range(1, 500), rapid.Int64Range(1, 1<<40),
-		rapid.SampledFrom([]int64{0, 1, 2, 3, maxExact - 1, maxExact, maxExact + 1, maxUsual, math.MaxInt64 / 2}),
+		rapid.SampledFrom([]int64{0, 1, 2, 3, maxExact - 1, maxExact, maxExact + 1, maxRegular, math.MaxInt64 / 2}),
 	).Draw(t, "capacity")
 }
 
@@ -25,26 +25,26 @@ func drawUse(t *rapid.T, capacity int64, name string) int64 {
 	hundredth := capacity / maxNodeScore * rapid.Int64Range(0, 101).Draw(t, "percent")
 	return rapid.OneOf(
 		rapid.Just(int64(0)), rapid.Int64Range(max(0, hundredth-2), hundredth+2),
-		rapid.Int64Range(0, max(1, capacity)), rapid.SampledFrom([]int64{capacity, maxUsual, maxUsual + 1}),
+		rapid.Int64Range(0, max(1, capacity)), rapid.SampledFrom([]int64{capacity, maxRegular, maxRegular + 1}),
 	).Draw(t, name)
 }
 
 // The loops over cpu and memory score as the formulas do, with vectors and without.
-func TestPairLoops(t *testing.T) {
+func TestCPUMemoryLoops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.IntRange(1, 3).Draw(t, "words")
 		n := words * wordRows
-		p := &pair{
-			requestA: min(drawUse(t, 1<<35, "request"), maxUsual),
-			requestB: min(drawUse(t, 1<<35, "request"), maxUsual),
+		p := &cpuMemory{
+			requestA: min(drawUse(t, 1<<35, "request"), maxRegular),
+			requestB: min(drawUse(t, 1<<35, "request"), maxRegular),
 		}
 		rows := make(bitmap, words)
 		for i := range n {
 			allA, allB := drawCapacity(t), drawCapacity(t)
 			usedA, usedB := drawUse(t, allA, "used"), drawUse(t, allB, "used")
 			p.usedA, p.allA, p.usedB, p.allB = append(p.usedA, usedA), append(p.allA, allA), append(p.usedB, usedB), append(p.allB, allB)
-			p.evenness = append(p.evenness, uint8(evenness(deviationOf(usedA, allA, usedB, allB))))
-			rows.put(uint32(i), exact(allA) && exact(allB) && max(usedA, usedB) <= maxUsual)
+			p.balance = append(p.balance, uint8(balanceOf(deviationOf(usedA, allA, usedB, allB))))
+			rows.put(uint32(i), exact(allA) && exact(allB) && max(usedA, usedB) <= maxRegular)
 		}
 		weight := rapid.Int64Range(1, 1000).Draw(t, "weight")
 		want := make([]int64, n)
@@ -52,7 +52,7 @@ func TestPairLoops(t *testing.T) {
 			sum := leastAllocated(p.usedA[row]+p.requestA, p.allA[row]) + leastAllocated(p.usedB[row]+p.requestB, p.allB[row])
 			with := deviationOf(p.usedA[row]+p.requestA, p.allA[row], p.usedB[row]+p.requestB, p.allB[row])
 			without := deviationOf(p.usedA[row], p.allA[row], p.usedB[row], p.allB[row])
-			want[row] = weight*(sum/2) + 3*weight*balance(with, without)
+			want[row] = weight*(sum/2) + 3*weight*balanceScore(with, without)
 		}
 		one, other := make([]int64, n), make([]int64, n)
 		p.addLeast(rows, 0, words, weight, one)

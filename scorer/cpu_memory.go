@@ -6,18 +6,17 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// pair is cpu and memory as columns of a table, in the order in which a strategy scores them. It has
-// the loops of the default profile, which take most of the time of a pass over all rows, and are
-// there twice: for machines with AVX-512, and for all others.
-type pair struct {
+// cpuMemory holds the columns of cpu and memory of a table, in the order in which a strategy scores them. Its
+// loops are those of the default profile, which take most of the time of a pass over all rows. Each loop
+// exists twice: for machines with AVX-512, and for all others.
+type cpuMemory struct {
 	usedA, allA, usedB, allB []int64
 	requestA, requestB       int64
-	// evenness is derived.evenness.
-	evenness []uint8
+	balance                  []uint8 // derived.balance
 }
 
-// pairOf finds the columns of cpu and memory.
-func (t *Table) pairOf(list []scoredResource, nonZero bool) pair {
+// cpuMemoryOf finds the columns of cpu and memory.
+func (t *Table) cpuMemoryOf(list []scoredResource, nonZero bool) cpuMemory {
 	used := func(s *scoredResource) []int64 {
 		if nonZero {
 			return t.nonZero[s.fixed].dense
@@ -25,29 +24,29 @@ func (t *Table) pairOf(list []scoredResource, nonZero bool) pair {
 		return t.fixed[s.fixed].requested.dense
 	}
 	a, b := &list[0], &list[1]
-	return pair{
+	return cpuMemory{
 		usedA: used(a), allA: t.fixed[a.fixed].allocatable.dense, requestA: a.request,
 		usedB: used(b), allB: t.fixed[b.fixed].allocatable.dense, requestB: b.request,
-		evenness: t.derived.evenness,
+		balance: t.derived.balance,
 	}
 }
 
-// usual tells whether the requests, with what is in use on a row that is not odd, can be added up.
-func (p *pair) usual() bool { return max(p.requestA, p.requestB) <= maxUsual }
+// regular tells whether the sum of the requests and of what a regular row has in use fits into an int64.
+func (p *cpuMemory) regular() bool { return max(p.requestA, p.requestB) <= maxRegular }
 
-// addScores adds the weighted scores of a rule: by their loops for words of rows of which none is odd, else
-// row by row.
-func (p *pair) addScores(e *Evaluator, t *Table, r scoreRule, rows bitmap, weight int64, into []int64) {
-	odd := t.derived.odd
+// addScores adds the weighted scores of a rule: by its loop for words without an irregular row, row by row
+// for the other words.
+func (p *cpuMemory) addScores(e *Evaluator, t *Table, r scoreRule, rows bitmap, weight int64, into []int64) {
+	irregular := t.derived.irregular
 	for w := 0; w < len(rows); {
-		if rows[w]&odd[w] != 0 {
+		if rows[w]&irregular[w] != 0 {
 			for row := range rows[w : w+1].all {
 				row += uint32(w * wordRows)
 				into[row] += weight * r.score(e, view{t: t, row: row})
 			}
 		}
 		to := w
-		for to < len(rows) && rows[to] != 0 && rows[to]&odd[to] == 0 {
+		for to < len(rows) && rows[to] != 0 && rows[to]&irregular[to] == 0 {
 			to++
 		}
 		if to > w {
@@ -57,8 +56,8 @@ func (p *pair) addScores(e *Evaluator, t *Table, r scoreRule, rows bitmap, weigh
 	}
 }
 
-// addRun adds the weighted scores of a rule for the rows in the words from from to to, none of them odd.
-func (p *pair) addRun(r scoreRule, rows bitmap, from, to int, weight int64, into []int64) {
+// addRun adds the weighted scores of a rule for the words from … to-1, which hold regular rows only.
+func (p *cpuMemory) addRun(r scoreRule, rows bitmap, from, to int, weight int64, into []int64) {
 	if r.plugin() == pb.Plugin_PLUGIN_NODE_RESOURCES_FIT {
 		p.addLeast(rows, from, to, weight, into)
 	} else {
@@ -67,8 +66,8 @@ func (p *pair) addRun(r scoreRule, rows bitmap, from, to int, weight int64, into
 }
 
 // addLeastGeneric adds the weighted score of LeastAllocated, with equal weights of the resources, for
-// the rows in the words from from to to.
-func (p *pair) addLeastGeneric(rows bitmap, from, to int, weight int64, into []int64) {
+// the rows in the words from … to-1.
+func (p *cpuMemory) addLeastGeneric(rows bitmap, from, to int, weight int64, into []int64) {
 	for w, word := range rows[from:to] {
 		for ; word != 0; word &= word - 1 {
 			row := (from+w)*wordRows + bits.TrailingZeros64(word)
@@ -78,26 +77,26 @@ func (p *pair) addLeastGeneric(rows bitmap, from, to int, weight int64, into []i
 	}
 }
 
-// leastExact is leastAllocated of a capacity from 1 to maxExact, by a division that machines are
-// faster at. It is exact: n = (capacity-requested)·100 is, being at most 2⁵³, and where n/capacity is below
+// leastExact is leastAllocated of a capacity from 1 to maxExact, by a division of floating-point numbers,
+// which is faster. It is exact: n = (capacity-requested)·100 is, being at most 2⁵³, and where n/capacity is below
 // an integer k ≤ 100, it is at most k - 1/capacity ≤ k - k·2⁻⁵³, which rounds to less than k.
 func leastExact(requested, capacity int64) int64 {
 	return int64(float64(max(capacity-requested, 0)) * maxNodeScore / float64(capacity))
 }
 
-// addBalanceGeneric adds the weighted score of NodeResourcesBalancedAllocation, of which the part
-// without the pod is known, for the rows in the words from from to to.
-func (p *pair) addBalanceGeneric(rows bitmap, from, to int, weight int64, into []int64) {
+// addBalanceGeneric adds the weighted score of NodeResourcesBalancedAllocation for the rows in the words
+// from … to-1. The balance without the pod is a column.
+func (p *cpuMemory) addBalanceGeneric(rows bitmap, from, to int, weight int64, into []int64) {
 	for w, word := range rows[from:to] {
 		for ; word != 0; word &= word - 1 {
 			row := (from+w)*wordRows + bits.TrailingZeros64(word)
 			with := deviationOfTwo(share(p.usedA[row]+p.requestA, p.allA[row]), share(p.usedB[row]+p.requestB, p.allB[row]))
-			into[row] += weight * balanceOf(evenness(with), int64(p.evenness[row]))
+			into[row] += weight * scoreOfBalances(balanceOf(with), int64(p.balance[row]))
 		}
 	}
 }
 
-// bar is the worst of the best rows so far: what is below has no chance.
+// bar is the worst of the best rows so far: a row below it can not be among the best.
 type bar struct {
 	score int64
 	tie   uint64
@@ -108,9 +107,8 @@ func (b *bar) passes(score int64, tie uint64) bool {
 	return score > b.score || score == b.score && tie <= b.tie
 }
 
-// passGeneric writes which rows of some words pass to into, others of the words too. Mostly all scores are
-// about the same, so that branches would be mispredicted: score and tie are compared as one number of
-// 128 bits.
+// passGeneric writes into the words of into which of rows pass. Most scores are about the same, so that the
+// processor would mispredict branches: score and tie are compared as one number of 128 bits.
 func (b *bar) passGeneric(rows bitmap, scores []int64, ties []uint64, into bitmap) {
 	const sign = 1 << 63
 	for w, word := range rows {

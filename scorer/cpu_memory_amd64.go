@@ -2,10 +2,10 @@ package scorer
 
 import features "golang.org/x/sys/cpu"
 
-// vectors tells whether the machine has what the loops of pair_amd64.s are made of.
+// vectors tells whether the machine has what the loops of cpu_memory_amd64.s are made of.
 func vectors() bool { return features.X86.HasAVX512F && features.X86.HasAVX512DQ }
 
-func (p *pair) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
+func (p *cpuMemory) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
 	if !vectors() {
 		p.addLeastGeneric(rows, from, to, weight, into)
 		return
@@ -14,13 +14,13 @@ func (p *pair) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
 	addLeastAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.requestA, p.requestB, weight)
 }
 
-func (p *pair) addBalance(rows bitmap, from, to int, weight int64, into []int64) {
+func (p *cpuMemory) addBalance(rows bitmap, from, to int, weight int64, into []int64) {
 	if !vectors() {
 		p.addBalanceGeneric(rows, from, to, weight, into)
 		return
 	}
 	from, to = from*wordRows, to*wordRows
-	addBalanceAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.evenness[from:to],
+	addBalanceAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.balance[from:to],
 		p.requestA, p.requestB, weight)
 }
 
@@ -44,7 +44,7 @@ func addLeastAVX512(into, usedA, allA, usedB, allB []int64, requestA, requestB, 
 // addBalanceAVX512 is addBalanceGeneric for all of the rows; their number is a multiple of 8.
 //
 //go:noescape
-func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, evenness []uint8, requestA, requestB, weight int64)
+func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, balance []uint8, requestA, requestB, weight int64)
 
 // passAVX512 is passGeneric for all of the rows.
 //

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Eight rows at a time, each operation as in the generic loops of pair.go: the same rounding, so the
+// Eight rows at a time, each operation as in the generic loops of cpu_memory.go: the same rounding, so the
 // same scores. What comes out for rows without a node is never read.
 
 DATA one<>+0(SB)/8, $1.0
@@ -62,7 +62,7 @@ leastDone:
 	VZEROUPPER
 	RET
 
-// func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, evenness []uint8, requestA, requestB, weight int64)
+// func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, balance []uint8, requestA, requestB, weight int64)
 TEXT ·addBalanceAVX512(SB), NOSPLIT, $0-168
 	MOVQ into_base+0(FP), DI
 	MOVQ into_len+8(FP), CX
@@ -70,7 +70,7 @@ TEXT ·addBalanceAVX512(SB), NOSPLIT, $0-168
 	MOVQ allA_base+48(FP), R9
 	MOVQ usedB_base+72(FP), R10
 	MOVQ allB_base+96(FP), R11
-	MOVQ evenness_base+120(FP), R12
+	MOVQ balance_base+120(FP), R12
 	VPBROADCASTQ requestA+144(FP), Z16
 	VPBROADCASTQ requestB+152(FP), Z17
 	VPBROADCASTQ weight+160(FP), Z18
@@ -97,7 +97,7 @@ balance:
 	VSUBPD Z2, Z0, Z0               // deviation
 	VMULPD Z21, Z0, Z0
 	VPANDQ Z22, Z0, Z0
-	VSUBPD Z0, Z20, Z0              // evenness
+	VSUBPD Z0, Z20, Z0              // balance
 	VMULPD Z19, Z0, Z0
 	VCVTTPD2QQ Z0, Z0
 	VPMOVZXBQ (R12)(AX*1), Z1

@@ -2,11 +2,11 @@
 
 package scorer
 
-func (p *pair) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
+func (p *cpuMemory) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
 	p.addLeastGeneric(rows, from, to, weight, into)
 }
 
-func (p *pair) addBalance(rows bitmap, from, to int, weight int64, into []int64) {
+func (p *cpuMemory) addBalance(rows bitmap, from, to int, weight int64, into []int64) {
 	p.addBalanceGeneric(rows, from, to, weight, into)
 }
 
