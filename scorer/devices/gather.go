@@ -1,0 +1,351 @@
+package devices
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Inventory is the slices that a node may reach.
+type Inventory struct {
+	// Local are tied to the node by name, and hold devices; Shared are all slices that are tied to no node by name, and
+	// all that hold counter sets.
+	Local, Shared []*Slice
+	// All gives every slice of a pool in the cluster, whatever its reach. It is asked only for pools of which Local and
+	// Shared have another number of slices than their Count says. Nil: there are no others than Local and Shared.
+	All func(driver, pool string) []*Slice
+}
+
+// Gather finds the pools that a node reaches. reach tells whether the node is of a ReachName or ReachSelector; its error
+// says why a selector can't be read. The error of Gather ends the pod's cycle.
+func Gather(in Inventory, reach func(Reach) (bool, error), features Features) (*Pools, error) {
+	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, out: &Pools{features: features}}
+	for _, list := range [][]*Slice{in.Local, in.Shared} {
+		for _, s := range list {
+			near, err := g.relevant(s)
+			if err != nil {
+				return nil, fmt.Errorf("gather pool information: %w", err)
+			}
+			if near {
+				g.add(s)
+			}
+		}
+	}
+	g.build()
+	return g.out, nil
+}
+
+type gathering struct {
+	in     Inventory
+	reach  func(Reach) (bool, error)
+	byName map[[2]string]int
+	groups [][]*Slice
+	out    *Pools
+}
+
+// relevant tells whether a slice counts for the node.
+func (g *gathering) relevant(s *Slice) (bool, error) {
+	counters := len(s.CounterSets) > 0
+	switch {
+	case !g.out.features.PartitionableDevices && (counters || s.Reach.Kind == ReachEach):
+		return false, nil
+	case counters:
+		return true, nil
+	case s.Reach.Kind != ReachEach:
+		near, err := g.reaches(s.Reach)
+		if err != nil {
+			return false, fmt.Errorf("failed to perform node selection for slice %s: %w", s.Name, err)
+		}
+		return near, nil
+	}
+	for i := range s.Devices {
+		near, err := g.reaches(s.Devices[i].Reach)
+		if err != nil {
+			// Differs from upstream: the device's name, where upstream writes all of the device.
+			return false, fmt.Errorf("failed to perform node selection for device %s in slice %s: %w", s.Devices[i].Name, s.Name, err)
+		}
+		if near {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (g *gathering) reaches(r Reach) (bool, error) {
+	switch r.Kind {
+	case ReachThisNode, ReachAllNodes:
+		return true, nil
+	case ReachName, ReachSelector:
+		return g.reach(r)
+	}
+	return false, nil
+}
+
+// add keeps a slice unless a newer generation of its pool is known.
+func (g *gathering) add(s *Slice) {
+	key := [2]string{s.Driver, s.Pool}
+	i, ok := g.byName[key]
+	switch {
+	case !ok:
+		g.byName[key] = len(g.groups)
+		g.groups = append(g.groups, []*Slice{s})
+	case s.Generation > g.groups[i][0].Generation:
+		g.groups[i] = []*Slice{s}
+	case s.Generation == g.groups[i][0].Generation:
+		g.groups[i] = append(g.groups[i], s)
+	}
+}
+
+// whole tells whether a pool has all its slices, and gives them where the node's are fewer. A pool is obsolete where
+// some slice is of a newer generation.
+func (g *gathering) whole(group []*Slice) (all []*Slice, complete, obsolete bool) {
+	first := group[0]
+	if int64(len(group)) == first.Count {
+		return nil, true, false
+	}
+	for _, s := range g.all(first.Driver, first.Pool) {
+		if s.Driver != first.Driver || s.Pool != first.Pool {
+			continue
+		}
+		if s.Generation > first.Generation {
+			return nil, false, true
+		}
+		if s.Generation == first.Generation {
+			all = append(all, s)
+		}
+	}
+	return all, int64(len(all)) == first.Count, false
+}
+
+func (g *gathering) all(driver, pool string) []*Slice {
+	if g.in.All != nil {
+		return g.in.All(driver, pool)
+	}
+	return slices.Concat(g.in.Local, g.in.Shared)
+}
+
+// build makes pools of the groups, and gives numbers to their devices.
+func (g *gathering) build() {
+	type found struct {
+		pool
+		group, all []*Slice
+	}
+	var list []found
+	for _, group := range g.groups {
+		all, complete, obsolete := g.whole(group)
+		if obsolete {
+			continue
+		}
+		f := found{pool: pool{driver: group[0].Driver, name: group[0].Pool}, group: group, all: all}
+		slices.SortStableFunc(f.group, func(a, b *Slice) int { return strings.Compare(a.Name, b.Name) })
+		if complete {
+			f.check(f.group, f.all, g.out.features.PartitionableDevices)
+		} else {
+			f.state = PoolIncomplete
+		}
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b found) int {
+		if a.conditioned != b.conditioned {
+			if b.conditioned {
+				return -1
+			}
+			return 1
+		}
+		return compareNames(&a.pool, b.driver, b.name)
+	})
+	contents := map[*Content]int32{}
+	for _, f := range list {
+		g.out.pools = append(g.out.pools, f.pool)
+		g.out.invalid = g.out.invalid || f.state == PoolInvalid
+		if f.state == PoolReady {
+			g.number(f.group, contents)
+		}
+	}
+	g.out.numbers = g.out.Devices()
+	for i, f := range list {
+		if f.state == PoolReady {
+			g.others(&g.out.pools[i], f.group, f.all)
+		}
+		g.out.byName = append(g.out.byName, int32(i))
+	}
+	slices.SortFunc(g.out.byName, func(a, b int32) int {
+		return compareNames(&g.out.pools[a], g.out.pools[b].driver, g.out.pools[b].name)
+	})
+}
+
+// check finds what makes a pool invalid, and otherwise its counters.
+func (p *pool) check(group, all []*Slice, partitionable bool) {
+	err := p.checkNames(group, partitionable)
+	if err == nil && partitionable {
+		err = cmp.Or(p.checkCounterSets(group), p.checkConsumption(group))
+		if err == nil {
+			err = p.checkConsumption(elsewhere(group, all))
+		}
+	}
+	if err != nil {
+		*p = pool{driver: p.driver, name: p.name, state: PoolInvalid, why: err.Error()}
+	}
+}
+
+// holdsDevices tells whether a slice offers devices.
+func holdsDevices(s *Slice, partitionable bool) bool {
+	return !partitionable || len(s.CounterSets) == 0
+}
+
+func (p *pool) checkNames(group []*Slice, partitionable bool) error {
+	seen := map[string]bool{}
+	for _, s := range group {
+		if !holdsDevices(s, partitionable) {
+			continue
+		}
+		for i := range s.Devices {
+			d := &s.Devices[i]
+			if seen[d.Name] {
+				return errors.New("duplicate device name " + d.Name)
+			}
+			seen[d.Name] = true
+			p.conditioned = p.conditioned || d.Conditioned
+		}
+	}
+	return nil
+}
+
+func (p *pool) checkCounterSets(group []*Slice) error {
+	seen := map[string]bool{}
+	for _, s := range group {
+		for _, set := range s.CounterSets {
+			if seen[set.Name] {
+				return errors.New("duplicate counter set name " + set.Name)
+			}
+			seen[set.Name] = true
+			for _, c := range set.Counters {
+				p.counters = append(p.counters, poolCounter{set: set.Name, name: c.Name, value: c.Value})
+			}
+			if len(set.Counters) == 0 {
+				p.emptySets = append(p.emptySets, set.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pool) checkConsumption(list []*Slice) error {
+	for _, s := range list {
+		for i := range s.Devices {
+			for _, c := range s.Devices[i].Consumes {
+				if !p.hasSet(c.Set) {
+					return errors.New("counter set " + c.Set + " not found")
+				}
+				for _, one := range c.Counters {
+					if p.counter(c.Set, one.Name) < 0 {
+						return fmt.Errorf("counter %s not found in counter set %s", one.Name, c.Set)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pool) hasSet(set string) bool {
+	return slices.Contains(p.emptySets, set) || slices.ContainsFunc(p.counters, func(c poolCounter) bool { return c.set == set })
+}
+
+// counter is the place of a counter in the pool's, or -1.
+func (p *pool) counter(set, name string) int32 {
+	return int32(slices.IndexFunc(p.counters, func(c poolCounter) bool { return c.set == set && c.name == name }))
+}
+
+// elsewhere are the pool's slices that the node doesn't reach.
+func elsewhere(group, all []*Slice) (out []*Slice) {
+	if len(all) == len(group) {
+		return nil
+	}
+	for _, s := range all {
+		if !slices.ContainsFunc(group, func(x *Slice) bool { return x.Name == s.Name }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// number appends the devices of the last pool.
+func (g *gathering) number(group []*Slice, contents map[*Content]int32) {
+	out := g.out
+	at := int32(len(out.pools) - 1)
+	p := &out.pools[at]
+	p.first = out.Devices()
+	for _, s := range group {
+		if !holdsDevices(s, out.features.PartitionableDevices) {
+			continue
+		}
+		for i := range s.Devices {
+			d := device{Device: &s.Devices[i], slice: s, pool: at, from: int32(len(out.consumed)), reach: reached}
+			n, ok := contents[d.Content]
+			if !ok {
+				n = int32(len(out.contents))
+				contents[d.Content] = n
+				out.contents = append(out.contents, d.Content)
+			}
+			d.content = n
+			if s.Reach.Kind == ReachEach {
+				d.reach = g.deviceReach(d.Device.Reach)
+			}
+			out.consumed = p.consumption(out.consumed, d.Device)
+			d.to = int32(len(out.consumed))
+			p.names = append(p.names, named{d.Name, out.Devices()})
+			out.devices = append(out.devices, d)
+		}
+	}
+	p.end = out.Devices()
+	slices.SortFunc(p.names, func(a, b named) int { return strings.Compare(a.name, b.name) })
+}
+
+// deviceReach tells of a device whether the node reaches it. An error waits until the device is judged.
+func (g *gathering) deviceReach(r Reach) int32 {
+	near, err := g.reaches(r)
+	switch {
+	case err != nil:
+		g.out.faults = append(g.out.faults, err.Error())
+		return int32(len(g.out.faults) - 1)
+	case near:
+		return reached
+	}
+	return outOfReach
+}
+
+// consumption appends what a device takes of the pool's counters.
+func (p *pool) consumption(list []consumption, d *Device) []consumption {
+	if len(p.counters) == 0 {
+		return list
+	}
+	for _, c := range d.Consumes {
+		for _, one := range c.Counters {
+			list = append(list, consumption{counter: p.counter(c.Set, one.Name), value: one.Value})
+		}
+	}
+	return list
+}
+
+// others gives numbers to the pool's devices that the node doesn't reach and that consume counters. Devices of one name
+// have one number.
+func (g *gathering) others(p *pool, group, all []*Slice) {
+	for _, s := range elsewhere(group, all) {
+		for i := range s.Devices {
+			d := &s.Devices[i]
+			consumes := p.consumption(nil, d)
+			if len(consumes) == 0 {
+				continue
+			}
+			at, ok := slices.BinarySearchFunc(p.names, d.Name, func(n named, name string) int { return strings.Compare(n.name, name) })
+			if !ok {
+				p.names = slices.Insert(p.names, at, named{d.Name, g.out.numbers})
+				g.out.numbers++
+			}
+			p.others = append(p.others, otherDevice{number: p.names[at].number, consumes: consumes})
+		}
+	}
+}
