@@ -29,8 +29,8 @@ func (a *assumable[T]) latest() T {
 	return a.api
 }
 
-// set takes in the API's object. It replaces what was assumed, unless it is of the very
-// version that the assumption was made of: then nothing new is known.
+// set takes in the API's object. It replaces what was assumed, unless it has the version that the
+// assumption was made of: then it tells nothing new.
 func (a *assumable[T]) set(now T) {
 	if a.assumed != nil && (now.GetResourceVersion() == "" || now.GetResourceVersion() != a.assumed.object.GetResourceVersion()) {
 		a.assumed = nil
@@ -44,17 +44,17 @@ func (a *assumable[T]) assume(now T) *assumption[T] {
 	return a.assumed
 }
 
-// hold joins those who rest on the present assumption; nil where there is none.
-func (a *assumable[T]) hold() *assumption[T] {
+// share adds a holder to the present assumption; nil where there is none.
+func (a *assumable[T]) share() *assumption[T] {
 	if a.assumed != nil {
 		a.assumed.holders++
 	}
 	return a.assumed
 }
 
-// release gives up one hold; with the last one the API's object is in force again. An
+// release takes a holder off; after the last one the API's object counts again. An
 // assumption that was replaced since has no effect any more. It reports whether the
-// latest object is another now.
+// latest object changes.
 //
 // Differs from upstream: where two pods rest on one assumption (they share a claim),
 // upstream drops it as soon as one of them is unreserved.

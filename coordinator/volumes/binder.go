@@ -35,10 +35,10 @@ type BinderConfig struct {
 }
 
 // Binder does the work of placements on goroutines of their own. It shares nothing with
-// the scheduling goroutine but the board.
+// the scheduling goroutine but the view of the API.
 type Binder struct {
-	cfg   BinderConfig
-	board *board
+	cfg  BinderConfig
+	view *apiView
 }
 
 // Binder makes a binder for the works of this cache.
@@ -46,11 +46,11 @@ func (c *Cache) Binder(cfg BinderConfig) *Binder {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	return &Binder{cfg: cfg, board: c.board}
+	return &Binder{cfg: cfg, view: c.view}
 }
 
-// PreBind writes what was decided and waits until all claims are bound, or for as long as
-// timeout says. It may be called on any goroutine, once for each work. After an error the
+// PreBind writes what was decided and waits until all claims are bound, at most for
+// timeout. It may be called on any goroutine, once for each work. After an error the
 // work is to be unreserved on the scheduling goroutine.
 //
 // Differs from upstream: it looks as soon as something happens, and the first time at once,
@@ -59,7 +59,7 @@ func (b *Binder) PreBind(ctx context.Context, w *Work, timeout time.Duration) er
 	if !w.PreBindNeeded() {
 		return nil
 	}
-	defer b.board.close(w)
+	defer b.view.remove(w)
 	if err := b.write(ctx, w); err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (b *Binder) write(ctx context.Context, w *Work) error {
 	add := func(obj objects.Object, version *string) {
 		objs, written = append(objs, obj), append(written, version)
 	}
-	for i := range w.pairs {
-		p := &w.pairs[i]
+	for i := range w.matches {
+		p := &w.matches[i]
 		if !b.cfg.Completes {
 			add(p.pv, &p.version)
 			continue
@@ -100,7 +100,7 @@ func (b *Binder) write(ctx context.Context, w *Work) error {
 func (b *Binder) wait(ctx context.Context, w *Work, timeout time.Duration) error {
 	deadline := b.cfg.After(timeout)
 	for {
-		done, err := b.board.check(w)
+		done, err := b.view.check(w)
 		if done || err != nil {
 			return err
 		}
@@ -122,10 +122,10 @@ func (c *Cache) Complete(w *Work) []objects.Object {
 	if w == nil {
 		return nil
 	}
-	c.board.close(w)
+	c.view.remove(w)
 	var out []objects.Object
-	for i := range w.pairs {
-		p := &w.pairs[i]
+	for i := range w.matches {
+		p := &w.matches[i]
 		p.volume.assumed = nil
 		pv, pvc := bound(p)
 		c.Set(pv)

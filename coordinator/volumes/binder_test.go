@@ -116,8 +116,8 @@ func (s *stage) ends(text string) {
 	default:
 		s.t.Fatalf("PreBind still waits, want it to end in %q", text)
 	}
-	if b := s.c.board; len(b.nodes)+len(b.waiting)+len(b.pods) > 0 {
-		s.t.Fatalf("the board lists a work that has ended")
+	if b := s.c.view; len(b.nodes)+len(b.waiting)+len(b.pods) > 0 {
+		s.t.Fatalf("the view of the API lists a work that has ended")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestPreBindEndsWithItsContext(t *testing.T) {
 		s.feed()
 		s.claim("b", "150", bindClaim("never"))
 		s.pending()
-		s.c.Unreserve(s.work) // off the board, so that the stage's own PreBind ends too
+		s.c.Unreserve(s.work) // off the view of the API, so that the stage's own PreBind ends too
 		ctx, cancel := context.WithCancel(t.Context())
 		s.c.Set(words{"class": "fast", "size": "1Gi", "version": "3"}.claim("c"))
 		work, err := s.c.Reserve(podOf("q", []string{"c"}), s.node)

@@ -22,16 +22,16 @@ type Counters interface {
 }
 
 // Cache is the coordinator's state of the cluster's storage. All of it belongs to the
-// scheduling goroutine; what binding goroutines read is in its board.
+// scheduling goroutine; binding goroutines read its view of the API.
 type Cache struct {
 	version  uint64
 	counters Counters
-	board    *board
+	view     *apiView
 
 	claims  map[claimKey]*claim
 	volumes map[string]*volume
-	// shelves by storage class, "" included.
-	shelves map[string]*shelf
+	// byClass are the volumes that unbound claims may take, by storage class, "" included.
+	byClass map[string]*classVolumes
 	// reserved are the volumes whose claimRef names a claim, taken or not.
 	reserved   map[claimKey][]*volume
 	classes    map[string]*storagev1.StorageClass
@@ -49,10 +49,10 @@ var _ compile.Volumes = (*Cache)(nil)
 func New(counters Counters) *Cache {
 	c := &Cache{
 		counters:   counters,
-		board:      newBoard(),
+		view:       newAPIView(),
 		claims:     map[claimKey]*claim{},
 		volumes:    map[string]*volume{},
-		shelves:    map[string]*shelf{},
+		byClass:    map[string]*classVolumes{},
 		reserved:   map[claimKey][]*volume{},
 		classes:    map[string]*storagev1.StorageClass{},
 		csiDrivers: map[string]*storagev1.CSIDriver{},
@@ -87,11 +87,11 @@ func (c *Cache) Set(now objects.Object) {
 		c.setCapacity(now)
 	case *storagev1.CSINode:
 		c.csiNodes[now.Name] = now
-		c.board.setCSINode(now)
+		c.view.setCSINode(now)
 	case *storagev1.VolumeAttachment:
 		c.setAttachment(now)
 	case *v1.Node:
-		c.board.setNode(now)
+		c.view.setNode(now)
 	}
 }
 
@@ -117,13 +117,13 @@ func (c *Cache) Delete(last objects.Object) {
 		c.deleteCapacity(last)
 	case *storagev1.CSINode:
 		delete(c.csiNodes, last.Name)
-		c.board.deleteCSINode(last.Name)
+		c.view.deleteCSINode(last.Name)
 	case *storagev1.VolumeAttachment:
 		c.deleteAttachment(last.Name)
 	case *v1.Node:
-		c.board.deleteNode(last.Name)
+		c.view.deleteNode(last.Name)
 	case *v1.Pod:
-		c.board.deletePod(last)
+		c.view.deletePod(last)
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Cache) Volume(name string) *v1.PersistentVolume {
 // those without a claimRef that are not Available.
 func (c *Cache) VolumesOf(class string) iter.Seq[*v1.PersistentVolume] {
 	return func(yield func(*v1.PersistentVolume) bool) {
-		s := c.shelves[class]
+		s := c.byClass[class]
 		if s == nil {
 			return
 		}

@@ -34,9 +34,9 @@ type volume struct {
 	// The rest is of the latest object, and kept for taking it out of the indexes again.
 	class   string
 	size    resource.Quantity
-	pin     pin
+	label   nodeLabel
 	ref     claimKey // of the claimRef; empty: none
-	offered bool     // it is on its class's shelf
+	offered bool     // it is in its class's classVolumes
 }
 
 // claimOf finds a claim, or makes room for one that is only named so far.
@@ -60,7 +60,7 @@ func (c *Cache) setClaim(now *v1.PersistentVolumeClaim) {
 	x := c.claimOf(keyOf(now))
 	api, latest := x.api, x.latest()
 	x.set(now)
-	c.board.setClaim(now)
+	c.view.setClaim(now)
 	if readAlike(api, now) && readAlike(latest, x.latest()) {
 		return // whoever owns a claim may write to it all the time
 	}
@@ -93,7 +93,7 @@ func (c *Cache) deleteClaim(key claimKey) {
 		return
 	}
 	x.assumable = assumable[*v1.PersistentVolumeClaim]{}
-	c.board.deleteClaim(key)
+	c.view.deleteClaim(key)
 	c.watch(x)
 	c.recount(x)
 	c.forgetClaim(x)
@@ -107,7 +107,7 @@ func (c *Cache) setVolume(now *v1.PersistentVolume) {
 		c.volumes[now.Name] = v
 	}
 	v.set(now)
-	c.board.setVolume(now)
+	c.view.setVolume(now)
 	c.file(v)
 	c.recountVolume(now.Name)
 }
@@ -119,8 +119,8 @@ func (c *Cache) deleteVolume(name string) {
 	}
 	delete(c.volumes, name)
 	c.unfile(v)
-	v.assumed = nil // a placement may still hold it
-	c.board.deleteVolume(name)
+	v.assumed = nil // a placement may still point to it
+	c.view.deleteVolume(name)
 	c.recountVolume(name)
 }
 
@@ -128,7 +128,7 @@ func (c *Cache) deleteVolume(name string) {
 func (c *Cache) file(v *volume) {
 	c.unfile(v)
 	pv := v.latest()
-	v.class, v.size, v.pin = storage.ClassOfVolume(pv), pv.Spec.Capacity[v1.ResourceStorage], pinOf(pv)
+	v.class, v.size, v.label = storage.ClassOfVolume(pv), pv.Spec.Capacity[v1.ResourceStorage], requiredLabel(pv)
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		v.ref = claimKey{ref.Namespace, ref.Name}
 		c.reserved[v.ref] = append(c.reserved[v.ref], v)
@@ -151,15 +151,15 @@ func (c *Cache) unfile(v *volume) {
 	v.ref = claimKey{}
 }
 
-// offer puts a volume that an unbound claim may take on its class's shelf.
+// offer puts a volume that an unbound claim may take among its class's volumes.
 func (c *Cache) offer(v *volume) {
 	if !c.takeable(v.latest()) {
 		return
 	}
-	s := c.shelves[v.class]
+	s := c.byClass[v.class]
 	if s == nil {
-		s = &shelf{pinned: map[pin]*ordered{}, keys: map[string]int{}}
-		c.shelves[v.class] = s
+		s = &classVolumes{byLabel: map[nodeLabel]*ordered{}, keys: map[string]int{}}
+		c.byClass[v.class] = s
 	}
 	s.insert(v)
 	v.offered = true
@@ -170,10 +170,10 @@ func (c *Cache) withdraw(v *volume) {
 		return
 	}
 	v.offered = false
-	s := c.shelves[v.class]
+	s := c.byClass[v.class]
 	s.remove(v)
 	if len(s.all.list) == 0 {
-		delete(c.shelves, v.class)
+		delete(c.byClass, v.class)
 	}
 }
 

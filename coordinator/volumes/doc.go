@@ -9,10 +9,12 @@
 //
 //	claim       a PersistentVolumeClaim
 //	volume      a PersistentVolume
-//	pair        an unbound claim with the volume that was found for it
+//	match       an unbound claim with the volume that was found for it
+//	offered     of a volume: an unbound claim of its class may take it
 //	provision   an unbound claim whose volume is to be made on the chosen node
 //	assumption  an object as it is to be written, which placements see in place of the API's
-//	work        the pairs and provisions of one placement
+//	work        the matches and provisions of one placement
+//	view        the API's objects without assumptions, shared with binding goroutines
 //	attachment  a volume as NodeVolumeLimits tells them apart: CSI driver and handle
 //
 // # An object's states
@@ -38,20 +40,20 @@
 //	Reserve           -> Work, or nil  ------> Binder.PreBind   writes, waits
 //	Unreserve         <- an error  <---------/    |
 //	                                              v
-//	Set, Delete  -------- (lock) ------------> board            the API's objects
+//	Set, Delete  -------- (lock) ------------> apiView          the API's objects
 //
 // A Work is made by the scheduling goroutine, handed to one binding goroutine, and looked
-// at again only when that is done with it. Everything else that both touch is the board,
+// at again only when that is done with it. The only other thing that both touch is apiView,
 // under its lock. Without a place to write to (a simulation), Complete stands for PreBind.
 //
 // Where there is no volume controller (BinderConfig.Completes) PreBind writes both sides of
-// a pair as bound, in one transaction. A volume that is to be made needs a provisioner in
+// a match as bound, in one transaction. A volume that is to be made needs a provisioner in
 // any case: the claim tells it the node, and PreBind waits.
 //
 // # Which volumes are tried
 //
-// Volumes that an unbound claim may take stand on the shelf of their storage class, smallest
-// first, and a second time under a label that their node affinity asks for: a node finds its
+// The volumes that an unbound claim may take are kept by storage class, smallest
+// first, and a second time by a label that their node affinity requires: a node finds its
 // local volumes among ten thousand without a walk. Volumes whose claimRef names a claim are
 // found by that claim.
 //

@@ -40,12 +40,12 @@ func (c *Cache) match(pvc *v1.PersistentVolumeClaim, m *storage.Matcher, node *v
 		}
 		return meant
 	}
-	shelf := c.shelves[class]
-	if shelf == nil {
+	volumes := c.byClass[class]
+	if volumes == nil {
 		return nil
 	}
 	size := storage.RequestOf(pvc)
-	return shelf.smallest(node, &size, func(v *volume) bool {
+	return volumes.smallest(node, &size, func(v *volume) bool {
 		pv := v.latest()
 		_, used := taken[v]
 		return !used && pv.Spec.ClaimRef == nil && m.Fits(pv) && m.Selects(pv) && reaches(pv, node)

@@ -36,13 +36,13 @@ func (c *Cache) Reserve(pod *v1.Pod, node *v1.Node) (*Work, error) {
 		return nil, nil
 	}
 	c.version++
-	for i := range w.pairs {
-		c.assumePair(&w.pairs[i])
+	for i := range w.matches {
+		c.assumeMatch(&w.matches[i])
 	}
 	for i := range w.provisions {
 		w.provisions[i].assume(node.Name)
 	}
-	c.board.open(w, node)
+	c.view.add(w, node)
 	return w, nil
 }
 
@@ -75,7 +75,7 @@ func (c *Cache) plan(pod *v1.Pod, node *v1.Node) (*Work, error) {
 		// there, and then takes the first alone; upstream holds both until one is given back.
 		if _, again := seen[x]; !again {
 			seen[x] = struct{}{}
-			w.pairs = append(w.pairs, pair{volume: v, key: x.key, pv: v.latest(), pvc: x.latest()})
+			w.matches = append(w.matches, match{volume: v, key: x.key, pv: v.latest(), pvc: x.latest()})
 		}
 	}
 	for _, x := range provisioning {
@@ -139,25 +139,25 @@ func notFound(resource, name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)
 }
 
-func (c *Cache) assumePair(p *pair) {
+func (c *Cache) assumeMatch(p *match) {
 	pv, changed := bindTo(p.pv, p.pvc)
 	p.pv = pv
 	if !changed {
-		p.hold = p.volume.hold()
+		p.assumption = p.volume.share()
 		return
 	}
-	p.hold = p.volume.assume(pv)
+	p.assumption = p.volume.assume(pv)
 	c.file(p.volume)
 }
 
 func (p *provision) assume(node string) {
 	if p.pvc.Annotations[storage.AnnSelectedNode] == node {
-		p.hold = p.claim.hold()
+		p.assumption = p.claim.share()
 		return
 	}
 	p.pvc = p.pvc.DeepCopy()
 	metav1.SetMetaDataAnnotation(&p.pvc.ObjectMeta, storage.AnnSelectedNode, node)
-	p.hold = p.claim.assume(p.pvc)
+	p.assumption = p.claim.assume(p.pvc)
 }
 
 // Unreserve takes back what Reserve assumed. What PreBind has written already stays
@@ -170,11 +170,11 @@ func (c *Cache) Unreserve(w *Work) (free []*v1.PersistentVolume) {
 	if w == nil {
 		return nil
 	}
-	c.board.close(w)
+	c.view.remove(w)
 	c.version++
-	for i := range w.pairs {
-		p := &w.pairs[i]
-		if p.version == "" && p.volume.release(p.hold) {
+	for i := range w.matches {
+		p := &w.matches[i]
+		if p.version == "" && p.volume.release(p.assumption) {
 			c.file(p.volume)
 			free = append(free, p.volume.latest())
 		}
@@ -182,7 +182,7 @@ func (c *Cache) Unreserve(w *Work) (free []*v1.PersistentVolume) {
 	for i := range w.provisions {
 		p := &w.provisions[i]
 		if p.version == "" {
-			p.claim.release(p.hold)
+			p.claim.release(p.assumption)
 		}
 	}
 	return free

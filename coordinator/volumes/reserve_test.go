@@ -162,7 +162,7 @@ func (w *world) reserve() {
 	}
 	got := ""
 	if work != nil {
-		for _, p := range work.pairs {
+		for _, p := range work.matches {
 			got += p.key.name + "=" + p.pv.Name + " "
 		}
 		for _, p := range work.provisions {
@@ -195,23 +195,23 @@ func picture(c *Cache) map[string][]string {
 		}
 	}
 	for name, v := range c.volumes {
-		out["volume "+name] = []string{fmt.Sprintf("%p", v.latest()), fmt.Sprint(v.offered), v.class, v.size.String(), fmt.Sprint(v.pin, v.ref)}
+		out["volume "+name] = []string{fmt.Sprintf("%p", v.latest()), fmt.Sprint(v.offered), v.class, v.size.String(), fmt.Sprint(v.label, v.ref)}
 	}
-	for class, s := range c.shelves {
+	for class, s := range c.byClass {
 		for pv := range c.VolumesOf(class) {
-			out["shelf "+class] = append(out["shelf "+class], pv.Name)
+			out["offered "+class] = append(out["offered "+class], pv.Name)
 		}
-		pinned, keys := 0, map[string]int{}
-		for p, list := range s.pinned {
-			pinned += len(list.list)
+		labelled, keys := 0, map[string]int{}
+		for p, list := range s.byLabel {
+			labelled += len(list.list)
 			keys[p.key]++
 			for _, v := range list.list {
-				out["pin "+class+p.key+p.value] = append(out["pin "+class+p.key+p.value], v.name)
+				out["label "+class+p.key+p.value] = append(out["label "+class+p.key+p.value], v.name)
 			}
-			slices.Sort(out["pin "+class+p.key+p.value])
+			slices.Sort(out["label "+class+p.key+p.value])
 		}
-		if pinned != len(s.all.list) || !maps.Equal(keys, s.keys) {
-			out["shelf "+class] = append(out["shelf "+class], "lost under its pins")
+		if labelled != len(s.all.list) || !maps.Equal(keys, s.keys) {
+			out["offered "+class] = append(out["offered "+class], "lost under its labels")
 		}
 	}
 	for key, list := range c.reserved {
@@ -272,8 +272,8 @@ func TestReserveAndUnreserve(t *testing.T) {
 				if got, want := picture(w.c), picture(fresh(w.c)); !cmp.Equal(got, want) {
 					t.Fatalf("what is left (-want +got):\n%s", cmp.Diff(want, got))
 				}
-				if n := len(w.c.board.nodes) + len(w.c.board.waiting) + len(w.c.board.pods); n > 0 {
-					t.Fatalf("the board still lists %d entries, want none", n)
+				if n := len(w.c.view.nodes) + len(w.c.view.waiting) + len(w.c.view.pods); n > 0 {
+					t.Fatalf("the view of the API still lists %d entries, want none", n)
 				}
 			},
 		})

@@ -24,7 +24,7 @@ import (
 //	take                          prints other changes
 //	use DRIVER/HANDLE             prints the counter of a volume's uses
 //	reserve POD NODE, unreserve POD, complete POD
-//	show claim|volume NAME, shelf CLASS, limits NODE, version
+//	show claim|volume NAME, offered CLASS, limits NODE, version
 type script struct {
 	t        *testing.T
 	c        *Cache
@@ -76,7 +76,7 @@ func (s *script) run(f []string) {
 		s.printf("%s: %s", f[1], s.registry.name(s.c.UseCounter(compile.Attachment{Driver: driver, Handle: strings.ReplaceAll(handle, "~", " ")})))
 	case "show":
 		s.show(f[1], f[2])
-	case "shelf":
+	case "offered":
 		var names []string
 		for pv := range s.c.VolumesOf(f[1]) {
 			names = append(names, pv.Name)
@@ -135,7 +135,7 @@ func describe(w *Work) string {
 		return "nothing to do"
 	}
 	var list []string
-	for _, p := range w.pairs {
+	for _, p := range w.matches {
 		list = append(list, p.key.name+"="+p.pv.Name)
 	}
 	for _, p := range w.provisions {

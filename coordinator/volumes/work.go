@@ -17,24 +17,24 @@ import (
 type Work struct {
 	pod        *v1.Pod
 	node       string
-	pairs      []pair
+	matches    []match
 	provisions []provision
 
 	// wake tells the binding goroutine that something it waits for may have happened.
 	wake chan struct{}
-	// The rest is guarded by the board's lock.
-	listed  bool // on the board
+	// The rest is guarded by the lock of the view of the API.
+	listed  bool // in the view of the API
 	podGone bool
 }
 
-// pair is a claim with the volume that was found for it.
-type pair struct {
+// match is an unbound claim with the volume that was found for it.
+type match struct {
 	volume *volume
 	key    claimKey
 	// pv and pvc are the objects as they were at Reserve, pv with its claimRef.
-	pv   *v1.PersistentVolume
-	pvc  *v1.PersistentVolumeClaim
-	hold *assumption[*v1.PersistentVolume]
+	pv         *v1.PersistentVolume
+	pvc        *v1.PersistentVolumeClaim
+	assumption *assumption[*v1.PersistentVolume]
 	// version is the volume's resourceVersion once it is written.
 	version string
 }
@@ -43,9 +43,9 @@ type pair struct {
 type provision struct {
 	claim *claim
 	// pvc carries the selected node.
-	pvc     *v1.PersistentVolumeClaim
-	hold    *assumption[*v1.PersistentVolumeClaim]
-	version string
+	pvc        *v1.PersistentVolumeClaim
+	assumption *assumption[*v1.PersistentVolumeClaim]
+	version    string
 }
 
 // PreBindNeeded tells whether there is something to write or to wait for.
@@ -56,8 +56,8 @@ func (w *Work) Assumed() (out []objects.Object) {
 	if w == nil {
 		return nil
 	}
-	for i := range w.pairs {
-		out = append(out, w.pairs[i].pv)
+	for i := range w.matches {
+		out = append(out, w.matches[i].pv)
 	}
 	for i := range w.provisions {
 		out = append(out, w.provisions[i].pvc)
@@ -70,8 +70,8 @@ func (w *Work) Latest() (out []objects.Object) {
 	if w == nil {
 		return nil
 	}
-	for i := range w.pairs {
-		if pv := w.pairs[i].volume.latest(); pv != nil {
+	for i := range w.matches {
+		if pv := w.matches[i].volume.latest(); pv != nil {
 			out = append(out, pv)
 		}
 	}
@@ -100,9 +100,9 @@ func bindTo(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim) (*v1.Persist
 	return pv, true
 }
 
-// bound completes a pair as Kubernetes' volume controller does once a claim's volume is
+// bound completes a match as Kubernetes' volume controller does once a claim's volume is
 // known.
-func bound(p *pair) (*v1.PersistentVolume, *v1.PersistentVolumeClaim) {
+func bound(p *match) (*v1.PersistentVolume, *v1.PersistentVolumeClaim) {
 	pv, pvc := p.pv.DeepCopy(), p.pvc.DeepCopy()
 	pv.Status.Phase = v1.VolumeBound
 	pvc.Spec.VolumeName = pv.Name

@@ -8,70 +8,70 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// pin is a label that a node must have for a volume: what a local volume's node affinity
-// comes down to. Empty: there is no such label.
-type pin struct{ key, value string }
+// nodeLabel is a label that a node must have for a volume, as a local volume's node affinity
+// requires it. Empty: there is no such label.
+type nodeLabel struct{ key, value string }
 
-// pinOf finds a label without which the volume's node affinity does not match. It need
+// requiredLabel finds a label without which the volume's node affinity does not match. It need
 // not be all of the affinity.
-func pinOf(pv *v1.PersistentVolume) pin {
+func requiredLabel(pv *v1.PersistentVolume) nodeLabel {
 	a := pv.Spec.NodeAffinity
 	if a == nil || a.Required == nil || len(a.Required.NodeSelectorTerms) != 1 {
-		return pin{}
+		return nodeLabel{}
 	}
 	for i := range a.Required.NodeSelectorTerms[0].MatchExpressions {
 		e := &a.Required.NodeSelectorTerms[0].MatchExpressions[i]
 		if e.Operator == v1.NodeSelectorOpIn && len(e.Values) == 1 && e.Key != "" {
-			return pin{e.Key, e.Values[0]}
+			return nodeLabel{e.Key, e.Values[0]}
 		}
 	}
-	return pin{}
+	return nodeLabel{}
 }
 
-// shelf holds the volumes of one storage class that an unbound claim may take.
-type shelf struct {
+// classVolumes holds the volumes of one storage class that an unbound claim may take.
+type classVolumes struct {
 	all ordered
-	// pinned are the same volumes by pin: a node finds its own without a walk.
-	pinned map[pin]*ordered
-	// keys counts the pins of each key.
+	// byLabel has the same volumes by the label that they require: a node finds its own without a walk.
+	byLabel map[nodeLabel]*ordered
+	// keys counts the labels in byLabel, by key.
 	keys map[string]int
 }
 
-func (s *shelf) insert(v *volume) {
+func (s *classVolumes) insert(v *volume) {
 	s.all.insert(v)
-	at := s.pinned[v.pin]
+	at := s.byLabel[v.label]
 	if at == nil {
 		at = &ordered{}
-		s.pinned[v.pin] = at
-		s.keys[v.pin.key]++
+		s.byLabel[v.label] = at
+		s.keys[v.label.key]++
 	}
 	at.insert(v)
 }
 
-func (s *shelf) remove(v *volume) {
+func (s *classVolumes) remove(v *volume) {
 	s.all.remove(v)
-	at := s.pinned[v.pin]
+	at := s.byLabel[v.label]
 	at.remove(v)
 	if len(at.list) > 0 {
 		return
 	}
-	delete(s.pinned, v.pin)
-	if s.keys[v.pin.key]--; s.keys[v.pin.key] == 0 {
-		delete(s.keys, v.pin.key)
+	delete(s.byLabel, v.label)
+	if s.keys[v.label.key]--; s.keys[v.label.key] == 0 {
+		delete(s.keys, v.label.key)
 	}
 }
 
 // smallest finds the first volume, from a size on, that suits a node.
-func (s *shelf) smallest(node *v1.Node, size *resource.Quantity, suits func(*volume) bool) *volume {
+func (s *classVolumes) smallest(node *v1.Node, size *resource.Quantity, suits func(*volume) bool) *volume {
 	var best *volume
 	for key := range s.keys {
 		value, labelled := node.Labels[key]
 		if key != "" && !labelled {
 			continue
 		}
-		list := s.pinned[pin{key, value}]
+		list := s.byLabel[nodeLabel{key, value}]
 		if key == "" {
-			list = s.pinned[pin{}]
+			list = s.byLabel[nodeLabel{}]
 		}
 		if list == nil {
 			continue

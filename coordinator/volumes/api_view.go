@@ -12,30 +12,30 @@ import (
 	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
-// board is what binding goroutines may read: the API's objects, never what is assumed. The
-// scheduling goroutine keeps it up to date, and wakes those that wait for a claim.
-type board struct {
+// apiView is what binding goroutines may read: the API's objects, never assumed ones. The
+// scheduling goroutine keeps it up to date, and wakes the works that wait for a claim.
+type apiView struct {
 	mu       sync.Mutex
 	claims   map[claimKey]*v1.PersistentVolumeClaim
 	volumes  map[string]*v1.PersistentVolume
 	csiNodes map[string]*storagev1.CSINode
-	// nodes are those that a work is on.
-	nodes   map[string]*boardNode
+	// nodes are the nodes of the works.
+	nodes   map[string]*viewNode
 	waiting map[claimKey]set[*Work]
 	pods    map[types.UID]*Work
 }
 
-type boardNode struct {
+type viewNode struct {
 	node  *v1.Node // nil: gone
 	works int
 }
 
-func newBoard() *board {
-	return &board{
+func newAPIView() *apiView {
+	return &apiView{
 		claims:   map[claimKey]*v1.PersistentVolumeClaim{},
 		volumes:  map[string]*v1.PersistentVolume{},
 		csiNodes: map[string]*storagev1.CSINode{},
-		nodes:    map[string]*boardNode{},
+		nodes:    map[string]*viewNode{},
 		waiting:  map[claimKey]set[*Work]{},
 		pods:     map[types.UID]*Work{},
 	}
@@ -43,8 +43,8 @@ func newBoard() *board {
 
 // keys yields the claims that a work is about.
 func (w *Work) keys(yield func(claimKey) bool) {
-	for i := range w.pairs {
-		if !yield(w.pairs[i].key) {
+	for i := range w.matches {
+		if !yield(w.matches[i].key) {
 			return
 		}
 	}
@@ -55,8 +55,8 @@ func (w *Work) keys(yield func(claimKey) bool) {
 	}
 }
 
-// open lists a work that is to be bound on a node.
-func (b *board) open(w *Work, node *v1.Node) {
+// add lists a work that is to be bound on a node.
+func (b *apiView) add(w *Work, node *v1.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.listed = true
@@ -65,15 +65,15 @@ func (b *board) open(w *Work, node *v1.Node) {
 	}
 	n := b.nodes[w.node]
 	if n == nil {
-		n = &boardNode{}
+		n = &viewNode{}
 		b.nodes[w.node] = n
 	}
 	n.node, n.works = node, n.works+1
 	b.pods[w.pod.UID] = w
 }
 
-// close strikes a work off; twice does no harm.
-func (b *board) close(w *Work) {
+// remove takes a work off the list; a second call does nothing.
+func (b *apiView) remove(w *Work) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !w.listed {
@@ -93,21 +93,21 @@ func (b *board) close(w *Work) {
 	}
 }
 
-func (b *board) setClaim(now *v1.PersistentVolumeClaim) {
+func (b *apiView) setClaim(now *v1.PersistentVolumeClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.claims[keyOf(now)] = now
 	b.wake(keyOf(now))
 }
 
-func (b *board) deleteClaim(key claimKey) {
+func (b *apiView) deleteClaim(key claimKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.claims, key)
 	b.wake(key)
 }
 
-func (b *board) setVolume(now *v1.PersistentVolume) {
+func (b *apiView) setVolume(now *v1.PersistentVolume) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wakeFor(b.volumes[now.Name])
@@ -115,46 +115,46 @@ func (b *board) setVolume(now *v1.PersistentVolume) {
 	b.wakeFor(now)
 }
 
-func (b *board) deleteVolume(name string) {
+func (b *apiView) deleteVolume(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wakeFor(b.volumes[name])
 	delete(b.volumes, name)
 }
 
-// wakeFor wakes those that wait for the claim that a volume names.
-func (b *board) wakeFor(pv *v1.PersistentVolume) {
+// wakeFor wakes the works that wait for the claim that a volume names.
+func (b *apiView) wakeFor(pv *v1.PersistentVolume) {
 	if pv != nil && pv.Spec.ClaimRef != nil {
 		b.wake(claimKey{pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name})
 	}
 }
 
-func (b *board) wake(key claimKey) {
+func (b *apiView) wake(key claimKey) {
 	for w := range b.waiting[key] {
-		w.rouse()
+		w.notify()
 	}
 }
 
-func (w *Work) rouse() {
+func (w *Work) notify() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it is roused already
+	default: // it is notified already
 	}
 }
 
-func (b *board) setCSINode(now *storagev1.CSINode) {
+func (b *apiView) setCSINode(now *storagev1.CSINode) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.csiNodes[now.Name] = now
 }
 
-func (b *board) deleteCSINode(name string) {
+func (b *apiView) deleteCSINode(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.csiNodes, name)
 }
 
-func (b *board) setNode(now *v1.Node) {
+func (b *apiView) setNode(now *v1.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := b.nodes[now.Name]; n != nil {
@@ -162,7 +162,7 @@ func (b *board) setNode(now *v1.Node) {
 	}
 }
 
-func (b *board) deleteNode(name string) {
+func (b *apiView) deleteNode(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := b.nodes[name]; n != nil {
@@ -170,18 +170,18 @@ func (b *board) deleteNode(name string) {
 	}
 }
 
-func (b *board) deletePod(pod *v1.Pod) {
+func (b *apiView) deletePod(pod *v1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w := b.pods[pod.UID]; w != nil {
 		w.podGone = true
-		w.rouse()
+		w.notify()
 	}
 }
 
-// check tells whether all of a work's claims are bound. An error says that they will not
-// be, as upstream words it.
-func (b *board) check(w *Work) (bool, error) {
+// check tells whether all of a work's claims are bound. An error tells in upstream's words why they will not
+// be bound.
+func (b *apiView) check(w *Work) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.nodes[w.node]
@@ -191,8 +191,8 @@ func (b *board) check(w *Work) (bool, error) {
 	if w.podGone {
 		return false, fmt.Errorf("pod does not exist any more: %w", notFound("pod", w.pod.Name))
 	}
-	for i := range w.pairs {
-		if done, err := b.checkPair(&w.pairs[i], n.node); !done || err != nil {
+	for i := range w.matches {
+		if done, err := b.checkMatch(&w.matches[i], n.node); !done || err != nil {
 			return false, err
 		}
 	}
@@ -204,7 +204,7 @@ func (b *board) check(w *Work) (bool, error) {
 	return true, nil
 }
 
-func (b *board) checkPair(p *pair, node *v1.Node) (bool, error) {
+func (b *apiView) checkMatch(p *match, node *v1.Node) (bool, error) {
 	pv, pvc := b.volumes[p.pv.Name], b.claims[p.key]
 	switch {
 	case pv == nil:
@@ -227,7 +227,7 @@ func (b *board) checkPair(p *pair, node *v1.Node) (bool, error) {
 	return storage.IsBound(pvc), nil
 }
 
-func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
+func (b *apiView) checkProvision(p *provision, node *v1.Node) (bool, error) {
 	key := p.claim.key
 	pvc := b.claims[key]
 	switch {
@@ -238,7 +238,7 @@ func (b *board) checkProvision(p *provision, node *v1.Node) (bool, error) {
 	case pvc.Annotations == nil:
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", pvc.Name)
 	case pvc.Annotations[storage.AnnSelectedNode] != node.Name:
-		// So does a provisioner ask for another node.
+		// A provisioner removes or changes the annotation to ask for another node.
 		return false, fmt.Errorf("provisioning failed for PVC %q", pvc.Name)
 	}
 	if pvc.Spec.VolumeName != "" {
@@ -265,7 +265,7 @@ func reachable(pv *v1.PersistentVolume, node *v1.Node) error {
 	return nil
 }
 
-// older tells whether a resourceVersion stands for less than another.
+// older tells whether a resourceVersion is less than another.
 func older(version, than string) bool {
 	if version == than {
 		return false
