@@ -91,7 +91,7 @@ func TestLongTextsOfPlacedPodsConcernNobodyElse(t *testing.T) {
 				x.deliver(objects.Added, cores("p", "1"))
 				elapse(time.Second)
 				var node string
-				if err := x.call(x.ctx, func() { _, node, _ = x.cache.Pod(cores("p", "1").UID) }); err != nil || node == "" {
+				if err := x.call(x.ctx, func() { _, node, _ = x.state.Pod(cores("p", "1").UID) }); err != nil || node == "" {
 					t.Fatalf("a pod beside it: got node %q, %v; want one", node, err)
 				}
 				x.wantSnapshots()
@@ -146,7 +146,7 @@ func (x *stage) wantSnapshots() {
 	x.t.Helper()
 	err := x.call(x.ctx, func() {
 		for shard := range 2 {
-			t := x.cache.Table(shard)
+			t := x.state.Table(shard)
 			rows := slices.Collect(t.Snapshot)
 			_, err := scorer.LoadTable(uint32(shard), t.Generation(), rows, slices.Collect(t.Counters))
 			for _, r := range rows {

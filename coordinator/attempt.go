@@ -78,7 +78,7 @@ func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 // admitWith is admit with a trace that was begun.
 func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bool) {
 	prof := s.cfg.Profiles[p.Obj.Spec.SchedulerName]
-	_, node, _ := s.cache.Pod(p.Obj.UID)
+	_, node, _ := s.state.Pod(p.Obj.UID)
 	if prof == nil || p.Obj.DeletionTimestamp != nil || node != "" {
 		if prof != nil && node == "" {
 			s.cfg.Reporter.Skipped(p.Obj)
@@ -89,11 +89,11 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 	delete(s.failing, p.Obj.UID)
 	a := attempt{pod: p, prof: prof, trace: trace}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
-		a.last = !s.observe(p.Obj, s.cache.mayBring)
+		a.last = !s.observe(p.Obj, s.state.MayBring())
 		return a, true
 	}
 	begin := s.cfg.Now()
-	a.last = !s.observe(p.Obj, s.cache.mayBring)
+	a.last = !s.observe(p.Obj, s.state.MayBring())
 	a.observing = s.cfg.Now().Sub(begin)
 	return a, true
 }
@@ -103,18 +103,18 @@ func (s *Scheduler) compile(a *attempt) {
 	a.trace.Begin(tracing.Compile)
 	defer a.trace.End(tracing.Compile)
 	a.class, a.failed = s.classOf(a.pod.Obj, a.prof)
-	a.storage = s.cache.volumes.Version()
+	a.storage = s.state.Storage().Version()
 }
 
 // renew compiles a pod with claims anew where a placement before it has changed the
 // storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
 // another one then, is asked for by itself.
 func (s *Scheduler) renew(a *attempt) error {
-	if !a.volatile() || a.storage == s.cache.volumes.Version() {
+	if !a.volatile() || a.storage == s.state.Storage().Version() {
 		return nil
 	}
 	s.compile(a)
-	return s.cache.settle()
+	return s.state.Settle()
 }
 
 // parking is the attempts that have left their batches.

@@ -10,6 +10,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 )
 
@@ -72,7 +73,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.size.end()
 	s.dispatch()
 	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
-	s.metrics.Sizes(s.queue, s.cache.Cache, s.cycles.UnderWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.lag())
 }
 
 // leaveBehind gives back the pods that were popped but did not fit into the batch, once the batch is decided.
@@ -90,7 +91,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	s.batches++
 	s.nominees.NextBatch()
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
-	endObserving := s.cache.beginObserving()
+	endObserving := s.state.BeginObserving()
 	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
 	for i, r := range resumed {
 		if full() {
@@ -128,39 +129,27 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		}
 	}
 	s.metrics.Prepared(len(attempts), now.Sub(begin), func(i int) (string, observe.Prepared) { return attempts[i].prepared() })
-	err := s.cache.settle()
+	err := s.state.Settle()
 	s.chargeSettling(attempts, s.cfg.Now().Sub(now))
 	return s.setAside(attempts), err
 }
 
-// observeNominated registers the terms of nominated pods, because other pods have to fit beside them. They stay registered until
-// the nominations or the volumes change. While anything is in quarantine, they are registered anew for each batch.
+// observeNominated registers the terms of nominated pods, because other pods have to fit beside them. While anything is in
+// quarantine, they are registered anew for each batch.
 func (s *Scheduler) observeNominated() {
-	w := s.cache
-	if w.nominations == s.queue.Nominations() && w.storage == w.volumes.Version() && len(s.quarantine) == 0 {
-		return
-	}
-	others, before := w.observed, w.nominated
-	w.observed = nil
-	for _, node := range s.queue.NominatedNodes() {
-		for _, p := range s.queue.Nominated(node) {
-			s.observe(p.Obj, math.MaxInt)
+	s.state.ObserveNominated(s.queue.Nominations(), len(s.quarantine) > 0, func() {
+		for _, node := range s.queue.NominatedNodes() {
+			for _, p := range s.queue.Nominated(node) {
+				s.observe(p.Obj, math.MaxInt)
+			}
 		}
-	}
-	w.nominated, w.observed = w.observed, others
-	w.nominations, w.storage = s.queue.Nominations(), w.volumes.Version()
-	if len(s.quarantine) > 0 {
-		w.nominations = 0
-	}
-	for _, c := range before {
-		w.counters.Release(c)
-	}
+	})
 }
 
 // ask gets answers for the classes of a batch whose held answer does not serve: in one
 // round, unless the answers may be too long for one message.
 func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
-	nodes := s.cache.Nodes()
+	nodes := s.state.Nodes()
 	batch := s.answers.Begin(len(attempts))
 	if nodes == 0 {
 		return nil
@@ -282,4 +271,4 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 	}
 }
 
-var _ fanout.Shards = (*state)(nil)
+var _ fanout.Shards = (*state.State)(nil)

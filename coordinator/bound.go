@@ -165,7 +165,7 @@ func (s *Scheduler) takeBack(job *bind.Job, p *pendingBind, err error, now time.
 	uid := job.Binding.Pod.UID
 	s.finish(job.Trace, p.decision, tracing.Error, err)
 	s.metrics.NotBound(job.Binding.Pod.Spec.SchedulerName, now.Sub(p.popped))
-	free := s.cache.volumes.Unreserve(job.Work)
+	free := s.state.Storage().Unreserve(job.Work)
 	// Pods that wait for room are told of this room. Where plugins have turned the pod away that does not include the pod, which
 	// has to be back in the queue to be left out.
 	refusal := (*bind.Error)(nil)
@@ -194,7 +194,7 @@ func (s *Scheduler) again(job *bind.Job, p *pendingBind, err error) {
 	if p.newest != nil {
 		newest = p.newest
 	}
-	_, node, _ := s.cache.Pod(uid)
+	_, node, _ := s.state.Pod(uid)
 	defer s.queue.End(p.pod) // where it does not come back
 	switch {
 	case p.letGo || node != "" || errors.Is(err, objects.ErrNotFound) || errors.Is(err, objects.ErrAlreadyBound):
@@ -282,7 +282,7 @@ func (s *Scheduler) release(uid types.UID) {
 // freeRoom takes back what a pod is promised. It gives the event that tells others of the room; false: the pod was promised
 // nothing.
 func (s *Scheduler) freeRoom(uid types.UID) (room queue.Event, freed bool) {
-	pod, node, assumed := s.cache.Pod(uid)
+	pod, node, assumed := s.state.Pod(uid)
 	if !assumed {
 		return queue.Event{}, false
 	}

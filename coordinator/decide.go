@@ -60,7 +60,7 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		return false
 	}
 	if a.volatile() && s.waits(a) { // the new class counts what no row has yet
-		s.cache.forgetPostponed()
+		s.state.ForgetPostponed()
 		return true
 	}
 
@@ -154,7 +154,7 @@ func (s *Scheduler) endsEarly(a *attempt, d *pb.Decision) *ending {
 
 // rejected is the end of a pod that a PreFilter has rejected on all nodes.
 func (s *Scheduler) rejected(r *compile.Rejection) *ending {
-	return &ending{message: answers.FitError(s.cache.Nodes(), nil) + " " + r.Message + ".", by: r.Plugins}
+	return &ending{message: answers.FitError(s.state.Nodes(), nil) + " " + r.Message + ".", by: r.Plugins}
 }
 
 // question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each promised node.
@@ -218,7 +218,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	var work *volumes.Work
 	var unreserved error
 	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
-		if work, unreserved = s.reserve(pod, d.Node); unreserved != nil {
+		if work, unreserved = s.state.Reserve(pod, d.Node); unreserved != nil {
 			s.metrics.AssumeFailed()
 		}
 	}
@@ -307,11 +307,11 @@ func (s *Scheduler) promiseWith(ctx context.Context, a *attempt, d *pb.Decision)
 
 // completeVolumes has a placement's claims bound at once, where nobody writes them.
 func (s *Scheduler) completeVolumes(work *volumes.Work) error {
-	for _, obj := range s.cache.volumes.Complete(work) {
+	for _, obj := range s.state.Storage().Complete(work) {
 		s.cfg.Recorder.Change(obj, false, true)
 		s.clusterSet(obj)
 	}
-	return s.cache.settle()
+	return s.state.Settle()
 }
 
 // unplace takes a placement back that could not be promised, and the pod goes back to the queue.
@@ -319,8 +319,8 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, wor
 	if a.plugins != nil {
 		a.plugins.Cycle.Unreserve(ctx, d.Node)
 	}
-	free := s.cache.volumes.Unreserve(work)
-	if _, _, assumed := s.cache.Pod(a.pod.Obj.UID); assumed {
+	free := s.state.Storage().Unreserve(work)
+	if _, _, assumed := s.state.Pod(a.pod.Obj.UID); assumed {
 		s.forget(a.pod.Obj, d.Node)
 		s.size.invalidate() // the answers of this batch know nothing of that
 	}
@@ -347,7 +347,7 @@ func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
 		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
 		Uid:     string(a.pod.Obj.UID),
 		Profile: a.pod.Obj.Spec.SchedulerName,
-		Nodes:   uint32(s.cache.Nodes()),
+		Nodes:   uint32(s.state.Nodes()),
 	}
 }
 

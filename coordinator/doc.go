@@ -2,7 +2,7 @@
 //
 // # The loop
 //
-// One goroutine owns the queue, the state of the cluster (every node as a row of a shard
+// One goroutine owns the queue, the state of the cluster (package state: every node as a row of a shard
 // table, every promise, storage, and the counters that tell the tables which pods are
 // where) and the decisions. Everything else talks to it through its inbox:
 //

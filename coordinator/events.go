@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -60,7 +62,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 	if s.staysOut(n) {
 		return
 	}
-	old, err := s.setNode(n)
+	old, err := s.state.SetNode(n)
 	if err != nil {
 		s.leaveOut(n, err)
 		return
@@ -77,7 +79,7 @@ func (s *Scheduler) nodeSet(n *v1.Node) {
 
 func (s *Scheduler) nodeGone(n *v1.Node) {
 	s.endQuarantine(n)
-	old, err := s.removeNode(n)
+	old, err := s.state.RemoveNode(n)
 	if err != nil {
 		s.fail(err)
 		return
@@ -86,6 +88,41 @@ func (s *Scheduler) nodeGone(n *v1.Node) {
 		s.rows++
 		s.move(queue.NodeDeleted(old))
 	}
+}
+
+// clusterSet takes in a new or changed object that is neither node nor pod.
+func (s *Scheduler) clusterSet(now objects.Object) { s.clusterObject(s.state.Keep(now), now) }
+
+// clusterGone takes in that such an object is deleted.
+func (s *Scheduler) clusterGone(last objects.Object) {
+	old := s.state.Drop(last)
+	if old == nil {
+		s.endQuarantine(last)
+		return
+	}
+	s.clusterObject(old, nil)
+}
+
+// clusterObject takes in one change of an object that is neither node nor pod. old is nil where
+// the object is new, and now is nil where it is gone. Pods that wait may fit after the change.
+func (s *Scheduler) clusterObject(old, now objects.Object) {
+	if err := s.changeCluster(old, now); err != nil {
+		s.leaveObjectOut(cmp.Or(now, old), err)
+		if now == nil {
+			s.endQuarantine(old)
+		}
+		return
+	}
+	s.endQuarantine(cmp.Or(now, old))
+	s.moveAll(queue.Changes(old, now))
+}
+
+// changeCluster brings an object into the state of the cluster as it is now.
+func (s *Scheduler) changeCluster(old, now objects.Object) error {
+	if _, ok := cmp.Or(now, old).(*policyv1.PodDisruptionBudget); !ok {
+		s.nominees.Forget()
+	}
+	return s.state.Change(old, now)
 }
 
 // podSet takes in a new or changed pod.
@@ -107,8 +144,8 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 
 // pend takes in a pod that is on no node.
 func (s *Scheduler) pend(p *v1.Pod) (err error) {
-	defer s.recoverInto(&err)
-	s.cache.pend(p)
+	defer s.state.RecoverInto(&err)
+	s.state.Pend(p)
 	if s.promised(p) {
 		return nil
 	}
@@ -133,7 +170,7 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 // false: it has promised none. The change may be older than the pod's bind, whose outcome may
 // have come first.
 func (s *Scheduler) promised(p *v1.Pod) bool {
-	_, _, assumed := s.cache.Pod(p.UID)
+	_, _, assumed := s.state.Pod(p.UID)
 	pending := s.binding[p.UID]
 	if pending == nil && !assumed {
 		return false
@@ -177,9 +214,9 @@ func writtenAffinity(p *v1.Pod) []byte {
 
 // seen takes in a pod that is bound to a node.
 func (s *Scheduler) seen(p *v1.Pod) {
-	before, was, assumed := s.cache.Pod(p.UID)
+	before, was, assumed := s.state.Pod(p.UID)
 	met := s.out.met
-	old, err := s.setPod(p)
+	old, err := s.state.SetPod(p)
 	if err != nil {
 		s.keepRoom(p, was, err)
 	} else if s.out.met == met {
@@ -207,11 +244,11 @@ func (s *Scheduler) seen(p *v1.Pod) {
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
-	before, was, _ := s.cache.Pod(p.UID)
-	old, node, err := s.removePod(p)
+	before, was, _ := s.state.Pod(p.UID)
+	old, node, err := s.state.RemovePod(p)
 	if err != nil {
 		s.quarantineObject(p, err)
-		s.dropPod(p.UID)
+		s.state.DropPod(p.UID)
 		s.mend(was, err)
 		old, node = before, was
 	}

@@ -56,7 +56,7 @@ func (x *trial) wantPlace(t *testing.T, uid types.UID, want queue.Place, promise
 	if p := x.queue.Get(uid); p != nil {
 		got = p.Place()
 	}
-	_, node, _ := x.cache.Pod(uid)
+	_, node, _ := x.state.Pod(uid)
 	if got != want || node != promised {
 		t.Errorf("pod %s: got place %q on node %q, want %q on %q", uid, got, node, want, promised)
 	}
@@ -98,7 +98,7 @@ func TestAPodIsSeenOnItsNodeBeforeItsBindIsReported(t *testing.T) {
 	x.changed(t, p, func(p *v1.Pod) { p.Spec.NodeName = "n" })
 	x.bound(jobs, []error{nil})
 	x.wantPlace(t, "p", queue.Gone, "n")
-	if _, assumed := x.cache.Pods(); assumed != 0 {
+	if _, assumed := x.state.Pods(); assumed != 0 {
 		t.Errorf("got %d pods assumed, want none: it was seen", assumed)
 	}
 	if x.summaryNow().SubmitToBound.Count != 1 {

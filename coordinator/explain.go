@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/state"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -27,7 +28,7 @@ const soughtAtOnce = 8192
 // as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e := newExplanation(req)
-	waits := func() bool { return e.waits && s.cache.counting.isBusy() && !s.draining }
+	waits := func() bool { return e.waits && s.state.IsOpen() && !s.draining }
 	if err := s.reads.Serve(ctx, observe.Read{Step: func() bool { return s.explain(e) }, Waits: waits}); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 		return true
 	}
 	e.out = out
-	out.Nodes = uint32(s.cache.Nodes())
+	out.Nodes = uint32(s.state.Nodes())
 	s.noteQuarantined(out, pod)
 	s.history.Tell(out, pod.UID)
 	prof := s.cfg.Profiles[pod.Spec.SchedulerName]
@@ -77,13 +78,12 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 	}
 	// The pod is taken from its node for the while of the judgement, so that the node is
 	// judged as it was offered.
-	var put func() error
-	err := s.caught(func() (err error) { put, err = s.cache.Without(pod); return err })
+	put, err := s.state.Without(pod)
 	if err == nil {
 		last, e.err = s.explainCaught(pod, prof, e)
 	}
 	if put != nil {
-		err = errors.Join(err, s.caught(put))
+		err = errors.Join(err, put())
 	}
 	if err != nil {
 		s.keepRoomOf(pod, out.Node, err)
@@ -101,7 +101,7 @@ func (s *Scheduler) explain(e *explanation) (last bool) {
 // keepRoomOf has nobody placed on the room of a pod that an explanation could not take from its node, or put back there.
 // A read does not end a term: the row is made anew, or the node is left out until there is news of the pod.
 func (s *Scheduler) keepRoomOf(pod *v1.Pod, node string, why error) {
-	if now, _, _ := s.cache.Pod(pod.UID); now == pod {
+	if now, _, _ := s.state.Pod(pod.UID); now == pod {
 		s.mend(node, why)
 		return
 	}
@@ -127,8 +127,8 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 	out := e.out
 	bare := *pod
 	bare.Spec.NodeName = ""
-	endObserving := s.cache.beginObserving()
-	s.observe(&bare, batchTerms)
+	endObserving := s.state.BeginObserving()
+	s.observe(&bare, state.BatchTerms)
 	s.observeNominated()
 	endObserving()
 	class, err := s.classOf(&bare, prof)
@@ -136,12 +136,12 @@ func (s *Scheduler) explainFor(pod *v1.Pod, prof *compile.Profile, e *explanatio
 		observe.Note(out, err.Error())
 		return true, nil
 	}
-	if err := s.cache.settle(); err != nil {
+	if err := s.state.Settle(); err != nil {
 		return true, err
 	}
-	if e.waits = s.cache.awaits(class); e.waits {
-		s.cache.open(class)
-		s.cache.forgetPostponed()
+	if e.waits = s.state.Awaits(class); e.waits {
+		s.state.Open(class)
+		s.state.ForgetPostponed()
 		return false, nil
 	}
 	if class.Rejected != nil {
@@ -194,7 +194,7 @@ type search struct {
 
 // step looks at some pods of a namespace; true: there are no more to look at, or the pod is found. One that is placed anew
 // meanwhile may be passed over, so that a search of several steps is made twice.
-func (x *search) step(c *state, namespace, name string) (last bool) {
+func (x *search) step(c *state.State, namespace, name string) (last bool) {
 	if x.uid != "" {
 		if pod, _, _ := c.Pod(x.uid); pod != nil {
 			return true
@@ -215,10 +215,10 @@ func (s *Scheduler) find(x *search, namespace, name string) (found *v1.Pod, out 
 	if p := s.queue.Find(namespace, name); p != nil {
 		return p.Obj, s.history.Waiting(p, s.queue.Waits(p)), true
 	}
-	if !x.step(s.cache, namespace, name) {
+	if !x.step(s.state, namespace, name) {
 		return nil, nil, false
 	}
-	if pod, node, _ := s.cache.Pod(x.uid); pod != nil {
+	if pod, node, _ := s.state.Pod(x.uid); pod != nil {
 		out := &pb.ExplainResponse{Node: node}
 		if _, ok := s.binding[pod.UID]; ok {
 			observe.Note(out, observe.BeingBound)
@@ -226,7 +226,7 @@ func (s *Scheduler) find(x *search, namespace, name string) (found *v1.Pod, out 
 		if why := s.whyLeaving[pod.UID]; why != "" {
 			observe.Note(out, why)
 		}
-		if s.cache.Node(node) == nil {
+		if s.state.Node(node) == nil {
 			observe.Note(out, "node "+node+" does not exist (any more)")
 		}
 		return pod, out, true
@@ -243,7 +243,7 @@ func (s *Scheduler) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse
 	if pod == nil {
 		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
 	}
-	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(s.cache.Nodes())}
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(s.state.Nodes())}
 	s.history.Tell(out, pod.UID)
 	if s.cfg.Profiles[pod.Spec.SchedulerName] == nil {
 		observe.Note(out, s.notOurs(pod))

@@ -25,8 +25,8 @@ import (
 // use.
 func (x *trial) rows() []string {
 	var out []string
-	for i := range x.cache.NumShards() {
-		x.cache.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
+	for i := range x.state.NumShards() {
+		x.state.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
 			r = proto.CloneOf(r)
 			for _, p := range r.Pods {
 				if p.Leaving, p.Shared = nil, nil; p.Usage != nil {
@@ -43,8 +43,8 @@ func (x *trial) rows() []string {
 // counted is every counter that some row has, as text.
 func (x *trial) counted() map[uint32]string {
 	out := map[uint32]string{}
-	for i := range x.cache.NumShards() {
-		x.cache.Table(i).Counters(func(c *pb.CounterColumn) bool {
+	for i := range x.state.NumShards() {
+		x.state.Table(i).Counters(func(c *pb.CounterColumn) bool {
 			out[c.Counter] += fmt.Sprintf(" shard %d: %v", i, c)
 			return true
 		})
@@ -70,7 +70,7 @@ func (x *trial) explained(t rapid.TB, name string, top uint32) *pb.ExplainRespon
 func (x *trial) explainedIn(t rapid.TB, namespace, name string, top uint32) *pb.ExplainResponse {
 	t.Helper()
 	before, counted := x.rows(), x.counted()
-	all, assumed := x.cache.Pods()
+	all, assumed := x.state.Pods()
 	out, err := x.explainNow(&pb.ExplainRequest{Namespace: namespace, Name: name, Top: top})
 	if err != nil {
 		t.Fatalf("explain %s: %v", name, err)
@@ -83,7 +83,7 @@ func (x *trial) explainedIn(t rapid.TB, namespace, name string, top uint32) *pb.
 			t.Fatalf("counter %d after explaining %s: got %s, want %s", id, name, now, was)
 		}
 	}
-	if a, b := x.cache.Pods(); a != all || b != assumed {
+	if a, b := x.state.Pods(); a != all || b != assumed {
 		t.Fatalf("pods after explaining %s: got %d, %d assumed; want %d, %d", name, a, b, all, assumed)
 	}
 	return out

@@ -58,7 +58,7 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.P
 				return nil, preempt.Refusal(noCandidate), nil, nil
 			}
 		}
-		found, err := s.findCandidates(ctx, a, p, a.prof.Candidates(s.cache.Nodes()))
+		found, err := s.findCandidates(ctx, a, p, a.prof.Candidates(s.state.Nodes()))
 		if err != nil {
 			return nil, fwk.NewStatus(fwk.Error), nil, err
 		}
@@ -90,7 +90,7 @@ func (s *Scheduler) askPreempters(ctx context.Context, a *attempt, list []*exten
 			return false, err
 		}
 		victims[c.Name] = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(c.Violations)}
-		there[c.Name] = slices.Collect(s.cache.PodsOn(c.Name))
+		there[c.Name] = slices.Collect(s.state.PodsOn(c.Name))
 	}
 	on := func(node string) ([]*v1.Pod, error) {
 		if pods, ok := there[node]; ok {

@@ -497,7 +497,7 @@ func TestExtendersChooseVictims(t *testing.T) {
 				}
 				for _, name := range []string{"a1", "a2", "b1", "b2"} {
 					gone := false
-					if err := x.call(x.ctx, func() { _, node, _ := x.cache.Pod(types.UID(name)); gone = node == "" }); err != nil {
+					if err := x.call(x.ctx, func() { _, node, _ := x.state.Pod(types.UID(name)); gone = node == "" }); err != nil {
 						t.Fatal(err)
 					}
 					if want := name == c.gone || c.alsoWhileAsking != nil && name == "b1"; gone != want {

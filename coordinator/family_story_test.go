@@ -145,8 +145,8 @@ func (x *twins) step(t *rapid.T) {
 		sweeps := x.IntN(2) * 12
 		for _, s := range []*trial{x.apart, x.together} {
 			for range sweeps {
-				s.cache.sweep()
-				if err := s.cache.fillSome(func() bool { return false }); err != nil {
+				s.state.Sweep()
+				if err := s.state.FillSome(func() bool { return false }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -288,7 +288,7 @@ func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 		p := build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Soft(v1.LabelHostname, 1, "app="+app)).Obj()
 		s.Deliver([]objects.Event{podCame(p)})
 		s.turn(t)
-		_, node, _ := s.cache.Pod(p.UID)
+		_, node, _ := s.state.Pod(p.UID)
 		nodes[node] = true
 		s.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindPod, Pod: p}})
 	}

@@ -39,7 +39,7 @@ func (l forReviewers) Joining(row cache.Row, node string, joined, left []*v1.Pod
 	n := l.nominees.With(row, node, joined, pod, class)
 	return &scorer.RowCheck{
 		Join: func(totals *scorer.RowTotals) {
-			n.Join(totals, l.cache.volumes.Joining(node, joined, pod, left...))
+			n.Join(totals, l.state.Storage().Joining(node, joined, pod, left...))
 		},
 		Adjust: func(v *scorer.Verdict) { n.AddTo(v, class.Query, true) },
 	}

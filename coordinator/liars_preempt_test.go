@@ -80,7 +80,7 @@ func (o *oneByOne) takes(p *v1.Pod, node string) bool {
 	kept := o.keptFrom(p)
 	class, err = o.compile(p)
 	o.must(nil, err)
-	row, _ := o.cache.RowOf(node)
+	row, _ := o.state.RowOf(node)
 	return o.look(class, kept, func(r uint32) bool { return r == row.Index }).feasible > 0
 }
 
@@ -91,7 +91,7 @@ func (o *oneByOne) victims(p *v1.Pod, node string) (out []string) {
 		return nil
 	}
 	var lower []*v1.Pod
-	for other := range o.cache.PodsOn(node) {
+	for other := range o.state.PodsOn(node) {
 		if compile.Priority(other) < compile.Priority(p) {
 			lower = append(lower, other)
 		}
@@ -117,7 +117,7 @@ func (o *oneByOne) victims(p *v1.Pod, node string) (out []string) {
 			if violating[x.UID] != against {
 				continue
 			}
-			o.must(o.cache.SetPod(withNode(x, node)))
+			o.must(o.state.SetPod(withNode(x, node)))
 			if victim[x.UID] = fits && !o.takes(p, node); victim[x.UID] {
 				o.leave([]*v1.Pod{x})
 			}
@@ -125,7 +125,7 @@ func (o *oneByOne) victims(p *v1.Pod, node string) (out []string) {
 	}
 	for _, x := range lower {
 		if victim[x.UID] {
-			o.must(o.cache.SetPod(withNode(x, node)))
+			o.must(o.state.SetPod(withNode(x, node)))
 			out = append(out, x.Namespace+"/"+x.Name)
 		}
 	}
@@ -154,7 +154,7 @@ func (o *oneByOne) violating(list []*v1.Pod) map[types.UID]bool {
 // leave takes pods away.
 func (o *oneByOne) leave(list []*v1.Pod) {
 	for _, p := range list {
-		_, _, err := o.cache.RemovePod(p)
+		_, _, err := o.state.RemovePod(p)
 		o.must(nil, err)
 	}
 }
@@ -173,7 +173,7 @@ func (o *oneByOne) checkRefused(left map[string]*v1.Pod, p *v1.Pod, got observe.
 		o.t.Fatalf("decision %d: victims of pod %s on node %s (-want +got):\n%s", got.Seq, got.Pod, got.Nominated, d)
 	}
 	var leaving []*v1.Pod
-	for x := range o.cache.PodsOn(got.Nominated) {
+	for x := range o.state.PodsOn(got.Nominated) {
 		if slices.Contains(got.Victims, x.Namespace+"/"+x.Name) {
 			leaving = append(leaving, x)
 		}
@@ -190,7 +190,7 @@ func (o *oneByOne) checkRefused(left map[string]*v1.Pod, p *v1.Pod, got observe.
 
 // checkHelpless holds that a pod which no node takes has no victims anywhere.
 func (o *oneByOne) checkHelpless(p *v1.Pod, message string) {
-	for n := range o.cache.Objects() {
+	for n := range o.state.Objects() {
 		if v := o.victims(p, n.Name); len(v) > 0 {
 			o.t.Fatalf("pod %s waits (%s), and would fit on node %s without %s", p.Name, message, n.Name, strings.Join(v, " "))
 		}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -43,7 +44,7 @@ func hosts(names ...string) *objects.Snapshot {
 // TestTermsCountWithinTheBatch has a pod repel one behind it in its batch, whether its terms are made known
 // beforehand or are so many that it ends its batch.
 func TestTermsCountWithinTheBatch(t *testing.T) {
-	for _, terms := range []int{1, batchTerms, batchTerms + 1} {
+	for _, terms := range []int{1, state.BatchTerms, state.BatchTerms + 1} {
 		s := newTrial(t, SchedulerConfig{Shards: 1}, 0)
 		s.Load(hosts("a"), nil)
 		s.Deliver([]objects.Event{podCame(repeller("first", terms, "1")), podCame(shy("second"))})
@@ -64,7 +65,7 @@ func TestPodsBeyondWhatABatchMayBringWaitForTheNext(t *testing.T) {
 	defer s.fanout.Close()
 	s.Load(hosts("a", "b", "c"), nil)
 	for i := range 3 {
-		s.Deliver([]objects.Event{podCame(repeller(fmt.Sprint("p", i), batchTerms/2+1, "1"))})
+		s.Deliver([]objects.Event{podCame(repeller(fmt.Sprint("p", i), state.BatchTerms/2+1, "1"))})
 	}
 	s.turn(t)
 	if got := len(s.decided(t)); got != 3 || s.batches != 2 {
@@ -81,14 +82,14 @@ func TestTermsOfPendingPodsCostNobody(t *testing.T) {
 	matched := func(when string, want int) {
 		t.Helper()
 		got := 0
-		if m := s.cache.counters.Matching(shy("x"), s.cache.cluster); m != nil {
+		if m := s.state.Counters().Matching(shy("x"), s.state.Cluster()); m != nil {
 			got = len(m.Terms)
 		}
 		if got != want {
 			t.Errorf("%s: got %d terms that match, want %d", when, got, want)
 		}
 	}
-	s.Deliver([]objects.Event{podCame(repeller("few", 2, "100")), podCame(repeller("many", 10*batchTerms, "100"))})
+	s.Deliver([]objects.Event{podCame(repeller("few", 2, "100")), podCame(repeller("many", 10*state.BatchTerms, "100"))})
 	s.turn(t)
 	matched("after the batch of two pods that fit nowhere", 2)
 	s.Deliver([]objects.Event{podCame(cores("plain", "1"))})

@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/coordinator/state"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -24,7 +25,7 @@ import (
 // are put there while it is looked at for the first time.
 type oneByOne struct {
 	t        rapid.TB
-	cache    *state
+	state    *state.State
 	compiler *compile.Compiler
 	eval     *scorer.Evaluator
 	profile  *compile.Profile
@@ -42,7 +43,7 @@ type oneByOne struct {
 
 func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...objects.Object) *oneByOne {
 	o := &oneByOne{
-		t: t, cache: newState(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
+		t: t, state: state.New(1), compiler: compile.New(), eval: scorer.NewEvaluator(nil),
 		profile:   rules.DefaultProfile(v1.DefaultSchedulerName),
 		others:    map[objects.Ref]objects.Object{},
 		nominated: map[types.UID]*v1.Pod{},
@@ -52,10 +53,10 @@ func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...obje
 		o.set(obj)
 	}
 	for _, n := range nodes {
-		o.must(o.cache.SetNode(n))
+		o.must(o.state.SetNode(n))
 	}
 	for _, p := range present {
-		o.must(o.cache.SetPod(p))
+		o.must(o.state.SetPod(p))
 	}
 	return o
 }
@@ -71,9 +72,7 @@ func (o *oneByOne) set(obj objects.Object) {
 	ref := objects.RefOf(obj)
 	old := o.others[ref]
 	o.others[ref] = obj
-	o.cache.cluster.Set(old, obj)
-	o.cache.volumes.Set(obj)
-	o.must(nil, o.cache.limit(old, obj))
+	o.must(nil, o.state.Change(old, obj))
 }
 
 // nominate takes in which of the pods that wait are nominated.
@@ -90,7 +89,7 @@ func (o *oneByOne) decide(p *v1.Pod) observe.DecisionLine {
 	o.seq++
 	d := observe.DecisionLine{
 		Seq: o.seq, Pod: p.Namespace + "/" + p.Name, UID: string(p.UID),
-		Profile: p.Spec.SchedulerName, Nodes: uint32(o.cache.Nodes()),
+		Profile: p.Spec.SchedulerName, Nodes: uint32(o.state.Nodes()),
 	}
 	class, err := o.compile(p)
 	switch {
@@ -114,8 +113,8 @@ func (o *oneByOne) fails(d *observe.DecisionLine, p *v1.Pod, err error) {
 }
 
 func (o *oneByOne) compile(p *v1.Pod) (*compile.Class, error) {
-	class, err := o.compiler.Class(p, o.profile, o.cache)
-	o.must(nil, o.cache.settle())
+	class, err := o.compiler.Class(p, o.profile, o.state)
+	o.must(nil, o.state.Settle())
 	return class, err
 }
 
@@ -124,7 +123,7 @@ func (o *oneByOne) choose(p *v1.Pod, d *observe.DecisionLine) {
 	kept := o.keptFrom(p)
 	class, err := o.compile(p)
 	o.must(nil, err)
-	if row, ok := o.cache.RowOf(p.Status.NominatedNodeName); ok {
+	if row, ok := o.state.RowOf(p.Status.NominatedNodeName); ok {
 		if s := o.look(class, kept, func(r uint32) bool { return r == row.Index }); s.feasible > 0 {
 			d.Feasible = 1
 			o.place(p, class, s.best, d)
@@ -148,14 +147,14 @@ func (o *oneByOne) choose(p *v1.Pod, d *observe.DecisionLine) {
 
 func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate, d *observe.DecisionLine) {
 	d.Node, d.Score = best.Name, best.Score
-	work, err := o.cache.volumes.Reserve(p, o.cache.Node(d.Node))
+	work, err := o.state.Storage().Reserve(p, o.state.Node(d.Node))
 	if err != nil {
 		d.Feasible = 0
 		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err))
 		return
 	}
-	o.must(nil, o.cache.Assume(p, d.Node, class.Usage, d.Seq))
-	for _, obj := range o.cache.volumes.Complete(work) {
+	o.must(nil, o.state.Assume(p, d.Node, class.Usage, d.Seq))
+	for _, obj := range o.state.Storage().Complete(work) {
 		o.set(obj)
 	}
 	delete(o.nominated, p.UID)
@@ -174,16 +173,16 @@ func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
 		}
 	}
 	for node, pods := range byNode {
-		row, ok := o.cache.RowOf(node)
+		row, ok := o.state.RowOf(node)
 		if !ok {
 			continue
 		}
 		before, err := o.compile(p)
 		o.must(nil, err)
 		var now scorer.Verdict
-		o.eval.Row(o.cache.Table(0), row.Index, nil, before.Scorer, true, &now)
+		o.eval.Row(o.state.Table(0), row.Index, nil, before.Scorer, true, &now)
 		for _, n := range pods {
-			o.must(o.cache.SetPod(o.asSeen(withNode(n, node), p, before)))
+			o.must(o.state.SetPod(o.asSeen(withNode(n, node), p, before)))
 		}
 		class, err := o.compile(p)
 		o.must(nil, err)
@@ -201,7 +200,7 @@ func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
 		}
 		o.besides = nil
 		for _, n := range pods {
-			_, _, err := o.cache.RemovePod(n)
+			_, _, err := o.state.RemovePod(n)
 			o.must(nil, err)
 		}
 	}
@@ -214,7 +213,7 @@ func (o *oneByOne) keptFrom(p *v1.Pod) map[uint32][]string {
 func (o *oneByOne) asSeen(n, p *v1.Pod, before *compile.Class) *v1.Pod {
 	n = n.DeepCopy()
 	n.DeletionTimestamp = nil
-	if hasRequiredTerms(p) || n.Spec.Affinity == nil || n.Spec.Affinity.PodAntiAffinity == nil || before.Scorer.Repelled(o.cache.Table(0)) {
+	if hasRequiredTerms(p) || n.Spec.Affinity == nil || n.Spec.Affinity.PodAntiAffinity == nil || before.Scorer.Repelled(o.state.Table(0)) {
 		return n
 	}
 	n.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
@@ -255,7 +254,7 @@ type sight struct {
 // look looks at some of the rows that are not kept from the pod; what is measured over the
 // cluster is measured over all.
 func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(row uint32) bool) sight {
-	table := o.cache.Table(0)
+	table := o.state.Table(0)
 	scores := class.Scorer.Pin(slices.Values([]*scorer.Table{table}))
 	out := sight{why: map[uint32][]string{}, all: map[string]scorer.Candidate{}}
 	var all scorer.Result

@@ -307,7 +307,7 @@ func TestEachFailureUnreserves(t *testing.T) {
 					t.Errorf("got message %q, want %q", got, c.message)
 				}
 				x.wantBinds("nothing was bound")
-				if all, assumed := x.cache.Pods(); all != 0 || assumed != 0 {
+				if all, assumed := x.state.Pods(); all != 0 || assumed != 0 {
 					t.Errorf("got %d pods, %d assumed, want none", all, assumed)
 				}
 			})
@@ -528,7 +528,7 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 // nodeOf is the node that a pod has.
 func (x *stage) nodeOf(uid string) (node string) {
 	x.t.Helper()
-	if err := x.call(x.ctx, func() { _, node, _ = x.cache.Pod(types.UID(uid)) }); err != nil {
+	if err := x.call(x.ctx, func() { _, node, _ = x.state.Pod(types.UID(uid)) }); err != nil {
 		x.t.Fatal(err)
 	}
 	return node

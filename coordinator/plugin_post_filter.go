@@ -88,7 +88,7 @@ type pluginDryRun struct {
 
 // move takes a pod from the node, or brings it back.
 func (t *pluginDryRun) move(ctx context.Context, number uint64, back bool) {
-	pod, _ := t.cache.PodNumbered(number)
+	pod, _ := t.state.PodNumbered(number)
 	switch {
 	case t.failed != nil || pod == nil:
 	case t.view == nil:
@@ -178,8 +178,8 @@ func (s *Scheduler) statuses(a *attempt, answer *answers.Answer) *framework.Node
 	if left := h.LeftOut(); left != nil {
 		out.SetAbsent(left)
 	}
-	for shard := range s.cache.NumShards() {
-		for index := range s.cache.Table(shard).All() {
+	for shard := range s.state.NumShards() {
+		for index := range s.state.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
 			name := s.nameOf(row)
 			if h.LeavesOut(name) {

@@ -93,7 +93,7 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt,
 	}
 	pod, nominated := a.pod.Obj, a.pod.Nomination()
 	answer = s.answerFor(a, answer)
-	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, answer, nominated), s.cache.PodsOn(nominated)); why != "" {
+	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, answer, nominated), s.state.PodsOn(nominated)); why != "" {
 		return nil, preempt.Refusal(why), nil, nil
 	}
 	x, err := s.preemptorOf(a, answer)
@@ -149,7 +149,7 @@ func (s *Scheduler) uselessNode(a *attempt, answer *answers.Answer, node string)
 	if node == "" || answer == nil {
 		return true // a PreFilter has rejected the pod, whatever the node
 	}
-	row, ok := s.cache.RowOf(node)
+	row, ok := s.state.RowOf(node)
 	if !ok {
 		return true
 	}

@@ -62,7 +62,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	e.Lower = s.clearLower(a.pod, e.Node)
 	for _, v := range leaving {
 		s.explainVictim(v, a.pod.Obj, e.Node)
-		_, _, assumed := s.cache.Pod(v.UID)
+		_, _, assumed := s.state.Pod(v.UID)
 		if assumed && s.callOff(v.UID, queue.DefaultPreemption) {
 			s.cfg.Reporter.Preempted(v, a.pod.Obj, e.Node)
 			continue

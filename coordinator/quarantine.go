@@ -97,7 +97,7 @@ func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
 			few = true
 		}
 	}()
-	return s.cache.observe(p, most)
+	return s.state.Observe(p, most)
 }
 
 // classOf compiles a pod, unless it is in quarantine.
@@ -113,7 +113,7 @@ func (s *Scheduler) classOf(p *v1.Pod, prof *compile.Profile) (class *compile.Cl
 			class, err = nil, s.confine(x, whileCompiling, v)
 		}
 	}()
-	return s.compileClass(p, prof, s.cache)
+	return s.compileClass(p, prof, s.state)
 }
 
 // guardClass runs a function that looks at nodes for a class, and changes only what is held for the class. A panic puts

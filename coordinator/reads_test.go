@@ -73,7 +73,7 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 	looked := func() (rows int) {
 		for i := range flood {
 			if left, grouped, begun := flood[i].judging.Left(); begun {
-				rows += 2*x.cache.Nodes() - 2*left - grouped
+				rows += 2*x.state.Nodes() - 2*left - grouped
 			}
 		}
 		return rows
@@ -218,7 +218,7 @@ func TestSummariesAreTakenInSteps(t *testing.T) {
 	defer x.fanout.Close()
 	x.Load(&objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: manyPods(2*podsAtOnce+1, "")}, nil)
 	queued := &countedPods{Queue: x.queue}
-	sum := observe.NewSummary(x.cache, queued, x.totals)
+	sum := observe.NewSummary(x.state, queued, x.totals)
 	step := sum.Read().Step
 	steps := stepsOf(t, func() bool {
 		seen := queued.pods
@@ -336,7 +336,7 @@ func TestAnExplanationThatLosesItsPodKeepsItsRoom(t *testing.T) {
 			on := build.Pod("on").CPU("3").Priority(poison).Node("a").Obj()
 			x := newLeading(t, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a", "b"), Pods: []*v1.Pod{on}})
 			c.bug.log = x.answers.Log()
-			x.cache.Watch(c.bug)
+			x.state.Watch(c.bug)
 			out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "on"})
 			if err == nil || out != nil || x.err != nil {
 				t.Errorf("got %v, %v, the loop's error %v; want an error of the explanation alone", out, err, x.err)

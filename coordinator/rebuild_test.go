@@ -166,7 +166,7 @@ func (h *history) deliver(t *rapid.T, at int) {
 	}
 	h.x.turn(t)
 	for uid, p := range h.pods {
-		if _, node, _ := h.x.cache.Pod(uid); node != "" && p.Spec.NodeName == "" {
+		if _, node, _ := h.x.state.Pod(uid); node != "" && p.Spec.NodeName == "" {
 			h.pods[uid] = withNode(p, node)
 		}
 	}
@@ -191,7 +191,7 @@ func (h *history) load() *objects.Snapshot {
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
 		out.Pods = append(out.Pods, h.pods[uid])
 	}
-	for _, obj := range h.x.cluster { // claims and volumes are as placements have left them
+	for obj := range h.x.state.Kept() { // claims and volumes are as placements have left them
 		out.Cluster = append(out.Cluster, obj)
 	}
 	slices.SortFunc(out.Cluster, func(a, b objects.Object) int {
@@ -207,14 +207,14 @@ func (h *history) rebuilt(t *rapid.T, cfg SchedulerConfig) *trial {
 	y := newTrial(t, cfg, 0)
 	y.Load(h.load(), nil)
 	y.seq = h.x.seq
-	for i := range h.x.cache.NumShards() {
-		h.x.cache.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
+	for i := range h.x.state.NumShards() {
+		h.x.state.Table(i).Snapshot(func(r *pb.SnapshotRow) bool {
 			p := build.Pod("memory").Obj()
 			name, last := r.GetNode().GetName(), r.GetTotals().GetLastDecision()
-			if err := y.cache.Cache.Assume(p, name, &pb.PodUsage{}, last); err != nil {
+			if err := y.state.Cache.Assume(p, name, &pb.PodUsage{}, last); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := y.cache.Cache.Forget(p.UID); err != nil {
+			if _, err := y.state.Cache.Forget(p.UID); err != nil {
 				t.Fatal(err)
 			}
 			return true
@@ -227,9 +227,9 @@ func (h *history) rebuilt(t *rapid.T, cfg SchedulerConfig) *trial {
 func (x *trial) attachedTo() map[string]int64 {
 	out := map[string]int64{}
 	for _, driver := range []string{"csi.test", "pd.csi.storage.gke.io", "ebs.csi.aws.com"} {
-		id := x.cache.volumes.AttachedCounter(driver)
-		for i := range x.cache.NumShards() {
-			t := x.cache.Table(i)
+		id := x.state.Storage().AttachedCounter(driver)
+		for i := range x.state.NumShards() {
+			t := x.state.Table(i)
 			for row := range t.All() {
 				if n := t.Counter(id, row); n != 0 {
 					out[t.Name(row)+" "+driver] = n
@@ -260,11 +260,11 @@ func TestARebuildFromTheObjectsDecidesTheSame(t *testing.T) {
 		h.leave(t)
 		y := h.rebuilt(t, SchedulerConfig{Shards: rapid.IntRange(1, 4).Draw(t, "shards"), BatchSize: 100})
 		defer y.fanout.Close()
-		if d := gocmp.Diff(rowsOf(y.cache.Cache), rowsOf(x.cache.Cache)); d != "" {
+		if d := gocmp.Diff(rowsOf(y.state.Cache), rowsOf(x.state.Cache)); d != "" {
 			t.Fatalf("rows (-from the objects +by deltas):\n%s", d)
 		}
 		for _, s := range []*trial{x, y} {
-			if err := s.cache.settle(); err != nil {
+			if err := s.state.Settle(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -49,7 +49,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 // same, before the others, with the pod's class as it is without the narrowing; nil: there is no such node.
 func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class, err error) {
 	name, q := a.pod.Nomination(), a.class.Query
-	row, ok := s.cache.RowOf(name)
+	row, ok := s.state.RowOf(name)
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
 		return row, nil, nil
 	}
@@ -78,7 +78,7 @@ func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Rea
 	}
 	more.Add(of, -1)
 	more.Add(instead, +1)
-	message, by := answer.Message(s.cache.Nodes(), more)
+	message, by := answer.Message(s.state.Nodes(), more)
 	return message, by, nil
 }
 

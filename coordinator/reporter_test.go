@@ -99,7 +99,7 @@ func TestNothingIsReportedOfAPodThatIsGoneOrOnANode(t *testing.T) {
 				elapse(time.Minute)
 				if tc.want == nil {
 					if err := x.call(x.ctx, func() {
-						if _, node, _ := x.cache.Pod("p"); node != "" || x.queue.Has("p") {
+						if _, node, _ := x.state.Pod("p"); node != "" || x.queue.Has("p") {
 							t.Errorf("got p on %q, in the queue %t; want neither", node, x.queue.Has("p"))
 						}
 					}); err != nil {
@@ -188,10 +188,10 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 		x.deliver(objects.Added, cores("q", "2"))
 		p = x.update(p, "2", deleting)
 		if err := x.call(x.ctx, func() {
-			if _, node, _ := x.cache.Pod("p"); node != "" {
+			if _, node, _ := x.state.Pod("p"); node != "" {
 				t.Errorf("got p on %q, want its room free", node)
 			}
-			if _, node, _ := x.cache.Pod("q"); node != "n" {
+			if _, node, _ := x.state.Pod("q"); node != "n" {
 				t.Errorf("got q on %q, want n", node)
 			}
 		}); err != nil {

@@ -187,7 +187,7 @@ func (s *Scheduler) rowsFor(answer *answers.Answer, a *attempt, q *answers.Quest
 func (s *Scheduler) rowsOf(answer *answers.Answer, names ...string) []answers.Row {
 	var rows []cache.Row
 	for _, name := range names {
-		if row, ok := s.cache.RowOf(name); ok {
+		if row, ok := s.state.RowOf(name); ok {
 			rows = append(rows, row)
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Scheduler) rowsOf(answer *answers.Answer, names ...string) []answers.Ro
 }
 
 // nameOf is the name of a row's node.
-func (s *Scheduler) nameOf(r cache.Row) string { return s.cache.Table(int(r.Shard)).Name(r.Index) }
+func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shard)).Name(r.Index) }
 
 // refusedByReviewers words why no node takes the pod. Rows that reviewers have refused have passed all else.
 func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, reviewers []reviewer) (*ending, error) {

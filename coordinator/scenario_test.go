@@ -192,7 +192,7 @@ func (x *stage) wantPods(when string, want ...string) {
 func (s *Scheduler) places() []string {
 	var out []string
 	for _, i := range s.known() {
-		p, node, assumed := s.cache.Pod(i)
+		p, node, assumed := s.state.Pod(i)
 		switch q := s.queue.Get(i); {
 		case q != nil && p != nil:
 			out = append(out, q.Obj.Name+" in queue and cache")

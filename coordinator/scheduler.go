@@ -32,6 +32,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -125,7 +126,7 @@ type SchedulerConfig struct {
 // while it runs.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	cache    *state
+	state    *state.State
 	queue    *queue.Queue
 	fanout   *fanout.Fanout
 	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error) // fanout's
@@ -178,7 +179,6 @@ type Scheduler struct {
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing  map[types.UID]struct{}
-	cluster  map[objects.Ref]objects.Object // all but nodes and pods
 	err      error
 	watchers []chan<- struct{} // told when the loop is idle
 	budget   budget
@@ -216,7 +216,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg:        cfg,
-		cache:      newState(cfg.Shards),
+		state:      state.New(cfg.Shards),
 		compiler:   compile.New(),
 		quarantine: quarantine{},
 		out:        newOutsideTables(),
@@ -231,33 +231,32 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		arrivals:   map[types.UID]time.Time{},
 		history:    observe.NewHistory(),
 		failing:    map[types.UID]struct{}{},
-		cluster:    map[objects.Ref]objects.Object{},
 	}
 	if !free {
-		s.cache.counting.bound()
+		s.state.Bound(state.Bounded())
 	}
 	s.compileClass = s.compiler.Class
-	s.cache.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
+	s.state.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
 	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
 	s.cycles = bind.New(bind.Config{
 		Binder:  cfg.Binder,
-		Volumes: s.cache.volumes.Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController}),
+		Volumes: s.state.Storage().Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController}),
 		Group:   cfg.BindGroup, Calls: cfg.BindCalls, Fence: cfg.Fence, CommitExtended: !cfg.ExtendersCommit,
 		Now: cfg.Now, Report: s.outcome, Progress: s.bindProgress, Refused: oneNode,
 	})
 	var err error
 	s.extenders, err = extenders.New(extenders.Config{
 		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
-		Life: s.life, Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.Set(),
+		Life: s.life, Loop: forReviewers{s}, Cache: s.state.Cache, Metrics: s.metrics.Set(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.outOfTree, err = outoftree.New(s.life, cfg.OutOfTree, outoftree.Options{
-		Loop: forReviewers{s}, Cache: s.cache.Cache, Metrics: s.metrics.Set(), Meter: s.metrics.Framework(), Now: cfg.Now,
+		Loop: forReviewers{s}, Cache: s.state.Cache, Metrics: s.metrics.Set(), Meter: s.metrics.Framework(), Now: cfg.Now,
 		Extenders: extender.Framed(s.extenders.List()), Acts: s.cycles.Plugin, PreBinding: s.cycles.PreBinding(), Met: s.bugs.Plugin,
 	})
 	if err != nil {
@@ -267,9 +266,8 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.outOfTree.Close())
 	}
-	s.cache.outOfTree, s.cache.mend = s.outOfTree, s.mend
-	s.cache.OnUntold(s.partLeftOut)
-	hints := hintProfiles{cfg.Profiles, s.cache, s.preempting}
+	s.state.OnUntold(s.partLeftOut)
+	hints := state.Hints{State: s.state, Profiles: cfg.Profiles, Preemptors: s.preempting}
 	s.queue = queue.New(queue.Config{
 		OutOfTree: plugins, Met: s.bugs.Hint,
 		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
@@ -277,21 +275,24 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
-	s.nominees = nominees.New(s.queue, s.cache.Cache, s.cache.volumes)
-	s.cache.pending = s.queue.All
-	s.cache.followBudgets(!cfg.DisruptionController)
+	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
+	s.state.SetHooks(state.Hooks{
+		Changed: s.outOfTree.Changed, Pending: s.queue.All, Mend: s.mend,
+		Panicked: func() { s.metrics.Panicked(whileTakingIn) },
+	})
+	s.state.FollowBudgets(!cfg.DisruptionController)
 	f := cfg.Fanout
-	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.cache
+	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.state
 	f.Registerer = cfg.Registerer
 	f.OnPasses = s.metrics.Passed
 	s.fanout = fanout.New(f)
 	s.evaluate = s.fanout.Evaluate
 	s.answers = answers.New(answers.Config{
-		Tables: s.cache.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
+		Tables: s.state.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
 	})
-	s.cache.Watch(s.answers.Log())
+	s.state.Watch(s.answers.Log())
 	s.candidates = preempt.NewFinder(preempt.Config{
-		Nodes: s.cache.Cache, Budgets: s.cache.budgets, Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
+		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() },
 		DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})
@@ -369,7 +370,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
 	s.reads.End()
-	s.cache.budgets.End()
+	s.state.Budgets().End()
 	cancel()
 	behind.Wait()
 	s.extenders.Wait()
@@ -476,14 +477,14 @@ func (s *Scheduler) sweep(now time.Time) {
 	s.answers.Age()
 	decided := s.batches > s.sweptAt
 	if s.swept, s.sweptAt = now, s.batches; decided {
-		s.cache.sweep()
+		s.state.Sweep()
 	}
 }
 
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.Sizes(s.queue, s.cache.Cache, s.cycles.UnderWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.lag())
 	s.metrics.Rest(now, len(s.binding) > 0)
 	if len(s.watchers) == 0 || !s.idle() {
 		return

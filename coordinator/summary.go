@@ -20,18 +20,18 @@ func (s *Scheduler) Summary(ctx context.Context) (*pb.Summary, error) {
 }
 
 func (s *Scheduler) newSummary() *observe.Summary {
-	return observe.NewSummary(s.cache, s.queue, s.totals)
+	return observe.NewSummary(s.state, s.queue, s.totals)
 }
 
 // totals is the part of a summary that takes one step, however much there is, and the pods whose binds are under way.
 func (s *Scheduler) totals() (out *pb.Summary, binding []*v1.Pod) {
 	out = s.metrics.Summary(s.cfg.Now(), s.seq)
 	stats := s.fanout.Stats()
-	out.Nodes, out.Shards, out.Idle = uint64(s.cache.Nodes()), uint32(s.cache.NumShards()), s.idle()
+	out.Nodes, out.Shards, out.Idle = uint64(s.state.Nodes()), uint32(s.state.NumShards()), s.idle()
 	out.Workers, out.Rounds, out.LocalEvaluations = s.fanout.Workers(), stats.Rounds, stats.LocalShards
 	out.Classes = uint64(s.answers.Asked())
 	for uid := range s.binding {
-		if pod, _, assumed := s.cache.Pod(uid); assumed {
+		if pod, _, assumed := s.state.Pod(uid); assumed {
 			binding = append(binding, pod)
 		}
 	}
@@ -48,8 +48,8 @@ func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 	var out []*pb.ShardStatus
 	err := s.reads.Call(ctx, func() {
 		owners := s.fanout.ShardOwners()
-		for i := range s.cache.NumShards() {
-			t := s.cache.Table(i)
+		for i := range s.state.NumShards() {
+			t := s.state.Table(i)
 			out = append(out, &pb.ShardStatus{
 				Shard: uint32(i), Nodes: uint32(t.Nodes()), Generation: t.Generation(), Workers: owners[i],
 			})
@@ -66,7 +66,7 @@ func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 	out := &pb.Summary{}
 	err := s.reads.Call(ctx, func() {
-		out.Nodes, out.Decisions, out.PodsBound = uint64(s.cache.Nodes()), s.seq, s.metrics.PodsBound()
+		out.Nodes, out.Decisions, out.PodsBound = uint64(s.state.Nodes()), s.seq, s.metrics.PodsBound()
 		out.PodsPending = uint64(s.queue.Len(queue.Unschedulable) + s.queue.Len(queue.Gated))
 		out.Idle = s.idle()
 	})
@@ -79,7 +79,7 @@ func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 // debugger logs what the loop knows.
 func (s *Scheduler) debugger() observe.Debugger {
 	ours := func(p *v1.Pod) bool { return s.cfg.Profiles[p.Spec.SchedulerName] != nil }
-	return observe.Debugger{Reads: s.reads, Cluster: s.cache, Queue: s.queue, Ours: ours}
+	return observe.Debugger{Reads: s.reads, Cluster: s.state, Queue: s.queue, Ours: ours}
 }
 
 // Compare logs in what the state of the cluster differs from the nodes and pods that list gives.

@@ -14,7 +14,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -45,14 +44,6 @@ type outsideTables struct {
 
 func newOutsideTables() outsideTables {
 	return outsideTables{why: map[objects.Ref]error{}, nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}}
-}
-
-// recoverInto turns a panic into an error. It is deferred.
-func (s *Scheduler) recoverInto(err *error) {
-	if v := recover(); v != nil {
-		s.metrics.Panicked(whileTakingIn)
-		*err = scan.Recovered(v)
-	}
 }
 
 // quarantineOnPanic quarantines an object if a panic comes up while its change is taken in, or while plugins are told of it. It is
@@ -154,7 +145,7 @@ func (s *Scheduler) staysOut(n *v1.Node) bool {
 func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 	s.quarantineObject(n, why)
 	s.out.nodes[n.Name] = n
-	_, err := s.removeNode(n)
+	_, err := s.state.RemoveNode(n)
 	if err != nil {
 		s.fail(err) // pods might be placed there
 		return
@@ -173,13 +164,13 @@ func (s *Scheduler) rowsMade() {
 
 // mend makes a node's row anew, after the row has refused a change and no longer agrees with its pods.
 func (s *Scheduler) mend(name string, why error) {
-	n := s.cache.Node(name)
+	n := s.state.Node(name)
 	if n == nil {
 		return
 	}
 	klog.FromContext(s.life).Error(why, "The tables refuse a change, the node's row is made anew", "node", name)
 	s.rowsMade()
-	if err := s.redo(name); err != nil {
+	if err := s.state.Redo(name); err != nil {
 		s.leaveOut(n, errors.Join(why, err))
 	}
 }
@@ -188,10 +179,10 @@ func (s *Scheduler) mend(name string, why error) {
 func (s *Scheduler) keepRoom(p *v1.Pod, was string, why error) {
 	s.quarantineObject(p, why)
 	name := p.Spec.NodeName
-	if now, _, _ := s.cache.Pod(p.UID); now == p {
+	if now, _, _ := s.state.Pod(p.UID); now == p {
 		s.mend(name, why)
-	} else if s.out.pods[p.UID] = p; s.cache.Node(name) != nil {
-		s.leaveOut(s.cache.Node(name), fmt.Errorf("what pod %s/%s takes is not known: %w", p.Namespace, p.Name, why))
+	} else if s.out.pods[p.UID] = p; s.state.Node(name) != nil {
+		s.leaveOut(s.state.Node(name), fmt.Errorf("what pod %s/%s takes is not known: %w", p.Namespace, p.Name, why))
 	}
 	if was != name {
 		s.mend(was, why)
@@ -210,7 +201,7 @@ func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
 // leaveObjectOut makes the state ignore an object that is neither node nor pod.
 func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	s.quarantineObject(obj, why)
-	delete(s.cluster, objects.RefOf(obj))
+	s.state.Drop(obj)
 	if err := s.changeCluster(obj, nil); err != nil {
 		klog.FromContext(s.life).Error(err, "An object in quarantine is not left out as a whole",
 			"kind", objects.KindOf(obj), "object", klog.KObj(obj))
@@ -218,7 +209,7 @@ func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	if _, ok := obj.(*storagev1.CSINode); !ok {
 		return
 	}
-	if n := s.cache.Node(obj.GetName()); n != nil {
+	if n := s.state.Node(obj.GetName()); n != nil {
 		s.leaveOut(n, why)
 	}
 }
@@ -238,64 +229,21 @@ func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
 	}
 }
 
-// The methods below change the state, and turn a panic into an error.
-
-func (s *Scheduler) caught(change func() error) (err error) {
-	defer s.recoverInto(&err)
-	return change()
-}
-
-func (s *Scheduler) setNode(n *v1.Node) (old *v1.Node, err error) {
-	defer s.recoverInto(&err)
-	return s.cache.SetNode(n)
-}
-
-func (s *Scheduler) removeNode(n *v1.Node) (old *v1.Node, err error) {
-	defer s.recoverInto(&err)
-	return s.cache.RemoveNode(n)
-}
-
-func (s *Scheduler) redo(node string) (err error) {
-	defer s.recoverInto(&err)
-	return s.cache.Redo(node)
-}
-
-func (s *Scheduler) setPod(p *v1.Pod) (old *v1.Pod, err error) {
-	defer s.recoverInto(&err)
-	return s.cache.SetPod(p)
-}
-
-func (s *Scheduler) removePod(p *v1.Pod) (old *v1.Pod, node string, err error) {
-	defer s.recoverInto(&err)
-	return s.cache.RemovePod(p)
-}
-
-// dropPod is removePod without the changes of counters, volumes and budgets.
-func (s *Scheduler) dropPod(uid types.UID) (err error) {
-	defer s.recoverInto(&err)
-	_, _, err = s.cache.Cache.RemovePod(uid)
-	return err
-}
-
+// dequeue drops a pending pod, as far as that is possible.
 func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
-	defer s.recoverInto(&err)
+	defer s.state.RecoverInto(&err)
 	s.disown(p.UID)
-	s.cache.budgets.RemovePod(p)
+	s.state.Budgets().RemovePod(p)
 	return nil
-}
-
-func (s *Scheduler) reserve(p *v1.Pod, node string) (work *volumes.Work, err error) {
-	defer s.recoverInto(&err)
-	return s.cache.volumes.Reserve(p, s.cache.Node(node))
 }
 
 // assume promises a pod its node. After an error the pod is promised no node, and its class is in quarantine.
 func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
-	err := s.assumeCaught(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
+	err := s.state.Assume(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
 	if err == nil {
 		return nil
 	}
-	if known, _, _ := s.cache.Pod(a.pod.Obj.UID); known == a.pod.Obj {
+	if known, _, _ := s.state.Pod(a.pod.Obj.UID); known == a.pod.Obj {
 		s.forget(known, d.Node)
 	}
 	s.mend(d.Node, err)
@@ -303,22 +251,11 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 	return s.confineFor(suspect{class: a.class.ID()}, err)
 }
 
-func (s *Scheduler) assumeCaught(p *v1.Pod, node string, usage *pb.PodUsage, decision uint64) (err error) {
-	defer s.recoverInto(&err)
-	return s.cache.Assume(p, node, usage, decision)
-}
-
 // forget takes back the promise of a node.
 func (s *Scheduler) forget(p *v1.Pod, node string) {
-	if err := s.forgetCaught(p); err != nil {
+	if _, err := s.state.Forget(p); err != nil {
 		s.quarantineObject(p, err)
-		s.dropPod(p.UID)
+		s.state.DropPod(p.UID)
 		s.mend(node, err)
 	}
-}
-
-func (s *Scheduler) forgetCaught(p *v1.Pod) (err error) {
-	defer s.recoverInto(&err)
-	_, err = s.cache.Forget(p)
-	return err
 }

@@ -147,23 +147,23 @@ func TestNoObjectEndsATerm(t *testing.T) {
 		out         bool // the node is left out
 	}{
 		"its terms": {bug: func(x *trial) {
-			x.cache.UseCounters(buggyCounters{Counters: x.cache.counters, carry: func() { panic("bug") }})
+			x.state.UseCounters(buggyCounters{Counters: x.state.Counters(), carry: func() { panic("bug") }})
 		}, quarantined: []string{pod}},
 		"what it counts for": {bug: func(x *trial) {
-			x.cache.UseCounters(buggyCounters{Counters: x.cache.counters, adds: func() []*pb.CounterValue { panic("bug") }})
+			x.state.UseCounters(buggyCounters{Counters: x.state.Counters(), adds: func() []*pb.CounterValue { panic("bug") }})
 		}, quarantined: []string{pod}},
 		"what it counts for is refused": {bug: func(x *trial) {
-			x.cache.UseCounters(buggyCounters{Counters: x.cache.counters, adds: huge})
+			x.state.UseCounters(buggyCounters{Counters: x.state.Counters(), adds: huge})
 		}, quarantined: []string{pod}},
-		"what preemption looks at": {bug: func(x *trial) { x.cache.UseDepartures(buggyDepartures{x.cache}) }, quarantined: []string{pod}},
+		"what preemption looks at": {bug: func(x *trial) { x.state.UseDepartures(buggyDepartures{x.state}) }, quarantined: []string{pod}},
 		"its row, whenever it is put there": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{log: x.answers.Log(), before: addsPoison})
+			x.state.Watch(buggyTables{log: x.answers.Log(), before: addsPoison})
 		}, quarantined: []string{node, pod}, out: true},
 		"its row, in the middle of the change, once": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{log: x.answers.Log(), after: once(addsPoison)})
+			x.state.Watch(buggyTables{log: x.answers.Log(), after: once(addsPoison)})
 		}, quarantined: []string{pod}},
 		"its node": {bug: func(x *trial) {
-			x.cache.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return d.GetSetNode().GetName() == "a" }})
+			x.state.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return d.GetSetNode().GetName() == "a" }})
 		}, quarantined: []string{node}, out: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,12 +215,12 @@ func TestNoPodEndsATermWhereItIsPlaced(t *testing.T) {
 			for _, leader := range []string{"the first leader", "the next one"} {
 				x := newLeading(t, func(x *trial) {
 					bug.log = x.answers.Log()
-					x.cache.Watch(bug)
+					x.state.Watch(bug)
 				}, all)
 				if d := cmp.Diff(map[string]string{"bad": "", "p": "a", "q": "a"}, x.decide(t)); d != "" {
 					t.Errorf("%s: pods (-want +got):\n%s", leader, d)
 				}
-				if got := rowsOf(x.cache.Cache)["a"]; !strings.Contains(got, "milli_cpu:4000") || !strings.Contains(got, "pods:2") {
+				if got := rowsOf(x.state.Cache)["a"]; !strings.Contains(got, "milli_cpu:4000") || !strings.Contains(got, "pods:2") {
 					t.Errorf("%s: the row is %q, want two pods of 4 cores", leader, got)
 				}
 				if message := x.lines[0].Message; !strings.Contains(message, "panic: bug; not tried again for 5m0s") {
@@ -253,14 +253,14 @@ func TestAPodThatCanNotBeQueuedIsLeftOut(t *testing.T) {
 // changed.
 func TestAPodThatMeetsABugInItsBudgetsIsLeftOut(t *testing.T) {
 	bug := func(x *trial) {
-		x.cache.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return len(d.GetChangePod().GetBudgets()) > 0 }})
+		x.state.Watch(buggyTables{log: x.answers.Log(), before: func(d *pb.Delta) bool { return len(d.GetChangePod().GetBudgets()) > 0 }})
 	}
 	x := newLeading(t, bug, &objects.Snapshot{Nodes: nodesOf("4", "a"), Pods: []*v1.Pod{build.Pod("on").CPU("1").Label("k", "v").Node("a").Obj()}})
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}},
 	}
-	x.cache.followBudgets(false) // somebody else keeps the status of budgets
+	x.state.FollowBudgets(false) // somebody else keeps the status of budgets
 	x.event(&objects.Event{Type: objects.Added, Kind: objects.KindPodDisruptionBudget, Object: b})
 	x.wantQuarantined(t, "it comes", `{kind=Pod} 1`)
 	evicting := b.DeepCopy()

@@ -179,7 +179,7 @@ func changes(nodes []*v1.Node, pods []*v1.Pod) (events []objects.Event) {
 // wides are pods with terms about all pods.
 func wides(n int) (events []objects.Event) {
 	for i := range n {
-		events = append(events, podCame(wide(i)))
+		events = append(events, podCame(build.Wide(i)))
 	}
 	return events
 }

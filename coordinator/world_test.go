@@ -407,11 +407,11 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 			wrong("%s is in the queue (%s), want it gone", p.Obj.Name, p.Place())
 		}
 	})
-	all, assumed := s.cache.Pods()
-	if all != len(running) || assumed != 0 || s.cache.Nodes() != len(nodes) {
-		wrong("cache: got %d pods, %d assumed, %d nodes; want %d, 0, %d", all, assumed, s.cache.Nodes(), len(running), len(nodes))
+	all, assumed := s.state.Pods()
+	if all != len(running) || assumed != 0 || s.state.Nodes() != len(nodes) {
+		wrong("cache: got %d pods, %d assumed, %d nodes; want %d, 0, %d", all, assumed, s.state.Nodes(), len(running), len(nodes))
 	}
-	if d := cmp.Diff(rowsOf(truth.cache.Cache), rowsOf(s.cache.Cache)); d != "" {
+	if d := cmp.Diff(rowsOf(truth.state.Cache), rowsOf(s.state.Cache)); d != "" {
 		wrong("rows (-as it is +as believed):\n%s", d)
 	}
 	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.failing), keysOf(l.kept)} {
@@ -433,7 +433,7 @@ func keysOf[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Ke
 func (w *world) judgePending(s *Scheduler, truth *oneByOne, uid types.UID) (problems []string) {
 	want := truth.decide(w.pods[uid])
 	if want.Node != "" {
-		if _, err := truth.cache.Forget(w.pods[uid]); err != nil {
+		if _, err := truth.state.Forget(w.pods[uid]); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}

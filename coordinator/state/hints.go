@@ -1,4 +1,4 @@
-package coordinator
+package state
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -12,40 +12,42 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// hintProfiles gives the queue's hints what they read of profiles and cluster.
-type hintProfiles struct {
-	profiles map[string]*compile.Profile
-	known    *state
-	// preempting are the pods whose victims are being told to leave.
-	preempting map[types.UID]struct{}
+// Hints gives the queue's hints what they read of profiles and of the cluster.
+type Hints struct {
+	State    *State
+	Profiles map[string]*compile.Profile
+	// Preemptors are the pods whose victims are being told to leave.
+	Preemptors map[types.UID]struct{}
 }
 
+var _ queue.Profiles = Hints{}
+
 // AddedAffinity is part of queue.Profiles.
-func (h hintProfiles) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
-	if prof := h.profiles[p.Spec.SchedulerName]; prof != nil {
+func (h Hints) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
+	if prof := h.Profiles[p.Spec.SchedulerName]; prof != nil {
 		return prof.AddedAffinity()
 	}
 	return nil
 }
 
 // HoldsBack is part of queue.Profiles.
-func (h hintProfiles) HoldsBack(p *v1.Pod, plugin string) bool {
-	prof := h.profiles[p.Spec.SchedulerName]
+func (h Hints) HoldsBack(p *v1.Pod, plugin string) bool {
+	prof := h.Profiles[p.Spec.SchedulerName]
 	return prof == nil || plugin != rules.SchedulingGates || !prof.IgnoresGates()
 }
 
 // Preempting is part of queue.Profiles.
-func (h hintProfiles) Preempting(p *v1.Pod) bool {
-	if _, ok := h.preempting[p.UID]; !ok {
+func (h Hints) Preempting(p *v1.Pod) bool {
+	if _, ok := h.Preemptors[p.UID]; !ok {
 		return false
 	}
-	prof := h.profiles[p.Spec.SchedulerName]
+	prof := h.Profiles[p.Spec.SchedulerName]
 	return prof != nil && prof.GatesPreemptors()
 }
 
 // Allocatable is part of queue.Profiles.
-func (h hintProfiles) Allocatable(node string) (*pb.Resources, bool) {
-	object := h.known.Node(node)
+func (h Hints) Allocatable(node string) (*pb.Resources, bool) {
+	object := h.State.Node(node)
 	if object == nil {
 		return nil, false
 	}
@@ -53,13 +55,13 @@ func (h hintProfiles) Allocatable(node string) (*pb.Resources, bool) {
 }
 
 // Room is part of queue.Profiles.
-func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool) {
-	prof := h.profiles[p.Spec.SchedulerName]
-	row, ok := h.known.RowOf(node)
+func (h Hints) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool) {
+	prof := h.Profiles[p.Spec.SchedulerName]
+	row, ok := h.State.RowOf(node)
 	if prof == nil || !ok {
 		return 0, false
 	}
-	room := h.known.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource)
+	room := h.State.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource)
 	if room < 1 && h.mayPreempt(p, prof, node) {
 		// The room that became free may be enough together with the room of victims. One pod is tried to find out.
 		room = 1
@@ -68,12 +70,12 @@ func (h hintProfiles) Room(p *v1.Pod, requests *pb.Resources, node string) (int6
 }
 
 // mayPreempt tells whether a node has pods that a pod may preempt.
-func (h hintProfiles) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) bool {
+func (h Hints) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) bool {
 	if len(prof.PostFilters()) == 0 || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
 		return false
 	}
 	priority := compile.Priority(p)
-	for other := range h.known.PodsOn(node) {
+	for other := range h.State.PodsOn(node) {
 		if compile.Priority(other) < priority {
 			return true
 		}
@@ -82,12 +84,12 @@ func (h hintProfiles) mayPreempt(p *v1.Pod, prof *compile.Profile, node string) 
 }
 
 // DefaultConstraints is part of queue.Profiles.
-func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
-	prof := h.profiles[p.Spec.SchedulerName]
+func (h Hints) DefaultConstraints(p *v1.Pod) []queue.Constraint {
+	prof := h.Profiles[p.Spec.SchedulerName]
 	if prof == nil || len(prof.DefaultHardConstraints()) == 0 {
 		return nil
 	}
-	found := h.known.cluster.DefaultSelector(p)
+	found := h.State.cluster.DefaultSelector(p)
 	if found == nil || found.Empty() {
 		return nil
 	}
@@ -108,7 +110,7 @@ func (h hintProfiles) DefaultConstraints(p *v1.Pod) []queue.Constraint {
 
 // CELReadsPods tells the queue whether an expression of the profile's CELFilter reads the sums
 // over a node's pods.
-func (h hintProfiles) CELReadsPods(p *v1.Pod) bool {
-	prof := h.profiles[p.Spec.SchedulerName]
+func (h Hints) CELReadsPods(p *v1.Pod) bool {
+	prof := h.Profiles[p.Spec.SchedulerName]
 	return prof != nil && prof.CELReadsPods()
 }

@@ -1,4 +1,4 @@
-package coordinator
+package state
 
 import (
 	"slices"
@@ -32,9 +32,9 @@ func (x *toldBudgets) Changed(_ *scorer.Table, d *pb.Delta) {
 // others then, too, and until then as it was.
 func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 	const steps, most = 2000, 20
-	w, tables := newState(1), &toldBudgets{of: map[uint64][]uint32{}}
+	w, tables := New(1), &toldBudgets{of: map[uint64][]uint32{}}
 	w.Watch(tables)
-	all := crowded(32)
+	all := build.Filled(32)
 	for _, n := range all.Nodes {
 		if _, err := w.SetNode(n); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.counting.atOnce, w.counting.perTurn = steps, steps
+	w.counting.AtOnce, w.counting.PerTurn = steps, steps
 	var old *policyv1.PodDisruptionBudget
 	for _, c := range []struct{ what, before, selects string }{{"it comes", "", "app"}, {"it selects others", "app", "app=1"}, {"it goes", "", ""}} {
 		b := &policyv1.PodDisruptionBudget{
@@ -62,7 +62,7 @@ func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 		}
 		old = b
 		turns, waited := 0, 0
-		for ; ; err = w.fillSome(func() bool { return false }) {
+		for ; ; err = w.FillSome(func() bool { return false }) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 			if !isBefore && !is {
 				t.Fatalf("%s: after %d turns got %v told, %v of them in force; want those of %q or of %q", c.what, turns, tables.of, w.budgets.Allowed(), c.before, c.selects)
 			}
-			if !w.counting.isUnderWay(w) {
+			if !w.isUnderWay() {
 				break
 			}
 		}
@@ -91,7 +91,7 @@ func TestATurnTellsAPartOfThePodsOfABudget(t *testing.T) {
 }
 
 // counts tells whether the pods that know of a budget in force are those with a label; "": there is none in force.
-func (x *toldBudgets) counts(w *state, pods []*v1.Pod, selects string) bool {
+func (x *toldBudgets) counts(w *State, pods []*v1.Pod, selects string) bool {
 	inForce := w.budgets.Allowed()
 	if selects == "" || len(inForce) != 1 {
 		return selects == "" && len(inForce) == 0

@@ -1,6 +1,7 @@
-package coordinator
+package state
 
 import (
+	"cmp"
 	"iter"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,9 +16,9 @@ import (
 // A PodDisruptionBudget says how many of its pods may be disrupted. Preemption avoids victims beyond that number. The tables
 // hold for each pod which budgets count it. Each dry run brings how many more pods each budget allows to leave.
 
-// followBudgets makes an empty set of budgets. counted says that the status of budgets is computed here; else a controller
-// keeps it. followBudgets is called before any pod is added.
-func (s *state) followBudgets(counted bool) {
+// FollowBudgets makes an empty set of budgets. counted says that the status of budgets is computed here; else a controller
+// keeps it. It is called before any pod is added.
+func (s *State) FollowBudgets(counted bool) {
 	s.counted = counted
 	s.budgets = cluster.NewBudgets(counted, func(namespace string) iter.Seq2[*v1.Pod, bool] {
 		return func(yield func(*v1.Pod, bool) bool) {
@@ -26,10 +27,10 @@ func (s *state) followBudgets(counted bool) {
 					return
 				}
 			}
-			if !counted || s.pending == nil {
+			if !counted || s.hooks.Pending == nil {
 				return
 			}
-			for q := range s.pending() {
+			for q := range s.hooks.Pending() {
 				p := q.Obj
 				if p.Namespace != namespace {
 					p = nil
@@ -43,26 +44,23 @@ func (s *state) followBudgets(counted bool) {
 	s.SetBudgets(s.budgets.Of)
 }
 
-// pend takes in a pod that waits for a node: its budgets expect it.
-func (s *state) pend(p *v1.Pod) {
+// Pend takes in a pod that waits for a node: its budgets expect it.
+func (s *State) Pend(p *v1.Pod) {
 	if s.counted {
 		s.follow(p, false)
 	}
 }
 
 // follow takes in a pod that budgets may count.
-func (s *state) follow(p *v1.Pod, placed bool) {
+func (s *State) follow(p *v1.Pod, placed bool) {
 	defer s.Untold(p, "its budgets")
 	s.budgets.SetPod(p, placed)
 }
 
 // budget takes over a PodDisruptionBudget, and tells the tables which pods it counts. Where the pods are many, the tables are
 // told in later turns.
-func (s *state) budget(old, now objects.Object) error {
-	either := now
-	if either == nil {
-		either = old
-	}
+func (s *State) budget(old, now objects.Object) error {
+	either := cmp.Or(now, old)
 	if _, ok := either.(*policyv1.PodDisruptionBudget); !ok {
 		return nil
 	}
@@ -72,12 +70,12 @@ func (s *state) budget(old, now objects.Object) error {
 			return err
 		}
 	}
-	_, err := s.budgets.Some(s.counting.atOnce, cache.TellSteps, s.tellBudgets)
+	_, err := s.budgets.Some(s.counting.AtOnce, cache.TellSteps, s.tellBudgets)
 	return err
 }
 
 // tellBudgets tells the tables of a pod whose budgets have changed while the pod itself has not.
-func (s *state) tellBudgets(uid types.UID) error {
+func (s *State) tellBudgets(uid types.UID) error {
 	p, _, _ := s.Pod(uid)
 	defer s.Untold(p, "its budgets")
 	return s.tell(uid)
