@@ -54,8 +54,8 @@ func (s *script) Counters() *count.Registry { return s.counters }
 func (s *script) Cluster() *cluster.Cluster { return s.cluster }
 func (s *script) Volumes() compile.Volumes  { return nil }
 
-// world is what classes are compiled for.
-type world struct {
+// compileState is what classes are compiled for.
+type compileState struct {
 	*cache.Cache
 	*script
 }
@@ -150,7 +150,7 @@ func (s *script) run(words []string) {
 
 // compile compiles a class anew, as the loop does for each pod.
 func (s *script) compile(name string) *compile.Class {
-	c, err := s.compiler.Class(s.pods[name].Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), world{s.cache, s})
+	c, err := s.compiler.Class(s.pods[name].Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compileState{s.cache, s})
 	s.must(err)
 	var fresh []uint32
 	for _, counter := range s.counters.TakeNew() {

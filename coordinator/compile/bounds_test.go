@@ -11,21 +11,21 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// asked is a town that counts how often it is asked for the topology of a key.
+// asked is a cluster model that counts how often it is asked for the topology of a key.
 type asked struct {
-	*town
+	*clusterModel
 	topologies int
 }
 
 func (w *asked) Topology(key string) Topology {
 	w.topologies++
-	return w.town.Topology(key)
+	return w.clusterModel.Topology(key)
 }
 
-// labelled is a town of two nodes that share each of some label keys.
+// labelled is a cluster model of two nodes that share each of some label keys.
 func labelled(t testing.TB, keys int) *asked {
 	t.Helper()
-	w := &asked{town: newTown()}
+	w := &asked{clusterModel: newClusterModel()}
 	for _, name := range []string{"a", "b"} {
 		n := build.Node(name).CPU("8")
 		for i := range keys {

@@ -19,8 +19,8 @@ func pick(t *rapid.T, label string, from ...string) string {
 // one is true one time out of n.
 func one(t *rapid.T, n int, label string) bool { return rapid.IntRange(1, n).Draw(t, label) == 1 }
 
-// drawTown draws nodes, namespaces, Services and ReplicaSets.
-func drawTown(t *rapid.T, w *town) {
+// drawClusterModel draws nodes, namespaces, Services and ReplicaSets.
+func drawClusterModel(t *rapid.T, w *clusterModel) {
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		drawNode(t, w, fmt.Sprint("n", i))
 	}
@@ -40,7 +40,7 @@ func drawTown(t *rapid.T, w *town) {
 }
 
 // drawNode adds a node, or changes it.
-func drawNode(t *rapid.T, w *town, name string) {
+func drawNode(t *rapid.T, w *clusterModel, name string) {
 	b := build.Node(name)
 	for _, key := range []string{v1.LabelTopologyZone, "rack"} {
 		if v := pick(t, key, "-", "a", "b", "c", ""); v != "-" {
@@ -63,7 +63,7 @@ func drawNode(t *rapid.T, w *town, name string) {
 }
 
 // drawNamespace adds a namespace, or changes it.
-func drawNamespace(t *rapid.T, w *town, name string) {
+func drawNamespace(t *rapid.T, w *clusterModel, name string) {
 	w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": pick(t, "team", "x", "y")}}})
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// valued is a town of nodes that have some label keys, each of so many values.
-func valued(t testing.TB, nodes, keys, values int) *town {
+// valued is a cluster model of nodes that have some label keys, each of so many values.
+func valued(t testing.TB, nodes, keys, values int) *clusterModel {
 	t.Helper()
-	w := newTown()
+	w := newClusterModel()
 	for i := range nodes {
 		n := build.Node(fmt.Sprint("n", i)).CPU("8")
 		for k := range keys {

@@ -29,7 +29,7 @@ type naiveVerdict struct {
 	ignored bool // by PodTopologySpread's score
 }
 
-func (w *town) on(n *v1.Node) (out []*v1.Pod) {
+func (w *clusterModel) on(n *v1.Node) (out []*v1.Pod) {
 	for _, r := range w.pods {
 		if r.row == w.rows[n.Name] {
 			out = append(out, r.pod)
@@ -54,7 +54,7 @@ type constrained struct {
 }
 
 // constraintsOf resolves a pod's constraints of one kind, without profiles' lists.
-func (w *town) constraintsOf(t rapid.TB, p *v1.Pod, kind v1.UnsatisfiableConstraintAction) (out []constrained) {
+func (w *clusterModel) constraintsOf(t rapid.TB, p *v1.Pod, kind v1.UnsatisfiableConstraintAction) (out []constrained) {
 	list, defaults := p.Spec.TopologySpreadConstraints, w.cluster.DefaultSelector(p)
 	own := len(list) > 0
 	if !own && defaults != nil {
@@ -84,7 +84,7 @@ func (w *town) constraintsOf(t rapid.TB, p *v1.Pod, kind v1.UnsatisfiableConstra
 }
 
 // count is how many pods of a node a constraint counts.
-func (w *town) count(c *constrained, p *v1.Pod, n *v1.Node) (total int64) {
+func (w *clusterModel) count(c *constrained, p *v1.Pod, n *v1.Node) (total int64) {
 	for _, o := range w.on(n) {
 		if !c.empty && o.Namespace == p.Namespace && o.DeletionTimestamp == nil && c.matches(o) {
 			total++
@@ -114,7 +114,7 @@ func hasAll(n *v1.Node, list []constrained) bool {
 }
 
 // spreadFilter gives the reason against each node.
-func (w *town) spreadFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, string)) {
+func (w *clusterModel) spreadFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, string)) {
 	hard := w.constraintsOf(t, p, v1.DoNotSchedule)
 	counts := make([]map[string]int64, len(hard))
 	for i := range hard {
@@ -152,7 +152,7 @@ func (w *town) spreadFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, string)
 }
 
 // spreadScore gives the raw score of each feasible node.
-func (w *town) spreadScore(t rapid.TB, p *v1.Pod, feasible []*v1.Node, verdicts map[string]*naiveVerdict) {
+func (w *clusterModel) spreadScore(t rapid.TB, p *v1.Pod, feasible []*v1.Node, verdicts map[string]*naiveVerdict) {
 	soft := w.constraintsOf(t, p, v1.ScheduleAnyway)
 	all := len(p.Spec.TopologySpreadConstraints) > 0
 	var scored []*v1.Node
@@ -198,7 +198,7 @@ func (w *town) spreadScore(t rapid.TB, p *v1.Pod, feasible []*v1.Node, verdicts 
 }
 
 // about tells whether a term of an existing pod is about an incoming one.
-func (w *town) about(t rapid.TB, term *v1.PodAffinityTerm, owner, incoming *v1.Pod) bool {
+func (w *clusterModel) about(t rapid.TB, term *v1.PodAffinityTerm, owner, incoming *v1.Pod) bool {
 	in := slices.Contains(term.Namespaces, incoming.Namespace)
 	if len(term.Namespaces) == 0 && term.NamespaceSelector == nil {
 		in = owner.Namespace == incoming.Namespace
@@ -209,7 +209,7 @@ func (w *town) about(t rapid.TB, term *v1.PodAffinityTerm, owner, incoming *v1.P
 
 // looksAt tells whether a term of the incoming pod is about an existing one: its
 // namespaceSelector is resolved to names, and shown no labels beside.
-func (w *town) looksAt(t rapid.TB, term *v1.PodAffinityTerm, incoming, existing *v1.Pod) bool {
+func (w *clusterModel) looksAt(t rapid.TB, term *v1.PodAffinityTerm, incoming, existing *v1.Pod) bool {
 	in := slices.Contains(term.Namespaces, existing.Namespace) || selects(t, term.NamespaceSelector, &v1.Pod{})
 	if len(term.Namespaces) == 0 && term.NamespaceSelector == nil {
 		in = incoming.Namespace == existing.Namespace
@@ -263,7 +263,7 @@ func (s sums) at(n *v1.Node, key string) int64 {
 }
 
 // affinityFilter gives the reason against each node.
-func (w *town) affinityFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, string)) {
+func (w *clusterModel) affinityFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, string)) {
 	near, anti := requiredOf(p)
 	matchesAll := func(o *v1.Pod) bool {
 		return len(near) > 0 && !slices.ContainsFunc(near, func(x v1.PodAffinityTerm) bool { return !w.looksAt(t, &x, p, o) })
@@ -306,7 +306,7 @@ func (w *town) affinityFilter(t rapid.TB, p *v1.Pod, refuse func(*v1.Node, strin
 	}
 }
 
-func (w *town) attracted(n *v1.Node, near []v1.PodAffinityTerm, attracting sums, self bool) bool {
+func (w *clusterModel) attracted(n *v1.Node, near []v1.PodAffinityTerm, attracting sums, self bool) bool {
 	met := true
 	for i := range near {
 		value, ok := n.Labels[near[i].TopologyKey]
@@ -319,7 +319,7 @@ func (w *town) attracted(n *v1.Node, near []v1.PodAffinityTerm, attracting sums,
 }
 
 // affinityScore gives the raw score of each node.
-func (w *town) affinityScore(t rapid.TB, p *v1.Pod, verdicts map[string]*naiveVerdict) {
+func (w *clusterModel) affinityScore(t rapid.TB, p *v1.Pod, verdicts map[string]*naiveVerdict) {
 	near, anti := preferredOf(p)
 	score := sums{}
 	for _, n := range w.nodes {
@@ -361,7 +361,7 @@ func (w *town) affinityScore(t rapid.TB, p *v1.Pod, verdicts map[string]*naiveVe
 }
 
 // naive judges every node.
-func (w *town) naive(t rapid.TB, p *v1.Pod) map[string]*naiveVerdict {
+func (w *clusterModel) naive(t rapid.TB, p *v1.Pod) map[string]*naiveVerdict {
 	out := map[string]*naiveVerdict{}
 	for name := range w.nodes {
 		out[name] = &naiveVerdict{}
@@ -399,8 +399,8 @@ func TestRulesAreTheNaiveOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		w, c, eval := newTown(), New(), scorer.NewEvaluator(nil)
-		drawTown(t, w)
+		w, c, eval := newClusterModel(), New(), scorer.NewEvaluator(nil)
+		drawClusterModel(t, w)
 		for i := range rapid.IntRange(1, 12).Draw(t, "pods") {
 			switch rapid.IntRange(0, 15).Draw(t, "change") {
 			case 0:
@@ -435,7 +435,7 @@ func TestRulesAreTheNaiveOnes(t *testing.T) {
 }
 
 // compareNaive compares every node's answer.
-func compareNaive(t *rapid.T, w *town, a *answer, eval *scorer.Evaluator, p *v1.Pod) {
+func compareNaive(t *rapid.T, w *clusterModel, a *answer, eval *scorer.Evaluator, p *v1.Pod) {
 	want := w.naive(t, p)
 	for i := range a.nodes {
 		n := &a.nodes[i]

@@ -39,7 +39,7 @@ import (
 //
 // A plugin's score is written raw, and raw→normalised where it is normalised.
 type script struct {
-	*town
+	*clusterModel
 	profile *Profile
 	c       *Compiler
 	eval    *scorer.Evaluator
@@ -72,7 +72,7 @@ func (s *spread) add(n *v1.Node) {
 }
 
 func newScript() *script {
-	return &script{town: newTown(), profile: DefaultProfile(v1.DefaultSchedulerName), c: New(), eval: scorer.NewEvaluator(nil)}
+	return &script{clusterModel: newClusterModel(), profile: DefaultProfile(v1.DefaultSchedulerName), c: New(), eval: scorer.NewEvaluator(nil)}
 }
 
 func TestScripts(t *testing.T) {

@@ -22,9 +22,9 @@ func owned(i int) *v1.Pod {
 	return p
 }
 
-// settled is a town with nodes, the StatefulSet db and a Service for it.
-func settled(t testing.TB) *town {
-	w := newTown()
+// settled is a cluster model with nodes, the StatefulSet db and a Service for it.
+func settled(t testing.TB) *clusterModel {
+	w := newClusterModel()
 	for i, zone := range []string{"a", "a", "b"} {
 		if err := w.setNode(build.Node(fmt.Sprint("n", i)).Zone(zone).Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj()); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}},
 	}}}}
 	bare := build.Pod("p").CPU("1").Label("app", "api").Obj()
-	repels := func(key string) func(*testing.T, *town) {
-		return func(_ *testing.T, w *town) {
+	repels := func(key string) func(*testing.T, *clusterModel) {
+		return func(_ *testing.T, w *clusterModel) {
 			p := build.Pod("q").Obj()
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 				TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}},
@@ -82,8 +82,8 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 			w.counters.Carry(p)
 		}
 	}
-	racks := func(names ...string) func(*testing.T, *town) {
-		return func(t *testing.T, w *town) {
+	racks := func(names ...string) func(*testing.T, *clusterModel) {
+		return func(t *testing.T, w *clusterModel) {
 			for i, rack := range names {
 				if err := w.setNode(build.Node(fmt.Sprint("n", i)).Zone("a").Label("rack", rack).Label(v1.LabelHostname, fmt.Sprint("n", i)).Obj()); err != nil {
 					t.Fatal(err)
@@ -91,24 +91,24 @@ func TestAClassIsCompiledAgainWhereWhatItReadsChanges(t *testing.T) {
 			}
 		}
 	}
-	namespace := func(name, team string) func(*testing.T, *town) {
-		return func(_ *testing.T, w *town) {
+	namespace := func(name, team string) func(*testing.T, *clusterModel) {
+		return func(_ *testing.T, w *clusterModel) {
 			w.cluster.Set(nil, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}})
 		}
 	}
-	both := func(one, other func(*testing.T, *town)) func(*testing.T, *town) {
-		return func(t *testing.T, w *town) { one(t, w); other(t, w) }
+	both := func(one, other func(*testing.T, *clusterModel)) func(*testing.T, *clusterModel) {
+		return func(t *testing.T, w *clusterModel) { one(t, w); other(t, w) }
 	}
 	for name, x := range map[string]struct {
 		pod    *v1.Pod
-		before func(*testing.T, *town)
-		change func(*testing.T, *town)
+		before func(*testing.T, *clusterModel)
+		change func(*testing.T, *clusterModel)
 		same   bool
 	}{
-		"a Service goes": {pod: owned(0), change: func(_ *testing.T, w *town) {
+		"a Service goes": {pod: owned(0), change: func(_ *testing.T, w *clusterModel) {
 			w.cluster.Set(&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}, nil)
 		}, same: true}, // the StatefulSet demands the same
-		"the StatefulSet changes": {pod: owned(0), change: func(_ *testing.T, w *town) {
+		"the StatefulSet changes": {pod: owned(0), change: func(_ *testing.T, w *clusterModel) {
 			w.cluster.Set(nil, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.StatefulSetSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db", "v": "2"}}}})
 		}},
@@ -162,8 +162,8 @@ func TestAClassOutlivesSweepsWhileItIsAskedFor(t *testing.T) {
 func TestSettingMissesNothing(t *testing.T) {
 	prof := DefaultProfile("x")
 	rapid.Check(t, func(t *rapid.T) {
-		w, c := newTown(), New()
-		drawTown(t, w)
+		w, c := newClusterModel(), New()
+		drawClusterModel(t, w)
 		specs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *v1.Pod { return drawNeighbour(t, 0) }), 1, 3).Draw(t, "specs")
 		for range rapid.IntRange(1, 10).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "change") {
@@ -218,8 +218,8 @@ func BenchmarkSettings(b *testing.B) {
 	}
 }
 
-// facts is a town that knows its topology, as the cache does.
-type facts struct{ *town }
+// facts is a cluster model that knows its topology, as the cache does.
+type facts struct{ *clusterModel }
 
 func (facts) Topology(key string) Topology {
 	if key == v1.LabelHostname {

@@ -20,13 +20,13 @@ import (
 // of a newer leader.
 var ErrLeaseLost = errors.New("leaderelection lost")
 
-// ObjectSource keeps a picture of the API server's objects, and tells of changes.
+// ObjectSource keeps a copy of the API server's objects, and tells of changes.
 type ObjectSource interface {
-	// Run keeps the picture until ctx ends.
+	// Run keeps the copy until ctx ends.
 	Run(ctx context.Context) error
 	// WaitSynced returns when all objects were there once.
 	WaitSynced(ctx context.Context) error
-	// CatchUp returns when the picture holds all that a read made after the call shows.
+	// CatchUp returns when the copy holds all that a read made after the call shows.
 	CatchUp(ctx context.Context) error
 	// Subscribe returns the objects as they are, and delivers every change after that, per
 	// object in order, until it is stopped.

@@ -58,8 +58,8 @@ func (a *api) take() []objects.Object {
 	return out
 }
 
-// stage is a cluster with a volume for claim a, and a class that makes one for claim b.
-type stage struct {
+// binderFixture is a cluster with a volume for claim a, and a class that makes one for claim b.
+type binderFixture struct {
 	t    *testing.T
 	c    *Cache
 	api  *api
@@ -69,9 +69,9 @@ type stage struct {
 	done chan error
 }
 
-func newStage(t *testing.T, completes bool, claims ...string) *stage {
+func newBinderFixture(t *testing.T, completes bool, claims ...string) *binderFixture {
 	t.Helper()
-	s := &stage{t: t, c: New(&registry{}), api: &api{}, pod: podOf("p", claims), done: make(chan error, 1)}
+	s := &binderFixture{t: t, c: New(&registry{}), api: &api{}, pod: podOf("p", claims), done: make(chan error, 1)}
 	s.node = words{"zone": "z1"}.object("node", "n1").(*v1.Node)
 	s.c.Set(words{"provisioner": "drv", "wait": ""}.class("fast"))
 	s.c.Set(words{"class": "fast", "size": "9Gi", "node": "n1", "version": "1"}.volume("v"))
@@ -89,7 +89,7 @@ func newStage(t *testing.T, completes bool, claims ...string) *stage {
 }
 
 // pending fails the test where PreBind is done.
-func (s *stage) pending() {
+func (s *binderFixture) pending() {
 	s.t.Helper()
 	synctest.Wait()
 	select {
@@ -101,7 +101,7 @@ func (s *stage) pending() {
 
 // ends waits for PreBind without letting time pass, and wants it to end in a text; "" is
 // success.
-func (s *stage) ends(text string) {
+func (s *binderFixture) ends(text string) {
 	s.t.Helper()
 	synctest.Wait()
 	select {
@@ -122,14 +122,14 @@ func (s *stage) ends(text string) {
 }
 
 // feed lets the scheduling goroutine see what was written.
-func (s *stage) feed() {
+func (s *binderFixture) feed() {
 	for _, obj := range s.api.take() {
 		s.c.Set(obj)
 	}
 }
 
 // claim sets a claim as its newest object, changed by f.
-func (s *stage) claim(name, version string, f func(*v1.PersistentVolumeClaim)) {
+func (s *binderFixture) claim(name, version string, f func(*v1.PersistentVolumeClaim)) {
 	pvc := s.c.Claim("default", name).DeepCopy()
 	pvc.ResourceVersion = version
 	f(pvc)
@@ -145,7 +145,7 @@ func bindClaim(to string) func(*v1.PersistentVolumeClaim) {
 
 func TestPreBindCompletesPairsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, true, "a")
+		s := newBinderFixture(t, true, "a")
 		if want := []string{"v a"}; !slices.Equal(s.api.calls, want) {
 			t.Fatalf("writes %q, want %q: one for both", s.api.calls, want)
 		}
@@ -169,7 +169,7 @@ func TestPreBindCompletesPairsItself(t *testing.T) {
 
 func TestPreBindLeavesPairsToTheController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, false, "a")
+		s := newBinderFixture(t, false, "a")
 		if want := []string{"v"}; !slices.Equal(s.api.calls, want) {
 			t.Fatalf("writes %q, want %q", s.api.calls, want)
 		}
@@ -182,7 +182,7 @@ func TestPreBindLeavesPairsToTheController(t *testing.T) {
 
 func TestPreBindWaitsForTheProvisioner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, true, "b")
+		s := newBinderFixture(t, true, "b")
 		if got := s.api.written[0].GetAnnotations()[storage.AnnSelectedNode]; got != "n1" {
 			t.Fatalf("selected node %q is written, want n1", got)
 		}
@@ -202,60 +202,60 @@ func elapse(d time.Duration) { <-time.After(d) }
 func TestPreBindEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, claim, text string
-		do                func(*stage)
+		do                func(*binderFixture)
 	}{
-		{"at the deadline", "a", "binding volumes: context deadline exceeded", func(s *stage) {
+		{"at the deadline", "a", "binding volumes: context deadline exceeded", func(s *binderFixture) {
 			elapse(time.Minute)
 		}},
-		{"when its pod is deleted", "a", `binding volumes: pod does not exist any more: pod "p" not found`, func(s *stage) {
+		{"when its pod is deleted", "a", `binding volumes: pod does not exist any more: pod "p" not found`, func(s *binderFixture) {
 			s.c.Delete(s.pod)
 		}},
-		{"when its node is gone", "b", `binding volumes: failed to get node "n1": node "n1" not found`, func(s *stage) {
+		{"when its node is gone", "b", `binding volumes: failed to get node "n1": node "n1" not found`, func(s *binderFixture) {
 			s.c.Delete(s.node)
 			s.pending() // nobody wakes it
 			elapse(checkPeriod)
 		}},
-		{"when the volume is gone", "a", `binding volumes: failed to check binding: persistentvolumes "v" not found`, func(s *stage) {
+		{"when the volume is gone", "a", `binding volumes: failed to check binding: persistentvolumes "v" not found`, func(s *binderFixture) {
 			s.c.Delete(words{}.volume("v"))
 		}},
-		{"when the claim is gone", "a", `binding volumes: failed to check binding: persistentvolumeclaims "default/a" not found`, func(s *stage) {
+		{"when the claim is gone", "a", `binding volumes: failed to check binding: persistentvolumeclaims "default/a" not found`, func(s *binderFixture) {
 			s.c.Delete(words{}.claim("a"))
 		}},
-		{"when the claim to make a volume for is gone", "b", `binding volumes: failed to check provisioning pvc: persistentvolumeclaims "default/b" not found`, func(s *stage) {
+		{"when the claim to make a volume for is gone", "b", `binding volumes: failed to check provisioning pvc: persistentvolumeclaims "default/b" not found`, func(s *binderFixture) {
 			s.c.Delete(words{}.claim("b"))
 		}},
-		{"when the volume is given to nobody", "a", `binding volumes: ClaimRef got reset for pv "v"`, func(s *stage) {
+		{"when the volume is given to nobody", "a", `binding volumes: ClaimRef got reset for pv "v"`, func(s *binderFixture) {
 			s.c.Set(words{"class": "fast", "size": "9Gi", "node": "n1", "version": "160"}.volume("v"))
 		}},
-		{"when the volume moves away", "a", `binding volumes: pv "v" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *stage) {
+		{"when the volume moves away", "a", `binding volumes: pv "v" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *binderFixture) {
 			s.c.Set(words{"class": "fast", "size": "9Gi", "node": "n2", "ref": "a", "version": "160"}.volume("v"))
 		}},
-		{"when the node's labels change", "a", `binding volumes: pv "v" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *stage) {
+		{"when the node's labels change", "a", `binding volumes: pv "v" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *binderFixture) {
 			n := s.node.DeepCopy()
 			n.Labels = nil
 			s.c.Set(n)
 			elapse(checkPeriod)
 		}},
-		{"when the provisioner gives up", "b", `binding volumes: provisioning failed for PVC "b"`, func(s *stage) {
+		{"when the provisioner gives up", "b", `binding volumes: provisioning failed for PVC "b"`, func(s *binderFixture) {
 			s.claim("b", "160", func(pvc *v1.PersistentVolumeClaim) { pvc.Annotations = map[string]string{"x": "y"} })
 		}},
-		{"when the annotations are gone", "b", `binding volumes: selectedNode annotation reset for PVC "b"`, func(s *stage) {
+		{"when the annotations are gone", "b", `binding volumes: selectedNode annotation reset for PVC "b"`, func(s *binderFixture) {
 			s.claim("b", "160", func(pvc *v1.PersistentVolumeClaim) { pvc.Annotations = nil })
 		}},
-		{"when the volume is made elsewhere", "b", `binding volumes: pv "made" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *stage) {
+		{"when the volume is made elsewhere", "b", `binding volumes: pv "made" node affinity doesn't match node "n1": no matching NodeSelectorTerms`, func(s *binderFixture) {
 			s.c.Set(words{"class": "fast", "size": "99Gi", "zone": "z2", "ref": "b"}.volume("made"))
 			s.claim("b", "160", bindClaim("made"))
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t, false, test.claim)
+				s := newBinderFixture(t, false, test.claim)
 				s.feed()
 				s.pending()
 				test.do(s)
 				s.ends(test.text)
 				s.c.Unreserve(s.work)
-				if got, want := picture(s.c), picture(fresh(s.c)); !cmp.Equal(got, want) {
+				if got, want := contents(s.c), contents(fresh(s.c)); !cmp.Equal(got, want) {
 					t.Fatalf("after Unreserve (-want +got):\n%s", cmp.Diff(want, got))
 				}
 			})
@@ -265,7 +265,7 @@ func TestPreBindEnds(t *testing.T) {
 
 func TestPreBindIgnoresWhatIsOlderThanItsWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, false, "a")
+		s := newBinderFixture(t, false, "a")
 		s.c.Set(words{"class": "fast", "size": "9Gi", "node": "n1", "version": "50"}.volume("v"))
 		s.pending() // its claimRef is on the way
 		s.feed()
@@ -276,7 +276,7 @@ func TestPreBindIgnoresWhatIsOlderThanItsWrite(t *testing.T) {
 
 func TestPreBindOfAMigratedVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, false, "b")
+		s := newBinderFixture(t, false, "b")
 		s.feed()
 		s.c.Set(words{"ebs.csi.aws.com": "3", "migrated": "kubernetes.io/aws-ebs"}.csiNode("n1"))
 		// The CSI driver's topology key takes the zone's place, and the node lacks it.
@@ -290,7 +290,7 @@ func TestPreBindOfAMigratedVolume(t *testing.T) {
 func TestUnreserveAfterAFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("the object has been modified")
-		s := &stage{t: t, c: New(&registry{}), api: &api{fails: 2, err: refused}, pod: podOf("p", []string{"a", "b"})}
+		s := &binderFixture{t: t, c: New(&registry{}), api: &api{fails: 2, err: refused}, pod: podOf("p", []string{"a", "b"})}
 		s.node = words{}.object("node", "n1").(*v1.Node)
 		s.c.Set(words{"provisioner": "drv", "wait": ""}.class("fast"))
 		s.c.Set(words{"class": "fast", "size": "9Gi", "version": "1"}.volume("v"))
@@ -312,7 +312,7 @@ func TestUnreserveAfterAFailedWrite(t *testing.T) {
 			t.Fatalf("claim b has selected node %q assumed, want it taken back", at)
 		}
 		s.feed()
-		if got, want := picture(s.c), picture(fresh(s.c)); !cmp.Equal(got, want) {
+		if got, want := contents(s.c), contents(fresh(s.c)); !cmp.Equal(got, want) {
 			t.Fatalf("after the API told (-want +got):\n%s", cmp.Diff(want, got))
 		}
 	})
@@ -320,11 +320,11 @@ func TestUnreserveAfterAFailedWrite(t *testing.T) {
 
 func TestPreBindEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, false, "b")
+		s := newBinderFixture(t, false, "b")
 		s.feed()
 		s.claim("b", "150", bindClaim("never"))
 		s.pending()
-		s.c.Unreserve(s.work) // off the view of the API, so that the stage's own PreBind ends too
+		s.c.Unreserve(s.work) // off the view of the API, so that the fixture's own PreBind ends too
 		ctx, cancel := context.WithCancel(t.Context())
 		s.c.Set(words{"class": "fast", "size": "1Gi", "version": "3"}.claim("c"))
 		work, err := s.c.Reserve(podOf("q", []string{"c"}), s.node)

@@ -36,7 +36,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 	}
 	e := scorer.NewEvaluator(nil)
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newReserveModel(t)
 		compiler, in := compile.New(), stored{compile.Alone(noImages{}), w.c}
 		table := scorer.NewTable(0)
 		for i, n := range w.nodes {
@@ -83,7 +83,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 
 // isBound tells whether a claim is bound: Reserve leaves the reach of its volume to the
 // filter.
-func (w *world) isBound(claims []string) bool {
+func (w *reserveModel) isBound(claims []string) bool {
 	for _, name := range claims {
 		if pvc := w.c.Claim("default", name); pvc != nil && storage.IsBound(pvc) {
 			return true

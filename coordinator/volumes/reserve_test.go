@@ -14,8 +14,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/storage"
 )
 
-// world is a cluster whose volumes are looked at one by one.
-type world struct {
+// reserveModel is a cluster whose volumes are looked at one by one.
+type reserveModel struct {
 	t     *rapid.T
 	c     *Cache
 	nodes []*v1.Node
@@ -23,8 +23,8 @@ type world struct {
 	works []*Work
 }
 
-func newWorld(t *rapid.T) *world {
-	w := &world{t: t, c: New(&registry{})}
+func newReserveModel(t *rapid.T) *reserveModel {
+	w := &reserveModel{t: t, c: New(&registry{})}
 	for i := range 4 {
 		n := words{"zone": fmt.Sprint("z", i%2)}.object("node", fmt.Sprint("n", i)).(*v1.Node)
 		w.nodes = append(w.nodes, n)
@@ -39,12 +39,12 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-func (w *world) version() string {
+func (w *reserveModel) version() string {
 	w.next++
 	return fmt.Sprint(w.next)
 }
 
-func (w *world) setVolume() {
+func (w *reserveModel) setVolume() {
 	s := drawn{w.t}
 	x := words{"class": s.word("s0", "s1", "s2")(), "size": s.size(), "version": w.version()}
 	s.maybe(x, "node", func() string { return s.word("n0", "n1", "n2", "n0,n3")() })
@@ -58,7 +58,7 @@ func (w *world) setVolume() {
 	w.c.Set(x.volume("v" + s.word("0", "1", "2", "3", "4", "5", "6", "7")()))
 }
 
-func (w *world) setClaim() {
+func (w *reserveModel) setClaim() {
 	s := drawn{w.t}
 	x := words{"class": s.word("s0", "s1", "s2")(), "size": s.size(), "version": w.version()}
 	switch rapid.IntRange(0, 5).Draw(w.t, "state") {
@@ -75,7 +75,7 @@ func (w *world) setClaim() {
 }
 
 // naive decides as upstream does, volume by volume.
-func (w *world) naive(pod *v1.Pod, node *v1.Node) (text string, ok bool) {
+func (w *reserveModel) naive(pod *v1.Pod, node *v1.Node) (text string, ok bool) {
 	var unbound, provisioning []*v1.PersistentVolumeClaim
 	for i := range pod.Spec.Volumes {
 		pvc := w.c.Claim("default", pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName)
@@ -118,7 +118,7 @@ func (w *world) naive(pod *v1.Pod, node *v1.Node) (text string, ok bool) {
 	return text, true
 }
 
-func (w *world) naiveVolume(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]bool) *v1.PersistentVolume {
+func (w *reserveModel) naiveVolume(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]bool) *v1.PersistentVolume {
 	var all []*volume
 	for _, v := range w.c.volumes {
 		all = append(all, v)
@@ -150,7 +150,7 @@ func (w *world) naiveVolume(pvc *v1.PersistentVolumeClaim, node *v1.Node, taken 
 	return best
 }
 
-func (w *world) reserve() {
+func (w *reserveModel) reserve() {
 	s := drawn{w.t}
 	// Claims each once: what a claim that is mounted twice does is a script's to show.
 	claims := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c0", "c1", "c2", "c3"}), 1, 3, rapid.ID).Draw(w.t, "claims")
@@ -176,7 +176,7 @@ func (w *world) reserve() {
 }
 
 // take takes one of the placements out; nil: there is none.
-func (w *world) take() *Work {
+func (w *reserveModel) take() *Work {
 	if len(w.works) == 0 {
 		return nil
 	}
@@ -186,8 +186,8 @@ func (w *world) take() *Work {
 	return work
 }
 
-// picture is what a cache knows, by the objects that placements see.
-func picture(c *Cache) map[string][]string {
+// contents is what a cache knows, by the objects that placements see.
+func contents(c *Cache) map[string][]string {
 	out := map[string][]string{}
 	for key, x := range c.claims {
 		if x.latest() != nil {
@@ -244,7 +244,7 @@ func fresh(c *Cache) *Cache {
 // everything is taken back or done, nothing is left but the API's objects.
 func TestReserveAndUnreserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newReserveModel(t)
 		for range 6 {
 			w.setVolume()
 		}
@@ -269,7 +269,7 @@ func TestReserveAndUnreserve(t *testing.T) {
 				if len(w.works) > 0 {
 					return
 				}
-				if got, want := picture(w.c), picture(fresh(w.c)); !cmp.Equal(got, want) {
+				if got, want := contents(w.c), contents(fresh(w.c)); !cmp.Equal(got, want) {
 					t.Fatalf("what is left (-want +got):\n%s", cmp.Diff(want, got))
 				}
 				if n := len(w.c.view.nodes) + len(w.c.view.waiting) + len(w.c.view.pods); n > 0 {

@@ -100,7 +100,7 @@ func cmpText(a, b string) int {
 	return 0
 }
 
-// drawn draws objects of a small world, in which names are used again and again.
+// drawn draws objects of a small reserveModel, in which names are used again and again.
 type drawn struct{ t *rapid.T }
 
 func (s drawn) name(prefix string) string {

@@ -35,7 +35,7 @@ const (
 
 func TestNothingIsLostWhenEachPartIsKilled(t *testing.T) {
 	t.Logf("seed %d", *seed)
-	s := newStage(t, testbed.Config{
+	s := newChaosCluster(t, testbed.Config{
 		Durable: true, OwnEtcd: true, SchedulerTokens: tokens,
 		// All that ever was is evidence.
 		APIServerArgs: []string{"--etcd-compaction-interval=0", "--audit-log-maxsize=100000"},
@@ -70,7 +70,7 @@ func TestNothingIsLostWhenEachPartIsKilled(t *testing.T) {
 }
 
 // settle waits until each pod is where it will be.
-func (s *stage) settle() {
+func (s *chaosCluster) settle() {
 	s.T.Helper()
 	claims := s.claims()
 	s.until("each pod is settled", func(context.Context) (bool, error) {
@@ -86,7 +86,7 @@ func (s *stage) settle() {
 }
 
 // judge holds all evidence against what must be.
-func (s *stage) judge() {
+func (s *chaosCluster) judge() {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -118,7 +118,7 @@ func (s *stage) judge() {
 }
 
 // report fails the test for faults.
-func (s *stage) report(faults []string) {
+func (s *chaosCluster) report(faults []string) {
 	s.T.Helper()
 	const shown = 20
 	if len(faults) > 0 {
@@ -128,7 +128,7 @@ func (s *stage) report(faults []string) {
 
 // judgeHandovers demands that the next leader binds in time. Times by the wall are stretched by what the machine was
 // kept from, and are those of errands where these are slow.
-func (s *stage) judgeHandovers(binds []Bind) {
+func (s *chaosCluster) judgeHandovers(binds []Bind) {
 	s.T.Helper()
 	for _, o := range s.handover {
 		next := -1

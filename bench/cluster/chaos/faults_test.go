@@ -13,40 +13,40 @@ import (
 // fault is one way to take something apart. It returns when pods are bound again.
 type fault struct {
 	what string
-	do   func(*stage)
+	do   func(*chaosCluster)
 }
 
 // each is one of each kind.
 func each() []fault {
 	return []fault{
-		{"kill -9 a worker", (*stage).killWorker},
-		{"kill -9 the leader", func(s *stage) { s.killLeader("the leader was killed", true) }},
-		{"kill -9 the API server", func(s *stage) { s.restart(s.APIServer) }},
-		{"stop the leader for longer than its lease", (*stage).stopLeader},
-		{"kill -9 the API server's etcd", func(s *stage) { s.restart(s.Etcd) }},
-		{"kill -9 our etcd", func(s *stage) { s.restart(s.OwnEtcd) }},
-		{"kill -9 our etcd, and start it when the leader has given up", (*stage).loseOwnEtcd},
+		{"kill -9 a worker", (*chaosCluster).killWorker},
+		{"kill -9 the leader", func(s *chaosCluster) { s.killLeader("the leader was killed", true) }},
+		{"kill -9 the API server", func(s *chaosCluster) { s.restart(s.APIServer) }},
+		{"stop the leader for longer than its lease", (*chaosCluster).stopLeader},
+		{"kill -9 the API server's etcd", func(s *chaosCluster) { s.restart(s.Etcd) }},
+		{"kill -9 our etcd", func(s *chaosCluster) { s.restart(s.OwnEtcd) }},
+		{"kill -9 our etcd, and start it when the leader has given up", (*chaosCluster).loseOwnEtcd},
 	}
 }
 
 // several are faults at once.
 func several() []fault {
 	return []fault{
-		{"kill -9 the leader and the API server", func(s *stage) {
+		{"kill -9 the leader and the API server", func(s *chaosCluster) {
 			s.killLeader("the leader was killed with the API server", false, s.APIServer)
 		}},
-		{"kill -9 the leader and the API server's etcd", func(s *stage) {
+		{"kill -9 the leader and the API server's etcd", func(s *chaosCluster) {
 			s.killLeader("the leader was killed with the API server's etcd", false, s.Etcd)
 		}},
-		{"kill -9 the leader and our etcd", func(s *stage) {
+		{"kill -9 the leader and our etcd", func(s *chaosCluster) {
 			s.killLeader("the leader was killed with our etcd", false, s.OwnEtcd)
 		}},
-		{"kill -9 the leader and a worker", func(s *stage) {
+		{"kill -9 the leader and a worker", func(s *chaosCluster) {
 			s.killOneWorker()
 			s.killLeader("the leader was killed with a worker", true)
 		}},
-		{"kill -9 the API server, start it late, and kill -9 the leader that comes then", (*stage).killSecondLeader},
-		{"kill -9 everything", func(s *stage) {
+		{"kill -9 the API server, start it late, and kill -9 the leader that comes then", (*chaosCluster).killSecondLeader},
+		{"kill -9 everything", func(s *chaosCluster) {
 			for range workers {
 				s.killOneWorker()
 			}
@@ -71,7 +71,7 @@ func plan(rounds int, only string, random *rand.Rand) []fault {
 }
 
 // busy waits until the leader is in the middle of binding many pods.
-func (s *stage) busy(leader *life) {
+func (s *chaosCluster) busy(leader *life) {
 	s.T.Helper()
 	s.bindsGoOn(1)
 	s.Go(func(ctx context.Context) {
@@ -85,7 +85,7 @@ func (s *stage) busy(leader *life) {
 	}
 }
 
-func (s *stage) killOneWorker() {
+func (s *chaosCluster) killOneWorker() {
 	s.mu.Lock()
 	p := s.workers[s.killed%workers]
 	s.killed++
@@ -95,14 +95,14 @@ func (s *stage) killOneWorker() {
 	}
 }
 
-func (s *stage) killWorker() {
+func (s *chaosCluster) killWorker() {
 	s.T.Helper()
 	s.killOneWorker()
 	s.bindsGoOn(20)
 }
 
 // killLeader kills it, and servers with it, which are started again at once.
-func (s *stage) killLeader(what string, bounded bool, with ...*testbed.Server) {
+func (s *chaosCluster) killLeader(what string, bounded bool, with ...*testbed.Server) {
 	s.T.Helper()
 	l := s.leader(nil)
 	s.busy(l)
@@ -120,7 +120,7 @@ func (s *stage) killLeader(what string, bounded bool, with ...*testbed.Server) {
 }
 
 // stopLeader stops it until the next one has bound pods for a while.
-func (s *stage) stopLeader() {
+func (s *chaosCluster) stopLeader() {
 	s.T.Helper()
 	l := s.leader(nil)
 	s.busy(l)
@@ -139,7 +139,7 @@ func (s *stage) stopLeader() {
 }
 
 // awaitEnd waits until a coordinator has ended, by itself.
-func (s *stage) awaitEnd(l *life) {
+func (s *chaosCluster) awaitEnd(l *life) {
 	s.T.Helper()
 	select {
 	case <-l.Done():
@@ -152,7 +152,7 @@ func (s *stage) awaitEnd(l *life) {
 }
 
 // restart kills a server and starts it again.
-func (s *stage) restart(server *testbed.Server) {
+func (s *chaosCluster) restart(server *testbed.Server) {
 	s.T.Helper()
 	began := time.Now()
 	s.must(server.Restart(s.ctx))
@@ -162,7 +162,7 @@ func (s *stage) restart(server *testbed.Server) {
 }
 
 // loseOwnEtcd keeps the coordinators' etcd away until there is no leader any more.
-func (s *stage) loseOwnEtcd() {
+func (s *chaosCluster) loseOwnEtcd() {
 	s.T.Helper()
 	l := s.leader(nil)
 	s.OwnEtcd.Kill()
@@ -175,7 +175,7 @@ func (s *stage) loseOwnEtcd() {
 // killSecondLeader keeps the API server away until those who follow it ask for it more
 // and more seldom, and kills the one who leads first when it is back: the next one has to
 // wait for what it did.
-func (s *stage) killSecondLeader() {
+func (s *chaosCluster) killSecondLeader() {
 	s.T.Helper()
 	began := time.Now()
 	l := s.leader(nil)

@@ -35,7 +35,7 @@ type size struct {
 // load is what happens to the cluster besides: pods are created and go, nodes change. It
 // remembers what the API server granted.
 type load struct {
-	s *stage
+	s *chaosCluster
 	size
 	limit *rate.Limiter
 
@@ -48,7 +48,7 @@ type load struct {
 	changes int             // guarded by mu
 }
 
-func newLoad(s *stage, size size) *load {
+func newLoad(s *chaosCluster, size size) *load {
 	return &load{
 		s: s, size: size, limit: rate.NewLimiter(rate.Limit(size.rate), 20),
 		random: rand.New(rand.NewPCG(size.seed, 0)), deleted: map[string]bool{},

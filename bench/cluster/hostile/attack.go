@@ -22,9 +22,9 @@ type attack struct {
 	pod  func(i int, r *rand.Rand) *v1.Pod
 	life life
 	// before makes what the pods need, before the scheduler is started.
-	before func(context.Context, *stage) error
+	before func(context.Context, *attackCluster) error
 	// besides is done while the pods are made, until the context ends.
-	besides func(context.Context, *stage) error
+	besides func(context.Context, *attackCluster) error
 }
 
 // life is how long the pods of an attack stay.
@@ -44,7 +44,7 @@ const (
 )
 
 // run attacks until the context ends, which is d later.
-func (a *attack) run(ctx context.Context, s *stage, d time.Duration) error {
+func (a *attack) run(ctx context.Context, s *attackCluster, d time.Duration) error {
 	g, in := errgroup.WithContext(ctx)
 	if a.besides != nil {
 		g.Go(func() error { return a.besides(in, s) })
@@ -67,7 +67,7 @@ func (a *attack) run(ctx context.Context, s *stage, d time.Duration) error {
 }
 
 // makePods makes them at an even rate.
-func (a *attack) makePods(ctx context.Context, s *stage, d time.Duration) error {
+func (a *attack) makePods(ctx context.Context, s *attackCluster, d time.Duration) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(attackers)
 	begin, n := time.Now(), s.scaled(a.pods)
@@ -80,7 +80,7 @@ func (a *attack) makePods(ctx context.Context, s *stage, d time.Duration) error 
 	return g.Wait()
 }
 
-func (a *attack) makePod(ctx context.Context, s *stage, i int) error {
+func (a *attack) makePod(ctx context.Context, s *attackCluster, i int) error {
 	p := a.pod(i, s.random(i))
 	if err := s.create(ctx, p); err != nil || a.life != churned {
 		return err
@@ -107,7 +107,7 @@ func (s size) scaled(n int) int { return max(1, int(float64(n)*s.scale)) }
 func (s size) random(i int) *rand.Rand { return rand.New(rand.NewPCG(s.seed, uint64(i))) }
 
 // create makes a pod as the attacker.
-func (s *stage) create(ctx context.Context, p *v1.Pod) error {
+func (s *attackCluster) create(ctx context.Context, p *v1.Pod) error {
 	p.Namespace, p.UID, p.Spec.SchedulerName = s.hostile, "", s.schedulerName
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -130,7 +130,7 @@ func atOnce() metav1.DeleteOptions {
 	return metav1.DeleteOptions{GracePeriodSeconds: &zero}
 }
 
-func (s *stage) delete(ctx context.Context, name string) error {
+func (s *attackCluster) delete(ctx context.Context, name string) error {
 	err := s.tenant.CoreV1().Pods(s.hostile).Delete(ctx, name, atOnce())
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -138,15 +138,15 @@ func (s *stage) delete(ctx context.Context, name string) error {
 	return err
 }
 
-func (s *stage) deleteAll(ctx context.Context) error {
+func (s *attackCluster) deleteAll(ctx context.Context) error {
 	return s.tenant.CoreV1().Pods(s.hostile).DeleteCollection(ctx, atOnce(), metav1.ListOptions{})
 }
 
 // clear deletes what an attack has made, and its victims.
-func (s *stage) clear(ctx context.Context) error {
+func (s *attackCluster) clear(ctx context.Context) error {
 	var keys []string
 	for _, p := range s.bed.Pods.All() {
-		if p.Namespace == s.hostile || p.Namespace == s.peaceful {
+		if p.Namespace == s.hostile || p.Namespace == s.bystanders {
 			keys = append(keys, p.Namespace+"/"+p.Name)
 		}
 	}

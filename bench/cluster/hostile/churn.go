@@ -62,7 +62,7 @@ func (o *options) endure(ctx context.Context, data, programs, dir, side string, 
 
 // onceMore runs an attack on a scheduler that has met others, and deletes what it has made.
 func (o *options) onceMore(ctx context.Context, bed *testbed.Bed, scheduler *testbed.SchedulerProcess, a *attack, n int) (*figures, error) {
-	s, err := newStage(ctx, bed, o.size, fmt.Sprintf("%s-%d", a.name, n))
+	s, err := newAttackCluster(ctx, bed, o.size, fmt.Sprintf("%s-%d", a.name, n))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestOthersAreScheduledUnderAttack(t *testing.T) {
 }
 
 func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerProcess, o size, a *attack) {
-	s, err := newStage(t.Context(), c.Bed, o, a.name)
+	s, err := newAttackCluster(t.Context(), c.Bed, o, a.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerPr
 var reasons = map[string]string{"many-keys": "more than 64 topology keys that nodes have"}
 
 // wantReasons waits until the attacker's pods are placed, or their conditions say why they are not.
-func (s *stage) wantReasons(t *testing.T, a *attack) {
+func (s *attackCluster) wantReasons(t *testing.T, a *attack) {
 	want := reasons[a.name]
 	if want == "" {
 		want = "Insufficient cpu"
@@ -96,8 +96,8 @@ func (s *stage) wantReasons(t *testing.T, a *attack) {
 }
 
 // wantConfined tries what the attacker must not do.
-func (s *stage) wantConfined(t *testing.T) {
-	_, err := s.tenant.CoreV1().Pods(s.peaceful).Create(t.Context(), build.Pod("p").Image("pause").Obj(), metav1.CreateOptions{})
+func (s *attackCluster) wantConfined(t *testing.T) {
+	_, err := s.tenant.CoreV1().Pods(s.bystanders).Create(t.Context(), build.Pod("p").Image("pause").Obj(), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the attacker makes a pod in another namespace: got %v, want it forbidden", err)
 	}

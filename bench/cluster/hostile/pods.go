@@ -164,7 +164,7 @@ func manyClaims(i int, _ *rand.Rand) *v1.Pod {
 }
 
 // claims are those of the pods. Nobody makes volumes for their class.
-func claims(ctx context.Context, s *stage) error {
+func claims(ctx context.Context, s *attackCluster) error {
 	err := s.bed.Create(ctx, build.WaitingClass("waits", "nobody.example.com"))
 	if err != nil && !apierrors.IsAlreadyExists(err) { // it is there from a round before
 		return err
@@ -190,7 +190,7 @@ func preempting(i int, _ *rand.Rand) *v1.Pod {
 }
 
 // budgets are those of the attacker's pods of lower priority, and these pods.
-func budgets(ctx context.Context, s *stage) error {
+func budgets(ctx context.Context, s *attackCluster) error {
 	g, in := errgroup.WithContext(ctx)
 	g.SetLimit(attackers)
 	for i := range s.scaled(budgeted) {
@@ -223,7 +223,7 @@ const (
 )
 
 // ownPods are pods of the attacker that run.
-func ownPods(ctx context.Context, s *stage) error {
+func ownPods(ctx context.Context, s *attackCluster) error {
 	for i := range s.scaled(small) {
 		if err := s.create(ctx, ownPod(i, s.nodes)); err != nil {
 			return err
@@ -237,7 +237,7 @@ func ownPod(i, nodes int) *v1.Pod {
 }
 
 // changes gives the attacker's pods other labels in turn, and has every second one end and come back.
-func changes(ctx context.Context, s *stage) error {
+func changes(ctx context.Context, s *attackCluster) error {
 	pods := s.tenant.CoreV1().Pods(s.hostile)
 	for i := 0; sleep(ctx, time.Second/changeRate); i++ {
 		k := i % s.scaled(small)

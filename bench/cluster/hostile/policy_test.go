@@ -30,7 +30,7 @@ const (
 
 // testPolicy installs the policy and tries pods on it.
 func testPolicy(t *testing.T, c *testbed.Cluster, o size) {
-	s, err := newStage(t.Context(), c.Bed, o, "policy")
+	s, err := newAttackCluster(t.Context(), c.Bed, o, "policy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func testPolicy(t *testing.T, c *testbed.Cluster, o size) {
 }
 
 // install creates the policy, and returns when the API server heeds it.
-func (s *stage) install(t *testing.T) {
+func (s *attackCluster) install(t *testing.T) {
 	text, err := os.ReadFile(policyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func (s *stage) install(t *testing.T) {
 
 // until asks until a pod beyond a bound gets the answer that is wanted: the API server hears of policies and
 // of namespaces through watches.
-func (s *stage) until(t *testing.T, what string, met func(error) bool) {
+func (s *attackCluster) until(t *testing.T, what string, met func(error) bool) {
 	c := &testbed.Cluster{Bed: s.bed, T: t}
 	for ctx := c.Context(); ; {
 		err := s.try(t, tolerates(100).Obj())
@@ -94,7 +94,7 @@ func (s *stage) until(t *testing.T, what string, met func(error) bool) {
 }
 
 // try has the API server say whether it would take a pod.
-func (s *stage) try(t *testing.T, p *v1.Pod) error {
+func (s *attackCluster) try(t *testing.T, p *v1.Pod) error {
 	p = p.DeepCopy()
 	p.Namespace, p.Name, p.GenerateName, p.UID = s.hostile, "", "try-", ""
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -109,7 +109,7 @@ func (s *stage) try(t *testing.T, p *v1.Pod) error {
 }
 
 // want checks that the API server refuses a pod by the policy, for a reason; empty: that it takes the pod.
-func (s *stage) want(t *testing.T, about string, p *v1.Pod, reason string) {
+func (s *attackCluster) want(t *testing.T, about string, p *v1.Pod, reason string) {
 	t.Helper()
 	err := s.try(t, p)
 	if reason == "" && err != nil {
@@ -120,7 +120,7 @@ func (s *stage) want(t *testing.T, about string, p *v1.Pod, reason string) {
 	}
 }
 
-func (s *stage) testAttacks(t *testing.T) {
+func (s *attackCluster) testAttacks(t *testing.T) {
 	const terms, values = "at most 32 terms of pod affinity and anti-affinity are allowed, the pod has ", "at most 256 values are allowed"
 	reasons := map[string]string{
 		"absent-keys": terms + "1500", "own-terms": terms + "1500", "soft-constraints": "at most 16 topology spread constraints are allowed, the pod has 1500",
@@ -155,7 +155,7 @@ func many(p *build.PodBuilder, n int, f func(i int)) *v1.Pod {
 	return p.Obj()
 }
 
-func (s *stage) testBounds(t *testing.T) {
+func (s *attackCluster) testBounds(t *testing.T) {
 	list := func(n int) []string { return words(s.random(0), n, 20) }
 	in := func(n int) *metav1.LabelSelector { return expression("app", metav1.LabelSelectorOpIn, list(n)...) }
 	lacks := func(n int) *metav1.LabelSelector {
@@ -239,7 +239,7 @@ func odd(p *build.PodBuilder, n int) *v1.Pod {
 	return pod
 }
 
-func (s *stage) testUpdates(t *testing.T) {
+func (s *attackCluster) testUpdates(t *testing.T) {
 	pods := s.tenant.CoreV1().Pods(s.hostile)
 	if _, err := pods.Patch(t.Context(), "tolerates", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("a pod of before, beyond a bound, gets a label: got %v, want no error", err)
@@ -257,7 +257,7 @@ func (s *stage) testUpdates(t *testing.T) {
 	}
 }
 
-func (s *stage) testManifests(t *testing.T) {
+func (s *attackCluster) testManifests(t *testing.T) {
 	files, err := filepath.Glob(manifests + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Skipf("the manifests are not at %s", manifests)

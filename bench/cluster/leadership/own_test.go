@@ -19,7 +19,7 @@ var (
 )
 
 // leads waits until a coordinator leads and returns what it told of the parts of its takeover.
-func leads(s *stage, p *testbed.SchedulerProcess) string {
+func leads(s *takeoverCluster, p *testbed.SchedulerProcess) string {
 	s.T.Helper()
 	line, err := p.LineWith(s.Context(), `"Loaded"`)
 	if err != nil {
@@ -29,7 +29,7 @@ func leads(s *stage, p *testbed.SchedulerProcess) string {
 }
 
 func TestTheLeadGoesFromOneOfOursToAnother(t *testing.T) {
-	s := &stage{Cluster: testbed.New(t, testbed.Config{})}
+	s := &takeoverCluster{Cluster: testbed.New(t, testbed.Config{})}
 	var all []runtime.Object
 	for i := range *nodes {
 		all = append(all, build.Node(fmt.Sprintf("n%05d", i)).CPU("64").Memory("256Gi").Pods("250").Obj())

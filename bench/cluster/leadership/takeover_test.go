@@ -28,14 +28,14 @@ const (
 	every = 50 * time.Millisecond
 )
 
-// stage is a cluster to which pods come all the time.
-type stage struct {
+// takeoverCluster is a cluster to which pods come all the time.
+type takeoverCluster struct {
 	*testbed.Cluster
 	pods atomic.Int64
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{Cluster: testbed.New(t, testbed.Config{})}
+func newTakeoverCluster(t *testing.T) *takeoverCluster {
+	s := &takeoverCluster{Cluster: testbed.New(t, testbed.Config{})}
 	for i := range 20 {
 		s.Create(build.Node(fmt.Sprintf("n%02d", i)).CPU("1000").Memory("1000Gi").Pods("1000").Obj())
 	}
@@ -44,7 +44,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // pour makes pods come from now on.
-func (s *stage) pour() {
+func (s *takeoverCluster) pour() {
 	s.Go(func(ctx context.Context) {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -64,7 +64,7 @@ func (s *stage) pour() {
 }
 
 // bindsNow waits until a pod is bound that is made after the call.
-func (s *stage) bindsNow() {
+func (s *takeoverCluster) bindsNow() {
 	s.T.Helper()
 	s.Bound(fmt.Sprintf("default/p%05d", s.pods.Load()+1))
 }
@@ -78,7 +78,7 @@ func agent(e *auditv1.Event) string {
 }
 
 // binds are those that the API server made, in the order in which they came in.
-func (s *stage) binds() []auditv1.Event {
+func (s *takeoverCluster) binds() []auditv1.Event {
 	s.T.Helper()
 	binds := slices.DeleteFunc(s.Audited(), func(e auditv1.Event) bool {
 		return e.User.Username != testbed.SchedulerUser || e.ObjectRef == nil || e.ObjectRef.Subresource != "binding"
@@ -91,7 +91,7 @@ func (s *stage) binds() []auditv1.Event {
 
 // wantPeriods checks who bound, one after the other, and returns when each began and ended. A bind of upstream's
 // may fail that was under way when it was ended: the API server's answer has nobody to go to.
-func (s *stage) wantPeriods(want ...string) (first, last []time.Time) {
+func (s *takeoverCluster) wantPeriods(want ...string) (first, last []time.Time) {
 	s.T.Helper()
 	const underWay = time.Second
 	var got []string
@@ -118,7 +118,7 @@ func (s *stage) wantPeriods(want ...string) (first, last []time.Time) {
 	return first, last
 }
 
-func (s *stage) waitBound() {
+func (s *takeoverCluster) waitBound() {
 	s.T.Helper()
 	n := s.pods.Load()
 	keys := make([]string, n)
@@ -128,7 +128,7 @@ func (s *stage) waitBound() {
 	s.Until("are bound", testbed.IsBound, keys...)
 }
 
-func exitCode(s *stage, p *testbed.SchedulerProcess) int {
+func exitCode(s *takeoverCluster, p *testbed.SchedulerProcess) int {
 	s.T.Helper()
 	select {
 	case <-p.Done():
@@ -142,7 +142,7 @@ func exitCode(s *stage, p *testbed.SchedulerProcess) int {
 }
 
 func TestTheLeadGoesFromOneSchedulerToAnother(t *testing.T) {
-	s := newStage(t)
+	s := newTakeoverCluster(t)
 	upstream := s.Upstream(testbed.Scheduler{Name: "upstream-1"})
 	s.bindsNow()
 	ours := s.Coordinator(testbed.Scheduler{Name: "ours-1"})
@@ -190,7 +190,7 @@ func TestTheLeadGoesFromOneSchedulerToAnother(t *testing.T) {
 }
 
 // wantNothingAfter checks that a scheduler wrote nothing since then, be it what it may.
-func (s *stage) wantNothingAfter(then time.Time, who string) {
+func (s *takeoverCluster) wantNothingAfter(then time.Time, who string) {
 	s.T.Helper()
 	for _, e := range s.Audited() {
 		write := slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb)
@@ -202,7 +202,7 @@ func (s *stage) wantNothingAfter(then time.Time, who string) {
 }
 
 // wantAnnounced checks that ours are announced as upstream's are.
-func (s *stage) wantAnnounced() {
+func (s *takeoverCluster) wantAnnounced() {
 	s.T.Helper()
 	list, err := s.Admin.CoreV1().Events(metav1.NamespaceSystem).List(s.Context(), metav1.ListOptions{})
 	if err != nil {

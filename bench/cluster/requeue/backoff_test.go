@@ -23,7 +23,7 @@ import (
 
 // testPoppedEarly: a pod that backs off for seconds is tried at once where nothing else is
 // to be done.
-func testPoppedEarly(t *testing.T, s stage) {
+func testPoppedEarly(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.cleanedUp()
 	s.prepare(there(bare("a").Taint("k:NoSchedule").Obj()))
@@ -52,7 +52,7 @@ func testPoppedEarly(t *testing.T, s stage) {
 const noEntry = "no-entry"
 
 // refuseBinds has the API server refuse binds in namespaces with that label, by a policy.
-func (s stage) refuseBinds() {
+func (s meteredRig) refuseBinds() {
 	s.T.Helper()
 	fail := admissionv1.Fail
 	policies := s.Admin.AdmissionregistrationV1()
@@ -87,7 +87,7 @@ func (s stage) refuseBinds() {
 }
 
 // open lets pods of the namespace be bound, or not.
-func (s stage) open(yes bool) {
+func (s meteredRig) open(yes bool) {
 	s.T.Helper()
 	n, err := s.Admin.CoreV1().Namespaces().Get(s.Context(), noEntry, metav1.GetOptions{})
 	s.Must(err)
@@ -116,7 +116,7 @@ type request struct {
 }
 
 // requests are those to write, by what they say: the verb, the resource and the pod.
-func (s stage) requests() map[string][]request {
+func (s meteredRig) requests() map[string][]request {
 	s.T.Helper()
 	all := map[string][]request{}
 	for _, e := range s.Audited() {
@@ -134,7 +134,7 @@ func (s stage) requests() map[string][]request {
 // wantBackoff checks that each bind of a pod came no earlier after the refusal before than
 // its backoff allows: the n-th refusal has it wait for 2^(n−1) seconds, one less by the
 // rounding of both ends to whole seconds, and 10 at the most.
-func (s stage) wantBackoff(key string, binds []request) {
+func (s meteredRig) wantBackoff(key string, binds []request) {
 	s.T.Helper()
 	for i := 1; i < len(binds); i++ {
 		least := min(time.Second<<(i-1), 10*time.Second) - time.Second
@@ -145,7 +145,7 @@ func (s stage) wantBackoff(key string, binds []request) {
 }
 
 // testRefusedBinds has the API server refuse the binds of pods.
-func testRefusedBinds(t *testing.T, s stage) {
+func testRefusedBinds(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.cleanedUp()
 	s.open(false)
@@ -191,7 +191,7 @@ func testRefusedBinds(t *testing.T, s stage) {
 	s.judgeRequests(takenAt)
 }
 
-func (s stage) judgeRequests(takenAt time.Time) {
+func (s meteredRig) judgeRequests(takenAt time.Time) {
 	s.T.Helper()
 	requests := s.requests()
 	again := requests["create binding "+noEntry+"/again"]
@@ -215,7 +215,7 @@ func (s stage) judgeRequests(takenAt time.Time) {
 }
 
 // wantFailedEvent checks what people are told about a bind that is refused.
-func (s stage) wantFailedEvent(name string) {
+func (s meteredRig) wantFailedEvent(name string) {
 	s.T.Helper()
 	s.Await("the event FailedScheduling is there", func(ctx context.Context) (string, bool) {
 		list, err := s.Admin.EventsV1().Events(noEntry).List(ctx, metav1.ListOptions{FieldSelector: "regarding.name=" + name})
@@ -234,7 +234,7 @@ func (s stage) wantFailedEvent(name string) {
 
 // testBoundByAnother has another bind pods while the scheduler does: whoever comes first, no
 // pod is ever said not to be scheduled after it was.
-func testBoundByAnother(t *testing.T, s stage) {
+func testBoundByAnother(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.cleanedUp()
 	s.prepare(there(small("a").CPU("100").Obj(), bare("b").Unschedulable().Obj()))
@@ -267,7 +267,7 @@ func testBoundByAnother(t *testing.T, s stage) {
 
 // testReplaced deletes and makes a pod under one name again and again, as a StatefulSet does,
 // while it waits.
-func testReplaced(t *testing.T, s stage) {
+func testReplaced(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.cleanedUp()
 	s.prepare(there(small("a").Obj()))

@@ -24,17 +24,17 @@ const (
 	blamed   = "scheduler_unschedulable_pods"
 )
 
-// stage is a cluster with a scheduler, for one test.
-type stage struct {
+// meteredRig is a cluster with a scheduler, for one test.
+type meteredRig struct {
 	*rig.Rig
 	// scraper asks for metrics, on connections that stay.
 	scraper *http.Client
 }
 
-func newStage(r *rig.Rig) stage {
+func newMeteredRig(r *rig.Rig) meteredRig {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}
 	r.T.Cleanup(transport.CloseIdleConnections)
-	return stage{r, &http.Client{Transport: transport, Timeout: patience}}
+	return meteredRig{r, &http.Client{Transport: transport, Timeout: patience}}
 }
 
 // counts are the values of a scheduler's metrics at one moment, by series.
@@ -76,7 +76,7 @@ func (c counts) String() string {
 }
 
 // count reads the metrics.
-func (s stage) count() counts {
+func (s meteredRig) count() counts {
 	s.T.Helper()
 	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodGet, "https://"+s.Scheduler.HTTPS+"/metrics", nil)
 	s.Must(err)
@@ -104,7 +104,7 @@ func (s stage) count() counts {
 const patience = testbed.Patience
 
 // until counts until the answer is yes, and returns what it was given then.
-func (s stage) until(what string, yes func(counts) bool) (last counts) {
+func (s meteredRig) until(what string, yes func(counts) bool) (last counts) {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(s.T.Context(), patience)
 	defer cancel()

@@ -24,7 +24,7 @@ const (
 
 // testCrowd has many pods wait that fit nowhere, of a higher priority, and others come that
 // do fit.
-func testCrowd(t *testing.T, s stage) {
+func testCrowd(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.prepare(there(small("a").CPU("50").Pods("1000").Obj()))
 	before := s.count()
@@ -62,7 +62,7 @@ func testCrowd(t *testing.T, s stage) {
 }
 
 // bindMore makes pods that fit and waits until they have a node.
-func (s stage) bindMore(name string, n int) {
+func (s meteredRig) bindMore(name string, n int) {
 	s.T.Helper()
 	var pods []runtime.Object
 	var keys []string
@@ -76,7 +76,7 @@ func (s stage) bindMore(name string, n int) {
 
 // testLeaderKilled kills the leader of a crowd that waits. The next one knows how often each
 // was tried, and when a pod may be again.
-func testLeaderKilled(t *testing.T, s stage) {
+func testLeaderKilled(t *testing.T, s meteredRig) {
 	s = s.in(t)
 	s.open(false)
 	s.Create(build.Pod("stuck").Namespace(noEntry).CPU("10m").Obj())
@@ -117,7 +117,7 @@ func testLeaderKilled(t *testing.T, s stage) {
 // settled waits until the pod that is stuck was tried more than once, the leader's journal says
 // all that there is to say of it, and nothing new is to be expected for a second. It returns
 // what that is.
-func (s stage) settled() (tries *pb.ExplainResponse) {
+func (s meteredRig) settled() (tries *pb.ExplainResponse) {
 	s.T.Helper()
 	s.Await("the journal is written", func(context.Context) (string, bool) {
 		tries = s.explain(s.Scheduler, noEntry, "stuck")
@@ -128,7 +128,7 @@ func (s stage) settled() (tries *pb.ExplainResponse) {
 }
 
 // explain asks a coordinator about a pod.
-func (s stage) explain(p *testbed.SchedulerProcess, namespace, name string) *pb.ExplainResponse {
+func (s meteredRig) explain(p *testbed.SchedulerProcess, namespace, name string) *pb.ExplainResponse {
 	s.T.Helper()
 	c := submit.New(p.Listen)
 	defer c.Close()

@@ -100,7 +100,7 @@ func nodesRoomTrials() []trial {
 		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"example.com/device": one}
 		return p
 	}
-	allocatable := func(name, quantity string) func(stage) {
+	allocatable := func(name, quantity string) func(meteredRig) {
 		return changeNode("a", fmt.Sprintf(`{"status": {"allocatable": {%q: %q}}}`, name, quantity), "status")
 	}
 	return []trial{
@@ -154,7 +154,7 @@ func nodesRoomTrials() []trial {
 		},
 		{
 			name: "the node gets an annotation, and then a label", plugin: fit, has: there(small("a").Obj()), pod: big(),
-			do: func(s stage) {
+			do: func(s meteredRig) {
 				s.PatchNode("a", annotated)
 				s.Label("a", "pool", "new")
 			},
@@ -167,7 +167,7 @@ func nodesRoomTrials() []trial {
 		},
 		{
 			name: "the node says that it is alive, and then gets a label", plugin: fit, has: there(small("a").Obj()), pod: big(),
-			do: func(s stage) {
+			do: func(s meteredRig) {
 				s.heartbeat("a")
 				s.Label("a", "pool", "new")
 			},
@@ -179,13 +179,13 @@ func nodesRoomTrials() []trial {
 		},
 		{
 			name: "another node is deleted", plugin: fit, has: there(small("a").Obj(), small("b").Obj()), pod: big(),
-			do: func(s stage) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: stays,
+			do: func(s meteredRig) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: stays,
 		},
 	}
 }
 
 // heartbeat renews a node's condition, as kubelets do.
-func (s stage) heartbeat(name string) {
+func (s meteredRig) heartbeat(name string) {
 	s.T.Helper()
 	n, err := s.Admin.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
 	s.Must(err)
@@ -196,7 +196,7 @@ func (s stage) heartbeat(name string) {
 
 // AddToleration adds a toleration to a pod: the only change of a spec that a pod which waits
 // may see without a gate, but for its room.
-func (s stage) AddToleration(key string, t v1.Toleration) {
+func (s meteredRig) AddToleration(key string, t v1.Toleration) {
 	s.T.Helper()
 	p := s.Pods.Get(key).DeepCopy()
 	p.Spec.Tolerations = append(p.Spec.Tolerations, t)

@@ -127,7 +127,7 @@ func apartTrials() []trial {
 		},
 		{
 			name: "the like of it leaves another namespace", plugin: interPod, has: append(with(), other("q", "a").Label("app", "db").Namespace(elsewhere).Obj()), pod: apart().Obj(),
-			do: func(s stage) { s.Delete(elsewhere + "/q") }, event: "AssignedPodDelete", then: stays,
+			do: func(s meteredRig) { s.Delete(elsewhere + "/q") }, event: "AssignedPodDelete", then: stays,
 		},
 		{
 			name: "the pod that it keeps away from becomes another", plugin: interPod, has: with(), pod: apart().Obj(),
@@ -195,7 +195,7 @@ func spreadPodTrials() []trial {
 		},
 		{
 			name: "the like of it leaves another namespace", plugin: spread, has: append(twoZones(), other("x", "a").Label("app", "web").Namespace(elsewhere).Obj()), pod: three().Obj(),
-			do: func(s stage) { s.Delete(elsewhere + "/x") }, event: "AssignedPodDelete", then: stays,
+			do: func(s meteredRig) { s.Delete(elsewhere + "/x") }, event: "AssignedPodDelete", then: stays,
 		},
 		{
 			name: "a pod that counted does no more", plugin: spread, has: twoZones(), pod: three().Obj(),
@@ -261,7 +261,7 @@ func spreadNodeTrials() []trial {
 		},
 		{
 			name: "all rules: the empty zone is gone", has: tainted, pod: skewed(v1.NodeInclusionPolicyIgnore), refused: []string{spread, "TaintToleration"},
-			do: func(s stage) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: "a",
+			do: func(s meteredRig) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: "a",
 		},
 		{
 			name: "all rules: the empty zone counts no more", has: full, pod: skewed(v1.NodeInclusionPolicyHonor), refused: []string{spread, fit},

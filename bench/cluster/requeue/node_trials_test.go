@@ -75,8 +75,8 @@ func cordonTrials() []trial {
 }
 
 // tolerate adds a toleration to the pod that waits.
-func tolerate(key string) func(stage) {
-	return func(s stage) {
+func tolerate(key string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		s.AddToleration("default/p", v1.Toleration{Key: key, Operator: v1.TolerationOpExists})
 	}
@@ -185,7 +185,7 @@ func nodeAffinityTrials() []trial {
 		},
 		{
 			name: "the node is deleted", plugin: plugin, has: there(bare("a").Obj(), bare("b").Obj()), pod: east(),
-			do: func(s stage) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: stays,
+			do: func(s meteredRig) { s.Must(s.Admin.CoreV1().Nodes().Delete(s.Context(), "b", now())) }, event: "NodeDelete", then: stays,
 		},
 	}
 }

@@ -10,10 +10,10 @@ import (
 // testNominated has another one, such as a cluster autoscaler or a descheduler, nominate a
 // pod to a node: its room is kept from pods of no higher priority, until it is not nominated
 // there any more.
-func testNominated(t *testing.T, s stage) {
+func testNominated(t *testing.T, s meteredRig) {
 	for _, x := range []struct {
 		name string
-		do   func(stage)
+		do   func(meteredRig)
 	}{
 		{"until the nomination is taken back", nominate("")},
 		{"until it goes to another node", nominate("b")},
@@ -51,8 +51,8 @@ func testNominated(t *testing.T, s stage) {
 }
 
 // nominate writes into the guest's status where it is to go.
-func nominate(node string) func(stage) {
-	return func(s stage) {
+func nominate(node string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		s.PatchPod("default/guest", `{"status": {"nominatedNodeName": "`+node+`"}}`, "status")
 	}

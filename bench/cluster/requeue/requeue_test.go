@@ -14,7 +14,7 @@ func TestRequeue(t *testing.T) {
 	r := rig.New(t, testbed.Config{})
 	r.Create(build.Namespace(elsewhere, "side", "elsewhere"))
 	r.Start(profiles(trials))
-	s := newStage(r)
+	s := newMeteredRig(r)
 	s.refuseBinds()
 	t.Run("events", func(t *testing.T) { run(t, s, trials) })
 	t.Run("the room of a nominated pod is kept", func(t *testing.T) { testNominated(t, s) })

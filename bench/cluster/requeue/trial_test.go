@@ -29,7 +29,7 @@ type trial struct {
 	// refused are the plugins that refuse the pod; empty: plugin.
 	refused []string
 	// do is what happens, event how a scheduler calls it.
-	do    func(stage)
+	do    func(meteredRig)
 	event string
 	// by is the event that brings the pod back where that is another than event.
 	by string
@@ -75,7 +75,7 @@ func profiles(trials []trial) string {
 	return s.String() + "\n"
 }
 
-func (s stage) try(x trial) {
+func (s meteredRig) try(x trial) {
 	s.T.Helper()
 	x.pod.Spec.SchedulerName = profileOf(x.plugin)
 	if len(x.refused) == 0 {
@@ -90,7 +90,7 @@ func (s stage) try(x trial) {
 
 // after has something happen and returns when the scheduler has taken the event in, with what
 // was counted before.
-func (s stage) after(event string, do func(stage)) (before counts) {
+func (s meteredRig) after(event string, do func(meteredRig)) (before counts) {
 	s.T.Helper()
 	before = s.count()
 	do(s)
@@ -98,15 +98,15 @@ func (s stage) after(event string, do func(stage)) (before counts) {
 	return before
 }
 
-// in is the same stage for a subtest.
-func (s stage) in(t *testing.T) stage {
+// in is the same rig for a subtest.
+func (s meteredRig) in(t *testing.T) meteredRig {
 	sub := *s.Rig
 	sub.Cluster = &testbed.Cluster{Bed: s.Bed, T: t}
-	return stage{&sub, s.scraper}
+	return meteredRig{&sub, s.scraper}
 }
 
 // prepare makes the cluster, and returns when the scheduler knows it.
-func (s stage) prepare(objects []runtime.Object) {
+func (s meteredRig) prepare(objects []runtime.Object) {
 	s.T.Helper()
 	want := map[string]int{}
 	for _, o := range objects {
@@ -130,7 +130,7 @@ func (s stage) prepare(objects []runtime.Object) {
 
 // show has kinds known whose new objects schedulers do not count: what happens to one of a
 // kind after that is counted.
-func (s stage) show(objects []runtime.Object, want map[string]int) {
+func (s meteredRig) show(objects []runtime.Object, want map[string]int) {
 	s.T.Helper()
 	for _, o := range objects {
 		switch o := o.(type) {
@@ -172,7 +172,7 @@ func added(o runtime.Object) string {
 }
 
 // wait has the pod refused, by the plugins that the trial is about.
-func (s stage) wait(x trial) {
+func (s meteredRig) wait(x trial) {
 	s.T.Helper()
 	before := s.count()
 	s.Create(x.pod)
@@ -192,7 +192,7 @@ func (s stage) wait(x trial) {
 }
 
 // judge compares what becomes of the pod with what the trial wants.
-func (s stage) judge(x trial, before counts) {
+func (s meteredRig) judge(x trial, before counts) {
 	s.T.Helper()
 	if x.then == stays {
 		// What the event does to the queue has been counted before the event is.
@@ -232,7 +232,7 @@ func (s stage) judge(x trial, before counts) {
 
 // cleanedUp has what the trial makes deleted after it. The scheduler sees the next trial's
 // nodes and pods after that, for each watch keeps its order.
-func (s stage) cleanedUp() {
+func (s meteredRig) cleanedUp() {
 	s.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), testbed.Patience)
 		defer cancel()
@@ -243,7 +243,7 @@ func (s stage) cleanedUp() {
 }
 
 // sweep deletes what trials make.
-func (s stage) sweep(ctx context.Context) error {
+func (s meteredRig) sweep(ctx context.Context) error {
 	core, storage := s.Admin.CoreV1(), s.Admin.StorageV1()
 	var keys []string
 	for _, p := range s.Pods.All() {
@@ -263,7 +263,7 @@ func (s stage) sweep(ctx context.Context) error {
 }
 
 // run makes each trial a subtest.
-func run(t *testing.T, s stage, trials []trial) {
+func run(t *testing.T, s meteredRig, trials []trial) {
 	for _, x := range trials {
 		t.Run(x.plugin+": "+x.name, func(t *testing.T) {
 			s.in(t).try(x)
@@ -274,23 +274,23 @@ func run(t *testing.T, s stage, trials []trial) {
 // What happens in trials.
 
 // create is new objects.
-func create(objects ...runtime.Object) func(stage) {
-	return func(s stage) { s.T.Helper(); s.Create(objects...) }
+func create(objects ...runtime.Object) func(meteredRig) {
+	return func(s meteredRig) { s.T.Helper(); s.Create(objects...) }
 }
 
 // deletePod is the end of a pod.
-func deletePod(name string) func(stage) {
-	return func(s stage) { s.T.Helper(); s.Delete("default/" + name) }
+func deletePod(name string) func(meteredRig) {
+	return func(s meteredRig) { s.T.Helper(); s.Delete("default/" + name) }
 }
 
 // node changes a node by a merge patch in JSON.
-func changeNode(name, patch string, subresources ...string) func(stage) {
-	return func(s stage) { s.T.Helper(); s.PatchNode(name, patch, subresources...) }
+func changeNode(name, patch string, subresources ...string) func(meteredRig) {
+	return func(s meteredRig) { s.T.Helper(); s.PatchNode(name, patch, subresources...) }
 }
 
 // changePod changes a pod likewise.
-func changePod(name, patch string, subresources ...string) func(stage) {
-	return func(s stage) { s.T.Helper(); s.PatchPod("default/"+name, patch, subresources...) }
+func changePod(name, patch string, subresources ...string) func(meteredRig) {
+	return func(s meteredRig) { s.T.Helper(); s.PatchPod("default/"+name, patch, subresources...) }
 }
 
 // labelled is a patch that sets a label.

@@ -42,40 +42,40 @@ func claim(name string) *build.ClaimBuilder {
 }
 
 // change makes a merge patch of what is not a node or a pod.
-func changeClaim(name, patch string) func(stage) {
-	return func(s stage) {
+func changeClaim(name, patch string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.CoreV1().PersistentVolumeClaims("default").Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		s.Must(err)
 	}
 }
 
-func changeVolume(name, patch string) func(stage) {
-	return func(s stage) {
+func changeVolume(name, patch string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		s.Must(err)
 	}
 }
 
-func changeClass(name, patch string) func(stage) {
-	return func(s stage) {
+func changeClass(name, patch string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.StorageV1().StorageClasses().Patch(s.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 		s.Must(err)
 	}
 }
 
-func changeCSINode(name, patch string) func(stage) {
-	return func(s stage) {
+func changeCSINode(name, patch string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.StorageV1().CSINodes().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		s.Must(err)
 	}
 }
 
-func changeDriver(name, patch string) func(stage) {
-	return func(s stage) {
+func changeDriver(name, patch string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.StorageV1().CSIDrivers().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		s.Must(err)
@@ -208,8 +208,8 @@ func limitTrials() []trial {
 }
 
 // detach takes an attachment away.
-func detach(name string) func(stage) {
-	return func(s stage) {
+func detach(name string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		s.Must(s.Admin.StorageV1().VolumeAttachments().Delete(s.Context(), name, now()))
 	}
@@ -323,8 +323,8 @@ func capacity(name, quantity string) *storagev1.CSIStorageCapacity {
 }
 
 // resizeCapacity changes that.
-func resizeCapacity(name, quantity string) func(stage) {
-	return func(s stage) {
+func resizeCapacity(name, quantity string) func(meteredRig) {
+	return func(s meteredRig) {
 		s.T.Helper()
 		_, err := s.Admin.StorageV1().CSIStorageCapacities("default").Patch(s.Context(), name, types.MergePatchType,
 			[]byte(fmt.Sprintf(`{"capacity": %q}`, quantity)), metav1.PatchOptions{})

@@ -31,8 +31,8 @@ func TestSource(t *testing.T) {
 	}{
 		{"a subscriber sees each kind come, change and go", testKinds},
 		{"the consistent read shows what another client bound just before", testCatchUp},
-		{"the picture is whole after the API server was killed", func(c *testbed.Cluster) { testKilled(c, c.APIServer) }},
-		{"the picture is whole after etcd was killed", func(c *testbed.Cluster) { testKilled(c, c.Etcd) }},
+		{"the mirror is whole after the API server was killed", func(c *testbed.Cluster) { testKilled(c, c.APIServer) }},
+		{"the mirror is whole after etcd was killed", func(c *testbed.Cluster) { testKilled(c, c.Etcd) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := c.With(t)
@@ -69,16 +69,16 @@ func start(c *testbed.Cluster) *kube.Source {
 	return s
 }
 
-// picture is what a subscriber makes of a snapshot and its events.
-type picture struct {
+// mirror is what a subscriber makes of a snapshot and its events.
+type mirror struct {
 	mu      sync.Mutex
 	objects map[objects.Ref]objects.Object
 	odd     []string
 }
 
-func follow(c *testbed.Cluster, s *kube.Source) *picture {
+func follow(c *testbed.Cluster, s *kube.Source) *mirror {
 	c.T.Helper()
-	p := &picture{objects: map[objects.Ref]objects.Object{}}
+	p := &mirror{objects: map[objects.Ref]objects.Object{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, stop, err := s.Subscribe(p.take)
@@ -98,7 +98,7 @@ func follow(c *testbed.Cluster, s *kube.Source) *picture {
 	return p
 }
 
-func (p *picture) take(events []objects.Event) {
+func (p *mirror) take(events []objects.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range events {
@@ -127,7 +127,7 @@ func (p *picture) take(events []objects.Event) {
 }
 
 // of lists the objects of a kind: "default/p@n 17".
-func (p *picture) of(k objects.Kind) []string {
+func (p *mirror) of(k objects.Kind) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []string
@@ -144,8 +144,8 @@ func line(namespace, name string, uid types.UID, version string) string {
 	return fmt.Sprintf("%s/%s %s at %s", namespace, name, uid, version)
 }
 
-// expectTruth waits until the picture of every kind is what the API server has.
-func (p *picture) expectTruth(c *testbed.Cluster) {
+// expectTruth waits until the mirror of every kind is what the API server has.
+func (p *mirror) expectTruth(c *testbed.Cluster) {
 	c.T.Helper()
 	client := metadata.NewForConfigOrDie(c.AdminREST)
 	for _, k := range objects.Kinds() {

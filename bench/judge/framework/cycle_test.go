@@ -219,16 +219,16 @@ func (o *own) bind(ctx context.Context, node string) string    { return text(o.B
 func (o *own) postBind(ctx context.Context, node string)       { o.PostBind(ctx, node) }
 func (o *own) skips() string                                   { return marks(o.State()) }
 
-// town is a few nodes and the pods on them and nominated to them.
-type town struct {
+// drawnCluster is a few nodes and the pods on them and nominated to them.
+type drawnCluster struct {
 	names     []string
 	nodes     []*v1.Node
 	pods      []*v1.Pod
 	nominated map[string][]*v1.Pod
 }
 
-func drawTown(r *rand.Rand) *town {
-	t := &town{nominated: map[string][]*v1.Pod{}}
+func drawCluster(r *rand.Rand) *drawnCluster {
+	t := &drawnCluster{nominated: map[string][]*v1.Pod{}}
 	for i := range 1 + r.IntN(5) {
 		name := fmt.Sprintf("n%d", i)
 		t.names = append(t.names, name)
@@ -276,15 +276,15 @@ func TestCyclesRunAsUpstreams(t *testing.T) {
 
 func playBoth(t *testing.T, seed uint64, told map[string]int) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	town := drawTown(r)
+	drawn := drawCluster(r)
 	p := drawProfile(r, false)
 	waiting, inPreBind := upstreamruntime.NewWaitingPodsMap(), upstreamruntime.NewPodsInPreBindMap()
-	theirSnapshot := internalcache.NewSnapshot(town.pods, town.nodes)
-	ourSnapshot := framework.NewSnapshot(newSource(town.nodes, town.pods))
+	theirSnapshot := internalcache.NewSnapshot(drawn.pods, drawn.nodes)
+	ourSnapshot := framework.NewSnapshot(newSource(drawn.nodes, drawn.pods))
 	ourSnapshot.Begin()
 	defer ourSnapshot.End()
 	theirNominator, ourNominator := nominated{}, nominated{}
-	for node, pods := range town.nominated {
+	for node, pods := range drawn.nominated {
 		for _, pod := range pods {
 			a, _ := upstream.NewPodInfo(pod)
 			b, _ := framework.NewPodInfo(pod)
@@ -292,7 +292,7 @@ func playBoth(t *testing.T, seed uint64, told map[string]int) {
 		}
 	}
 	env := &framework.Environment{Snapshot: ourSnapshot, Nominator: ourNominator, Parallelism: 1}
-	fw, ours, theirScript, ourScript := p.make(t, seed, town.names, env,
+	fw, ours, theirScript, ourScript := p.make(t, seed, drawn.names, env,
 		upstreamruntime.WithSnapshotSharedLister(theirSnapshot), upstreamruntime.WithPodNominator(theirNominator),
 		upstreamruntime.WithParallelism(1), upstreamruntime.WithWaitingPods(waiting), upstreamruntime.WithPodsInPreBind(inPreBind))
 	if fw == nil {
@@ -315,7 +315,7 @@ func playBoth(t *testing.T, seed uint64, told map[string]int) {
 		note(told, got)
 		return got
 	}
-	play(klog.NewContext(t.Context(), klog.Logger{}), r, town.names, both) // upstream logs what fails
+	play(klog.NewContext(t.Context(), klog.Logger{}), r, drawn.names, both) // upstream logs what fails
 }
 
 // texts are what the rounds must have come by for the comparison to be worth anything.

@@ -62,8 +62,8 @@ func (o *options) plan() (all []*measurement) {
 	return all
 }
 
-// bench is a measurement of all cases under way.
-type bench struct {
+// drainRun is a measurement of all cases under way.
+type drainRun struct {
 	options
 	dir, programs string
 	cluster       *cluster
@@ -80,7 +80,7 @@ func (o options) measure(ctx context.Context, progress io.Writer) (*report, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{options: o, dir: dir, programs: filepath.Join(dir, "programs"), cluster: newCluster(&o), snapshots: map[string]string{}}
+	b := &drainRun{options: o, dir: dir, programs: filepath.Join(dir, "programs"), cluster: newCluster(&o), snapshots: map[string]string{}}
 	r, err := newReport(ctx, o, dir)
 	if err == nil {
 		err = b.run(ctx, r, progress)
@@ -91,7 +91,7 @@ func (o options) measure(ctx context.Context, progress io.Writer) (*report, erro
 	return r, os.RemoveAll(dir)
 }
 
-func (b *bench) run(ctx context.Context, r *report, progress io.Writer) error {
+func (b *drainRun) run(ctx context.Context, r *report, progress io.Writer) error {
 	if err := os.MkdirAll(b.programs, 0o755); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (b *bench) run(ctx context.Context, r *report, progress io.Writer) error {
 }
 
 // one measures a case on a control plane of its own.
-func (b *bench) one(ctx context.Context, m *measurement) (f *figures, err error) {
+func (b *drainRun) one(ctx context.Context, m *measurement) (f *figures, err error) {
 	there := m.pods
 	if m.rate > 0 {
 		there = 0
@@ -141,12 +141,12 @@ func (b *bench) one(ctx context.Context, m *measurement) (f *figures, err error)
 }
 
 // start starts a control plane with a copy of etcd's data; none where data is empty.
-func (b *bench) start(ctx context.Context, dir, data string) (*testbed.Bed, error) {
+func (b *drainRun) start(ctx context.Context, dir, data string) (*testbed.Bed, error) {
 	return testbed.Start(ctx, testbed.Config{Dir: dir, Data: data, Programs: b.programs, NoAudit: true})
 }
 
 // snapshot is a folder of etcd's data with all nodes, and so many pods of a workload.
-func (b *bench) snapshot(ctx context.Context, workload string, kinds []workload, pods int) (string, error) {
+func (b *drainRun) snapshot(ctx context.Context, workload string, kinds []workload, pods int) (string, error) {
 	name, from := "nodes", ""
 	objects := b.cluster.objects
 	if pods > 0 {

@@ -29,7 +29,7 @@ const (
 
 // run is one case under way.
 type run struct {
-	*bench
+	*drainRun
 	*measurement
 	bed     *testbed.Bed
 	figures *figures
@@ -46,9 +46,9 @@ type run struct {
 	first chan struct{} // closed with the first pod bound
 }
 
-func newRun(b *bench, m *measurement, bed *testbed.Bed) *run {
+func newRun(b *drainRun, m *measurement, bed *testbed.Bed) *run {
 	c := &run{
-		bench: b, measurement: m, bed: bed, servers: len(bed.Processes()), objects: b.pods(m.kinds, m.pods),
+		drainRun: b, measurement: m, bed: bed, servers: len(bed.Processes()), objects: b.pods(m.kinds, m.pods),
 		figures: &figures{Workload: m.workload, Pods: m.pods, Rate: m.rate, Side: m.side, Run: m.run},
 		sent:    map[string]time.Time{}, bound: map[string]time.Time{}, first: make(chan struct{}),
 	}

@@ -43,8 +43,8 @@ func waiting(i int) *v1.Pod {
 	return workload.Distinct(build.Pod(fmt.Sprintf("pod-%d", i)).Namespace(workload.Namespace), i, false).Obj()
 }
 
-// world is a coordinator's picture of a cluster without the loop: tables to ask workers about.
-type world struct {
+// shardTables is a coordinator's state of a cluster without the loop: tables to ask workers about.
+type shardTables struct {
 	*cache.Cache
 	counters *count.Registry
 	cluster  *cluster.Cluster
@@ -53,9 +53,9 @@ type world struct {
 	made     int // pods that were compiled
 }
 
-// newWorld cuts a cluster into shards.
-func newWorld(o objects, shards int) (*world, error) {
-	w := &world{
+// newShardTables cuts a cluster into shards.
+func newShardTables(o objects, shards int) (*shardTables, error) {
+	w := &shardTables{
 		Cache: cache.New(shards), counters: count.New(), cluster: cluster.New(),
 		compiler: compile.New(), profile: rules.DefaultProfile(v1.DefaultSchedulerName),
 	}
@@ -74,12 +74,12 @@ func newWorld(o objects, shards int) (*world, error) {
 }
 
 // Counters, Cluster and Volumes are parts of compile.World.
-func (w *world) Counters() *count.Registry { return w.counters }
-func (w *world) Cluster() *cluster.Cluster { return w.cluster }
-func (w *world) Volumes() compile.Volumes  { return nil }
+func (w *shardTables) Counters() *count.Registry { return w.counters }
+func (w *shardTables) Cluster() *cluster.Cluster { return w.cluster }
+func (w *shardTables) Volumes() compile.Volumes  { return nil }
 
 // requests ask for classes that nobody has asked for before.
-func (w *world) requests(classes, candidates int) ([]fanout.Request, error) {
+func (w *shardTables) requests(classes, candidates int) ([]fanout.Request, error) {
 	out := make([]fanout.Request, classes)
 	for i := range out {
 		class, err := w.compiler.Class(waiting(w.made), w.profile, w)
@@ -92,4 +92,4 @@ func (w *world) requests(classes, candidates int) ([]fanout.Request, error) {
 	return out, nil
 }
 
-var _ fanout.Shards = (*world)(nil)
+var _ fanout.Shards = (*shardTables)(nil)

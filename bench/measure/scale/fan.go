@@ -34,7 +34,7 @@ type Fan struct {
 }
 
 // ask asks workers for as long as limit says.
-func (c *crew) ask(ctx context.Context, w *world, classes, candidates int, limit time.Duration) (Fan, error) {
+func (c *crew) ask(ctx context.Context, w *shardTables, classes, candidates int, limit time.Duration) (Fan, error) {
 	term, err := c.term(ctx)
 	if err != nil {
 		return Fan{}, err
@@ -104,7 +104,7 @@ func (c *crew) ask(ctx context.Context, w *world, classes, candidates int, limit
 const warmRounds = 3
 
 // largest is how many rows the worker has that is asked about the most.
-func largest(w *world, owners [][]string) (most int) {
+func largest(w *shardTables, owners [][]string) (most int) {
 	rows := map[string]int{}
 	for shard, list := range owners {
 		rows[list[0]] += w.Table(shard).Nodes()

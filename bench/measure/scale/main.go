@@ -210,7 +210,7 @@ const stallers = 2
 
 // numbersOfWorkers measures each of them, in turn and back again.
 func (p *plan) numbersOfWorkers(ctx context.Context, f *fleet, o objects, report *Report, progress io.Writer) error {
-	w, err := newWorld(o, p.Shards)
+	w, err := newShardTables(o, p.Shards)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (p *plan) numbersOfWorkers(ctx context.Context, f *fleet, o objects, report
 }
 
 // repetition measures one number of workers once.
-func (p *plan) repetition(ctx context.Context, c *crew, o objects, w *world, report *Report) error {
+func (p *plan) repetition(ctx context.Context, c *crew, o objects, w *shardTables, report *Report) error {
 	d, err := c.decide(ctx, o, p.Shards, p.Limit)
 	if err != nil {
 		return err

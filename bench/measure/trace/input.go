@@ -22,7 +22,7 @@ type input struct {
 }
 
 // convert makes objects of the trace, or of the generator where there is none.
-func (b *bench) convert(ctx context.Context, r *report) (*input, error) {
+func (b *traceRun) convert(ctx context.Context, r *report) (*input, error) {
 	in := &input{path: filepath.Join(b.dir, "openb.json")}
 	args := []string{"convert", "openb", "-o", "json", "--file", in.path}
 	nodes := filepath.Join(b.data, "openb_node_list_all_node.csv")

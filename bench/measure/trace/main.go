@@ -74,8 +74,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	return r.table(out)
 }
 
-// bench is a measurement under way.
-type bench struct {
+// traceRun is a measurement under way.
+type traceRun struct {
 	options
 	dir    string // of this run
 	binary string
@@ -90,7 +90,7 @@ func (o options) measure(ctx context.Context, progress io.Writer) (*report, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{options: o, dir: dir, binary: filepath.Join(dir, "shardsched"), group: process.NewGroup(dir)}
+	b := &traceRun{options: o, dir: dir, binary: filepath.Join(dir, "shardsched"), group: process.NewGroup(dir)}
 	r, err := b.run(ctx, progress)
 	b.group.Close()
 	if err != nil {
@@ -99,7 +99,7 @@ func (o options) measure(ctx context.Context, progress io.Writer) (*report, erro
 	return r, os.RemoveAll(dir)
 }
 
-func (b *bench) run(ctx context.Context, progress io.Writer) (*report, error) {
+func (b *traceRun) run(ctx context.Context, progress io.Writer) (*report, error) {
 	if err := b.build(ctx); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (b *bench) run(ctx context.Context, progress io.Writer) (*report, error) {
 }
 
 // build builds the binary as its own module does: the product's versions, not the bench's.
-func (b *bench) build(ctx context.Context) error {
+func (b *traceRun) build(ctx context.Context) error {
 	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/shardsched/shardsched").Output()
 	if err != nil {
 		return fmt.Errorf("find the product's module (run this in bench/): %w", err)

@@ -32,7 +32,7 @@ type summary struct {
 	DecidedPerSecond float64 `json:"decidedPerSecond"`
 }
 
-func (b *bench) simulate(ctx context.Context, in *input) (simulation, error) {
+func (b *traceRun) simulate(ctx context.Context, in *input) (simulation, error) {
 	cmd := exec.CommandContext(ctx, b.binary, "simulate", "-f", in.path, "-o", "json", "--workers", strconv.Itoa(b.simulateWorkers))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -44,7 +44,7 @@ type upRun struct {
 }
 
 // up runs one scheduler, submits the trace and waits for the binds.
-func (b *bench) up(ctx context.Context, in *input, number int) (upRun, error) {
+func (b *traceRun) up(ctx context.Context, in *input, number int) (upRun, error) {
 	p, err := b.group.Start(fmt.Sprintf("up-%d", number), b.binary, "up",
 		"--cluster", clusterName, "--workers", strconv.Itoa(b.upWorkers),
 		"--listen", "127.0.0.1:0", "--http-listen", "", "--data-dir", filepath.Join(b.dir, fmt.Sprintf("etcd-%d", number)))

@@ -20,15 +20,15 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// stage is a cluster in which an attack takes place.
-type stage struct {
+// attackCluster is a cluster in which an attack takes place.
+type attackCluster struct {
 	size
-	bed               *testbed.Bed
-	scheduler         *testbed.SchedulerProcess
-	hostile, peaceful string               // namespaces
-	tenant            kubernetes.Interface // the attacker's client
-	schedulerName     string               // that the attacker's pods name
-	made              atomic.Int64         // pods of the attacker
+	bed                 *testbed.Bed
+	scheduler           *testbed.SchedulerProcess
+	hostile, bystanders string               // namespaces
+	tenant              kubernetes.Interface // the attacker's client
+	schedulerName       string               // that the attacker's pods name
+	made                atomic.Int64         // pods of the attacker
 }
 
 // configuration is both sides': no limits of their own but what is far above what the
@@ -48,10 +48,10 @@ func startScheduler(ctx context.Context, bed *testbed.Bed, side string, localWor
 	return bed.Coordinator(ctx, s)
 }
 
-// newStage makes the namespaces of an attack, and the attacker.
-func newStage(ctx context.Context, bed *testbed.Bed, o size, name string) (*stage, error) {
-	s := &stage{size: o, bed: bed, hostile: "hostile-" + name, peaceful: "peaceful-" + name}
-	if err := bed.Create(ctx, build.Namespace(s.hostile), build.Namespace(s.peaceful)); err != nil {
+// newAttackCluster makes the namespaces of an attack, and the attacker.
+func newAttackCluster(ctx context.Context, bed *testbed.Bed, o size, name string) (*attackCluster, error) {
+	s := &attackCluster{size: o, bed: bed, hostile: "hostile-" + name, bystanders: "bystanders-" + name}
+	if err := bed.Create(ctx, build.Namespace(s.hostile), build.Namespace(s.bystanders)); err != nil {
 		return nil, err
 	}
 	const user = "tenant"
@@ -74,7 +74,7 @@ func newStage(ctx context.Context, bed *testbed.Bed, o size, name string) (*stag
 }
 
 // admitted waits until the API server's authorizer has seen the attacker's binding.
-func (s *stage) admitted(ctx context.Context) error {
+func (s *attackCluster) admitted(ctx context.Context) error {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.hostile, Verb: "create", Resource: "pods"},
 	}}
@@ -91,13 +91,13 @@ func (s *stage) admitted(ctx context.Context) error {
 const settleFor = time.Second
 
 // play runs an attack, and tells what came of it.
-func (s *stage) play(ctx context.Context, a *attack, profile string) (*figures, error) {
+func (s *attackCluster) play(ctx context.Context, a *attack, profile string) (*figures, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	settled := max(1, int(settleFor.Seconds()*float64(s.rate)))
 	calm := settled + int(s.attackFor.Seconds()*float64(s.rate)/2)
 	all := calm + int(s.attackFor.Seconds()*float64(s.rate))
-	v, err := newVictims(ctx, s.bed, s.peaceful, all, s.rate)
+	v, err := newVictims(ctx, s.bed, s.bystanders, all, s.rate)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *stage) play(ctx context.Context, a *attack, profile string) (*figures, 
 }
 
 // measure reads the meters when the phases change.
-func (s *stage) measure(ctx context.Context, v *victims, m *meter, f *figures, calm int) error {
+func (s *attackCluster) measure(ctx context.Context, v *victims, m *meter, f *figures, calm int) error {
 	sleep(ctx, time.Until(v.due(calm)))
 	_, f.CalmMiB = m.take()
 	before := s.count()
@@ -154,13 +154,13 @@ func (s *stage) measure(ctx context.Context, v *victims, m *meter, f *figures, c
 // counts only grow.
 type counts struct{ made, cpu, log, etcd float64 }
 
-func (s *stage) count() counts {
+func (s *attackCluster) count() counts {
 	cpu, _ := s.scheduler.CPUSeconds() // of one that has ended there is none
 	return counts{made: float64(s.made.Load()), cpu: cpu, log: written(s.scheduler.File), etcd: written(s.bed.OwnTxns())}
 }
 
 // leader is who holds the schedulers' Lease, and how often that has changed.
-func (s *stage) leader(ctx context.Context) (string, error) {
+func (s *attackCluster) leader(ctx context.Context) (string, error) {
 	l, err := s.bed.Admin.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil || l.Spec.LeaseTransitions == nil {
 		return "", fmt.Errorf("the schedulers' Lease %v: %w", l, err)
@@ -175,7 +175,7 @@ func (o *options) one(ctx context.Context, data, programs, dir, side string, a *
 		return nil, err
 	}
 	defer bed.Close()
-	s, err := newStage(ctx, bed, o.size, a.name)
+	s, err := newAttackCluster(ctx, bed, o.size, a.name)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +206,13 @@ func (o *options) one(ctx context.Context, data, programs, dir, side string, a *
 }
 
 // settle returns when the scheduler has bound a pod: a scheduler says that it is ready before it leads.
-func (s *stage) settle(ctx context.Context) error {
+func (s *attackCluster) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, testbed.Patience)
 	defer cancel()
 	const name = "first"
-	if err := s.bed.Create(ctx, build.Pod(name).Namespace(s.peaceful).CPU("10m").Obj()); err != nil {
+	if err := s.bed.Create(ctx, build.Pod(name).Namespace(s.bystanders).CPU("10m").Obj()); err != nil {
 		return err
 	}
-	_, err := s.bed.Pods.Until(ctx, "are bound", func(p *v1.Pod) bool { return testbed.IsBound(p) }, s.peaceful+"/"+name)
+	_, err := s.bed.Pods.Until(ctx, "are bound", func(p *v1.Pod) bool { return testbed.IsBound(p) }, s.bystanders+"/"+name)
 	return err
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// town is a cluster of one shard. It does in small what the coordinator's cache does:
+// clusterModel is a cluster of one shard. It does in small what the coordinator's cache does:
 // pods on nodes add to counters, and counters that come into use are filled.
-type town struct {
+type clusterModel struct {
 	*spread
 	names    []string // of nodes, by row
 	rows     map[string]uint32
@@ -35,8 +35,8 @@ type resident struct {
 	row uint32
 }
 
-func newTown() *town {
-	return &town{
+func newClusterModel() *clusterModel {
+	return &clusterModel{
 		spread:   &spread{sizes: map[string]int64{}, nodes: map[string]map[string]bool{}},
 		rows:     map[string]uint32{},
 		nodes:    map[string]*v1.Node{},
@@ -47,13 +47,13 @@ func newTown() *town {
 	}
 }
 
-func (w *town) Counters() *count.Registry { return w.counters }
-func (w *town) Cluster() *cluster.Cluster { return w.cluster }
-func (w *town) Volumes() Volumes          { return w.storage }
+func (w *clusterModel) Counters() *count.Registry { return w.counters }
+func (w *clusterModel) Cluster() *cluster.Cluster { return w.cluster }
+func (w *clusterModel) Volumes() Volumes          { return w.storage }
 
-func (w *town) TopologyVersion() uint64 { return w.changes }
+func (w *clusterModel) TopologyVersion() uint64 { return w.changes }
 
-func (w *town) Topology(key string) Topology {
+func (w *clusterModel) Topology(key string) Topology {
 	values, nodes := map[string]bool{}, 0
 	for _, n := range w.nodes {
 		if v, ok := n.Labels[key]; ok {
@@ -70,7 +70,7 @@ func (w *town) Topology(key string) Topology {
 	return Shared
 }
 
-func (w *town) Domains(key string) int {
+func (w *clusterModel) Domains(key string) int {
 	values := map[string]bool{}
 	for _, n := range w.nodes {
 		if v, ok := n.Labels[key]; ok {
@@ -84,7 +84,7 @@ func (w *town) Domains(key string) int {
 }
 
 // setNode adds or replaces a node.
-func (w *town) setNode(n *v1.Node) error {
+func (w *clusterModel) setNode(n *v1.Node) error {
 	node := Node(n)
 	if err := node.Validate(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (w *town) setNode(n *v1.Node) error {
 }
 
 // removeNode takes a node away, with its pods.
-func (w *town) removeNode(name string) error {
+func (w *clusterModel) removeNode(name string) error {
 	row := w.rows[name]
 	delete(w.nodes, name)
 	w.changes++
@@ -111,7 +111,7 @@ func (w *town) removeNode(name string) error {
 }
 
 // place puts a pod on a node and returns what it takes there.
-func (w *town) place(node string, p *v1.Pod) (*pb.PodUsage, error) {
+func (w *clusterModel) place(node string, p *v1.Pod) (*pb.PodUsage, error) {
 	row, ok := w.rows[node]
 	if !ok {
 		return nil, fmt.Errorf("no node %q", node)
@@ -127,7 +127,7 @@ func (w *town) place(node string, p *v1.Pod) (*pb.PodUsage, error) {
 }
 
 // settle fills the counters that came into use.
-func (w *town) settle() error {
+func (w *clusterModel) settle() error {
 	for _, c := range w.counters.TakeNew() {
 		sums := map[uint32]int64{}
 		for _, r := range w.pods {
@@ -147,7 +147,7 @@ func (w *town) settle() error {
 }
 
 // sweep drops every counter that no pod carries as a term.
-func (w *town) sweep(t rapid.TB) {
+func (w *clusterModel) sweep(t rapid.TB) {
 	for range 20 {
 		w.counters.Sweep()
 	}
@@ -174,7 +174,7 @@ type nodeAnswer struct {
 }
 
 // ask evaluates a class on every node, row by row.
-func (w *town) ask(class *Class, eval *scorer.Evaluator) *answer {
+func (w *clusterModel) ask(class *Class, eval *scorer.Evaluator) *answer {
 	a := &answer{class: class}
 	a.result.Reset(class.ID(), 1)
 	for row, name := range w.names {
@@ -199,7 +199,7 @@ func (a *answer) feasible(n *nodeAnswer) (total int64, ok bool) {
 }
 
 // check holds the pass over the table against the rows one by one.
-func (w *town) check(a *answer, eval *scorer.Evaluator) error {
+func (w *clusterModel) check(a *answer, eval *scorer.Evaluator) error {
 	best := int64(-1)
 	for i := range a.nodes {
 		if total, ok := a.feasible(&a.nodes[i]); ok {

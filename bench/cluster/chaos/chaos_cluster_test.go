@@ -49,8 +49,8 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 `
 
-// stage is a cluster that is taken apart, with what is known about that.
-type stage struct {
+// chaosCluster is a cluster that is taken apart, with what is known about that.
+type chaosCluster struct {
 	*testbed.Cluster
 	ctx     context.Context
 	begun   time.Time
@@ -85,11 +85,11 @@ type handover struct {
 	bounded bool
 }
 
-func newStage(t *testing.T, config testbed.Config, size size) *stage {
+func newChaosCluster(t *testing.T, config testbed.Config, size size) *chaosCluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	s := &stage{Cluster: testbed.New(t, config), ctx: ctx, begun: time.Now(), workers: make([]*process.Process, workers), now: audit.NewRegistry(lag), deposed: map[string]time.Time{}}
+	s := &chaosCluster{Cluster: testbed.New(t, config), ctx: ctx, begun: time.Now(), workers: make([]*process.Process, workers), now: audit.NewRegistry(lag), deposed: map[string]time.Time{}}
 	s.load = newLoad(s, size)
 	s.machine = NewMachine(func() (pids []int) {
 		for _, p := range s.Processes() {
@@ -111,7 +111,7 @@ func newStage(t *testing.T, config testbed.Config, size size) *stage {
 	return s
 }
 
-func (s *stage) etcdClient(endpoint string) *clientv3.Client {
+func (s *chaosCluster) etcdClient(endpoint string) *clientv3.Client {
 	s.T.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	s.must(err)
@@ -122,20 +122,20 @@ func (s *stage) etcdClient(endpoint string) *clientv3.Client {
 	return c
 }
 
-func (s *stage) must(err error) {
+func (s *chaosCluster) must(err error) {
 	s.T.Helper()
 	if err != nil {
 		s.T.Fatal(err)
 	}
 }
 
-func (s *stage) log(format string, a ...any) {
+func (s *chaosCluster) log(format string, a ...any) {
 	s.T.Helper()
 	s.T.Logf("%7.2fs, %d created, %d bound: %s", time.Since(s.begun).Seconds(), s.count(), s.binds(), fmt.Sprintf(format, a...))
 }
 
 // errand writes to both etcds, to the one through the API server.
-func (s *stage) errand(ctx context.Context) error {
+func (s *chaosCluster) errand(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := s.own.Put(ctx, "/errand", ""); err != nil {
@@ -146,8 +146,8 @@ func (s *stage) errand(ctx context.Context) error {
 	return err
 }
 
-// replay keeps the picture current.
-func (s *stage) replay(ctx context.Context) {
+// replay keeps the registry current.
+func (s *chaosCluster) replay(ctx context.Context) {
 	for n := 0; ; {
 		changes, more := s.follow.After(n)
 		n += len(changes)
@@ -168,14 +168,14 @@ func (s *stage) replay(ctx context.Context) {
 	}
 }
 
-func (s *stage) binds() int {
+func (s *chaosCluster) binds() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now.Binds
 }
 
 // until polls a condition; its error tells what is missing.
-func (s *stage) until(what string, met func(context.Context) (bool, error)) {
+func (s *chaosCluster) until(what string, met func(context.Context) (bool, error)) {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -195,7 +195,7 @@ func (s *stage) until(what string, met func(context.Context) (bool, error)) {
 }
 
 // bindsGoOn waits for more binds.
-func (s *stage) bindsGoOn(more int) {
+func (s *chaosCluster) bindsGoOn(more int) {
 	s.T.Helper()
 	want := s.binds() + more
 	s.until(fmt.Sprintf("%d pods are bound", want), func(context.Context) (bool, error) {
@@ -204,11 +204,11 @@ func (s *stage) bindsGoOn(more int) {
 	})
 }
 
-// catchUp waits until the picture shows all that has happened so far.
-func (s *stage) catchUp() {
+// catchUp waits until the registry shows all that has happened so far.
+func (s *chaosCluster) catchUp() {
 	s.T.Helper()
 	n := -1
-	s.until("the picture is current", func(ctx context.Context) (bool, error) {
+	s.until("the registry is current", func(ctx context.Context) (bool, error) {
 		if n < 0 {
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 			defer cancel()
@@ -225,7 +225,7 @@ func (s *stage) catchUp() {
 }
 
 // keepCoordinator runs a coordinator, as a kubelet does: when it ends there is another one.
-func (s *stage) keepCoordinator(name string) {
+func (s *chaosCluster) keepCoordinator(name string) {
 	s.Go(func(ctx context.Context) {
 		for ctx.Err() == nil {
 			l, err := s.startCoordinator(ctx, name)
@@ -245,7 +245,7 @@ func (s *stage) keepCoordinator(name string) {
 	})
 }
 
-func (s *stage) startCoordinator(ctx context.Context, name string) (*life, error) {
+func (s *chaosCluster) startCoordinator(ctx context.Context, name string) (*life, error) {
 	s.mu.Lock()
 	n := len(s.lives)
 	l := &life{uid: testbed.SchedulerUID(n), leads: make(chan struct{})}
@@ -277,7 +277,7 @@ func (s *stage) startCoordinator(ctx context.Context, name string) (*life, error
 }
 
 // keepWorker runs a worker in the same way.
-func (s *stage) keepWorker(i int) {
+func (s *chaosCluster) keepWorker(i int) {
 	s.Go(func(ctx context.Context) {
 		for ctx.Err() == nil {
 			p, err := s.Bed.Worker(ctx, fmt.Sprintf("worker-%d", i), cluster)
@@ -298,7 +298,7 @@ func (s *stage) keepWorker(i int) {
 }
 
 // leader waits until there is one, other than that one.
-func (s *stage) leader(not *life) (leader *life) {
+func (s *chaosCluster) leader(not *life) (leader *life) {
 	s.T.Helper()
 	s.until("a coordinator leads", func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -318,7 +318,7 @@ func (s *stage) leader(not *life) (leader *life) {
 }
 
 // lifeAt finds who serves clients on an address and leads.
-func (s *stage) lifeAt(address string) *life {
+func (s *chaosCluster) lifeAt(address string) *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.lives, func(l *life) bool {
