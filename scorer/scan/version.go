@@ -13,14 +13,15 @@ import (
 
 // rulesRevision is raised with every change of what a rule computes. What changes messages changes the version
 // by itself.
-const rulesRevision = 1
+const rulesRevision = 2
 
 // Rules is the version of the rules: builds in which it is equal answer equal questions alike. It is made of
 // all messages that a question, a table or an answer is made of, and of rulesRevision.
 var Rules = sync.OnceValue(func() uint64 {
 	h := xxhash.NewWithSeed(rulesRevision)
 	for _, f := range []protoreflect.FileDescriptor{
-		pb.File_shardsched_v1_node_proto, pb.File_shardsched_v1_query_proto, pb.File_shardsched_v1_worker_proto,
+		pb.File_shardsched_v1_selector_proto, pb.File_shardsched_v1_devices_proto, pb.File_shardsched_v1_node_proto,
+		pb.File_shardsched_v1_query_proto, pb.File_shardsched_v1_worker_proto,
 	} {
 		bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(protodesc.ToFileDescriptorProto(f))
 		if err != nil {

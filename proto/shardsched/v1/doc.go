@@ -1,6 +1,8 @@
 // Package shardschedv1 is the wire contract of shardsched: the messages and
 // services of the .proto files beside it, and the rules that a message has to keep.
 //
+//	selector.proto   taints, tolerations and selectors of nodes
+//	devices.proto    devices, what is in use of them, and what claims ask
 //	node.proto       rows, and the deltas that change them
 //	query.proto      classes compiled to queries, and the answers to them
 //	worker.proto     coordinator <-> workers

@@ -25,59 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TaintEffect is what a taint does to a pod that does not tolerate it.
-type TaintEffect int32
-
-const (
-	TaintEffect_TAINT_EFFECT_UNSPECIFIED        TaintEffect = 0
-	TaintEffect_TAINT_EFFECT_NO_SCHEDULE        TaintEffect = 1
-	TaintEffect_TAINT_EFFECT_PREFER_NO_SCHEDULE TaintEffect = 2
-	TaintEffect_TAINT_EFFECT_NO_EXECUTE         TaintEffect = 3
-)
-
-// Enum value maps for TaintEffect.
-var (
-	TaintEffect_name = map[int32]string{
-		0: "TAINT_EFFECT_UNSPECIFIED",
-		1: "TAINT_EFFECT_NO_SCHEDULE",
-		2: "TAINT_EFFECT_PREFER_NO_SCHEDULE",
-		3: "TAINT_EFFECT_NO_EXECUTE",
-	}
-	TaintEffect_value = map[string]int32{
-		"TAINT_EFFECT_UNSPECIFIED":        0,
-		"TAINT_EFFECT_NO_SCHEDULE":        1,
-		"TAINT_EFFECT_PREFER_NO_SCHEDULE": 2,
-		"TAINT_EFFECT_NO_EXECUTE":         3,
-	}
-)
-
-func (x TaintEffect) Enum() *TaintEffect {
-	p := new(TaintEffect)
-	*p = x
-	return p
-}
-
-func (x TaintEffect) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TaintEffect) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_node_proto_enumTypes[0].Descriptor()
-}
-
-func (TaintEffect) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_node_proto_enumTypes[0]
-}
-
-func (x TaintEffect) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TaintEffect.Descriptor instead.
-func (TaintEffect) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{0}
-}
-
 // Protocol is the transport of a host port.
 type Protocol int32
 
@@ -115,11 +62,11 @@ func (x Protocol) String() string {
 }
 
 func (Protocol) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_node_proto_enumTypes[1].Descriptor()
+	return file_shardsched_v1_node_proto_enumTypes[0].Descriptor()
 }
 
 func (Protocol) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_node_proto_enumTypes[1]
+	return &file_shardsched_v1_node_proto_enumTypes[0]
 }
 
 func (x Protocol) Number() protoreflect.EnumNumber {
@@ -128,7 +75,7 @@ func (x Protocol) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Protocol.Descriptor instead.
 func (Protocol) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{1}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{0}
 }
 
 // Resources is an amount of each resource.
@@ -314,67 +261,6 @@ func (x *Label) GetValue() string {
 	return ""
 }
 
-// Taint is one taint of a node.
-type Taint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Effect        TaintEffect            `protobuf:"varint,3,opt,name=effect,proto3,enum=shardsched.v1.TaintEffect" json:"effect,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Taint) Reset() {
-	*x = Taint{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Taint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Taint) ProtoMessage() {}
-
-func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Taint.ProtoReflect.Descriptor instead.
-func (*Taint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Taint) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Taint) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *Taint) GetEffect() TaintEffect {
-	if x != nil {
-		return x.Effect
-	}
-	return TaintEffect_TAINT_EFFECT_UNSPECIFIED
-}
-
 // HostPort is a port of the node that a pod takes.
 type HostPort struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -389,7 +275,7 @@ type HostPort struct {
 
 func (x *HostPort) Reset() {
 	*x = HostPort{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[4]
+	mi := &file_shardsched_v1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +287,7 @@ func (x *HostPort) String() string {
 func (*HostPort) ProtoMessage() {}
 
 func (x *HostPort) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[4]
+	mi := &file_shardsched_v1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +300,7 @@ func (x *HostPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPort.ProtoReflect.Descriptor instead.
 func (*HostPort) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostPort) GetIp() string {
@@ -471,7 +357,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[5]
+	mi := &file_shardsched_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +369,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[5]
+	mi := &file_shardsched_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +382,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Node) GetName() string {
@@ -589,7 +475,7 @@ type VolumeLimit struct {
 
 func (x *VolumeLimit) Reset() {
 	*x = VolumeLimit{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	mi := &file_shardsched_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +487,7 @@ func (x *VolumeLimit) String() string {
 func (*VolumeLimit) ProtoMessage() {}
 
 func (x *VolumeLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[6]
+	mi := &file_shardsched_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +500,7 @@ func (x *VolumeLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeLimit.ProtoReflect.Descriptor instead.
 func (*VolumeLimit) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *VolumeLimit) GetDriver() string {
@@ -647,7 +533,7 @@ type CounterValue struct {
 
 func (x *CounterValue) Reset() {
 	*x = CounterValue{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	mi := &file_shardsched_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +545,7 @@ func (x *CounterValue) String() string {
 func (*CounterValue) ProtoMessage() {}
 
 func (x *CounterValue) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[7]
+	mi := &file_shardsched_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +558,7 @@ func (x *CounterValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterValue.ProtoReflect.Descriptor instead.
 func (*CounterValue) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CounterValue) GetCounter() uint32 {
@@ -714,7 +600,7 @@ type CounterColumn struct {
 
 func (x *CounterColumn) Reset() {
 	*x = CounterColumn{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	mi := &file_shardsched_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +612,7 @@ func (x *CounterColumn) String() string {
 func (*CounterColumn) ProtoMessage() {}
 
 func (x *CounterColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[8]
+	mi := &file_shardsched_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +625,7 @@ func (x *CounterColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterColumn.ProtoReflect.Descriptor instead.
 func (*CounterColumn) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CounterColumn) GetCounter() uint32 {
@@ -819,7 +705,7 @@ type PodUsage struct {
 
 func (x *PodUsage) Reset() {
 	*x = PodUsage{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[9]
+	mi := &file_shardsched_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +717,7 @@ func (x *PodUsage) String() string {
 func (*PodUsage) ProtoMessage() {}
 
 func (x *PodUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[9]
+	mi := &file_shardsched_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +730,7 @@ func (x *PodUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodUsage.ProtoReflect.Descriptor instead.
 func (*PodUsage) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodUsage) GetRequests() *Resources {
@@ -909,7 +795,7 @@ type PlacedPod struct {
 
 func (x *PlacedPod) Reset() {
 	*x = PlacedPod{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +807,7 @@ func (x *PlacedPod) String() string {
 func (*PlacedPod) ProtoMessage() {}
 
 func (x *PlacedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[10]
+	mi := &file_shardsched_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +820,7 @@ func (x *PlacedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedPod.ProtoReflect.Descriptor instead.
 func (*PlacedPod) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlacedPod) GetNumber() uint64 {
@@ -1007,7 +893,7 @@ type SharedCount struct {
 
 func (x *SharedCount) Reset() {
 	*x = SharedCount{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +905,7 @@ func (x *SharedCount) String() string {
 func (*SharedCount) ProtoMessage() {}
 
 func (x *SharedCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[11]
+	mi := &file_shardsched_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +918,7 @@ func (x *SharedCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedCount.ProtoReflect.Descriptor instead.
 func (*SharedCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SharedCount) GetCounter() uint32 {
@@ -1060,7 +946,7 @@ type PortUse struct {
 
 func (x *PortUse) Reset() {
 	*x = PortUse{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[12]
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +958,7 @@ func (x *PortUse) String() string {
 func (*PortUse) ProtoMessage() {}
 
 func (x *PortUse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[12]
+	mi := &file_shardsched_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +971,7 @@ func (x *PortUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortUse.ProtoReflect.Descriptor instead.
 func (*PortUse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PortUse) GetPort() *HostPort {
@@ -1122,7 +1008,7 @@ type NodeTotals struct {
 
 func (x *NodeTotals) Reset() {
 	*x = NodeTotals{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[13]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1020,7 @@ func (x *NodeTotals) String() string {
 func (*NodeTotals) ProtoMessage() {}
 
 func (x *NodeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[13]
+	mi := &file_shardsched_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1033,7 @@ func (x *NodeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTotals.ProtoReflect.Descriptor instead.
 func (*NodeTotals) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeTotals) GetPods() int64 {
@@ -1206,6 +1092,12 @@ type Delta struct {
 	//	*Delta_ChangeCounters
 	//	*Delta_SetCounter
 	//	*Delta_ChangePod
+	//	*Delta_SetSlice
+	//	*Delta_RemoveSlice
+	//	*Delta_UseDevices
+	//	*Delta_SetSharedSlice
+	//	*Delta_RemoveSharedSlice
+	//	*Delta_UseSharedDevices
 	Change isDelta_Change `protobuf_oneof:"change"`
 	// With add_pod: the number of the decision that placed the pod, 0 where the
 	// pod was not placed by this leader.
@@ -1219,7 +1111,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1123,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[14]
+	mi := &file_shardsched_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1136,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Delta) GetRow() uint32 {
@@ -1324,6 +1216,60 @@ func (x *Delta) GetChangePod() *PlacedPod {
 	return nil
 }
 
+func (x *Delta) GetSetSlice() *DeviceSlice {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_SetSlice); ok {
+			return x.SetSlice
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetRemoveSlice() *DeviceSlice {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_RemoveSlice); ok {
+			return x.RemoveSlice
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetUseDevices() *DeviceUses {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_UseDevices); ok {
+			return x.UseDevices
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetSetSharedSlice() *DeviceSlice {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_SetSharedSlice); ok {
+			return x.SetSharedSlice
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetRemoveSharedSlice() *DeviceSlice {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_RemoveSharedSlice); ok {
+			return x.RemoveSharedSlice
+		}
+	}
+	return nil
+}
+
+func (x *Delta) GetUseSharedDevices() *DeviceUses {
+	if x != nil {
+		if x, ok := x.Change.(*Delta_UseSharedDevices); ok {
+			return x.UseSharedDevices
+		}
+	}
+	return nil
+}
+
 func (x *Delta) GetDecision() uint64 {
 	if x != nil {
 		return x.Decision
@@ -1378,6 +1324,34 @@ type Delta_ChangePod struct {
 	ChangePod *PlacedPod `protobuf:"bytes,9,opt,name=change_pod,json=changePod,proto3,oneof"`
 }
 
+type Delta_SetSlice struct {
+	// Adds a slice of the node, or replaces the one of that driver, pool and name.
+	SetSlice *DeviceSlice `protobuf:"bytes,11,opt,name=set_slice,json=setSlice,proto3,oneof"`
+}
+
+type Delta_RemoveSlice struct {
+	// Takes a slice from the node; without devices or counters.
+	RemoveSlice *DeviceSlice `protobuf:"bytes,12,opt,name=remove_slice,json=removeSlice,proto3,oneof"`
+}
+
+type Delta_UseDevices struct {
+	// Replaces what is in use of devices of the node's slices.
+	UseDevices *DeviceUses `protobuf:"bytes,13,opt,name=use_devices,json=useDevices,proto3,oneof"`
+}
+
+type Delta_SetSharedSlice struct {
+	// The same for slices that are no single node's, in all rows of the shard. Row is 0.
+	SetSharedSlice *DeviceSlice `protobuf:"bytes,14,opt,name=set_shared_slice,json=setSharedSlice,proto3,oneof"`
+}
+
+type Delta_RemoveSharedSlice struct {
+	RemoveSharedSlice *DeviceSlice `protobuf:"bytes,15,opt,name=remove_shared_slice,json=removeSharedSlice,proto3,oneof"`
+}
+
+type Delta_UseSharedDevices struct {
+	UseSharedDevices *DeviceUses `protobuf:"bytes,16,opt,name=use_shared_devices,json=useSharedDevices,proto3,oneof"`
+}
+
 func (*Delta_SetNode) isDelta_Change() {}
 
 func (*Delta_RemoveNode) isDelta_Change() {}
@@ -1392,6 +1366,18 @@ func (*Delta_SetCounter) isDelta_Change() {}
 
 func (*Delta_ChangePod) isDelta_Change() {}
 
+func (*Delta_SetSlice) isDelta_Change() {}
+
+func (*Delta_RemoveSlice) isDelta_Change() {}
+
+func (*Delta_UseDevices) isDelta_Change() {}
+
+func (*Delta_SetSharedSlice) isDelta_Change() {}
+
+func (*Delta_RemoveSharedSlice) isDelta_Change() {}
+
+func (*Delta_UseSharedDevices) isDelta_Change() {}
+
 // RemoveNode empties a row.
 type RemoveNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1401,7 +1387,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[15]
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1399,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[15]
+	mi := &file_shardsched_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1412,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 // CounterChange adds to counters of one row.
@@ -1440,7 +1426,7 @@ type CounterChange struct {
 
 func (x *CounterChange) Reset() {
 	*x = CounterChange{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[16]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1438,7 @@ func (x *CounterChange) String() string {
 func (*CounterChange) ProtoMessage() {}
 
 func (x *CounterChange) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[16]
+	mi := &file_shardsched_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1451,7 @@ func (x *CounterChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterChange.ProtoReflect.Descriptor instead.
 func (*CounterChange) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CounterChange) GetCounters() []*CounterValue {
@@ -1491,7 +1477,7 @@ type SnapshotRow struct {
 
 func (x *SnapshotRow) Reset() {
 	*x = SnapshotRow{}
-	mi := &file_shardsched_v1_node_proto_msgTypes[17]
+	mi := &file_shardsched_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1489,7 @@ func (x *SnapshotRow) String() string {
 func (*SnapshotRow) ProtoMessage() {}
 
 func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_node_proto_msgTypes[17]
+	mi := &file_shardsched_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1502,7 @@ func (x *SnapshotRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRow.ProtoReflect.Descriptor instead.
 func (*SnapshotRow) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_shardsched_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SnapshotRow) GetRow() uint32 {
@@ -1551,7 +1537,7 @@ var File_shardsched_v1_node_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x18shardsched/v1/node.proto\x12\rshardsched.v1\"\xbc\x01\n" +
+	"\x18shardsched/v1/node.proto\x12\rshardsched.v1\x1a\x1bshardsched/v1/devices.proto\x1a\x1cshardsched/v1/selector.proto\"\xbc\x01\n" +
 	"\tResources\x12\x1b\n" +
 	"\tmilli_cpu\x18\x01 \x01(\x03R\bmilliCpu\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\x126\n" +
@@ -1563,10 +1549,6 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"c\n" +
-	"\x05Taint\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x122\n" +
-	"\x06effect\x18\x03 \x01(\x0e2\x1a.shardsched.v1.TaintEffectR\x06effect\"c\n" +
 	"\bHostPort\x12\x0e\n" +
 	"\x02ip\x18\x01 \x01(\tR\x02ip\x123\n" +
 	"\bprotocol\x18\x02 \x01(\x0e2\x17.shardsched.v1.ProtocolR\bprotocol\x12\x12\n" +
@@ -1630,7 +1612,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x12non_zero_milli_cpu\x18\x03 \x01(\x03R\x0fnonZeroMilliCpu\x121\n" +
 	"\x15non_zero_memory_bytes\x18\x04 \x01(\x03R\x12nonZeroMemoryBytes\x12,\n" +
 	"\x05ports\x18\x05 \x03(\v2\x16.shardsched.v1.PortUseR\x05ports\x12#\n" +
-	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\x8e\x04\n" +
+	"\rlast_decision\x18\x06 \x01(\x04R\flastDecision\"\xa9\a\n" +
 	"\x05Delta\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x120\n" +
 	"\bset_node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeH\x00R\asetNode\x12<\n" +
@@ -1643,7 +1625,14 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\vset_counter\x18\b \x01(\v2\x1c.shardsched.v1.CounterColumnH\x00R\n" +
 	"setCounter\x129\n" +
 	"\n" +
-	"change_pod\x18\t \x01(\v2\x18.shardsched.v1.PlacedPodH\x00R\tchangePod\x12\x1a\n" +
+	"change_pod\x18\t \x01(\v2\x18.shardsched.v1.PlacedPodH\x00R\tchangePod\x129\n" +
+	"\tset_slice\x18\v \x01(\v2\x1a.shardsched.v1.DeviceSliceH\x00R\bsetSlice\x12?\n" +
+	"\fremove_slice\x18\f \x01(\v2\x1a.shardsched.v1.DeviceSliceH\x00R\vremoveSlice\x12<\n" +
+	"\vuse_devices\x18\r \x01(\v2\x19.shardsched.v1.DeviceUsesH\x00R\n" +
+	"useDevices\x12F\n" +
+	"\x10set_shared_slice\x18\x0e \x01(\v2\x1a.shardsched.v1.DeviceSliceH\x00R\x0esetSharedSlice\x12L\n" +
+	"\x13remove_shared_slice\x18\x0f \x01(\v2\x1a.shardsched.v1.DeviceSliceH\x00R\x11removeSharedSlice\x12I\n" +
+	"\x12use_shared_devices\x18\x10 \x01(\v2\x19.shardsched.v1.DeviceUsesH\x00R\x10useSharedDevices\x12\x1a\n" +
 	"\bdecision\x18\x06 \x01(\x04R\bdecision\x12*\n" +
 	"\x03pod\x18\n" +
 	" \x01(\v2\x18.shardsched.v1.PlacedPodR\x03podB\b\n" +
@@ -1656,12 +1645,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.shardsched.v1.NodeR\x04node\x121\n" +
 	"\x06totals\x18\x03 \x01(\v2\x19.shardsched.v1.NodeTotalsR\x06totals\x12,\n" +
-	"\x04pods\x18\x04 \x03(\v2\x18.shardsched.v1.PlacedPodR\x04pods*\x8b\x01\n" +
-	"\vTaintEffect\x12\x1c\n" +
-	"\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n" +
-	"\x1fTAINT_EFFECT_PREFER_NO_SCHEDULE\x10\x02\x12\x1b\n" +
-	"\x17TAINT_EFFECT_NO_EXECUTE\x10\x03*[\n" +
+	"\x04pods\x18\x04 \x03(\v2\x18.shardsched.v1.PlacedPodR\x04pods*[\n" +
 	"\bProtocol\x12\x18\n" +
 	"\x14PROTOCOL_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPROTOCOL_TCP\x10\x01\x12\x10\n" +
@@ -1680,65 +1664,71 @@ func file_shardsched_v1_node_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_node_proto_rawDescData
 }
 
-var file_shardsched_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_shardsched_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_shardsched_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_shardsched_v1_node_proto_goTypes = []any{
-	(TaintEffect)(0),       // 0: shardsched.v1.TaintEffect
-	(Protocol)(0),          // 1: shardsched.v1.Protocol
-	(*Resources)(nil),      // 2: shardsched.v1.Resources
-	(*ScalarResource)(nil), // 3: shardsched.v1.ScalarResource
-	(*Label)(nil),          // 4: shardsched.v1.Label
-	(*Taint)(nil),          // 5: shardsched.v1.Taint
-	(*HostPort)(nil),       // 6: shardsched.v1.HostPort
-	(*Node)(nil),           // 7: shardsched.v1.Node
-	(*VolumeLimit)(nil),    // 8: shardsched.v1.VolumeLimit
-	(*CounterValue)(nil),   // 9: shardsched.v1.CounterValue
-	(*CounterColumn)(nil),  // 10: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),       // 11: shardsched.v1.PodUsage
-	(*PlacedPod)(nil),      // 12: shardsched.v1.PlacedPod
-	(*SharedCount)(nil),    // 13: shardsched.v1.SharedCount
-	(*PortUse)(nil),        // 14: shardsched.v1.PortUse
-	(*NodeTotals)(nil),     // 15: shardsched.v1.NodeTotals
-	(*Delta)(nil),          // 16: shardsched.v1.Delta
-	(*RemoveNode)(nil),     // 17: shardsched.v1.RemoveNode
-	(*CounterChange)(nil),  // 18: shardsched.v1.CounterChange
-	(*SnapshotRow)(nil),    // 19: shardsched.v1.SnapshotRow
+	(Protocol)(0),          // 0: shardsched.v1.Protocol
+	(*Resources)(nil),      // 1: shardsched.v1.Resources
+	(*ScalarResource)(nil), // 2: shardsched.v1.ScalarResource
+	(*Label)(nil),          // 3: shardsched.v1.Label
+	(*HostPort)(nil),       // 4: shardsched.v1.HostPort
+	(*Node)(nil),           // 5: shardsched.v1.Node
+	(*VolumeLimit)(nil),    // 6: shardsched.v1.VolumeLimit
+	(*CounterValue)(nil),   // 7: shardsched.v1.CounterValue
+	(*CounterColumn)(nil),  // 8: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),       // 9: shardsched.v1.PodUsage
+	(*PlacedPod)(nil),      // 10: shardsched.v1.PlacedPod
+	(*SharedCount)(nil),    // 11: shardsched.v1.SharedCount
+	(*PortUse)(nil),        // 12: shardsched.v1.PortUse
+	(*NodeTotals)(nil),     // 13: shardsched.v1.NodeTotals
+	(*Delta)(nil),          // 14: shardsched.v1.Delta
+	(*RemoveNode)(nil),     // 15: shardsched.v1.RemoveNode
+	(*CounterChange)(nil),  // 16: shardsched.v1.CounterChange
+	(*SnapshotRow)(nil),    // 17: shardsched.v1.SnapshotRow
+	(*Taint)(nil),          // 18: shardsched.v1.Taint
+	(*DeviceSlice)(nil),    // 19: shardsched.v1.DeviceSlice
+	(*DeviceUses)(nil),     // 20: shardsched.v1.DeviceUses
 }
 var file_shardsched_v1_node_proto_depIdxs = []int32{
-	3,  // 0: shardsched.v1.Resources.scalars:type_name -> shardsched.v1.ScalarResource
-	0,  // 1: shardsched.v1.Taint.effect:type_name -> shardsched.v1.TaintEffect
-	1,  // 2: shardsched.v1.HostPort.protocol:type_name -> shardsched.v1.Protocol
-	4,  // 3: shardsched.v1.Node.labels:type_name -> shardsched.v1.Label
-	5,  // 4: shardsched.v1.Node.taints:type_name -> shardsched.v1.Taint
-	2,  // 5: shardsched.v1.Node.allocatable:type_name -> shardsched.v1.Resources
-	8,  // 6: shardsched.v1.Node.volume_limits:type_name -> shardsched.v1.VolumeLimit
-	4,  // 7: shardsched.v1.Node.annotations:type_name -> shardsched.v1.Label
-	2,  // 8: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
-	6,  // 9: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
-	9,  // 10: shardsched.v1.PodUsage.counters:type_name -> shardsched.v1.CounterValue
-	11, // 11: shardsched.v1.PlacedPod.usage:type_name -> shardsched.v1.PodUsage
-	9,  // 12: shardsched.v1.PlacedPod.leaving:type_name -> shardsched.v1.CounterValue
-	13, // 13: shardsched.v1.PlacedPod.shared:type_name -> shardsched.v1.SharedCount
-	6,  // 14: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
-	2,  // 15: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
-	14, // 16: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
-	7,  // 17: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
-	17, // 18: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
-	11, // 19: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
-	11, // 20: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
-	18, // 21: shardsched.v1.Delta.change_counters:type_name -> shardsched.v1.CounterChange
-	10, // 22: shardsched.v1.Delta.set_counter:type_name -> shardsched.v1.CounterColumn
-	12, // 23: shardsched.v1.Delta.change_pod:type_name -> shardsched.v1.PlacedPod
-	12, // 24: shardsched.v1.Delta.pod:type_name -> shardsched.v1.PlacedPod
-	9,  // 25: shardsched.v1.CounterChange.counters:type_name -> shardsched.v1.CounterValue
-	7,  // 26: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
-	15, // 27: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
-	12, // 28: shardsched.v1.SnapshotRow.pods:type_name -> shardsched.v1.PlacedPod
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	2,  // 0: shardsched.v1.Resources.scalars:type_name -> shardsched.v1.ScalarResource
+	0,  // 1: shardsched.v1.HostPort.protocol:type_name -> shardsched.v1.Protocol
+	3,  // 2: shardsched.v1.Node.labels:type_name -> shardsched.v1.Label
+	18, // 3: shardsched.v1.Node.taints:type_name -> shardsched.v1.Taint
+	1,  // 4: shardsched.v1.Node.allocatable:type_name -> shardsched.v1.Resources
+	6,  // 5: shardsched.v1.Node.volume_limits:type_name -> shardsched.v1.VolumeLimit
+	3,  // 6: shardsched.v1.Node.annotations:type_name -> shardsched.v1.Label
+	1,  // 7: shardsched.v1.PodUsage.requests:type_name -> shardsched.v1.Resources
+	4,  // 8: shardsched.v1.PodUsage.host_ports:type_name -> shardsched.v1.HostPort
+	7,  // 9: shardsched.v1.PodUsage.counters:type_name -> shardsched.v1.CounterValue
+	9,  // 10: shardsched.v1.PlacedPod.usage:type_name -> shardsched.v1.PodUsage
+	7,  // 11: shardsched.v1.PlacedPod.leaving:type_name -> shardsched.v1.CounterValue
+	11, // 12: shardsched.v1.PlacedPod.shared:type_name -> shardsched.v1.SharedCount
+	4,  // 13: shardsched.v1.PortUse.port:type_name -> shardsched.v1.HostPort
+	1,  // 14: shardsched.v1.NodeTotals.requested:type_name -> shardsched.v1.Resources
+	12, // 15: shardsched.v1.NodeTotals.ports:type_name -> shardsched.v1.PortUse
+	5,  // 16: shardsched.v1.Delta.set_node:type_name -> shardsched.v1.Node
+	15, // 17: shardsched.v1.Delta.remove_node:type_name -> shardsched.v1.RemoveNode
+	9,  // 18: shardsched.v1.Delta.add_pod:type_name -> shardsched.v1.PodUsage
+	9,  // 19: shardsched.v1.Delta.remove_pod:type_name -> shardsched.v1.PodUsage
+	16, // 20: shardsched.v1.Delta.change_counters:type_name -> shardsched.v1.CounterChange
+	8,  // 21: shardsched.v1.Delta.set_counter:type_name -> shardsched.v1.CounterColumn
+	10, // 22: shardsched.v1.Delta.change_pod:type_name -> shardsched.v1.PlacedPod
+	19, // 23: shardsched.v1.Delta.set_slice:type_name -> shardsched.v1.DeviceSlice
+	19, // 24: shardsched.v1.Delta.remove_slice:type_name -> shardsched.v1.DeviceSlice
+	20, // 25: shardsched.v1.Delta.use_devices:type_name -> shardsched.v1.DeviceUses
+	19, // 26: shardsched.v1.Delta.set_shared_slice:type_name -> shardsched.v1.DeviceSlice
+	19, // 27: shardsched.v1.Delta.remove_shared_slice:type_name -> shardsched.v1.DeviceSlice
+	20, // 28: shardsched.v1.Delta.use_shared_devices:type_name -> shardsched.v1.DeviceUses
+	10, // 29: shardsched.v1.Delta.pod:type_name -> shardsched.v1.PlacedPod
+	7,  // 30: shardsched.v1.CounterChange.counters:type_name -> shardsched.v1.CounterValue
+	5,  // 31: shardsched.v1.SnapshotRow.node:type_name -> shardsched.v1.Node
+	13, // 32: shardsched.v1.SnapshotRow.totals:type_name -> shardsched.v1.NodeTotals
+	10, // 33: shardsched.v1.SnapshotRow.pods:type_name -> shardsched.v1.PlacedPod
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_node_proto_init() }
@@ -1746,7 +1736,9 @@ func file_shardsched_v1_node_proto_init() {
 	if File_shardsched_v1_node_proto != nil {
 		return
 	}
-	file_shardsched_v1_node_proto_msgTypes[14].OneofWrappers = []any{
+	file_shardsched_v1_devices_proto_init()
+	file_shardsched_v1_selector_proto_init()
+	file_shardsched_v1_node_proto_msgTypes[13].OneofWrappers = []any{
 		(*Delta_SetNode)(nil),
 		(*Delta_RemoveNode)(nil),
 		(*Delta_AddPod)(nil),
@@ -1754,14 +1746,20 @@ func file_shardsched_v1_node_proto_init() {
 		(*Delta_ChangeCounters)(nil),
 		(*Delta_SetCounter)(nil),
 		(*Delta_ChangePod)(nil),
+		(*Delta_SetSlice)(nil),
+		(*Delta_RemoveSlice)(nil),
+		(*Delta_UseDevices)(nil),
+		(*Delta_SetSharedSlice)(nil),
+		(*Delta_RemoveSharedSlice)(nil),
+		(*Delta_UseSharedDevices)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_node_proto_rawDesc), len(file_shardsched_v1_node_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   18,
+			NumEnums:      1,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

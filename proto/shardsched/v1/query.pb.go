@@ -170,118 +170,6 @@ func (ExtensionPoint) EnumDescriptor() ([]byte, []int) {
 	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{1}
 }
 
-// TolerationOperator is how a toleration's value is compared.
-type TolerationOperator int32
-
-const (
-	TolerationOperator_TOLERATION_OPERATOR_UNSPECIFIED TolerationOperator = 0
-	TolerationOperator_TOLERATION_OPERATOR_EQUAL       TolerationOperator = 1
-	TolerationOperator_TOLERATION_OPERATOR_EXISTS      TolerationOperator = 2
-)
-
-// Enum value maps for TolerationOperator.
-var (
-	TolerationOperator_name = map[int32]string{
-		0: "TOLERATION_OPERATOR_UNSPECIFIED",
-		1: "TOLERATION_OPERATOR_EQUAL",
-		2: "TOLERATION_OPERATOR_EXISTS",
-	}
-	TolerationOperator_value = map[string]int32{
-		"TOLERATION_OPERATOR_UNSPECIFIED": 0,
-		"TOLERATION_OPERATOR_EQUAL":       1,
-		"TOLERATION_OPERATOR_EXISTS":      2,
-	}
-)
-
-func (x TolerationOperator) Enum() *TolerationOperator {
-	p := new(TolerationOperator)
-	*p = x
-	return p
-}
-
-func (x TolerationOperator) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TolerationOperator) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_query_proto_enumTypes[2].Descriptor()
-}
-
-func (TolerationOperator) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_query_proto_enumTypes[2]
-}
-
-func (x TolerationOperator) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TolerationOperator.Descriptor instead.
-func (TolerationOperator) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{2}
-}
-
-// SelectorOperator is a node selector requirement's operator.
-type SelectorOperator int32
-
-const (
-	SelectorOperator_SELECTOR_OPERATOR_UNSPECIFIED    SelectorOperator = 0
-	SelectorOperator_SELECTOR_OPERATOR_IN             SelectorOperator = 1
-	SelectorOperator_SELECTOR_OPERATOR_NOT_IN         SelectorOperator = 2
-	SelectorOperator_SELECTOR_OPERATOR_EXISTS         SelectorOperator = 3
-	SelectorOperator_SELECTOR_OPERATOR_DOES_NOT_EXIST SelectorOperator = 4
-	SelectorOperator_SELECTOR_OPERATOR_GT             SelectorOperator = 5
-	SelectorOperator_SELECTOR_OPERATOR_LT             SelectorOperator = 6
-)
-
-// Enum value maps for SelectorOperator.
-var (
-	SelectorOperator_name = map[int32]string{
-		0: "SELECTOR_OPERATOR_UNSPECIFIED",
-		1: "SELECTOR_OPERATOR_IN",
-		2: "SELECTOR_OPERATOR_NOT_IN",
-		3: "SELECTOR_OPERATOR_EXISTS",
-		4: "SELECTOR_OPERATOR_DOES_NOT_EXIST",
-		5: "SELECTOR_OPERATOR_GT",
-		6: "SELECTOR_OPERATOR_LT",
-	}
-	SelectorOperator_value = map[string]int32{
-		"SELECTOR_OPERATOR_UNSPECIFIED":    0,
-		"SELECTOR_OPERATOR_IN":             1,
-		"SELECTOR_OPERATOR_NOT_IN":         2,
-		"SELECTOR_OPERATOR_EXISTS":         3,
-		"SELECTOR_OPERATOR_DOES_NOT_EXIST": 4,
-		"SELECTOR_OPERATOR_GT":             5,
-		"SELECTOR_OPERATOR_LT":             6,
-	}
-)
-
-func (x SelectorOperator) Enum() *SelectorOperator {
-	p := new(SelectorOperator)
-	*p = x
-	return p
-}
-
-func (x SelectorOperator) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (SelectorOperator) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_query_proto_enumTypes[3].Descriptor()
-}
-
-func (SelectorOperator) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_query_proto_enumTypes[3]
-}
-
-func (x SelectorOperator) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use SelectorOperator.Descriptor instead.
-func (SelectorOperator) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{3}
-}
-
 // ScoringType is the strategy of NodeResourcesFit.
 type ScoringType int32
 
@@ -319,11 +207,11 @@ func (x ScoringType) String() string {
 }
 
 func (ScoringType) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_query_proto_enumTypes[4].Descriptor()
+	return file_shardsched_v1_query_proto_enumTypes[2].Descriptor()
 }
 
 func (ScoringType) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_query_proto_enumTypes[4]
+	return &file_shardsched_v1_query_proto_enumTypes[2]
 }
 
 func (x ScoringType) Number() protoreflect.EnumNumber {
@@ -332,7 +220,7 @@ func (x ScoringType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ScoringType.Descriptor instead.
 func (ScoringType) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{4}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{2}
 }
 
 // Breakdown is what a measure's sums are broken down by.
@@ -375,11 +263,11 @@ func (x Breakdown) String() string {
 }
 
 func (Breakdown) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_query_proto_enumTypes[5].Descriptor()
+	return file_shardsched_v1_query_proto_enumTypes[3].Descriptor()
 }
 
 func (Breakdown) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_query_proto_enumTypes[5]
+	return &file_shardsched_v1_query_proto_enumTypes[3]
 }
 
 func (x Breakdown) Number() protoreflect.EnumNumber {
@@ -388,7 +276,7 @@ func (x Breakdown) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Breakdown.Descriptor instead.
 func (Breakdown) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{5}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{3}
 }
 
 // CelNormalisation is what becomes of the scores of CELScore.
@@ -431,11 +319,11 @@ func (x CelNormalisation) String() string {
 }
 
 func (CelNormalisation) Descriptor() protoreflect.EnumDescriptor {
-	return file_shardsched_v1_query_proto_enumTypes[6].Descriptor()
+	return file_shardsched_v1_query_proto_enumTypes[4].Descriptor()
 }
 
 func (CelNormalisation) Type() protoreflect.EnumType {
-	return &file_shardsched_v1_query_proto_enumTypes[6]
+	return &file_shardsched_v1_query_proto_enumTypes[4]
 }
 
 func (x CelNormalisation) Number() protoreflect.EnumNumber {
@@ -444,302 +332,7 @@ func (x CelNormalisation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CelNormalisation.Descriptor instead.
 func (CelNormalisation) EnumDescriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{6}
-}
-
-// Toleration is one toleration of a pod.
-type Toleration struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: every key.
-	Key      string             `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Operator TolerationOperator `protobuf:"varint,2,opt,name=operator,proto3,enum=shardsched.v1.TolerationOperator" json:"operator,omitempty"`
-	Value    string             `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	// Unspecified: every effect.
-	Effect        TaintEffect `protobuf:"varint,4,opt,name=effect,proto3,enum=shardsched.v1.TaintEffect" json:"effect,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Toleration) Reset() {
-	*x = Toleration{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Toleration) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Toleration) ProtoMessage() {}
-
-func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
-func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Toleration) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Toleration) GetOperator() TolerationOperator {
-	if x != nil {
-		return x.Operator
-	}
-	return TolerationOperator_TOLERATION_OPERATOR_UNSPECIFIED
-}
-
-func (x *Toleration) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *Toleration) GetEffect() TaintEffect {
-	if x != nil {
-		return x.Effect
-	}
-	return TaintEffect_TAINT_EFFECT_UNSPECIFIED
-}
-
-// LabelRequirement is a predicate over one label of a node.
-type LabelRequirement struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Key      string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Operator SelectorOperator       `protobuf:"varint,2,opt,name=operator,proto3,enum=shardsched.v1.SelectorOperator" json:"operator,omitempty"`
-	// For IN and NOT_IN: at least one.
-	Values []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	// For GT and LT: the label's value, read as an integer, is compared with it.
-	Bound         int64 `protobuf:"varint,4,opt,name=bound,proto3" json:"bound,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LabelRequirement) Reset() {
-	*x = LabelRequirement{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LabelRequirement) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LabelRequirement) ProtoMessage() {}
-
-func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LabelRequirement.ProtoReflect.Descriptor instead.
-func (*LabelRequirement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *LabelRequirement) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *LabelRequirement) GetOperator() SelectorOperator {
-	if x != nil {
-		return x.Operator
-	}
-	return SelectorOperator_SELECTOR_OPERATOR_UNSPECIFIED
-}
-
-func (x *LabelRequirement) GetValues() []string {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-func (x *LabelRequirement) GetBound() int64 {
-	if x != nil {
-		return x.Bound
-	}
-	return 0
-}
-
-// NameRequirement is a predicate over a node's metadata.name (matchFields).
-type NameRequirement struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// IN or NOT_IN.
-	Operator      SelectorOperator `protobuf:"varint,1,opt,name=operator,proto3,enum=shardsched.v1.SelectorOperator" json:"operator,omitempty"`
-	Name          string           `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NameRequirement) Reset() {
-	*x = NameRequirement{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NameRequirement) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NameRequirement) ProtoMessage() {}
-
-func (x *NameRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NameRequirement.ProtoReflect.Descriptor instead.
-func (*NameRequirement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *NameRequirement) GetOperator() SelectorOperator {
-	if x != nil {
-		return x.Operator
-	}
-	return SelectorOperator_SELECTOR_OPERATOR_UNSPECIFIED
-}
-
-func (x *NameRequirement) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// SelectorTerm matches where all of its requirements do. It has at least one;
-// a term that upstream holds to match nothing is left out by the compiler.
-type SelectorTerm struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Labels        []*LabelRequirement    `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty"`
-	Names         []*NameRequirement     `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SelectorTerm) Reset() {
-	*x = SelectorTerm{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SelectorTerm) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SelectorTerm) ProtoMessage() {}
-
-func (x *SelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SelectorTerm.ProtoReflect.Descriptor instead.
-func (*SelectorTerm) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *SelectorTerm) GetLabels() []*LabelRequirement {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *SelectorTerm) GetNames() []*NameRequirement {
-	if x != nil {
-		return x.Names
-	}
-	return nil
-}
-
-// NodeSelector matches where one of its terms does; with no term, nowhere.
-type NodeSelector struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Terms         []*SelectorTerm        `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSelector) Reset() {
-	*x = NodeSelector{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSelector) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSelector) ProtoMessage() {}
-
-func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
-func (*NodeSelector) Descriptor() ([]byte, []int) {
 	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *NodeSelector) GetTerms() []*SelectorTerm {
-	if x != nil {
-		return x.Terms
-	}
-	return nil
 }
 
 // PreferredTerm adds its weight where its term matches.
@@ -754,7 +347,7 @@ type PreferredTerm struct {
 
 func (x *PreferredTerm) Reset() {
 	*x = PreferredTerm{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[5]
+	mi := &file_shardsched_v1_query_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +359,7 @@ func (x *PreferredTerm) String() string {
 func (*PreferredTerm) ProtoMessage() {}
 
 func (x *PreferredTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[5]
+	mi := &file_shardsched_v1_query_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +372,7 @@ func (x *PreferredTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredTerm.ProtoReflect.Descriptor instead.
 func (*PreferredTerm) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{5}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *PreferredTerm) GetWeight() int32 {
@@ -813,7 +406,7 @@ type NodeAffinityQuery struct {
 
 func (x *NodeAffinityQuery) Reset() {
 	*x = NodeAffinityQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[6]
+	mi := &file_shardsched_v1_query_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +418,7 @@ func (x *NodeAffinityQuery) String() string {
 func (*NodeAffinityQuery) ProtoMessage() {}
 
 func (x *NodeAffinityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[6]
+	mi := &file_shardsched_v1_query_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +431,7 @@ func (x *NodeAffinityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinityQuery.ProtoReflect.Descriptor instead.
 func (*NodeAffinityQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{6}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *NodeAffinityQuery) GetAdded() *NodeSelector {
@@ -883,7 +476,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[7]
+	mi := &file_shardsched_v1_query_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +488,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[7]
+	mi := &file_shardsched_v1_query_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +501,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{7}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -941,7 +534,7 @@ type ScoredResource struct {
 
 func (x *ScoredResource) Reset() {
 	*x = ScoredResource{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[8]
+	mi := &file_shardsched_v1_query_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +546,7 @@ func (x *ScoredResource) String() string {
 func (*ScoredResource) ProtoMessage() {}
 
 func (x *ScoredResource) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[8]
+	mi := &file_shardsched_v1_query_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +559,7 @@ func (x *ScoredResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoredResource.ProtoReflect.Descriptor instead.
 func (*ScoredResource) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ScoredResource) GetName() string {
@@ -1003,7 +596,7 @@ type ShapePoint struct {
 
 func (x *ShapePoint) Reset() {
 	*x = ShapePoint{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[9]
+	mi := &file_shardsched_v1_query_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +608,7 @@ func (x *ShapePoint) String() string {
 func (*ShapePoint) ProtoMessage() {}
 
 func (x *ShapePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[9]
+	mi := &file_shardsched_v1_query_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +621,7 @@ func (x *ShapePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShapePoint.ProtoReflect.Descriptor instead.
 func (*ShapePoint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{9}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShapePoint) GetUtilization() int64 {
@@ -1065,7 +658,7 @@ type FitQuery struct {
 
 func (x *FitQuery) Reset() {
 	*x = FitQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[10]
+	mi := &file_shardsched_v1_query_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +670,7 @@ func (x *FitQuery) String() string {
 func (*FitQuery) ProtoMessage() {}
 
 func (x *FitQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[10]
+	mi := &file_shardsched_v1_query_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +683,7 @@ func (x *FitQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FitQuery.ProtoReflect.Descriptor instead.
 func (*FitQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FitQuery) GetRequests() *Resources {
@@ -1140,7 +733,7 @@ type BalancedQuery struct {
 
 func (x *BalancedQuery) Reset() {
 	*x = BalancedQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[11]
+	mi := &file_shardsched_v1_query_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +745,7 @@ func (x *BalancedQuery) String() string {
 func (*BalancedQuery) ProtoMessage() {}
 
 func (x *BalancedQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[11]
+	mi := &file_shardsched_v1_query_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +758,7 @@ func (x *BalancedQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedQuery.ProtoReflect.Descriptor instead.
 func (*BalancedQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BalancedQuery) GetScored() []*ScoredResource {
@@ -1188,7 +781,7 @@ type ImageTerm struct {
 
 func (x *ImageTerm) Reset() {
 	*x = ImageTerm{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[12]
+	mi := &file_shardsched_v1_query_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +793,7 @@ func (x *ImageTerm) String() string {
 func (*ImageTerm) ProtoMessage() {}
 
 func (x *ImageTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[12]
+	mi := &file_shardsched_v1_query_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +806,7 @@ func (x *ImageTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageTerm.ProtoReflect.Descriptor instead.
 func (*ImageTerm) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ImageTerm) GetName() string {
@@ -1244,7 +837,7 @@ type ImageQuery struct {
 
 func (x *ImageQuery) Reset() {
 	*x = ImageQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[13]
+	mi := &file_shardsched_v1_query_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +849,7 @@ func (x *ImageQuery) String() string {
 func (*ImageQuery) ProtoMessage() {}
 
 func (x *ImageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[13]
+	mi := &file_shardsched_v1_query_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +862,7 @@ func (x *ImageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageQuery.ProtoReflect.Descriptor instead.
 func (*ImageQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{13}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ImageQuery) GetImages() []*ImageTerm {
@@ -1299,7 +892,7 @@ type CounterTerm struct {
 
 func (x *CounterTerm) Reset() {
 	*x = CounterTerm{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	mi := &file_shardsched_v1_query_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +904,7 @@ func (x *CounterTerm) String() string {
 func (*CounterTerm) ProtoMessage() {}
 
 func (x *CounterTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[14]
+	mi := &file_shardsched_v1_query_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +917,7 @@ func (x *CounterTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterTerm.ProtoReflect.Descriptor instead.
 func (*CounterTerm) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{14}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CounterTerm) GetCounter() uint32 {
@@ -1356,7 +949,7 @@ type Inclusion struct {
 
 func (x *Inclusion) Reset() {
 	*x = Inclusion{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	mi := &file_shardsched_v1_query_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +961,7 @@ func (x *Inclusion) String() string {
 func (*Inclusion) ProtoMessage() {}
 
 func (x *Inclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[15]
+	mi := &file_shardsched_v1_query_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +974,7 @@ func (x *Inclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inclusion.ProtoReflect.Descriptor instead.
 func (*Inclusion) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{15}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Inclusion) GetTopologyKeys() []string {
@@ -1417,7 +1010,7 @@ type PinnedTerms struct {
 
 func (x *PinnedTerms) Reset() {
 	*x = PinnedTerms{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1022,7 @@ func (x *PinnedTerms) String() string {
 func (*PinnedTerms) ProtoMessage() {}
 
 func (x *PinnedTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[16]
+	mi := &file_shardsched_v1_query_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1035,7 @@ func (x *PinnedTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinnedTerms.ProtoReflect.Descriptor instead.
 func (*PinnedTerms) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PinnedTerms) GetTopologyKey() string {
@@ -1471,7 +1064,7 @@ type PinnedSums struct {
 
 func (x *PinnedSums) Reset() {
 	*x = PinnedSums{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1076,7 @@ func (x *PinnedSums) String() string {
 func (*PinnedSums) ProtoMessage() {}
 
 func (x *PinnedSums) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[17]
+	mi := &file_shardsched_v1_query_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1089,7 @@ func (x *PinnedSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinnedSums.ProtoReflect.Descriptor instead.
 func (*PinnedSums) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PinnedSums) GetDomains() []string {
@@ -1538,7 +1131,7 @@ type RowValue struct {
 
 func (x *RowValue) Reset() {
 	*x = RowValue{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1143,7 @@ func (x *RowValue) String() string {
 func (*RowValue) ProtoMessage() {}
 
 func (x *RowValue) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[18]
+	mi := &file_shardsched_v1_query_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1156,7 @@ func (x *RowValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowValue.ProtoReflect.Descriptor instead.
 func (*RowValue) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RowValue) GetTopologyKey() string {
@@ -1623,7 +1216,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	mi := &file_shardsched_v1_query_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1228,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[19]
+	mi := &file_shardsched_v1_query_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1241,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{19}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Measure) GetBy() Breakdown {
@@ -1699,7 +1292,7 @@ type MeasureResult struct {
 
 func (x *MeasureResult) Reset() {
 	*x = MeasureResult{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	mi := &file_shardsched_v1_query_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1304,7 @@ func (x *MeasureResult) String() string {
 func (*MeasureResult) ProtoMessage() {}
 
 func (x *MeasureResult) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[20]
+	mi := &file_shardsched_v1_query_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1317,7 @@ func (x *MeasureResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeasureResult.ProtoReflect.Descriptor instead.
 func (*MeasureResult) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{20}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MeasureResult) GetDomains() []string {
@@ -1785,7 +1378,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1390,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[21]
+	mi := &file_shardsched_v1_query_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1403,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{21}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Place) GetIn() isPlace_In {
@@ -1880,7 +1473,7 @@ type HardConstraint struct {
 
 func (x *HardConstraint) Reset() {
 	*x = HardConstraint{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1485,7 @@ func (x *HardConstraint) String() string {
 func (*HardConstraint) ProtoMessage() {}
 
 func (x *HardConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[22]
+	mi := &file_shardsched_v1_query_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +1498,7 @@ func (x *HardConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardConstraint.ProtoReflect.Descriptor instead.
 func (*HardConstraint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{22}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HardConstraint) GetPlace() *Place {
@@ -1949,7 +1542,7 @@ type SoftConstraint struct {
 
 func (x *SoftConstraint) Reset() {
 	*x = SoftConstraint{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +1554,7 @@ func (x *SoftConstraint) String() string {
 func (*SoftConstraint) ProtoMessage() {}
 
 func (x *SoftConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[23]
+	mi := &file_shardsched_v1_query_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +1567,7 @@ func (x *SoftConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SoftConstraint.ProtoReflect.Descriptor instead.
 func (*SoftConstraint) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{23}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SoftConstraint) GetPlace() *Place {
@@ -2006,7 +1599,7 @@ type SpreadQuery struct {
 
 func (x *SpreadQuery) Reset() {
 	*x = SpreadQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +1611,7 @@ func (x *SpreadQuery) String() string {
 func (*SpreadQuery) ProtoMessage() {}
 
 func (x *SpreadQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[24]
+	mi := &file_shardsched_v1_query_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +1624,7 @@ func (x *SpreadQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpreadQuery.ProtoReflect.Descriptor instead.
 func (*SpreadQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{24}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SpreadQuery) GetHard() []*HardConstraint {
@@ -2076,7 +1669,7 @@ type InterPodAffinityQuery struct {
 
 func (x *InterPodAffinityQuery) Reset() {
 	*x = InterPodAffinityQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +1681,7 @@ func (x *InterPodAffinityQuery) String() string {
 func (*InterPodAffinityQuery) ProtoMessage() {}
 
 func (x *InterPodAffinityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[25]
+	mi := &file_shardsched_v1_query_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +1694,7 @@ func (x *InterPodAffinityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterPodAffinityQuery.ProtoReflect.Descriptor instead.
 func (*InterPodAffinityQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{25}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InterPodAffinityQuery) GetRequired() []*Place {
@@ -2156,7 +1749,7 @@ type VolumeRestrictionsQuery struct {
 
 func (x *VolumeRestrictionsQuery) Reset() {
 	*x = VolumeRestrictionsQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +1761,7 @@ func (x *VolumeRestrictionsQuery) String() string {
 func (*VolumeRestrictionsQuery) ProtoMessage() {}
 
 func (x *VolumeRestrictionsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[26]
+	mi := &file_shardsched_v1_query_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +1774,7 @@ func (x *VolumeRestrictionsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeRestrictionsQuery.ProtoReflect.Descriptor instead.
 func (*VolumeRestrictionsQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{26}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VolumeRestrictionsQuery) GetDisks() []uint32 {
@@ -2222,7 +1815,7 @@ type DriverVolumes struct {
 
 func (x *DriverVolumes) Reset() {
 	*x = DriverVolumes{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +1827,7 @@ func (x *DriverVolumes) String() string {
 func (*DriverVolumes) ProtoMessage() {}
 
 func (x *DriverVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[27]
+	mi := &file_shardsched_v1_query_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +1840,7 @@ func (x *DriverVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverVolumes.ProtoReflect.Descriptor instead.
 func (*DriverVolumes) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DriverVolumes) GetDriver() string {
@@ -2292,7 +1885,7 @@ type VolumeLimitsQuery struct {
 
 func (x *VolumeLimitsQuery) Reset() {
 	*x = VolumeLimitsQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +1897,7 @@ func (x *VolumeLimitsQuery) String() string {
 func (*VolumeLimitsQuery) ProtoMessage() {}
 
 func (x *VolumeLimitsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[28]
+	mi := &file_shardsched_v1_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +1910,7 @@ func (x *VolumeLimitsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeLimitsQuery.ProtoReflect.Descriptor instead.
 func (*VolumeLimitsQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *VolumeLimitsQuery) GetDrivers() []*DriverVolumes {
@@ -2349,7 +1942,7 @@ type CandidateVolume struct {
 
 func (x *CandidateVolume) Reset() {
 	*x = CandidateVolume{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +1954,7 @@ func (x *CandidateVolume) String() string {
 func (*CandidateVolume) ProtoMessage() {}
 
 func (x *CandidateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[29]
+	mi := &file_shardsched_v1_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +1967,7 @@ func (x *CandidateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateVolume.ProtoReflect.Descriptor instead.
 func (*CandidateVolume) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CandidateVolume) GetNodeAffinity() *NodeSelector {
@@ -2423,7 +2016,7 @@ type UnboundClaim struct {
 
 func (x *UnboundClaim) Reset() {
 	*x = UnboundClaim{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2028,7 @@ func (x *UnboundClaim) String() string {
 func (*UnboundClaim) ProtoMessage() {}
 
 func (x *UnboundClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[30]
+	mi := &file_shardsched_v1_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2041,7 @@ func (x *UnboundClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnboundClaim.ProtoReflect.Descriptor instead.
 func (*UnboundClaim) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnboundClaim) GetVolumes() []uint32 {
@@ -2515,7 +2108,7 @@ type MigratableVolume struct {
 
 func (x *MigratableVolume) Reset() {
 	*x = MigratableVolume{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2120,7 @@ func (x *MigratableVolume) String() string {
 func (*MigratableVolume) ProtoMessage() {}
 
 func (x *MigratableVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[31]
+	mi := &file_shardsched_v1_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2133,7 @@ func (x *MigratableVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigratableVolume.ProtoReflect.Descriptor instead.
 func (*MigratableVolume) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MigratableVolume) GetPlugin() string {
@@ -2584,7 +2177,7 @@ type VolumeBindingQuery struct {
 
 func (x *VolumeBindingQuery) Reset() {
 	*x = VolumeBindingQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2189,7 @@ func (x *VolumeBindingQuery) String() string {
 func (*VolumeBindingQuery) ProtoMessage() {}
 
 func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[32]
+	mi := &file_shardsched_v1_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2202,7 @@ func (x *VolumeBindingQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeBindingQuery.ProtoReflect.Descriptor instead.
 func (*VolumeBindingQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *VolumeBindingQuery) GetBound() []*NodeSelector {
@@ -2661,7 +2254,7 @@ type ZoneRequirement struct {
 
 func (x *ZoneRequirement) Reset() {
 	*x = ZoneRequirement{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2266,7 @@ func (x *ZoneRequirement) String() string {
 func (*ZoneRequirement) ProtoMessage() {}
 
 func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[33]
+	mi := &file_shardsched_v1_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2279,7 @@ func (x *ZoneRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneRequirement.ProtoReflect.Descriptor instead.
 func (*ZoneRequirement) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ZoneRequirement) GetKey() string {
@@ -2737,7 +2330,7 @@ type CelValue struct {
 
 func (x *CelValue) Reset() {
 	*x = CelValue{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2342,7 @@ func (x *CelValue) String() string {
 func (*CelValue) ProtoMessage() {}
 
 func (x *CelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[34]
+	mi := &file_shardsched_v1_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2355,7 @@ func (x *CelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelValue.ProtoReflect.Descriptor instead.
 func (*CelValue) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CelValue) GetKind() isCelValue_Kind {
@@ -3017,7 +2610,7 @@ type CelList struct {
 
 func (x *CelList) Reset() {
 	*x = CelList{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3029,7 +2622,7 @@ func (x *CelList) String() string {
 func (*CelList) ProtoMessage() {}
 
 func (x *CelList) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[35]
+	mi := &file_shardsched_v1_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3042,7 +2635,7 @@ func (x *CelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelList.ProtoReflect.Descriptor instead.
 func (*CelList) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CelList) GetValues() []*CelValue {
@@ -3064,7 +2657,7 @@ type CelTime struct {
 
 func (x *CelTime) Reset() {
 	*x = CelTime{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +2669,7 @@ func (x *CelTime) String() string {
 func (*CelTime) ProtoMessage() {}
 
 func (x *CelTime) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[36]
+	mi := &file_shardsched_v1_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +2682,7 @@ func (x *CelTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelTime.ProtoReflect.Descriptor instead.
 func (*CelTime) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CelTime) GetSeconds() int64 {
@@ -3119,7 +2712,7 @@ type CelObject struct {
 
 func (x *CelObject) Reset() {
 	*x = CelObject{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +2724,7 @@ func (x *CelObject) String() string {
 func (*CelObject) ProtoMessage() {}
 
 func (x *CelObject) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[37]
+	mi := &file_shardsched_v1_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +2737,7 @@ func (x *CelObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelObject.ProtoReflect.Descriptor instead.
 func (*CelObject) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CelObject) GetType() string {
@@ -3173,7 +2766,7 @@ type CelArgument struct {
 
 func (x *CelArgument) Reset() {
 	*x = CelArgument{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +2778,7 @@ func (x *CelArgument) String() string {
 func (*CelArgument) ProtoMessage() {}
 
 func (x *CelArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +2791,7 @@ func (x *CelArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelArgument.ProtoReflect.Descriptor instead.
 func (*CelArgument) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CelArgument) GetPart() uint32 {
@@ -3236,7 +2829,7 @@ type CelExpression struct {
 
 func (x *CelExpression) Reset() {
 	*x = CelExpression{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +2841,7 @@ func (x *CelExpression) String() string {
 func (*CelExpression) ProtoMessage() {}
 
 func (x *CelExpression) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +2854,7 @@ func (x *CelExpression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelExpression.ProtoReflect.Descriptor instead.
 func (*CelExpression) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CelExpression) GetName() string {
@@ -3322,7 +2915,7 @@ type CelQuery struct {
 
 func (x *CelQuery) Reset() {
 	*x = CelQuery{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +2927,7 @@ func (x *CelQuery) String() string {
 func (*CelQuery) ProtoMessage() {}
 
 func (x *CelQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
+	mi := &file_shardsched_v1_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +2940,7 @@ func (x *CelQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CelQuery.ProtoReflect.Descriptor instead.
 func (*CelQuery) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CelQuery) GetLanguage() string {
@@ -3390,7 +2983,7 @@ type ScoreWeight struct {
 
 func (x *ScoreWeight) Reset() {
 	*x = ScoreWeight{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[41]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +2995,7 @@ func (x *ScoreWeight) String() string {
 func (*ScoreWeight) ProtoMessage() {}
 
 func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[41]
+	mi := &file_shardsched_v1_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3008,7 @@ func (x *ScoreWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreWeight.ProtoReflect.Descriptor instead.
 func (*ScoreWeight) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ScoreWeight) GetPlugin() Plugin {
@@ -3474,14 +3067,16 @@ type Query struct {
 	// For NODE_DECLARED_FEATURES: sorted, each once.
 	RequiredFeatures []string `protobuf:"bytes,21,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
 	// For CEL_FILTER and CEL_SCORE.
-	Cel           *CelQuery `protobuf:"bytes,22,opt,name=cel,proto3" json:"cel,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cel *CelQuery `protobuf:"bytes,22,opt,name=cel,proto3" json:"cel,omitempty"`
+	// For DynamicResources.
+	ResourceClaims *ResourceClaimsQuery `protobuf:"bytes,23,opt,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[42]
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3088,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[42]
+	mi := &file_shardsched_v1_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3101,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Query) GetClassId() uint64 {
@@ -3663,14 +3258,21 @@ func (x *Query) GetCel() *CelQuery {
 	return nil
 }
 
+func (x *Query) GetResourceClaims() *ResourceClaimsQuery {
+	if x != nil {
+		return x.ResourceClaims
+	}
+	return nil
+}
+
 // Group is the feasible rows of a class that share a key, with the best of
 // them. The candidates are three columns of equal length, best first by (score,
 // tie rule).
 type Group struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The raw score of each plugin of Query.scores that is normalised
-	// (TaintToleration, NodeAffinity, CELScore where it is), in the order of Query.scores. Empty where the request
-	// carried the extrema.
+	// (TaintToleration, NodeAffinity, DynamicResources, CELScore where it is), in the order of Query.scores. Empty where
+	// the request carried the extrema.
 	Key []int64 `protobuf:"zigzag64,1,rep,packed,name=key,proto3" json:"key,omitempty"`
 	// How many feasible rows the group has.
 	Rows uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -3689,7 +3291,8 @@ type Group struct {
 	// Each of Query.row_values.
 	RowValues []int64 `protobuf:"zigzag64,8,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
 	// With diagnose: what refuses the rows among the filters that run after the first of
-	// the group part. late_filter is its index in Query.filters plus 1; 0: nothing does.
+	// the group part. late_filter is its index in Query.filters plus 1; 0: nothing does. Without
+	// diagnose, too: DynamicResources fails the pod on these rows, unless a filter before it refuses them.
 	LateFilter uint32 `protobuf:"varint,9,opt,name=late_filter,json=lateFilter,proto3" json:"late_filter,omitempty"`
 	// Bit i: reason i of that filter.
 	LateReasons   uint64 `protobuf:"varint,10,opt,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`
@@ -3699,7 +3302,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[43]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3711,7 +3314,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[43]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3724,7 +3327,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Group) GetKey() []int64 {
@@ -3815,7 +3418,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[44]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3430,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[44]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3443,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -3889,7 +3492,7 @@ type PluginTiming struct {
 
 func (x *PluginTiming) Reset() {
 	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[45]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +3504,7 @@ func (x *PluginTiming) String() string {
 func (*PluginTiming) ProtoMessage() {}
 
 func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[45]
+	mi := &file_shardsched_v1_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +3517,7 @@ func (x *PluginTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
 func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PluginTiming) GetPlugin() Plugin {
@@ -3956,26 +3559,7 @@ var File_shardsched_v1_query_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x19shardsched/v1/query.proto\x12\rshardsched.v1\x1a\x18shardsched/v1/node.proto\"\xa7\x01\n" +
-	"\n" +
-	"Toleration\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12=\n" +
-	"\boperator\x18\x02 \x01(\x0e2!.shardsched.v1.TolerationOperatorR\boperator\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\x122\n" +
-	"\x06effect\x18\x04 \x01(\x0e2\x1a.shardsched.v1.TaintEffectR\x06effect\"\x8f\x01\n" +
-	"\x10LabelRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12;\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1f.shardsched.v1.SelectorOperatorR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\x12\x14\n" +
-	"\x05bound\x18\x04 \x01(\x03R\x05bound\"b\n" +
-	"\x0fNameRequirement\x12;\n" +
-	"\boperator\x18\x01 \x01(\x0e2\x1f.shardsched.v1.SelectorOperatorR\boperator\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
-	"\fSelectorTerm\x127\n" +
-	"\x06labels\x18\x01 \x03(\v2\x1f.shardsched.v1.LabelRequirementR\x06labels\x124\n" +
-	"\x05names\x18\x02 \x03(\v2\x1e.shardsched.v1.NameRequirementR\x05names\"A\n" +
-	"\fNodeSelector\x121\n" +
-	"\x05terms\x18\x01 \x03(\v2\x1b.shardsched.v1.SelectorTermR\x05terms\"X\n" +
+	"\x19shardsched/v1/query.proto\x12\rshardsched.v1\x1a\x1bshardsched/v1/devices.proto\x1a\x18shardsched/v1/node.proto\x1a\x1cshardsched/v1/selector.proto\"X\n" +
 	"\rPreferredTerm\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12/\n" +
 	"\x04term\x18\x02 \x01(\v2\x1b.shardsched.v1.SelectorTermR\x04term\"\xf6\x01\n" +
@@ -4166,7 +3750,8 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\rnormalisation\x18\x04 \x01(\x0e2\x1f.shardsched.v1.CelNormalisationR\rnormalisation\"T\n" +
 	"\vScoreWeight\x12-\n" +
 	"\x06plugin\x18\x01 \x01(\x0e2\x15.shardsched.v1.PluginR\x06plugin\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\xc6\t\n" +
+	"\x06weight\x18\x02 \x01(\x03R\x06weight\"\x93\n" +
+	"\n" +
 	"\x05Query\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12/\n" +
 	"\afilters\x18\x02 \x03(\x0e2\x15.shardsched.v1.PluginR\afilters\x122\n" +
@@ -4193,7 +3778,8 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0evolume_binding\x18\x13 \x01(\v2!.shardsched.v1.VolumeBindingQueryR\rvolumeBinding\x12A\n" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
 	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
-	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\"\xc1\x02\n" +
+	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\x12K\n" +
+	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xc1\x02\n" +
 	"\x05Group\x12\x10\n" +
 	"\x03key\x18\x01 \x03(\x12R\x03key\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12)\n" +
@@ -4242,19 +3828,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EXTENSION_POINT_FILTER\x10\x01\x12\x19\n" +
-	"\x15EXTENSION_POINT_SCORE\x10\x02*x\n" +
-	"\x12TolerationOperator\x12#\n" +
-	"\x1fTOLERATION_OPERATOR_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19TOLERATION_OPERATOR_EQUAL\x10\x01\x12\x1e\n" +
-	"\x1aTOLERATION_OPERATOR_EXISTS\x10\x02*\xe5\x01\n" +
-	"\x10SelectorOperator\x12!\n" +
-	"\x1dSELECTOR_OPERATOR_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14SELECTOR_OPERATOR_IN\x10\x01\x12\x1c\n" +
-	"\x18SELECTOR_OPERATOR_NOT_IN\x10\x02\x12\x1c\n" +
-	"\x18SELECTOR_OPERATOR_EXISTS\x10\x03\x12$\n" +
-	" SELECTOR_OPERATOR_DOES_NOT_EXIST\x10\x04\x12\x18\n" +
-	"\x14SELECTOR_OPERATOR_GT\x10\x05\x12\x18\n" +
-	"\x14SELECTOR_OPERATOR_LT\x10\x06*\x9c\x01\n" +
+	"\x15EXTENSION_POINT_SCORE\x10\x02*\x9c\x01\n" +
 	"\vScoringType\x12\x1c\n" +
 	"\x18SCORING_TYPE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cSCORING_TYPE_LEAST_ALLOCATED\x10\x01\x12\x1f\n" +
@@ -4283,149 +3857,139 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_query_proto_rawDescData
 }
 
-var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
-	(TolerationOperator)(0),         // 2: shardsched.v1.TolerationOperator
-	(SelectorOperator)(0),           // 3: shardsched.v1.SelectorOperator
-	(ScoringType)(0),                // 4: shardsched.v1.ScoringType
-	(Breakdown)(0),                  // 5: shardsched.v1.Breakdown
-	(CelNormalisation)(0),           // 6: shardsched.v1.CelNormalisation
-	(*Toleration)(nil),              // 7: shardsched.v1.Toleration
-	(*LabelRequirement)(nil),        // 8: shardsched.v1.LabelRequirement
-	(*NameRequirement)(nil),         // 9: shardsched.v1.NameRequirement
-	(*SelectorTerm)(nil),            // 10: shardsched.v1.SelectorTerm
-	(*NodeSelector)(nil),            // 11: shardsched.v1.NodeSelector
-	(*PreferredTerm)(nil),           // 12: shardsched.v1.PreferredTerm
-	(*NodeAffinityQuery)(nil),       // 13: shardsched.v1.NodeAffinityQuery
-	(*NameSet)(nil),                 // 14: shardsched.v1.NameSet
-	(*ScoredResource)(nil),          // 15: shardsched.v1.ScoredResource
-	(*ShapePoint)(nil),              // 16: shardsched.v1.ShapePoint
-	(*FitQuery)(nil),                // 17: shardsched.v1.FitQuery
-	(*BalancedQuery)(nil),           // 18: shardsched.v1.BalancedQuery
-	(*ImageTerm)(nil),               // 19: shardsched.v1.ImageTerm
-	(*ImageQuery)(nil),              // 20: shardsched.v1.ImageQuery
-	(*CounterTerm)(nil),             // 21: shardsched.v1.CounterTerm
-	(*Inclusion)(nil),               // 22: shardsched.v1.Inclusion
-	(*PinnedTerms)(nil),             // 23: shardsched.v1.PinnedTerms
-	(*PinnedSums)(nil),              // 24: shardsched.v1.PinnedSums
-	(*RowValue)(nil),                // 25: shardsched.v1.RowValue
-	(*Measure)(nil),                 // 26: shardsched.v1.Measure
-	(*MeasureResult)(nil),           // 27: shardsched.v1.MeasureResult
-	(*Place)(nil),                   // 28: shardsched.v1.Place
-	(*HardConstraint)(nil),          // 29: shardsched.v1.HardConstraint
-	(*SoftConstraint)(nil),          // 30: shardsched.v1.SoftConstraint
-	(*SpreadQuery)(nil),             // 31: shardsched.v1.SpreadQuery
-	(*InterPodAffinityQuery)(nil),   // 32: shardsched.v1.InterPodAffinityQuery
-	(*VolumeRestrictionsQuery)(nil), // 33: shardsched.v1.VolumeRestrictionsQuery
-	(*DriverVolumes)(nil),           // 34: shardsched.v1.DriverVolumes
-	(*VolumeLimitsQuery)(nil),       // 35: shardsched.v1.VolumeLimitsQuery
-	(*CandidateVolume)(nil),         // 36: shardsched.v1.CandidateVolume
-	(*UnboundClaim)(nil),            // 37: shardsched.v1.UnboundClaim
-	(*MigratableVolume)(nil),        // 38: shardsched.v1.MigratableVolume
-	(*VolumeBindingQuery)(nil),      // 39: shardsched.v1.VolumeBindingQuery
-	(*ZoneRequirement)(nil),         // 40: shardsched.v1.ZoneRequirement
-	(*CelValue)(nil),                // 41: shardsched.v1.CelValue
-	(*CelList)(nil),                 // 42: shardsched.v1.CelList
-	(*CelTime)(nil),                 // 43: shardsched.v1.CelTime
-	(*CelObject)(nil),               // 44: shardsched.v1.CelObject
-	(*CelArgument)(nil),             // 45: shardsched.v1.CelArgument
-	(*CelExpression)(nil),           // 46: shardsched.v1.CelExpression
-	(*CelQuery)(nil),                // 47: shardsched.v1.CelQuery
-	(*ScoreWeight)(nil),             // 48: shardsched.v1.ScoreWeight
-	(*Query)(nil),                   // 49: shardsched.v1.Query
-	(*Group)(nil),                   // 50: shardsched.v1.Group
-	(*ReasonCount)(nil),             // 51: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),            // 52: shardsched.v1.PluginTiming
-	(TaintEffect)(0),                // 53: shardsched.v1.TaintEffect
-	(*Label)(nil),                   // 54: shardsched.v1.Label
-	(*Resources)(nil),               // 55: shardsched.v1.Resources
-	(*HostPort)(nil),                // 56: shardsched.v1.HostPort
+	(ScoringType)(0),                // 2: shardsched.v1.ScoringType
+	(Breakdown)(0),                  // 3: shardsched.v1.Breakdown
+	(CelNormalisation)(0),           // 4: shardsched.v1.CelNormalisation
+	(*PreferredTerm)(nil),           // 5: shardsched.v1.PreferredTerm
+	(*NodeAffinityQuery)(nil),       // 6: shardsched.v1.NodeAffinityQuery
+	(*NameSet)(nil),                 // 7: shardsched.v1.NameSet
+	(*ScoredResource)(nil),          // 8: shardsched.v1.ScoredResource
+	(*ShapePoint)(nil),              // 9: shardsched.v1.ShapePoint
+	(*FitQuery)(nil),                // 10: shardsched.v1.FitQuery
+	(*BalancedQuery)(nil),           // 11: shardsched.v1.BalancedQuery
+	(*ImageTerm)(nil),               // 12: shardsched.v1.ImageTerm
+	(*ImageQuery)(nil),              // 13: shardsched.v1.ImageQuery
+	(*CounterTerm)(nil),             // 14: shardsched.v1.CounterTerm
+	(*Inclusion)(nil),               // 15: shardsched.v1.Inclusion
+	(*PinnedTerms)(nil),             // 16: shardsched.v1.PinnedTerms
+	(*PinnedSums)(nil),              // 17: shardsched.v1.PinnedSums
+	(*RowValue)(nil),                // 18: shardsched.v1.RowValue
+	(*Measure)(nil),                 // 19: shardsched.v1.Measure
+	(*MeasureResult)(nil),           // 20: shardsched.v1.MeasureResult
+	(*Place)(nil),                   // 21: shardsched.v1.Place
+	(*HardConstraint)(nil),          // 22: shardsched.v1.HardConstraint
+	(*SoftConstraint)(nil),          // 23: shardsched.v1.SoftConstraint
+	(*SpreadQuery)(nil),             // 24: shardsched.v1.SpreadQuery
+	(*InterPodAffinityQuery)(nil),   // 25: shardsched.v1.InterPodAffinityQuery
+	(*VolumeRestrictionsQuery)(nil), // 26: shardsched.v1.VolumeRestrictionsQuery
+	(*DriverVolumes)(nil),           // 27: shardsched.v1.DriverVolumes
+	(*VolumeLimitsQuery)(nil),       // 28: shardsched.v1.VolumeLimitsQuery
+	(*CandidateVolume)(nil),         // 29: shardsched.v1.CandidateVolume
+	(*UnboundClaim)(nil),            // 30: shardsched.v1.UnboundClaim
+	(*MigratableVolume)(nil),        // 31: shardsched.v1.MigratableVolume
+	(*VolumeBindingQuery)(nil),      // 32: shardsched.v1.VolumeBindingQuery
+	(*ZoneRequirement)(nil),         // 33: shardsched.v1.ZoneRequirement
+	(*CelValue)(nil),                // 34: shardsched.v1.CelValue
+	(*CelList)(nil),                 // 35: shardsched.v1.CelList
+	(*CelTime)(nil),                 // 36: shardsched.v1.CelTime
+	(*CelObject)(nil),               // 37: shardsched.v1.CelObject
+	(*CelArgument)(nil),             // 38: shardsched.v1.CelArgument
+	(*CelExpression)(nil),           // 39: shardsched.v1.CelExpression
+	(*CelQuery)(nil),                // 40: shardsched.v1.CelQuery
+	(*ScoreWeight)(nil),             // 41: shardsched.v1.ScoreWeight
+	(*Query)(nil),                   // 42: shardsched.v1.Query
+	(*Group)(nil),                   // 43: shardsched.v1.Group
+	(*ReasonCount)(nil),             // 44: shardsched.v1.ReasonCount
+	(*PluginTiming)(nil),            // 45: shardsched.v1.PluginTiming
+	(*SelectorTerm)(nil),            // 46: shardsched.v1.SelectorTerm
+	(*NodeSelector)(nil),            // 47: shardsched.v1.NodeSelector
+	(*Label)(nil),                   // 48: shardsched.v1.Label
+	(*Resources)(nil),               // 49: shardsched.v1.Resources
+	(*Toleration)(nil),              // 50: shardsched.v1.Toleration
+	(*HostPort)(nil),                // 51: shardsched.v1.HostPort
+	(*ResourceClaimsQuery)(nil),     // 52: shardsched.v1.ResourceClaimsQuery
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
-	2,  // 0: shardsched.v1.Toleration.operator:type_name -> shardsched.v1.TolerationOperator
-	53, // 1: shardsched.v1.Toleration.effect:type_name -> shardsched.v1.TaintEffect
-	3,  // 2: shardsched.v1.LabelRequirement.operator:type_name -> shardsched.v1.SelectorOperator
-	3,  // 3: shardsched.v1.NameRequirement.operator:type_name -> shardsched.v1.SelectorOperator
-	8,  // 4: shardsched.v1.SelectorTerm.labels:type_name -> shardsched.v1.LabelRequirement
-	9,  // 5: shardsched.v1.SelectorTerm.names:type_name -> shardsched.v1.NameRequirement
-	10, // 6: shardsched.v1.NodeSelector.terms:type_name -> shardsched.v1.SelectorTerm
-	10, // 7: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
-	11, // 8: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	54, // 9: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
-	11, // 10: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
-	12, // 11: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	55, // 12: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
-	4,  // 13: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
-	15, // 14: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
-	16, // 15: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
-	15, // 16: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
-	19, // 17: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
-	21, // 18: shardsched.v1.PinnedTerms.counters:type_name -> shardsched.v1.CounterTerm
-	21, // 19: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
-	22, // 20: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
-	23, // 21: shardsched.v1.RowValue.pinned:type_name -> shardsched.v1.PinnedTerms
-	5,  // 22: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
-	21, // 23: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
-	22, // 24: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
-	28, // 25: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
-	28, // 26: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
-	29, // 27: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
-	30, // 28: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
-	28, // 29: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
-	28, // 30: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
-	28, // 31: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
-	28, // 32: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
-	34, // 33: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
-	11, // 34: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
-	11, // 35: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
-	11, // 36: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	11, // 37: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
-	11, // 38: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
-	11, // 39: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
-	37, // 40: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
-	36, // 41: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
-	38, // 42: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
-	42, // 43: shardsched.v1.CelValue.list_value:type_name -> shardsched.v1.CelList
-	42, // 44: shardsched.v1.CelValue.map_value:type_name -> shardsched.v1.CelList
-	42, // 45: shardsched.v1.CelValue.optional_value:type_name -> shardsched.v1.CelList
-	43, // 46: shardsched.v1.CelValue.timestamp_value:type_name -> shardsched.v1.CelTime
-	44, // 47: shardsched.v1.CelValue.object_value:type_name -> shardsched.v1.CelObject
-	41, // 48: shardsched.v1.CelList.values:type_name -> shardsched.v1.CelValue
-	41, // 49: shardsched.v1.CelObject.fields:type_name -> shardsched.v1.CelValue
-	41, // 50: shardsched.v1.CelArgument.value:type_name -> shardsched.v1.CelValue
-	45, // 51: shardsched.v1.CelExpression.arguments:type_name -> shardsched.v1.CelArgument
-	46, // 52: shardsched.v1.CelQuery.filters:type_name -> shardsched.v1.CelExpression
-	46, // 53: shardsched.v1.CelQuery.scores:type_name -> shardsched.v1.CelExpression
-	6,  // 54: shardsched.v1.CelQuery.normalisation:type_name -> shardsched.v1.CelNormalisation
-	0,  // 55: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
-	0,  // 56: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
-	48, // 57: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
-	14, // 58: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	7,  // 59: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
-	13, // 60: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	56, // 61: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
-	17, // 62: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
-	18, // 63: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
-	20, // 64: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
-	25, // 65: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
-	26, // 66: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
-	31, // 67: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
-	32, // 68: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
-	33, // 69: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
-	35, // 70: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
-	39, // 71: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
-	40, // 72: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
-	47, // 73: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
-	0,  // 74: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 75: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	76, // [76:76] is the sub-list for method output_type
-	76, // [76:76] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	46, // 0: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
+	47, // 1: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
+	48, // 2: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	47, // 3: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
+	5,  // 4: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
+	49, // 5: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	2,  // 6: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
+	8,  // 7: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
+	9,  // 8: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
+	8,  // 9: shardsched.v1.BalancedQuery.scored:type_name -> shardsched.v1.ScoredResource
+	12, // 10: shardsched.v1.ImageQuery.images:type_name -> shardsched.v1.ImageTerm
+	14, // 11: shardsched.v1.PinnedTerms.counters:type_name -> shardsched.v1.CounterTerm
+	14, // 12: shardsched.v1.RowValue.counters:type_name -> shardsched.v1.CounterTerm
+	15, // 13: shardsched.v1.RowValue.inclusion:type_name -> shardsched.v1.Inclusion
+	16, // 14: shardsched.v1.RowValue.pinned:type_name -> shardsched.v1.PinnedTerms
+	3,  // 15: shardsched.v1.Measure.by:type_name -> shardsched.v1.Breakdown
+	14, // 16: shardsched.v1.Measure.counters:type_name -> shardsched.v1.CounterTerm
+	15, // 17: shardsched.v1.Measure.inclusion:type_name -> shardsched.v1.Inclusion
+	21, // 18: shardsched.v1.HardConstraint.place:type_name -> shardsched.v1.Place
+	21, // 19: shardsched.v1.SoftConstraint.place:type_name -> shardsched.v1.Place
+	22, // 20: shardsched.v1.SpreadQuery.hard:type_name -> shardsched.v1.HardConstraint
+	23, // 21: shardsched.v1.SpreadQuery.soft:type_name -> shardsched.v1.SoftConstraint
+	21, // 22: shardsched.v1.InterPodAffinityQuery.required:type_name -> shardsched.v1.Place
+	21, // 23: shardsched.v1.InterPodAffinityQuery.anti:type_name -> shardsched.v1.Place
+	21, // 24: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
+	21, // 25: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
+	27, // 26: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
+	47, // 27: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	47, // 28: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	47, // 29: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	47, // 30: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	47, // 31: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	47, // 32: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	30, // 33: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
+	29, // 34: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
+	31, // 35: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
+	35, // 36: shardsched.v1.CelValue.list_value:type_name -> shardsched.v1.CelList
+	35, // 37: shardsched.v1.CelValue.map_value:type_name -> shardsched.v1.CelList
+	35, // 38: shardsched.v1.CelValue.optional_value:type_name -> shardsched.v1.CelList
+	36, // 39: shardsched.v1.CelValue.timestamp_value:type_name -> shardsched.v1.CelTime
+	37, // 40: shardsched.v1.CelValue.object_value:type_name -> shardsched.v1.CelObject
+	34, // 41: shardsched.v1.CelList.values:type_name -> shardsched.v1.CelValue
+	34, // 42: shardsched.v1.CelObject.fields:type_name -> shardsched.v1.CelValue
+	34, // 43: shardsched.v1.CelArgument.value:type_name -> shardsched.v1.CelValue
+	38, // 44: shardsched.v1.CelExpression.arguments:type_name -> shardsched.v1.CelArgument
+	39, // 45: shardsched.v1.CelQuery.filters:type_name -> shardsched.v1.CelExpression
+	39, // 46: shardsched.v1.CelQuery.scores:type_name -> shardsched.v1.CelExpression
+	4,  // 47: shardsched.v1.CelQuery.normalisation:type_name -> shardsched.v1.CelNormalisation
+	0,  // 48: shardsched.v1.ScoreWeight.plugin:type_name -> shardsched.v1.Plugin
+	0,  // 49: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
+	41, // 50: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
+	7,  // 51: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
+	50, // 52: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	6,  // 53: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
+	51, // 54: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	10, // 55: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
+	11, // 56: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
+	13, // 57: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
+	18, // 58: shardsched.v1.Query.row_values:type_name -> shardsched.v1.RowValue
+	19, // 59: shardsched.v1.Query.measures:type_name -> shardsched.v1.Measure
+	24, // 60: shardsched.v1.Query.spread:type_name -> shardsched.v1.SpreadQuery
+	25, // 61: shardsched.v1.Query.inter_pod_affinity:type_name -> shardsched.v1.InterPodAffinityQuery
+	26, // 62: shardsched.v1.Query.volume_restrictions:type_name -> shardsched.v1.VolumeRestrictionsQuery
+	28, // 63: shardsched.v1.Query.volume_limits:type_name -> shardsched.v1.VolumeLimitsQuery
+	32, // 64: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
+	33, // 65: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
+	40, // 66: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
+	52, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
+	0,  // 68: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
+	1,  // 69: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -4433,12 +3997,14 @@ func file_shardsched_v1_query_proto_init() {
 	if File_shardsched_v1_query_proto != nil {
 		return
 	}
+	file_shardsched_v1_devices_proto_init()
 	file_shardsched_v1_node_proto_init()
-	file_shardsched_v1_query_proto_msgTypes[21].OneofWrappers = []any{
+	file_shardsched_v1_selector_proto_init()
+	file_shardsched_v1_query_proto_msgTypes[16].OneofWrappers = []any{
 		(*Place_Domain)(nil),
 		(*Place_RowValue)(nil),
 	}
-	file_shardsched_v1_query_proto_msgTypes[34].OneofWrappers = []any{
+	file_shardsched_v1_query_proto_msgTypes[29].OneofWrappers = []any{
 		(*CelValue_NullValue)(nil),
 		(*CelValue_BoolValue)(nil),
 		(*CelValue_IntValue)(nil),
@@ -4460,8 +4026,8 @@ func file_shardsched_v1_query_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   46,
+			NumEnums:      5,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

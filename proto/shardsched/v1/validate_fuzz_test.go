@@ -54,7 +54,7 @@ func FuzzLoadSnapshotRequest(f *testing.F) {
 }
 
 func FuzzDelta(f *testing.F) {
-	fuzz(f, func() *Delta { return new(Delta) }, addPod(), setNode(), changePod(), removePod(), setCounterOfPods(), &Delta{Change: &Delta_RemoveNode{}})
+	fuzz(f, func() *Delta { return new(Delta) }, addPod(), setNode(), changePod(), removePod(), setCounterOfPods(), setSlice(), setSharedSlice(), useDevices(), removeSlice(), &Delta{Change: &Delta_RemoveNode{}})
 }
 
 func FuzzQuery(f *testing.F) {

@@ -212,8 +212,12 @@ func (x *Delta) Validate() error {
 			return in("change_pod", wrong("usage", "expected none"))
 		}
 	default:
-		return wrong("change",
-			"expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none")
+		if done, err := x.validateDevices(); err != nil {
+			return err
+		} else if !done {
+			return wrong("change", "expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters, "+
+				"set_counter, and set, remove and use of devices, got none")
+		}
 	}
 	if x.GetPod() != nil && x.GetRemovePod() == nil {
 		return wrong("pod", "expected none without add_pod and remove_pod")

@@ -322,5 +322,8 @@ func (x *Query) validateParts() error {
 	if err := x.validateGroups(); err != nil {
 		return err
 	}
+	if err := x.GetResourceClaims().Validate(); err != nil {
+		return in("resource_claims", err)
+	}
 	return x.validateVolumes()
 }

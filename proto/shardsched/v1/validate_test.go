@@ -36,7 +36,7 @@ func TestAbsentMessagesDoNotPanic(t *testing.T) {
 		_ = empty.Validate()
 	}
 	err := (&EvaluateRequest{Cluster: "c", Term: 1, Shards: []*ShardDeltas{{Generation: 1, Deltas: []*Delta{nil}}}}).Validate()
-	if got, want := fmt.Sprint(err), "shards[0].deltas[0].change: expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none"; got != want {
+	if got, want := fmt.Sprint(err), "shards[0].deltas[0].change: expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters, set_counter, and set, remove and use of devices, got none"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -85,7 +85,7 @@ func TestBrokenMessages(t *testing.T) {
 		{"images out of order", node(func(x *Node) { x.Images[0] = "z" }), `images[1]: expected a name after "z", got "docker.io/b:latest"`},
 		{"an empty image", node(func(x *Node) { x.Images[1] = "" }), "images[1]: expected a value, got none"},
 
-		{"a delta without a change", &Delta{Row: 1}, "change: expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters and set_counter, got none"},
+		{"a delta without a change", &Delta{Row: 1}, "change: expected one of set_node, remove_node, add_pod, remove_pod, change_pod, change_counters, set_counter, and set, remove and use of devices, got none"},
 		{"a delta far outside the table", &Delta{Row: MaxRow, Change: &Delta_RemoveNode{}}, "row: expected 0 to 4194303, got 4194304"},
 		{"a decision on a removal", &Delta{Change: &Delta_RemoveNode{}, Decision: 3}, "decision: expected 0 without add_pod, got 3"},
 		{"a port without a protocol", change(addPod(), func(x *Delta) { x.GetAddPod().HostPorts[0].Protocol = 0 }), "add_pod.host_ports[0].protocol: expected a specified value, got PROTOCOL_UNSPECIFIED"},

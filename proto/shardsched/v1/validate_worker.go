@@ -295,7 +295,10 @@ func (x *LoadSnapshotRequest) Validate() error {
 	if err := each("counters", x.GetCounters()); err != nil {
 		return err
 	}
-	return each("usages", x.GetUsages())
+	if err := each("usages", x.GetUsages()); err != nil {
+		return err
+	}
+	return each("devices", x.GetDevices())
 }
 
 // Validate checks a worker's record.

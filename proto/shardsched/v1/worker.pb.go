@@ -951,7 +951,9 @@ type LoadSnapshotRequest struct {
 	// be spread over several chunks, its rows ascending from one to the next.
 	Counters []*CounterColumn `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Usages of pods of this chunk and later ones (PlacedPod.usage_ref).
-	Usages        []*PodUsage `protobuf:"bytes,4,rep,name=usages,proto3" json:"usages,omitempty"`
+	Usages []*PodUsage `protobuf:"bytes,4,rep,name=usages,proto3" json:"usages,omitempty"`
+	// Slices and uses of rows that came in this chunk or before it, and shared ones.
+	Devices       []*RowDevices `protobuf:"bytes,5,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1014,6 +1016,84 @@ func (x *LoadSnapshotRequest) GetUsages() []*PodUsage {
 	return nil
 }
 
+func (x *LoadSnapshotRequest) GetDevices() []*RowDevices {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// RowDevices is devices of one row in a snapshot, or a part of them.
+type RowDevices struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Row   uint32                 `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
+	// They are shared, and row is 0.
+	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
+	// In a snapshot each slice comes once, before the uses of its devices or after them.
+	Slices        []*DeviceSlice `protobuf:"bytes,3,rep,name=slices,proto3" json:"slices,omitempty"`
+	Uses          *DeviceUses    `protobuf:"bytes,4,opt,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RowDevices) Reset() {
+	*x = RowDevices{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RowDevices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RowDevices) ProtoMessage() {}
+
+func (x *RowDevices) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RowDevices.ProtoReflect.Descriptor instead.
+func (*RowDevices) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RowDevices) GetRow() uint32 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *RowDevices) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *RowDevices) GetSlices() []*DeviceSlice {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+func (x *RowDevices) GetUses() *DeviceUses {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
 // LoadSnapshotResponse tells what the shard now takes.
 type LoadSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1025,7 +1105,7 @@ type LoadSnapshotResponse struct {
 
 func (x *LoadSnapshotResponse) Reset() {
 	*x = LoadSnapshotResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1117,7 @@ func (x *LoadSnapshotResponse) String() string {
 func (*LoadSnapshotResponse) ProtoMessage() {}
 
 func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1130,7 @@ func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LoadSnapshotResponse) GetTableBytes() uint64 {
@@ -1078,7 +1158,7 @@ type WorkerRegistration struct {
 
 func (x *WorkerRegistration) Reset() {
 	*x = WorkerRegistration{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1170,7 @@ func (x *WorkerRegistration) String() string {
 func (*WorkerRegistration) ProtoMessage() {}
 
 func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1183,7 @@ func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistration.ProtoReflect.Descriptor instead.
 func (*WorkerRegistration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WorkerRegistration) GetId() string {
@@ -1145,7 +1225,7 @@ var File_shardsched_v1_worker_proto protoreflect.FileDescriptor
 
 const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1ashardsched/v1/worker.proto\x12\rshardsched.v1\x1a\x18shardsched/v1/node.proto\x1a\x19shardsched/v1/query.proto\"\x9a\x01\n" +
+	"\x1ashardsched/v1/worker.proto\x12\rshardsched.v1\x1a\x1bshardsched/v1/devices.proto\x1a\x18shardsched/v1/node.proto\x1a\x19shardsched/v1/query.proto\"\x9a\x01\n" +
 	"\vShardDeltas\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12'\n" +
 	"\x0fbase_generation\x18\x02 \x01(\x04R\x0ebaseGeneration\x12\x1e\n" +
@@ -1232,12 +1312,19 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
-	"\x05rules\x18\x05 \x01(\x06R\x05rules\"\xe7\x01\n" +
+	"\x05rules\x18\x05 \x01(\x06R\x05rules\"\x9c\x02\n" +
 	"\x13LoadSnapshotRequest\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.shardsched.v1.SnapshotHeaderR\x06header\x12.\n" +
 	"\x04rows\x18\x02 \x03(\v2\x1a.shardsched.v1.SnapshotRowR\x04rows\x128\n" +
 	"\bcounters\x18\x03 \x03(\v2\x1c.shardsched.v1.CounterColumnR\bcounters\x12/\n" +
-	"\x06usages\x18\x04 \x03(\v2\x17.shardsched.v1.PodUsageR\x06usages\"7\n" +
+	"\x06usages\x18\x04 \x03(\v2\x17.shardsched.v1.PodUsageR\x06usages\x123\n" +
+	"\adevices\x18\x05 \x03(\v2\x19.shardsched.v1.RowDevicesR\adevices\"\x99\x01\n" +
+	"\n" +
+	"RowDevices\x12\x10\n" +
+	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
+	"\x06shared\x18\x02 \x01(\bR\x06shared\x122\n" +
+	"\x06slices\x18\x03 \x03(\v2\x1a.shardsched.v1.DeviceSliceR\x06slices\x12-\n" +
+	"\x04uses\x18\x04 \x01(\v2\x19.shardsched.v1.DeviceUsesR\x04uses\"7\n" +
 	"\x14LoadSnapshotResponse\x12\x1f\n" +
 	"\vtable_bytes\x18\x01 \x01(\x04R\n" +
 	"tableBytes\"\x84\x01\n" +
@@ -1263,7 +1350,7 @@ func file_shardsched_v1_worker_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_worker_proto_rawDescData
 }
 
-var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*ShardDeltas)(nil),          // 0: shardsched.v1.ShardDeltas
 	(*ClassRequest)(nil),         // 1: shardsched.v1.ClassRequest
@@ -1276,50 +1363,56 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*EvaluateResponse)(nil),     // 8: shardsched.v1.EvaluateResponse
 	(*SnapshotHeader)(nil),       // 9: shardsched.v1.SnapshotHeader
 	(*LoadSnapshotRequest)(nil),  // 10: shardsched.v1.LoadSnapshotRequest
-	(*LoadSnapshotResponse)(nil), // 11: shardsched.v1.LoadSnapshotResponse
-	(*WorkerRegistration)(nil),   // 12: shardsched.v1.WorkerRegistration
-	(*Delta)(nil),                // 13: shardsched.v1.Delta
-	(*PinnedSums)(nil),           // 14: shardsched.v1.PinnedSums
-	(*Query)(nil),                // 15: shardsched.v1.Query
-	(*MeasureResult)(nil),        // 16: shardsched.v1.MeasureResult
-	(*ReasonCount)(nil),          // 17: shardsched.v1.ReasonCount
-	(*Group)(nil),                // 18: shardsched.v1.Group
-	(*PluginTiming)(nil),         // 19: shardsched.v1.PluginTiming
-	(*SnapshotRow)(nil),          // 20: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 21: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),             // 22: shardsched.v1.PodUsage
+	(*RowDevices)(nil),           // 11: shardsched.v1.RowDevices
+	(*LoadSnapshotResponse)(nil), // 12: shardsched.v1.LoadSnapshotResponse
+	(*WorkerRegistration)(nil),   // 13: shardsched.v1.WorkerRegistration
+	(*Delta)(nil),                // 14: shardsched.v1.Delta
+	(*PinnedSums)(nil),           // 15: shardsched.v1.PinnedSums
+	(*Query)(nil),                // 16: shardsched.v1.Query
+	(*MeasureResult)(nil),        // 17: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 18: shardsched.v1.ReasonCount
+	(*Group)(nil),                // 19: shardsched.v1.Group
+	(*PluginTiming)(nil),         // 20: shardsched.v1.PluginTiming
+	(*SnapshotRow)(nil),          // 21: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 22: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 23: shardsched.v1.PodUsage
+	(*DeviceSlice)(nil),          // 24: shardsched.v1.DeviceSlice
+	(*DeviceUses)(nil),           // 25: shardsched.v1.DeviceUses
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
-	13, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
-	14, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
+	14, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
+	15, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
 	0,  // 2: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
-	15, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
+	16, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
 	1,  // 4: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
 	3,  // 5: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
 	4,  // 6: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
-	16, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
-	14, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
+	17, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	15, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
 	5,  // 9: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
-	17, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
-	18, // 11: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
-	17, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	19, // 13: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
-	16, // 14: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	18, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	19, // 11: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
+	18, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	20, // 13: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
+	17, // 14: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
 	7,  // 15: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
 	6,  // 16: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
 	9,  // 17: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	20, // 18: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	21, // 19: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	22, // 20: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
-	2,  // 21: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	10, // 22: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	8,  // 23: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	11, // 24: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	23, // [23:25] is the sub-list for method output_type
-	21, // [21:23] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 18: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	22, // 19: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	23, // 20: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	11, // 21: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
+	24, // 22: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
+	25, // 23: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
+	2,  // 24: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	10, // 25: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	8,  // 26: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	12, // 27: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	26, // [26:28] is the sub-list for method output_type
+	24, // [24:26] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
@@ -1327,6 +1420,7 @@ func file_shardsched_v1_worker_proto_init() {
 	if File_shardsched_v1_worker_proto != nil {
 		return
 	}
+	file_shardsched_v1_devices_proto_init()
 	file_shardsched_v1_node_proto_init()
 	file_shardsched_v1_query_proto_init()
 	type x struct{}
@@ -1335,7 +1429,7 @@ func file_shardsched_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_worker_proto_rawDesc), len(file_shardsched_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
