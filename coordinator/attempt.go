@@ -8,6 +8,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -48,7 +49,7 @@ type attempt struct {
 	extenders *extenders.Review
 	// advice is what extenders have left of the candidates of its preemption; nil: they were not
 	// asked.
-	advice *advice
+	advice *preempt.Advice
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode

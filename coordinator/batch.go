@@ -73,7 +73,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.size.end()
 	s.dispatch()
 	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
-	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
 }
 
 // leaveBehind gives back the pods that were popped but did not fit into the batch, once the batch is decided.

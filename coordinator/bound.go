@@ -148,7 +148,7 @@ func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.
 	s.cfg.Reporter.Scheduled(job.Binding.Pod, job.Binding.Node)
 	if p.pod.Attempts > 1 {
 		// The bind took its entry away, but a write of an earlier attempt may come after.
-		s.journal.put(uid, nil)
+		s.journal.Put(uid, nil)
 	}
 	if s.cfg.Binder != nil {
 		return
@@ -182,7 +182,7 @@ func (s *Scheduler) takeBack(job *bind.Job, p *pendingBind, err error, now time.
 		s.queue.Move(room.Except(uid))
 	}
 	s.cfg.Recorder.TakenBack(p.decision, err, s.queue.Has(uid), job.Work.Latest())
-	s.journal.put(uid, s.queue.Entry(p.pod))
+	s.journal.Put(uid, s.queue.Entry(p.pod))
 }
 
 // again has a pod tried again whose bind has failed, where there is sense in that.

@@ -281,7 +281,7 @@ func (s *Scheduler) unqueue(uid types.UID) {
 	delete(s.failing, uid)
 	if s.queue.Has(uid) {
 		s.queue.Delete(uid)
-		s.journal.put(uid, nil)
+		s.journal.Put(uid, nil)
 	}
 }
 

@@ -13,12 +13,15 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 )
+
+var _ preempt.Plugins = (*outoftree.Review)(nil)
 
 // preemption is what the PostFilter plugins make of an attempt that has found no node.
 type preemption struct {
@@ -48,7 +51,7 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.
 	var r *fwk.PostFilterResult
 	var status *fwk.Status
 	if a.plugins != nil {
-		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return s.statuses(a, answer) }, builtIn)
+		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return a.plugins.Statuses(answer, a.extenders.WhyRefused) }, builtIn)
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
@@ -120,6 +123,36 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt,
 	return preempt.Nominate(best.Name), nil, victims, nil
 }
 
+// answerFor is the answer that a dry run uses: answer, or where a plugin's PreFilter has rejected the pod in
+// a way that victims may change, on all nodes, the answer of the class; nil: nothing helps.
+func (s *Scheduler) answerFor(a *attempt, answer *answers.Answer) *answers.Answer {
+	switch rejected := a.plugins.Rejected(); {
+	case rejected == nil:
+		return answer
+	case rejected.Code() != fwk.Unschedulable:
+		return nil
+	}
+	return s.answers.Repaired(a.class)
+}
+
+// preemptAdvised is preempt for a pod whose preemption extenders have a say in. Where they have to be asked first,
+// the attempt is parked, and nobody reads its status.
+func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.Preemptor,
+	list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
+	if a.advice == nil {
+		a.advice = &preempt.Advice{}
+	}
+	r, status, victims, wait, err := s.candidates.Advised(ctx, p, &preempt.Advisers{
+		List: list, Lanes: s.extenders, Pod: a.pod, Advice: a.advice, Shown: a.prof.Candidates,
+		Find: func(ctx context.Context, n int) (preempt.Found, error) { return s.findCandidates(ctx, a, p, n) },
+	})
+	if wait {
+		s.park(a)
+		status = fwk.NewStatus(fwk.Error)
+	}
+	return r, status, victims, err
+}
+
 // preemptorOf is an attempt's pod as its candidates are found. answer is the answer that the dry run uses.
 func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) (*preempt.Preemptor, error) {
 	x := &preempt.Preemptor{Pod: a.pod.Obj, Answer: answer, Trace: a.trace}
@@ -128,7 +161,7 @@ func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) (*preempt.Pr
 	}
 	x.Nominees = s.nominees.Of(a.pod.Obj, a.class)
 	if a.plugins.Judges() {
-		x.Plugins = pluginDryRuns{s, a}
+		x.Plugins = a.plugins
 		return x, nil
 	}
 	row, class, err := s.ownLeftOut(a)

@@ -100,7 +100,7 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 			continue
 		}
 		s.queue.Nominate(other, "")
-		s.journal.put(other.Obj.UID, s.queue.Entry(other))
+		s.journal.Put(other.Obj.UID, s.queue.Entry(other))
 		// Its status may tell of the nomination by the time that it is looked at.
 		told = append(told, other.Obj)
 		bare := *other.Obj

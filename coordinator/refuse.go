@@ -100,7 +100,7 @@ func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by [
 	if len(by) == 0 {
 		s.failing[a.pod.Obj.UID] = struct{}{}
 	}
-	s.journal.put(a.pod.Obj.UID, s.queue.Entry(a.pod))
+	s.journal.Put(a.pod.Obj.UID, s.queue.Entry(a.pod))
 	s.metrics.Unplaced(d.Profile, a.failed != nil, a.since(s.cfg.Now()))
 	reason := v1.PodReasonUnschedulable
 	if a.failed != nil {

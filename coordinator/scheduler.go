@@ -24,6 +24,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -71,7 +72,7 @@ type SchedulerConfig struct {
 	// pods.
 	DisruptionController bool
 	// Journal keeps queue entries; nil: nowhere.
-	Journal Journal
+	Journal journal.Store
 	// Evictor carries preemptions out; nil: victims are gone at once.
 	Evictor Evictor
 	// SyncPreemption says that preemptors are not gated while their victims are told to leave
@@ -139,7 +140,7 @@ type Scheduler struct {
 	cycles       *bind.Cycles
 	outOfTree    *outoftree.Plugins // nil: there are none
 	outcomes     outcomes
-	journal      *journalWriter
+	journal      *journal.Writer
 	life         context.Context // ends the loop
 	stop         context.CancelFunc
 	reads        *observe.Reads
@@ -221,7 +222,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		quarantine: quarantine{},
 		out:        newOutsideTables(),
 		inbox:      newInbox(),
-		journal:    newJournalWriter(cfg.Journal),
+		journal:    journal.New(cfg.Journal),
 		budget:     budget{free: free},
 		ended:      make(chan struct{}),
 		binding:    map[types.UID]*pendingBind{},
@@ -335,7 +336,7 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 	}
 	// Entries of pods that are gone, at their end or on a node by now.
 	for _, uid := range s.queue.Unclaimed() {
-		s.journal.put(uid, nil)
+		s.journal.Put(uid, nil)
 	}
 }
 
@@ -365,7 +366,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer context.AfterFunc(s.life, cancel)()
 	defer s.stop()
 	var behind sync.WaitGroup
-	behind.Go(func() { s.journal.run(ctx) })
+	behind.Go(func() { s.journal.Run(ctx) })
 	behind.Go(func() { s.cycles.Run(ctx) })
 	s.outOfTree.Run(ctx)
 	s.cause = s.loop(ctx)
@@ -374,7 +375,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	cancel()
 	behind.Wait()
 	s.extenders.Wait()
-	s.journal.farewell(ctx)
+	s.journal.Farewell(ctx)
 	if err := s.outOfTree.Close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Plugins have not closed")
 	}
@@ -484,7 +485,7 @@ func (s *Scheduler) sweep(now time.Time) {
 // rest is entered when no pod can be decided now.
 func (s *Scheduler) rest() {
 	now := s.cfg.Now()
-	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.lag())
+	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
 	s.metrics.Rest(now, len(s.binding) > 0)
 	if len(s.watchers) == 0 || !s.idle() {
 		return

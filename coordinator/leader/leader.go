@@ -313,7 +313,7 @@ type journal struct {
 	fence lease.Fence
 }
 
-// SaveEntries is part of coordinator.Journal.
+// SaveEntries is part of the Store of package journal.
 func (j journal) SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error {
 	return j.store.SaveEntries(ctx, j.fence, put, del)
 }

@@ -117,7 +117,7 @@ func (b *prepared) filter(node fwk.NodeInfo) *fwk.Status {
 		}
 		check = b.plugins.Loop.Joining(row, name, joined, left, b.pod, b.class)
 	}
-	return StatusOf(b.eval.WhyRefused(table, row.Index, b.wide, b.asked, gone, check))
+	return statusOf(b.eval.WhyRefused(table, row.Index, b.wide, b.asked, gone, check))
 }
 
 // compare finds the pods of a node that are not in its view, by number, and those that are in the
@@ -141,8 +141,8 @@ func (b *prepared) compare(node fwk.NodeInfo) (gone []uint64, joined []*v1.Pod) 
 	return gone, joined
 }
 
-// StatusOf is a refusal as plugins see it; nil: there is none.
-func StatusOf(why []scorer.Reason) *fwk.Status {
+// statusOf is a refusal as plugins see it; nil: there is none.
+func statusOf(why []scorer.Reason) *fwk.Status {
 	if len(why) == 0 {
 		return nil
 	}

@@ -231,7 +231,7 @@ func (r *Review) Status(row cache.Row, node string) (status *fwk.Status, said bo
 	if status, said = r.asked[row]; said {
 		return status, true
 	}
-	if r.LeavesOut(node) {
+	if r.leavesOut(node) {
 		return framework.LeftOut(r.narrowedBy), true
 	}
 	return nil, false
@@ -245,29 +245,23 @@ func (r *Review) Rejected() *fwk.Status {
 	return r.rejected
 }
 
-// LeftOut is the status of the nodes that PreFilter plugins leave out; nil: they leave out none.
-func (r *Review) LeftOut() *fwk.Status {
+// leftOut is the status of the nodes that PreFilter plugins leave out; nil: they leave out none.
+func (r *Review) leftOut() *fwk.Status {
 	if r.only == nil {
 		return nil
 	}
 	return framework.LeftOut(r.narrowedBy)
 }
 
-// LeavesOut tells whether PreFilter plugins leave a node out. The pod's own nominated node is tried all the same.
-func (r *Review) LeavesOut(node string) bool {
+// leavesOut tells whether PreFilter plugins leave a node out. The pod's own nominated node is tried all the same.
+func (r *Review) leavesOut(node string) bool {
 	return r.only != nil && !r.only.Has(node) && node != r.pod.Nomination()
 }
-
-// Filters tells whether there are plugins at Filter.
-func (r *Review) Filters() bool { return r.profile.filters }
 
 // Judges tells whether plugins have a say in which nodes can have the pod.
 func (r *Review) Judges() bool {
 	return r != nil && (r.profile.filters || r.only != nil || r.rejected != nil)
 }
-
-// View is the view of a node.
-func (r *Review) View(node string) (fwk.NodeInfo, error) { return r.plugins.snapshot.Get(node) }
 
 // Assume runs write, which promises the pod its node: plugins see it there from End on.
 func (r *Review) Assume(node string, write func()) {

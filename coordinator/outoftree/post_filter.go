@@ -1,4 +1,4 @@
-package coordinator
+package outoftree
 
 import (
 	"context"
@@ -11,12 +11,10 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/framework"
-	"github.com/shardsched/shardsched/coordinator/outoftree"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// PostFilter plugins that are compiled in are told what each node was turned away with (statuses).
+// PostFilter plugins that are compiled in are told what each node was turned away with (Statuses).
 //
 // Where plugins have a say in a pod's node they have one in its candidates, too. Every row is tried
 // here then, and each row that the built-in plugins would take is shown to them without its victims:
@@ -30,37 +28,16 @@ import (
 // Differs from upstream: the plugins are asked behind the built-in plugins, whatever the profile's
 // order, and are told of no pod on a row that the built-in plugins refuse even without all of its victims.
 
-// answerFor is the answer that a dry run uses: answer, or where a plugin's PreFilter has rejected the pod in
-// a way that victims may change, on all nodes, the answer of the class; nil: nothing helps.
-func (s *Scheduler) answerFor(a *attempt, answer *answers.Answer) *answers.Answer {
-	switch rejected := a.plugins.Rejected(); {
-	case rejected == nil:
-		return answer
-	case rejected.Code() != fwk.Unschedulable:
-		return nil
-	}
-	return s.answers.Repaired(a.class)
-}
-
-// pluginDryRuns are the plugins' part in the dry run of an attempt.
-type pluginDryRuns struct {
-	*Scheduler
-	attempt *attempt
-}
-
-var _ preempt.Plugins = pluginDryRuns{}
-
 // Judged is part of preempt.Plugins.
-func (x pluginDryRuns) Judged(row cache.Row, node string) (judged, helps bool) {
-	status, asked := x.attempt.plugins.Status(row, node)
+func (r *Review) Judged(row cache.Row, node string) (judged, helps bool) {
+	status, asked := r.Status(row, node)
 	return asked, status.Code() == fwk.Unschedulable
 }
 
 // TakePart is part of preempt.Plugins.
-func (x pluginDryRuns) TakePart(ctx context.Context, node string, check *scorer.RowCheck) (failed func() error) {
-	review := x.attempt.plugins
-	t := &pluginDryRun{Scheduler: x.Scheduler, review: review, cycle: review.Cycle, node: node}
-	if review.Filters() {
+func (r *Review) TakePart(ctx context.Context, node string, check *scorer.RowCheck) (failed func() error) {
+	t := &dryRun{review: r, cycle: r.Cycle, node: node}
+	if r.profile.filters {
 		moved := check.Moved
 		check.Ask = func() []scorer.Reason { return t.ask(ctx) }
 		check.Moved = func(number uint64, back bool) {
@@ -73,10 +50,9 @@ func (x pluginDryRuns) TakePart(ctx context.Context, node string, check *scorer.
 	return func() error { return t.failed }
 }
 
-// pluginDryRun shows plugins one node while pods leave it and come back.
-type pluginDryRun struct {
-	*Scheduler
-	review *outoftree.Review
+// dryRun shows plugins one node while pods leave it and come back.
+type dryRun struct {
+	review *Review
 	cycle  *framework.Cycle
 	node   string
 	// view is the node as it is then; nil: nobody has looked yet, and leaving are the pods that left.
@@ -87,8 +63,8 @@ type pluginDryRun struct {
 }
 
 // move takes a pod from the node, or brings it back.
-func (t *pluginDryRun) move(ctx context.Context, number uint64, back bool) {
-	pod, _ := t.state.PodNumbered(number)
+func (t *dryRun) move(ctx context.Context, number uint64, back bool) {
+	pod, _ := t.review.plugins.Cache.PodNumbered(number)
 	switch {
 	case t.failed != nil || pod == nil:
 	case t.view == nil:
@@ -105,7 +81,7 @@ func (t *pluginDryRun) move(ctx context.Context, number uint64, back bool) {
 	}
 }
 
-func (t *pluginDryRun) remove(ctx context.Context, info fwk.PodInfo) {
+func (t *dryRun) remove(ctx context.Context, info fwk.PodInfo) {
 	if err := t.view.RemovePod(klog.FromContext(ctx), info.GetPod()); err != nil {
 		t.fail(err)
 		return
@@ -113,15 +89,15 @@ func (t *pluginDryRun) remove(ctx context.Context, info fwk.PodInfo) {
 	t.fail(t.cycle.RemovePod(ctx, info, t.view).AsError())
 }
 
-func (t *pluginDryRun) fail(err error) {
+func (t *dryRun) fail(err error) {
 	if t.failed == nil {
 		t.failed = err
 	}
 }
 
 // begin makes the copies, and has the pods leave that left before.
-func (t *pluginDryRun) begin(ctx context.Context) {
-	node, err := t.review.View(t.node)
+func (t *dryRun) begin(ctx context.Context) {
+	node, err := t.review.plugins.snapshot.Get(t.node)
 	if err != nil {
 		t.fail(err)
 		return
@@ -136,7 +112,7 @@ func (t *pluginDryRun) begin(ctx context.Context) {
 }
 
 // ask is why the plugins refuse the node as it is now; nothing where they take it.
-func (t *pluginDryRun) ask(ctx context.Context) []scorer.Reason {
+func (t *dryRun) ask(ctx context.Context) []scorer.Reason {
 	first := t.view == nil
 	if first {
 		t.begin(ctx)
@@ -161,39 +137,40 @@ func (t *pluginDryRun) ask(ctx context.Context) []scorer.Reason {
 	return out
 }
 
-// statuses tells what each node was turned away with. It looks at every row.
-func (s *Scheduler) statuses(a *attempt, answer *answers.Answer) *framework.NodeStatuses {
+// Statuses tells what each node was turned away with. It looks at every row. answer is the answer of the class; nil: a built-in
+// PreFilter has rejected the pod. extenders tells why they have refused a node that passes all else.
+func (r *Review) Statuses(answer *answers.Answer, extenders func(node string) []scorer.Reason) *framework.NodeStatuses {
 	out := framework.NewNodeStatuses()
-	h := a.plugins
 	switch {
-	case h.Rejected() != nil:
-		out.SetAbsent(h.Rejected())
+	case r.rejected != nil:
+		out.SetAbsent(r.rejected)
 		return out
 	case answer == nil:
-		if r := a.class.Rejected; r != nil {
-			out.SetAbsent(outoftree.StatusOf([]scorer.Reason{{Plugin: strings.Join(r.Plugins, " "), Text: r.Message, Unresolvable: r.Unresolvable}}))
+		if by := r.class.Rejected; by != nil {
+			out.SetAbsent(statusOf([]scorer.Reason{{Plugin: strings.Join(by.Plugins, " "), Text: by.Message, Unresolvable: by.Unresolvable}}))
 		}
 		return out
 	}
-	if left := h.LeftOut(); left != nil {
+	if left := r.leftOut(); left != nil {
 		out.SetAbsent(left)
 	}
-	for shard := range s.state.NumShards() {
-		for index := range s.state.Table(shard).All() {
-			row := cache.Row{Shard: uint32(shard), Index: index}
-			name := s.nameOf(row)
-			if h.LeavesOut(name) {
+	nodes := r.plugins.Cache
+	for shard := range nodes.NumShards() {
+		table := nodes.Table(shard)
+		for index := range table.All() {
+			row, name := cache.Row{Shard: uint32(shard), Index: index}, table.Name(index)
+			if r.leavesOut(name) {
 				continue
 			}
-			if status, _ := h.Status(row, name); !status.IsSuccess() {
+			if status, _ := r.Status(row, name); !status.IsSuccess() {
 				out.Set(name, status)
 				continue
 			}
 			why := answer.WhyRefused(row)
 			if len(why) == 0 {
-				why = a.extenders.WhyRefused(name)
+				why = extenders(name)
 			}
-			status := outoftree.StatusOf(why)
+			status := statusOf(why)
 			if status == nil {
 				status = fwk.NewStatus(fwk.Unschedulable)
 			}

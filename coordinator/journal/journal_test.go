@@ -1,4 +1,4 @@
-package coordinator
+package journal
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -54,14 +55,16 @@ func (l *ledger) SaveEntries(_ context.Context, put map[types.UID]*pb.QueueEntry
 	return nil
 }
 
-// attempts are those of a pod's entry; 0: there is none.
-func (l *ledger) attempts(uid types.UID) uint32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.kept[uid]
-}
+// quiet is a context whose logger says nothing.
+func quiet() context.Context { return klog.NewContext(context.Background(), klog.Logger{}) }
 
 func entry(attempts uint32) *pb.QueueEntry { return &pb.QueueEntry{Attempts: attempts} }
+
+// elapse lets the clock of a synctest bubble go on, and everybody in it do what is due.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func (l *ledger) want(t *testing.T, when string, want map[types.UID]uint32) {
 	t.Helper()
@@ -74,22 +77,22 @@ func (l *ledger) want(t *testing.T, when string, want map[types.UID]uint32) {
 
 func TestTheLastChangeOfAnEntryWins(t *testing.T) {
 	l := newLedger()
-	j := newJournalWriter(l)
+	j := New(l)
 	l.kept["b"] = 7
-	j.put("a", entry(1))
-	j.put("b", entry(8))
-	j.put("a", entry(2))
-	j.put("b", nil)
-	if j.lag() != 2 {
-		t.Errorf("lag before: got %d, want 2", j.lag())
+	j.Put("a", entry(1))
+	j.Put("b", entry(8))
+	j.Put("a", entry(2))
+	j.Put("b", nil)
+	if j.Lag() != 2 {
+		t.Errorf("lag before: got %d, want 2", j.Lag())
 	}
 	j.flush(quiet())
 	l.want(t, "after", map[types.UID]uint32{"a": 2})
 	if d := cmp.Diff([]string{"put 1, delete 1"}, l.writes); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
-	if j.lag() != 0 {
-		t.Errorf("lag after: got %d, want 0", j.lag())
+	if j.Lag() != 0 {
+		t.Errorf("lag after: got %d, want 0", j.Lag())
 	}
 }
 
@@ -97,18 +100,18 @@ func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
 	for name, err := range map[string]error{"etcd is away": errors.New("away"), "deposed": lease.ErrDeposed} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger()
-			j := newJournalWriter(l)
+			j := New(l)
 			l.fail = func() error {
-				j.put("b", entry(5)) // comes while the write is under way, and is newer
-				j.put("c", nil)
+				j.Put("b", entry(5)) // comes while the write is under way, and is newer
+				j.Put("c", nil)
 				return err
 			}
-			j.put("a", entry(1))
-			j.put("b", entry(2))
-			j.put("c", entry(3))
+			j.Put("a", entry(1))
+			j.Put("b", entry(2))
+			j.Put("c", entry(3))
 			j.flush(quiet())
-			if j.lag() != 3 {
-				t.Errorf("lag after the failure: got %d, want 3", j.lag())
+			if j.Lag() != 3 {
+				t.Errorf("lag after the failure: got %d, want 3", j.Lag())
 			}
 			l.fail = nil
 			j.flush(quiet())
@@ -119,9 +122,9 @@ func TestWhatIsNotWrittenIsWrittenLater(t *testing.T) {
 
 func TestManyEntriesGoInGroups(t *testing.T) {
 	l := newLedger()
-	j := newJournalWriter(l)
-	for i := range 2*journalGroup + 1 {
-		j.put(types.UID(fmt.Sprintf("%05d", i)), entry(1))
+	j := New(l)
+	for i := range 2*group + 1 {
+		j.Put(types.UID(fmt.Sprintf("%05d", i)), entry(1))
 	}
 	l.fail = func() error {
 		if len(l.writes) == 2 {
@@ -130,39 +133,39 @@ func TestManyEntriesGoInGroups(t *testing.T) {
 		return nil
 	}
 	j.flush(quiet())
-	if got, want := j.lag(), journalGroup+1; got != want {
+	if got, want := j.Lag(), group+1; got != want {
 		t.Errorf("left after the second of three writes failed: got %d, want %d", got, want)
 	}
 	j.flush(quiet())
-	full, last := fmt.Sprintf("put %d, delete 0", journalGroup), "put 1, delete 0"
+	full, last := fmt.Sprintf("put %d, delete 0", group), "put 1, delete 0"
 	if d := cmp.Diff([]string{full, full, full, last}, l.writes); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
-	if len(l.kept) != 2*journalGroup+1 || j.lag() != 0 {
-		t.Errorf("got %d entries, lag %d; want %d, 0", len(l.kept), j.lag(), 2*journalGroup+1)
+	if len(l.kept) != 2*group+1 || j.Lag() != 0 {
+		t.Errorf("got %d entries, lag %d; want %d, 0", len(l.kept), j.Lag(), 2*group+1)
 	}
 }
 
 func TestTheJournalIsWrittenBehindTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		j := newJournalWriter(l)
+		j := New(l)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		ended := make(chan struct{})
-		go func() { j.run(ctx); close(ended) }()
-		j.put("a", entry(1))
+		go func() { j.Run(ctx); close(ended) }()
+		j.Put("a", entry(1))
 		synctest.Wait()
 		l.want(t, "at once", map[types.UID]uint32{})
-		elapse(journalEvery)
+		elapse(every)
 		l.want(t, "a moment later", map[types.UID]uint32{"a": 1})
-		elapse(20 * journalEvery)
+		elapse(20 * every)
 		cancel()
 		<-ended
 		if len(l.writes) != 1 {
 			t.Errorf("writes: got %v, want one: nothing has changed since", l.writes)
 		}
-		j.put("b", entry(1))
-		elapse(20 * journalEvery)
+		j.Put("b", entry(1))
+		elapse(20 * every)
 		l.want(t, "after the end", map[types.UID]uint32{"a": 1})
 	})
 }
@@ -172,35 +175,35 @@ func TestTheJournalIsWrittenBehindTheLoop(t *testing.T) {
 func TestTheJournalIsBoundedInBytesASecond(t *testing.T) {
 	const pods, flushes = 20000, 100
 	l := newLedger()
-	j := newJournalWriter(l)
+	j := New(l)
 	message := strings.Repeat("x", 8<<10)
 	for n := range uint32(flushes) {
 		for i := range pods / 10 { // each pod once a second
-			j.put(types.UID(fmt.Sprintf("%05d", (int(n)*pods/10+i)%pods)), &pb.QueueEntry{Pod: "mallory/p", Attempts: n + 1, Message: message})
+			j.Put(types.UID(fmt.Sprintf("%05d", (int(n)*pods/10+i)%pods)), &pb.QueueEntry{Pod: "mallory/p", Attempts: n + 1, Message: message})
 		}
 		j.flush(quiet())
 		if n == 0 && l.told == 0 {
 			t.Error("the first entries: want their messages")
 		}
 	}
-	if most := journalBurst + journalBytes*flushes/10 + 8<<10; l.bytes > most || l.bytes < most*9/10 {
+	if most := burst + bytesPerSecond*flushes/10 + 8<<10; l.bytes > most || l.bytes < most*9/10 {
 		t.Errorf("got %d bytes in %d flushes, want up to %d, and the bound reached", l.bytes, flushes, most)
 	}
 	if len(l.kept) != pods {
 		t.Errorf("got entries of %d pods, want all %d", len(l.kept), pods)
 	}
-	j.farewell(quiet())
-	if j.lag() != 0 || l.kept["00000"] != flushes-9 {
-		t.Errorf("at the end: got lag %d and %d attempts, want the last entry of each pod", j.lag(), l.kept["00000"])
+	j.Farewell(quiet())
+	if j.Lag() != 0 || l.kept["00000"] != flushes-9 {
+		t.Errorf("at the end: got lag %d and %d attempts, want the last entry of each pod", j.Lag(), l.kept["00000"])
 	}
 }
 
 func TestASchedulerWithoutAJournal(t *testing.T) {
-	j := newJournalWriter(nil)
-	j.put("a", entry(1))
-	j.run(quiet())
-	if j.lag() != 0 {
-		t.Errorf("lag: got %d, want 0", j.lag())
+	j := New(nil)
+	j.Put("a", entry(1))
+	j.Run(quiet())
+	if j.Lag() != 0 {
+		t.Errorf("lag: got %d, want 0", j.Lag())
 	}
 }
 
@@ -208,15 +211,15 @@ func TestASchedulerWithoutAJournal(t *testing.T) {
 func TestJournalAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLedger()
-		j := newJournalWriter(l)
+		j := New(l)
 		want := map[types.UID]uint32{}
 		change := func(t *rapid.T) {
 			uid := types.UID(rapid.StringMatching("[a-e]").Draw(t, "uid"))
 			if n := rapid.Uint32Range(0, 9).Draw(t, "attempts"); n > 0 {
-				j.put(uid, entry(n))
+				j.Put(uid, entry(n))
 				want[uid] = n
 			} else {
-				j.put(uid, nil)
+				j.Put(uid, nil)
 				delete(want, uid)
 			}
 		}
@@ -229,14 +232,14 @@ func TestJournalAgainstModel(t *testing.T) {
 				l.fail = nil
 			},
 			"": func(t *rapid.T) {
-				if j.lag() == 0 && !maps.Equal(l.kept, want) {
+				if j.Lag() == 0 && !maps.Equal(l.kept, want) {
 					t.Fatalf("nothing to write, but entries %v, want %v", l.kept, want)
 				}
 			},
 		})
 		j.flush(quiet())
-		if j.lag() != 0 || !maps.Equal(l.kept, want) {
-			t.Fatalf("got entries %v, lag %d; want %v, 0", l.kept, j.lag(), want)
+		if j.Lag() != 0 || !maps.Equal(l.kept, want) {
+			t.Fatalf("got entries %v, lag %d; want %v, 0", l.kept, j.Lag(), want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package coordinator
+package journal
 
 import (
 	"context"
@@ -15,33 +15,32 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Journal keeps what the queue knows of a pending pod beside its object, such as its backoff. So a
-// new leader remembers it, and does not try all pending pods at once.
-type Journal interface {
+// Store keeps the entries.
+type Store interface {
 	SaveEntries(ctx context.Context, put map[types.UID]*pb.QueueEntry, del []types.UID) error
 }
 
 const (
-	// journalEvery is how long changes gather before they are written: many pods then share one write.
-	journalEvery = 100 * time.Millisecond
-	// journalFarewell is how long the last write may take: this leader resigns after it, and the next one waits for that.
-	journalFarewell = time.Second
-	// journalGroup is how many entries one write has at the most, which bounds a request to etcd.
-	journalGroup = 1000
-	// journalBytes is how many bytes are written a second, and journalBurst how many at once after an idle
+	// every is how long changes gather before they are written: many pods then share one write.
+	every = 100 * time.Millisecond
+	// lastWrite is how long the last write may take: this leader resigns after it, and the next one waits for that.
+	lastWrite = time.Second
+	// group is how many entries one write has at the most, which bounds a request to etcd.
+	group = 1000
+	// bytesPerSecond is how many bytes are written a second, and burst how many at once after an idle
 	// time: whoever creates pods that fail must not fill etcd. An entry costs entryBytes beside its own bytes, for its key.
-	journalBytes = 1 << 20
-	journalBurst = 4 * journalBytes
-	entryBytes   = 128
+	bytesPerSecond = 1 << 20
+	burst          = 4 * bytesPerSecond
+	entryBytes     = 128
 )
 
-// journalWriter gathers changes of queue entries and writes them on a goroutine of its own. The
+// Writer gathers changes of queue entries and writes them on a goroutine of its own. The
 // scheduling loop never waits for it. The last change of a pod wins. Where more entries change than may be
 // written, they are written without their messages, and later: the oldest first, and none is lost.
 //
 // Differs from upstream: it writes a pod's status in the loop.
-type journalWriter struct {
-	journal Journal
+type Writer struct {
+	store Store
 
 	room int // how many bytes may be written now: a token bucket
 
@@ -50,13 +49,14 @@ type journalWriter struct {
 	order   []types.UID                  // the pods of changed, the oldest change first
 }
 
-func newJournalWriter(j Journal) *journalWriter {
-	return &journalWriter{journal: j, room: journalBurst, changed: map[types.UID]*pb.QueueEntry{}}
+// New makes a Writer; store may be nil: nothing is kept.
+func New(store Store) *Writer {
+	return &Writer{store: store, room: burst, changed: map[types.UID]*pb.QueueEntry{}}
 }
 
-// put notes a pod's entry; nil deletes it.
-func (j *journalWriter) put(uid types.UID, entry *pb.QueueEntry) {
-	if j.journal == nil {
+// Put notes a pod's entry; nil deletes it.
+func (j *Writer) Put(uid types.UID, entry *pb.QueueEntry) {
+	if j.store == nil {
 		return
 	}
 	j.mu.Lock()
@@ -67,19 +67,19 @@ func (j *journalWriter) put(uid types.UID, entry *pb.QueueEntry) {
 	j.changed[uid] = entry
 }
 
-// lag is the number of changes that are not written yet.
-func (j *journalWriter) lag() int {
+// Lag is the number of changes that are not written yet.
+func (j *Writer) Lag() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.changed)
 }
 
-// run writes until ctx ends.
-func (j *journalWriter) run(ctx context.Context) {
-	if j.journal == nil {
+// Run writes until ctx ends.
+func (j *Writer) Run(ctx context.Context) {
+	if j.store == nil {
 		return
 	}
-	tick := time.NewTicker(journalEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -91,33 +91,33 @@ func (j *journalWriter) run(ctx context.Context) {
 	}
 }
 
-// farewell writes the changes that are left when the loop has ended. The fence still
+// Farewell writes the changes that are left when the loop has ended. The fence still
 // decides whether this leader may write.
-func (j *journalWriter) farewell(ctx context.Context) {
-	if j.journal == nil {
+func (j *Writer) Farewell(ctx context.Context) {
+	if j.store == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalFarewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
 	j.write(ctx, math.MaxInt, 0)
 }
 
-// flush fills the token bucket for one journalEvery, and writes as much as it holds.
-func (j *journalWriter) flush(ctx context.Context) {
-	j.room = min(j.room+int(journalBytes*journalEvery/time.Second), journalBurst)
-	j.room = j.write(ctx, j.room, j.room-journalBurst/2)
+// flush fills the token bucket for one every, and writes as much as it holds.
+func (j *Writer) flush(ctx context.Context) {
+	j.room = min(j.room+int(bytesPerSecond*every/time.Second), burst)
+	j.room = j.write(ctx, j.room, j.room-burst/2)
 }
 
 // write writes changes until room bytes are used up, and returns the room that is left. Messages are written within the
 // first messages bytes. Changes that come meanwhile wait for the next call.
-func (j *journalWriter) write(ctx context.Context, room, messages int) int {
-	for n := j.lag(); n > 0 && room > 0; {
-		g := j.take(min(n, journalGroup), room, messages)
+func (j *Writer) write(ctx context.Context, room, messages int) int {
+	for n := j.Lag(); n > 0 && room > 0; {
+		g := j.take(min(n, group), room, messages)
 		n, room, messages = n-len(g.uids), room-g.bytes, messages-g.bytes
-		if err := j.journal.SaveEntries(ctx, g.put, g.del); err != nil {
+		if err := j.store.SaveEntries(ctx, g.put, g.del); err != nil {
 			j.putBack(&g)
 			if ctx.Err() == nil && !errors.Is(err, lease.ErrDeposed) {
-				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", j.lag())
+				klog.FromContext(ctx).Error(err, "Queue journal is behind", "entries", j.Lag())
 			}
 			break
 		}
@@ -125,8 +125,8 @@ func (j *journalWriter) write(ctx context.Context, room, messages int) int {
 	return room
 }
 
-// journalled is one write.
-type journalled struct {
+// batch is one write.
+type batch struct {
 	uids  []types.UID
 	put   map[types.UID]*pb.QueueEntry
 	del   []types.UID
@@ -134,8 +134,8 @@ type journalled struct {
 }
 
 // take takes the oldest n changes, or fewer where room is used up.
-func (j *journalWriter) take(n, room, messages int) journalled {
-	g := journalled{put: map[types.UID]*pb.QueueEntry{}}
+func (j *Writer) take(n, room, messages int) batch {
+	g := batch{put: map[types.UID]*pb.QueueEntry{}}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for len(g.uids) < n && g.bytes < room {
@@ -159,7 +159,7 @@ func (j *journalWriter) take(n, room, messages int) journalled {
 }
 
 // putBack returns changes that were not written, but for pods with a newer change.
-func (j *journalWriter) putBack(g *journalled) {
+func (j *Writer) putBack(g *batch) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var again []types.UID
