@@ -29,11 +29,12 @@ type Cluster struct {
 	responsible func(*v1.Pod) bool
 }
 
-func newCluster(ctx context.Context) *Cluster {
+func newCluster(ctx context.Context) (*Cluster, error) {
+	objects, err := newObjects(ctx)
 	return &Cluster{
-		Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, false), objects: newObjects(),
+		Snapshot: internalcache.NewEmptySnapshot(), cache: internalcache.New(ctx, nil, false), objects: objects,
 		nodes: map[string]*v1.Node{}, placed: map[types.UID]*v1.Pod{}, pending: map[types.UID]*v1.Pod{},
-	}
+	}, err
 }
 
 // Set adds an object, or replaces the one of its kind and name (of a pod: its UID). A pod
@@ -92,6 +93,7 @@ func (c *Cluster) setNode(node *v1.Node) {
 		c.cache.AddNode(quiet(), node)
 		return
 	}
+	c.objects.devices.changes(old)
 	c.cache.UpdateNode(quiet(), old, node)
 }
 
@@ -101,6 +103,7 @@ func (c *Cluster) removeNode(name string) error {
 		return nil
 	}
 	c.stale = true
+	c.objects.devices.changes(node)
 	delete(c.nodes, name)
 	return c.cache.RemoveNode(quiet(), node)
 }

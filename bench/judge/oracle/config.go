@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -21,7 +22,7 @@ func DefaultConfig() (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("default configuration: %w", err)
 	}
-	return &Config{internal: c}, nil
+	return (&Config{internal: c}).withoutTimeout(), nil
 }
 
 // ParseConfig reads a configuration file, YAML or JSON.
@@ -38,7 +39,20 @@ func ParseConfig(data []byte) (*Config, error) {
 	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		return nil, fmt.Errorf("validate configuration: %w", err)
 	}
-	return &Config{internal: c}, nil
+	return (&Config{internal: c}).withoutTimeout(), nil
+}
+
+// withoutTimeout takes the limit away that the search for devices has on a node, as how fast this machine is
+// must not matter.
+func (c *Config) withoutTimeout() *Config {
+	for i := range c.internal.Profiles {
+		for _, p := range c.internal.Profiles[i].PluginConfig {
+			if args, ok := p.Args.(*config.DynamicResourcesArgs); ok {
+				args.FilterTimeout = &metav1.Duration{}
+			}
+		}
+	}
+	return c
 }
 
 // Profiles are the names of the profiles, which pods ask for with spec.schedulerName.

@@ -8,10 +8,10 @@
 //	                                                                    v
 //	           Judge: PreFilter --> Filter on every node (the nominated one first)
 //	                            --> PreScore, Score on every feasible node --> Verdict
-//	           Place: assume, Reserve --> what a scheduler would write of volumes
+//	           Place: assume, Reserve --> what a scheduler would write of volumes and devices
 //
 // A Config is a KubeSchedulerConfiguration file, read by upstream. Of its plugins all are
-// run but DynamicResources and DefaultPreemption, feature gates at their defaults.
+// run, feature gates at their defaults; DefaultPreemption evicts nobody.
 //
 // What is upstream's is called, not copied; only the order of the calls stands here.
 // It differs from a kube-scheduler in what the judge needs:
@@ -22,11 +22,15 @@
 //     apart: an error of scoring counts only where more than one node is feasible);
 //   - the image states of a snapshot are never older than the last change of a node:
 //     upstream keeps each node's as they were when that node changed last;
+//   - the search for devices on a node has no limit of time (filterTimeout 0);
+//   - what NodeResourcesFit remembers of devices and nodes, to score extended resources that devices
+//     stand for, it forgets where one of them changes: upstream remembers for ever;
 //   - no goroutine watches objects: a change is there at once, and under a new
 //     resource version, so that nothing is assumed of an object that has changed.
 //
-// Where upstream takes any (of several volumes of the smallest size that fits, or the
-// text of the first error that one of its goroutines comes to), so does the oracle.
+// Where upstream takes any (of several volumes of the smallest size that fits, of several claims to
+// be deallocated), so does the oracle. Of the errors of several nodes, of which upstream has the one
+// that a goroutine comes to first, it has that of the node first by name.
 //
 // An Oracle belongs to one goroutine.
 package oracle

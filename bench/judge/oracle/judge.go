@@ -27,7 +27,7 @@ func (o *Oracle) Judge(ctx context.Context, pod *v1.Pod) (*Verdict, error) {
 		return nil, fmt.Errorf("pod %s/%s: there is no profile %q", pod.Namespace, pod.Name, pod.Spec.SchedulerName)
 	}
 	c := &cycle{profile: profile, pod: pod, state: framework.NewCycleState()}
-	c.verdict = &Verdict{Nodes: len(all), Feasible: map[string]*Scored{}, Refused: map[string]Refusal{}, cycle: c}
+	c.verdict = &Verdict{Nodes: len(all), Feasible: map[string]*Scored{}, Refused: map[string]Refusal{}, Fatal: map[string]string{}, cycle: c}
 	if len(all) == 0 {
 		c.verdict.Err = errNoNodes
 		return c.verdict, nil
@@ -98,6 +98,7 @@ func (c *cycle) nominated(ctx context.Context, o *Oracle) []fwk.NodeInfo {
 	feasible, err := c.try(ctx, []fwk.NodeInfo{info})
 	if err != nil {
 		delete(c.verdict.Feasible, name)
+		delete(c.verdict.Fatal, name)
 		return nil
 	}
 	c.verdict.Nominated = len(feasible) > 0
@@ -118,8 +119,10 @@ func (c *cycle) narrow(all []fwk.NodeInfo, inside sets.Set[string], outside *fwk
 	return nodes
 }
 
-// try runs Filter on nodes, with and without the pods that are nominated to them.
+// try runs Filter on nodes, with and without the pods that are nominated to them. An error on any
+// ends the cycle: which of several, the node's name decides.
 func (c *cycle) try(ctx context.Context, nodes []fwk.NodeInfo) (feasible []fwk.NodeInfo, err error) {
+	first := ""
 	for _, info := range nodes {
 		name := info.Node().Name
 		status := c.profile.RunFilterPluginsWithNominatedPods(ctx, c.state, c.pod, info)
@@ -131,8 +134,14 @@ func (c *cycle) try(ctx context.Context, nodes []fwk.NodeInfo) (feasible []fwk.N
 			c.fit.Diagnosis.NodeToStatus.Set(name, status)
 			c.verdict.Refused[name] = refusal(status)
 		default:
-			return nil, status.AsError()
+			c.verdict.Fatal[name] = status.AsError().Error()
+			if err == nil || name < first {
+				first, err = name, status.AsError()
+			}
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return feasible, nil
 }

@@ -1,12 +1,14 @@
 package oracle
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,16 +27,20 @@ type Object interface {
 // a change is there at once.
 type objects struct {
 	informers informers.SharedInformerFactory
+	devices   *devices
 	version   int64
 }
 
-func newObjects() *objects {
-	return &objects{informers: informers.NewSharedInformerFactory(nil, 0)}
+func newObjects(ctx context.Context) (*objects, error) {
+	o := &objects{informers: informers.NewSharedInformerFactory(nil, 0)}
+	var err error
+	o.devices, err = newDevices(ctx, o.informers)
+	return o, err
 }
 
 // indexer holds the objects of a kind.
 func (o *objects) indexer(obj Object) (cache.Indexer, error) {
-	core, storage, apps := o.informers.Core().V1(), o.informers.Storage().V1(), o.informers.Apps().V1()
+	core, storage, apps, devices := o.informers.Core().V1(), o.informers.Storage().V1(), o.informers.Apps().V1(), o.informers.Resource().V1()
 	switch obj.(type) {
 	case *v1.Namespace:
 		return core.Namespaces().Informer().GetIndexer(), nil
@@ -60,6 +66,12 @@ func (o *objects) indexer(obj Object) (cache.Indexer, error) {
 		return storage.CSIStorageCapacities().Informer().GetIndexer(), nil
 	case *storagev1.VolumeAttachment:
 		return storage.VolumeAttachments().Informer().GetIndexer(), nil
+	case *resourcev1.DeviceClass:
+		return devices.DeviceClasses().Informer().GetIndexer(), nil
+	case *resourcev1.ResourceSlice:
+		return devices.ResourceSlices().Informer().GetIndexer(), nil
+	case *resourcev1.ResourceClaim:
+		return devices.ResourceClaims().Informer().GetIndexer(), nil
 	case *policyv1.PodDisruptionBudget:
 		return o.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), nil
 	}
@@ -72,7 +84,7 @@ func Knows(obj Object) bool {
 	case *v1.Node, *v1.Pod:
 		return true
 	}
-	_, err := newObjects().indexer(obj)
+	_, err := (&objects{informers: informers.NewSharedInformerFactory(nil, 0)}).indexer(obj)
 	return err == nil
 }
 
@@ -83,10 +95,23 @@ func (o *objects) set(obj Object) error {
 	if err != nil {
 		return err
 	}
-	o.version++
 	obj = obj.DeepCopyObject().(Object)
+	o.next(obj)
+	old, _, err := in.Get(obj)
+	if err != nil {
+		return err
+	}
+	if err := in.Update(obj); err != nil {
+		return err
+	}
+	o.devices.set(old, obj)
+	return nil
+}
+
+// next gives an object the version after the last one's.
+func (o *objects) next(obj Object) {
+	o.version++
 	obj.SetResourceVersion(strconv.FormatInt(o.version, 10))
-	return in.Update(obj)
 }
 
 func (o *objects) remove(obj Object) error {
@@ -94,5 +119,13 @@ func (o *objects) remove(obj Object) error {
 	if err != nil {
 		return err
 	}
-	return in.Delete(obj)
+	old, there, err := in.Get(obj)
+	if err != nil || !there {
+		return err
+	}
+	if err := in.Delete(obj); err != nil {
+		return err
+	}
+	o.devices.remove(old)
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -24,6 +24,8 @@ type Oracle struct {
 	profiles map[string]*profile
 	first    *profile // whose queue sort plugin counts
 	api      recorder
+	// open makes the profiles anew.
+	open func() error
 	// sampling says that Decide does not look at all nodes; start is where it goes on.
 	sampling bool
 	start    int
@@ -45,8 +47,22 @@ func New(ctx context.Context, c *Config) (*Oracle, error) { return NewParallel(c
 func NewParallel(ctx context.Context, c *Config, parallelism int) (*Oracle, error) {
 	metrics.Register()
 	ctx = klog.NewContext(ctx, quiet())
-	o := &Oracle{Cluster: newCluster(ctx), profiles: map[string]*profile{}}
-	o.responsible = o.Responsible
+	cluster, err := newCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &Oracle{Cluster: cluster, profiles: map[string]*profile{}}
+	o.responsible, o.api.objects = o.Responsible, o.objects
+	o.open = func() error { return o.profile(ctx, c, parallelism) }
+	if err := o.open(); err != nil {
+		return nil, err
+	}
+	o.nominated.open(o)
+	return o, nil
+}
+
+// profile makes a framework for each profile.
+func (o *Oracle) profile(ctx context.Context, c *Config, parallelism int) error {
 	for i := range c.internal.Profiles {
 		p := &profile{plugins: map[string]fwk.Plugin{}, weights: map[string]int64{}}
 		var err error
@@ -54,23 +70,36 @@ func NewParallel(ctx context.Context, c *Config, parallelism int) (*Oracle, erro
 			frameworkruntime.WithSnapshotSharedLister(o.Cluster),
 			frameworkruntime.WithInformerFactory(o.objects.informers),
 			frameworkruntime.WithClientSet(&o.api),
+			frameworkruntime.WithEventRecorder(&events.FakeRecorder{}), // says nothing
 			frameworkruntime.WithPodNominator(&o.nominated),
-			frameworkruntime.WithSharedDRAManager(noDevices{}),
+			frameworkruntime.WithSharedDRAManager(o.objects.devices),
 			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(o.objects.informers.Storage().V1().CSINodes().Lister())),
 			frameworkruntime.WithParallelism(parallelism))
 		if err != nil {
-			return nil, fmt.Errorf("make framework: %w", err)
+			return fmt.Errorf("make framework: %w", err)
 		}
 		for _, e := range p.ListPlugins().Score.Enabled {
 			p.weights[e.Name] = int64(e.Weight)
 		}
 		o.profiles[p.ProfileName()] = p
-		if o.first == nil {
+		if i == 0 {
 			o.first = p
 		}
 	}
-	o.nominated.open(o)
-	return o, nil
+	return nil
+}
+
+// refresh brings the snapshot up to date, and makes the profiles anew where upstream's NodeResourcesFit
+// remembers of a device or a node what is no longer so: which devices a class has, and which nodes
+// reach them, it finds out once.
+func (o *Oracle) refresh() error {
+	if o.objects.devices.stale {
+		o.objects.devices.stale = false
+		if err := o.open(); err != nil {
+			return err
+		}
+	}
+	return o.Cluster.refresh()
 }
 
 // registry is upstream's, with each plugin that it makes noted down.
@@ -112,16 +141,6 @@ func (o *Oracle) Before(a *v1.Pod, at time.Time, b *v1.Pod, bt time.Time) bool {
 func queued(pod *v1.Pod, at time.Time) *framework.QueuedPodInfo {
 	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: at}
 }
-
-// noDevices is a cluster in which no device class stands for an extended resource. What
-// it is not asked for, it does not have.
-type noDevices struct{ fwk.SharedDRAManager }
-
-func (noDevices) DeviceClassResolver() fwk.DeviceClassResolver { return noClasses{} }
-
-type noClasses struct{}
-
-func (noClasses) GetDeviceClass(v1.ResourceName) *resourcev1.DeviceClass { return nil }
 
 // quiet is a logger for what upstream says meanwhile: it drops all.
 func quiet() klog.Logger { return klog.Logger{} }

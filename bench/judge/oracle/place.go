@@ -3,6 +3,9 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +16,9 @@ import (
 )
 
 // Place puts the pod of a verdict on a node, as a scheduler does once it has decided, and
-// reserves its volumes there: what is assumed of them lasts until Set brings them
-// anew. It returns the persistent volumes and claims that a scheduler would now write, as
-// it would write them.
+// reserves its volumes and devices there: what is assumed of them lasts until Set brings them
+// anew. It returns the persistent volumes, their claims and the claims of devices that a scheduler
+// would now write, as it would write them.
 func (o *Oracle) Place(ctx context.Context, v *Verdict, node string) ([]Object, error) {
 	pod, err := o.assume(v.cycle.pod, node)
 	if err != nil {
@@ -25,32 +28,50 @@ func (o *Oracle) Place(ctx context.Context, v *Verdict, node string) ([]Object, 
 	if status := p.RunReservePluginsReserve(ctx, v.cycle.state, pod, node); !status.IsSuccess() {
 		return nil, fmt.Errorf("reserve for pod %s/%s on %s: %w", pod.Namespace, pod.Name, node, status.AsError())
 	}
+	o.api.written = nil
 	for _, e := range p.ListPlugins().PreBind.Enabled {
-		if e.Name == names.VolumeBinding {
-			return o.writes(ctx, p.plugins[e.Name].(fwk.PreBindPlugin), v.cycle.state, pod)
+		if e.Name != names.VolumeBinding && e.Name != names.DynamicResources {
+			continue
+		}
+		if err := o.writes(ctx, p.plugins[e.Name].(fwk.PreBindPlugin), v.cycle.state, pod); err != nil {
+			return nil, err
 		}
 	}
-	return nil, nil
+	return o.api.written, nil
 }
 
-// writes lets VolumeBinding write what it has assumed. It then would wait for
-// volumes to be bound, but its time is up.
-func (o *Oracle) writes(ctx context.Context, p fwk.PreBindPlugin, state fwk.CycleState, pod *v1.Pod) ([]Object, error) {
+// writes lets a plugin write what it has assumed. It then would wait for volumes to be bound, or
+// devices to be ready, but its time is up.
+func (o *Oracle) writes(ctx context.Context, p fwk.PreBindPlugin, state fwk.CycleState, pod *v1.Pod) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	o.api.written = nil
+	before := len(o.api.written)
 	status := p.PreBind(ctx, state, pod, pod.Spec.NodeName)
-	if !status.IsSuccess() && len(o.api.written) == 0 {
-		return nil, fmt.Errorf("bind volumes of pod %s/%s: %w", pod.Namespace, pod.Name, status.AsError())
+	switch {
+	case status.IsSuccess():
+	case len(o.api.written) == before, p.Name() == names.DynamicResources && !strings.Contains(status.Message(), context.Canceled.Error()):
+		return fmt.Errorf("%s writes for pod %s/%s: %w", p.Name(), pod.Namespace, pod.Name, status.AsError())
 	}
-	return o.api.written, nil
+	return nil
 }
 
 // recorder is an API server that notes down writes to volumes and claims. What it is
 // not asked for, it does not have.
 type recorder struct {
 	clientset.Interface
-	written []Object
+	objects *objects
+	// written are objects as they were written last, deleted are those that are gone.
+	written, deleted []Object
+}
+
+// write notes an object down in place of an older state of it.
+func (r *recorder) write(obj Object) {
+	r.written = slices.DeleteFunc(r.written, func(o Object) bool { return sameObject(o, obj) })
+	r.written = append(r.written, obj.DeepCopyObject().(Object))
+}
+
+func sameObject(a, b Object) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
 func (r *recorder) CoreV1() corev1client.CoreV1Interface { return recordingCore{r: r} }
@@ -64,6 +85,9 @@ func (c recordingCore) PersistentVolumes() corev1client.PersistentVolumeInterfac
 	return recordingVolumes{r: c.r}
 }
 
+// Pods are those whose status is written.
+func (c recordingCore) Pods(string) corev1client.PodInterface { return recordingPods{} }
+
 func (c recordingCore) PersistentVolumeClaims(string) corev1client.PersistentVolumeClaimInterface {
 	return recordingClaims{r: c.r}
 }
@@ -75,7 +99,7 @@ type recordingVolumes struct {
 
 // Update notes the volume down.
 func (v recordingVolumes) Update(_ context.Context, pv *v1.PersistentVolume, _ metav1.UpdateOptions) (*v1.PersistentVolume, error) {
-	v.r.written = append(v.r.written, pv.DeepCopy())
+	v.r.write(pv)
 	return pv, nil
 }
 
@@ -86,6 +110,6 @@ type recordingClaims struct {
 
 // Update notes the claim down.
 func (c recordingClaims) Update(_ context.Context, pvc *v1.PersistentVolumeClaim, _ metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
-	c.r.written = append(c.r.written, pvc.DeepCopy())
+	c.r.write(pvc)
 	return pvc, nil
 }

@@ -26,7 +26,10 @@ type Preemption struct {
 	Clears bool
 	// Candidates are the nodes that the pod would fit on without some pods, by name.
 	Candidates map[string]*Candidate
-	best       *Candidate
+	// Written are claims of devices that a scheduler now takes the allocation from, as it writes
+	// them, and Deleted those that it deletes. Of several that it may choose from, upstream takes any.
+	Written, Deleted []Object
+	best             *Candidate
 }
 
 // Candidate is a node that a pod would fit on without its victims.
@@ -82,6 +85,13 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 	if c.fit == nil || !v.Unfit() {
 		return out, nil
 	}
+	o.api.written, o.api.deleted = nil, nil
+	defer func() {
+		out.Deleted = o.api.deleted
+		out.Written = slices.DeleteFunc(o.api.written, func(w Object) bool {
+			return slices.ContainsFunc(out.Deleted, func(d Object) bool { return sameObject(w, d) })
+		})
+	}()
 	if hasPorts(c.pod) {
 		nodes, err := o.NodeInfos().List()
 		if err != nil {

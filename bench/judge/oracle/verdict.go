@@ -17,6 +17,8 @@ type Verdict struct {
 	// Refused are the others, as far as they were looked at: none where the pod was
 	// refused before any was, or where it fits on the node that it is nominated to.
 	Refused map[string]Refusal
+	// Fatal are the errors of nodes, by name, each of which ends the cycle whatever is feasible.
+	Fatal map[string]string
 	// Nominated says that the pod fits on the node that it is nominated to, so that no
 	// other was looked at.
 	Nominated bool
