@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -119,7 +118,10 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 
 // changeCluster brings an object into the state of the cluster as it is now.
 func (s *Scheduler) changeCluster(old, now objects.Object) error {
-	if _, ok := cmp.Or(now, old).(*policyv1.PodDisruptionBudget); !ok {
+	switch either := cmp.Or(now, old); {
+	case objects.KindOf(either).OfDevices():
+		return nil // nothing reads them yet
+	case objects.KindOf(either) != objects.KindPodDisruptionBudget:
 		s.nominees.Forget()
 	}
 	return s.state.Change(old, now)

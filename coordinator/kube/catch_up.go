@@ -88,7 +88,7 @@ func (b *behindhand) String() string {
 	defer b.mu.Unlock()
 	var names []string
 	reason := ""
-	for _, k := range objects.Kinds() {
+	for _, k := range Kinds() {
 		if why := b.why[k]; why != nil {
 			names = append(names, k.Plural())
 			reason = cmp.Or(reason, why.Error())
@@ -101,6 +101,9 @@ func (s *Source) catchUpKind(ctx context.Context, one *source, behind *behindhan
 	retry := 50 * time.Millisecond
 	for {
 		seen, err := s.read(ctx, one.kind)
+		if err != nil && one.there.isAbsent() {
+			return nil
+		}
 		if err == nil {
 			if err = s.await(ctx, one, seen, behind); err == nil {
 				return nil

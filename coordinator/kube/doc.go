@@ -15,12 +15,12 @@
 //
 // # The source
 //
-// An informer for each kind that package objects knows lists and watches as upstream's do: no
+// An informer for each kind that package objects knows, but for templates of claims, lists and watches as upstream's do: no
 // resync, pods that have run to their end left out by the field selector. All pods come,
 // whosever they are: those of other schedulers and static ones take room too. It needs no more
 // of RBAC than the roles system:kube-scheduler and system:volume-scheduler allow. A kind
 // that may not be listed, or is not served, is named in the log, in the error of WaitSynced and
-// in that of Ready.
+// in that of Ready. Only the kinds of devices may be missing from an API server, such as one before 1.34.
 //
 // Objects are trimmed before they are kept, to what a rule or a write of ours reads, and have
 // their equal parts in common: pods of one workload their containers, labels and owners, nodes

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,6 +103,12 @@ func exampleOf(k objects.Kind) runtime.Object {
 		return &storagev1.VolumeAttachment{}
 	case objects.KindPodDisruptionBudget:
 		return &policyv1.PodDisruptionBudget{}
+	case objects.KindDeviceClass:
+		return &resourcev1.DeviceClass{}
+	case objects.KindResourceSlice:
+		return &resourcev1.ResourceSlice{}
+	case objects.KindResourceClaim:
+		return &resourcev1.ResourceClaim{}
 	}
 	panic("no example of " + string(k)) // a kind was added to objects.Kinds
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -32,6 +33,8 @@ type shared struct {
 	rests      pool[v1.PodSpec]
 	volumeList pool[[]v1.Volume]
 	statuses   pool[v1.PodStatus]
+	devices    pool[resourcev1.Device] // attributes and capacities
+	claims     pool[resourcev1.ResourceClaimSpec]
 }
 
 func newShared() *shared {
@@ -41,6 +44,7 @@ func newShared() *shared {
 		ownerLists: newPool[[]metav1.OwnerReference](sharedParts), bodies: newPool[v1.PodSpec](sharedParts),
 		affinities: newPool[*v1.Affinity](sharedParts), rests: newPool[v1.PodSpec](sharedParts),
 		volumeList: newPool[[]v1.Volume](sharedParts), statuses: newPool[v1.PodStatus](sharedParts),
+		devices: newPool[resourcev1.Device](sharedParts), claims: newPool[resourcev1.ResourceClaimSpec](sharedParts),
 	}
 }
 
@@ -157,6 +161,10 @@ func (s *shared) volumes(list []v1.Volume) []v1.Volume {
 		return nil
 	}
 	return s.volumeList.get(s.key(&v1.PodSpec{Volumes: list}), list)
+}
+
+func (s *shared) claim(spec *resourcev1.ResourceClaimSpec) resourcev1.ResourceClaimSpec {
+	return s.claims.get(s.key(spec), *spec)
 }
 
 func (s *shared) resized(status *v1.PodStatus) v1.PodStatus {

@@ -33,8 +33,7 @@ type SourceConfig struct {
 	Whole Whole
 }
 
-// Source is the API server's objects as informers keep them: one informer for each kind that
-// package objects knows. Make it, Run it, and use it from any goroutine. All objects are
+// Source is the API server's objects as informers keep them: one informer for each of Kinds. Make it, Run it, and use it from any goroutine. All objects are
 // shared: nobody may change them.
 type Source struct {
 	cfg      SourceConfig
@@ -55,6 +54,8 @@ type source struct {
 	kind     objects.Kind
 	informer cache.SharedIndexInformer
 	store    cache.Store
+	// there tells whether the API server has the kind; nil: every one has.
+	there *presence
 }
 
 // IsLarge tells whether it takes an API server long to patch a pod. Objects that are kept whole tell that themselves.
@@ -66,12 +67,17 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 		cfg.Clock = clock.RealClock{}
 	}
 	s := &Source{cfg: cfg, troubles: newTroubles(cfg.Clock), trimmer: newTrimmer(cfg.Whole), stopped: make(chan struct{})}
-	for _, k := range objects.Kinds() {
-		i := newInformer(cfg.Client, k, s.troubles, cfg.Clock.After)
-		if err := errors.Join(i.SetTransform(s.trimmer.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k))); err != nil {
+	var told sync.Once
+	for _, k := range Kinds() {
+		var there *presence
+		if k.OfDevices() {
+			there = &presence{discovery: cfg.Client.Discovery(), told: &told}
+		}
+		i := newInformer(cfg.Client, k, s.troubles, there, cfg.Clock.After)
+		if err := errors.Join(i.SetTransform(s.trimmer.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k, there))); err != nil {
 			return nil, fmt.Errorf("informer of %s: %w", k.Plural(), err)
 		}
-		one := &source{kind: k, informer: i, store: i.GetStore()}
+		one := &source{kind: k, informer: i, store: i.GetStore(), there: there}
 		switch k {
 		case objects.KindPod:
 			s.pods = one.store

@@ -36,6 +36,8 @@ type listServer struct {
 	kinds   map[objects.Kind]*served
 	// lists counts lists of metadata, which are consistent reads.
 	lists map[objects.Kind]int
+	// discovery is the status of the answer to whether there are kinds of devices.
+	discovery int
 }
 
 // served is what is served of a kind.
@@ -49,6 +51,8 @@ type served struct {
 	// breaks ends the watches that began before it.
 	breaks int
 	refuse int // the status of every answer; 0: none
+	// refused counts such answers.
+	refused int
 }
 
 type change struct {
@@ -58,7 +62,7 @@ type change struct {
 }
 
 func newListServer(t testing.TB) *listServer {
-	s := &listServer{t: t, changed: make(chan struct{}), version: 100, kinds: map[objects.Kind]*served{}, lists: map[objects.Kind]int{}}
+	s := &listServer{t: t, changed: make(chan struct{}), version: 100, kinds: map[objects.Kind]*served{}, lists: map[objects.Kind]int{}, discovery: http.StatusOK}
 	for _, k := range objects.Kinds() {
 		s.kinds[k] = &served{objects: map[string]objects.Object{}, visible: -1}
 	}
@@ -162,6 +166,13 @@ func (s *listServer) refuse(k objects.Kind, status int) {
 	s.update(func() { s.kinds[k].refuse = status })
 }
 
+// refused tells how often a request for a kind was.
+func (s *listServer) refused(k objects.Kind) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kinds[k].refused
+}
+
 // reads tells how often a kind's metadata was listed.
 func (s *listServer) reads(k objects.Kind) int {
 	s.mu.Lock()
@@ -171,6 +182,13 @@ func (s *listServer) reads(k objects.Kind) int {
 
 func (s *listServer) serve(w http.ResponseWriter, req *http.Request) {
 	k, ok := kindServedAt(req.URL.Path)
+	if req.URL.Path == "/apis/resource.k8s.io/v1" {
+		s.mu.Lock()
+		status := s.discovery
+		s.mu.Unlock()
+		writeStatus(w, status, "what is there of devices")
+		return
+	}
 	if !ok {
 		s.t.Errorf("unexpected request %s %s", req.Method, req.URL)
 		http.NotFound(w, req)
@@ -186,6 +204,9 @@ func (s *listServer) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	s.mu.Lock()
 	refuse := s.kinds[k].refuse
+	if refuse != 0 {
+		s.kinds[k].refused++
+	}
 	s.mu.Unlock()
 	switch {
 	case refuse != 0:

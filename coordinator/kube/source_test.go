@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -204,7 +205,7 @@ func TestCatchUpWaitsForTheInformer(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- source.CatchUp(t.Context()) }()
 			eventually(t, "every kind was read", func() bool {
-				for _, k := range objects.Kinds() {
+				for _, k := range kube.Kinds() {
 					if server.reads(k) == 0 {
 						return false
 					}
@@ -289,5 +290,70 @@ func TestAKindThatIsForbiddenIsNamed(t *testing.T) {
 	server.refuse(objects.KindCSIStorageCapacity, 0)
 	if err := source.WaitSynced(t.Context()); err != nil || source.Ready() != nil || !source.Synced() {
 		t.Errorf("got %v, %v, want all synced once it is allowed", err, source.Ready())
+	}
+}
+
+func TestAnAPIServerWithoutDevicesIsNotWaitedFor(t *testing.T) {
+	devices := []objects.Kind{objects.KindDeviceClass, objects.KindResourceSlice, objects.KindResourceClaim}
+	for name, status := range map[string]int{"not found": http.StatusNotFound, "no role for it": http.StatusForbidden} {
+		t.Run(name, func(t *testing.T) {
+			server := newListServer(t)
+			server.put(pod("a", withUID("1")))
+			server.update(func() { server.discovery = http.StatusNotFound })
+			for _, k := range devices {
+				server.refuse(k, status)
+			}
+			source := server.source(t.Context())
+			if err := source.WaitSynced(t.Context()); err != nil || source.Ready() != nil {
+				t.Errorf("got %v, %v, want all synced", err, source.Ready())
+			}
+			if err := source.CatchUp(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if source.PodNamed("default", "a") == nil {
+				t.Error("got no pod a, want it")
+			}
+		})
+	}
+}
+
+func TestDevicesThatMayNotBeListedAreNamed(t *testing.T) {
+	server := newListServer(t)
+	server.refuse(objects.KindResourceClaim, http.StatusForbidden)
+	source := server.source(t.Context())
+	eventually(t, "the reason is known", func() bool {
+		err := source.Ready()
+		return err != nil && strings.Contains(err.Error(), "not synced: resourceclaims (resourceclaims is forbidden: no)")
+	})
+}
+
+// An API server that is older than the others of its cluster must not make devices that are in use look free.
+func TestDevicesThatWereThereAreNotForgotten(t *testing.T) {
+	server := newListServer(t)
+	claim := &resourcev1.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", "gpu"
+	server.put(claim)
+	source := server.source(t.Context())
+	if err := source.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.update(func() { server.discovery = http.StatusNotFound })
+	server.refuse(objects.KindResourceClaim, http.StatusNotFound)
+	server.compact(objects.KindResourceClaim)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() { failed <- source.CatchUp(ctx) }()
+	eventually(t, "it is asked for again", func() bool { return server.refused(objects.KindResourceClaim) > 2 })
+	cancel()
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "resourceclaims") {
+		t.Errorf("got %v, want an error that names the claims", err)
+	}
+	all, stop, err := source.Subscribe(func([]objects.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if len(all.Cluster) != 1 || all.Cluster[0].GetName() != "gpu" {
+		t.Errorf("got %v, want the claim", all.Cluster)
 	}
 }

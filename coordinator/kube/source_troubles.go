@@ -83,9 +83,9 @@ func (t *troubles) asked(ctx context.Context, k objects.Kind, err error) {
 }
 
 // handler is told of what ends an informer's try. Requests that failed are known by then.
-func (t *troubles) handler(k objects.Kind) cache.WatchErrorHandlerWithContext {
+func (t *troubles) handler(k objects.Kind, there *presence) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, _ *cache.Reflector, err error) {
-		if ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		if ctx.Err() == nil && !errors.Is(err, io.EOF) && !there.isAbsent() {
 			t.note(k, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -107,6 +108,13 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 			ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: policyv1.PodDisruptionBudgetSpec{Selector: obj.Spec.Selector},
 			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: obj.Status.DisruptionsAllowed, DisruptedPods: obj.Status.DisruptedPods},
 		}
+	case *resourcev1.DeviceClass:
+		*obj = resourcev1.DeviceClass{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: obj.Spec}
+	case *resourcev1.ResourceSlice:
+		t.shared.slice(obj)
+	case *resourcev1.ResourceClaim:
+		obj.SetManagedFields(nil) // all else stays, for claims are written back whole
+		obj.Spec = t.shared.claim(&obj.Spec)
 	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
 		trimStorage(obj.(metav1.Object))
 	}
@@ -118,6 +126,22 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 func trimStorage(obj metav1.Object) {
 	obj.SetManagedFields(nil)
 	delete(obj.GetAnnotations(), v1.LastAppliedConfigAnnotation)
+}
+
+// slice keeps the devices. Those of one model have their attributes and capacities in common.
+func (s *shared) slice(r *resourcev1.ResourceSlice) {
+	spec := &r.Spec
+	spec.Driver, spec.Pool.Name = s.text(spec.Driver), s.text(spec.Pool.Name)
+	for i := range spec.Devices {
+		d := &spec.Devices[i]
+		d.Name = s.text(d.Name)
+		if len(d.Attributes)+len(d.Capacity) > 0 {
+			c := resourcev1.Device{Attributes: d.Attributes, Capacity: d.Capacity}
+			c = s.devices.get(s.key(&c), c)
+			d.Attributes, d.Capacity = c.Attributes, c.Capacity
+		}
+	}
+	*r = resourcev1.ResourceSlice{ObjectMeta: s.nameOnly(&r.ObjectMeta), Spec: *spec}
 }
 
 // nameOnly is the metadata of an object whose labels nobody reads.

@@ -187,6 +187,9 @@ func FuzzDecode(f *testing.F) {
 		`{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity","metadata":{"name":"a"},"storageClassName":"s","capacity":"1e-5","maximumVolumeSize":"8Ei","nodeTopology":{"matchLabels":{"a":"b"}}}`,
 		`{"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"a"},"spec":{"attacher":"d","nodeName":"n","source":{"persistentVolumeName":"p"}}}`,
 		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"a"},"spec":{"minAvailable":"5%","selector":{"matchLabels":{"a":"b"}}},"status":{"disruptedPods":{"p":"2026-01-01T00:00:00Z","q":null}}}`,
+		`{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"a"},"spec":{"selectors":[{"cel":{"expression":"true"}}],"extendedResourceName":"a.b/c"}}`,
+		`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"a"},"spec":{"driver":"d","allNodes":true,"pool":{"name":"p","generation":1,"resourceSliceCount":1},"devices":[{"name":"a","allowMultipleAllocations":true,"attributes":{"v":{"version":"1.0.0"}},"capacity":{"m":{"value":"8","requestPolicy":{"default":"1","validRange":{"min":"1","step":"1"}}}}}]}}`,
+		`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"a"},"spec":{"devices":{"requests":[{"name":"r","firstAvailable":[{"name":"a","deviceClassName":"c","tolerations":[{"operator":"Exists"}]}]}],"constraints":[{"requests":["r/a"],"matchAttribute":"a/b"}],"config":[{"opaque":{"driver":"d","parameters":{"a":"1e99999"}}}]}},"status":{"allocation":{"devices":{"results":[{"request":"r/a","driver":"d","pool":"p","device":"a","consumedCapacity":{"m":"1"}}]}},"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}`,
 		podWith(`"volumes":[{"name":"v","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}]`),
 	} {
 		f.Add([]byte(raw))

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -21,7 +22,7 @@ const (
 )
 
 // Default fills in what the API server would, as far as the scheduler depends on it
-// (defaults.go of core/v1, apps/v1, storage/v1 and policy/v1 in k8s.io/kubernetes/pkg/apis, and the
+// (defaults.go of core/v1, apps/v1, storage/v1, policy/v1 and resource/v1 in k8s.io/kubernetes/pkg/apis, and the
 // Priority admission plugin).
 // Applying it again changes nothing.
 func Default(obj Object) {
@@ -52,6 +53,12 @@ func Default(obj Object) {
 		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
 	case *policyv1.PodDisruptionBudget:
 		obj.Namespace = cmp.Or(obj.Namespace, v1.NamespaceDefault)
+	case *resourcev1.ResourceSlice:
+		defaultResourceSlice(obj)
+	case *resourcev1.ResourceClaim:
+		defaultResourceClaim(obj)
+	case *resourcev1.ResourceClaimTemplate:
+		defaultResourceClaimTemplate(obj)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -30,15 +31,20 @@ const (
 	KindCSIStorageCapacity    Kind = "CSIStorageCapacity"
 	KindVolumeAttachment      Kind = "VolumeAttachment"
 	KindPodDisruptionBudget   Kind = "PodDisruptionBudget"
+	KindDeviceClass           Kind = "DeviceClass"
+	KindResourceSlice         Kind = "ResourceSlice"
+	KindResourceClaim         Kind = "ResourceClaim"
+	KindResourceClaimTemplate Kind = "ResourceClaimTemplate"
 )
 
 // Kinds returns every kind, in the order in which they should be loaded: what others
 // refer to first, pods last.
 func Kinds() []Kind {
 	return []Kind{
-		KindNamespace, KindStorageClass, KindCSIDriver,
-		KindNode, KindCSINode,
+		KindNamespace, KindStorageClass, KindCSIDriver, KindDeviceClass,
+		KindNode, KindCSINode, KindResourceSlice,
 		KindPersistentVolume, KindPersistentVolumeClaim, KindCSIStorageCapacity, KindVolumeAttachment,
+		KindResourceClaimTemplate, KindResourceClaim,
 		KindService, KindReplicationController, KindReplicaSet, KindStatefulSet, KindPodDisruptionBudget,
 		KindPod,
 	}
@@ -57,6 +63,7 @@ type traits struct {
 func (k Kind) traits() traits {
 	const everywhere, inNamespace = false, true
 	core, apps, storage, policy := v1.SchemeGroupVersion, appsv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, policyv1.SchemeGroupVersion
+	resource := resourcev1.SchemeGroupVersion
 	switch k {
 	case KindNode:
 		return traits{core, "nodes", "no", everywhere, func() Object { return new(v1.Node) }}
@@ -88,6 +95,14 @@ func (k Kind) traits() traits {
 		return traits{storage, "volumeattachments", "", everywhere, func() Object { return new(storagev1.VolumeAttachment) }}
 	case KindPodDisruptionBudget:
 		return traits{policy, "poddisruptionbudgets", "pdb", inNamespace, func() Object { return new(policyv1.PodDisruptionBudget) }}
+	case KindDeviceClass:
+		return traits{resource, "deviceclasses", "", everywhere, func() Object { return new(resourcev1.DeviceClass) }}
+	case KindResourceSlice:
+		return traits{resource, "resourceslices", "", everywhere, func() Object { return new(resourcev1.ResourceSlice) }}
+	case KindResourceClaim:
+		return traits{resource, "resourceclaims", "", inNamespace, func() Object { return new(resourcev1.ResourceClaim) }}
+	case KindResourceClaimTemplate:
+		return traits{resource, "resourceclaimtemplates", "", inNamespace, func() Object { return new(resourcev1.ResourceClaimTemplate) }}
 	}
 	return traits{}
 }
@@ -107,6 +122,9 @@ func (k Kind) Known() bool { return k.traits().make != nil }
 
 // GroupVersion is where the kind is served: v1, apps/v1, storage.k8s.io/v1.
 func (k Kind) GroupVersion() schema.GroupVersion { return k.traits().version }
+
+// OfDevices tells of the kinds of dynamic resource allocation. Not every API server has them.
+func (k Kind) OfDevices() bool { return k.GroupVersion().Group == resourcev1.GroupName }
 
 // KindNamed finds the kind that a word names as kubectl's users write it: singular,
 // plural or short, in any case, with or without the group (sts, statefulset,

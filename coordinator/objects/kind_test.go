@@ -56,6 +56,8 @@ func TestKindsAreNamedAsWithKubectl(t *testing.T) {
 		"pv": "PersistentVolume", "pvc": "PersistentVolumeClaim", "sc": "StorageClass", "storageclasses.storage.k8s.io": "StorageClass",
 		"csinode": "CSINode", "csidrivers": "CSIDriver", "csistoragecapacities": "CSIStorageCapacity", "volumeattachment": "VolumeAttachment",
 		"pdb": "PodDisruptionBudget", "poddisruptionbudgets.policy": "PodDisruptionBudget", "pdb.apps": "",
+		"deviceclass": "DeviceClass", "resourceslices": "ResourceSlice", "resourceclaims.resource.k8s.io": "ResourceClaim",
+		"resourceclaimtemplate": "ResourceClaimTemplate", "resourceclaims.v1beta1.resource.k8s.io": "", "devicetaintrules": "",
 		"": "", ".": "", "deploy": "", "nodes.": "Node", "secrets": "",
 	} {
 		if got, ok := objects.KindNamed(word); got != want || ok != (want != "") {

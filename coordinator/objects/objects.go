@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,6 +86,14 @@ func KindOf(obj runtime.Object) Kind {
 		return KindVolumeAttachment
 	case *policyv1.PodDisruptionBudget:
 		return KindPodDisruptionBudget
+	case *resourcev1.DeviceClass:
+		return KindDeviceClass
+	case *resourcev1.ResourceSlice:
+		return KindResourceSlice
+	case *resourcev1.ResourceClaim:
+		return KindResourceClaim
+	case *resourcev1.ResourceClaimTemplate:
+		return KindResourceClaimTemplate
 	}
 	return ""
 }

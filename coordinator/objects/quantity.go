@@ -94,7 +94,10 @@ func walkQuantities(v any, path string, inside bool, depth int) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			if err := walkQuantities(v[key], joinPath(path, key, inside), inside || holdsQuantities(key), depth+1); err != nil {
+			if !inside && (key == "parameters" || key == "data") {
+				continue // a driver's own
+			}
+			if err := walkQuantities(v[key], joinPath(path, key, inside), inside || holdsQuantities(key, v[key]), depth+1); err != nil {
 				return err
 			}
 		}
@@ -126,9 +129,11 @@ func checkQuantity(s, path string) error {
 	return nil
 }
 
-// holdsQuantities names the fields below which strings are quantities, or that are one.
-func holdsQuantities(key string) bool {
-	return slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "sizeLimit", "divisor", "maximumVolumeSize"}, key)
+// holdsQuantities tells whether the strings in a field and below it are quantities. A claim has lists of requests for devices.
+func holdsQuantities(key string, value any) bool {
+	_, isList := value.([]any)
+	return !isList && slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "sizeLimit",
+		"divisor", "maximumVolumeSize", "counters", "consumedCapacity"}, key)
 }
 
 func joinPath(path, key string, inside bool) string {

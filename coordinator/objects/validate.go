@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -50,6 +51,16 @@ func Validate(obj Object) field.ErrorList {
 		c.volumeAttachment(obj, field.NewPath("spec"))
 	case *policyv1.PodDisruptionBudget:
 		c.disruptionBudget(field.NewPath("spec"), &obj.Spec)
+	case *resourcev1.DeviceClass:
+		c.deviceClass(&obj.Spec, field.NewPath("spec"))
+	case *resourcev1.ResourceSlice:
+		c.resourceSlice(&obj.Spec, field.NewPath("spec"))
+	case *resourcev1.ResourceClaim:
+		c.deviceClaim(&obj.Spec.Devices, field.NewPath("spec", "devices"))
+		c.claimStatus(obj, field.NewPath("status"))
+	case *resourcev1.ResourceClaimTemplate:
+		c.labels(field.NewPath("spec", "metadata", "labels"), obj.Spec.Labels)
+		c.deviceClaim(&obj.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices"))
 	}
 	if kind := KindOf(obj); !kind.Known() {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))

@@ -35,6 +35,7 @@ func (c *checker) podSpec(s *v1.PodSpec, p *field.Path) {
 	c.affinity(p.Child("affinity"), s.Affinity)
 	c.spreadConstraints(p.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
 	c.volumes(p.Child("volumes"), s.Volumes)
+	c.podClaims(p.Child("resourceClaims"), s.ResourceClaims)
 }
 
 func (c *checker) container(p *field.Path, ct *v1.Container, hostNetwork bool, names map[string]bool) {

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,7 @@ func newLocal() (kubernetes.Interface, *localInformers, error) {
 		&v1.Node{}, &v1.Pod{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 		&v1.PersistentVolume{}, &v1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &policyv1.PodDisruptionBudget{},
+		&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{},
 	} {
 		f := newFeed()
 		l.feeds[kindOf(example)] = f
@@ -111,6 +113,14 @@ func kindOf(obj any) string {
 		return string(objects.KindVolumeAttachment)
 	case *policyv1.PodDisruptionBudget:
 		return string(objects.KindPodDisruptionBudget)
+	case *resourcev1.DeviceClass:
+		return string(objects.KindDeviceClass)
+	case *resourcev1.ResourceSlice:
+		return string(objects.KindResourceSlice)
+	case *resourcev1.ResourceClaim:
+		return string(objects.KindResourceClaim)
+	case *resourcev1.ResourceClaimTemplate:
+		return string(objects.KindResourceClaimTemplate)
 	}
 	return ""
 }

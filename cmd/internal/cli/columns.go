@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,6 +68,8 @@ func columnsOf(kind objects.Kind) []column {
 		return volumeColumns()
 	case objects.KindPersistentVolumeClaim:
 		return claimColumns()
+	case objects.KindDeviceClass, objects.KindResourceSlice, objects.KindResourceClaim:
+		return deviceColumns(kind)
 	}
 	return storageColumns(kind)
 }
@@ -94,6 +97,66 @@ func claimColumns() []column {
 		show("ACCESS MODES", func(c *v1.PersistentVolumeClaim) string { return modes(c.Spec.AccessModes) }),
 		show("STORAGECLASS", func(c *v1.PersistentVolumeClaim) string { return or(c.Spec.StorageClassName) }),
 	}
+}
+
+func deviceColumns(kind objects.Kind) []column {
+	switch kind {
+	case objects.KindDeviceClass:
+		return []column{show("EXTENDED RESOURCE", func(c *resourcev1.DeviceClass) string { return or(c.Spec.ExtendedResourceName) })}
+	case objects.KindResourceSlice:
+		return []column{
+			show("NODE", func(s *resourcev1.ResourceSlice) string { return or(s.Spec.NodeName) }),
+			show("DRIVER", func(s *resourcev1.ResourceSlice) string { return s.Spec.Driver }),
+			show("POOL", func(s *resourcev1.ResourceSlice) string { return s.Spec.Pool.Name }),
+			show("DEVICES", func(s *resourcev1.ResourceSlice) string { return fmt.Sprint(len(s.Spec.Devices)) }),
+		}
+	}
+	return []column{
+		show("STATE", claimState),
+		show("DEVICES", func(c *resourcev1.ResourceClaim) string {
+			var names []string
+			if a := c.Status.Allocation; a != nil {
+				for _, r := range a.Devices.Results {
+					names = append(names, r.Pool+"/"+r.Device)
+				}
+			}
+			return few(names)
+		}),
+		show("RESERVED FOR", func(c *resourcev1.ResourceClaim) string {
+			var names []string
+			for _, r := range c.Status.ReservedFor {
+				names = append(names, r.Name)
+			}
+			return few(names)
+		}),
+	}
+}
+
+// claimState is in kubectl's words.
+func claimState(c *resourcev1.ResourceClaim) string {
+	var states []string
+	switch {
+	case c.Status.Allocation != nil:
+		states = append(states, "allocated")
+	case c.DeletionTimestamp == nil:
+		states = append(states, "pending")
+	}
+	if c.DeletionTimestamp != nil {
+		states = append(states, "deleted")
+	}
+	if len(c.Status.ReservedFor) > 0 {
+		states = append(states, "reserved")
+	}
+	return strings.Join(states, ",")
+}
+
+// few are the first names of a list, and how many more there are.
+func few(names []string) string {
+	const shown = 4
+	if len(names) <= shown {
+		return strings.Join(names, ",")
+	}
+	return fmt.Sprintf("%s,+%d", strings.Join(names[:shown], ","), len(names)-shown)
 }
 
 func storageColumns(kind objects.Kind) []column {

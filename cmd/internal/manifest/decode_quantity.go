@@ -64,6 +64,7 @@ func findAbsurd(v any, path string, quantity bool) (string, bool) {
 		for key, child := range v {
 			inside := quantity || slices.Contains([]string{
 				"requests", "limits", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "maximumVolumeSize", "hard", "used",
+				"counters", "consumedCapacity",
 			}, key)
 			if p, found := findAbsurd(child, path+keyStep(key), inside); found {
 				return p, true

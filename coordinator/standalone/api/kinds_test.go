@@ -29,6 +29,10 @@ func oneOfEach() map[objects.Kind]string {
 		objects.KindCSIStorageCapacity:    `"storageClassName":"a"`,
 		objects.KindVolumeAttachment:      `"spec":{"attacher":"d","nodeName":"n","source":{"persistentVolumeName":"a"}}`,
 		objects.KindPodDisruptionBudget:   `"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"web"}}}`,
+		objects.KindDeviceClass:           `"spec":{}`,
+		objects.KindResourceSlice:         `"spec":{"driver":"d","allNodes":true,"pool":{"name":"a","generation":1,"resourceSliceCount":1}}`,
+		objects.KindResourceClaim:         `"spec":{"devices":{}}`,
+		objects.KindResourceClaimTemplate: `"spec":{"spec":{"devices":{}}}`,
 	}
 	for kind, f := range fields {
 		fields[kind] = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"a"},%s}`, kind.GroupVersion(), kind, f)

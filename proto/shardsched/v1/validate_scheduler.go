@@ -26,10 +26,11 @@ const (
 // scopeOf knows the kinds that a coordinator keeps.
 func scopeOf(kind string) scope {
 	switch kind {
-	case "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment":
+	case "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
+		"DeviceClass", "ResourceSlice":
 		return everywhere
 	case "Pod", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PersistentVolumeClaim", "CSIStorageCapacity",
-		"PodDisruptionBudget":
+		"PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate":
 		return inNamespace
 	}
 	return unknownKind
