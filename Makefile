@@ -12,7 +12,7 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 	cmd/internal/workload cmd/shardsched/app cmd/shardsched-plugins/load coordinator/answers \
 	coordinator/cluster coordinator/compile coordinator/config coordinator/config/policy coordinator/count \
 	coordinator/objects coordinator/queue coordinator/rules coordinator/selector coordinator/storage \
-	deploy internal/lru internal/testkit/build proto/shardsched/v1 scorer scorer/devices
+	deploy internal/lru internal/testkit/build internal/testkit/claims proto/shardsched/v1 scorer scorer/devices
 # Large clusters in the tests of these; and bounds on what is allocated, in files that the race detector leaves out.
 AGAIN  := cmd/internal/cli
 BOUNDS := coordinator

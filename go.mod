@@ -36,6 +36,7 @@ require (
 	k8s.io/component-base v0.36.6
 	k8s.io/component-helpers v0.36.6
 	k8s.io/csi-translation-lib v0.36.6
+	k8s.io/dynamic-resource-allocation v0.36.6
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-scheduler v0.36.6
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
@@ -66,7 +67,6 @@ require (
 	golang.org/x/oauth2 v0.37.0 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/dynamic-resource-allocation v0.36.6 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 )
 

@@ -23,7 +23,8 @@ type Alternative struct {
 	// Class is the device class; NoClass says that there is none of this name.
 	Class   string
 	NoClass bool
-	// ClassSelectors and Selectors must all match a device, in this order. A nil one is of a type that is not known.
+	// ClassSelectors and Selectors must all match a device, in this order. A nil one of Selectors is of a type that is not
+	// known.
 	ClassSelectors, Selectors []Selector
 	// Mode is ExactCount or AllDevices; others are refused.
 	Mode        string
@@ -55,6 +56,9 @@ type Constraint struct {
 type Selector interface {
 	// Judge tells what the expression says of a device. It never changes for a content.
 	Judge(*Content) Judgement
+	// Reads names the attributes that Judge depends on, by qualified name, beside what Content.Only keeps anyway; false:
+	// it may depend on any.
+	Reads() (attributes []string, known bool)
 }
 
 // Compiler makes selectors of expressions. An expression that does not compile is a selector, too: all its judgements

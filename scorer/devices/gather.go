@@ -21,7 +21,7 @@ type Inventory struct {
 // Gather finds the pools that a node reaches. reach tells whether the node is of a ReachName or ReachSelector; its error
 // says why a selector can't be read. The error of Gather ends the pod's cycle.
 func Gather(in Inventory, reach func(Reach) (bool, error), features Features) (*Pools, error) {
-	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, out: &Pools{features: features}}
+	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, contents: map[*Content]int32{}, kinds: map[kind]int32{}, out: &Pools{features: features}}
 	for _, list := range [][]*Slice{in.Local, in.Shared} {
 		for _, s := range list {
 			near, err := g.relevant(s)
@@ -42,7 +42,20 @@ type gathering struct {
 	reach  func(Reach) (bool, error)
 	byName map[[2]string]int
 	groups [][]*Slice
-	out    *Pools
+	// contents and kinds are the places of contents in Pools.contents, and the numbers of kinds.
+	contents map[*Content]int32
+	kinds    map[kind]int32
+	out      *Pools
+}
+
+// kind is all that tells one device from another, in a search.
+type kind struct {
+	content, reach int32
+	// pool is -1 for a device that consumes no counters.
+	pool        int32
+	conditioned bool
+	// more is its taints and consumption, as text.
+	more string
 }
 
 // relevant tells whether a slice counts for the node.
@@ -156,12 +169,11 @@ func (g *gathering) build() {
 		}
 		return compareNames(&a.pool, b.driver, b.name)
 	})
-	contents := map[*Content]int32{}
 	for _, f := range list {
 		g.out.pools = append(g.out.pools, f.pool)
 		g.out.invalid = g.out.invalid || f.state == PoolInvalid
 		if f.state == PoolReady {
-			g.number(f.group, contents)
+			g.number(f.group)
 		}
 	}
 	g.out.numbers = g.out.Devices()
@@ -273,7 +285,7 @@ func elsewhere(group, all []*Slice) (out []*Slice) {
 }
 
 // number appends the devices of the last pool.
-func (g *gathering) number(group []*Slice, contents map[*Content]int32) {
+func (g *gathering) number(group []*Slice) {
 	out := g.out
 	at := int32(len(out.pools) - 1)
 	p := &out.pools[at]
@@ -284,24 +296,46 @@ func (g *gathering) number(group []*Slice, contents map[*Content]int32) {
 		}
 		for i := range s.Devices {
 			d := device{Device: &s.Devices[i], slice: s, pool: at, from: int32(len(out.consumed)), reach: reached}
-			n, ok := contents[d.Content]
-			if !ok {
-				n = int32(len(out.contents))
-				contents[d.Content] = n
-				out.contents = append(out.contents, d.Content)
-			}
-			d.content = n
+			d.content = g.content(d.Content)
 			if s.Reach.Kind == ReachEach {
 				d.reach = g.deviceReach(d.Device.Reach)
 			}
 			out.consumed = p.consumption(out.consumed, d.Device)
 			d.to = int32(len(out.consumed))
+			d.kind = g.kind(&d)
 			p.names = append(p.names, named{d.Name, out.Devices()})
 			out.devices = append(out.devices, d)
 		}
 	}
 	p.end = out.Devices()
 	slices.SortFunc(p.names, func(a, b named) int { return strings.Compare(a.name, b.name) })
+}
+
+// content is the place of a content in Pools.contents.
+func (g *gathering) content(c *Content) int32 {
+	n, ok := g.contents[c]
+	if !ok {
+		n = int32(len(g.out.contents))
+		g.contents[c] = n
+		g.out.contents = append(g.out.contents, c)
+	}
+	return n
+}
+
+func (g *gathering) kind(d *device) int32 {
+	key := kind{content: d.content, reach: d.reach, pool: -1, conditioned: d.Conditioned}
+	if len(d.Consumes) > 0 {
+		key.pool = d.pool
+	}
+	if len(d.Consumes)+len(d.Taints) > 0 {
+		key.more = fmt.Sprintf("%q %v", d.Taints, g.out.consumed[d.from:d.to])
+	}
+	n, ok := g.kinds[key]
+	if !ok {
+		n = int32(len(g.kinds))
+		g.kinds[key] = n
+	}
+	return n
 }
 
 // deviceReach tells of a device whether the node reaches it. An error waits until the device is judged.

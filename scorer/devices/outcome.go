@@ -20,6 +20,8 @@ type Outcome struct {
 	Verdict Verdict
 	// Text is that of a fatal outcome.
 	Text Text
+	// Exhausted says that the search is fatal because it took more steps than its budget.
+	Exhausted bool
 	// Claims has one entry for each claim of the demand, where all are allocated.
 	Claims []Allocation
 	// Steps are those that the search took.

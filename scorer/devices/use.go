@@ -2,7 +2,7 @@ package devices
 
 // Use is which devices of some Pools are in use by allocated claims, by number. The zero Use is none.
 type Use struct {
-	whole, shared []uint64
+	whole, shared, holds []uint64
 	// held is what shares hold of a device's capacities, by number; a device may hold shares and none of its capacities.
 	held map[int32][]Counter
 }
@@ -18,6 +18,7 @@ func (u *Use) Hold(number int32, capacities []Counter) {
 	if u.held == nil {
 		u.held = map[int32][]Counter{}
 	}
+	u.holds = set(u.holds, number)
 	u.held[number] = capacities
 }
 
@@ -33,9 +34,5 @@ func has(bits []uint64, i int32) bool { return int(i>>6) < len(bits) && bits[i>>
 
 // allocated tells whether a device has any allocation: then its counters are consumed.
 func (u *Use) allocated(number int32) bool {
-	if has(u.whole, number) || has(u.shared, number) {
-		return true
-	}
-	_, held := u.held[number]
-	return held
+	return has(u.whole, number) || has(u.shared, number) || has(u.holds, number)
 }

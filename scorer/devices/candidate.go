@@ -1,0 +1,123 @@
+package devices
+
+import (
+	"fmt"
+	"slices"
+)
+
+// busy tells whether an option can't have a device whatever it asks for, since somebody else has the device.
+func (s *Searcher) busy(o *option, n int32) bool {
+	if !o.admin {
+		return s.marks[n] > 0 || has(s.use.whole, n)
+	}
+	return s.marks[n] > 0 && slices.ContainsFunc(s.claims[o.claim].Results, func(r Result) bool { return r.Device == n })
+}
+
+// multiple tells whether a device allows multiple allocations.
+func (s *Searcher) multiple(n int32) bool {
+	return s.demand.features.ConsumableCapacity && s.content(n).Multiple
+}
+
+func (s *Searcher) content(n int32) *Content { return s.pools.contents[s.pools.devices[n].content] }
+
+// selectable tells whether the selectors of an option match a device that the node reaches: found, failed, or fatal.
+func (s *Searcher) selectable(o *option, n int32) step {
+	d := &s.pools.devices[n]
+	if d.Conditioned && !s.demand.features.BindingConditions {
+		return failed
+	}
+	if o.seen[d.content] == unseen {
+		if ended := s.judge(o, d.content); ended == fatal {
+			return fatal
+		}
+	}
+	switch {
+	case o.seen[d.content] == refused, d.reach == outOfReach:
+		return failed
+	case d.reach >= 0:
+		s.text = plain(s.pools.faults[d.reach])
+		return fatal
+	}
+	return found
+}
+
+// judge has the selectors of an option judge a content.
+func (s *Searcher) judge(o *option, number int32) step {
+	content := s.pools.contents[number]
+	for i, selector := range o.ClassSelectors {
+		j := selector.Judge(content)
+		if !s.spend(int64(j.Cost) + evaluationSteps) {
+			return fatal
+		}
+		if j.Error != "" {
+			s.text = plain(fmt.Sprintf("class %s: selector #%d: %s", o.Class, i, j.Error))
+			return fatal
+		}
+		if !j.Match {
+			o.seen[number] = refused
+			return failed
+		}
+	}
+	for i, selector := range o.Selectors {
+		j := selector.Judge(content)
+		if !s.spend(int64(j.Cost) + evaluationSteps) {
+			return fatal
+		}
+		if j.Error != "" {
+			return s.refuse(o.claim, ": selector #%d: %s", i, j.Error)
+		}
+		if !j.Match {
+			o.seen[number] = refused
+			return failed
+		}
+	}
+	o.seen[number] = short
+	if o.enough(content, nil, nil) {
+		o.seen[number] = fit
+	}
+	return found
+}
+
+// enough tells whether a selectable device has the capacities that an option takes.
+func (s *Searcher) enough(o *option, n int32) bool {
+	if !s.demand.features.ConsumableCapacity {
+		return true
+	}
+	held := has(s.use.holds, n)
+	if !held && s.granted[n] == nil {
+		return o.seen[s.pools.devices[n].content] == fit
+	}
+	var amounts []Counter
+	if held {
+		amounts = s.use.held[n]
+	}
+	return o.enough(s.content(n), amounts, s.granted[n])
+}
+
+// kind is a number that equal devices share: any of them does for an option as well as the others. It is below 0 for a
+// device that has a past in this search, or holds shares.
+func (s *Searcher) kind(n int32) int32 {
+	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) {
+		return -1
+	}
+	kind := s.pools.devices[n].kind << 1
+	if has(s.use.whole, n) {
+		kind++
+	}
+	return kind
+}
+
+// kinds are the kinds that failed at one place of the search, the last few of them.
+type kinds struct {
+	list [6]int32
+	n    int
+}
+
+func (k *kinds) has(kind int32) bool {
+	return k.n > 0 && kind >= 0 && slices.Contains(k.list[:min(k.n, len(k.list))], kind)
+}
+
+func (k *kinds) add(kind int32) {
+	k.list[k.n%len(k.list)] = kind
+	k.n++
+}
