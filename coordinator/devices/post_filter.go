@@ -1,0 +1,89 @@
+package devices
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// Plan is what PostFilter makes of an attempt that has found no node.
+type Plan struct {
+	// Text is the status: Unschedulable, so DefaultPreemption is asked, too.
+	Text string
+	// deallocate is a claim without its devices, to be written; remove one to be deleted.
+	deallocate, remove *resourcev1.ResourceClaim
+}
+
+// IsNone tells whether there is nothing to carry out.
+func (p *Plan) IsNone() bool { return p.deallocate == nil && p.remove == nil }
+
+// The texts of a plan.
+const (
+	nothingToFree = "no new claims to deallocate"
+	freed         = "deallocation of ResourceClaim completed"
+	removed       = "deletion of ResourceClaim completed"
+	notHelped     = "still not schedulable"
+)
+
+// Plan says which claim of a pod is to give its devices back: one that some node which passed all filters before was
+// refused for, and that nobody uses. unavailable are those claims, as the query's list of allocated claims counts them.
+//
+// Differs from upstream: of several claims the first is taken, where upstream takes any. The status says that it is done,
+// while it is carried out behind the loop.
+func (c *Cache) Plan(pod *v1.Pod, unavailable []int) Plan {
+	r, err := c.resolve(pod)
+	if err != nil || r.isNone() {
+		return Plan{Text: nothingToFree}
+	}
+	n := 0
+	for _, claim := range r.claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		if slices.Contains(unavailable, n) && isUsedByNobodyElse(claim, pod) {
+			return Plan{Text: freed, deallocate: deallocated(claim)}
+		}
+		n++
+	}
+	if r.extended != nil && r.extended.stale != nil {
+		return Plan{Text: removed, remove: r.extended.stale}
+	}
+	return Plan{Text: notHelped}
+}
+
+func isUsedByNobodyElse(claim *resourcev1.ResourceClaim, pod *v1.Pod) bool {
+	list := claim.Status.ReservedFor
+	return len(list) == 0 || len(list) == 1 && list[0].UID == pod.UID
+}
+
+func deallocated(claim *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
+	claim = claim.DeepCopy()
+	claim.Status = resourcev1.ResourceClaimStatus{}
+	return claim
+}
+
+// CarryOut does what a plan says. It may be called on any goroutine.
+func (b *Binder) CarryOut(ctx context.Context, p Plan) error {
+	switch {
+	case p.deallocate != nil:
+		_, err := b.cfg.Writer.UpdateStatus(ctx, p.deallocate)
+		return err
+	case p.remove != nil:
+		return b.Delete(ctx, p.remove)
+	}
+	return nil
+}
+
+// CompletePlan does in memory what a plan says, where there is nowhere to write it. It returns the claim that has changed, or
+// the one that is gone, for those who keep them.
+func (c *Cache) CompletePlan(p Plan) (now, gone *resourcev1.ResourceClaim, told Changes) {
+	switch {
+	case p.deallocate != nil:
+		c.replace(p.deallocate, &told)
+	case p.remove != nil:
+		c.deleteClaim(keyOf(p.remove), &told)
+	}
+	return p.deallocate, p.remove, told
+}

@@ -1,0 +1,194 @@
+package devices
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/compile"
+)
+
+// maxClaims is how many claims a pod may name: each costs time on the loop, at each attempt and each event that
+// may help the pod. Pods in use have a handful.
+//
+// Differs from upstream: a pod with more is refused.
+const maxClaims = 64
+
+// specialName is the name that the claim for extended resources has in texts while it is in memory only.
+const specialName = "<extended-resources>"
+
+// resolved are the claims of a pod as an attempt sees them.
+type resolved struct {
+	// claims are those that the pod names, in its order.
+	claims []*resourcev1.ResourceClaim
+	// extended is set where a class of devices may serve an extended resource of the pod.
+	extended *extended
+}
+
+func (r *resolved) isNone() bool { return len(r.claims) == 0 && r.extended == nil }
+
+// refusal is why no node takes a pod. It is a status, so an error of the plugin is none.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Problem is what keeps a pod's claims from being looked at; "": nothing. A pod waits for that before its first
+// attempt.
+func (c *Cache) Problem(pod *v1.Pod) string {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return ""
+	}
+	if _, err := c.named(pod); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Uses tells whether a pod names a claim.
+func (c *Cache) Uses(pod *v1.Pod, claim *resourcev1.ResourceClaim) bool {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := nameOf(pod, &pod.Spec.ResourceClaims[i])
+		if err == nil && name == claim.Name && pod.Namespace == claim.Namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// named are the claims that a pod names; the first that is not as it has to be is a refusal.
+func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
+	if n := len(pod.Spec.ResourceClaims); n > maxClaims {
+		return nil, refusal(fmt.Sprintf("pod \"%s/%s\": %d resource claims, at most %d are supported", pod.Namespace, pod.Name, n, maxClaims))
+	}
+	var out []*resourcev1.ResourceClaim
+	for i := range pod.Spec.ResourceClaims {
+		name, owned, err := nameOf(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			continue
+		}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		claim := c.claims[key]
+		switch {
+		case claim == nil:
+			return nil, refusal(fmt.Sprintf("could not find ResourceClaim %q", key))
+		case claim.DeletionTimestamp != nil:
+			return nil, refusal(fmt.Sprintf("resourceclaim %q is being deleted", name))
+		case owned && !isOwner(pod, claim):
+			return nil, refusal(fmt.Sprintf("ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)", key, pod.Namespace, pod.Name))
+		}
+		out = append(out, claim)
+	}
+	return out, nil
+}
+
+// nameOf is the name of the claim of an entry; "": there is deliberately none. owned: it is made for the pod.
+func nameOf(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, owned bool, err error) {
+	switch {
+	case entry.ResourceClaimName != nil:
+		return *entry.ResourceClaimName, false, nil
+	case entry.ResourceClaimTemplateName == nil:
+		return "", false, refusal(fmt.Sprintf("pod \"%s/%s\", spec.resourceClaim %q: none of the supported fields are set", pod.Namespace, pod.Name, entry.Name))
+	}
+	for i := range pod.Status.ResourceClaimStatuses {
+		s := &pod.Status.ResourceClaimStatuses[i]
+		switch {
+		case s.Name != entry.Name:
+		case s.ResourceClaimName == nil:
+			return "", true, nil
+		default:
+			return *s.ResourceClaimName, true, nil
+		}
+	}
+	return "", true, refusal(fmt.Sprintf("pod \"%s/%s\": ResourceClaim not created yet", pod.Namespace, pod.Name))
+}
+
+// isOwner tells whether a claim of the pod's namespace was made for the pod.
+func isOwner(pod *v1.Pod, claim *resourcev1.ResourceClaim) bool {
+	o := metav1.GetControllerOfNoCopy(claim)
+	return o != nil && o.UID == pod.UID
+}
+
+// resolve is PreFilter: the pod's claims, or why no node takes the pod (a refusal), or an error of the attempt.
+func (c *Cache) resolve(pod *v1.Pod) (*resolved, error) {
+	r := &resolved{extended: c.extendedOf(pod)}
+	var err error
+	if len(pod.Spec.ResourceClaims) > 0 {
+		if r.claims, err = c.named(pod); err != nil {
+			return nil, err
+		}
+	}
+	for _, claim := range r.claims {
+		if claim.Status.Allocation != nil {
+			continue
+		}
+		if c.flights[claim.UID] != nil {
+			return nil, refusal(fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(claim)))
+		}
+		if err := c.checkClasses(claim); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// checkClasses: each request of a claim names a class that is there.
+func (c *Cache) checkClasses(claim *resourcev1.ResourceClaim) error {
+	check := func(class, request string) error {
+		switch {
+		case class == "":
+			return fmt.Errorf("request %s: unsupported request type", request)
+		case c.classes[class] == nil:
+			return refusal(fmt.Sprintf("request %s: device class %s does not exist", request, class))
+		}
+		return nil
+	}
+	for i := range claim.Spec.Devices.Requests {
+		r := &claim.Spec.Devices.Requests[i]
+		switch {
+		case r.Exactly != nil:
+			if err := check(r.Exactly.DeviceClassName, r.Name); err != nil {
+				return err
+			}
+		case len(r.FirstAvailable) == 0:
+			return refusal(fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(claim), r.Name))
+		}
+		for j := range r.FirstAvailable {
+			if r.Exactly != nil {
+				break
+			}
+			if err := check(r.FirstAvailable[j].DeviceClassName, r.Name+"/"+r.FirstAvailable[j].Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Claims is part of compile.Devices: what a pod's claims ask of nodes, as of now. patience is the profile's
+// bindingTimeout.
+func (c *Cache) Claims(pod *v1.Pod, patience time.Duration) compile.PodClaims {
+	if len(pod.Spec.ResourceClaims) == 0 && len(c.mapping) == 0 {
+		return compile.PodClaims{}
+	}
+	r, err := c.resolve(pod)
+	if err == nil && !r.isNone() {
+		var out compile.PodClaims
+		if out.Query, err = c.query(r, pod, patience); err == nil {
+			return out
+		}
+	}
+	switch no := err.(type) {
+	case nil:
+		return compile.PodClaims{}
+	case refusal:
+		return compile.PodClaims{Message: string(no)}
+	}
+	return compile.PodClaims{Err: err}
+}

@@ -1,0 +1,82 @@
+package devices
+
+import (
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Work is what a placement has to do about a pod's claims before the pod is bound. It is made by Reserve and
+// ended by Settle or Unreserve. A nil Work has nothing to do.
+//
+// The scheduling goroutine makes it, hands it to one binding goroutine, and looks at it again only after that
+// is done.
+type Work struct {
+	pod    *v1.Pod
+	node   string
+	claims []*claimWork
+
+	// wake tells the binding goroutine that a claim is another.
+	wake chan struct{}
+	// watched are the claims that the board has it for; guarded by the board's lock.
+	watched []types.NamespacedName
+}
+
+// claimWork is a claim of a Work.
+type claimWork struct {
+	// claim is as the attempt saw it, and then as PreBind has written it. The claim for extended resources has no name
+	// of its own until PreBind has made it.
+	claim *resourcev1.ResourceClaim
+	// allocation is what the claim gets; nil: it has one.
+	allocation *resourcev1.AllocationResult
+	flight     *flight
+	// mappings are of the claim for extended resources.
+	special  bool
+	mappings []v1.ContainerExtendedResourceRequest
+
+	// written: PreBind has written claim. open: it can not tell whether a write has come to pass. deleted: the claim, made by
+	// PreBind, is deleted again.
+	written, open, deleted bool
+}
+
+// PreBindNeeded tells whether there is something to do: upstream's PreFlight says so of each pod with claims.
+func (w *Work) PreBindNeeded() bool { return w != nil }
+
+// Allocated is what each claim of a work is allocated by it: for decisions.
+type Allocated struct {
+	// Claim is "namespace/name"; "" for extended resources.
+	Claim   string
+	Results []resourcev1.DeviceRequestAllocationResult
+}
+
+// Allocated are the claims that get devices, in the pod's order, the one for extended resources last.
+func (w *Work) Allocated() (out []Allocated) {
+	if w == nil {
+		return nil
+	}
+	for _, x := range w.claims {
+		if x.allocation == nil {
+			continue
+		}
+		a := Allocated{Results: x.allocation.Devices.Results}
+		if !x.special {
+			a.Claim = keyOf(x.claim).String()
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// isReserved tells whether a pod is among those that a claim is reserved for.
+func isReserved(claim *resourcev1.ResourceClaim, pod types.UID) bool {
+	for i := range claim.Status.ReservedFor {
+		if claim.Status.ReservedFor[i].UID == pod {
+			return true
+		}
+	}
+	return false
+}
+
+func consumer(pod *v1.Pod) resourcev1.ResourceClaimConsumerReference {
+	return resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID}
+}
