@@ -116,16 +116,23 @@ func (s *scenarios) survey(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	fmt.Printf("%d decisions, %d pods placed\n", r.Decisions, r.Placed)
+	fmt.Printf("%d decisions, %d of %d pods placed\n", r.Decisions, r.Placed, r.Pods)
 	list("nodes refused", r.Refusals)
 	list("feasible nodes that a plugin scores unlike another", r.Scores)
-	alike := map[string]int{}
-	number := regexp.MustCompile(`[0-9]+`)
-	for text, n := range r.Errors {
-		alike[number.ReplaceAllString(text, "#")] += n
-	}
-	list("pods refused as such", alike)
+	list("pods refused as such", withoutNumbers(r.Errors))
+	list("claims given devices", r.Devices)
+	list("pods that preempt nobody", withoutNumbers(r.Kept))
 	return nil
+}
+
+// withoutNumbers takes texts together that differ in numbers.
+func withoutNumbers(counts map[string]int) map[string]int {
+	out := map[string]int{}
+	number := regexp.MustCompile(`[0-9]+`)
+	for text, n := range counts {
+		out[number.ReplaceAllString(text, "#")] += n
+	}
+	return out
 }
 
 func list(title string, counts map[string]int) {

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	"k8s.io/utils/ptr"
 )
 
 // devices is upstream's own manager of dynamic resources, with its cache of claims, its index
@@ -97,8 +99,18 @@ type claimTracker struct {
 	d *devices
 }
 
-// SignalClaimPendingAllocation notes an allocation, and passes it on unless it is for trial.
+// SignalClaimPendingAllocation notes an allocation, and passes it on unless it is for trial. The ids of
+// shares, which upstream draws at random, say whose they are.
 func (t claimTracker) SignalClaimPendingAllocation(uid types.UID, allocated *resourcev1.ResourceClaim) error {
+	of := string(allocated.UID)
+	if owner := metav1.GetControllerOf(allocated); allocated.Name == SpecialClaim && owner != nil {
+		of = string(owner.UID)
+	}
+	for i := range allocated.Status.Allocation.Devices.Results {
+		if r := &allocated.Status.Allocation.Devices.Results[i]; r.ShareID != nil {
+			r.ShareID = ptr.To(types.UID(fmt.Sprintf("%s/%d", of, i)))
+		}
+	}
 	t.d.allocated = append(t.d.allocated, allocated)
 	if t.d.trial {
 		return nil

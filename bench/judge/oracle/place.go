@@ -47,9 +47,8 @@ func (o *Oracle) writes(ctx context.Context, p fwk.PreBindPlugin, state fwk.Cycl
 	cancel()
 	before := len(o.api.written)
 	status := p.PreBind(ctx, state, pod, pod.Spec.NodeName)
-	switch {
-	case status.IsSuccess():
-	case len(o.api.written) == before, p.Name() == names.DynamicResources && !strings.Contains(status.Message(), context.Canceled.Error()):
+	waits := strings.Contains(status.Message(), context.Canceled.Error()) // a claim that is reserved already is not written
+	if !status.IsSuccess() && !waits && (len(o.api.written) == before || p.Name() == names.DynamicResources) {
 		return fmt.Errorf("%s writes for pod %s/%s: %w", p.Name(), pod.Namespace, pod.Name, status.AsError())
 	}
 	return nil

@@ -152,9 +152,9 @@ func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreempt
 		return err
 	}
 	// One more than there are, so that the last is looked at too.
-	found, _, err := d.Evaluator.DryRunPreemption(ctx, c.state, c.pod, potential, budgets, 0, int32(len(potential))+1)
+	found, _, _ := d.Evaluator.DryRunPreemption(ctx, c.state, c.pod, potential, budgets, 0, int32(len(potential))+1)
 	if len(found) == 0 {
-		return err
+		return nil // an error is told by PostFilter
 	}
 	for _, x := range found {
 		out.Candidates[x.Name()] = newCandidate(x)

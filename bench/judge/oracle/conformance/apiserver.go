@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
@@ -25,12 +26,14 @@ type apiServer struct {
 	nominated []*v1.Pod
 	// unsettled are the claims whose volumes are to be made.
 	unsettled []*v1.PersistentVolumeClaim
+	// seen are the pods that there have been.
+	seen map[types.UID]bool
 }
 
 type key struct{ kind, name string }
 
 func newAPIServer() *apiServer {
-	return &apiServer{objects: map[key]oracle.Object{}, nodes: map[types.UID]string{}}
+	return &apiServer{objects: map[key]oracle.Object{}, nodes: map[types.UID]string{}, seen: map[types.UID]bool{}}
 }
 
 func keyOf(obj oracle.Object) key {
@@ -58,9 +61,10 @@ func (a *apiServer) round(r Round) (out Round) {
 			out = append(out, a.remove(e.Object)...)
 		case Settled:
 			out = append(out, a.settle(e.Fate)...)
+			out = append(out, a.settleDevices(e.Fate)...)
 		}
 	}
-	return out
+	return append(out, a.reclaim()...)
 }
 
 // remove deletes an object, where it is there.
@@ -68,6 +72,9 @@ func (a *apiServer) remove(obj oracle.Object) Round {
 	now := a.objects[keyOf(obj)]
 	if now == nil {
 		return nil
+	}
+	if claim, ok := now.(*resourcev1.ResourceClaim); ok {
+		return a.removeClaim(claim)
 	}
 	delete(a.objects, keyOf(obj))
 	return Round{{Type: Removed, Object: now}}
@@ -78,8 +85,11 @@ func (a *apiServer) put(obj oracle.Object) Event {
 	obj = obj.DeepCopyObject().(oracle.Object)
 	a.version++
 	obj.SetResourceVersion(strconv.FormatInt(a.version, 10))
-	if pod, ok := obj.(*v1.Pod); ok && pod.Spec.NodeName == "" {
-		pod.Spec.NodeName = a.nodes[pod.UID]
+	if pod, ok := obj.(*v1.Pod); ok {
+		a.seen[pod.UID] = true
+		if pod.Spec.NodeName == "" {
+			pod.Spec.NodeName = a.nodes[pod.UID]
+		}
 	}
 	a.objects[keyOf(obj)] = obj
 	return Event{Type: Set, Object: obj}
@@ -96,6 +106,8 @@ func (a *apiServer) place(pod *v1.Pod, node string, written []oracle.Object) (ou
 		case *v1.PersistentVolumeClaim:
 			out = append(out, a.put(obj))
 			a.unsettled = append(a.unsettled, obj)
+		case *resourcev1.ResourceClaim:
+			out = append(out, a.allocated(obj))
 		}
 	}
 	return out

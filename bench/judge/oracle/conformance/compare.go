@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/shardsched/shardsched/bench/judge/oracle"
 )
 
@@ -14,6 +16,8 @@ type comparison struct {
 	round    int
 	decision Decision
 	verdict  *oracle.Verdict
+	// allocated are the claims that upstream gives devices to on the chosen node.
+	allocated []*resourcev1.ResourceClaim
 	// preemption is what upstream's PostFilter does; with no candidates where it is not run.
 	preemption *oracle.Preemption
 	found      []*Difference
@@ -48,6 +52,7 @@ func (c *comparison) decided() {
 		})
 		return
 	}
+	differs(c, d.Node, "devices", spellDecided(d.Claims), spellAllocated(c.allocated))
 	best, scored := v.Best()
 	if !scored {
 		return
@@ -62,6 +67,31 @@ func (c *comparison) decided() {
 			return
 		}
 	}
+}
+
+// spellDecided spells what a decision tells of claims.
+func spellDecided(claims []DecidedClaim) string {
+	var out []string
+	for _, c := range claims {
+		out = append(out, fmt.Sprintf("%s %v", c.Claim, c.Devices))
+	}
+	return strings.Join(out, ", ")
+}
+
+// spellAllocated spells claims with what they were allocated as spellDecided does.
+func spellAllocated(claims []*resourcev1.ResourceClaim) string {
+	var out []string
+	for _, c := range claims {
+		name, devices := c.Namespace+"/"+c.Name, []string{}
+		if c.Name == oracle.SpecialClaim {
+			name = ""
+		}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			devices = append(devices, r.Request+"/"+deviceOf(&r))
+		}
+		out = append(out, fmt.Sprintf("%s %v", name, devices))
+	}
+	return strings.Join(out, ", ")
 }
 
 // more says of a number whether it is too large or too small, so that a scenario that is made

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -81,6 +82,11 @@ func (g *generator) fit() *configv1.NodeResourcesFitArgs {
 	if g.chance(70) {
 		args.ScoringStrategy.Resources = g.resources(100)
 	}
+	if g.hasDevices() && g.chance(60) { // not for NodeResourcesBalancedAllocation, where upstream fails without a cache
+		for _, name := range []string{accelerator, resourcev1.ResourceDeviceClassPrefix + classGPU} {
+			args.ScoringStrategy.Resources = append(args.ScoringStrategy.Resources, configv1.ResourceSpec{Name: name, Weight: 1 + g.Int64N(100)})
+		}
+	}
 	if g.chance(30) {
 		args.IgnoredResources = []string{oneOf(g.strange, "nvidia.com/gpu", "example.com/foo")}
 	}
@@ -136,6 +142,9 @@ func kept(p configv1.Plugin, families []Family) bool {
 // whole tells whether a plugin must be at all points or none: one of the volumes' that
 // filters no more refuses pods as such still.
 func whole(p configv1.Plugin, families []Family) bool {
+	if p.Name == names.DynamicResources { // where it does not filter, upstream can't reserve
+		return slices.Contains(families, Devices)
+	}
 	about := strings.HasPrefix(p.Name, "Volume") || p.Name == names.NodeVolumeLimits
 	return about && slices.Contains(families, Volumes) && !slices.Contains(families, Partial)
 }

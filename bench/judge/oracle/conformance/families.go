@@ -37,16 +37,28 @@ const (
 	Nominated Family = "nominated"
 	// Preempting: DefaultPreemption, with disruption budgets.
 	Preempting Family = "preempting"
+	// Devices: DynamicResources, and extended resources that devices stand for.
+	Devices Family = "devices"
+	// DevicesBeside: Devices in every scenario, beside some of the other families that are evaluated.
+	DevicesBeside Family = "devices+everything"
 )
+
+// placesClaims says that our scheduler places pods with claims of devices. As long as it refuses them, Devices is
+// in no list, and has to be asked for by name.
+const placesClaims = false
 
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting}
+	out := []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting}
+	if placesClaims {
+		out = append(out, Devices)
+	}
+	return out
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
 func Evaluated() []Family {
-	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Features, Nominated, Preempting}
+	return slices.DeleteFunc(AllFamilies(), func(f Family) bool { return f == Partial })
 }
 
 // ParseFamilies reads a list with commas. "all" stands for all of them, "evaluated" for those of
@@ -60,8 +72,8 @@ func ParseFamilies(text string) (out []Family, err error) {
 			out = append(out, AllFamilies()...)
 		case name == "evaluated":
 			out = append(out, Evaluated()...)
-		case !slices.Contains(AllFamilies(), f):
-			return nil, fmt.Errorf("no family %q: there are %v", name, AllFamilies())
+		case !slices.Contains(append(AllFamilies(), Devices, DevicesBeside), f):
+			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), Devices, DevicesBeside))
 		case without:
 			out = slices.DeleteFunc(out, func(x Family) bool { return x == f })
 		default:
@@ -82,6 +94,11 @@ type family interface {
 	pod(p *v1.Pod) Round
 	// change is something that happens between rounds.
 	change() Round
+}
+
+// twinned is a family that gives a pod which is like an earlier one objects of its own.
+type twinned interface {
+	twin(first, p *v1.Pod) Round
 }
 
 // calm is a family that does nothing at some of the points.
@@ -115,6 +132,8 @@ func (f Family) make(g *generator) family {
 		return &nominatedFamily{g: g}
 	case Preempting:
 		return &preemptionFamily{g: g}
+	case Devices:
+		return newDeviceFamily(g)
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

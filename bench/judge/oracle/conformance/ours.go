@@ -36,6 +36,15 @@ type Decision struct {
 	// there, the most important first.
 	Nominated string   `json:"nominated"`
 	Victims   []string `json:"victims"`
+	// Claims are those that are given devices with the decision, in the pod's order; the one for extended
+	// resources has no name.
+	Claims []DecidedClaim `json:"claims"`
+}
+
+// DecidedClaim is a claim, "namespace/name", and its devices as "request/driver/pool/device".
+type DecidedClaim struct {
+	Claim   string   `json:"claim"`
+	Devices []string `json:"devices"`
 }
 
 // ours is our scheduler, without workers.

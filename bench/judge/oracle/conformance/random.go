@@ -20,7 +20,11 @@ import (
 func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 	g := &generator{strange: strange{rand.New(rand.NewPCG(seed, seed))}, odd: seed%2 == 1, owned: map[types.UID]Round{}}
 	nodes := 1 + g.IntN(maxNodes)
-	g.choose(families)
+	always := len(families) == 1 && (families[0] == Devices || families[0] == DevicesBeside)
+	if always && families[0] == DevicesBeside {
+		families = append(Evaluated(), Devices)
+	}
+	g.choose(families, always)
 	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups
 		g.scattered, nodes = true, maxNodes
 	}
@@ -70,11 +74,14 @@ type generator struct {
 	started int
 }
 
-// choose puts some of the families to work.
-func (g *generator) choose(families []Family) {
+// choose puts some of the families to work, Devices always where that is wanted.
+func (g *generator) choose(families []Family, always bool) {
 	families = slices.Clone(families)
 	g.Shuffle(len(families), func(i, j int) { families[i], families[j] = families[j], families[i] })
 	families = families[:min(oneOf(g.strange, 0, 1, 1, 1, 2, 2, 3, 9), len(families))]
+	if always || slices.Contains(families, Devices) { // claims are in the namespace that the others gave a pod
+		families = append(slices.DeleteFunc(families, func(f Family) bool { return f == Devices }), Devices)
+	}
 	if i := slices.Index(families, Nominated); i >= 0 { // it looks at what the others gave a pod
 		families = append(slices.Delete(families, i, i+1), Nominated)
 	}
@@ -85,11 +92,17 @@ func (g *generator) choose(families []Family) {
 	if slices.Contains(families, Preempting) {
 		g.ample, g.full = true, true
 	}
+	if g.hasDevices() {
+		g.ample = g.ample || g.chance(80)
+	}
 }
 
 // build makes the nodes and pods.
 func (g *generator) build(nodes int) {
 	present, pending := g.IntN(2*nodes+1), 1+g.IntN(4*nodes+8)
+	if g.hasDevices() { // enough for some to be left without
+		present, pending = g.IntN(nodes+1), 1+g.IntN(2*nodes+4)
+	}
 	if g.full {
 		present = 4 * nodes
 	}
@@ -172,7 +185,13 @@ func (g *generator) newNode(n *v1.Node) Event {
 // pods share classes.
 func (g *generator) newPod(p *v1.Pod) (out Round) {
 	if len(g.pods) > 0 && g.chance(40) {
-		p = g.twin(p)
+		first := oneOf(g.strange, g.pods...)
+		p = g.twin(first, p)
+		for _, f := range g.families {
+			if f, ok := f.(twinned); ok {
+				out = append(out, f.twin(first, p)...)
+			}
+		}
 	} else {
 		if g.odd {
 			g.pod(p)
@@ -202,8 +221,7 @@ func (g *generator) newPod(p *v1.Pod) (out Round) {
 const epoch = 1_700_000_000
 
 // twin is a pod that is like an earlier one, but for where it is.
-func (g *generator) twin(p *v1.Pod) *v1.Pod {
-	first := oneOf(g.strange, g.pods...)
+func (g *generator) twin(first, p *v1.Pod) *v1.Pod {
 	twin := first.DeepCopy()
 	twin.Name, twin.UID = p.Name, p.UID
 	twin.DeletionTimestamp, twin.Status, twin.Spec.NodeName = nil, p.Status, p.Spec.NodeName
@@ -357,7 +375,7 @@ func (g *generator) addPod() (out Round) {
 		p.Name = fmt.Sprintf("new-%d", g.made)
 		p.UID = types.UID(p.Name)
 		p.Spec.NodeName = ""
-		p.Spec.Volumes = nil
+		p.Spec.Volumes, p.Spec.ResourceClaims = nil, nil
 		p.DeletionTimestamp = nil
 		p.Status = v1.PodStatus{}
 		if g.chance(25) && len(g.nodes) > 0 {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
@@ -17,6 +19,8 @@ import (
 // that tell nodes apart, the messages. It says whether a generator makes cases of a rule.
 type Reach struct {
 	Decisions, Placed int
+	// Pods counts those that were tried once or more.
+	Pods int
 	// Refusals counts nodes by plugin and reason, Scores feasible nodes by the plugin that
 	// scores them otherwise than another of the pod's.
 	Refusals, Scores map[string]int
@@ -27,11 +31,13 @@ type Reach struct {
 	// pods that preempt nobody, by PostFilter's message.
 	Preemptions, Choices, Violations int
 	Kept                             map[string]int
+	// Devices counts devices that pods were given, by what is special about them.
+	Devices map[string]int
 }
 
 // NewReach makes one that has counted nothing.
 func NewReach() *Reach {
-	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}}
+	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}, Devices: map[string]int{}}
 }
 
 // Add lets upstream decide a scenario, and counts.
@@ -51,6 +57,8 @@ func (r *Reach) Add(ctx context.Context, s *Scenario) error {
 		return err
 	}
 	api := newAPIServer()
+	tried := map[types.UID]bool{}
+	defer func() { r.Pods += len(tried) }()
 	var waiting []types.UID
 	for i := range s.Rounds {
 		for _, e := range api.round(s.Rounds[i]) {
@@ -67,8 +75,12 @@ func (r *Reach) Add(ctx context.Context, s *Scenario) error {
 			return fmt.Errorf("round %d: %w", i, err)
 		}
 		for _, uid := range waiting {
+			before := r.Decisions
 			if err := r.decide(ctx, up, api, up.Pending(uid)); err != nil {
 				return fmt.Errorf("round %d: pod %s: %w", i, uid, err)
+			}
+			if r.Decisions > before {
+				tried[uid] = true
 			}
 		}
 	}
@@ -97,6 +109,11 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 	r.Placed++
 	for _, node := range slices.Sorted(maps.Keys(v.Feasible)) {
 		if v.Feasible[node].Total == best {
+			claims, err := up.Allocations(ctx, v, node)
+			if err != nil {
+				return err
+			}
+			r.devices(claims)
 			written, err := up.Place(ctx, v, node)
 			for _, e := range api.place(pod, node, written) {
 				err = errors.Join(err, up.Set(e.Object))
@@ -110,6 +127,16 @@ func (r *Reach) decide(ctx context.Context, up *oracle.Oracle, api *apiServer, p
 // preempt lets upstream preempt for a pod, the best candidate at once.
 func (r *Reach) preempt(ctx context.Context, up *oracle.Oracle, api *apiServer, v *oracle.Verdict, pod *v1.Pod) error {
 	p, err := up.Preempt(ctx, v)
+	if err != nil {
+		return err
+	}
+	for _, e := range api.freed(p) {
+		if e.Type == Removed {
+			err = errors.Join(err, up.Remove(e.Object))
+		} else {
+			err = errors.Join(err, up.Set(e.Object))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -152,7 +179,7 @@ func (r *Reach) count(v *oracle.Verdict) {
 			r.Refusals[refused.Plugin+": "+reason]++
 		}
 	}
-	if v.Err != nil && len(v.Refused) == 0 {
+	if v.Err != nil && (len(v.Refused) == 0 || len(v.Fatal) > 0) {
 		r.Errors[v.Err.Error()]++
 	}
 	for _, s := range v.Feasible {
@@ -162,6 +189,38 @@ func (r *Reach) count(v *oracle.Verdict) {
 					r.Scores[p.Plugin]++
 					break
 				}
+			}
+		}
+	}
+}
+
+// devices counts what is special about the devices of claims.
+func (r *Reach) devices(claims []*resourcev1.ResourceClaim) {
+	if len(claims) > 1 {
+		r.Devices["of several claims"]++
+	}
+	for _, c := range claims {
+		a := c.Status.Allocation
+		special := map[string]bool{
+			"of an extended resource": c.Name == oracle.SpecialClaim, "with configuration": len(a.Devices.Config) > 0,
+			"with a constraint": len(c.Spec.Devices.Constraints) > 0, "for every node": a.NodeSelector == nil,
+			"by a label": a.NodeSelector != nil && len(a.NodeSelector.NodeSelectorTerms[0].MatchExpressions) > 0,
+		}
+		for _, x := range c.Spec.Devices.Requests {
+			special["all"] = special["all"] || x.Exactly != nil && x.Exactly.AllocationMode == resourcev1.DeviceAllocationModeAll
+		}
+		for _, d := range a.Devices.Results {
+			special["alternative"] = special["alternative"] || strings.Contains(d.Request, "/")
+			special["a later alternative"] = special["a later alternative"] || strings.Contains(d.Request, "/") && !strings.HasSuffix(d.Request, "s0")
+			special["for an admin"] = special["for an admin"] || d.AdminAccess != nil
+			special["shared"] = special["shared"] || d.ShareID != nil
+			special["with conditions"] = special["with conditions"] || len(d.BindingConditions) > 0
+			special["tolerated"] = special["tolerated"] || len(d.Tolerations) > 0
+		}
+		r.Devices["any"]++
+		for what, is := range special {
+			if is {
+				r.Devices[what]++
 			}
 		}
 	}

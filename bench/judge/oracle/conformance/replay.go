@@ -179,9 +179,15 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
 	}
 	v, p, err := r.judge(ctx, round, pod, d)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	for _, e := range r.api.freed(p) {
+		if err := r.apply(e); err != nil {
+			return err
+		}
+	}
+	switch {
 	case d.Node != "" && v.Feasible[d.Node] != nil:
 		return r.follow(ctx, v, pod, d.Node)
 	case d.Node == "" && d.Nominated != "" && len(r.result.Differences) == 0:
@@ -208,6 +214,11 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 	}
 	r.result.Decisions++
 	c := comparison{round: round, decision: d, verdict: v, preemption: p}
+	if v.Err == nil && v.Feasible[d.Node] != nil {
+		if c.allocated, err = r.upstream.Allocations(ctx, v, d.Node); err != nil {
+			return nil, nil, err
+		}
+	}
 	c.decided()
 	// What is explained does not heed nominations.
 	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
