@@ -70,7 +70,7 @@ func (a *attempt) since(now time.Time) time.Duration { return now.Sub(a.begun) }
 func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	a, ok := s.admitWith(p, nil)
 	if ok {
-		a.begun, a.trace = s.popTime, s.tracing.Attempt(p.Obj, p.Attempts, p.Timestamp)
+		a.begun, a.trace = s.batch.begun, s.batch.traces.Attempt(p.Obj, p.Attempts, p.Timestamp)
 		a.extenders = s.extenders.Review(p, a.trace)
 	}
 	return a, ok
@@ -128,16 +128,16 @@ type parking struct {
 // park takes an attempt out of its batch, until Resume. What decides it returns true after that, and
 // neither records nor refuses.
 func (s *Scheduler) park(a *attempt) {
-	s.promising = true
+	s.batch.promising = true
 	kept := *a
-	if s.parked == nil {
-		s.parked = map[*queue.Pod]*attempt{}
+	if s.parking.parked == nil {
+		s.parking.parked = map[*queue.Pod]*attempt{}
 	}
-	s.parked[a.pod] = &kept
+	s.parking.parked[a.pod] = &kept
 }
 
 // isParked tells whether an attempt has left its batch, and is not decided yet.
-func (s *Scheduler) isParked(a *attempt) bool { return s.parked[a.pod] != nil }
+func (s *Scheduler) isParked(a *attempt) bool { return s.parking.parked[a.pod] != nil }
 
 // readmit prepares a resumed attempt for its decision; false where there is nothing to decide
 // any more.
@@ -162,7 +162,7 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 
 // scheduleResumed decides the attempts that have their answers.
 func (s *Scheduler) scheduleResumed(ctx context.Context) {
-	list := s.resumed
-	s.resumed = nil
+	list := s.parking.resumed
+	s.parking.resumed = nil
 	s.scheduleAll(ctx, nil, list)
 }

@@ -3,12 +3,14 @@ package coordinator
 import (
 	"context"
 	"math"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -20,6 +22,19 @@ const noNodes = "no nodes available to schedule pods"
 // roundCandidates is how many candidates the answers of one round may name: more do not fit in
 // one message.
 const roundCandidates = 1 << 17
+
+// batch is the batch that is running, or the last one.
+type batch struct {
+	number uint64
+	begun  time.Time
+	traces *tracing.Batch // nil: none
+	popped []*queue.Pod
+	behind []*queue.Pod // of popped, those that the batch leaves behind
+	// promising says that the decision at hand has begun to change more than what is held of its class.
+	promising bool
+	aside     bool // it is of pods that were set aside
+	size      batchSize
+}
 
 // prepared is the outcome of an attempt's preparation, for the metrics.
 func (a *attempt) prepared() (profile string, how observe.Prepared) {
@@ -40,9 +55,9 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.answers.SetDeciding(true)
 	defer s.answers.SetDeciding(false)
 	now := s.cfg.Now()
-	s.popTime = now
+	s.batch.begun = now
 	s.metrics.Begin(now)
-	s.tracing = s.cfg.Tracer.Begin(len(pods) + len(resumed))
+	s.batch.traces = s.cfg.Tracer.Begin(len(pods) + len(resumed))
 	attempts, err := s.prepareAll(pods, resumed...)
 	defer s.leaveBehind()
 	if err == nil {
@@ -61,7 +76,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
-		if s.size.invalid {
+		if s.batch.size.invalid {
 			s.giveBack(ctx, attempts[i+1:], nil)
 			break
 		}
@@ -70,7 +85,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			break
 		}
 	}
-	s.size.end()
+	s.batch.size.end()
 	s.dispatch()
 	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
 	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
@@ -78,24 +93,24 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 
 // leaveBehind gives back the pods that were popped but did not fit into the batch, once the batch is decided.
 func (s *Scheduler) leaveBehind() {
-	for _, p := range s.behind {
+	for _, p := range s.batch.behind {
 		s.queue.GiveBack(p)
 	}
-	s.behind = s.behind[:0]
+	s.batch.behind = s.batch.behind[:0]
 }
 
 // prepareAll compiles the pods of a batch. Their affinity terms are registered first, with those of nominated pods:
 // a pod of the batch may repel the pods behind it once it is placed. A pod with more new terms than
 // a batch may bring is the last of its batch.
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
-	s.batches++
+	s.batch.number++
 	s.nominees.NextBatch()
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
 	endObserving := s.state.BeginObserving()
 	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
 	for i, r := range resumed {
 		if full() {
-			s.resumed = append(s.resumed, resumed[i:]...)
+			s.parking.resumed = append(s.parking.resumed, resumed[i:]...)
 			break
 		}
 		if a, ok := s.readmit(r); ok {
@@ -104,7 +119,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	}
 	for _, p := range pods {
 		if full() {
-			s.behind = append(s.behind, p)
+			s.batch.behind = append(s.batch.behind, p)
 		} else if a, ok := s.admit(p); ok {
 			attempts = append(attempts, a)
 		}
@@ -120,11 +135,11 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		s.charge(a, a.observing+now.Sub(before), now)
 		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].extenders.Answered() {
 			for i := range attempts[next:] {
-				s.behind = append(s.behind, attempts[next+i].pod)
+				s.batch.behind = append(s.batch.behind, attempts[next+i].pod)
 				attempts[next+i].trace.Finish(tracing.GivenBack, nil)
 			}
 			attempts = attempts[:next]
-			s.size.cut(next)
+			s.batch.size.cut(next)
 			break
 		}
 	}
@@ -137,7 +152,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 // observeNominated registers the terms of nominated pods, because other pods have to fit beside them. While anything is in
 // quarantine, they are registered anew for each batch.
 func (s *Scheduler) observeNominated() {
-	s.state.ObserveNominated(s.queue.Nominations(), len(s.quarantine) > 0, func() {
+	s.state.ObserveNominated(s.queue.Nominations(), s.suspects.Len() > 0, func() {
 		for _, node := range s.queue.NominatedNodes() {
 			for _, p := range s.queue.Nominated(node) {
 				s.observe(p.Obj, math.MaxInt)
@@ -189,7 +204,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		a.trace.Asks(class)
 	}
 	needs := batch.Needs()
-	s.size.asked(len(attempts), len(needs))
+	s.batch.size.asked(len(attempts), len(needs))
 	for from, to := 0, 0; from < len(needs); from = to {
 		to = from + 1
 		for all := needs[from].Offers(nodes); to < len(needs); to++ {
@@ -197,7 +212,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 				break
 			}
 		}
-		if err := s.fetch(s.tracing.FanOut(ctx), needs[from:to], profiles[from:to]); err != nil {
+		if err := s.fetch(s.batch.traces.FanOut(ctx), needs[from:to], profiles[from:to]); err != nil {
 			return err
 		}
 	}
@@ -233,7 +248,7 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 		case n.Alone():
 			panic(failed)
 		default:
-			s.confine(suspect{class: n.Class.ID()}, whileEvaluating, failed)
+			s.confine(quarantine.Suspect{Class: n.Class.ID()}, whileEvaluating, failed)
 		}
 	}
 	return nil

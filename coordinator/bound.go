@@ -2,21 +2,16 @@ package coordinator
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/lease"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -51,49 +46,36 @@ type pendingBind struct {
 	letGo bool
 }
 
+// binds are the placements on their way to their nodes.
+type binds struct {
+	// ready are those of the running batch.
+	ready []bind.Job
+	// pending are assumed, and the outcome of their binds is not known.
+	pending  map[types.UID]*pendingBind
+	outcomes bind.Outcomes
+	failures bind.FailureLog
+}
+
 // bindPending keeps in mind that a pod's bind is pending.
 func (s *Scheduler) bindPending(a *attempt, d *pb.Decision) {
-	s.binding[a.pod.Obj.UID] = &pendingBind{pod: a.pod, decision: d, popped: a.begun}
+	s.binds.pending[a.pod.Obj.UID] = &pendingBind{pod: a.pod, decision: d, popped: a.begun}
 }
 
 // dispatch hands the batch's placements over to be bound. Once the term is to end nothing is bound any more: the next leader
 // decides.
 func (s *Scheduler) dispatch() {
-	jobs := s.ready
-	s.ready = nil
+	jobs := s.binds.ready
+	s.binds.ready = nil
 	if len(jobs) == 0 || s.err != nil {
 		return
 	}
 	s.cycles.Put(jobs)
 }
 
-// outcomes gathers what becomes of binds until the loop takes it in.
-type outcomes struct {
-	mu   sync.Mutex
-	jobs []bind.Job
-	errs []error
-}
-
-// add notes an outcome; it tells whether it is the first since take.
-func (o *outcomes) add(job bind.Job, err error) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.jobs, o.errs = append(o.jobs, job), append(o.errs, err)
-	return len(o.jobs) == 1
-}
-
-func (o *outcomes) take() ([]bind.Job, []error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	jobs, errs := o.jobs, o.errs
-	o.jobs, o.errs = nil, nil
-	return jobs, errs
-}
-
 // outcome takes the outcome of a bind to the loop, from any goroutine.
 func (s *Scheduler) outcome(job bind.Job, err error) {
-	if s.outcomes.add(job, err) {
-		s.inbox.put(func() { s.bound(s.outcomes.take()) })
+	if s.binds.outcomes.Add(job, err) {
+		s.inbox.put(func() { s.bound(s.binds.outcomes.Take()) })
 	}
 }
 
@@ -101,7 +83,7 @@ func (s *Scheduler) outcome(job bind.Job, err error) {
 func (s *Scheduler) bindProgress(job *bind.Job, how bind.Progress) {
 	pod, node, cycle := job.Binding.Pod, job.Binding.Node, job.Cycle
 	s.inbox.put(func() {
-		p := s.binding[pod.UID]
+		p := s.binds.pending[pod.UID]
 		switch {
 		case how == bind.PostBound:
 			s.activate(cycle)
@@ -120,8 +102,8 @@ func (s *Scheduler) bound(jobs []bind.Job, errs []error) {
 	for i := range jobs {
 		job, err := &jobs[i], errs[i]
 		uid := job.Binding.Pod.UID
-		p := s.binding[uid]
-		delete(s.binding, uid)
+		p := s.binds.pending[uid]
+		delete(s.binds.pending, uid)
 		s.metrics.BindEnded(job.Binding.Pod.Spec.SchedulerName, job.PreBindTook, job.BindTook, job.Cycle != nil, err)
 		switch {
 		case err == nil:
@@ -206,13 +188,13 @@ func (s *Scheduler) again(job *bind.Job, p *pendingBind, err error) {
 		delete(s.arrivals, uid)
 		s.cfg.Reporter.Skipped(newest)
 	default:
-		text := told(err)
+		text := bind.Told(err)
 		reason := s.requeue(p.pod, err, text)
 		if s.queue.Get(uid) != p.pod {
 			return
 		}
 		if reason == ReasonSchedulerError {
-			s.failures.note(klog.FromContext(s.life), job, err, s.cfg.Now())
+			s.binds.failures.Note(klog.FromContext(s.life), job, err, s.cfg.Now())
 		}
 		if newest != job.Binding.Pod {
 			s.queue.Update(newest)
@@ -237,38 +219,6 @@ func (s *Scheduler) requeue(p *queue.Pod, err error, text string) (reason string
 	}
 	s.queue.Retry(p, errors.New(text))
 	return reason
-}
-
-// told is what users are told of a bind that failed, worded as upstream's framework does
-// where the API server has refused it.
-func told(err error) string {
-	if refusal := (*bind.Error)(nil); errors.As(err, &refusal) {
-		return refusal.Error()
-	}
-	var refused interface{ Told() string }
-	if errors.As(err, &refused) {
-		return fmt.Sprintf("running Bind plugin %q: %s", rules.DefaultBinder, refused.Told())
-	}
-	return err.Error()
-}
-
-// bindFailureLog is how often the log tells that binds fail. What refuses one refuses many: a
-// permission that is missing, a policy, a quota.
-const bindFailureLog = 10 * time.Second
-
-// bindFailures tells the log that pods are tried again because they could not be bound.
-type bindFailures struct {
-	told  time.Time
-	since int // failures that no line has told of
-}
-
-func (b *bindFailures) note(logger klog.Logger, job *bind.Job, err error, now time.Time) {
-	b.since++
-	if !b.told.IsZero() && now.Sub(b.told) < bindFailureLog {
-		return
-	}
-	logger.Error(err, "Pod is not bound, and tried again", "pod", klog.KObj(job.Binding.Pod), "node", job.Binding.Node, "failures", b.since)
-	b.told, b.since = now, 0
 }
 
 // release takes back what a pod is promised, where it is promised anything, and gives the
@@ -298,15 +248,6 @@ func (s *Scheduler) callOff(uid types.UID, plugin string) bool {
 		return off
 	}
 	return s.cycles.CallOff(uid, "preempted by "+plugin)
-}
-
-// oneNode words a refusal after the node was chosen.
-func oneNode(status *fwk.Status) string {
-	counts := map[string]int{}
-	for _, text := range status.Reasons() {
-		counts[text]++
-	}
-	return answers.FitError(1, counts)
 }
 
 // withNode is a pod as it would be on a node.

@@ -23,8 +23,9 @@ const (
 // budget bounds the time that a turn may take.
 type budget struct {
 	// free says that time has no consequences: the decisions of a simulation must not depend on it.
-	free bool
-	told time.Time // when the log was last told of a costly pod
+	free   bool
+	told   time.Time // when the log was last told of a costly pod
+	fillAt time.Time // when counters go on to come and go
 }
 
 // over tells whether a part of a turn has used up its time.
@@ -33,7 +34,7 @@ func (b *budget) over(took, most time.Duration) bool { return !b.free && took > 
 // cut gives the attempts of a batch back to the queue, from one index on, and makes the next batch as short.
 func (s *Scheduler) cut(attempts []attempt, from int) {
 	s.giveBack(s.life, attempts[from:], nil)
-	s.size.cut(from)
+	s.batch.size.cut(from)
 }
 
 // charge notes the cost of an attempt's preparation.

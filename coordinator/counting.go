@@ -29,12 +29,12 @@ func (s *Scheduler) fillSome() {
 		s.fail(err)
 	}
 	if took := took(); s.budget.over(took, fillTime/4) {
-		s.fillAt = begun.Add(took + fillRest*took)
+		s.budget.fillAt = begun.Add(took + fillRest*took)
 	}
 }
 
 // restsFilling is how long filling still rests.
-func (s *Scheduler) restsFilling() time.Duration { return max(s.fillAt.Sub(s.cfg.Now()), 0) }
+func (s *Scheduler) restsFilling() time.Duration { return max(s.budget.fillAt.Sub(s.cfg.Now()), 0) }
 
 // restsCounting is how long the loop may wait for other work: 0 where pods that were set aside may be popped.
 func (s *Scheduler) restsCounting() time.Duration {
@@ -64,7 +64,7 @@ func (s *Scheduler) waits(a *attempt) bool {
 	if !s.state.Awaits(a.class) {
 		return false
 	}
-	if s.aside || s.queue.Aside() == 0 { // else other classes have waited longer
+	if s.batch.aside || s.queue.Aside() == 0 { // else other classes have waited longer
 		s.state.Open(a.class)
 	}
 	s.queue.SetAside(a.pod, a.class.ID())
@@ -85,7 +85,7 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	if class == 0 {
 		return nil
 	}
-	return s.queue.PopAside(class, s.size.next(), s.popped[:0])
+	return s.queue.PopAside(class, s.batch.size.next(), s.batch.popped[:0])
 }
 
 // isCounting tells whether the loop has counters to go on with though no event comes.

@@ -75,7 +75,7 @@ func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 				elapse(time.Second)
 			}
 			binds = x.binder.seen
-			if err := x.call(x.ctx, func() { added, pods = x.state.Added(), len(x.binding)+320 }); err != nil {
+			if err := x.call(x.ctx, func() { added, pods = x.state.Added(), len(x.binds.pending)+320 }); err != nil {
 				t.Fatal(err)
 			}
 			tables := &takenOff{}

@@ -27,7 +27,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	if a.failed == nil && a.class.Rejected == nil {
 		a.failed = s.quarantined(a.class)
 	}
-	s.promising = false
+	s.batch.promising = false
 	goOn, panicked := s.decideCaught(ctx, a)
 	if panicked == nil {
 		return goOn
@@ -37,7 +37,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 
 func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
 	defer func() {
-		if s.promising || a.class == nil {
+		if s.batch.promising || a.class == nil {
 			return
 		}
 		if v := recover(); v != nil {
@@ -56,7 +56,7 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	if err := s.renew(a); err != nil {
 		return s.broken(ctx, err)
 	}
-	if s.size.invalid { // a row was made anew, of which held answers know nothing: the next batch decides
+	if s.batch.size.invalid { // a row was made anew, of which held answers know nothing: the next batch decides
 		return false
 	}
 	if a.volatile() && s.waits(a) { // the new class counts what no row has yet
@@ -181,7 +181,7 @@ func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question)
 		// A single node is not scored, so nothing is wrong with it.
 		return c, &ending{failed: a.class.ScoreError}, nil
 	}
-	a.top = s.history.SpellOut(s.answers.Reader(), a.class, &c, s.popTime, s.cfg.Now)
+	a.top = s.history.SpellOut(s.answers.Reader(), a.class, &c, s.batch.begun, s.cfg.Now)
 	return c, nil, nil
 }
 
@@ -210,7 +210,7 @@ func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question)
 // Volumes come before the room, for they may be had no longer, and then nothing has to be taken back but what plugins hold.
 // Out-of-tree plugins come last: they see the room as taken.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
-	s.promising = true
+	s.batch.promising = true
 	a.plugins.Close()
 	a.trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
@@ -271,7 +271,7 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
 		s.bound([]bind.Job{job}, []error{nil})
 		return
 	}
-	s.ready = append(s.ready, job)
+	s.binds.ready = append(s.binds.ready, job)
 }
 
 // promise assumes a pod on its node, and asks Reserve and Permit plugins. unreserved is why its volumes can not be had.
@@ -322,7 +322,7 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, wor
 	free := s.state.Storage().Unreserve(work)
 	if _, _, assumed := s.state.Pod(a.pod.Obj.UID); assumed {
 		s.forget(a.pod.Obj, d.Node)
-		s.size.invalidate() // the answers of this batch know nothing of that
+		s.batch.size.invalidate() // the answers of this batch know nothing of that
 	}
 	d.Node, d.Score, d.Feasible = "", 0, 0
 	var by []string
@@ -338,6 +338,15 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, wor
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
 	return true
+}
+
+// oneNode words a refusal after the node was chosen.
+func oneNode(status *fwk.Status) string {
+	counts := map[string]int{}
+	for _, text := range status.Reasons() {
+		counts[text]++
+	}
+	return answers.FitError(1, counts)
 }
 
 // decisionOf begins the decision of an attempt.

@@ -52,7 +52,7 @@
 //
 // # Quarantine
 //
-// A pod, a class or another object that meets a bug is confined, told of, and passed over: quarantine.go, taking_in.go.
+// A pod, a class or another object that meets a bug is confined, told of, and passed over: package quarantine, taking_in.go.
 //
 // # Binding cycles
 //

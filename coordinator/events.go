@@ -1,19 +1,14 @@
 package coordinator
 
 import (
-	"bytes"
 	"cmp"
-	"maps"
-	"slices"
 
-	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // event takes in one change of an object.
@@ -157,7 +152,7 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 		s.happened = append(s.happened, queue.PendingPodUpdated)
 		s.queue.Update(p)
 		s.moveAll(queue.NominationEnded(old, p))
-		if respecified(old, p) {
+		if compile.Respecified(old, p) {
 			s.queue.Activate(p.UID)
 		}
 		return nil
@@ -173,7 +168,7 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 // have come first.
 func (s *Scheduler) promised(p *v1.Pod) bool {
 	_, _, assumed := s.state.Pod(p.UID)
-	pending := s.binding[p.UID]
+	pending := s.binds.pending[p.UID]
 	if pending == nil && !assumed {
 		return false
 	}
@@ -192,40 +187,18 @@ func (s *Scheduler) promised(p *v1.Pod) bool {
 	return true
 }
 
-// respecified tells whether a pending pod asks for other nodes than before. In Kubernetes the
-// fields that are compared here never change, so no hint of the queue looks at them. In our own
-// store they may change.
-func respecified(old, now *v1.Pod) bool {
-	if old.Generation != 0 && old.Generation == now.Generation {
-		return false
-	}
-	return !maps.Equal(old.Spec.NodeSelector, now.Spec.NodeSelector) ||
-		!bytes.Equal(writtenAffinity(old), writtenAffinity(now)) ||
-		!compile.SameUsage(old, now) && !slices.EqualFunc(compile.Usage(old).GetHostPorts(), compile.Usage(now).GetHostPorts(),
-			func(a, b *pb.HostPort) bool { return proto.Equal(a, b) })
-}
-
-// writtenAffinity is a pod's affinity as bytes: to compare thousands of terms by reflection takes ten times as long.
-func writtenAffinity(p *v1.Pod) []byte {
-	if p.Spec.Affinity == nil {
-		return nil
-	}
-	b, _ := p.Spec.Affinity.Marshal() // Marshal fails only where a buffer is too small
-	return b
-}
-
 // seen takes in a pod that is bound to a node.
 func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.state.Pod(p.UID)
-	met := s.out.met
+	met := s.outside.Met()
 	old, err := s.state.SetPod(p)
 	if err != nil {
 		s.keepRoom(p, was, err)
-	} else if s.out.met == met {
+	} else if s.outside.Met() == met {
 		s.endQuarantine(p)
 	}
 	s.unqueue(p.UID)
-	if _, ok := s.binding[p.UID]; !ok {
+	if _, ok := s.binds.pending[p.UID]; !ok {
 		delete(s.arrivals, p.UID) // no outcome of a bind comes to delete it
 	}
 	if was != "" && was != p.Spec.NodeName {
@@ -258,7 +231,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	s.letIn(was)
 	s.disown(p.UID)
 	s.history.Forget(p.UID)
-	delete(s.whyLeaving, p.UID)
+	delete(s.preemptions.whyLeaving, p.UID)
 	if pending != nil {
 		s.happened = append(s.happened, queue.PendingPodDeleted)
 		s.moveAll(queue.NominationEnded(pending.Obj, nil))
@@ -271,7 +244,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 // disown drops a pending pod that is not ours to decide any more. If a bind of it is under
 // way and fails, its room is given back.
 func (s *Scheduler) disown(uid types.UID) {
-	if pending := s.binding[uid]; pending != nil {
+	if pending := s.binds.pending[uid]; pending != nil {
 		pending.letGo = true
 	}
 	delete(s.arrivals, uid)

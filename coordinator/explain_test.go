@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -54,10 +55,10 @@ func (x *trial) counted() map[uint32]string {
 
 // explainNow takes all steps of an explanation.
 func (s *Scheduler) explainNow(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	e := newExplanation(req)
-	for !s.explain(e) {
+	e, x := observe.NewExplanation(req), s.explainer()
+	for !x.Step(e) {
 	}
-	return e.answer()
+	return e.Answer()
 }
 
 // explained explains a pod of the namespace default.

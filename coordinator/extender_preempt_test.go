@@ -80,7 +80,7 @@ func advised(t *testing.T, c *chooser, args configv1.DefaultPreemptionArgs, node
 	defer x.fanout.Close()
 	x.Load(all, nil)
 	x.turn(t)
-	for len(x.parked) > 0 {
+	for len(x.parking.parked) > 0 {
 		<-x.inbox.ready
 		x.inbox.drain(never)
 		x.extenders.GiveTurns()

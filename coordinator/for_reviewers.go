@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -23,14 +24,34 @@ var (
 // Later is part of extenders.Loop and outoftree.Loop.
 func (l forReviewers) Later(do func()) { l.inbox.put(do) }
 
-// Queue is part of extenders.Loop and outoftree.Loop.
-func (l forReviewers) Queue() *queue.Queue { return l.queue }
+// Before and Rejoin are part of extenders.Loop.
+func (l forReviewers) Before(x, y *queue.Pod) bool { return l.queue.Before(x, y) }
+func (l forReviewers) Rejoin(p *queue.Pod)         { l.queue.Rejoin(p) }
+
+// Activate is part of outoftree.Loop, as are Nominated and Nominate.
+func (l forReviewers) Activate(pods ...types.UID) { l.queue.Activate(pods...) }
+
+func (l forReviewers) Nominated(yield func(node string, p *v1.Pod) bool) {
+	for _, node := range l.queue.NominatedNodes() {
+		for _, p := range l.queue.Nominated(node) {
+			if !yield(node, p.Obj) {
+				return
+			}
+		}
+	}
+}
+
+func (l forReviewers) Nominate(pod types.UID, node string) {
+	if p := l.queue.Get(pod); p != nil {
+		l.queue.Nominate(p, node)
+	}
+}
 
 // Resume is part of extenders.Loop: the attempt is decided in a batch of its own.
 func (l forReviewers) Resume(p *queue.Pod) {
-	if a := l.parked[p]; a != nil {
-		delete(l.parked, p)
-		l.resumed = append(l.resumed, a)
+	if a := l.parking.parked[p]; a != nil {
+		delete(l.parking.parked, p)
+		l.parking.resumed = append(l.parking.resumed, a)
 	}
 }
 

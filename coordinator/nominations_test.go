@@ -271,7 +271,7 @@ func TestAPromisedNodeThatComesBack(t *testing.T) {
 		x.turn(t)
 	}
 	sweeps := func() {
-		x.swept = time.Time{}
+		x.sweeps.at = time.Time{}
 		x.sweep(time.Now())
 	}
 	sweeps()

@@ -68,8 +68,8 @@ func TestPodsBeyondWhatABatchMayBringWaitForTheNext(t *testing.T) {
 		s.Deliver([]objects.Event{podCame(repeller(fmt.Sprint("p", i), state.BatchTerms/2+1, "1"))})
 	}
 	s.turn(t)
-	if got := len(s.decided(t)); got != 3 || s.batches != 2 {
-		t.Errorf("got %d decisions in %d batches, want 3 in 2", got, s.batches)
+	if got := len(s.decided(t)); got != 3 || s.batch.number != 2 {
+		t.Errorf("got %d decisions in %d batches, want 3 in 2", got, s.batch.number)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -81,15 +81,15 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 	case compile.DynamicResources:
 		r := a.class.Rejected
 		return nil, preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
-	case queue.DefaultPreemption:
-		r, status, out.victims, err = s.preempt(ctx, a, answer)
+	case rules.DefaultPreemption:
+		r, status, out.victims, err = s.defaultPreemption(ctx, a, answer)
 		return r, status, err
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable), nil
 }
 
-// preempt is DefaultPreemption's PostFilter.
-func (s *Scheduler) preempt(ctx context.Context, a *attempt,
+// defaultPreemption is DefaultPreemption's PostFilter.
+func (s *Scheduler) defaultPreemption(ctx context.Context, a *attempt,
 	answer *answers.Answer) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.advice == nil {
 		s.metrics.PreemptionTried()
@@ -111,11 +111,11 @@ func (s *Scheduler) preempt(ctx context.Context, a *attempt,
 		return nil, nil, nil, err
 	}
 	if len(found.Best) == 0 {
-		r, status := s.candidates.NoCandidate(found)
+		r, status := s.preempt.NoCandidate(found)
 		return r, status, nil, nil
 	}
 	best := found.Best[0]
-	victims, err := s.candidates.Victims(pod, best)
+	victims, err := s.preempt.Victims(pod, best)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -135,14 +135,14 @@ func (s *Scheduler) answerFor(a *attempt, answer *answers.Answer) *answers.Answe
 	return s.answers.Repaired(a.class)
 }
 
-// preemptAdvised is preempt for a pod whose preemption extenders have a say in. Where they have to be asked first,
+// preemptAdvised is defaultPreemption for a pod whose preemption extenders have a say in. Where they have to be asked first,
 // the attempt is parked, and nobody reads its status.
 func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.Preemptor,
 	list []*extender.Extender) (*fwk.PostFilterResult, *fwk.Status, []*v1.Pod, error) {
 	if a.advice == nil {
 		a.advice = &preempt.Advice{}
 	}
-	r, status, victims, wait, err := s.candidates.Advised(ctx, p, &preempt.Advisers{
+	r, status, victims, wait, err := s.preempt.Advised(ctx, p, &preempt.Advisers{
 		List: list, Lanes: s.extenders, Pod: a.pod, Advice: a.advice, Shown: a.prof.Candidates,
 		Find: func(ctx context.Context, n int) (preempt.Found, error) { return s.findCandidates(ctx, a, p, n) },
 	})
@@ -174,7 +174,7 @@ func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) (*preempt.Pr
 // findCandidates finds the best candidates of a pod, n of them at the most, and charges what that took.
 func (s *Scheduler) findCandidates(ctx context.Context, a *attempt, x *preempt.Preemptor, n int) (preempt.Found, error) {
 	defer s.chargeDryRun(a, s.cfg.Now())
-	return s.candidates.Find(ctx, x, n)
+	return s.preempt.Find(ctx, x, n)
 }
 
 // uselessNode tells whether a pod's nominated node is gone, or refuses the pod for a reason which no victim changes.

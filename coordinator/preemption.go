@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
 )
 
 // The life of a preemption:
@@ -27,6 +28,16 @@ import (
 //	        └─ the others: Evictor, behind the loop ──────> evicted: on success the preemptor may be tried,
 //	           (simulate: deleteVictims, at once)                    after an error it is tried at once
 
+// preemptions are those that are being carried out.
+type preemptions struct {
+	// gated are the pods whose victims are being told to leave.
+	gated map[types.UID]struct{}
+	// underWay is how many there are.
+	underWay int
+	// whyLeaving is why victims have to leave.
+	whyLeaving map[types.UID]string
+}
+
 // Evictor carries preemptions out. It is called on the loop's goroutine and must not block.
 type Evictor interface {
 	// Evict clears the nominations of e.Lower, then has the victims leave: each gets its
@@ -40,7 +51,7 @@ type Evictor interface {
 // gate has a preemptor wait until its victims are told to leave, should anything move it before.
 func (s *Scheduler) gate(a *attempt, x preemption) {
 	if len(x.victims) > 0 && !s.cfg.SyncPreemption {
-		s.preempting[a.pod.Obj.UID] = struct{}{}
+		s.preemptions.gated[a.pod.Obj.UID] = struct{}{}
 	}
 }
 
@@ -55,7 +66,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
 	}
 	if len(leaving) == 0 {
-		delete(s.preempting, a.pod.Obj.UID)
+		delete(s.preemptions.gated, a.pod.Obj.UID)
 		return
 	}
 	s.metrics.Victims(len(x.victims))
@@ -63,7 +74,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	for _, v := range leaving {
 		s.explainVictim(v, a.pod.Obj, e.Node)
 		_, _, assumed := s.state.Pod(v.UID)
-		if assumed && s.callOff(v.UID, queue.DefaultPreemption) {
+		if assumed && s.callOff(v.UID, rules.DefaultPreemption) {
 			s.cfg.Reporter.Preempted(v, a.pod.Obj, e.Node)
 			continue
 		}
@@ -78,10 +89,10 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		s.evicted(a.pod.Obj.UID, nil, time.Time{})
 	default:
 		uid, begun := a.pod.Obj.UID, s.cfg.Now()
-		s.evictions++
+		s.preemptions.underWay++
 		s.cfg.Evictor.Evict(s.life, e, func(err error) {
 			s.inbox.put(func() {
-				s.evictions--
+				s.preemptions.underWay--
 				s.evicted(uid, err, begun)
 			})
 		})
@@ -112,7 +123,7 @@ func (s *Scheduler) clearLower(p *queue.Pod, node string) []*v1.Pod {
 
 // deleteVictims deletes victims at once, where there is no Evictor. The batch's answers are void then.
 func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
-	s.size.invalidate()
+	s.batch.size.invalidate()
 	for _, v := range victims {
 		s.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
 	}
@@ -120,7 +131,7 @@ func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
 
 // evicted ends a preemption: all victims of a pod are told to leave; err: why not. begun is zero where nobody had to be told.
 func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
-	delete(s.preempting, uid)
+	delete(s.preemptions.gated, uid)
 	if !begun.IsZero() && !s.cfg.SyncPreemption {
 		s.metrics.Evicted(err, s.cfg.Now().Sub(begun))
 	}
@@ -129,11 +140,11 @@ func (s *Scheduler) evicted(uid types.UID, err error, begun time.Time) {
 		s.queue.Activate(uid)
 		return
 	}
-	s.queue.Preempted(uid)
+	s.queue.Preempted(uid, rules.DefaultPreemption)
 }
 
 // explainVictim keeps why a pod has to leave its node, for as long as it is there.
 func (s *Scheduler) explainVictim(victim, preemptor *v1.Pod, node string) {
-	s.whyLeaving[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name +
+	s.preemptions.whyLeaving[victim.UID] = "preempted by pod " + preemptor.Namespace + "/" + preemptor.Name +
 		", which has a higher priority, on node " + node
 }

@@ -122,7 +122,7 @@ func (x *stage) wantNothingOf(uid types.UID) {
 	x.t.Helper()
 	elapse(2 * journalEvery)
 	if err := x.call(x.t.Context(), func() {
-		_, binding := x.Scheduler.binding[uid]
+		_, binding := x.Scheduler.binds.pending[uid]
 		_, arrival := x.arrivals[uid]
 		_, failing := x.failing[uid]
 		entry := x.journal.attempts(uid) != 0

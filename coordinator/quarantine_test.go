@@ -15,6 +15,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -112,7 +113,7 @@ func TestAPodThatMeetsABugFailsAlone(t *testing.T) {
 			met := map[string]int{"compile": 2, "workers": 1, "loop": 1}[where]
 			x.wantMet(t, label, met)
 			if where != "compile" {
-				x.now = x.now.Add(quarantineTime - time.Second)
+				x.now = x.now.Add(quarantine.Time - time.Second)
 				x.come(t, "p2", "h3")
 				x.wantDecided(t, "in quarantine", 5, "default/p2 failed", "default/h3 placed")
 				x.wantMet(t, label, met)
@@ -122,7 +123,7 @@ func TestAPodThatMeetsABugFailsAlone(t *testing.T) {
 				x.wantMet(t, label, met+1)
 			}
 			x.mended = true
-			x.now = x.now.Add(quarantineTime)
+			x.now = x.now.Add(quarantine.Time)
 			from := len(x.decided(t))
 			x.come(t, "p4", "h5", "p5")
 			x.wantDecided(t, "once it is mended", from, "default/p4 placed", "default/h5 placed", "default/p5 placed")
@@ -145,12 +146,12 @@ func (x *poisoned) wantMet(t *testing.T, label string, times int) {
 func TestTheQuarantineIsBounded(t *testing.T) {
 	x := newPoisoned(t, "compile")
 	var names []string
-	for i := range maxQuarantined + 10 {
+	for i := range quarantine.MaxSuspects + 10 {
 		names = append(names, fmt.Sprint("p", i))
 	}
 	x.come(t, names...)
-	if x.met != len(names) || len(x.quarantine) == 0 || len(x.quarantine) > maxQuarantined {
-		t.Errorf("got %d in quarantine of %d that met the bug, want 1 to %d of %d", len(x.quarantine), x.met, maxQuarantined, len(names))
+	if x.met != len(names) || x.suspects.Len() == 0 || x.suspects.Len() > quarantine.MaxSuspects {
+		t.Errorf("got %d in quarantine of %d that met the bug, want 1 to %d of %d", x.suspects.Len(), x.met, quarantine.MaxSuspects, len(names))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -31,6 +32,7 @@ const (
 	rowsAtOnce, podsAtOnce  = 2048, 2048
 	maxReads, defaultTop    = 8, 5
 	maxRestarts, keptBeside = 8, 1024
+	soughtAtOnce            = 8192
 	beingBound              = observe.BeingBound
 )
 
@@ -60,11 +62,13 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var flood [3]*explanation
+	var flood [3]*observe.Explanation
 	for i := range flood {
-		e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3})
+		e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3})
 		flood[i] = e
-		go func() { _ = x.reads.Read(t.Context(), observe.Read{Step: func() bool { return x.explain(e) }}) }()
+		go func() {
+			_ = x.reads.Read(t.Context(), observe.Read{Step: func() bool { return x.explainer().Step(e) }})
+		}()
 	}
 	for came := 0; came < len(flood); {
 		<-x.inbox.ready
@@ -72,7 +76,7 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 	}
 	looked := func() (rows int) {
 		for i := range flood {
-			if left, grouped, begun := flood[i].judging.Left(); begun {
+			if left, grouped, begun := flood[i].Judging.Left(); begun {
 				rows += 2*x.state.Nodes() - 2*left - grouped
 			}
 		}
@@ -91,8 +95,9 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 		t.Errorf("got %d turns, want %d or more", turns, least)
 	}
 	for i := range flood {
-		if d := cmp.Diff(want, flood[i].out, protocmp.Transform()); d != "" || flood[i].err != nil {
-			t.Errorf("explanation %d in steps (-at once +in steps): %v\n%s", i, flood[i].err, d)
+		out, err := flood[i].Answer()
+		if d := cmp.Diff(want, out, protocmp.Transform()); d != "" || err != nil {
+			t.Errorf("explanation %d in steps (-at once +in steps): %v\n%s", i, err, d)
 		}
 	}
 }
@@ -103,26 +108,27 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: []*v1.Pod{build.Pod("p").CPU("2").Obj()}}, nil)
-	e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p"})
-	if x.explain(e) {
+	e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p"})
+	if x.explainer().Step(e) {
 		t.Fatal("got an answer at once, want one step of several")
 	}
 	x.nodeGone(nodes[1])
-	for !x.explain(e) {
+	for !x.explainer().Step(e) {
 	}
-	if want := uint32(len(nodes) - 1); e.err != nil || e.out.Nodes != want || e.out.Feasible+e.out.Reasons[0].Nodes != want {
-		t.Errorf("got %v, %v; want %d nodes in all", e.out, e.err, want)
+	out, err := e.Answer()
+	if want := uint32(len(nodes) - 1); err != nil || out.Nodes != want || out.Feasible+out.Reasons[0].Nodes != want {
+		t.Errorf("got %v, %v; want %d nodes in all", out, err, want)
 	}
-	e = newExplanation(e.req)
-	for steps := 0; !x.explain(e); steps++ {
+	e = observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p"})
+	for steps := 0; !x.explainer().Step(e); steps++ {
 		if steps > maxRestarts {
 			t.Fatalf("goes on after %d steps", steps)
 		}
 		x.nodeSet(nodes[1])
 		x.nodeGone(nodes[1])
 	}
-	if status.Code(e.err) != codes.Aborted || x.err != nil {
-		t.Errorf("got %v, the loop's error %v; want ABORTED and none", e.err, x.err)
+	if _, err := e.Answer(); status.Code(err) != codes.Aborted || x.err != nil {
+		t.Errorf("got %v, the loop's error %v; want ABORTED and none", err, x.err)
 	}
 }
 
@@ -166,10 +172,31 @@ func TestReadsAreBounded(t *testing.T) {
 		if judged {
 			t.Error("a read that nobody waits for was made")
 		}
-		if _, err := x.Summary(x.ctx); err != nil || x.reads.Places() != 0 {
-			t.Errorf("after all: got %v, %d places taken; want a summary and none", err, x.reads.Places())
+		if _, err := x.Summary(x.ctx); err != nil {
+			t.Errorf("after all: got %v, want a summary", err)
 		}
+		x.wantPlaces()
 	})
+}
+
+// wantPlaces checks that no read has a place: as many as there are places can be served.
+func (x *stage) wantPlaces() {
+	x.t.Helper()
+	var come atomic.Bool
+	served := make(chan error, maxReads)
+	for range maxReads {
+		go func() {
+			served <- x.reads.Serve(x.ctx, observe.Read{Step: func() bool { return true }, Waits: func() bool { return !come.Load() }})
+		}()
+	}
+	synctest.Wait()
+	come.Store(true)
+	x.inbox.put(func() {})
+	for range maxReads {
+		if err := <-served; err != nil {
+			x.t.Errorf("a place is taken: %v", err)
+		}
+	}
 }
 
 // manyPods are so many that it takes several steps to look at them: on no node, for they are too big, or on one.
@@ -247,9 +274,9 @@ func TestPodsAreLookedForInSteps(t *testing.T) {
 		steps int
 		code  codes.Code
 	}{{fmt.Sprintf("a-%06d", 2*soughtAtOnce), 1, codes.OK}, {"a-000000", 3, codes.OK}, {"nobody", 6, codes.NotFound}} {
-		e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: want.name})
-		steps := stepsOf(t, func() bool { return x.explain(e) })
-		if out, err := e.answer(); steps != want.steps || status.Code(err) != want.code || err == nil && out.Node != "a" {
+		e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: want.name})
+		steps := stepsOf(t, func() bool { return x.explainer().Step(e) })
+		if out, err := e.Answer(); steps != want.steps || status.Code(err) != want.code || err == nil && out.Node != "a" {
 			t.Errorf("%s: got %v, %v in %d steps; want %s in %d", want.name, out, err, steps, want.code, want.steps)
 		}
 	}
@@ -261,15 +288,15 @@ func TestAnExplanationKeepsFewNodes(t *testing.T) {
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
-	e := newExplanation(&pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3})
+	e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3})
 	stepsOf(t, func() bool {
-		last := x.explain(e)
-		if feasible, refused := e.judging.Kept(); feasible+refused > 2*(3+keptBeside) {
+		last := x.explainer().Step(e)
+		if feasible, refused := e.Judging.Kept(); feasible+refused > 2*(3+keptBeside) {
 			t.Errorf("kept %d and %d nodes, want %d of each at the most", feasible, refused, 3+keptBeside)
 		}
 		return last
 	})
-	out, err := e.answer()
+	out, err := e.Answer()
 	if err != nil || out.Feasible != uint32(len(nodes)) || len(out.Top) != 4 || !out.Top[3].Chosen {
 		t.Errorf("got %v, %v; want all nodes feasible, 3 shown and that of the pod", out, err)
 	}
@@ -287,8 +314,8 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 			return false
 		}
 		err := x.reads.Serve(x.ctx, observe.Read{Step: step, End: func() { ended = true }})
-		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended || x.reads.Places() != 0 {
-			t.Errorf("got %v, ended %v, %d places taken; want INTERNAL, and that none is", err, ended, x.reads.Places())
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "poison") || !ended {
+			t.Errorf("got %v, ended %v; want INTERNAL, and that it has", err, ended)
 		}
 		if got, want := gathered(t, registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
 			t.Errorf("metric: got %v, want %v", got, want)
@@ -296,6 +323,7 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 		if _, err := x.Summary(x.ctx); err != nil {
 			t.Errorf("a read after it: got %v", err)
 		}
+		x.wantPlaces()
 	})
 }
 
@@ -311,8 +339,8 @@ func TestAnExplanationThatPanicsConfinesNothing(t *testing.T) {
 	}
 	x.podSet(build.Pod("p").Node("a").Obj())
 	out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "p"})
-	if err != nil || !strings.Contains(out.Note, "met a bug of its own (read)") || len(x.quarantine) != 0 || x.err != nil {
-		t.Errorf("got %v, %v, %d in quarantine, the loop's error %v; want a note and nothing else", out, err, len(x.quarantine), x.err)
+	if err != nil || !strings.Contains(out.Note, "met a bug of its own (read)") || x.suspects.Len() != 0 || x.err != nil {
+		t.Errorf("got %v, %v, %d in quarantine, the loop's error %v; want a note and nothing else", out, err, x.suspects.Len(), x.err)
 	}
 	if got, want := gathered(t, x.registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
 		t.Errorf("metric: got %v, want %v", got, want)

@@ -91,16 +91,16 @@ func (x *trial) turn(t rapid.TB) {
 		if x.few > 0 {
 			n = min(n, x.few)
 		}
-		x.popped = x.queue.PopBatch(n, x.popped[:0])
-		if len(x.popped) == 0 {
+		x.batch.popped = x.queue.PopBatch(n, x.batch.popped[:0])
+		if len(x.batch.popped) == 0 {
 			return
 		}
-		x.schedule(quiet(), x.popped)
+		x.schedule(quiet(), x.batch.popped)
 		if x.err != nil {
 			t.Fatalf("the loop failed: %v", x.err)
 		}
-		if len(x.out.why) > 0 || x.counter("shardsched_panics_total", "hint") > 0 {
-			t.Fatalf("hints have met %v bugs; in quarantine: %v", x.counter("shardsched_panics_total", "hint"), x.out.why)
+		if len(x.outside.Why()) > 0 || x.counter("shardsched_panics_total", "hint") > 0 {
+			t.Fatalf("hints have met %v bugs; in quarantine: %v", x.counter("shardsched_panics_total", "hint"), x.outside.Why())
 		}
 	}
 	t.Fatal("the loop does not come to rest")

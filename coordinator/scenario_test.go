@@ -214,7 +214,7 @@ func (s *Scheduler) known() []types.UID {
 	for uid := range s.history.Pods() {
 		all[uid] = struct{}{}
 	}
-	for uid := range s.binding {
+	for uid := range s.binds.pending {
 		all[uid] = struct{}{}
 	}
 	for uid := range s.arrivals {

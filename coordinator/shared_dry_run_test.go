@@ -79,8 +79,8 @@ func TestAThousandPreemptorsAndOthers(t *testing.T) {
 	if n := x.judgedRows(); n > 25*each {
 		t.Errorf("%d rows were judged on the loop, want %d at the most", n, 25*each)
 	}
-	if max := uint64(2*each/512 + 2); x.batches > max {
-		t.Errorf("%d batches, want %d at the most", x.batches, max)
+	if max := uint64(2*each/512 + 2); x.batch.number > max {
+		t.Errorf("%d batches, want %d at the most", x.batch.number, max)
 	}
 }
 

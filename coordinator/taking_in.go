@@ -3,16 +3,13 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -31,20 +28,6 @@ import (
 //	a row               that refuses a change is made anew of the node and its pods; where that fails, the node is left out
 //
 // Each change of the object is another try.
-
-// outsideTables are the objects in quarantine.
-type outsideTables struct {
-	why map[objects.Ref]error
-	// met counts how often an object was put into quarantine.
-	met uint64
-	// nodes are the nodes that are left out. pods are bound pods whose requests are not known.
-	nodes map[string]*v1.Node
-	pods  map[types.UID]*v1.Pod
-}
-
-func newOutsideTables() outsideTables {
-	return outsideTables{why: map[objects.Ref]error{}, nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}}
-}
 
 // quarantineOnPanic quarantines an object if a panic comes up while its change is taken in, or while plugins are told of it. It is
 // deferred.
@@ -71,13 +54,10 @@ func (s *Scheduler) pluginsSaw(e *objects.Event) {
 
 // quarantineObject puts an object into quarantine. The log tells of it once.
 func (s *Scheduler) quarantineObject(obj objects.Object, why error) {
-	ref := objects.RefOf(obj)
-	s.out.met++
-	_, told := s.out.why[ref]
-	s.out.why[ref] = why
-	if told {
+	if !s.outside.Add(obj, why) {
 		return
 	}
+	ref := objects.RefOf(obj)
 	s.metrics.Quarantined(ref.Kind, 1)
 	var stack []byte
 	if p := (*scan.Panic)(nil); errors.As(why, &p) {
@@ -98,53 +78,37 @@ func (s *Scheduler) partLeftOut(p *v1.Pod, what string, why error) {
 // endQuarantine ends the quarantine of an object that was taken in as a whole, or is gone. If a node was left out because of
 // the object, it is tried again.
 func (s *Scheduler) endQuarantine(obj objects.Object) {
-	if len(s.out.why) == 0 {
+	ended, on := s.outside.End(obj)
+	if !ended {
 		return
 	}
-	ref := objects.RefOf(obj)
-	if _, out := s.out.why[ref]; !out {
-		return
-	}
-	delete(s.out.why, ref)
-	s.metrics.Quarantined(ref.Kind, -1)
-	switch obj := obj.(type) {
-	case *v1.Node:
-		delete(s.out.nodes, obj.Name)
-	case *v1.Pod:
-		delete(s.out.pods, obj.UID)
-		s.letIn(obj.Spec.NodeName)
-	case *storagev1.CSINode:
-		s.letIn(obj.Name)
+	s.metrics.Quarantined(objects.KindOf(obj), -1)
+	if on != "" {
+		s.letIn(on)
 	}
 }
 
 // letIn tries again to take in a node that is left out.
 func (s *Scheduler) letIn(name string) {
-	if n := s.out.nodes[name]; n != nil {
+	if n := s.outside.LeftOut(name); n != nil {
 		s.nodeSet(n)
 	}
 }
 
 // staysOut keeps a node out because of its CSINode or one of its pods; false: the node may be taken in.
 func (s *Scheduler) staysOut(n *v1.Node) bool {
-	if len(s.out.why) == 0 {
+	if !s.outside.KeepsOut(n) {
 		return false
 	}
-	_, out := s.out.why[objects.Ref{Kind: objects.KindCSINode, Name: n.Name}]
-	for _, p := range s.out.pods {
-		out = out || p.Spec.NodeName == n.Name
-	}
-	if out {
-		s.quarantineObject(n, errors.New("what is on it is in quarantine"))
-		s.out.nodes[n.Name] = n
-	}
-	return out
+	s.quarantineObject(n, errors.New("what is on it is in quarantine"))
+	s.outside.LeaveOut(n)
+	return true
 }
 
 // leaveOut leaves a node out.
 func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 	s.quarantineObject(n, why)
-	s.out.nodes[n.Name] = n
+	s.outside.LeaveOut(n)
 	_, err := s.state.RemoveNode(n)
 	if err != nil {
 		s.fail(err) // pods might be placed there
@@ -158,7 +122,7 @@ func (s *Scheduler) leaveOut(n *v1.Node, why error) {
 func (s *Scheduler) rowsMade() {
 	s.rows++
 	if s.answers.Deciding() {
-		s.size.invalidate()
+		s.batch.size.invalidate()
 	}
 }
 
@@ -181,7 +145,7 @@ func (s *Scheduler) keepRoom(p *v1.Pod, was string, why error) {
 	name := p.Spec.NodeName
 	if now, _, _ := s.state.Pod(p.UID); now == p {
 		s.mend(name, why)
-	} else if s.out.pods[p.UID] = p; s.state.Node(name) != nil {
+	} else if s.outside.Unknown(p); s.state.Node(name) != nil {
 		s.leaveOut(s.state.Node(name), fmt.Errorf("what pod %s/%s takes is not known: %w", p.Namespace, p.Name, why))
 	}
 	if was != name {
@@ -214,21 +178,6 @@ func (s *Scheduler) leaveObjectOut(obj objects.Object, why error) {
 	}
 }
 
-// noteQuarantined adds to an explanation which objects it could not look at.
-func (s *Scheduler) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
-	if len(s.out.why) == 0 {
-		return
-	}
-	if why := s.out.why[objects.RefOf(p)]; why != nil {
-		observe.Note(out, "it could not be taken in as a whole: "+why.Error())
-	}
-	if len(s.out.nodes) > 0 {
-		example := slices.Min(slices.Collect(maps.Keys(s.out.nodes)))
-		why := s.out.why[objects.Ref{Kind: objects.KindNode, Name: example}]
-		observe.Note(out, fmt.Sprintf("nodes that are left out: %d, one of them %s: %v", len(s.out.nodes), example, why))
-	}
-}
-
 // dequeue drops a pending pod, as far as that is possible.
 func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
 	defer s.state.RecoverInto(&err)
@@ -247,8 +196,8 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 		s.forget(known, d.Node)
 	}
 	s.mend(d.Node, err)
-	s.size.invalidate() // the answers of this batch do not know the row that was made anew
-	return s.confineFor(suspect{class: a.class.ID()}, err)
+	s.batch.size.invalidate() // the answers of this batch do not know the row that was made anew
+	return s.suspects.Add(quarantine.Suspect{Class: a.class.ID()}, err)
 }
 
 // forget takes back the promise of a node.

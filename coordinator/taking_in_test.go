@@ -108,8 +108,8 @@ func newLeading(t *testing.T, bug func(x *trial), all *objects.Snapshot) *leadin
 // decide has what is pending decided, and gives where pods are then, those that were tried in vain with "".
 func (x *leading) decide(t *testing.T) map[string]string {
 	t.Helper()
-	for x.popped = x.queue.PopBatch(100, nil); len(x.popped) > 0; x.popped = x.queue.PopBatch(100, nil) {
-		x.schedule(quiet(), x.popped)
+	for x.batch.popped = x.queue.PopBatch(100, nil); len(x.batch.popped) > 0; x.batch.popped = x.queue.PopBatch(100, nil) {
+		x.schedule(quiet(), x.batch.popped)
 		if x.err != nil {
 			t.Fatalf("the term ended: %v", x.err)
 		}
@@ -130,7 +130,7 @@ func (x *leading) wantQuarantined(t *testing.T, when string, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: in quarantine: got %v, want %v (%v)", when, got, want, x.out.why)
+		t.Errorf("%s: in quarantine: got %v, want %v (%v)", when, got, want, x.outside.Why())
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []obje
 			b.Fatalf("the loop has ended: %v", s.err)
 		}
 		longest, busiest, turns = max(longest, time.Since(begun)), max(busiest, threadTime(b)-used), turns+1
-		if decided || s.reads.Pending() || !s.inbox.empty() || len(s.binding) > 0 {
+		if decided || s.reads.Pending() || !s.inbox.empty() || len(s.binds.pending) > 0 {
 			continue
 		}
 		if s.isCounting() {

@@ -348,7 +348,9 @@ func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []s
 	elapse(time.Minute) // no pod rests that long where something could help it
 	for range 6 {       // but one that is out of luck again and again may be on its way
 		busy := false
-		if err := s.call(ctx, func() { busy = len(s.binding) > 0 || s.queue.Len(queue.Backoff)+s.queue.Len(queue.ErrorBackoff) > 0 }); err != nil || !busy {
+		if err := s.call(ctx, func() {
+			busy = len(s.binds.pending) > 0 || s.queue.Len(queue.Backoff)+s.queue.Len(queue.ErrorBackoff) > 0
+		}); err != nil || !busy {
 			break
 		}
 		elapse(30 * time.Second)
@@ -390,8 +392,8 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 		}
 		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName
 	}
-	if len(s.out.why) > 0 || s.counter("shardsched_panics_total", "hint") > 0 {
-		wrong("hints have met %v bugs; in quarantine: %v", s.counter("shardsched_panics_total", "hint"), s.out.why)
+	if len(s.outside.Why()) > 0 || s.counter("shardsched_panics_total", "hint") > 0 {
+		wrong("hints have met %v bugs; in quarantine: %v", s.counter("shardsched_panics_total", "hint"), s.outside.Why())
 	}
 	truth := newOneByOne(t, nodes, running, slices.Collect(maps.Values(w.others))...)
 	if !meddlers {
@@ -414,15 +416,15 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 	if d := cmp.Diff(rowsOf(truth.state.Cache), rowsOf(s.state.Cache)); d != "" {
 		wrong("rows (-as it is +as believed):\n%s", d)
 	}
-	for _, kept := range [][]types.UID{keysOf(s.binding), keysOf(s.arrivals), keysOf(s.failing), keysOf(l.kept)} {
+	for _, kept := range [][]types.UID{keysOf(s.binds.pending), keysOf(s.arrivals), keysOf(s.failing), keysOf(l.kept)} {
 		for _, uid := range kept {
 			if !waiting[uid] {
 				wrong("something is kept of %s, which is not pending", uid)
 			}
 		}
 	}
-	if len(s.binding) > 0 {
-		wrong("binds under way: got %v, want none", keysOf(s.binding))
+	if len(s.binds.pending) > 0 {
+		wrong("binds under way: got %v, want none", keysOf(s.binds.pending))
 	}
 	return problems
 }

@@ -24,8 +24,10 @@ type Loop interface {
 	Later(do func())
 	// Resume has the parked attempt of a pod decided anew.
 	Resume(p *queue.Pod)
-	// Queue is the loop's.
-	Queue() *queue.Queue
+	// Before tells whether the queue has one pod before another.
+	Before(x, y *queue.Pod) bool
+	// Rejoin has what happens from now on held against a pod's attempt.
+	Rejoin(p *queue.Pod)
 }
 
 // Config is what Lanes are made of.
@@ -124,7 +126,7 @@ func (l *Lane) Turn(p *queue.Pod) bool {
 		return true
 	}
 	at, _ := slices.BinarySearchFunc(l.waiting, p, func(x, y *queue.Pod) int {
-		if l.all.loop.Queue().Before(y, x) {
+		if l.all.loop.Before(y, x) {
 			return 1
 		}
 		return -1

@@ -20,10 +20,11 @@ type scriptedLoop struct {
 	resumed []string
 }
 
-func (l *scriptedLoop) Later(do func())       { l.later <- do }
-func (l *scriptedLoop) Queue() *queue.Queue   { return l.queue }
-func (l *scriptedLoop) Resume(p *queue.Pod)   { l.resumed = append(l.resumed, p.Obj.Name) }
-func (l *scriptedLoop) took() (pods []string) { pods, l.resumed = l.resumed, nil; return pods }
+func (l *scriptedLoop) Later(do func())             { l.later <- do }
+func (l *scriptedLoop) Before(x, y *queue.Pod) bool { return l.queue.Before(x, y) }
+func (l *scriptedLoop) Rejoin(*queue.Pod)           {}
+func (l *scriptedLoop) Resume(p *queue.Pod)         { l.resumed = append(l.resumed, p.Obj.Name) }
+func (l *scriptedLoop) took() (pods []string)       { pods, l.resumed = l.resumed, nil; return pods }
 
 // podOf is a pod of a priority.
 func podOf(name string, priority int32) *queue.Pod {

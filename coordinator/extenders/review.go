@@ -185,7 +185,7 @@ func (r *Review) ask(ctx context.Context, rows []answers.Row) (wait bool) {
 		q.nodes = append(q.nodes, all.cache.Node(r.name(row)))
 	}
 	if !all.inline {
-		all.loop.Queue().Rejoin(r.pod) // the answer may not know of what happens from now on
+		all.loop.Rejoin(r.pod) // the answer may not know of what happens from now on
 	}
 	wait = r.lane.Ask(ctx, r.pod, func(ctx context.Context) func() {
 		said := q.ask(ctx)

@@ -14,12 +14,13 @@
 // # What others read
 //
 //	Reads     one bounded step a turn: explanations, summaries, dumps
+//	Explainer where a pod is, and why <── Placed, Loop
 //	Judging   all rows for one pod    <── answers.Reader
 //	Summary   shards, pods that wait  <── Cluster, Queue
 //	Debugger  nodes, pods, the queue  <── Cluster, Queue
 //
 // A read sees the loop through interfaces that can neither change its state nor end its term. An explanation needs its pod off
-// the node for a while: the loop takes the pod off before a step, and puts it back after the step.
+// the node for a while: the loop takes the pod off before a step, and puts it back after the step (Loop.Without).
 //
 // DecisionLog, Heartbeat, Bugs and the calls of Reads that wait may be used by any goroutine. All else belongs to the loop's.
 //

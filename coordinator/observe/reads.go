@@ -93,9 +93,6 @@ func (r *Reads) run(x *read) error {
 	return x.err
 }
 
-// Places is how many of the places are taken.
-func (r *Reads) Places() int { return len(r.places) }
-
 // Next takes one step of the oldest read that somebody still waits for, and that does not wait itself. It is called on the
 // loop, as are Pending and End.
 func (r *Reads) Next() {

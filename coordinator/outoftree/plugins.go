@@ -49,8 +49,12 @@ type Config struct {
 type Loop interface {
 	// Later runs a function on the loop's goroutine, in a turn to come. Any goroutine may call it.
 	Later(do func())
-	// Queue is the loop's.
-	Queue() *queue.Queue
+	// Activate has pods that wait tried at once.
+	Activate(pods ...types.UID)
+	// Nominated yields the pods that wait and are nominated to a node, node by node.
+	Nominated(yield func(node string, p *v1.Pod) bool)
+	// Nominate has a pod that waits nominated to a node, or to none; another is left alone.
+	Nominate(pod types.UID, node string)
 	// Joining is what tables do not know of a node's row when some pods have joined it, and others left, for a pod of a class.
 	Joining(row cache.Row, node string, joined, left []*v1.Pod, pod *v1.Pod, class *compile.Class) *scorer.RowCheck
 }
@@ -234,7 +238,7 @@ func (s shown) PodsOn(node string) iter.Seq[*v1.Pod] {
 var _ framework.Source = shown{}
 
 // activator has pods tried at once.
-type activator struct{ Loop }
+type activator struct{ loop Loop }
 
 // Activate is part of fwk.PodActivator. It takes effect in the loop's next turn.
 func (a activator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
@@ -242,7 +246,7 @@ func (a activator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	for _, p := range pods {
 		uids = append(uids, p.UID)
 	}
-	a.Later(func() { a.Queue().Activate(uids...) })
+	a.loop.Later(func() { a.loop.Activate(uids...) })
 }
 
 // nominator shows the queue's nominations. Those that it has are as of the beginning of the
@@ -257,22 +261,19 @@ var _ fwk.PodNominator = (*nominator)(nil)
 
 // refresh takes the queue's nominations in.
 func (n *nominator) refresh() {
-	nodes := n.loop.Queue().NominatedNodes()
-	if len(nodes) == 0 {
+	views, out := map[*v1.Pod]fwk.PodInfo{}, map[string][]fwk.PodInfo{}
+	for node, p := range n.loop.Nominated {
+		v := n.views[p]
+		if v == nil {
+			v, _ = framework.NewPodInfo(p) // terms that can not be read are left out
+		}
+		views[p] = v
+		out[node] = append(out[node], v)
+	}
+	if len(out) == 0 {
 		n.nodes.Store(nil)
 		n.views = nil
 		return
-	}
-	views, out := map[*v1.Pod]fwk.PodInfo{}, make(map[string][]fwk.PodInfo, len(nodes))
-	for _, node := range nodes {
-		for _, p := range n.loop.Queue().Nominated(node) {
-			v := n.views[p.Obj]
-			if v == nil {
-				v, _ = framework.NewPodInfo(p.Obj) // terms that can not be read are left out
-			}
-			views[p.Obj] = v
-			out[node] = append(out[node], v)
-		}
 	}
 	n.views = views
 	n.nodes.Store(&out)
@@ -304,11 +305,7 @@ func (n *nominator) UpdateNominatedPod(_ klog.Logger, _ *v1.Pod, pod fwk.PodInfo
 }
 
 func (n *nominator) nominate(uid types.UID, node string) {
-	n.loop.Later(func() {
-		if p := n.loop.Queue().Get(uid); p != nil {
-			n.loop.Queue().Nominate(p, node)
-		}
-	})
+	n.loop.Later(func() { n.loop.Nominate(uid, node) })
 }
 
 // preEnqueue asks the out-of-tree plugins of a pod's profile whether they hold it back.

@@ -11,7 +11,7 @@ import (
 )
 
 // DefaultPreemption is the plugin that makes room for a pod by having others leave.
-const DefaultPreemption = queue.DefaultPreemption
+const DefaultPreemption = "DefaultPreemption"
 
 func defaultPreemption() *Rule {
 	return &Rule{

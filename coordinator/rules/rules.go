@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -37,45 +38,47 @@ type Rule struct {
 }
 
 // catalogue is the list. It is written here and nowhere else.
-var catalogue = []*Rule{
-	schedulingGates(),
-	prioritySort(),
-	nodeUnschedulable(),
-	nodeName(),
-	taintToleration(),
-	nodeAffinity(),
-	nodePorts(),
-	nodeResourcesFit(),
-	volumeRestrictions(),
-	nodeVolumeLimits(),
-	volumeBinding(),
-	volumeZone(),
-	podTopologySpread(),
-	interPodAffinity(),
-	dynamicResources(),
-	defaultPreemption(),
-	nodeResourcesBalancedAllocation(),
-	imageLocality(),
-	defaultBinder(),
-	nodeDeclaredFeatures(),
-	celFilter(),
-	celScore(),
-	gangScheduling(),
-	topologyPlacementGenerator(),
-	podGroupPodsCount(),
-}
+var catalogue = sync.OnceValue(func() []*Rule {
+	return []*Rule{
+		schedulingGates(),
+		prioritySort(),
+		nodeUnschedulable(),
+		nodeName(),
+		taintToleration(),
+		nodeAffinity(),
+		nodePorts(),
+		nodeResourcesFit(),
+		volumeRestrictions(),
+		nodeVolumeLimits(),
+		volumeBinding(),
+		volumeZone(),
+		podTopologySpread(),
+		interPodAffinity(),
+		dynamicResources(),
+		defaultPreemption(),
+		nodeResourcesBalancedAllocation(),
+		imageLocality(),
+		defaultBinder(),
+		nodeDeclaredFeatures(),
+		celFilter(),
+		celScore(),
+		gangScheduling(),
+		topologyPlacementGenerator(),
+		podGroupPodsCount(),
+	}
+})
 
 // All are the built-in plugins: upstream's in the order of its default list (default_plugins.go, with the feature gates of
 // 1.36), then those in no default. The caller must not change them.
-func All() []*Rule { return catalogue }
+func All() []*Rule { return catalogue() }
 
 // Find is the plugin of a name; nil: there is none.
 func Find(name string) *Rule {
-	i := slices.IndexFunc(catalogue, func(r *Rule) bool { return r.Name == name })
+	i := slices.IndexFunc(catalogue(), func(r *Rule) bool { return r.Name == name })
 	if i < 0 {
 		return nil
 	}
-	return catalogue[i]
+	return catalogue()[i]
 }
 
 // InDefault tells whether the plugin is in the default list.
@@ -90,7 +93,7 @@ func (r *Rule) Evaluated() bool { return r.Loop || r.Plugin != pb.Plugin_PLUGIN_
 // QueuePlugins are the plugins that reject nodes, or hold pods back, as the queue knows them.
 func QueuePlugins(profiles queue.Profiles) []queue.Plugin {
 	var list []queue.Plugin
-	for _, r := range catalogue {
+	for _, r := range catalogue() {
 		if r.Hints != nil {
 			p := r.Hints(profiles)
 			p.Name = r.Name

@@ -1,4 +1,4 @@
-package coordinator
+package bind
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
@@ -18,12 +17,12 @@ import (
 func TestTheLogTellsThatBindsFail(t *testing.T) {
 	var lines []string
 	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	job := &bind.Job{Binding: objects.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
-	var b bindFailures
+	job := &Job{Binding: objects.Binding{Pod: build.Pod("p").Obj(), Node: "n"}}
+	var b FailureLog
 	now := time.Unix(1000, 0)
 	for range 1000 {
-		b.note(logger, job, errors.New("denied: 100%s"), now)
-		now = now.Add(bindFailureLog / 500)
+		b.Note(logger, job, errors.New("denied: 100%s"), now)
+		now = now.Add(failureLogEvery / 500)
 	}
 	if len(lines) != 2 {
 		t.Fatalf("got %d lines, want 2: %q", len(lines), lines)

@@ -1,0 +1,125 @@
+package coordinator
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/bind"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/journal"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/record"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/coordinator/tracing"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+)
+
+// DefaultBatchSize is how many pods share a round to the workers at the most.
+const DefaultBatchSize = 512
+
+// SchedulerConfig is what a Scheduler is made of.
+type SchedulerConfig struct {
+	Cluster string
+	// Term fences everything that the scheduler sends.
+	Term uint64
+	// Shards is the number of shards, 1 or more.
+	Shards int
+	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
+	// It has no influence on decisions.
+	BatchSize int
+	// Profiles by scheduler name; nil: the default profile.
+	Profiles map[string]*compile.Profile
+	// Binder commits placements; nil: they count as committed at once, and no extender is asked to bind.
+	Binder bind.Binder
+	// BindGroup is how many placements one call of the Binder gets at the most, and BindCalls
+	// how many calls are under way at once; 0: 100 and 4, for a binder whose placements share
+	// commits. One that commits each by itself wants groups of 1, so that none waits for another.
+	BindGroup, BindCalls int
+	// VolumeWriter writes what placements make of volumes and claims before their pods are
+	// bound; nil: nowhere, they count as bound at once.
+	VolumeWriter volumes.Writer
+	// VolumeController says that somebody else binds a claim to the volume that was found for
+	// it, as Kubernetes' volume controller does.
+	VolumeController bool
+	// DisruptionController says that somebody else keeps the status of PodDisruptionBudgets, as
+	// Kubernetes' disruption controller does. Otherwise it is worked out from their specs and the
+	// pods.
+	DisruptionController bool
+	// Journal keeps queue entries; nil: nowhere.
+	Journal journal.Store
+	// Evictor carries preemptions out; nil: victims are gone at once.
+	Evictor Evictor
+	// SyncPreemption says that preemptors are not gated while their victims are told to leave
+	// (the feature gate SchedulerAsyncPreemption is off).
+	SyncPreemption bool
+	// Reporter tells the pods' owners what becomes of them; nil: nobody does.
+	Reporter Reporter
+	// Decisions receives every decision; nil: nowhere.
+	Decisions *observe.DecisionLog
+	// Recorder writes down what the loop takes in, decides and takes back; nil: nobody does.
+	Recorder *record.Writer
+	// PodNamed finds pods that are not this scheduler's, to explain that; nil: they are not known.
+	PodNamed func(namespace, name string) *v1.Pod
+	// OutOfTree are plugins besides the built-in ones; nil: there are none.
+	OutOfTree *outoftree.Config
+	// Tracer makes spans of attempts; nil: none.
+	Tracer *tracing.Tracer
+	// Fanout is passed on to the workers' side; Shards, Cluster and Term are filled
+	// in.
+	Fanout fanout.Config
+	// InitialBackoff and MaxBackoff bound how long a failed pod waits; MaxUnschedulable
+	// is how long one that fits nowhere rests at the most. 0: upstream's 1 s, 10 s and
+	// 5 minutes.
+	InitialBackoff, MaxBackoff, MaxUnschedulable time.Duration
+	// WaitBackoffOut has pods wait their backoff out though nothing else is to be decided (the
+	// feature gate SchedulerPopFromBackoffQ is off).
+	WaitBackoffOut bool
+	// Heartbeat is told of the loop's turns; nil: nobody looks.
+	Heartbeat *observe.Heartbeat
+	// Now is the clock; nil: the real one.
+	Now func() time.Time
+	// QueueNow is the queue's clock, where that is another: a simulation's stands still, so
+	// that how long it takes has no influence on what it decides: turns have no bounds then, and it does not
+	// matter what an attempt costs. nil: Now.
+	QueueNow func() time.Time
+	// Registerer receives the metrics; nil: nowhere.
+	Registerer prometheus.Registerer
+	// Extenders are the configuration's. With ExtendersInline the loop waits for what they say,
+	// so that a run does not depend on how fast they are; ExtendersCommit says that one that
+	// binds has told those whose the pods are, so that the Binder is not to.
+	Extenders                        []configv1.Extender
+	ExtendersInline, ExtendersCommit bool
+	extenderTransport                http.RoundTripper // nil: connections
+	answerLimits                     answers.Limits    // tests make them smaller
+	// Fence returns an error once somebody else may lead: it is asked before an extender is to
+	// bind. nil: nobody does.
+	Fence func() error
+}
+
+// complete fills defaults in.
+func (cfg *SchedulerConfig) complete() error {
+	if cfg.Shards < 1 {
+		return fmt.Errorf("number of shards is %d, expected 1 or more", cfg.Shards)
+	}
+	if cfg.BatchSize == 0 {
+		cfg.BatchSize = DefaultBatchSize
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Profiles == nil {
+		cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: rules.DefaultProfile(v1.DefaultSchedulerName)}
+	}
+	if cfg.Reporter == nil {
+		cfg.Reporter = silent{}
+	}
+	return nil
+}

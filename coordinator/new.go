@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/bind"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extender"
+	"github.com/shardsched/shardsched/coordinator/extenders"
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/journal"
+	"github.com/shardsched/shardsched/coordinator/nominees"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/coordinator/state"
+	"github.com/shardsched/shardsched/coordinator/volumes"
+)
+
+// NewScheduler makes a scheduler with an empty cluster.
+func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	free := cfg.QueueNow != nil // its clock stands still, or is nobody's to compare with
+	if !free {
+		cfg.QueueNow = cfg.Now
+	}
+	s := &Scheduler{
+		cfg:         cfg,
+		state:       state.New(cfg.Shards),
+		compiler:    compile.New(),
+		outside:     quarantine.NewObjects(),
+		inbox:       newInbox(),
+		journal:     journal.New(cfg.Journal),
+		budget:      budget{free: free},
+		ended:       make(chan struct{}),
+		binds:       binds{pending: map[types.UID]*pendingBind{}},
+		preemptions: preemptions{gated: map[types.UID]struct{}{}, whyLeaving: map[types.UID]string{}},
+		batch:       batch{size: newBatchSize(cfg.BatchSize)},
+		arrivals:    map[types.UID]time.Time{},
+		history:     observe.NewHistory(),
+		failing:     map[types.UID]struct{}{},
+	}
+	if !free {
+		s.state.Bound(state.Bounded())
+	}
+	s.suspects = quarantine.NewSuspects(func() time.Time { return s.cfg.Now() })
+	s.compileClass = s.compiler.Class
+	s.state.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
+	s.bugs = observe.NewBugs(s.metrics)
+	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
+	if err := s.addPlugins(&cfg); err != nil {
+		return nil, err
+	}
+	if err := s.addQueue(&cfg); err != nil {
+		return nil, errors.Join(err, s.outOfTree.Close())
+	}
+	s.addWorkers(&cfg)
+	return s, nil
+}
+
+// addPlugins adds who else has a say in a pod's node, and who binds pods.
+func (s *Scheduler) addPlugins(cfg *SchedulerConfig) (err error) {
+	s.cycles = bind.New(bind.Config{
+		Binder:  cfg.Binder,
+		Volumes: s.state.Storage().Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController}),
+		Group:   cfg.BindGroup, Calls: cfg.BindCalls, Fence: cfg.Fence, CommitExtended: !cfg.ExtendersCommit,
+		Now: cfg.Now, Report: s.outcome, Progress: s.bindProgress, Refused: oneNode,
+	})
+	s.extenders, err = extenders.New(extenders.Config{
+		Extenders: cfg.Extenders, BindNothing: cfg.Binder == nil, Inline: cfg.ExtendersInline, Transport: cfg.extenderTransport,
+		Life: s.life, Loop: forReviewers{s}, Cache: s.state.Cache, Metrics: s.metrics.Set(),
+	})
+	if err != nil {
+		return err
+	}
+	s.outOfTree, err = outoftree.New(s.life, cfg.OutOfTree, outoftree.Options{
+		Loop: forReviewers{s}, Cache: s.state.Cache, Metrics: s.metrics.Set(), Meter: s.metrics.Framework(), Now: cfg.Now,
+		Extenders: extender.Framed(s.extenders.List()), Acts: s.cycles.Plugin, PreBinding: s.cycles.PreBinding(), Met: s.bugs.Plugin,
+	})
+	return err
+}
+
+// addQueue adds the queue, and what knows the pods that wait there.
+func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
+	plugins, err := s.outOfTree.ForQueue(s.life, s.changed)
+	if err != nil {
+		return err
+	}
+	hints := state.Hints{State: s.state, Profiles: cfg.Profiles, Preemptors: s.preemptions.gated}
+	s.queue = queue.New(queue.Config{
+		OutOfTree: plugins, Met: s.bugs.Hint,
+		Now: cfg.QueueNow, InitialBackoff: cfg.InitialBackoff, MaxBackoff: cfg.MaxBackoff,
+		MaxUnschedulable: cfg.MaxUnschedulable, WaitBackoffOut: cfg.WaitBackoffOut,
+		Meter: s.metrics.Queue(), Timer: cfg.Now,
+		Profiles: hints, Plugins: rules.QueuePlugins(hints),
+	})
+	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
+	s.state.OnUntold(s.partLeftOut)
+	s.state.SetHooks(state.Hooks{
+		Changed: s.outOfTree.Changed, Pending: s.queue.All, Mend: s.mend,
+		Panicked: func() { s.metrics.Panicked(whileTakingIn) },
+	})
+	s.state.FollowBudgets(!cfg.DisruptionController)
+	return nil
+}
+
+// addWorkers adds the workers' side, and the decision engine, which asks for what it lacks.
+func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
+	f := cfg.Fanout
+	f.Cluster, f.Term, f.Shards = cfg.Cluster, cfg.Term, s.state
+	f.Registerer = cfg.Registerer
+	f.OnPasses = s.metrics.Passed
+	s.fanout = fanout.New(f)
+	s.evaluate = s.fanout.Evaluate
+	s.answers = answers.New(answers.Config{
+		Tables: s.state.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
+	})
+	s.state.Watch(s.answers.Log())
+	s.preempt = preempt.NewFinder(preempt.Config{
+		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
+		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() },
+		DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
+	})
+}

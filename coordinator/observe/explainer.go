@@ -1,0 +1,199 @@
+package observe
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+// Loop is what explanations need of the scheduling loop.
+type Loop interface {
+	// Without has judge run while a pod is off its node. An error is why the pod could not be taken off, or put back.
+	Without(p *v1.Pod, node string, judge func()) error
+	// Question compiles a pod that is off its node, as it would be compiled for an attempt now. With waits its counters are not
+	// filled yet. An error with a question ends the explanation; without a question it is why the pod has no class.
+	Question(p *v1.Pod, prof *compile.Profile, node string) (q *Question, waits bool, err error)
+	// Moving tells what is about to happen to a pod that is on a node.
+	Moving(pod types.UID) (notes []string)
+	// NotAsked names who has a say in a pod's node and is not asked for an explanation.
+	NotAsked(p *v1.Pod) (names []string)
+}
+
+// Placed are the nodes, and the pods on them.
+type Placed interface {
+	Nodes() int
+	Node(name string) *v1.Node
+	Pod(uid types.UID) (p *v1.Pod, node string, assumed bool)
+	Find(namespace, name string, left, most int) (uid types.UID, more int)
+}
+
+// Explainer explains where pods are, and why. It belongs to the loop.
+type Explainer struct {
+	Loop     Loop
+	Placed   Placed
+	Pending  *queue.Queue
+	Outside  *quarantine.Objects
+	Answers  *answers.Engine
+	Profiles map[string]*compile.Profile
+	History  *History
+	Bugs     *Bugs
+	// PodNamed finds pods that are not this scheduler's; nil: they are not known.
+	PodNamed func(namespace, name string) *v1.Pod
+}
+
+// Explanation is an explanation on its way.
+type Explanation struct {
+	req    *pb.ExplainRequest
+	out    *pb.ExplainResponse
+	err    error
+	search search
+	waits  bool // for counters that are not filled yet
+	// Judging has the rows that were judged so far.
+	Judging *Judging
+}
+
+// NewExplanation makes one that has taken no step.
+func NewExplanation(req *pb.ExplainRequest) *Explanation {
+	return &Explanation{req: req, Judging: NewJudging(req)}
+}
+
+// Answer is the explanation, after the last step. It needs no loop.
+func (e *Explanation) Answer() (*pb.ExplainResponse, error) {
+	if e.out != nil {
+		e.Judging.Verdicts()
+	}
+	return e.out, e.err
+}
+
+// Waits tells whether the next step waits for counters that are not filled yet.
+func (e *Explanation) Waits() bool { return e.waits }
+
+// Step takes the next step of an explanation; true: it was the last.
+func (x *Explainer) Step(e *Explanation) (last bool) {
+	pod, out, last := x.find(&e.search, e.req.Namespace, e.req.Name)
+	if !last {
+		return false
+	}
+	if pod == nil {
+		e.out, e.err = x.explainStranger(e.req)
+		return true
+	}
+	e.out = out
+	out.Nodes = uint32(x.Placed.Nodes())
+	x.noteQuarantined(out, pod)
+	x.History.Tell(out, pod.UID)
+	prof := x.Profiles[pod.Spec.SchedulerName]
+	if prof == nil {
+		Note(out, notOurs(pod, x.Profiles))
+		return true
+	}
+	// The pod is taken from its node for the while of the judgement, so that the node is
+	// judged as it was offered.
+	if err := x.Loop.Without(pod, out.Node, func() { last, e.err = x.explainCaught(pod, prof, e) }); err != nil {
+		last, e.err = true, err
+	}
+	if e.err != nil {
+		if _, told := status.FromError(e.err); !told {
+			e.err = status.Errorf(codes.Internal, "explain pod %s/%s: %v", e.req.Namespace, e.req.Name, e.err)
+		}
+		e.out = nil
+	}
+	return last
+}
+
+// explainCaught is explainFor that notes a panic.
+func (x *Explainer) explainCaught(pod *v1.Pod, prof *compile.Profile, e *Explanation) (last bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			x.Answers.Recovered()
+			Note(e.out, x.Bugs.Met(WhileReading, 0, pod.UID, v).Error())
+			last = true
+		}
+	}()
+	return x.explainFor(pod, prof, e)
+}
+
+// explainFor takes a step for a pod that is on no node.
+func (x *Explainer) explainFor(pod *v1.Pod, prof *compile.Profile, e *Explanation) (last bool, err error) {
+	out := e.out
+	bare := *pod
+	bare.Spec.NodeName = ""
+	q, waits, err := x.Loop.Question(&bare, prof, out.Node)
+	switch e.waits = waits; {
+	case q == nil:
+		Note(out, err.Error())
+		return true, nil
+	case err != nil:
+		return true, err
+	case waits:
+		return false, nil
+	case q.Class.Rejected != nil:
+		Note(out, q.Class.Rejected.Message)
+		return true, nil
+	}
+	if last, err := e.Judging.Step(x.Answers.Reader(), q); !last || err != nil {
+		return last, err
+	}
+	if others := x.Loop.NotAsked(&bare); len(others) > 0 {
+		Note(out, "nodes and scores are those of the built-in plugins; "+
+			strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
+	}
+	e.Judging.Report(out)
+	return true, nil
+}
+
+// find looks a pod up in the queue, then on the nodes; false: there are more to look at.
+func (x *Explainer) find(at *search, namespace, name string) (found *v1.Pod, out *pb.ExplainResponse, last bool) {
+	if p := x.Pending.Find(namespace, name); p != nil {
+		return p.Obj, x.History.Waiting(p, x.Pending.Waits(p)), true
+	}
+	if !at.step(x.Placed, namespace, name) {
+		return nil, nil, false
+	}
+	if pod, node, _ := x.Placed.Pod(at.uid); pod != nil {
+		out := &pb.ExplainResponse{Node: node}
+		for _, note := range x.Loop.Moving(pod.UID) {
+			Note(out, note)
+		}
+		if x.Placed.Node(node) == nil {
+			Note(out, "node "+node+" does not exist (any more)")
+		}
+		return pod, out, true
+	}
+	return nil, nil, true
+}
+
+// explainStranger tells why a pod is neither on a node that it takes room on nor in the queue.
+func (x *Explainer) explainStranger(req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	var pod *v1.Pod
+	if x.PodNamed != nil {
+		pod = x.PodNamed(req.Namespace, req.Name)
+	}
+	if pod == nil {
+		return nil, status.Errorf(codes.NotFound, "pod %s/%s is not known: there is none of that name, or it has ended", req.Namespace, req.Name)
+	}
+	out := &pb.ExplainResponse{Node: pod.Spec.NodeName, Nodes: uint32(x.Placed.Nodes())}
+	x.History.Tell(out, pod.UID)
+	if x.Profiles[pod.Spec.SchedulerName] == nil {
+		Note(out, notOurs(pod, x.Profiles))
+	} else if x.noteQuarantined(out, pod); out.Note == "" {
+		Note(out, "news of it is on its way to the scheduler: ask again")
+	}
+	return out, nil
+}
+
+// noteQuarantined adds to an explanation which objects it could not look at.
+func (x *Explainer) noteQuarantined(out *pb.ExplainResponse, p *v1.Pod) {
+	for _, note := range x.Outside.Notes(p) {
+		Note(out, note)
+	}
+}
