@@ -51,6 +51,9 @@ func (Standalone) subscribe(ctx context.Context, t *term, deliver func([]objects
 	if err != nil {
 		return nil, nil, fmt.Errorf("load objects: %w", err)
 	}
+	if err := t.store.Tend(ctx, t, all); err != nil {
+		return nil, nil, fmt.Errorf("tend resource claims: %w", err)
+	}
 	t.run(func() error {
 		return t.store.Watch(ctx, all.Revision, func(events []objects.Event) error {
 			deliver(events)

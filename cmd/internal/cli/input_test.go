@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/openb"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -136,6 +137,78 @@ metadata: {name: shop, labels: {team: x}}
 	}
 	if merged(0) != 1 || merged(1) != 0 {
 		t.Errorf("requirements made of label keys: got %d of the new pod, %d of the one on a node, want 1 and 0", merged(0), merged(1))
+	}
+}
+
+// TestASimulationTendsClaims holds that claims are made from templates, and that those of pods that are gone are free.
+func TestASimulationTendsClaims(t *testing.T) {
+	const text = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec: {containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}, {name: none, resourceClaimTemplateName: none}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: runs, uid: u1}
+spec: {nodeName: n1, containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]}
+status: {resourceClaimStatuses: [{name: gpu, resourceClaimName: runs-gpu-x}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ended, uid: u2}
+spec: {nodeName: n1, containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimName: shared}]}
+status: {phase: Succeeded}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: runs-gpu-x, ownerReferences: [{apiVersion: v1, kind: Pod, name: runs, uid: u1, controller: true}], finalizers: [resource.kubernetes.io/delete-protection]}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+status: {allocation: {}, reservedFor: [{resource: pods, name: runs, uid: u1}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gone-gpu-x, ownerReferences: [{apiVersion: v1, kind: Pod, name: gone, uid: u3, controller: true}], finalizers: [resource.kubernetes.io/delete-protection]}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+status: {allocation: {}, reservedFor: [{resource: pods, name: gone, uid: u3}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: shared, finalizers: [resource.kubernetes.io/delete-protection]}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+status: {allocation: {}, reservedFor: [{resource: pods, name: ended, uid: u2}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: by-hand}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+status: {allocation: {}}
+`
+	in, err := readInput(Streams{In: strings.NewReader(text), Err: io.Discard}, inputRequest{Paths: []string{"-"}, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, obj := range in.Cluster {
+		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
+			got = append(got, fmt.Sprintf("%s allocated=%t users=%d uid=%t", c.Name, c.Status.Allocation != nil, len(c.Status.ReservedFor), c.UID != ""))
+		}
+	}
+	statuses := in.Pods[0].Status.ResourceClaimStatuses
+	if len(statuses) != 2 || statuses[0].Name != "gpu" {
+		t.Fatalf("statuses of the new pod: got %v, want two", statuses)
+	}
+	want := []string{
+		"runs-gpu-x allocated=true users=1 uid=true", "shared allocated=false users=0 uid=true", "by-hand allocated=true users=0 uid=true",
+		*statuses[0].ResourceClaimName + " allocated=false users=0 uid=true",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("claims (-want +got):\n%s", d)
 	}
 }
 

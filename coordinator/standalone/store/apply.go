@@ -28,8 +28,9 @@ const replans = 10
 //
 // Objects are committed in the order of objs, so that the pods of a request arrive in that
 // order; only one that another write came before may fall behind. An applied pod that exists
-// keeps its status and its node, a volume or claim what it is bound to. With a pod come the
-// claims of its ephemeral volumes, and a new claim without a storage class gets the default one.
+// keeps its status and its node, a volume or claim what it is bound to, a resource claim what is allocated to it. With a pod come
+// the claims of its ephemeral volumes and those that are made from templates, and a new claim without a storage class gets the
+// default one.
 func (s *Store) Apply(ctx context.Context, f lease.Fence, objs []runtime.Object, dryRun bool) ([]pb.ApplyOutcome, int64, error) {
 	plans, err := s.prepare(objs)
 	if err != nil {
@@ -58,7 +59,11 @@ func (s *Store) Apply(ctx context.Context, f lease.Fence, objs []runtime.Object,
 		return outcomes, revision, err
 	}
 	claimed, err := s.makeClaims(ctx, f, plans)
-	return outcomes, max(revision, claimed), err
+	if err != nil {
+		return outcomes, max(revision, claimed), err
+	}
+	tended, err := s.tendApplied(ctx, f, plans)
+	return outcomes, max(revision, claimed, tended), err
 }
 
 // prepare checks all that can be checked without looking at what is there.

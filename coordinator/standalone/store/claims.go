@@ -125,8 +125,18 @@ func adopt(c objects.Object, current *mvccpb.KeyValue) (*write, error) {
 	return &write{key: string(current.Key), value: raw, seen: current.ModRevision}, err
 }
 
-// dropClaims removes the claims of the ephemeral volumes of pods that are gone.
+// dropClaims removes the claims of pods that are gone, and frees those that they shared.
 func (s *Store) dropClaims(ctx context.Context, f lease.Fence, pods []*v1.Pod) (int64, error) {
+	dropped, err := s.dropVolumeClaims(ctx, f, pods)
+	if err != nil {
+		return dropped, err
+	}
+	freed, err := s.freeClaims(ctx, f, opDelete, pods)
+	return max(dropped, freed), err
+}
+
+// dropVolumeClaims removes the claims of the ephemeral volumes of pods that are gone.
+func (s *Store) dropVolumeClaims(ctx context.Context, f lease.Fence, pods []*v1.Pod) (int64, error) {
 	var refs []objects.Ref
 	var owners []*v1.Pod
 	for _, pod := range pods {

@@ -13,9 +13,9 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// Delete removes objects, with a pod its queue entry, and after it the claims of its ephemeral
-// volumes. It tells which of them were there
-// and a revision at which all are gone. References are validated before the first
+// Delete removes objects, with a pod its queue entry, and after it the claims that were made for it. A resource claim that pods use
+// is marked, and goes with the last of them. It tells which of the objects were there
+// and a revision at which all are gone or marked. References are validated before the first
 // write; one that could not name an object is an *InvalidError. When it fails later, what is
 // true in the answer is gone, and the rest is open.
 func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) ([]bool, int64, error) {
@@ -34,7 +34,7 @@ func (s *Store) Delete(ctx context.Context, f lease.Fence, refs []objects.Ref) (
 	deleted := make([]bool, len(refs))
 	var pods []*v1.Pod
 	for round := 0; len(pending) > 0; round++ {
-		ws, index := s.deletions(keys, current, pending)
+		ws, index := s.deletions(refs, keys, current, pending)
 		pending = pending[:0]
 		for j, o := range s.commitAll(ctx, opDelete, f, ws) {
 			i := index[j]
@@ -90,13 +90,18 @@ func checkRefs(refs []objects.Ref) error {
 }
 
 // deletions are the writes for those of the pending that are there.
-func (s *Store) deletions(keys []string, current []*mvccpb.KeyValue, pending []int) (ws []write, index []int) {
+func (s *Store) deletions(refs []objects.Ref, keys []string, current []*mvccpb.KeyValue, pending []int) (ws []write, index []int) {
 	for _, i := range pending {
 		kv := current[i]
 		if kv == nil {
 			continue
 		}
 		w := write{key: keys[i], seen: kv.ModRevision}
+		if refs[i].Kind == objects.KindResourceClaim {
+			if marked := s.markDeleted(kv); marked != nil {
+				w = *marked
+			}
+		}
 		// What can not be read can be deleted all the same.
 		for _, pod := range appendPod(nil, kv) {
 			if pod.UID != "" {

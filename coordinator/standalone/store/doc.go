@@ -42,6 +42,15 @@
 // so again when they are repeated: an answer that was acknowledged has its claims. A new
 // claim that names no storage class gets the default one, as the API server gives it.
 //
+// The same holds for resource claims, which upstream's controller tends:
+//
+//	a pod of a template, applied        its claim is made; where the template comes later, with the template
+//	a pod on a node, applied            an allocated claim that it uses is reserved for it
+//	a pod deleted, evicted, at its end  its own claim goes; others it uses no more
+//	the last user gone                  the claim is not allocated any more; it goes if it was deleted meanwhile
+//
+// Tend does for a new leader what the one before may have left undone between these writes.
+//
 // # Limits
 //
 // External etcd servers take 128 operations a transaction and 1.5 MiB a request, so
@@ -50,9 +59,9 @@
 // not written yet when it fails are named in its error by their number.
 //
 // Differs from upstream: Apply replaces an object instead of merging fields; deleting is at
-// once, without grace period or finalizers, and deleting a namespace leaves its pods. A
+// once, without grace period or finalizers, but for resource claims in use, and deleting a namespace leaves its pods. A
 // pending pod's spec may be changed; a bound one's may not, in no field. So it is with
-// claims, but that a bound one's size and attributes may. What a volume or claim is bound to stays
-// with it when its manifest is applied again; and a claim keeps the uid that it comes with, for the
+// claims, but that a bound one's size and attributes may. What a volume or claim is bound to, and what is allocated to a resource
+// claim, stays with it when its manifest is applied again; and a claim keeps the uid that it comes with, for the
 // volumes of a dump name their claims by it.
 package store

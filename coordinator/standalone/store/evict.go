@@ -15,7 +15,7 @@ import (
 
 // Evict carries a preemption out: nominations that yield are cleared, then the victims get their
 // condition DisruptionTarget, so that whoever watches them sees why, and then they are deleted, with
-// their queue entries and after them the claims of their ephemeral volumes. A pod that is gone, or
+// their queue entries and after them the claims that were made for them. A pod that is gone, or
 // whose name another has, is no error.
 //
 // An error says that what was not begun is not written. Evict may be called again.

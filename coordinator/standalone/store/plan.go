@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -79,6 +80,7 @@ func (s *Store) create(p *plan) {
 	case *v1.Pod:
 		obj.SetGeneration(1)
 		objects.MergeLabelKeys(obj, obj.Labels)
+		objects.NameClaims(obj)
 	case *v1.PersistentVolumeClaim:
 		if p.class != "" && objects.NamesNoClass(obj) {
 			obj.Spec.StorageClassName = &p.class
@@ -92,6 +94,7 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 	obj.SetUID(old.GetUID())
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	obj.SetGeneration(old.GetGeneration())
+	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	switch obj := obj.(type) {
 	case *v1.Pod:
 		if old, ok := old.(*v1.Pod); ok {
@@ -113,6 +116,18 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 		if old, ok := old.(*v1.PersistentVolumeClaim); ok {
 			return inheritClaim(obj, old), nil
 		}
+	case *resourcev1.ResourceClaim:
+		if old, ok := old.(*resourcev1.ResourceClaim); ok {
+			return inheritResourceClaim(obj, old), nil
+		}
+	case *resourcev1.ResourceClaimTemplate:
+		if old, ok := old.(*resourcev1.ResourceClaimTemplate); ok {
+			return unchanged(field.NewPath("spec"), obj.Spec, old.Spec), nil
+		}
+	case *resourcev1.ResourceSlice:
+		if old, ok := old.(*resourcev1.ResourceSlice); ok {
+			return inheritSlice(obj, old), nil
+		}
 	default:
 		if objects.KindOf(obj) == objects.KindOf(old) {
 			return nil, nil
@@ -127,6 +142,7 @@ func inherit(obj, old objects.Object) (field.ErrorList, error) {
 func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
 	phase, ended := pod.Status.Phase, objects.IsTerminal(pod)
 	pod.Status = old.Status
+	objects.NameClaims(pod)
 	if ended {
 		pod.Status.Phase = phase
 	}
