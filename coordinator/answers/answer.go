@@ -49,8 +49,8 @@ type Answer struct {
 	aside  []rankedRow
 	round  int
 	// shape counts the changes of the answer's groups and measures.
-	shape uint64
-	probe probe
+	shape   uint64
+	scratch scratchRow
 	// among is the standing if only some of the rows were left (ScoresAmong).
 	among scorer.Standing
 	// oneBatch tells that the answer has only the rows that a PreFilter leaves, and is dropped with its batch.

@@ -41,7 +41,7 @@
 //     other row has the same verdict for the class as for the base. A class leaves its shared answer where its own rows cost
 //     more than an answer.
 //
-//   - A nominee ([Nominee]) is the room on a row that is promised to pods that come before the pod that is being decided. A row
+//   - A nominee ([Nominee]) is the pods that are nominated to a row and come before the pod that is being decided. A row
 //     is vetoed for a pod if it refuses the pod together with its nominee.
 //
 //   - A reviewer is an out-of-tree plugin or an extender that looks at feasible rows.

@@ -133,7 +133,7 @@ func (e *Engine) Pinned(class *scorer.Class) *scorer.Class {
 // Question is the question of one pod: which row is the best?
 type Question struct {
 	Class *compile.Class
-	// Nominees are the rows that are promised to pods that come before this pod.
+	// Nominees are the rows to which pods that come before this pod are nominated.
 	Nominees []*Nominee
 	// Node is the node that the pod is nominated to, which is tried before all others; empty: none.
 	Node string

@@ -62,7 +62,7 @@ func (h *held) drop(id uint64) {
 	a.result, a.class = nil, nil
 	a.standing.Release()
 	a.among.Release()
-	a.probe.standing.Release()
+	a.scratch.standing.Release()
 	if n := h.rows + cap(a.repaired); n <= maxSpareRows && len(h.spare) < maxHeld {
 		h.spare, h.rows = append(h.spare, a), n
 	}

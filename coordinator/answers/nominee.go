@@ -8,7 +8,7 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// Nominee is the room on a row that is promised to pods: they are nominated to the row's node, and come before the pod that is
+// Nominee is the pods that are nominated to a row's node and come before the pod that is
 // being decided. The row has to take this pod both with them and without them (upstream's RunFilterPluginsWithNominatedPods).
 // The same pointer stands for the same pods.
 type Nominee struct {
@@ -52,8 +52,8 @@ func (n *Nominee) AddTo(v *scorer.Verdict, q *pb.Query, dry bool) {
 	}
 }
 
-// probe is scratch memory for judging one row by itself.
-type probe struct {
+// scratchRow is scratch memory for judging one row by itself.
+type scratchRow struct {
 	totals   scorer.RowTotals
 	verdict  scorer.Verdict
 	result   scorer.Result
@@ -73,7 +73,7 @@ func (a *Answer) RefusedWith(row cache.Row, n *Nominee, class *scorer.Class) []s
 
 func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused bool, reasons []scorer.Reason) {
 	e := a.engine
-	r, x := &a.repaired[at], &a.probe
+	r, x := &a.repaired[at], &a.scratch
 	table := e.tables.Table(int(r.row.Shard))
 	table.Totals(r.row.Index, &x.totals)
 	n.Join(&x.totals, n.Volumes)
@@ -193,7 +193,7 @@ func (a *Answer) liftVetoes() {
 
 // Alone is the choice of one row, with the score that it has as the only row; false: it is not feasible.
 func (a *Answer) Alone(row cache.Row) (Choice, bool) {
-	r, x := &a.repaired[a.at(row)], &a.probe
+	r, x := &a.repaired[a.at(row)], &a.scratch
 	a.settle()
 	if !a.passes(r) {
 		return Choice{}, false

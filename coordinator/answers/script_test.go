@@ -28,7 +28,7 @@ import (
 //	answer [N]                       the workers answer what is needed, with N candidates a group at the most
 //	place NODE [cpu=N] [app=NAME]    another pod is placed
 //	leave NODE                       the pod that was placed last on a node leaves
-//	nominate NODE [cpu=N]            a node is promised to a pod that comes before all others; cpu=0: no more
+//	nominate NODE [cpu=N]            a pod that comes before all others is nominated to a node; cpu=0: no more
 //	best NAME                        asks for the best row of a class
 //	take NAME                        the same, and a pod of the class is placed there
 type script struct {

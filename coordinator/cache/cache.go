@@ -31,7 +31,7 @@ type Cache struct {
 	known  int // nodes that have a Node object
 	// annotations are those of nodes that rows carry, sorted.
 	annotations []string
-	// assumed counts the pods that are only promised.
+	// assumed counts the assumed pods.
 	assumed     int
 	byNamespace map[string]*podList
 	all         podList
@@ -264,7 +264,7 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	return old, cmp.Or(left, put)
 }
 
-// Assume promises a pod room on a node under the number of its decision. The
+// Assume reserves a pod's room on a node before the pod is bound, under the number of its decision. The
 // pod's own object is left alone.
 func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, decision uint64) error {
 	if p := c.pods[object.UID]; p != nil {
@@ -274,8 +274,8 @@ func (c *Cache) Assume(object *v1.Pod, nodeName string, usage *pb.PodUsage, deci
 	return c.put(&pod{object: object, usage: usage, carried: carried, counters: c.contributions(object), assumed: true}, nodeName, decision)
 }
 
-// Forget takes a promise back; a pod that is not assumed is left alone. It
-// reports whether there was a promise.
+// Forget gives the room of an assumed pod back; a pod that is not assumed is left alone. It
+// reports whether the pod was assumed.
 func (c *Cache) Forget(uid types.UID) (bool, error) {
 	p := c.pods[uid]
 	if p == nil || !p.assumed {
@@ -296,7 +296,7 @@ func (c *Cache) RemovePod(uid types.UID) (*v1.Pod, string, error) {
 	return p.object, p.node.name, c.remove(p)
 }
 
-// Pod returns a pod's object and the node that it is on or promised to.
+// Pod returns a pod's object and the node that it is on, seen or assumed.
 func (c *Cache) Pod(uid types.UID) (object *v1.Pod, nodeName string, assumed bool) {
 	p := c.pods[uid]
 	if p == nil {
@@ -325,7 +325,7 @@ func (c *Cache) RowOf(name string) (Row, bool) {
 // Nodes tells how many nodes are known.
 func (c *Cache) Nodes() int { return c.known }
 
-// Pods tells how many pods take room, and how many of them are only promised.
+// Pods tells how many pods take room, and how many of them are assumed.
 func (c *Cache) Pods() (all, assumed int) { return len(c.pods), c.assumed }
 
 // NumShards is part of fanout.Shards.

@@ -74,8 +74,8 @@ func want(t *testing.T, c *Cache, when, nodeName, usage string) {
 
 func wantPod(t *testing.T, c *Cache, when string, uid types.UID, nodeName string, assumed bool) {
 	t.Helper()
-	if _, node, promised := c.Pod(uid); node != nodeName || promised != assumed {
-		t.Errorf("%s: pod %s: got node %q, assumed %t; want %q, %t", when, uid, node, promised, nodeName, assumed)
+	if _, node, isAssumed := c.Pod(uid); node != nodeName || isAssumed != assumed {
+		t.Errorf("%s: pod %s: got node %q, assumed %t; want %q, %t", when, uid, node, isAssumed, nodeName, assumed)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestLifeOfAPromise(t *testing.T) {
 	want(t, c, "confirmed", "a", "1 pods, 2000m, decision 7")
 	wantPod(t, c, "confirmed", p.UID, "a", false)
 	if got := c.Table(ShardOf("a", 3)).Generation(); got != generation {
-		t.Errorf("a pod that is seen where it was promised: got generation %d, want %d: nothing to tell the workers", got, generation)
+		t.Errorf("a pod that is seen where it was assumed: got generation %d, want %d: nothing to tell the workers", got, generation)
 	}
 	if forgot, err := c.Forget(p.UID); forgot || err != nil {
 		t.Errorf("forget a confirmed pod: got %t, %v; want it left alone", forgot, err)
@@ -114,11 +114,11 @@ func TestAForgottenPromiseGivesItsRoomBack(t *testing.T) {
 	p := newPod("p", "2").HostPort("", "", 80).Obj()
 	assume(t, c, p, "a", 1)
 	if forgot, err := c.Forget(p.UID); !forgot || err != nil {
-		t.Fatalf("forget: got %t, %v; want a promise forgotten", forgot, err)
+		t.Fatalf("forget: got %t, %v; want an assumed pod forgotten", forgot, err)
 	}
 	want(t, c, "forgotten", "a", "0 pods, 0m, decision 1")
 	assume(t, c, p, "a", 2)
-	want(t, c, "promised again", "a", "1 pods, 2000m, decision 2")
+	want(t, c, "assumed again", "a", "1 pods, 2000m, decision 2")
 }
 
 func TestAPodSeenElsewhereLeavesItsPromise(t *testing.T) {
@@ -143,9 +143,9 @@ func TestAPodThatShrinksOnItsNode(t *testing.T) {
 
 func TestPodsOutliveTheirNode(t *testing.T) {
 	c := New(2)
-	bound, promised := newPod("bound", "1").Obj(), newPod("promised", "2").Obj()
+	bound, assumed := newPod("bound", "1").Obj(), newPod("assumed", "2").Obj()
 	on(t, c, bound, "a")
-	assume(t, c, promised, "a", 5)
+	assume(t, c, assumed, "a", 5)
 	want(t, c, "before the node is known", "a", "no row")
 
 	setNode(t, c, newNode("a"))
@@ -156,7 +156,7 @@ func TestPodsOutliveTheirNode(t *testing.T) {
 		t.Errorf("a node that is gone: got %v and %d nodes, want none", n, c.Nodes())
 	}
 
-	if _, err := c.Forget(promised.UID); err != nil {
+	if _, err := c.Forget(assumed.UID); err != nil {
 		t.Fatal(err)
 	}
 	setNode(t, c, newNode("a"))
@@ -246,7 +246,7 @@ func TestFindInSteps(t *testing.T) {
 	}
 }
 
-func TestAPodCanNotBePromisedTwice(t *testing.T) {
+func TestAPodCanNotBeAssumedTwice(t *testing.T) {
 	c := New(1)
 	p := newPod("p", "1").Obj()
 	assume(t, c, p, "a", 1)

@@ -1,8 +1,8 @@
 // Package cache is the coordinator's state of the cluster: every node as a row
 // of one of S shard tables, and every pod that takes room, whether it is seen on
-// its node or only promised to it.
+// its node or only assumed there.
 //
-// It is the only place where promises are made. Each change of a row is one
+// It is the only place where pods are assumed. Each change of a row is one
 // delta, applied to the coordinator's own table at once and kept in the shard's
 // log for the workers, so that table and workers can not tell different tales.
 //

@@ -13,7 +13,7 @@ type NodeDump struct {
 	Pods   []*v1.Pod
 }
 
-// Dump lists all nodes and the pods that are on them or promised to them, in no order.
+// Dump lists all nodes and the pods that are seen or assumed on them, in no order.
 func (c *Cache) Dump() iter.Seq[NodeDump] {
 	return func(yield func(NodeDump) bool) {
 		for _, n := range c.nodes {

@@ -52,7 +52,7 @@ func (c *Cache) FillTerms(ids []uint32, namespaces []string) error {
 	return f.end(ids)
 }
 
-// PodsIn is how many pods some namespaces have that are on a node or promised to it; nil: all namespaces.
+// PodsIn is how many pods some namespaces have that are seen or assumed on a node; nil: all namespaces.
 func (c *Cache) PodsIn(namespaces []string) int {
 	if namespaces == nil {
 		return len(c.pods)

@@ -242,8 +242,8 @@ func (m *machine) Check(t *rapid.T) {
 			t.Fatalf("pod %s: got %v on %s, assumed %t; want %v on %s, %t", uid, object, node, isAssumed, want.object, want.node, want.assumed)
 		}
 	}
-	if all, promised := m.c.Pods(); all != len(m.pods) || promised != assumed {
-		t.Fatalf("pods: got %d, %d assumed; want %d, %d", all, promised, len(m.pods), assumed)
+	if all, got := m.c.Pods(); all != len(m.pods) || got != assumed {
+		t.Fatalf("pods: got %d, %d assumed; want %d, %d", all, got, len(m.pods), assumed)
 	}
 	if got := m.c.Nodes(); got != len(m.nodes) {
 		t.Fatalf("nodes: got %d, want %d", got, len(m.nodes))

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// In yields the pods of a namespace that are on a node or promised to one, in no order. Pods may come and go meanwhile:
+// In yields the pods of a namespace that are seen or assumed on a node, in no order. Pods may come and go meanwhile:
 // those that come are not yielded, and others at times twice.
 func (c *Cache) In(namespace string) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {

@@ -38,7 +38,7 @@ func (c *Cache) PodNumbered(number uint64) (object *v1.Pod, nodeName string) {
 	return p.object, p.node.name
 }
 
-// NumberOf is the number of a pod that is on a node or promised to it; 0: it is on none.
+// NumberOf is the number of a pod that is seen or assumed on a node; 0: it is on none.
 func (c *Cache) NumberOf(uid types.UID) uint64 {
 	if p := c.pods[uid]; p != nil {
 		return p.number
@@ -46,7 +46,7 @@ func (c *Cache) NumberOf(uid types.UID) uint64 {
 	return 0
 }
 
-// PodsOn yields the pods that are on a node or promised to it, in no order.
+// PodsOn yields the pods that are seen or assumed on a node, in no order.
 func (c *Cache) PodsOn(nodeName string) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		n := c.nodes[nodeName]

@@ -42,5 +42,5 @@ func (x *priorities) below(p int32) bool {
 	return x.lowest < p
 }
 
-// HasBelow tells whether a pod that is on a node, or promised to one, has less than a priority.
+// HasBelow tells whether a pod that is seen or assumed on a node has less than a priority.
 func (c *Cache) HasBelow(priority int32) bool { return c.priorities.below(priority) }

@@ -10,9 +10,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Carried is the affinity terms that pods of one namespace carry who say the same. It is there for as
-// long as one of them counts for others: is on a node or promised to one, nominated, or in the batch that
-// is decided. Who counts pods holds it from Carry until Release.
+// Carried is the affinity terms that equal pods of one namespace carry. It exists as
+// long as one of these pods counts for others: the pod is on a node (seen or assumed), nominated, or in the batch that
+// is decided. Whoever counts pods keeps it from Carry until Release.
 type Carried struct {
 	key       string // by AppendAffinity
 	namespace string

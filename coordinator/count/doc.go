@@ -27,7 +27,7 @@
 //
 // # A term's life
 //
-// A term counts for others while a pod carries it that is placed, promised a node, nominated, or in the
+// A term counts for others while a pod carries it that is on a node (seen or assumed), nominated, or in the
 // batch that is decided:
 //
 //	         Carry, a node has the key                Release, by the last

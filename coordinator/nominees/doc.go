@@ -1,5 +1,5 @@
-// Package nominees tells which nodes are promised to pods that come before the pod at hand, and what these pods would take
-// there.
+// Package nominees tells which pods that come before the pod at hand are nominated to which nodes, and what these pods would
+// take there.
 //
 // Pods that are nominated to a node, usually because victims are leaving it for them, keep their room against pods of no
 // higher priority: the node has to take a pod both with them and without them (upstream's

@@ -13,8 +13,8 @@ import (
 
 // Where a bug was met that Bugs knows by itself, for the metric.
 const (
-	whileHinting = "hint"
-	whileHosting = "plugin"
+	inHint   = "hint"
+	inPlugin = "plugin"
 )
 
 // Bugs tells of panics that were recovered: the metric of each, the log of some.
@@ -36,7 +36,7 @@ func (b *Bugs) Met(where string, class uint64, pod types.UID, panicked any) erro
 
 // Hint tells of a bug that a plugin's hint met, the log once a plugin: the hint is asked again with every event.
 func (b *Bugs) Hint(plugin string, p *queue.Pod, panicked any) {
-	b.meters.Panicked(whileHinting)
+	b.meters.Panicked(inHint)
 	if _, told := b.told.LoadOrStore(plugin, nil); told {
 		return
 	}
@@ -48,10 +48,10 @@ func (b *Bugs) Hint(plugin string, p *queue.Pod, panicked any) {
 		"plugin", plugin, "pod", about, "stack", string(why.Stack))
 }
 
-// Plugin tells of a compiled-in plugin that has panicked, the log once a plugin and point, for the error of
-// each attempt says it, too. Any goroutine may call it.
+// Plugin tells of an out-of-tree plugin that has panicked. The log tells it once for each plugin and point,
+// because the error of each attempt tells it, too. Any goroutine may call it.
 func (b *Bugs) Plugin(plugin, point string, why *scan.Panic) {
-	b.meters.Panicked(whileHosting)
+	b.meters.Panicked(inPlugin)
 	if _, told := b.told.LoadOrStore([2]string{plugin, point}, nil); !told {
 		klog.Background().Error(why, "A plugin met a bug", "plugin", plugin, "point", point, "stack", string(why.Stack))
 	}

@@ -37,7 +37,7 @@ type Question struct {
 	Class *compile.Class
 	// Node is the node that the pod is on, Nomination the one that it is nominated to; empty: none.
 	Node, Nomination string
-	// Nominees are the nodes that are promised to pods that come before this one.
+	// Nominees are the nodes to which pods that come before this pod are nominated.
 	Nominees []*answers.Nominee
 	// Rows counts how often a row came or went.
 	Rows uint64

@@ -146,9 +146,9 @@ func (m *Meters) Unplaced(profile string, failed bool, d time.Duration) {
 	p.unschedulable.count(d)
 }
 
-// BindEnded counts what PreBind and Bind of a placement took, 0 where they did not come to it; hosted says that the
-// plugins of its profile have told that themselves.
-func (m *Meters) BindEnded(profile string, preBound, bound time.Duration, hosted bool, err error) {
+// BindEnded counts what PreBind and Bind of a placement took, 0 where they did not run. With outOfTree the
+// plugins of the profile have counted that already.
+func (m *Meters) BindEnded(profile string, preBound, bound time.Duration, outOfTree bool, err error) {
 	p := m.of(profile)
 	preBind, preBindPlugin, bind, bindPlugin := p.preBind, p.preBindPlugin, p.bind, p.bindPlugin
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *Meters) BindEnded(profile string, preBound, bound time.Duration, hosted
 			m.bindErrors.Inc()
 		}
 	}
-	if hosted {
+	if outOfTree {
 		return
 	}
 	if preBound > 0 {

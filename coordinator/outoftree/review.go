@@ -263,7 +263,7 @@ func (r *Review) Judges() bool {
 	return r != nil && (r.profile.filters || r.only != nil || r.rejected != nil)
 }
 
-// Assume runs write, which promises the pod its node: plugins see it there from End on.
+// Assume runs write, which assumes the pod on its node: plugins see it there from End on.
 func (r *Review) Assume(node string, write func()) {
 	r.plugins.snapshot.Assume(r.pod.Obj.UID, node, write)
 }

@@ -25,6 +25,6 @@
 // are asked again where all n candidates are taken and there may be more, where many rows have changed, or where the sums
 // over all rows have changed that the class's filters read.
 //
-// Rows that are promised to pods of no lower priority ([nominees.Nominee]) are always tried here: with these pods and without.
+// Rows to which pods of no lower priority are nominated ([nominees.Nominee]) are always tried here: with these pods and without.
 // Where plugins that are compiled in judge nodes ([Plugins]) all rows are tried here.
 package preempt

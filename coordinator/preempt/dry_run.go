@@ -43,7 +43,7 @@ type dryRun struct {
 	question scorer.Preemption
 	found    *scorer.PreemptionResult
 	here     *scorer.Preemption // the question for rows that are tried here
-	// tried are the rows that are, or were, promised to other pods, or have changed since.
+	// tried are the rows to which other pods are or were nominated, and those that have changed since.
 	tried map[cache.Row]*triedRow
 	// measures are the sums over all rows that it went by, where the class's filters read such; class has its pinned sums.
 	measures []scorer.MeasureResult
@@ -60,7 +60,7 @@ func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (Found, er
 		if err != nil {
 			return Found{}, err
 		}
-		tried := f.tryPromised(d, p.Answer, p.Nominees)
+		tried := f.tryNominated(d, p.Answer, p.Nominees)
 		if own := p.LeftOut; own != nil {
 			tried = append(tried, f.try(own.Class, d.questionHere(p.Answer), own.Row, p.Nominees.ByRow()[own.Row]))
 		}
@@ -99,7 +99,7 @@ func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) 
 	return d, true, nil
 }
 
-// newDryRun is a dry run of now, about which nobody was asked yet. Rows that are promised to other pods are passed over.
+// newDryRun is a dry run of now, about which nobody was asked yet. It skips rows to which other pods are nominated.
 func (f *Finder) newDryRun(key dryRunKey, p *Preemptor, n int, budgets []scorer.Budget) *dryRun {
 	d := &dryRun{key: key, class: p.Answer.Class(), budgets: budgets, tried: map[cache.Row]*triedRow{}}
 	for i := range f.Nodes.NumShards() {
@@ -281,9 +281,9 @@ func (d *dryRun) questionHere(a *answers.Answer) *scorer.Preemption {
 	return d.here
 }
 
-// tryPromised tries the rows that are promised to other pods, and the rows that were when the dry run was made and are not
-// any more, or have changed since, where that was not done before.
-func (f *Finder) tryPromised(d *dryRun, a *answers.Answer, list nominees.List) []*triedRow {
+// tryNominated tries the rows to which other pods are nominated now, or were when the dry run was made, and the rows that have
+// changed since. A row that was tried in its present state is not tried again.
+func (f *Finder) tryNominated(d *dryRun, a *answers.Answer, list nominees.List) []*triedRow {
 	out := make([]*triedRow, 0, len(list))
 	done := make(map[cache.Row]struct{}, len(list))
 	for _, n := range list {

@@ -13,7 +13,7 @@ func (q *Queue) Unschedulable(p *Pod, rejectedBy []string, message string) {
 		return
 	}
 	q.nominations.set(p, p.Nomination())
-	p.stands = nil
+	p.represents = nil
 	p.UnschedulableCount++
 	p.ErrorCount = 0
 	q.setRejectedBy(p, rejectedBy)

@@ -91,22 +91,22 @@ type Pod struct {
 	// View is the owner's, for what it makes of the pod for out-of-tree plugins.
 	View any
 
-	last      bool // it was popped as the costly one of its batch, or was set aside: others may come before it
-	place     Place
-	at        int // in the heap of its place
-	rejectors set
-	bucket    *bucket
-	stands    *standIn
-	tenant    *tenant  // while it is set aside
-	slot      int      // in its bucket, or its tenant
-	flight    uint64   // its number among the flights
-	early     bool     // popped from its backoff
-	activated bool     // Activate was called while in flight
-	deleted   bool     // deleted while in flight
-	blamed    []string // the plugins that the meter was told of
-	usage     *pb.PodUsage
-	parsed    parsed
-	nominated *string // by Nominate or the journal, which its status does not tell yet
+	last       bool // it was popped as the costly one of its batch, or was set aside: others may come before it
+	place      Place
+	at         int // in the heap of its place
+	rejectors  set
+	bucket     *bucket
+	represents *representative
+	tenant     *tenant  // while it is set aside
+	slot       int      // in its bucket, or its tenant
+	flight     uint64   // its number among the flights
+	early      bool     // popped from its backoff
+	activated  bool     // Activate was called while in flight
+	deleted    bool     // deleted while in flight
+	blamed     []string // the plugins that the meter was told of
+	usage      *pb.PodUsage
+	parsed     parsed
+	nominated  *string // by Nominate or the journal, which its status does not tell yet
 }
 
 // Nomination is the node that the pod is nominated to as far as anybody knows: what Nominate said,
@@ -133,7 +133,7 @@ func (p *Pod) name() types.NamespacedName {
 // setObj takes in a pod's newest object, and tells whether it is known to be of another class
 // now.
 func (p *Pod) setObj(obj *v1.Pod) (another bool) {
-	if (p.ClassID != 0 || p.parsed != parsed{} || p.stands != nil) && !sameSpec(p.Obj, obj) {
+	if (p.ClassID != 0 || p.parsed != parsed{} || p.represents != nil) && !sameSpec(p.Obj, obj) {
 		p.ClassID, p.parsed, another = 0, parsed{}, true
 	}
 	p.Obj, p.Priority, p.usage = obj, compile.Priority(obj), nil

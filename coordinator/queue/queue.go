@@ -309,7 +309,7 @@ func (q *Queue) Turn(p *Pod) bool {
 // the queue.
 func (q *Queue) Done(uid types.UID) {
 	if p := q.pods[uid]; p != nil && p.place == InFlight {
-		p.stands = nil
+		p.represents = nil
 		q.drop(p)
 	}
 }
@@ -325,13 +325,13 @@ func (q *Queue) Move(e Event) int {
 }
 
 func (q *Queue) moveFor(e Event) int {
-	standIns := 0
+	representatives := 0
 	if q.counts[Unschedulable]+q.counts[Gated] > 0 {
 		q.forgetAsked()
 		begin := q.timer()
 		q.moving = q.index.helped(q.rules, &e, q.concerned(&e), q.moving[:0])
 		q.moving = q.awaited(&e, q.moving)
-		standIns = len(q.moving)
+		representatives = len(q.moving)
 		q.moving = q.retold(&e, q.moving)
 		if q.rules.asked.plugins != 0 {
 			q.hinted(&e, q.timer().Sub(begin))
@@ -352,8 +352,8 @@ func (q *Queue) moveFor(e Event) int {
 		if p.bucket == nil {
 			continue // it is there twice
 		}
-		if p.bucket.limited && i < standIns {
-			p.stands = &standIn{p.bucket.bucketKey, name}
+		if p.bucket.limited && i < representatives {
+			p.represents = &representative{p.bucket.bucketKey, name}
 		}
 		q.requeue(p, name)
 		n++

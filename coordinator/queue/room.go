@@ -6,10 +6,10 @@ import (
 )
 
 // An event that makes room on one node helps as many pods of a class as the node has room for:
-// were more to be tried, the others would be refused. Those first in the queue's order are
-// moved. Each of them stands in for the pods that stay: if it leaves without having been tried
-// to an end (it is deleted, changed, gated, or its attempt ends in an error), the next takes its
-// place. If it is refused, so would they be.
+// were more to be tried, the others would be refused. The first pods in the queue's order are
+// moved. Each of them represents the pods that stay: if it leaves before its attempt has succeeded or was refused
+// (it is deleted, changed, gated, or its attempt ends in an error), the next pod takes its
+// place. If it is refused, the others would be refused, too.
 //
 // Without this, 500,000 pods that wait for room would all be tried again whenever any pod ends.
 //
@@ -23,8 +23,8 @@ import (
 // retellings is 256 because as many attempts take the loop a few milliseconds: the pods that stay are of few classes.
 const retellings = 256
 
-// standIn is whom a pod that was moved stands in for.
-type standIn struct {
+// representative tells which waiting pods a moved pod represents, and by which event it was moved.
+type representative struct {
 	bucket bucketKey
 	event  string
 }
@@ -146,14 +146,14 @@ func (q *Queue) awaited(e *Event, into []*Pod) []*Pod {
 
 // passOn has the next pod of its class take the place of one that stood in for it.
 func (q *Queue) passOn(p *Pod) {
-	s := p.stands
+	s := p.represents
 	if s == nil {
 		return
 	}
-	p.stands = nil
+	p.represents = nil
 	if b := q.index.shared[s.bucket]; b != nil {
 		next := b.head()
-		next.stands = s
+		next.represents = s
 		q.requeue(next, s.event)
 	}
 }

@@ -53,7 +53,7 @@ type key struct{ namespace, name string }
 // gang is what is known of one.
 type gang struct {
 	created map[types.UID]*v1.Pod  // pods that exist
-	placed  map[types.UID]struct{} // pods that have a node, or are promised one
+	placed  map[types.UID]struct{} // pods that have a node, or are assumed on one
 }
 
 // New makes the plugin. It follows pods with the handle's informers.

@@ -73,8 +73,8 @@ func testNodeDeleted(r *rig.Rig) {
 	r.Goes("default/preemptor", "b")
 }
 
-// promised has a pod nominated to the node a, where it is not yet, though 1 CPU is free there.
-func promised(r *rig.Rig) {
+// otherNominated has another pod nominated to the node a. It is not bound yet, though 1 CPU is free there.
+func otherNominated(r *rig.Rig) {
 	r.Create(node("a").Obj(), low("a1", "a", "3", 1).Obj())
 	r.Settle("a")
 	r.Create(preemptor("4").Obj())
@@ -83,7 +83,7 @@ func promised(r *rig.Rig) {
 }
 
 func testNominationHolds(r *rig.Rig) {
-	promised(r)
+	otherNominated(r)
 	r.Create(build.Pod("later").CPU("1").Priority(50).Obj())
 	const message = "0/1 nodes are available: 1 " + noCPU + tail + "0/1 nodes are available: 1 Insufficient cpu."
 	if got := r.Unschedulable("default/later"); got != message {
@@ -100,7 +100,7 @@ func testNominationHolds(r *rig.Rig) {
 }
 
 func testPreemptorDeleted(r *rig.Rig) {
-	promised(r)
+	otherNominated(r)
 	r.Create(build.Pod("later").CPU("1").Priority(50).Obj())
 	r.Unschedulable("default/later")
 	r.Delete("default/preemptor")

@@ -81,8 +81,8 @@ type tracker struct {
 	// pods and others are the objects as the scheduler was told of them last.
 	pods   map[types.UID]*v1.Pod
 	others map[objects.Ref]oracle.Object
-	// promised are the pods that a decision has put on a node, until a change says so too.
-	promised map[types.UID]bool
+	// chosen are the pods that a decision has put on a node, until a change says so too.
+	chosen map[types.UID]bool
 	// binding are the pods of decisions without an outcome: none of them waits.
 	binding map[types.UID]bool
 	// assumed are volumes and claims that count otherwise than as they were told of.
@@ -129,7 +129,7 @@ func (t *tracker) begin(ctx context.Context) error {
 	t.out.Terms++
 	t.out.Ended = ""
 	t.pods, t.others = map[types.UID]*v1.Pod{}, map[objects.Ref]oracle.Object{}
-	t.promised, t.binding, t.assumed = map[types.UID]bool{}, map[types.UID]bool{}, map[objects.Ref]oracle.Object{}
+	t.chosen, t.binding, t.assumed = map[types.UID]bool{}, map[types.UID]bool{}, map[objects.Ref]oracle.Object{}
 	t.nominated = map[types.UID]string{}
 	ctx, t.end = context.WithCancel(ctx)
 	var err error
@@ -189,7 +189,7 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 		return nil
 	case now == nil || objects.IsTerminal(now):
 		delete(t.pods, uid)
-		delete(t.promised, uid)
+		delete(t.chosen, uid)
 		delete(t.nominated, uid)
 		if old == nil {
 			return nil
@@ -197,10 +197,10 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 		return t.apply(Event{Type: Removed, Object: old})
 	}
 	t.pods[uid] = now
-	if now.Spec.NodeName == "" && (t.promised[uid] || t.binding[uid]) {
+	if now.Spec.NodeName == "" && (t.chosen[uid] || t.binding[uid]) {
 		return nil
 	}
-	delete(t.promised, uid)
+	delete(t.chosen, uid)
 	if err := t.apply(set(now)); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	case d.Node == "" || v.Feasible[d.Node] == nil:
 		return nil
 	}
-	t.promised[pod.UID], t.binding[pod.UID] = true, true
+	t.chosen[pod.UID], t.binding[pod.UID] = true, true
 	return t.assume(ctx, v, pod, d.Node, r.GetAssumed())
 }
 
@@ -328,10 +328,10 @@ func (t *tracker) takenBack(r *pb.RecordTakenBack) error {
 
 // release takes a pod off the node that a decision has put it on.
 func (t *tracker) release(uid types.UID) error {
-	if !t.promised[uid] {
+	if !t.chosen[uid] {
 		return nil
 	}
-	delete(t.promised, uid)
+	delete(t.chosen, uid)
 	return t.apply(Event{Type: Removed, Object: t.upstream.Placed(uid)})
 }
 

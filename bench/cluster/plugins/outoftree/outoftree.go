@@ -1,5 +1,5 @@
-// Package guests names the plugins that are compiled into kube-scheduler and into shardsched.
-package guests
+// Package outoftree names the plugins that are compiled into kube-scheduler and into shardsched.
+package outoftree
 
 import (
 	"github.com/shardsched/shardsched/bench/cluster/plugins/scripted"

@@ -30,7 +30,7 @@ func (q *Queue) Refused(p *Pod, rejectedBy []string, message string) {
 // End drops a pod that is still in flight; others are left alone.
 func (q *Queue) End(p *Pod) {
 	if p.place == InFlight {
-		p.stands = nil
+		p.represents = nil
 		q.drop(p)
 	}
 }
