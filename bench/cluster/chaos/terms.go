@@ -48,7 +48,8 @@ func JudgeTerms(events []auditv1.Event, deposed map[string]time.Time) (faults []
 		n := len(terms)
 		if n == 0 || terms[n-1].UID != uid {
 			if i := slices.IndexFunc(terms, func(t *Term) bool { return t.UID == uid }); i >= 0 {
-				faults = append(faults, fmt.Sprintf("%s wrote again %v after %s had begun: %s", uid, at.Sub(terms[i+1].First), terms[i+1].UID, testbed.AuditLine(*e)))
+				faults = append(faults, fmt.Sprintf("%s wrote again %v after %s had begun: %s", uid, at.Sub(terms[i+1].First),
+					terms[i+1].UID, testbed.AuditLine(*e)))
 				continue
 			}
 			terms = append(terms, &Term{UID: uid, First: at})

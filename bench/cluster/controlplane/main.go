@@ -60,7 +60,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs.StringVar(&o.config, "config", "", "the scheduler's KubeSchedulerConfiguration `FILE`; client and leader election may be left out")
 	fs.IntVar(&o.coordinators, "coordinators", 2, "coordinators of shardsched: one leads, the others stand by")
 	fs.IntVar(&o.workers, "workers", 2, "workers of shardsched")
-	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, volumes, namespaces and garbage, and a hollow kubelet")
+	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, volumes, namespaces and garbage, and a "+
+		"hollow kubelet")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the administrator's kubeconfig to `FILE`, too")
 	onlyBuild := fs.Bool("build", false, "only build all programs, so that tests need not")
 	if err := fs.Parse(args); err != nil {
@@ -92,7 +93,8 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 		return err
 	}
 	if o.controllers {
-		if _, err := bed.Controllers(ctx, "deployment", "replicaset", "statefulset", "namespace", "garbagecollector", "persistentvolume", "provisioner", "kubelet"); err != nil {
+		if _, err := bed.Controllers(ctx, "deployment", "replicaset", "statefulset", "namespace", "garbagecollector", "persistentvolume",
+			"provisioner", "kubelet"); err != nil {
 			return err
 		}
 	}
@@ -174,7 +176,8 @@ func (o options) explain(bed *testbed.Bed, schedulers []*testbed.SchedulerProces
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nkube-apiserver %s on https://%s, etcd on %s, %d hollow nodes\n", version, bed.APIServer.Address, bed.EtcdEndpoint(), o.nodes)
+	fmt.Fprintf(out, "\nkube-apiserver %s on https://%s, etcd on %s, %d hollow nodes\n", version, bed.APIServer.Address,
+		bed.EtcdEndpoint(), o.nodes)
 	for _, s := range schedulers {
 		fmt.Fprintf(out, "%s on https://%s", s.Name, s.HTTPS)
 		if s.Listen != "" {
@@ -192,7 +195,8 @@ func (o options) explain(bed *testbed.Bed, schedulers []*testbed.SchedulerProces
 	fmt.Fprint(out, "  kubectl get pods -o wide --watch\n  kubectl get events\n")
 	switch o.scheduler {
 	case "none":
-		fmt.Fprintf(out, "\nNobody schedules. A scheduler acts as system:kube-scheduler, and nothing more, with\n  --kubeconfig %s\n", bed.SchedulerKubeconfig)
+		fmt.Fprintf(out, "\nNobody schedules. A scheduler acts as system:kube-scheduler, and nothing more, with\n  --kubeconfig %s\n",
+			bed.SchedulerKubeconfig)
 	case "shardsched":
 		fmt.Fprintf(out, "  shardsched explain --address %s pod default/web-…\n", schedulers[0].Listen)
 	}

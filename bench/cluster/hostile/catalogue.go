@@ -20,7 +20,8 @@ func catalogue() []*attack {
 			labelled: true, pods: 1, pod: manyKeys,
 		},
 		{
-			name: "random-values", about: "one pod that fits nowhere prefers pods of all namespaces by 40 keys whose values cut nodes into groups of one",
+			name: "random-values", about: "one pod that fits nowhere prefers pods of all namespaces by 40 keys whose values cut nodes " +
+				"into groups of one",
 			labelled: true, pods: 1, pod: randomValues,
 		},
 		{
@@ -52,11 +53,13 @@ func catalogue() []*attack {
 			pods: 1000, pod: failing, before: ownPods, besides: changes,
 		},
 		{
-			name: "within-bounds", about: "100 pods that fit, of 32 terms of different selectors over all namespaces, by keys that cut nodes into groups of one",
+			name: "within-bounds", about: "100 pods that fit, of 32 terms of different selectors over all namespaces, by keys that cut " +
+				"nodes into groups of one",
 			labelled: true, pods: 100, pod: withinBounds,
 		},
 		{
-			name: "other-hosts", about: "500 pods that fit, and rather not on the hosts of pods that lack a label, each another one, in all namespaces",
+			name: "other-hosts", about: "500 pods that fit, and rather not on the hosts of pods that lack a label, each another one, in " +
+				"all namespaces",
 			pods: 500, pod: otherHosts,
 		},
 		{

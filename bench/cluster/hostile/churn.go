@@ -22,7 +22,8 @@ type round struct {
 }
 
 func (r *round) String() string {
-	return fmt.Sprintf("%s, after %v: %.0f MiB, %.0f at the most, highest p99 %.0f ms, %d unbound", r.Side, r.After.Round(time.Second), r.EndMiB, r.PeakMiB, r.P99, r.Unbound)
+	return fmt.Sprintf("%s, after %v: %.0f MiB, %.0f at the most, highest p99 %.0f ms, %d unbound", r.Side, r.After.Round(time.Second),
+		r.EndMiB, r.PeakMiB, r.P99, r.Unbound)
 }
 
 // endure has one scheduler meet all attacks again and again.

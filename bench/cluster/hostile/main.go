@@ -79,12 +79,15 @@ func parse(args []string, progress io.Writer) (o options, err error) {
 	fs.DurationVar(&o.wait, "wait", 30*time.Second, "how long victims may take to be bound after that")
 	fs.Float64Var(&o.scale, "scale", 1, "how many of an attack's objects are made: the `share` of all")
 	fs.IntVar(&o.localWorkers, "local-workers", 0, "workers inside our coordinator's process")
-	fs.DurationVar(&o.churn, "churn", 0, "have one scheduler meet all of the attacks again and again for so long, and tell after each round what memory it takes; 0: a scheduler of its own meets each attack, once")
+	fs.DurationVar(&o.churn, "churn", 0, "have one scheduler meet all of the attacks again and again for so long, and tell after each "+
+		"round what memory it takes; 0: a scheduler of its own meets each attack, once")
 	fs.Uint64Var(&o.seed, "seed", 1, "of what is random")
 	fs.StringVar(&o.output, "o", "text", "`FORMAT` of the report: text or json")
 	fs.StringVar(&o.dir, "dir", "../bin", "`folder` for etcd's data and the processes' output")
-	fs.StringVar(&o.profiles, "profiles", "", "`folder` for CPU profiles of the schedulers under attack: they cost the measurement something")
-	sides := fs.String("sides", bystander+","+upstream+","+ours, "comma-separated, in the order of running: ours is judged beside those before it: "+upstream+" (kube-scheduler), "+ours+", "+bystander+" (ours, with the attacker's pods for another scheduler)")
+	fs.StringVar(&o.profiles, "profiles", "", "`folder` for CPU profiles of the schedulers under attack: they cost the measurement "+
+		"something")
+	sides := fs.String("sides", bystander+","+upstream+","+ours, "comma-separated, in the order of running: ours is judged beside those "+
+		"before it: "+upstream+" (kube-scheduler), "+ours+", "+bystander+" (ours, with the attacker's pods for another scheduler)")
 	names := fs.String("attacks", "", "names of attacks, comma-separated; empty: all of them, which are\n"+describe(catalogue()))
 	if err := fs.Parse(args); err != nil {
 		return o, err

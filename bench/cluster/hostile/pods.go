@@ -111,7 +111,8 @@ func deletedTerms(i int, _ *rand.Rand) *v1.Pod {
 }
 
 func largePod(i int, r *rand.Rand) *v1.Pod {
-	return vast("large-pods", i).Required(build.Labels(build.Match("absent.example.com/k", v1.NodeSelectorOpNotIn, words(r, 12000, 63)...))).Obj()
+	return vast("large-pods", i).Required(build.Labels(build.Match("absent.example.com/k", v1.NodeSelectorOpNotIn,
+		words(r, 12000, 63)...))).Obj()
 }
 
 func unanchored(i int, _ *rand.Rand) *v1.Pod {
@@ -195,9 +196,10 @@ func budgets(ctx context.Context, s *attackCluster) error {
 	g.SetLimit(attackers)
 	for i := range s.scaled(budgeted) {
 		none := intstr.FromInt32(0)
-		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i)}, Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &none, Selector: expression(fmt.Sprintf("k-%05d", i), metav1.LabelSelectorOpDoesNotExist),
-		}}
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i)},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MaxUnavailable: &none, Selector: expression(fmt.Sprintf("k-%05d", i), metav1.LabelSelectorOpDoesNotExist),
+			}}
 		g.Go(func() error {
 			_, err := s.tenant.PolicyV1().PodDisruptionBudgets(s.hostile).Create(in, b, metav1.CreateOptions{})
 			return err
@@ -207,7 +209,8 @@ func budgets(ctx context.Context, s *attackCluster) error {
 		return err
 	}
 	for i := range s.scaled(filling) {
-		p := build.Pod(fmt.Sprintf("filling-%d", i)).Namespace(s.hostile).Label("own", fmt.Sprintf("own-%05d", i)).Priority(-10).CPU("60").Node(fmt.Sprintf("node-%05d", i%s.nodes)).Obj()
+		p := build.Pod(fmt.Sprintf("filling-%d", i)).Namespace(s.hostile).Label("own",
+			fmt.Sprintf("own-%05d", i)).Priority(-10).CPU("60").Node(fmt.Sprintf("node-%05d", i%s.nodes)).Obj()
 		if err := s.bed.Create(ctx, p); err != nil { // of a class that somebody else has made
 			return err
 		}

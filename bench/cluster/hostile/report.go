@@ -93,8 +93,10 @@ func (f *figures) verdict() string {
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("%s, %s: p50 %.0f ms (calm %.0f), p99 %.0f ms (calm %.0f), %d of %d unbound, %.0f MiB (calm %.0f, end %.0f), %.2f cores, %d made: %s",
-		f.Attack, f.Side, f.P50, f.CalmP50, f.P99, f.CalmP99, f.Unbound, f.Victims, f.PeakMiB, f.CalmMiB, f.EndMiB, f.Cores, f.Made, f.verdict())
+	return fmt.Sprintf("%s, %s: p50 %.0f ms (calm %.0f), p99 %.0f ms (calm %.0f), %d of %d unbound, %.0f MiB (calm %.0f, end %.0f), %.2f "+
+		"cores, %d made: %s",
+		f.Attack, f.Side, f.P50, f.CalmP50, f.P99, f.CalmP99, f.Unbound, f.Victims, f.PeakMiB, f.CalmMiB, f.EndMiB, f.Cores,
+		f.Made, f.verdict())
 }
 
 func newReport(ctx context.Context, o *options, dir string) (*report, error) {
@@ -116,7 +118,8 @@ func newReport(ctx context.Context, o *options, dir string) (*report, error) {
 func (r *report) table(w io.Writer) error {
 	fmt.Fprintf(w, "commit   %s, %s\n", r.Commit, r.Time.Format(time.RFC3339))
 	fmt.Fprintf(w, "machine  %s\n", r.Machine)
-	fmt.Fprintf(w, "cluster  %d nodes, %d pods on them, %d victims a second for %.0f s, attacks × %v, seed %d\n", r.Nodes, r.Pods, r.Rate, r.Seconds, r.Scale, r.Seed)
+	fmt.Fprintf(w, "cluster  %d nodes, %d pods on them, %d victims a second for %.0f s, attacks × %v, seed %d\n", r.Nodes, r.Pods, r.Rate,
+		r.Seconds, r.Scale, r.Seed)
 	fmt.Fprintf(w, "ours     a coordinator with %d workers inside\n", r.Workers)
 	for _, at := range r.Rounds {
 		fmt.Fprintln(w, at)
@@ -124,11 +127,13 @@ func (r *report) table(w io.Writer) error {
 	if len(r.Cases) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "made: pods of the attacker; ms: victims, from creation to bound; MiB, cores: the scheduler's process; KiB/s: what it prints, and writes to its etcd")
+	fmt.Fprintln(w, "made: pods of the attacker; ms: victims, from creation to bound; MiB, cores: the scheduler's process; KiB/s: what "+
+		"it prints, and writes to its etcd")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "attack\tside\tmade\tcalm p50\tp99\tp50 ms\tp99 ms\tunbound\tof\tcalm MiB\tpeak\tend\tcores\tlog KiB/s\tetcd\t verdict")
 	for _, f := range r.Cases {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t %s\n", f.Attack, f.Side, f.Made, f.CalmP50, f.CalmP99, f.P50, f.P99,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t %s\n", f.Attack, f.Side, f.Made,
+			f.CalmP50, f.CalmP99, f.P50, f.P99,
 			f.Unbound, f.Victims, f.CalmMiB, f.PeakMiB, f.EndMiB, f.Cores, f.LogKiB, f.EtcdKiB, f.verdict())
 	}
 	return t.Flush()

@@ -52,7 +52,8 @@ func (c *Client) Apply(ctx context.Context, req *pb.ApplyRequest) (resp *pb.Appl
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("apply %d objects, the first %s/%s: %w", len(req.Objects), req.Objects[0].Ref.Namespace, req.Objects[0].Ref.Name, err)
+		return nil, fmt.Errorf("apply %d objects, the first %s/%s: %w", len(req.Objects), req.Objects[0].Ref.Namespace,
+			req.Objects[0].Ref.Name, err)
 	}
 	return resp, nil
 }

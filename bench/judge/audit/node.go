@@ -80,7 +80,8 @@ func (n *node) admits(p *v1.Pod) string {
 	admitted := func(t *v1.Taint) bool {
 		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
 	}
-	if t, found := schedcorev1.FindMatchingUntoleratedTaint(klog.Background(), n.object.Spec.Taints, p.Spec.Tolerations, admitted, false); found {
+	if t, found := schedcorev1.FindMatchingUntoleratedTaint(klog.Background(), n.object.Spec.Taints, p.Spec.Tolerations, admitted,
+		false); found {
 		return fmt.Sprintf("its taint %s is not tolerated", t.ToString())
 	}
 	match, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n.object)

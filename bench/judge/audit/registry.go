@@ -299,7 +299,8 @@ func (r *Registry) Account() string {
 		}
 	}
 	percent := func(name v1.ResourceName) int64 { return 100 * used[name] / max(there[name], 1) }
-	return fmt.Sprintf("%d nodes (CPU %d%%, memory %d%%, pods %d%% in use), %d pods: %d bound, %d pending; %d binds, %d of them right for a node as it had been (up to %v before)",
+	return fmt.Sprintf("%d nodes (CPU %d%%, memory %d%%, pods %d%% in use), %d pods: %d bound, %d pending; %d binds, %d of them right "+
+		"for a node as it had been (up to %v before)",
 		nodes, percent(v1.ResourceCPU), percent(v1.ResourceMemory), percent(v1.ResourcePods), len(r.pods), bound, len(r.pods)-bound,
 		r.Binds, r.Late, r.Latest.Round(time.Millisecond))
 }

@@ -142,7 +142,8 @@ func (w *writers) asked(txns []Txn) {
 		key := w.prefix + c.Key
 		led := func(r *Reign) bool { return r.led(c.Revision) }
 		if !answered[write{key, c.Revision}] && !slices.ContainsFunc(open[key], led) {
-			w.faults = append(w.faults, Fault{Revision: c.Revision, Subject: c.Key, Problem: "no recorded transaction of the leader of that time wrote it"})
+			w.faults = append(w.faults, Fault{Revision: c.Revision, Subject: c.Key,
+				Problem: "no recorded transaction of the leader of that time wrote it"})
 		}
 	}
 }

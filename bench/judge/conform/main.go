@@ -41,14 +41,16 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.families, "families", "evaluated", "families of rules to make cases for, with commas: all, evaluated, none, or their names")
+	flag.StringVar(&o.families, "families", "evaluated", "families of rules to make cases for, with commas: all, evaluated, none, or "+
+		"their names")
 	flag.Uint64Var(&o.first, "first", 1, "first seed; 0: one that the time gives")
 	flag.Uint64Var(&o.seeds, "seeds", 100, "number of seeds")
 	flag.DurationVar(&o.limit, "for", time.Hour, "stop after this long")
 	flag.IntVar(&o.maxNodes, "nodes", 40, "most nodes of a cluster")
 	flag.BoolVar(&o.keep, "keep-going", false, "go on after a difference")
 	flag.StringVar(&o.out, "out", "", "folder for the reproducers; empty: none are made")
-	flag.StringVar(&o.log, "log", "", "file for our decision logs of the scenarios, to hold two versions of ours against each other; empty: none is written")
+	flag.StringVar(&o.log, "log", "", "file for our decision logs of the scenarios, to hold two versions of ours against each other; "+
+		"empty: none is written")
 	flag.BoolVar(&o.survey, "survey", false, "tell what upstream finds in the scenarios, and do not run our scheduler")
 	flag.StringVar(&o.replay, "replay", "", "scenario to run")
 	flag.StringVar(&o.objects, "objects", "", "file or folder with the objects of a cluster")

@@ -172,7 +172,8 @@ func (c *cycle) scoreAll(ctx context.Context, feasible []fwk.NodeInfo) error {
 			if !status.IsSuccess() {
 				return status.AsError()
 			}
-			s.Plugins = append(s.Plugins, PluginScore{Plugin: p.Name, Raw: raw, Normalised: p.Score / c.profile.weights[p.Name], Weighted: p.Score})
+			s.Plugins = append(s.Plugins, PluginScore{Plugin: p.Name, Raw: raw, Normalised: p.Score / c.profile.weights[p.Name],
+				Weighted: p.Score})
 		}
 	}
 	return nil

@@ -55,7 +55,8 @@ func (c *Candidate) Rank() string {
 	if slices.ContainsFunc(c.pods, func(p *v1.Pod) bool { return p.Status.StartTime == nil }) {
 		earliest = 0 // now, which passes
 	}
-	return fmt.Sprintf("%d violations, highest priority %d, sum %d, %d victims, started %d", c.Violations, priority(c.pods[0]), sum, len(c.pods), earliest)
+	return fmt.Sprintf("%d violations, highest priority %d, sum %d, %d victims, started %d", c.Violations, priority(c.pods[0]), sum,
+		len(c.pods), earliest)
 }
 
 func (c *Candidate) String() string {

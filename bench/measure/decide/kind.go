@@ -55,7 +55,8 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "basic", About: "identical pods that ask for nothing but CPU and memory", apps: 1, pod: modest},
 		{
-			Name: "deployment", About: "pods of 100 ReplicaSets behind Services in turn: soft spread over hosts and zones, the system's default",
+			Name: "deployment", About: "pods of 100 ReplicaSets behind Services in turn: soft spread over hosts and zones, the system's " +
+				"default",
 			apps: 100, app: deployed, pod: owned,
 		},
 		{Name: "classes-100", About: "as basic, of 100 sizes in turn", apps: 100, pod: sized},
@@ -72,11 +73,13 @@ func Kinds() []Kind {
 		{
 			Name: "preferred-affinity", About: "rather in the zone of the workload's pods, rather not on their hosts",
 			pod: asks(func(b *build.PodBuilder, app string) {
-				b.PreferNear(50, build.Around(v1.LabelTopologyZone, "app="+app)).PreferApart(100, build.Around(v1.LabelHostname, "app="+app))
+				b.PreferNear(50, build.Around(v1.LabelTopologyZone, "app="+app)).PreferApart(100,
+					build.Around(v1.LabelHostname, "app="+app))
 			}),
 		},
 		{
-			Name: "preferred-affinity-ns", About: "the same, of the pods in the namespaces that a namespaceSelector selects", shared: namespaces,
+			Name: "preferred-affinity-ns", About: "the same, of the pods in the namespaces that a namespaceSelector selects",
+			shared: namespaces,
 			pod: amongTeams(func(b *build.PodBuilder, app string, group string) {
 				b.PreferNear(50, across(v1.LabelTopologyZone, app, group)).PreferApart(100, across(v1.LabelHostname, app, group))
 			}),
@@ -86,8 +89,9 @@ func Kinds() []Kind {
 			pod: asks(func(b *build.PodBuilder, app string) { b.Near(build.Around(v1.LabelTopologyZone, "app="+app)) }),
 		},
 		{
-			Name: "required-affinity-ns", About: "the same, of the pods in the namespaces that a namespaceSelector selects", shared: namespaces,
-			pod: amongTeams(func(b *build.PodBuilder, app string, group string) { b.Near(across(v1.LabelTopologyZone, app, group)) }),
+			Name: "required-affinity-ns", About: "the same, of the pods in the namespaces that a namespaceSelector selects",
+			shared: namespaces,
+			pod:    amongTeams(func(b *build.PodBuilder, app string, group string) { b.Near(across(v1.LabelTopologyZone, app, group)) }),
 		},
 		{
 			Name: "node-affinity", About: "only in two of the zones, rather on one type of machine",
@@ -99,9 +103,12 @@ func Kinds() []Kind {
 		{Name: "host-ports", About: "a port of the host, the same for all pods of a workload", alone: true, pod: withPort},
 		{Name: "best-effort", About: "no requests at all", pod: bestEffort},
 		{Name: "daemon", About: "a DaemonSet's pods, each for a node by name (matchFields)", apps: 1, pod: daemon},
-		{Name: "openb", About: "nodes and pods of the openb trace, with its GPUs and lists of models", apps: 1, perNode: 4, cluster: openbCluster, pod: openbPod},
-		{Name: "nearly-full", About: "three in ten nodes have room for a few pods, the others for none", apps: 1, perNode: 2, cluster: fullCluster, pod: whole},
-		{Name: "backlog", About: "every second pod, at random, asks for more than any node has, of 20 sizes; the others are as basic", apps: 1, pod: tooLarge},
+		{Name: "openb", About: "nodes and pods of the openb trace, with its GPUs and lists of models", apps: 1, perNode: 4,
+			cluster: openbCluster, pod: openbPod},
+		{Name: "nearly-full", About: "three in ten nodes have room for a few pods, the others for none", apps: 1, perNode: 2,
+			cluster: fullCluster, pod: whole},
+		{Name: "backlog", About: "every second pod, at random, asks for more than any node has, of 20 sizes; the others are as basic",
+			apps: 1, pod: tooLarge},
 		{
 			Name: "hard-spread", Named: true, About: "DoNotSchedule, maxSkew 1, over hosts and zones",
 			pod: asks(func(b *build.PodBuilder, app string) {
@@ -120,7 +127,8 @@ func Kinds() []Kind {
 			shared: storage, node: attaches, pod: claimed,
 		},
 		{
-			Name: "local-volumes", Named: true, About: "a claim of its own each, WaitForFirstConsumer, for one of the free volumes: one on each node",
+			Name: "local-volumes", Named: true, About: "a claim of its own each, WaitForFirstConsumer, for one of the free volumes: one " +
+				"on each node",
 			shared: localStorage, node: localVolume, pod: locallyClaimed, placed: takesLocal,
 		},
 	}
@@ -203,7 +211,8 @@ func daemon(m *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.Object {
 	for _, taint := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
 		b.Toleration(taint + ":" + string(v1.TaintEffectNoExecute))
 	}
-	for _, taint := range []string{v1.TaintNodeDiskPressure, v1.TaintNodeMemoryPressure, v1.TaintNodePIDPressure, v1.TaintNodeUnschedulable} {
+	for _, taint := range []string{v1.TaintNodeDiskPressure, v1.TaintNodeMemoryPressure, v1.TaintNodePIDPressure,
+		v1.TaintNodeUnschedulable} {
 		b.Toleration(taint + ":" + string(v1.TaintEffectNoSchedule))
 	}
 	return nil

@@ -53,9 +53,11 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	p := &plan{}
 	fs := flag.NewFlagSet("decide", flag.ContinueOnError)
 	fs.SetOutput(progress)
-	kinds := fs.String("workloads", "all", "workloads, with commas: their names, or all but those that are only measured where they are named: "+named())
+	kinds := fs.String("workloads", "all", "workloads, with commas: their names, or all but those that are only measured where they are "+
+		"named: "+named())
 	clusters := fs.String("nodes", "1000,5000,50000", "numbers of nodes, with commas; borg: the 96,591 machines of eight Borg cells")
-	sides := fs.String("sides", "all", "sides, with commas: all, or of upstream (all nodes), sampled (its default), tables (ours, no worker), workers (ours, over gRPC), single (the same, each pod alone)")
+	sides := fs.String("sides", "all", "sides, with commas: all, or of upstream (all nodes), sampled (its default), tables (ours, no "+
+		"worker), workers (ours, over gRPC), single (the same, each pod alone)")
 	fs.StringVar(&p.out, "out", "results/decide", "`prefix` of the report's files, .json, .txt and .svg; empty: none are written")
 	fs.StringVar(&p.data, "data", "../../shared/data", "`folder` of the traces: openb-gpu-2023, borg-2019")
 	fs.IntVar(&p.placed, "placed", -1, "pods that are on nodes already; -1: as many as nodes")
@@ -95,7 +97,8 @@ func (p *plan) validate() error {
 		name         string
 		value, least int
 	}{
-		{"placed", p.placed, -1}, {"pods", p.pods, 0}, {"apps", p.apps, 0}, {"upstream-pods", p.UpstreamPods, 1}, {"repetitions", p.Repetitions, 1},
+		{"placed", p.placed, -1}, {"pods", p.pods, 0}, {"apps", p.apps, 0}, {"upstream-pods", p.UpstreamPods, 1}, {"repetitions",
+			p.Repetitions, 1},
 		{"sample", p.Sample, 0}, {"batch", p.Batch, 0}, {"workers", p.Workers, 1}, {"shards", p.Shards, 1},
 	} {
 		if f.value < f.least {

@@ -108,7 +108,8 @@ func (o *ours) serve(ctx context.Context, workers int) error {
 		}
 		r := prometheus.NewRegistry()
 		s := worker.New(worker.Config{
-			Cluster: clusterName, ID: fmt.Sprint(i), Address: l.Addr().String(), Cores: max(1, runtime.GOMAXPROCS(0)/workers), Registerer: r,
+			Cluster: clusterName, ID: fmt.Sprint(i), Address: l.Addr().String(), Cores: max(1,
+				runtime.GOMAXPROCS(0)/workers), Registerer: r,
 			CacheBytes: workerCacheBytes,
 		})
 		o.workers = append(o.workers, r)

@@ -57,15 +57,18 @@ func (r *Report) Table(w io.Writer) error {
 		r.Options.Repetitions, r.Options.Limit, r.Options.Workers, r.Options.Shards, strings.Join(r.Options.Sides, ", "))
 	for _, cluster := range r.clusters() {
 		on := r.on(cluster)
-		fmt.Fprintf(w, "\n%s: %d nodes. Decided a second and CPU-µs a pod; times: ours with workers to upstream on all nodes.\n\n", cluster, on[0].Size.Nodes)
+		fmt.Fprintf(w, "\n%s: %d nodes. Decided a second and CPU-µs a pod; times: ours with workers to upstream on all nodes.\n\n",
+			cluster, on[0].Size.Nodes)
 		if err := grid(w, speedHead(), on, (*Outcome).speed); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n%s: what ours with workers takes beside; alone: a pod that comes when nothing else waits, from then to its decision.\n\n", cluster)
+		fmt.Fprintf(w, "\n%s: what ours with workers takes beside; alone: a pod that comes when nothing else waits, from then to its "+
+			"decision.\n\n", cluster)
 		if err := grid(w, costHead(), on, (*Outcome).cost); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n%s: placement of as many pods as all sides have decided: nodes used, mean and standard deviation of CPU in %%.\n\n", cluster)
+		fmt.Fprintf(w, "\n%s: placement of as many pods as all sides have decided: nodes used, mean and standard deviation of CPU in "+
+			"%%.\n\n", cluster)
 		if err := grid(w, placementHead(), on, (*Outcome).placement); err != nil {
 			return err
 		}
@@ -98,7 +101,8 @@ func rows(on []*Outcome, cells func(*Outcome) []string) (out [][]string) {
 }
 
 func speedHead() []string {
-	return []string{"workload", "pods", "refused", "upstream/s", "µs", "sampled/s", "µs", "tables/s", "µs", "workers/s", "µs", "times/s", "times µs", "judged"}
+	return []string{"workload", "pods", "refused", "upstream/s", "µs", "sampled/s", "µs", "tables/s", "µs", "workers/s", "µs", "times/s",
+		"times µs", "judged"}
 }
 
 func (o *Outcome) speed() []string {
@@ -124,7 +128,8 @@ func (o *Outcome) TimesLess() float64 {
 func costHead() []string {
 	return []string{
 		"workload", "to workers B/pod", "from B/pod", "allocs/pod", "B/pod", "pods/batch", "rounds/batch", "requeries",
-		"node object B", "coordinator B/node", "worker B/node", "at the end", "pod object B", "kept B/pod", "peak MiB", "alone p50 µs", "p99 µs",
+		"node object B", "coordinator B/node", "worker B/node", "at the end",
+		"pod object B", "kept B/pod", "peak MiB", "alone p50 µs", "p99 µs",
 	}
 }
 
@@ -141,7 +146,8 @@ func (o *Outcome) cost() []string {
 		of(func(r Run) float64 { return r.WorkerEndBytes }),
 		figure(o.PodObjectBytes), of(func(r Run) float64 { return r.PodBytes }),
 		of(func(r Run) float64 { return r.PeakBytes / (1 << 20) }),
-		figure(median(o.Sides[Single], func(r Run) float64 { return r.P50Micros })), figure(median(o.Sides[Single], func(r Run) float64 { return r.P99Micros })),
+		figure(median(o.Sides[Single], func(r Run) float64 { return r.P50Micros })), figure(median(o.Sides[Single],
+			func(r Run) float64 { return r.P99Micros })),
 	}
 }
 

@@ -27,7 +27,9 @@ type Report struct {
 // Table writes the report for people: medians of the half of the repetitions in which others did the least.
 func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "commit %s, %s, seed %d\n%v\n", r.Commit, r.Time.Format(time.RFC3339), r.Options.Seed, r.Machine)
-	fmt.Fprintf(w, "%d nodes, %d shards, distinct pods; %d repetitions of %v; workers are processes on a core each, the coordinator shares their cores\nmedians of the half of them in which others (cores that somebody else used meanwhile) were the least; from some tenths on rates are too low\n",
+	fmt.Fprintf(w, "%d nodes, %d shards, distinct pods; %d repetitions of %v; workers are processes on a core each, the coordinator "+
+		"shares their cores\nmedians of the half of them in which others (cores that somebody else used meanwhile) were the least; from "+
+		"some tenths on rates are too low\n",
 		r.Options.Nodes, r.Options.Shards, r.Options.Repetitions, r.Options.Limit)
 	for _, part := range []struct {
 		there bool
@@ -35,8 +37,10 @@ func (r *Report) Table(w io.Writer) error {
 		rows  func() [][]string
 	}{
 		{len(r.Decide) > 0, "Deciding: by the pod, CPU-µs and bytes on the wire; times: to the first number of workers.", r.decided},
-		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch), r.asked},
-		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to p99 without stalls, hit: batches in which a stall began.",
+		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch),
+			r.asked},
+		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to "+
+			"p99 without stalls, hit: batches in which a stall began.",
 			r.Options.Batch, stallers, r.Options.Stall, r.Options.StallEvery), r.hedged},
 	} {
 		if !part.there {
@@ -59,7 +63,8 @@ func grid(w io.Writer, rows [][]string) error {
 }
 
 func (r *Report) decided() [][]string {
-	out := [][]string{{"workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs", "largest's µs", "fan-out µs", "to workers B", "from B", "pods/batch", "rounds/batch", "others"}}
+	out := [][]string{{"workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs", "largest's µs",
+		"fan-out µs", "to workers B", "from B", "pods/batch", "rounds/batch", "others"}}
 	for _, n := range r.Options.Workers {
 		runs, first := r.decides(n), r.decides(r.Options.Workers[0])
 		m := func(f func(Decide) float64) string { return figure(median(runs, f)) }
@@ -78,7 +83,8 @@ func (r *Report) decided() [][]string {
 }
 
 func (r *Report) asked() [][]string {
-	out := [][]string{{"workers", "largest's rows", "rounds/s", "classes/s", "least", "most", "times", "p50 µs", "p99 µs", "coordinator µs", "workers µs", "largest's µs", "to workers B", "from B", "others"}}
+	out := [][]string{{"workers", "largest's rows", "rounds/s", "classes/s", "least", "most", "times", "p50 µs", "p99 µs",
+		"coordinator µs", "workers µs", "largest's µs", "to workers B", "from B", "others"}}
 	for _, n := range r.Options.Workers {
 		runs, first := r.fans(n), r.fans(r.Options.Workers[0])
 		m := func(f func(Fan) float64) string { return figure(median(runs, f)) }
@@ -89,7 +95,8 @@ func (r *Report) asked() [][]string {
 			m(func(f Fan) float64 { return f.P50Micros }), m(func(f Fan) float64 { return f.P99Micros }),
 			m(func(f Fan) float64 { return f.CoordinatorMicros }), m(func(f Fan) float64 { return sum(f.WorkerMicros) }),
 			m(func(f Fan) float64 { return slices.Max(f.WorkerMicros) }),
-			m(func(f Fan) float64 { return f.ToWorkers }), m(func(f Fan) float64 { return f.FromWorkers }), m(func(f Fan) float64 { return f.Others }),
+			m(func(f Fan) float64 { return f.ToWorkers }), m(func(f Fan) float64 { return f.FromWorkers }),
+			m(func(f Fan) float64 { return f.Others }),
 		})
 	}
 	return out
@@ -113,10 +120,14 @@ func (r *Report) hedged() [][]string {
 			calm[h.Replicas] = p99
 		}
 		out = append(out, []string{
-			h.name(), figure(m(func(h Hedge) float64 { return float64(h.Batches) })), figure(m(func(h Hedge) float64 { return float64(h.Stalls) })),
-			figure(m(func(h Hedge) float64 { return h.P50Micros / 1e3 })), figure(m(func(h Hedge) float64 { return h.P90Micros / 1e3 })), figure(p99 / 1e3),
-			figure(m(func(h Hedge) float64 { return h.MaxMicros / 1e3 })), figure(ratio(p99, calm[h.Replicas])), figure(m(func(h Hedge) float64 { return h.HitP50Micros / 1e3 })),
-			figure(m(func(h Hedge) float64 { return h.Hedges })), figure(m(func(h Hedge) float64 { return h.LocalShards })), figure(m(func(h Hedge) float64 { return h.Others })),
+			h.name(), figure(m(func(h Hedge) float64 { return float64(h.Batches) })),
+			figure(m(func(h Hedge) float64 { return float64(h.Stalls) })),
+			figure(m(func(h Hedge) float64 { return h.P50Micros / 1e3 })),
+			figure(m(func(h Hedge) float64 { return h.P90Micros / 1e3 })), figure(p99 / 1e3),
+			figure(m(func(h Hedge) float64 { return h.MaxMicros / 1e3 })), figure(ratio(p99, calm[h.Replicas])),
+			figure(m(func(h Hedge) float64 { return h.HitP50Micros / 1e3 })),
+			figure(m(func(h Hedge) float64 { return h.Hedges })), figure(m(func(h Hedge) float64 { return h.LocalShards })),
+			figure(m(func(h Hedge) float64 { return h.Others })),
 		})
 	}
 	return out

@@ -46,7 +46,8 @@ func (b *traceRun) simulate(ctx context.Context, in *input) (simulation, error) 
 		return simulation{}, fmt.Errorf("simulate's summary: %w", err)
 	}
 	if s.PodsBound+s.PodsPending != len(in.pods) {
-		return simulation{}, fmt.Errorf("simulate: %d pods bound and %d pending, want %d together", s.PodsBound, s.PodsPending, len(in.pods))
+		return simulation{}, fmt.Errorf("simulate: %d pods bound and %d pending, want %d together", s.PodsBound, s.PodsPending,
+			len(in.pods))
 	}
 	peak := 0.0
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {

@@ -70,7 +70,8 @@ func (r *Rig) Start(profiles string) {
 // StartWith is Start with fields of the configuration beside the profiles, in YAML.
 func (r *Rig) StartWith(profiles, fields string) {
 	r.T.Helper()
-	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" + strings.TrimSpace(profiles) + settlerProfile + fields}
+	s := testbed.Scheduler{Config: "profiles:\n- schedulerName: default-scheduler\n" +
+		strings.TrimSpace(profiles) + settlerProfile + fields}
 	if Upstream() {
 		r.Scheduler = r.Cluster.Upstream(s)
 		return
@@ -151,7 +152,8 @@ func (r *Rig) PatchNode(node, patch string, subresources ...string) {
 func (r *Rig) PatchPod(key, patch string, subresources ...string) *v1.Pod {
 	r.T.Helper()
 	namespace, name, _ := strings.Cut(key, "/")
-	p, err := r.Admin.CoreV1().Pods(namespace).Patch(r.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	p, err := r.Admin.CoreV1().Pods(namespace).Patch(r.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		subresources...)
 	r.Must(err)
 	return p
 }

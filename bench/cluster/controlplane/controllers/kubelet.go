@@ -65,7 +65,8 @@ func (c cluster) care(ctx context.Context, p *v1.Pod) error {
 		return nil
 	case p.DeletionTimestamp != nil:
 		var zero int64
-		return pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+		return pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero,
+			Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	case p.Status.Phase != v1.PodPending:
 		return nil
 	}

@@ -40,20 +40,23 @@ func deployments(ctx context.Context, c cluster) (func(context.Context), error) 
 }
 
 func replicaSets(ctx context.Context, c cluster) (func(context.Context), error) {
-	r := replicaset.NewReplicaSetController(ctx, c.objects.Apps().V1().ReplicaSets(), c.objects.Core().V1().Pods(), c.client, replicaset.BurstReplicas)
+	r := replicaset.NewReplicaSetController(ctx, c.objects.Apps().V1().ReplicaSets(), c.objects.Core().V1().Pods(), c.client,
+		replicaset.BurstReplicas)
 	return func(ctx context.Context) { r.Run(ctx, syncs) }, nil
 }
 
 func statefulSets(ctx context.Context, c cluster) (func(context.Context), error) {
 	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
-	s := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(), apps.ControllerRevisions(), c.client)
+	s := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
+		apps.ControllerRevisions(), c.client)
 	return func(ctx context.Context) { s.Run(ctx, syncs) }, nil
 }
 
 func disruptions(ctx context.Context, c cluster) (func(context.Context), error) {
 	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
-	scales, err := scale.NewForConfig(c.config, mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(c.client.Discovery()))
+	scales, err := scale.NewForConfig(c.config, mapper, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(c.client.Discovery()))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,8 @@ func garbage(ctx context.Context, c cluster) (func(context.Context), error) {
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
 	informers := informerfactory.NewInformerFactory(c.objects, metadatainformer.NewSharedInformerFactory(m, 0))
-	g, err := garbagecollector.NewGarbageCollector(ctx, c.client, m, mapper, garbagecollector.DefaultIgnoredResources(), informers, c.started)
+	g, err := garbagecollector.NewGarbageCollector(ctx, c.client, m, mapper, garbagecollector.DefaultIgnoredResources(), informers,
+		c.started)
 	if err != nil {
 		return nil, err
 	}

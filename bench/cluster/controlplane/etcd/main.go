@@ -18,7 +18,8 @@ import (
 func main() {
 	dir := flag.String("data-dir", "", "`folder` of the data; what is there is continued")
 	listen := flag.String("listen", "127.0.0.1:2379", "`HOST:PORT` for clients")
-	unsafe := flag.Bool("unsafe-no-fsync", false, "don't wait for the disk: a machine that stops loses what was acknowledged, a killed process does not")
+	unsafe := flag.Bool("unsafe-no-fsync", false, "don't wait for the disk: a machine that stops loses what was acknowledged, a killed "+
+		"process does not")
 	txns := flag.String("txns", "", "add every request to write to `FILE`, as package audit reads it")
 	flag.Parse()
 	if err := serve(*dir, *listen, *unsafe, *txns); err != nil {

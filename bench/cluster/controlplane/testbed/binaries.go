@@ -29,14 +29,17 @@ const ours = "github.com/shardsched/shardsched"
 
 // kubeVersion is what upstream's programs say they are; a build from the module cache
 // knows no version.
-const kubeVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+const kubeVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X " +
+	"k8s.io/component-base/version.gitMinor=36"
 
 var (
 	etcdProgram        = program{name: "etcd", path: ours + "/bench/cluster/controlplane/etcd", from: ours + "/bench"}
 	controllersProgram = program{name: "controllers", path: ours + "/bench/cluster/controlplane/controllers", from: ours + "/bench"}
-	apiServerProgram   = program{name: "kube-apiserver", path: "k8s.io/kubernetes/cmd/kube-apiserver", from: ours + "/bench", ldflags: kubeVersion}
-	upstreamProgram    = program{name: "kube-scheduler", path: "k8s.io/kubernetes/cmd/kube-scheduler", from: ours + "/bench", ldflags: kubeVersion}
-	oursProgram        = program{name: "shardsched", path: ours + "/cmd/shardsched", from: ours}
+	apiServerProgram   = program{name: "kube-apiserver", path: "k8s.io/kubernetes/cmd/kube-apiserver", from: ours + "/bench",
+		ldflags: kubeVersion}
+	upstreamProgram = program{name: "kube-scheduler", path: "k8s.io/kubernetes/cmd/kube-scheduler", from: ours + "/bench",
+		ldflags: kubeVersion}
+	oursProgram = program{name: "shardsched", path: ours + "/cmd/shardsched", from: ours}
 )
 
 // Programs of schedulers with plugins compiled in: see Scheduler.Program.

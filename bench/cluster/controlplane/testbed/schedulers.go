@@ -74,10 +74,11 @@ func (b *Bed) configuration(s Scheduler) (file string, err error) {
 		c = map[string]any{}
 	}
 	complete(c, map[string]any{
-		"apiVersion":       "kubescheduler.config.k8s.io/v1",
-		"kind":             "KubeSchedulerConfiguration",
-		"clientConnection": map[string]any{"kubeconfig": s.Kubeconfig, "qps": 10000, "burst": 10000, "contentType": "application/vnd.kubernetes.protobuf"},
-		"leaderElection":   map[string]any{"leaseDuration": leaseDuration, "renewDeadline": renewDeadline, "retryPeriod": retryPeriod},
+		"apiVersion": "kubescheduler.config.k8s.io/v1",
+		"kind":       "KubeSchedulerConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": s.Kubeconfig, "qps": 10000, "burst": 10000,
+			"contentType": "application/vnd.kubernetes.protobuf"},
+		"leaderElection": map[string]any{"leaseDuration": leaseDuration, "renewDeadline": renewDeadline, "retryPeriod": retryPeriod},
 	})
 	out, err := yaml.Marshal(c)
 	if err != nil {

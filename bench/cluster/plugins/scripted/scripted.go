@@ -159,7 +159,8 @@ func (p *Plugin) note(pod *v1.Pod, point, node, detail, answer string) {
 	if detail != "" {
 		detail = " " + detail
 	}
-	line := fmt.Sprintf("script %s/%s %s %s %s%s: %s\n", pod.Namespace, pod.Name, point, p.name, cmp.Or(node, "-"), detail, cmp.Or(answer, "Success"))
+	line := fmt.Sprintf("script %s/%s %s %s %s%s: %s\n", pod.Namespace, pod.Name, point, p.name, cmp.Or(node, "-"), detail,
+		cmp.Or(answer, "Success"))
 	_, _ = os.Stdout.WriteString(line)
 }
 
@@ -211,7 +212,8 @@ func (p *Plugin) adds(state fwk.CycleState) *adds {
 }
 
 // PreFilter is part of fwk.PreFilterPlugin.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult,
+	*fwk.Status) {
 	state.Write(fwk.StateKey(p.name), &adds{})
 	only, narrowed := pod.Annotations[Prefix+p.name+".PreFilterResult"]
 	detail := strconv.Itoa(len(nodes)) + " nodes"
@@ -244,7 +246,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 }
 
 // PostFilter is part of fwk.PostFilterPlugin.
-func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult,
+	*fwk.Status) {
 	var saw []string
 	if lister := p.handle.SnapshotSharedLister(); lister != nil {
 		nodes, err := lister.NodeInfos().List()
@@ -323,7 +326,8 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 }
 
 // PreBindPreFlight is part of fwk.PreBindPlugin.
-func (p *Plugin) PreBindPreFlight(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *Plugin) PreBindPreFlight(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult,
+	*fwk.Status) {
 	s := p.call(ctx, pod, "PreBindPreFlight", node, "")
 	return &fwk.PreBindPreFlightResult{AllowParallel: pod.Annotations[Prefix+p.name+".PreBind"] == "Parallel"}, s
 }

@@ -20,8 +20,10 @@ type rewrite struct {
 // in the file it stands; kube-scheduler quotes the file and names its Go types.
 var decodingRewrites = []rewrite{
 	{regexp.MustCompile(`(?s) in '.*'$`), ""},
-	{regexp.MustCompile(`^(decoding .*: )?couldn't get version/kind; json parse error: json: cannot unmarshal .* of type string$`), "expected a string"},
-	{regexp.MustCompile(`^(decoding .*: )?couldn't get version/kind; json parse error: json: cannot unmarshal .* of type struct .*$`), "expected an object"},
+	{regexp.MustCompile(`^(decoding .*: )?couldn't get version/kind; json parse error: json: cannot unmarshal .* of type string$`),
+		"expected a string"},
+	{regexp.MustCompile(`^(decoding .*: )?couldn't get version/kind; json parse error: json: cannot unmarshal .* of type struct .*$`),
+		"expected an object"},
 	{regexp.MustCompile(`^couldn't get version/kind; json parse error: `), ""},
 	{regexp.MustCompile(` in scheme ".*"$`), ""},
 	{regexp.MustCompile(`(: it was removed in Kubernetes .*)?; accepted is .*$`), ""},
@@ -44,7 +46,8 @@ func apply(list []rewrite, s string) string {
 }
 
 var (
-	inArguments = regexp.MustCompile(`^decoding \.(profiles\[\d+\]\.pluginConfig\[\d+\]): (?:strict decoding error: )?decoding args for plugin \w+: strict decoding error: (.*)$`)
+	inArguments = regexp.MustCompile(`^decoding \.(profiles\[\d+\]\.pluginConfig\[\d+\]): (?:strict decoding error: )?` +
+		`decoding args for plugin \w+: strict decoding error: (.*)$`)
 	quotedField = regexp.MustCompile(`(unknown field|duplicate field) "([^"]*)"`)
 )
 
@@ -82,7 +85,8 @@ var valueRewrites = []rewrite{
 
 func departed(s string) string { return apply(valueRewrites, s) }
 
-var fitArguments = regexp.MustCompile(`^profiles\[(\d+)\]\.pluginConfig\[\d+\]\.args\.((?:ignoredResources|ignoredResourceGroups|scoringStrategy).*)$`)
+var fitArguments = regexp.MustCompile(`^profiles\[(\d+)\]\.pluginConfig\[\d+\]\.args\.` +
+	`((?:ignoredResources|ignoredResourceGroups|scoringStrategy).*)$`)
 
 // ofFit tells of NodeResourcesFit's arguments. We check them with all others; kube-scheduler when
 // it makes the plugin, if it does.

@@ -121,7 +121,8 @@ func at(point string) []string {
 	return out
 }
 
-const points = "multiPoint preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind postBind placementGenerate placementScore"
+const points = "multiPoint preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind postBind " +
+	"placementGenerate placementScore"
 
 func (g *generator) sets() {
 	for _, point := range strings.Fields(points) {

@@ -28,7 +28,8 @@ func (g *generator) arguments() {
 			fields = join(fields, "kind: "+g.pick([]string{a.plugin + "Args"}, words("NodeAffinityArgs|Node")))
 		}
 		if g.chance(20) {
-			fields = join(fields, "apiVersion: "+g.pick(words("kubescheduler.config.k8s.io/v1"), words("v1|kubescheduler.config.k8s.io/v1beta3|a/b/c")))
+			fields = join(fields, "apiVersion: "+g.pick(words("kubescheduler.config.k8s.io/v1"),
+				words("v1|kubescheduler.config.k8s.io/v1beta3|a/b/c")))
 		}
 		line := fmt.Sprintf("- {name: %s, args: {%s}}", a.plugin, fields)
 		if g.chance(30) {
@@ -77,7 +78,8 @@ func (g *generator) some(n int, thing func() string) string {
 }
 
 func (g *generator) preemption() string {
-	return join(g.maybe("minCandidateNodesPercentage", "1|10|100|0", "-1|101"), g.maybe("minCandidateNodesAbsolute", "1|100|100000", "-1|0"))
+	return join(g.maybe("minCandidateNodesPercentage", "1|10|100|0", "-1|101"),
+		g.maybe("minCandidateNodesAbsolute", "1|100|100000", "-1|0"))
 }
 
 func (g *generator) claims() string {
@@ -111,11 +113,15 @@ func (g *generator) added() string {
 func (g *generator) term() string {
 	expression := func() string {
 		key := g.pick(words("a|zone|example.com/b"), words(`""|"a b"|a/b/c`))
-		return fmt.Sprintf("{key: %s, %s}", key, g.pick(words(`operator: In, values: [a, b]|operator: NotIn, values: [c]|operator: Exists|operator: DoesNotExist|operator: Gt, values: ["3"]|operator: Lt, values: ["-4"]`),
-			words(`operator: In|operator: Exists, values: [a]|operator: Gt, values: [a]|operator: Lt, values: ["1", "2"]|operator: Like, values: [a]|operator: In, values: ["a b"]`)))
+		return fmt.Sprintf("{key: %s, %s}", key, g.pick(
+			words(`operator: In, values: [a, b]|operator: NotIn, values: [c]|operator: Exists|operator: DoesNotExist|`+
+				`operator: Gt, values: ["3"]|operator: Lt, values: ["-4"]`),
+			words(`operator: In|operator: Exists, values: [a]|operator: Gt, values: [a]|operator: Lt, values: ["1", "2"]|`+
+				`operator: Like, values: [a]|operator: In, values: ["a b"]`)))
 	}
 	field := func() string {
-		return fmt.Sprintf("{key: %s, operator: %s, values: [n]}", g.pick(words("metadata.name"), words("metadata.uid")), g.pick(words("In|NotIn"), words("Exists|Gt")))
+		return fmt.Sprintf("{key: %s, operator: %s, values: [n]}", g.pick(words("metadata.name"), words("metadata.uid")),
+			g.pick(words("In|NotIn"), words("Exists|Gt")))
 	}
 	fields := ""
 	if g.chance(3) {
@@ -126,7 +132,8 @@ func (g *generator) term() string {
 
 func (g *generator) balance() string {
 	return "resources: " + g.some(2, func() string {
-		return fmt.Sprintf("{name: %s, weight: %s}", g.pick(words("cpu|memory|example.com/gpu|ephemeral-storage"), words("a b")), g.pick(words("0|1|null"), words("2|-1")))
+		return fmt.Sprintf("{name: %s, weight: %s}", g.pick(words("cpu|memory|example.com/gpu|ephemeral-storage"), words("a b")),
+			g.pick(words("0|1|null"), words("2|-1")))
 	})
 }
 
@@ -135,7 +142,8 @@ func (g *generator) fit() string {
 	parts := []string{"type: " + strategy}
 	if g.chance(2) {
 		parts = append(parts, "resources: "+g.some(2, func() string {
-			return fmt.Sprintf("{name: %s, weight: %s}", g.pick(words("cpu|memory|example.com/gpu|ephemeral-storage|pods"), words("a b")), g.pick(words("0|1|3|100|null"), words("101|-1")))
+			return fmt.Sprintf("{name: %s, weight: %s}", g.pick(words("cpu|memory|example.com/gpu|ephemeral-storage|pods"), words("a b")),
+				g.pick(words("0|1|3|100|null"), words("101|-1")))
 		}))
 	}
 	if (strategy == "RequestedToCapacityRatio") != g.chance(60) {
@@ -150,16 +158,20 @@ func (g *generator) fit() string {
 }
 
 func (g *generator) shape() string {
-	return g.pick(words("[{utilization: 0, score: 0}, {utilization: 100, score: 10}]|[{utilization: 30, score: 5}]|[{utilization: 0, score: 10}, {utilization: 50, score: 2}, {utilization: 100, score: 0}]"),
-		words("[]|[{utilization: 50, score: 0}, {utilization: 40, score: 10}]|[{utilization: -1, score: 11}]|[{utilization: 101}]|[{score: -1}]"))
+	return g.pick(words("[{utilization: 0, score: 0}, {utilization: 100, score: 10}]|[{utilization: 30, score: 5}]|[{utilization: 0, "+
+		"score: 10}, {utilization: 50, score: 2}, {utilization: 100, score: 0}]"),
+		words("[]|[{utilization: 50, score: 0}, {utilization: 40, score: 10}]|[{utilization: -1, score: 11}]|[{utilization: "+
+			"101}]|[{score: -1}]"))
 }
 
 func (g *generator) spread() string {
 	list := "defaultConstraints: " + g.some(2, func() string {
-		fields := join("maxSkew: "+g.pick(words("1|2|100"), words("0|-1")), "topologyKey: "+g.pick(words("zone|kubernetes.io/hostname|a"), words(`""|a b`)),
+		fields := join("maxSkew: "+g.pick(words("1|2|100"), words("0|-1")),
+			"topologyKey: "+g.pick(words("zone|kubernetes.io/hostname|a"), words(`""|a b`)),
 			"whenUnsatisfiable: "+g.pick(words("ScheduleAnyway|DoNotSchedule"), words(`""|Maybe`)))
 		if g.chance(30) {
-			fields = join(fields, g.pick(words("minDomains: 3|nodeTaintsPolicy: Honor|matchLabelKeys: [a]"), words("labelSelector: {}|minDomains: x")))
+			fields = join(fields, g.pick(words("minDomains: 3|nodeTaintsPolicy: Honor|matchLabelKeys: [a]"),
+				words("labelSelector: {}|minDomains: x")))
 		}
 		return "{" + fields + "}"
 	})

@@ -53,7 +53,8 @@ func (f *affinityFamily) weighted(p *v1.Pod, n int) (out []v1.WeightedPodAffinit
 }
 
 func (f *affinityFamily) term(p *v1.Pod) v1.PodAffinityTerm {
-	t := v1.PodAffinityTerm{LabelSelector: f.g.labelSelector(p.Labels), TopologyKey: f.g.topologyKey(), NamespaceSelector: f.namespaceSelector()}
+	t := v1.PodAffinityTerm{LabelSelector: f.g.labelSelector(p.Labels), TopologyKey: f.g.topologyKey(),
+		NamespaceSelector: f.namespaceSelector()}
 	if f.g.chance(25) {
 		for range 1 + f.g.IntN(2) {
 			t.Namespaces = append(t.Namespaces, oneOf(f.g.strange, "default", "team-a", "team-b", "lost"))

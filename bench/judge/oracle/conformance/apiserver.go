@@ -185,8 +185,11 @@ func (a *apiServer) provision(claim *v1.PersistentVolumeClaim, fail bool) Round 
 	pv.Spec = v1.PersistentVolumeSpec{
 		Capacity: claim.Spec.Resources.Requests.DeepCopy(), AccessModes: claim.Spec.AccessModes,
 		StorageClassName: storagehelpers.GetPersistentVolumeClaimClass(claim), VolumeMode: claim.Spec.VolumeMode,
-		ClaimRef:               &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: provisioner(storagehelpers.GetPersistentVolumeClaimClass(claim)), VolumeHandle: pv.Name}},
+		ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace,
+			Name: claim.Name, UID: claim.UID},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
+			Driver: provisioner(storagehelpers.GetPersistentVolumeClaimClass(claim)), VolumeHandle: pv.Name,
+		}},
 	}
 	if zone := node.Labels[v1.LabelTopologyZone]; zone != "" {
 		pv.Spec.NodeAffinity = within(v1.LabelTopologyZone, zone)

@@ -51,15 +51,19 @@ func (f *carrierFamily) pod(p *v1.Pod) Round {
 		t.PodAffinityTerm.TopologyKey = carrierKey(i)
 		switch g.IntN(6) {
 		case 0, 1, 2:
-			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, t)
+			preferred := &a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+			*preferred = append(*preferred, t)
 		case 3, 4:
-			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, t)
+			preferred := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+			*preferred = append(*preferred, t)
 		default:
 			if i%7 < 4 { // of many values: it does not forbid everything
-				a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, t.PodAffinityTerm)
+				required := &a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+				*required = append(*required, t.PodAffinityTerm)
 			} else if len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) == 0 {
 				t.PodAffinityTerm.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}
-				a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, t.PodAffinityTerm)
+				required := &a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+				*required = append(*required, t.PodAffinityTerm)
 			}
 		}
 	}

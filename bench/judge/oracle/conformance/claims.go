@@ -74,11 +74,14 @@ func (f *volumeFamily) ephemeral(p *v1.Pod, name string) Round {
 func (f *volumeFamily) claim(p *v1.Pod) (*v1.PersistentVolumeClaim, Round) {
 	g := f.g
 	f.made++
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("claim-%d", f.made), Namespace: p.Namespace, Annotations: map[string]string{}}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("claim-%d", f.made), Namespace: p.Namespace,
+		Annotations: map[string]string{}}}
 	claim.UID = types.UID(claim.Name)
-	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{oneOf(g.strange, v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadWriteMany, v1.ReadWriteOncePod)}
+	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{oneOf(g.strange, v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadWriteOnce,
+		v1.ReadWriteMany, v1.ReadWriteOncePod)}
 	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: f.size()}
-	claim.Spec.StorageClassName = ptr.To(oneOf(g.strange, classWait, classWait, classWait, classLocal, classLocal, classTopology, classCapacity, classCapacity, classInTree))
+	claim.Spec.StorageClassName = ptr.To(oneOf(g.strange, classWait, classWait, classWait, classLocal, classLocal, classTopology,
+		classCapacity, classCapacity, classInTree))
 	claim.Status.Phase = v1.ClaimPending
 	if p.Spec.NodeName != "" || g.chance(45) {
 		return claim, f.boundClaim(claim)
@@ -131,8 +134,10 @@ func (f *volumeFamily) boundClaim(claim *v1.PersistentVolumeClaim) Round {
 	g := f.g
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-" + claim.Name, Labels: map[string]string{}}}
 	pv.UID = types.UID(pv.Name)
-	pv.Spec.Capacity, pv.Spec.AccessModes, pv.Spec.StorageClassName = claim.Spec.Resources.Requests, claim.Spec.AccessModes, *claim.Spec.StorageClassName
-	pv.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	pv.Spec.Capacity, pv.Spec.AccessModes = claim.Spec.Resources.Requests, claim.Spec.AccessModes
+	pv.Spec.StorageClassName = *claim.Spec.StorageClassName
+	pv.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
+		UID: claim.UID}
 	pv.Status.Phase = v1.VolumeBound
 	f.source(pv)
 	f.where(pv)
@@ -155,7 +160,8 @@ func (f *volumeFamily) source(pv *v1.PersistentVolume) {
 	case 2:
 		pv.Spec.NFS = &v1.NFSVolumeSource{Server: "nfs", Path: "/"}
 	default:
-		pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: oneOf(g.strange, driverPlain, driverPlain, driverCapacity, driverGCE), VolumeHandle: pv.Name}
+		pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: oneOf(g.strange, driverPlain, driverPlain, driverCapacity, driverGCE),
+			VolumeHandle: pv.Name}
 		if g.chance(10) {
 			pv.Spec.CSI.VolumeHandle = "one-for-many"
 		}

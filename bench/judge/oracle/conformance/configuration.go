@@ -98,7 +98,8 @@ func (g *generator) fit() *configv1.NodeResourcesFitArgs {
 
 // spreadArgs are default constraints: the system's, some, or none.
 func (g *generator) spreadArgs() *configv1.PodTopologySpreadArgs {
-	args := &configv1.PodTopologySpreadArgs{DefaultingType: oneOf(g.strange, configv1.ListDefaulting, configv1.ListDefaulting, configv1.SystemDefaulting)}
+	args := &configv1.PodTopologySpreadArgs{DefaultingType: oneOf(g.strange, configv1.ListDefaulting, configv1.ListDefaulting,
+		configv1.SystemDefaulting)}
 	if args.DefaultingType == configv1.SystemDefaulting {
 		return args
 	}
@@ -183,7 +184,8 @@ func (g *generator) points(families []Family) *configv1.Plugins {
 		case x.Weight != nil && g.chance(50):
 			p.Score.Enabled = append(p.Score.Enabled, configv1.Plugin{Name: x.Name, Weight: ptr.To(oneOf[int32](g.strange, 1, 4, 7))})
 		case x.Weight != nil:
-			p.MultiPoint.Enabled = append(p.MultiPoint.Enabled, configv1.Plugin{Name: x.Name, Weight: ptr.To(oneOf[int32](g.strange, 1, 4, 7))})
+			p.MultiPoint.Enabled = append(p.MultiPoint.Enabled,
+				configv1.Plugin{Name: x.Name, Weight: ptr.To(oneOf[int32](g.strange, 1, 4, 7))})
 		}
 	}
 	return p
@@ -214,9 +216,10 @@ func (r strange) added() *v1.NodeAffinity {
 		}}
 	}
 	for range r.IntN(3) {
-		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, v1.PreferredSchedulingTerm{
-			Weight: int32(1 + r.IntN(100)), Preference: build.Labels(build.Match("zone", v1.NodeSelectorOpIn, oneOf(r, "a", "b"))),
-		})
+		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution,
+			v1.PreferredSchedulingTerm{
+				Weight: int32(1 + r.IntN(100)), Preference: build.Labels(build.Match("zone", v1.NodeSelectorOpIn, oneOf(r, "a", "b"))),
+			})
 	}
 	return a
 }

@@ -85,7 +85,8 @@ func (f *defaultsFamily) pod(p *v1.Pod) Round {
 
 // owner is one of the workloads, perhaps of another namespace, or none that there is.
 func (f *defaultsFamily) owner(p *v1.Pod) metav1.OwnerReference {
-	ref := metav1.OwnerReference{APIVersion: "apps/v1", Kind: oneOf(f.g.strange, "ReplicaSet", "StatefulSet", "DaemonSet"), Name: "nobody", UID: "nobody", Controller: ptr.To(true)}
+	ref := metav1.OwnerReference{APIVersion: "apps/v1", Kind: oneOf(f.g.strange, "ReplicaSet", "StatefulSet", "DaemonSet"), Name: "nobody",
+		UID: "nobody", Controller: ptr.To(true)}
 	if len(f.objects) == 0 || f.g.chance(10) {
 		return ref
 	}

@@ -173,7 +173,8 @@ func (t *tracker) change(c *pb.RecordChange) error {
 	}
 	now := obj.(oracle.Object)
 	t.others[ref] = now
-	if x := t.assumed[ref]; x != nil && !c.GetOwn() && now.GetResourceVersion() != "" && now.GetResourceVersion() == x.GetResourceVersion() {
+	if x := t.assumed[ref]; x != nil && !c.GetOwn() && now.GetResourceVersion() != "" &&
+		now.GetResourceVersion() == x.GetResourceVersion() {
 		return nil // nothing new
 	}
 	delete(t.assumed, ref)

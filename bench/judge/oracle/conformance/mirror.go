@@ -116,7 +116,8 @@ func (c *comparison) feasible(node *pb.ScoredNode) {
 	told := map[string]bool{}
 	for _, p := range node.Plugins {
 		told[p.Plugin] = true
-		c.score(node.Node, oracle.PluginScore{Plugin: p.Plugin, Raw: p.Raw, Normalised: p.Normalised, Weighted: p.Normalised * p.Weight}, want.Plugin(p.Plugin))
+		c.score(node.Node, oracle.PluginScore{Plugin: p.Plugin, Raw: p.Raw, Normalised: p.Normalised, Weighted: p.Normalised * p.Weight},
+			want.Plugin(p.Plugin))
 	}
 	for _, p := range want.Plugins {
 		if !told[p.Plugin] {

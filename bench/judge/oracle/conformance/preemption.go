@@ -37,7 +37,8 @@ func (f *preemptionFamily) budget(name string) *policyv1.PodDisruptionBudget {
 	case 1:
 		b.Spec.Selector = &metav1.LabelSelector{}
 	case 2:
-		b.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}}
+		b.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier",
+			Operator: metav1.LabelSelectorOpExists}}}
 	default:
 		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": f.tier()}}
 	}

@@ -123,7 +123,8 @@ func (g *generator) build(nodes int) {
 
 // ampleNode is a node with room, and mostly without taints.
 func (g *generator) ampleNode(n *v1.Node) *v1.Node {
-	b := build.Node(n.Name).CPU(oneOf(g.strange, "16", "32", "64")).Memory(oneOf(g.strange, "64Gi", "256Gi")).Pods(oneOf(g.strange, "5", "30", "110"))
+	b := build.Node(n.Name).CPU(oneOf(g.strange, "16", "32", "64")).Memory(oneOf(g.strange, "64Gi", "256Gi")).Pods(oneOf(g.strange, "5",
+		"30", "110"))
 	out := b.Obj()
 	out.Labels = n.Labels
 	if g.chance(15) {

@@ -28,7 +28,8 @@ func (d *Difference) String() string {
 	if d.Node != "" {
 		at = " on " + d.Node
 	}
-	return fmt.Sprintf("round %d, decision %d, pod %s%s: %s\n got %s\nwant %s", d.Round, d.Decision.Seq, d.Decision.Pod, at, d.What, d.Got, d.Want)
+	return fmt.Sprintf("round %d, decision %d, pod %s%s: %s\n got %s\nwant %s", d.Round, d.Decision.Seq, d.Decision.Pod, at, d.What, d.Got,
+		d.Want)
 }
 
 // Result is what a scenario came to.

@@ -63,7 +63,8 @@ func matchingAntiAffinity(w *shaped) {
 
 func nodeAffinity(w *shaped) {
 	w.alike(func(_ int, p *v1.Pod) {
-		p.Spec.Affinity = build.Pod("").Required(build.Labels(build.Match(v1.LabelTopologyZone, v1.NodeSelectorOpIn, "zone1", "zone2"))).Obj().Spec.Affinity
+		p.Spec.Affinity = build.Pod("").Required(build.Labels(build.Match(v1.LabelTopologyZone, v1.NodeSelectorOpIn, "zone1",
+			"zone2"))).Obj().Spec.Affinity
 	})
 }
 
@@ -81,7 +82,8 @@ func mixed(w *shaped) {
 }
 
 func defaultSpreading(w *shaped) {
-	w.add(&v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "blue", Namespace: "sched-1"}, Spec: v1.ServiceSpec{Selector: map[string]string{"color": "blue"}}})
+	w.add(&v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "blue", Namespace: "sched-1"},
+		Spec: v1.ServiceSpec{Selector: map[string]string{"color": "blue"}}})
 	w.first = w.some(w.nodes, "sched-0", "init", nil)
 	w.measured = w.some(3*w.nodes, "sched-1", "pod", coloured("blue", v1.Affinity{}))
 }

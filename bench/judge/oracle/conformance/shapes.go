@@ -78,7 +78,8 @@ func (w *shaped) alike(change func(i int, p *v1.Pod)) {
 
 // colour is a term for pods of a colour in both namespaces.
 func colour(name, key string) v1.PodAffinityTerm {
-	return v1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": name}}, TopologyKey: key, Namespaces: []string{"sched-0", "sched-1"}}
+	return v1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": name}}, TopologyKey: key,
+		Namespaces: []string{"sched-0", "sched-1"}}
 }
 
 // ofTeam is a term for pods of a colour in the namespaces of a team.
@@ -133,16 +134,20 @@ func (w *shaped) claimed(source func(name string) v1.PersistentVolumeSource) fun
 		name := p.Namespace + "-" + p.Name
 		storage := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 		modes := []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}
-		w.add(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound}, Spec: v1.PersistentVolumeSpec{
-			Capacity: storage, AccessModes: modes, PersistentVolumeSource: source(name),
-			ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: p.Namespace, Name: p.Name, UID: types.UID(name)},
-		}})
+		w.add(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound},
+			Spec: v1.PersistentVolumeSpec{
+				Capacity: storage, AccessModes: modes, PersistentVolumeSource: source(name),
+				ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: p.Namespace, Name: p.Name, UID: types.UID(name)},
+			}})
 		w.add(&v1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: types.UID(name), Annotations: map[string]string{storagehelpers.AnnBindCompleted: "true"}},
-			Spec:       v1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: name, Resources: v1.VolumeResourceRequirements{Requests: storage}, StorageClassName: ptr.To("")},
-			Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+			ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: types.UID(name),
+				Annotations: map[string]string{storagehelpers.AnnBindCompleted: "true"}},
+			Spec: v1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: name,
+				Resources: v1.VolumeResourceRequirements{Requests: storage}, StorageClassName: ptr.To("")},
+			Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
 		})
-		p.Spec.Volumes = []v1.Volume{{Name: "vol", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
+		claim := &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}
+		p.Spec.Volumes = []v1.Volume{{Name: "vol", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: claim}}}
 	}
 }
 
@@ -154,7 +159,8 @@ func (w *shaped) attaching(driver, plugin string, limit int32) {
 		if plugin != "" {
 			c.Annotations = map[string]string{v1.MigratedPluginsAnnotationKey: plugin}
 		}
-		c.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driver, NodeID: c.Name, Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}}
+		c.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driver, NodeID: c.Name,
+			Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}}
 		w.add(c)
 	}
 }

@@ -22,7 +22,8 @@ func (r strange) chance(percent int) bool { return r.IntN(100) < percent }
 func (r strange) resource() v1.ResourceName {
 	return oneOf(r, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods, v1.ResourceStorage,
 		"nvidia.com/gpu", "example.com/foo", "example.com/bar", "hugepages-2Mi", "hugepages-1Gi", "attachable-volumes-csi-x",
-		"kubernetes.io/batch", "sub.kubernetes.io/thing", "requests.example.com/foo", "requests.cpu", "plain", "bad name/x", "example.com/", "/x")
+		"kubernetes.io/batch", "sub.kubernetes.io/thing", "requests.example.com/foo", "requests.cpu", "plain",
+		"bad name/x", "example.com/", "/x")
 }
 
 // quantity is a quantity in one of the many ways to write it, less than what we take for
@@ -45,11 +46,13 @@ func (r strange) list(n int) v1.ResourceList {
 }
 
 func (r strange) key() string {
-	return oneOf(r, "zone", "disk", "tier", "empty", "a", "dedicated", "spot", "example.com/role", v1.LabelHostname, v1.TaintNodeUnschedulable, "not a key", "")
+	return oneOf(r, "zone", "disk", "tier", "empty", "a", "dedicated", "spot", "example.com/role", v1.LabelHostname,
+		v1.TaintNodeUnschedulable, "not a key", "")
 }
 
 func (r strange) value() string {
-	return oneOf(r, "", "a", "b", "ssd", "1", "2", "03", "+5", "-7", "40", "9223372036854775807", "9223372036854775808", "many", "web", "yes", "no value!")
+	return oneOf(r, "", "a", "b", "ssd", "1", "2", "03", "+5", "-7", "40", "9223372036854775807", "9223372036854775808", "many", "web",
+		"yes", "no value!")
 }
 
 // node makes a node stranger.
@@ -83,12 +86,14 @@ func (r strange) node(n *v1.Node) {
 func (r strange) taint() v1.Taint {
 	return v1.Taint{
 		Key: oneOf(r, "dedicated", "spot", "a", v1.TaintNodeUnschedulable, v1.TaintNodeNotReady), Value: r.value(),
-		Effect: oneOf(r, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute),
+		Effect: oneOf(r, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectPreferNoSchedule,
+			v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute),
 	}
 }
 
 func (r strange) imageName() string {
-	return oneOf(r, "registry/app:v1", "registry/app:latest", "registry/app", "registry:5000/db", "registry:5000/db:latest", "db", "db:latest",
+	return oneOf(r, "registry/app:v1", "registry/app:latest", "registry/app", "registry:5000/db", "registry:5000/db:latest", "db",
+		"db:latest",
 		"registry/db@sha256:0123", "registry/huge:latest", "registry/huge", "", "a/b/c:d", "x:1/y")
 }
 
@@ -117,7 +122,8 @@ func (r strange) pod(p *v1.Pod) {
 		r.ports(p)
 	}
 	if r.chance(15) {
-		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: r.imageName()}}})
+		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "image",
+			VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: r.imageName()}}})
 	}
 	for i := range p.Spec.Containers {
 		if r.chance(30) {
@@ -173,7 +179,8 @@ func (r strange) vary(p *v1.Pod) {
 // scatter gives a node one of hundreds of scores.
 func (r strange) scatter() (out []v1.PreferredSchedulingTerm) {
 	prefer := func(key string, operator v1.NodeSelectorOperator, values ...string) {
-		out = append(out, v1.PreferredSchedulingTerm{Weight: int32(1 + r.IntN(100)), Preference: build.Labels(build.Match(key, operator, values...))})
+		out = append(out, v1.PreferredSchedulingTerm{Weight: int32(1 + r.IntN(100)),
+			Preference: build.Labels(build.Match(key, operator, values...))})
 	}
 	for _, zone := range []string{"a", "b", "c"} {
 		prefer("zone", v1.NodeSelectorOpIn, zone)
@@ -184,7 +191,8 @@ func (r strange) scatter() (out []v1.PreferredSchedulingTerm) {
 		prefer("tier", v1.NodeSelectorOpGt, bound)
 	}
 	for range 5 {
-		prefer(v1.LabelHostname, v1.NodeSelectorOpIn, fmt.Sprintf("node-%d", r.IntN(40)), fmt.Sprintf("node-%d", r.IntN(40)), fmt.Sprintf("node-%d", r.IntN(40)))
+		prefer(v1.LabelHostname, v1.NodeSelectorOpIn, fmt.Sprintf("node-%d", r.IntN(40)), fmt.Sprintf("node-%d", r.IntN(40)),
+			fmt.Sprintf("node-%d", r.IntN(40)))
 	}
 	return out
 }
@@ -192,7 +200,8 @@ func (r strange) scatter() (out []v1.PreferredSchedulingTerm) {
 func (r strange) requests(p *v1.Pod) {
 	always := v1.ContainerRestartPolicyAlways
 	for range r.IntN(3) {
-		c := v1.Container{Name: fmt.Sprintf("init-%d", len(p.Spec.InitContainers)), Resources: v1.ResourceRequirements{Requests: r.list(r.IntN(3))}}
+		c := v1.Container{Name: fmt.Sprintf("init-%d", len(p.Spec.InitContainers)),
+			Resources: v1.ResourceRequirements{Requests: r.list(r.IntN(3))}}
 		if r.chance(50) {
 			c.RestartPolicy = &always
 		}
@@ -347,7 +356,8 @@ func (r strange) requirement() v1.NodeSelectorRequirement {
 
 func (r strange) field() v1.NodeSelectorRequirement {
 	q := v1.NodeSelectorRequirement{
-		Key:      oneOf(r, metav1.ObjectNameField, metav1.ObjectNameField, metav1.ObjectNameField, metav1.ObjectNameField, "metadata.namespace", ""),
+		Key: oneOf(r, metav1.ObjectNameField, metav1.ObjectNameField, metav1.ObjectNameField, metav1.ObjectNameField,
+			"metadata.namespace", ""),
 		Operator: oneOf[v1.NodeSelectorOperator](r, "In", "In", "In", "NotIn", "NotIn", "Exists"),
 	}
 	for range oneOf(r, 1, 1, 1, 1, 2, 0) {

@@ -17,8 +17,10 @@ const (
 
 // topologyKey is a label that domains are made by; some nodes lack it.
 func (g *generator) topologyKey() string {
-	return oneOf(g.strange, v1.LabelHostname, v1.LabelHostname, v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelTopologyZone,
-		v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelTopologyRegion, rack, rack, rack, unique, "zone", "tier", oneOf(g.strange, rack, rack, "example.com/nowhere"))
+	return oneOf(g.strange, v1.LabelHostname, v1.LabelHostname, v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyZone,
+		v1.LabelTopologyZone,
+		v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelTopologyRegion, rack, rack, rack, unique, "zone", "tier", oneOf(g.strange,
+			rack, rack, "example.com/nowhere"))
 }
 
 // zone is one of a few.
@@ -180,8 +182,9 @@ func (g *generator) labelSelector(own map[string]string) *metav1.LabelSelector {
 
 func (g *generator) labelRequirement() metav1.LabelSelectorRequirement {
 	q := metav1.LabelSelectorRequirement{
-		Key:      oneOf(g.strange, "app", "tier", "version"),
-		Operator: oneOf(g.strange, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+		Key: oneOf(g.strange, "app", "tier", "version"),
+		Operator: oneOf(g.strange, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+			metav1.LabelSelectorOpDoesNotExist),
 	}
 	if q.Operator == metav1.LabelSelectorOpIn || q.Operator == metav1.LabelSelectorOpNotIn {
 		for range 1 + g.IntN(2) {

@@ -64,7 +64,8 @@ func (f *volumeFamily) first() (out Round) {
 		out = append(out, set(f.class(class)))
 	}
 	out = append(out, set(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverPlain}}),
-		set(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverCapacity}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(f.g.chance(85))}}))
+		set(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverCapacity},
+			Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(f.g.chance(85))}}))
 	for i := range f.g.IntN(6) {
 		f.rooms = append(f.rooms, f.capacity(i))
 		out = append(out, set(f.rooms[i]))
@@ -89,7 +90,8 @@ func (f *volumeFamily) node(n *v1.Node) {
 }
 
 func (f *volumeFamily) class(name string) *storagev1.StorageClass {
-	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner(name), VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner(name),
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
 	switch name {
 	case classImmediate:
 		c.VolumeBindingMode = ptr.To(storagev1.VolumeBindingImmediate)
@@ -97,9 +99,10 @@ func (f *volumeFamily) class(name string) *storagev1.StorageClass {
 		c.VolumeBindingMode = nil
 	case classTopology:
 		for range 1 + f.g.IntN(2) {
-			c.AllowedTopologies = append(c.AllowedTopologies, v1.TopologySelectorTerm{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
-				{Key: v1.LabelTopologyZone, Values: []string{f.g.zone(), f.g.zone()}},
-			}})
+			c.AllowedTopologies = append(c.AllowedTopologies,
+				v1.TopologySelectorTerm{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
+					{Key: v1.LabelTopologyZone, Values: []string{f.g.zone(), f.g.zone()}},
+				}})
 		}
 	}
 	return c
@@ -123,7 +126,8 @@ func (f *volumeFamily) capacity(i int) *storagev1.CSIStorageCapacity {
 	case 1:
 		c.NodeTopology = &metav1.LabelSelector{}
 	case 2:
-		c.NodeTopology = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: rack, Operator: metav1.LabelSelectorOpExists}}}
+		c.NodeTopology = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: rack,
+			Operator: metav1.LabelSelectorOpExists}}}
 	}
 	f.fill(c)
 	return c
@@ -174,7 +178,8 @@ func (f *volumeFamily) csiNode(name string) *storagev1.CSINode {
 		c.Spec.Drivers = append(c.Spec.Drivers, d)
 	}
 	if g.chance(60) {
-		c.Annotations = map[string]string{v1.MigratedPluginsAnnotationKey: oneOf(g.strange, pluginGCE, pluginAWS, pluginGCE+","+pluginAWS, "")}
+		c.Annotations = map[string]string{v1.MigratedPluginsAnnotationKey: oneOf(g.strange, pluginGCE, pluginAWS, pluginGCE+","+pluginAWS,
+			"")}
 	}
 	return c
 }
@@ -184,13 +189,17 @@ func (f *volumeFamily) csiNode(name string) *storagev1.CSINode {
 func (f *volumeFamily) volume(class string) *v1.PersistentVolume {
 	g := f.g
 	f.made++
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pv-%d", f.made), Labels: map[string]string{"kind": oneOf(g.strange, "fast", "slow")}}}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pv-%d", f.made),
+		Labels: map[string]string{"kind": oneOf(g.strange, "fast", "slow")}}}
 	pv.UID = types.UID(pv.Name)
 	pv.Spec = v1.PersistentVolumeSpec{
-		Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse(fmt.Sprintf("%dMi", oneOf(g.strange, 1024, 5120, 10240)+f.made))},
-		AccessModes:            oneOf(g.strange, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany}, []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}),
-		StorageClassName:       class,
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: provisioner(class), VolumeHandle: pv.Name}},
+		Capacity: v1.ResourceList{v1.ResourceStorage: resource.MustParse(fmt.Sprintf("%dMi",
+			oneOf(g.strange, 1024, 5120, 10240)+f.made))},
+		AccessModes: oneOf(g.strange, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			[]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany}, []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}),
+		StorageClassName: class,
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: provisioner(class),
+			VolumeHandle: pv.Name}},
 	}
 	if class == classLocal {
 		pv.Spec.CSI.Driver = driverPlain
@@ -221,7 +230,8 @@ func (f *volumeFamily) attachment() *storagev1.VolumeAttachment {
 	g := f.g
 	f.made++
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("attachment-%d", f.made)}}
-	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: oneOf(g.strange, driverPlain, driverGCE, driverCapacity), NodeName: oneOf(g.strange, g.cluster.Nodes...).Name}
+	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: oneOf(g.strange, driverPlain, driverGCE, driverCapacity),
+		NodeName: oneOf(g.strange, g.cluster.Nodes...).Name}
 	switch {
 	case len(f.pool) > 0 && g.chance(60):
 		a.Spec.Source.PersistentVolumeName = &oneOf(g.strange, f.pool...).Name
