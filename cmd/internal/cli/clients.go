@@ -37,10 +37,12 @@ type connection struct {
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.addresses, "address", nil, "`HOST:PORT,…` of coordinators, or unix:///PATH; the leader is found from any of them (default $"+addressVariable+", else "+unixScheme+defaultClientSocket+" if it is there, else "+defaultClientAPI+")")
+	fs.StringSliceVar(&c.addresses, "address", nil, "`HOST:PORT,…` of coordinators, or unix:///PATH; the leader is found from any of "+
+		"them (default $"+addressVariable+", else "+unixScheme+defaultClientSocket+" if it is there, else "+defaultClientAPI+")")
 	fs.DurationVar(&c.patience, "patience", 15*time.Second, "time to go on trying while no coordinator leads or answers")
 	c.tls.AddFlags(fs)
-	fs.StringVar(&c.tokenFile, "token-file", "", "file of a bearer token of the API server, for a coordinator in kube-scheduler's place, instead of a certificate; needs --tls-ca-file, and is not sent to a Unix socket")
+	fs.StringVar(&c.tokenFile, "token-file", "", "file of a bearer token of the API server, for a coordinator in kube-scheduler's place, "+
+		"instead of a certificate; needs --tls-ca-file, and is not sent to a Unix socket")
 }
 
 // open makes a client; the caller closes it.
@@ -63,9 +65,10 @@ func (c *connection) open(s Streams) (*client.Client, error) {
 	return client.New(client.Config{Addresses: targets, Patience: c.patience, Dial: dialer(guard, options...)})
 }
 
-// dialer speaks TLS, but on a socket, which only this machine reaches and options are not for.
+// dialer speaks TLS, with the options. On a socket, which only this machine reaches, it speaks neither TLS nor uses options.
 func dialer(guard *serving.Guard, options ...grpc.DialOption) func(string) (*grpc.ClientConn, error) {
-	secure, plain := client.DialWith(guard.ClientCredentials(serving.Coordinator, ""), options...), client.DialWith(insecure.NewCredentials())
+	secure := client.DialWith(guard.ClientCredentials(serving.Coordinator, ""), options...)
+	plain := client.DialWith(insecure.NewCredentials())
 	return func(address string) (*grpc.ClientConn, error) {
 		if reachable(address) {
 			return secure(address)

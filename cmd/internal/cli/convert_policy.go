@@ -32,9 +32,11 @@ any more is refused, by name and with the reason.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(s, args) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&o.configMap, "from-configmap", "", "manifest `FILE` of a ConfigMap with the Policy under "+policy.ConfigMapKey+"; -: standard input")
+	fs.StringVar(&o.configMap, "from-configmap", "",
+		"manifest `FILE` of a ConfigMap with the Policy under "+policy.ConfigMapKey+"; -: standard input")
 	fs.StringVar(&o.provider, "provider", "", "algorithm provider: "+strings.Join(policy.Providers(), ", "))
-	fs.StringVar(&o.from, "from-version", fmt.Sprintf("1.%d", policy.LastMinor), fmt.Sprintf("`VERSION` of the kube-scheduler that read it, 1.%d to 1.%d: lists that are left out stand for its defaults", policy.FirstMinor, policy.LastMinor))
+	fs.StringVar(&o.from, "from-version", fmt.Sprintf("1.%d", policy.LastMinor), fmt.Sprintf("`VERSION` of the kube-scheduler that read "+
+		"it, 1.%d to 1.%d: lists that are left out stand for its defaults", policy.FirstMinor, policy.LastMinor))
 	fs.StringVar(&o.file, "file", "", "write to `FILE`; empty: standard output")
 	return c
 }

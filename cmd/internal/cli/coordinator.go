@@ -76,14 +76,17 @@ func (o *CoordinatorOptions) addFlags(c *cobra.Command, version *versionFlag) {
 	o.EmbeddedEtcd.addFlags(fs, defaultEtcdListen)
 
 	fs = o.sets.FlagSet("clients and workers")
-	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API, or unix:///PATH of a socket for this user only. Without --standalone and --tls-ca-file: "+
+	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API, or unix:///PATH of a socket for this user only. "+
+		"Without --standalone and --tls-ca-file: "+
 		unixScheme+defaultClientSocket+" where it is not given")
 	o.Process.addHealthFlag(fs)
 	fs.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients are sent to; empty: --listen")
-	fs.StringVar(&o.TLS.CAFile, "tls-ca-file", "", "certificates (PEM) of the authority that the certificates of clients and workers must be signed by. "+
+	fs.StringVar(&o.TLS.CAFile, "tls-ca-file", "", "certificates (PEM) of the authority that the certificates of clients and workers "+
+		"must be signed by. "+
 		"With it, --tls-cert-file and --tls-private-key-file are what this process shows to them, too")
 	o.TLS.AddRoleFlag(fs)
-	fs.StringVar(&o.HTTPListen, "http-listen", "", "`HOST:PORT` of /metrics, /healthz and /readyz without Kubernetes' authentication; empty: none, but "+
+	fs.StringVar(&o.HTTPListen, "http-listen", "", "`HOST:PORT` of /metrics, /healthz and /readyz without Kubernetes' authentication; "+
+		"empty: none, but "+
 		defaultCoordinatorHTTP+" with --standalone")
 
 	o.Tracing.AddFlags(o.sets.FlagSet("tracing"))
@@ -178,7 +181,8 @@ func (o *CoordinatorOptions) validate() error {
 	if o.EmbeddedEtcd.Enabled {
 		// etcd serves without TLS.
 		plain := listener{"embedded-etcd-listen", o.EmbeddedEtcd.Listen}
-		if err := checkListeners(serving.TLS{}, Process{}, plain, listener{"embedded-etcd-peer-listen", o.EmbeddedEtcd.PeerListen}); err != nil {
+		if err := checkListeners(serving.TLS{}, Process{}, plain,
+			listener{"embedded-etcd-peer-listen", o.EmbeddedEtcd.PeerListen}); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,8 @@ func (o *explainOptions) pod(args []string) (namespace, name string, err error) 
 func (o *explainOptions) run(ctx context.Context, s Streams, cl *client.Client, namespace, name string) error {
 	var answer *pb.ExplainResponse
 	err := cl.Do(ctx, func(ctx context.Context, c pb.SchedulerServiceClient) (err error) {
-		answer, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: o.top, NodeNames: o.nodes, AllNodes: o.allNodes})
+		answer, err = c.Explain(ctx, &pb.ExplainRequest{Namespace: namespace, Name: name, Top: o.top, NodeNames: o.nodes,
+			AllNodes: o.allNodes})
 		return err
 	})
 	if err != nil {
@@ -123,9 +124,11 @@ func standing(e *pb.ExplainResponse) string {
 	d := e.GetDecision()
 	switch {
 	case e.GetNode() != "" && d.GetNode() == e.GetNode():
-		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(), d.GetFeasible(), d.GetNodes())
+		return fmt.Sprintf("is on %s: decision %d gave it score %d, %d of %d nodes were feasible", e.GetNode(), d.GetSeq(), d.GetScore(),
+			d.GetFeasible(), d.GetNodes())
 	case e.GetNode() != "":
-		return fmt.Sprintf("is on %s: not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)", e.GetNode())
+		return fmt.Sprintf("is on %s: not a decision of the present leader (an earlier one's, another scheduler's, or its kubelet's own)",
+			e.GetNode())
 	case e.GetQueue() != "":
 		attempts := fmt.Sprintf("%d attempts", e.GetAttempts())
 		if e.GetAttempts() == 1 {
@@ -190,7 +193,8 @@ func explainClosest(b *strings.Builder, closest []*pb.RefusedNode) {
 	fmt.Fprintf(b, "\nNodes that come closest:\n")
 	var rows [][]string
 	for _, n := range closest {
-		rows = append(rows, []string{"  " + n.GetNode(), n.GetPlugin(), strings.Join(n.GetReasons(), ", "), strings.Join(n.GetShortfalls(), ", ")})
+		rows = append(rows, []string{"  " + n.GetNode(), n.GetPlugin(), strings.Join(n.GetReasons(), ", "),
+			strings.Join(n.GetShortfalls(), ", ")})
 	}
 	newTable(b, "  NODE", "REFUSED BY", "REASONS", "WHAT IS MISSING").print(rows...)
 }

@@ -47,7 +47,7 @@ func explainHistory(b *strings.Builder, past []*pb.PastDecision) {
 	b.WriteString("\n")
 }
 
-// outcomeOf tells what a decision came to, with whom it put out: three of them at the most.
+// outcomeOf tells what a decision came to, with its victims: three of them at the most.
 func outcomeOf(d *pb.Decision) string {
 	if d.GetNode() != "" {
 		return fmt.Sprintf("on %s, score %d", d.GetNode(), d.GetScore())

@@ -29,7 +29,8 @@ func (p *Process) addFlags(fs *pflag.FlagSet, listen string) {
 }
 
 func (p *Process) addHealthFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&p.HealthListen, "health-listen", "", "`HOST:PORT` of /livez and /readyz, and nothing else, for probes: plain HTTP, open to everybody; empty: none")
+	fs.StringVar(&p.HealthListen, "health-listen", "", "`HOST:PORT` of /livez and /readyz, and nothing else, for probes: plain HTTP, "+
+		"open to everybody; empty: none")
 }
 
 // addLogFlags offers klog's -v and --vmodule.
@@ -68,7 +69,8 @@ func (e Etcd) validate() error {
 func (e *EmbeddedEtcd) addFlags(fs *pflag.FlagSet, listen string) {
 	fs.StringVar(&e.DataDir, "data-dir", "", "folder of the embedded etcd; empty: a temporary one, removed at the end")
 	fs.StringVar(&e.Listen, "embedded-etcd-listen", listen, "`HOST:PORT` where the embedded etcd serves clients; port 0: a free one")
-	fs.StringVar(&e.PeerListen, "embedded-etcd-peer-listen", "127.0.0.1:0", "`HOST:PORT` where the embedded etcd serves peers; port 0: a free one")
+	fs.StringVar(&e.PeerListen, "embedded-etcd-peer-listen", "127.0.0.1:0",
+		"`HOST:PORT` where the embedded etcd serves peers; port 0: a free one")
 }
 
 func (x *Sharding) addFlags(fs *pflag.FlagSet, workersFlag, workersUsage string, workers int) {
@@ -79,7 +81,8 @@ func (x *Sharding) addFlags(fs *pflag.FlagSet, workersFlag, workersUsage string,
 func (x *Sharding) addServiceFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&x.Cluster, "cluster", defaultCluster, "name of the cluster: workers and coordinators of one cluster share it")
 	fs.IntVar(&x.Replicas, "shard-replicas", 1, "workers that hold each shard: 1, or 2 so that a slow one is not waited for")
-	fs.BoolVar(&x.CompareWorkers, "compare-workers", false, "ask both workers of --shard-replicas 2 each time, and decide by the own tables where they do not agree")
+	fs.BoolVar(&x.CompareWorkers, "compare-workers", false, "ask both workers of --shard-replicas 2 each time, and decide by the own "+
+		"tables where they do not agree")
 }
 
 const (
@@ -112,7 +115,8 @@ func validateCluster(name string) error {
 }
 
 func addFileFlags(fs *pflag.FlagSet, files *[]string, skipInvalid *bool, what string) {
-	fs.StringArrayVarP(files, "filename", "f", nil, what+": a `PATH` of a file or folder (*.yaml, *.yml, *.json, folders below included), or - for standard input; repeatable")
+	fs.StringArrayVarP(files, "filename", "f", nil, what+": a `PATH` of a file or folder (*.yaml, *.yml, *.json, folders below "+
+		"included), or - for standard input; repeatable")
 	fs.BoolVar(skipInvalid, "skip-invalid", false, "warn of documents that can't be used, with file and line, and go on without them")
 }
 

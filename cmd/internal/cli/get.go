@@ -290,7 +290,8 @@ func (o *getOptions) workers(ctx context.Context, s Streams, cl *client.Client, 
 		row := []string{w.GetId(), w.GetAddress(), fmt.Sprint(w.GetCores()), fmt.Sprint(w.GetShards()),
 			fmt.Sprint(w.GetRequests()), fmt.Sprint(w.GetFailures()), w.GetBusy().AsDuration().Round(time.Millisecond).String()}
 		if o.output == "wide" {
-			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion(), quarantine(w))
+			row = append(row, fmt.Sprint(w.GetClasses()), fmt.Sprint(w.GetRows()), fmt.Sprint(w.GetSnapshots()), w.GetVersion(),
+				quarantine(w))
 		}
 		rows = append(rows, row)
 	}
@@ -311,7 +312,8 @@ func (o *getOptions) shards(ctx context.Context, s Streams, cl *client.Client, n
 		return fmt.Errorf("list shards: %w", err)
 	}
 	if len(numbers) > 0 {
-		answer.Shards = slices.DeleteFunc(answer.GetShards(), func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
+		answer.Shards = slices.DeleteFunc(answer.GetShards(),
+			func(x *pb.ShardStatus) bool { return !slices.Contains(numbers, fmt.Sprint(x.GetShard())) })
 	}
 	if o.output == "json" || o.output == "yaml" {
 		return printMessage(s.Out, o.output, answer)

@@ -55,7 +55,8 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &inputBuilder{report: report, all: set.Objects, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{}, input: Input{Retained: map[objects.Ref]bool{}}}
+	b := &inputBuilder{report: report, all: set.Objects, pods: map[string]manifest.Object{}, kept: map[objects.Ref]bool{},
+		input: Input{Retained: map[objects.Ref]bool{}}}
 	b.look()
 	nodes := b.input.Nodes
 	if b.daemons && q.Nodes != nil {
@@ -182,7 +183,8 @@ func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) 
 		b.report.Note(o.Error(e.Field, e.ErrorBody()))
 	}
 	if there := b.running(o, expander); there != nil {
-		b.report.Add(o.Error("", fmt.Sprintf("runs in the cluster already, with %s at %s: what a change of it would come to can't be told yet", there, there.Position(""))))
+		b.report.Add(o.Error("", fmt.Sprintf("runs in the cluster already, with %s at %s: what a change of it would come to can't be "+
+			"told yet", there, there.Position(""))))
 		return
 	}
 	made := expander.Expand(o.Value)

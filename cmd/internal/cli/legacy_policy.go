@@ -46,12 +46,18 @@ func policyFlags() []string {
 
 func (l *LegacyPolicy) addFlags(fs *pflag.FlagSet) {
 	const instead = " Not together with --config."
-	fs.StringVar(&l.File, policyFileFlag, "", "DEPRECATED: `FILE` with scheduler policy configuration. This file is used if policy ConfigMap is not provided or --use-legacy-policy-config=true."+instead)
-	fs.StringVar(&l.ConfigMap, policyConfigMapFlag, "", "DEPRECATED: `NAME` of the ConfigMap object that contains scheduler's policy configuration. "+
-		"It must exist in the system namespace before scheduler initialization if --use-legacy-policy-config=false. The config must be provided as the value of an element in 'Data' map with the key='"+policy.ConfigMapKey+"'."+instead)
-	fs.StringVar(&l.Namespace, policyNamespaceFlag, metav1.NamespaceSystem, "DEPRECATED: the `NAMESPACE` where policy ConfigMap is located. The kube-system namespace will be used if this is not provided or is empty.")
-	fs.BoolVar(&l.UseFile, usePolicyFileFlag, false, "DEPRECATED: when set to true, scheduler will ignore policy ConfigMap and uses policy config file.")
-	fs.StringVar(&l.Provider, providerFlag, "", "DEPRECATED: the scheduling algorithm provider to use, one of: "+strings.Join(policy.Providers(), " | ")+"."+instead)
+	fs.StringVar(&l.File, policyFileFlag, "", "DEPRECATED: `FILE` with scheduler policy configuration. This file is used if policy "+
+		"ConfigMap is not provided or --use-legacy-policy-config=true."+instead)
+	fs.StringVar(&l.ConfigMap, policyConfigMapFlag, "", "DEPRECATED: `NAME` of the ConfigMap object that contains scheduler's policy "+
+		"configuration. "+
+		"It must exist in the system namespace before scheduler initialization if --use-legacy-policy-config=false. The config must be "+
+		"provided as the value of an element in 'Data' map with the key='"+policy.ConfigMapKey+"'."+instead)
+	fs.StringVar(&l.Namespace, policyNamespaceFlag, metav1.NamespaceSystem, "DEPRECATED: the `NAMESPACE` where policy ConfigMap is "+
+		"located. The kube-system namespace will be used if this is not provided or is empty.")
+	fs.BoolVar(&l.UseFile, usePolicyFileFlag, false, "DEPRECATED: when set to true, scheduler will ignore policy ConfigMap and uses "+
+		"policy config file.")
+	fs.StringVar(&l.Provider, providerFlag, "", "DEPRECATED: the scheduling algorithm provider to use, one of: "+
+		strings.Join(policy.Providers(), " | ")+"."+instead)
 	l.given = fs.Changed
 }
 
@@ -133,7 +139,8 @@ func fetchPolicy(client clientset.Interface, namespace, name string) (*policy.Po
 	what := fmt.Sprintf("ConfigMap %s/%s", namespace, name)
 	m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("couldn't get policy %s: %w (give the scheduler's user a Role with get on this ConfigMap: docs/policy.md)", what, err)
+		return nil, fmt.Errorf("couldn't get policy %s: %w (give the scheduler's user a Role with get on this ConfigMap: docs/policy.md)",
+			what, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("couldn't get policy %s: %w", what, err)

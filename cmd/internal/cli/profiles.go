@@ -21,7 +21,8 @@ import (
 
 func (o *Configuration) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration `FILE`")
-	fs.StringVar(&o.WriteConfigTo, "write-config-to", "", "write the configuration with all defaults to `FILE` and exit; -: standard output")
+	fs.StringVar(&o.WriteConfigTo, "write-config-to", "", "write the configuration with all defaults to `FILE` and exit; -: standard "+
+		"output")
 }
 
 // read reads the file; without one the defaults hold.
@@ -64,7 +65,8 @@ func (o *Configuration) tellOf(c *config.Config, idle []string) error {
 	} else if o.Config == "" {
 		return nil
 	}
-	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins", c.NotEvaluated())
+	tell(log, "The profiles have plugins in use that are not evaluated yet: pods are scheduled as if these were not there", "plugins",
+		c.NotEvaluated())
 	tell(log, "Fields of the configuration have no effect", "fields", idle)
 	return nil
 }

@@ -20,7 +20,8 @@ type Recording struct {
 }
 
 func (r *Recording) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&r.Record, "record", "", "write what the scheduler takes in, decides and takes back to `FILE`, which is begun anew, so that every decision can be judged afterwards")
+	fs.StringVar(&r.Record, "record", "", "write what the scheduler takes in, decides and takes back to `FILE`, which is begun anew, so "+
+		"that every decision can be judged afterwards")
 	fs.Int64Var(&r.RecordLimit, "record-limit-bytes", 0, "stop recording after this many bytes; 0: never")
 }
 

@@ -120,13 +120,15 @@ func addRuns(root *cobra.Command, s Streams, r Runs) {
 		root.AddCommand(NewUpCommand(func(ctx context.Context, o UpOptions) error { return r.Up(ctx, s, o) }, r.OutOfTree))
 	}
 	if r.Coordinator != nil {
-		root.AddCommand(NewCoordinatorCommand(func(ctx context.Context, o CoordinatorOptions) error { return r.Coordinator(ctx, s, o) }, r.OutOfTree))
+		root.AddCommand(NewCoordinatorCommand(func(ctx context.Context, o CoordinatorOptions) error { return r.Coordinator(ctx, s, o) },
+			r.OutOfTree))
 	}
 	if r.Worker != nil {
 		root.AddCommand(NewWorkerCommand(func(ctx context.Context, o WorkerOptions) error { return r.Worker(ctx, s, o) }))
 	}
 	if r.Simulate != nil {
-		root.AddCommand(NewSimulateCommand(func(ctx context.Context, o SimulateOptions) error { return r.Simulate(ctx, s, o) }, r.OutOfTree))
+		root.AddCommand(NewSimulateCommand(func(ctx context.Context, o SimulateOptions) error { return r.Simulate(ctx, s, o) },
+			r.OutOfTree))
 	}
 }
 

@@ -109,7 +109,8 @@ func (v service) run(ctx context.Context) (err error) {
 	health := newEtcdHealth(v.etcd, v.etcdFlags, v.sharding.Cluster, cmp.Or(v.leaseTTL, lease.DefaultTTL))
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error { return endIfHung(ctx, scheduler.Heartbeat, os.Stderr, os.Exit) })
-	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready, Healthy: scheduler.Heartbeat.Check}); err != nil {
+	if err := v.process.serve(ctx, g, v.guard, serving.Endpoint{Gatherer: registry, Ready: health.ready,
+		Healthy: scheduler.Heartbeat.Check}); err != nil {
 		return endGroup(g, err)
 	}
 	g.Go(func() error {
@@ -273,7 +274,8 @@ func runCoordinator(ctx context.Context, s Streams, o CoordinatorOptions) error 
 	defer stop()
 	return service{
 		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, advertise: o.Advertise,
-		config: configuration, plugins: o.plugins, decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
+		config: configuration, plugins: o.plugins, decisions: o.DecisionLog, recording: o.Recording,
+		tracing: o.Tracing, leaseTTL: o.lease(configuration), flush: o.MaxInUnschedulable, etcd: etcd, etcdFlags: o.Etcd, honour: o.honour,
 		listening: func(address string) { fmt.Fprintf(s.Err, "coordinator serves clients on %s\n", address) },
 	}.run(ctx)
 }

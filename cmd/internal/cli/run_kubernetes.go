@@ -199,7 +199,8 @@ func (k *kubernetes) run(ctx context.Context, s Streams) (err error) {
 		return endGroup(g, err)
 	}
 	server := api.New(api.Config{Self: record})
-	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, plugins: k.o.plugins, flush: k.o.MaxInUnschedulable, etcd: k.etcd, honour: k.o.honour}
+	v := service{sharding: k.o.Sharding, guard: k.guard, config: k.config, plugins: k.o.plugins, flush: k.o.MaxInUnschedulable,
+		etcd: k.etcd, honour: k.o.honour}
 	g.Go(func() error { return v.serveAPI(base, l, server, callers) })
 	workers := newLocalWorkers(k.o.Workers, k.o.Cluster, k.registry, spans.workers)
 	workers.serve(base, g, k.guard.Plain())
@@ -243,7 +244,8 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	election := k.config.LeaderElection
 	host := record.Id[:strings.LastIndex(record.Id, "_")]
 	binder := kube.NewBinder(kube.BinderConfig{Clients: k.clients})
-	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, IsLarge: k.source.IsLarge, Hostname: host, Busy: binder.Busy})
+	reporter := kube.NewReporter(kube.ReporterConfig{Clients: k.clients, Pod: k.source.Pod, IsLarge: k.source.IsLarge, Hostname: host,
+		Busy: binder.Busy})
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
@@ -260,7 +262,8 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 		cfg.Lease = &kube.LeaseConfig{
 			Recorder: events,
 			Client:   k.clients.Leases.CoordinationV1(), Namespace: election.ResourceNamespace, Name: election.ResourceName,
-			Duration: election.LeaseDuration.Duration, RenewDeadline: election.RenewDeadline.Duration, RetryPeriod: election.RetryPeriod.Duration,
+			Duration: election.LeaseDuration.Duration, RenewDeadline: election.RenewDeadline.Duration,
+			RetryPeriod: election.RetryPeriod.Duration,
 		}
 	}
 	return cfg
@@ -280,7 +283,8 @@ func (k *kubernetes) serve(ctx context.Context, g *errgroup.Group, https kubefla
 		h := kubeserving.Guard(k.endpoints(ending).Handler(), https.Authentication.Authenticator, https.Authorization.Authorizer)
 		g.Go(func() error { return kubeserving.Serve(ctx, https.Serving, h) })
 	}
-	return k.o.Process.serve(ctx, g, k.guard, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready, Healthy: k.heartbeat.Check})
+	return k.o.Process.serve(ctx, g, k.guard, serving.Endpoint{Gatherer: kubeserving.Gatherer(k.registry, k.filter), Ready: k.health.ready,
+		Healthy: k.heartbeat.Check})
 }
 
 // endpoints are upstream's, with a check of etcd beside.

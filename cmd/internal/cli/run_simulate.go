@@ -60,7 +60,8 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 		return err
 	}
 	tellOfExtenders(s.Err, configuration, o.CallExtenders)
-	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, plugins: o.plugins, decisions: log, recording: o.Recording, process: o.Process, tracing: o.Tracing}
+	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, plugins: o.plugins, decisions: log,
+		recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
 	report.done()
@@ -79,9 +80,11 @@ func tellOfExtenders(w io.Writer, c *config.Config, asked bool) {
 	for _, e := range c.Extenders() {
 		switch {
 		case !asked:
-			fmt.Fprintf(w, "warning: extender %s is not asked: the decisions are those without it, unless --call-extenders is given\n", extender.Label(e.URLPrefix))
+			fmt.Fprintf(w, "warning: extender %s is not asked: the decisions are those without it, unless --call-extenders is given\n",
+				extender.Label(e.URLPrefix))
 		case e.BindVerb != "":
-			fmt.Fprintf(w, "warning: extender %s is not asked to bind: pods count as bound where they are placed\n", extender.Label(e.URLPrefix))
+			fmt.Fprintf(w, "warning: extender %s is not asked to bind: pods count as bound where they are placed\n",
+				extender.Label(e.URLPrefix))
 		}
 	}
 }

@@ -49,7 +49,8 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 	g, gctx := errgroup.WithContext(alive)
 	within := bufconn.Listen(pipeBytes)
 	v := service{
-		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, within: within, config: configuration, plugins: o.plugins, leaseTTL: configuration.LeaseDuration,
+		process: o.Process, sharding: o.Sharding, guard: guard, listen: o.Listen, within: within,
+		config: configuration, plugins: o.plugins, leaseTTL: configuration.LeaseDuration,
 		decisions: o.DecisionLog, recording: o.Recording, tracing: o.Tracing, etcd: etcd,
 		leading: func(s *coordinator.Scheduler) {
 			if s == nil {

@@ -50,7 +50,8 @@ can't be read.`,
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
-	fs.BoolVar(&o.CallExtenders, "call-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is ever asked to bind")
+	fs.BoolVar(&o.CallExtenders, "call-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is "+
+		"ever asked to bind")
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	o.Recording.addFlags(fs)
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")

@@ -77,7 +77,8 @@ func (o *UpOptions) validate() error {
 // submit applies the input to the coordinator of this process, as any client would.
 func (o UpOptions) submit(ctx context.Context, in *Input, l *bufconn.Listener) error {
 	cl, err := client.New(client.Config{
-		Addresses: []string{"passthrough:///" + inProcess}, Patience: submitPatience, Dial: client.DialWith(insecure.NewCredentials(), within(l)),
+		Addresses: []string{"passthrough:///" + inProcess}, Patience: submitPatience,
+		Dial: client.DialWith(insecure.NewCredentials(), within(l)),
 	})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ const pause = 250 * time.Millisecond
 // maxHops is how many leaders in a row a call follows without a pause.
 const maxHops = 4
 
-// Config says whom to ask.
+// Config tells which coordinators to ask, and how.
 type Config struct {
 	// Addresses are host:port of coordinators, at least one.
 	Addresses []string

@@ -86,16 +86,18 @@ const settled = 5 * time.Second
 // Watch calls each for every change of a kind after a revision, until ctx ends
 // or each fails. A broken stream is taken up again where it broke. An error with
 // code OUT_OF_RANGE means that the revision is compacted: list again.
-func (c *Client) Watch(ctx context.Context, kind, namespace string, after uint64, each func(pb.WatchEventType, runtime.Object) error) error {
+func (c *Client) Watch(ctx context.Context, kind, namespace string, after uint64,
+	each func(pb.WatchEventType, runtime.Object) error) error {
 	for {
 		var own error // each's own error must not be taken for the server's
 		err := c.Do(ctx, func(ctx context.Context, s pb.SchedulerServiceClient) error {
 			began, from := c.config.Now(), after
-			err := stream(ctx, s, &pb.WatchRequest{Kind: kind, Namespace: namespace, AfterRevision: after}, func(answer *pb.WatchResponse) bool {
-				after = max(after, answer.GetRevision())
-				own = handle(answer, each)
-				return own == nil
-			})
+			err := stream(ctx, s, &pb.WatchRequest{Kind: kind, Namespace: namespace, AfterRevision: after},
+				func(answer *pb.WatchResponse) bool {
+					after = max(after, answer.GetRevision())
+					own = handle(answer, each)
+					return own == nil
+				})
 			if own != nil || status.Code(err) == codes.Unavailable && (after > from || c.config.Now().Sub(began) > settled) {
 				return nil
 			}

@@ -86,7 +86,8 @@ func (f *Flags) Idle(withFile bool) []string {
 		}
 	}
 	if withFile {
-		for _, name := range []string{"profiling", "contention-profiling", "kubeconfig", "kube-api-content-type", "kube-api-qps", "kube-api-burst"} {
+		for _, name := range []string{"profiling", "contention-profiling", "kubeconfig", "kube-api-content-type", "kube-api-qps",
+			"kube-api-burst"} {
 			if f.Given(name) {
 				list = append(list, "--"+name+": the file of --config goes before it")
 			}

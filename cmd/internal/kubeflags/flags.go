@@ -96,7 +96,8 @@ const (
 )
 
 func (f *Flags) addFlags() {
-	f.sets.FlagSet("API server").StringVar(&f.Master, "master", "", "The address of the Kubernetes API server (overrides any value in kubeconfig)")
+	f.sets.FlagSet("API server").StringVar(&f.Master, "master", "",
+		"The address of the Kubernetes API server (overrides any value in kubeconfig)")
 	f.Serving.AddFlags(f.sets.FlagSet("secure serving"))
 	f.Authentication.AddFlags(f.sets.FlagSet("authentication"))
 	f.Authorization.AddFlags(f.sets.FlagSet("authorization"))
@@ -105,7 +106,8 @@ func (f *Flags) addFlags() {
 	features := f.sets.FlagSet("feature gate")
 	f.registry.AddFlags(features)
 	// Upstream lists all gates here: hundreds of lines.
-	features.Lookup("feature-gates").Usage = "Comma-separated list of key=value pairs that describe feature gates for alpha/experimental features. " +
+	features.Lookup("feature-gates").Usage = "Comma-separated list of key=value pairs that describe feature gates for alpha/experimental " +
+		"features. " +
 		"The names are those of kube-scheduler " + release + "; gates without a use here are accepted, and the log says so."
 	f.Metrics.AddFlags(f.sets.FlagSet("metrics"))
 	logsapi.AddFlags(f.Logs, f.sets.FlagSet("logs"))
@@ -114,13 +116,17 @@ func (f *Flags) addFlags() {
 func (f *Flags) addDeprecated(fs *pflag.FlagSet) {
 	const ignored = " Ignored if a file is specified in --config."
 	d := &f.Deprecated
-	fs.BoolVar(&d.Profiling, "profiling", true, "DEPRECATED: profiles via web interface host:port/debug/pprof/. With --standalone, or on --http-listen, only where it is given."+ignored)
+	fs.BoolVar(&d.Profiling, "profiling", true, "DEPRECATED: profiles via web interface host:port/debug/pprof/. With --standalone, or on "+
+		"--http-listen, only where it is given."+ignored)
 	fs.BoolVar(&d.ContentionProfiling, "contention-profiling", true, "DEPRECATED: block profiles too, if profiling is enabled."+ignored)
-	fs.StringVar(&d.Kubeconfig, "kubeconfig", "", "DEPRECATED: path to the kubeconfig file with authorization and master location information; empty: that of the pod this runs in."+ignored)
-	fs.StringVar(&d.ContentType, "kube-api-content-type", "application/vnd.kubernetes.protobuf", "DEPRECATED: content type of requests sent to the API server."+ignored)
+	fs.StringVar(&d.Kubeconfig, "kubeconfig", "", "DEPRECATED: path to the kubeconfig file with authorization and master location "+
+		"information; empty: that of the pod this runs in."+ignored)
+	fs.StringVar(&d.ContentType, "kube-api-content-type", "application/vnd.kubernetes.protobuf",
+		"DEPRECATED: content type of requests sent to the API server."+ignored)
 	fs.Float32Var(&d.QPS, "kube-api-qps", 50, "DEPRECATED: QPS to use while talking with the API server."+ignored)
 	fs.Int32Var(&d.Burst, "kube-api-burst", 100, "DEPRECATED: burst to use while talking with the API server."+ignored)
-	fs.DurationVar(&f.MaxInUnschedulable, "pod-max-in-unschedulable-pods-duration", 5*time.Minute, "DEPRECATED: time after which a pod that fits nowhere is tried again without an event.")
+	fs.DurationVar(&f.MaxInUnschedulable, "pod-max-in-unschedulable-pods-duration", 5*time.Minute,
+		"DEPRECATED: time after which a pod that fits nowhere is tried again without an event.")
 }
 
 // Sets are the flags by section, in the order of kube-scheduler's help.

@@ -53,7 +53,8 @@ func Gates() []Gate {
 		{"ComponentFlagz", Honoured, "serves /flagz"},
 		{"ComponentStatusz", Honoured, "serves /statusz"},
 		{"ContextualLogging", Honoured, ofLogs},
-		{"CoordinatedLeaderElection", Idle, "the leader is elected in etcd, and holds kube-scheduler's Lease as one that was not told to wait for a coordinator"},
+		{"CoordinatedLeaderElection", Idle, "the leader is elected in etcd, and holds kube-scheduler's Lease as one that was not told to " +
+			"wait for a coordinator"},
 		{"DRAAdminAccess", Idle, noDRA},
 		{"DRAConsumableCapacity", Idle, noDRA},
 		{"DRADeviceBindingConditions", Idle, noDRA},
@@ -74,7 +75,8 @@ func Gates() []Gate {
 		{"GenericWorkload", Refused, noWorkloads},
 		{"InOrderInformers", Honoured, ofClientGo},
 		{"InOrderInformersBatchProcess", Honoured, ofClientGo},
-		{"InPlacePodLevelResourcesVerticalScaling", Idle, "what the status says that a pod was given as a whole counts, and it says so where API server and kubelets have the gate on"},
+		{"InPlacePodLevelResourcesVerticalScaling", Idle, "what the status says that a pod was given as a whole counts, and it says so " +
+			"where API server and kubelets have the gate on"},
 		{"InPlacePodVerticalScaling", Idle, "always on"},
 		{"InformerResourceVersion", Honoured, ofClientGo},
 		{"LoggingAlphaOptions", Honoured, ofLogs},
@@ -130,7 +132,8 @@ func (f *Flags) refusedGates() error {
 	var errs []error
 	for _, name := range f.changed() {
 		if g := treatment(name); g.Treatment == Refused {
-			errs = append(errs, fmt.Errorf("--feature-gates=%s=%t: it would change decisions, and can't be honoured: %s", name, f.Enabled(name), g.Reason))
+			errs = append(errs, fmt.Errorf("--feature-gates=%s=%t: it would change decisions, and can't be honoured: %s", name,
+				f.Enabled(name), g.Reason))
 		}
 	}
 	return errors.Join(errs...)

@@ -24,7 +24,8 @@ const buildInfo = "kubernetes_build_info"
 func NewBuildInfo(v version.Info) prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: buildInfo,
-		Help: "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+		Help: "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, " +
+			"Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
 	}, []string{"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform"})
 	g.WithLabelValues(v.Major, v.Minor, v.GitVersion, v.GitCommit, v.GitTreeState, v.BuildDate, v.GoVersion, v.Compiler, v.Platform).Set(1)
 	return g
@@ -50,7 +51,8 @@ func Gatherer(ours prometheus.Gatherer, filter *MetricsFilter) prometheus.Gather
 
 // metricsHandler serves them. A series that can't be gathered leaves the others where they are.
 func metricsHandler(ours prometheus.Gatherer, filter *MetricsFilter) http.Handler {
-	serve := promhttp.HandlerFor(Gatherer(ours, filter), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, ErrorLog: errorLog{}})
+	serve := promhttp.HandlerFor(Gatherer(ours, filter), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog: errorLog{}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			legacyregistry.Reset()
@@ -114,7 +116,8 @@ func (f *MetricsFilter) apply(families []*dto.MetricFamily) []*dto.MetricFamily 
 			continue
 		}
 		if labels := f.allowed[family.GetName()]; labels != nil {
-			family = &dto.MetricFamily{Name: family.Name, Help: family.Help, Type: family.Type, Unit: family.Unit, Metric: limit(family.Metric, labels)}
+			family = &dto.MetricFamily{Name: family.Name, Help: family.Help, Type: family.Type, Unit: family.Unit,
+				Metric: limit(family.Metric, labels)}
 		}
 		out = append(out, family)
 	}

@@ -20,12 +20,15 @@ type podResources struct {
 }
 
 func newPodResources(pods func() []*v1.Pod) *podResources {
-	const rest = "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along with the unit for the resource if any."
+	const rest = "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along with " +
+		"the unit for the resource if any."
 	labels := []string{"namespace", "pod", "node", "scheduler", "priority", "resource", "unit"}
 	return &podResources{
-		pods:     pods,
-		requests: prometheus.NewDesc("kube_pod_resource_request", "[STABLE] Resources requested by workloads on the cluster, "+rest, labels, nil),
-		limits:   prometheus.NewDesc("kube_pod_resource_limit", "[STABLE] Resources limit for workloads on the cluster, "+rest, labels, nil),
+		pods: pods,
+		requests: prometheus.NewDesc("kube_pod_resource_request", "[STABLE] Resources requested by workloads on the cluster, "+rest,
+			labels, nil),
+		limits: prometheus.NewDesc("kube_pod_resource_limit", "[STABLE] Resources limit for workloads on the cluster, "+rest, labels,
+			nil),
 	}
 }
 

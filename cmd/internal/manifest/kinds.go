@@ -35,7 +35,8 @@ func acceptedKinds() []accepted {
 	}
 	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	return append(all,
-		accepted{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, func() runtime.Object { return new(schedulingv1.PriorityClass) }},
+		accepted{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false,
+			func() runtime.Object { return new(schedulingv1.PriorityClass) }},
 		accepted{apps.WithKind("Deployment"), true, func() runtime.Object { return new(appsv1.Deployment) }},
 		accepted{apps.WithKind("DaemonSet"), true, func() runtime.Object { return new(appsv1.DaemonSet) }},
 		accepted{batch.WithKind("Job"), true, func() runtime.Object { return new(batchv1.Job) }},

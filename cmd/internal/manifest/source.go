@@ -62,7 +62,8 @@ func load(file string, o Options, left int64) (source, error) {
 		return source{}, pathError(name, err)
 	}
 	if int64(len(text)) > left {
-		return source{}, &Error{Position: Position{File: name}, Problem: fmt.Sprintf("the input is too large: at most %d bytes are read at once", o.MaxBytes)}
+		return source{}, &Error{Position: Position{File: name},
+			Problem: fmt.Sprintf("the input is too large: at most %d bytes are read at once", o.MaxBytes)}
 	}
 	return source{name: name, text: bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))}, nil
 }

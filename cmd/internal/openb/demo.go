@@ -23,11 +23,13 @@ var (
 func Demo(seed uint64) ([]Node, []Pod) {
 	var nodes []Node
 	repeat(nodeShapes, func(r *row) {
-		nodes = append(nodes, Node{MilliCPU: r.amount("cpu_milli"), MemoryMiB: r.amount("memory_mib"), GPUs: r.amount("gpu"), Model: r.text("model")})
+		nodes = append(nodes, Node{MilliCPU: r.amount("cpu_milli"), MemoryMiB: r.amount("memory_mib"), GPUs: r.amount("gpu"),
+			Model: r.text("model")})
 	})
 	var pods []Pod
 	repeat(podShapes, func(r *row) {
-		pods = append(pods, Pod{MilliCPU: r.amount("cpu_milli"), MemoryMiB: r.amount("memory_mib"), GPUs: r.amount("num_gpu"), GPUMilli: r.amount("gpu_milli")})
+		pods = append(pods, Pod{MilliCPU: r.amount("cpu_milli"), MemoryMiB: r.amount("memory_mib"), GPUs: r.amount("num_gpu"),
+			GPUMilli: r.amount("gpu_milli")})
 	})
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })

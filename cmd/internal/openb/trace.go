@@ -43,7 +43,8 @@ const maxAmount = 1 << 40
 func ReadNodes(r io.Reader, name string) ([]Node, error) {
 	var nodes []Node
 	err := read(r, name, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, func(row *row) {
-		n := Node{Name: row.name("sn"), MilliCPU: row.amount("cpu_milli"), MemoryMiB: row.amount("memory_mib"), GPUs: row.amount("gpu"), Model: row.text("model")}
+		n := Node{Name: row.name("sn"), MilliCPU: row.amount("cpu_milli"), MemoryMiB: row.amount("memory_mib"), GPUs: row.amount("gpu"),
+			Model: row.text("model")}
 		if n.GPUs == 0 && n.Model != "" || n.GPUs > 0 && n.Model == "" {
 			row.fail("model", "%q with %d GPUs", n.Model, n.GPUs)
 		}

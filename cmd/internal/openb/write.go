@@ -54,7 +54,8 @@ func encode(obj runtime.Object) ([]byte, error) {
 	}
 	for _, empty := range []string{
 		`,"daemonEndpoints":{"kubeletEndpoint":{"Port":0}}`,
-		`,"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}`,
+		`,"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"",` +
+			`"kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}`,
 		`,"spec":{}`, `,"status":{}`,
 	} {
 		text = bytes.Replace(text, []byte(empty), nil, 1)

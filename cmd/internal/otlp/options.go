@@ -26,22 +26,26 @@ type Options struct {
 	// RatePerMillion is how many of a million attempts are sampled; below 0: as the file
 	// says.
 	RatePerMillion int32
-	// Slow is how long an attempt may take before it is kept; 0: none is for that.
+	// Slow is how long an attempt may take before it is kept; 0: no attempt is kept for being slow.
 	Slow time.Duration
 }
 
 // AddFlags adds the flags of a process that makes attempts.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.AddExporterFlags(fs)
-	fs.Int32Var(&o.RatePerMillion, "tracing-sampling-rate-per-million", -1, "attempts of a million that are traced; -1: as --tracing-config-file says. Slow and failed attempts are traced beside them")
-	fs.DurationVar(&o.Slow, "tracing-slow-threshold", DefaultSlow, "time from being popped to being bound from which an attempt is traced though it was not sampled; 0: none is")
+	fs.Int32Var(&o.RatePerMillion, "tracing-sampling-rate-per-million", -1,
+		"attempts of a million that are traced; -1: as --tracing-config-file says. Slow and failed attempts are traced beside them")
+	fs.DurationVar(&o.Slow, "tracing-slow-threshold", DefaultSlow,
+		"time from being popped to being bound from which an attempt is traced though it was not sampled; 0: no attempt is")
 }
 
 // AddExporterFlags adds the flags of a process that is told which requests to trace.
 func (o *Options) AddExporterFlags(fs *pflag.FlagSet) {
 	o.RatePerMillion = -1
-	fs.StringVar(&o.ConfigFile, "tracing-config-file", "", "send traces as this `FILE` says, a TracingConfiguration as kube-apiserver takes it (endpoint, samplingRatePerMillion)")
-	fs.StringVar(&o.Endpoint, "tracing-endpoint", "", "send traces to the OTLP collector at `HOST:PORT` (gRPC, without TLS unless OTEL_EXPORTER_OTLP_… variables say otherwise)")
+	fs.StringVar(&o.ConfigFile, "tracing-config-file", "", "send traces as this `FILE` says, a TracingConfiguration as kube-apiserver "+
+		"takes it (endpoint, samplingRatePerMillion)")
+	fs.StringVar(&o.Endpoint, "tracing-endpoint", "", "send traces to the OTLP collector at `HOST:PORT` (gRPC, without TLS unless "+
+		"OTEL_EXPORTER_OTLP_… variables say otherwise)")
 }
 
 // Config is what the options and the file come to.

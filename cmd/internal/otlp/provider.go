@@ -77,7 +77,8 @@ func (c Config) Coordinator(ctx context.Context, s Service, r prometheus.Registe
 }
 
 // provider sends all that it is given.
-func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer, options ...sdktrace.BatchSpanProcessorOption) (*sdktrace.TracerProvider, error) {
+func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer,
+	options ...sdktrace.BatchSpanProcessorOption) (*sdktrace.TracerProvider, error) {
 	to, err := transport()
 	if err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func (c Config) provider(ctx context.Context, s Service, r prometheus.Registerer
 	if err != nil {
 		return nil, fmt.Errorf("tracing as %s: %w", s.Name, err)
 	}
-	options = append(options, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(batchSpans), sdktrace.WithBatchTimeout(batchAge))
+	options = append(options, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(batchSpans),
+		sdktrace.WithBatchTimeout(batchAge))
 	return sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		sdktrace.WithIDGenerator(tracing.IDs{Random: rand.Uint64}),

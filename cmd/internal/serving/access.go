@@ -45,7 +45,8 @@ func (g *Guard) Observe(r prometheus.Registerer) {
 func newAccess(r prometheus.Registerer, log klog.Logger, c clock.PassiveClock) *access {
 	a := &access{log: log, clock: c, refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shardsched_refused_calls_total",
-		Help: "Calls and connections refused, by reason: handshake (no TLS, or no certificate that counts), unauthenticated, forbidden, busy, bug (of ours, that the call met).",
+		Help: "Calls and connections refused, by reason: handshake (no TLS, or no certificate that counts), unauthenticated, forbidden, " +
+			"busy, bug (of ours, that the call met).",
 	}, []string{"reason"})}
 	for _, reason := range []string{"handshake", "unauthenticated", "forbidden", "busy", bug} {
 		a.refusals.WithLabelValues(reason)
@@ -64,7 +65,8 @@ var reasons = map[codes.Code]string{
 
 // refuse tells that somebody, from an address, may not make a call.
 func (a *access) refuse(who, from, call string, err error) {
-	a.refused(reasons[status.Code(err)], "A call is refused", "identity", who, "from", from, "call", call, "reason", status.Convert(err).Message())
+	a.refused(reasons[status.Code(err)], "A call is refused", "identity", who, "from", from, "call", call, "reason",
+		status.Convert(err).Message())
 }
 
 // met recovers from a call that has panicked: it gives the caller an error, and tells of the bug. It is deferred.

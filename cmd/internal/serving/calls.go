@@ -14,13 +14,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ServerOptions are those of a gRPC server: it asks every caller who they are, and lets through
-// whom Callers names. Without TLS it lets everybody through. A call that panics ends with an error, and the process goes on.
-// Its services are registered by Registrar.
+// ServerOptions are the options of a gRPC server. It asks every caller who they are, and lets callers through
+// that Callers names. Without TLS it lets everybody through. A call that panics ends with an error, and the process
+// goes on. Its services are registered by Registrar.
 func (g *Guard) ServerOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{protoCodec()}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler,
+		) (answer any, err error) {
 			defer g.access.met(ctx, info.FullMethod, &err)
 			who, known := ctx.Value(callerKey{}).(string)
 			if !known { // Registrar did not register the service
@@ -32,7 +34,9 @@ func (g *Guard) ServerOptions() []grpc.ServerOption {
 			g.access.change(who, from(ctx), info.FullMethod, req, err)
 			return answer, err
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			next grpc.StreamHandler,
+		) (err error) {
 			defer g.access.met(stream.Context(), info.FullMethod, &err)
 			if _, err := g.allowCall(stream.Context(), info.FullMethod); err != nil {
 				return err
@@ -95,7 +99,8 @@ func (g *Guard) allow(ctx context.Context, s *tls.ConnectionState, token, call s
 		case err != nil:
 			return "", status.Error(codes.Unauthenticated, err.Error())
 		case id.Role&callers == 0:
-			return id.String(), status.Errorf(codes.PermissionDenied, "forbidden: %s is for the roles %s, not for %s", call, callers, id.Role)
+			return id.String(), status.Errorf(codes.PermissionDenied, "forbidden: %s is for the roles %s, not for %s", call, callers,
+				id.Role)
 		}
 		return id.String(), nil
 	case g.tokens == nil:

@@ -213,7 +213,7 @@ func (g *Guard) ClientCredentials(role Role, id string) credentials.TransportCre
 	return NewClientCredentials(func() (*tls.Config, error) { return g.clientConfig(role, id) })
 }
 
-// handle serves a path to whom Callers names.
+// handle serves a path to the callers that Callers names.
 func (g *Guard) handle(path string, h http.Handler) http.Handler {
 	if !g.Enabled() {
 		return h

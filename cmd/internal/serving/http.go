@@ -52,7 +52,7 @@ func profiles() http.Handler {
 	return mux
 }
 
-// Handler serves the endpoint to whom the guard lets through.
+// Handler serves the endpoint to callers that the guard lets through.
 func (e Endpoint) Handler(g *Guard) http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range e.handlers() {

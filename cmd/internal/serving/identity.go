@@ -169,7 +169,8 @@ func (d dnsRoles) identityOf(c *x509.Certificate) (Identity, error) {
 		}
 	}
 	if role == 0 || role&(role-1) != 0 {
-		return Identity{}, fmt.Errorf("certificate %q (DNS names: %s) has no URI spiffe://<domain>/shardsched/<cluster>/<role>, and --tls-dns-roles does not give its DNS names one role: see docs/security.md",
+		return Identity{}, fmt.Errorf("certificate %q (DNS names: %s) has no URI spiffe://<domain>/shardsched/<cluster>/<role>, and "+
+			"--tls-dns-roles does not give its DNS names one role: see docs/security.md",
 			c.Subject, strings.Join(c.DNSNames, ", "))
 	}
 	return Identity{DNS: by, Role: role}, nil

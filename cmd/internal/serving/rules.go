@@ -12,7 +12,8 @@ func Callers(call string) Role {
 	switch call {
 	case pb.WorkerService_Evaluate_FullMethodName, pb.WorkerService_LoadSnapshot_FullMethodName:
 		return Coordinator
-	case pb.SchedulerService_GetLeader_FullMethodName, pb.SchedulerService_ListObjects_FullMethodName, pb.SchedulerService_Watch_FullMethodName,
+	case pb.SchedulerService_GetLeader_FullMethodName, pb.SchedulerService_ListObjects_FullMethodName,
+		pb.SchedulerService_Watch_FullMethodName,
 		pb.SchedulerService_ListWorkers_FullMethodName, pb.SchedulerService_ListShards_FullMethodName,
 		pb.SchedulerService_Explain_FullMethodName, pb.SchedulerService_GetSummary_FullMethodName:
 		return Reader | Writer | Admin

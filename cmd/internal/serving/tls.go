@@ -25,7 +25,8 @@ func (t *TLS) AddFlags(fs *pflag.FlagSet) {
 
 // AddRoleFlag adds the flag for certificates without an Identity.
 func (t *TLS) AddRoleFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&t.DNSRoles, "tls-dns-roles", t.DNSRoles, "`NAME=ROLE,…`: roles of certificates without a URI spiffe://<domain>/shardsched/<cluster>/<role>, by DNS name; "+
+	fs.StringVar(&t.DNSRoles, "tls-dns-roles", t.DNSRoles, "`NAME=ROLE,…`: roles of certificates without a URI "+
+		"spiffe://<domain>/shardsched/<cluster>/<role>, by DNS name; "+
 		"*.NAME stands for every first label")
 }
 
@@ -56,7 +57,8 @@ func checkAddress(enabled bool, flag, address string) error {
 	if enabled || loopback(host) {
 		return nil
 	}
-	return fmt.Errorf("--%s: %s can be reached from other machines, which needs mutual TLS: give --tls-cert-file, --tls-private-key-file and --tls-ca-file, or listen on 127.0.0.1",
+	return fmt.Errorf("--%s: %s can be reached from other machines, which needs mutual TLS: give --tls-cert-file, --tls-private-key-file "+
+		"and --tls-ca-file, or listen on 127.0.0.1",
 		flag, address)
 }
 

@@ -53,7 +53,8 @@ func (p *page) heading(format string, a ...any) {
 
 func (p *page) totals(s *pb.Summary) {
 	p.linef("%s", p.paint(bold, "Summary"))
-	pods := p.paint(green, count(s.GetPodsBound())+" bound") + ", " + p.paintIf(s.GetPodsPending() > 0, yellow, count(s.GetPodsPending())+" pending")
+	pods := p.paint(green, count(s.GetPodsBound())+" bound") + ", " + p.paintIf(s.GetPodsPending() > 0, yellow,
+		count(s.GetPodsPending())+" pending")
 	if n := s.GetPodsPresent(); n > 0 {
 		pods += fmt.Sprintf(", %s there before", count(n))
 	}
@@ -64,9 +65,12 @@ func (p *page) totals(s *pb.Summary) {
 		pods += ", " + p.paint(red, plural(n, "bind")+" failed and taken back")
 	}
 	p.linef("  pods           %s", pods)
-	p.linef("  cluster        %s in %s, %s of pods", plural(s.GetNodes(), "node"), plural(uint64(s.GetShards()), "shard"), plural(s.GetClasses(), "class"))
-	p.linef("  decided/s      %s   (%s in %s)", pad(rate(s.GetDecidedPerSecond()), 9), plural(s.GetDecisions(), "decision"), p.duration(s.GetDeciding()))
-	p.linef("  bound/s        %s   (%s in %s)", pad(rate(s.GetBoundPerSecond()), 9), plural(s.GetPodsBound(), "pod"), p.duration(s.GetBinding()))
+	p.linef("  cluster        %s in %s, %s of pods", plural(s.GetNodes(), "node"), plural(uint64(s.GetShards()), "shard"),
+		plural(s.GetClasses(), "class"))
+	p.linef("  decided/s      %s   (%s in %s)", pad(rate(s.GetDecidedPerSecond()), 9), plural(s.GetDecisions(), "decision"),
+		p.duration(s.GetDeciding()))
+	p.linef("  bound/s        %s   (%s in %s)", pad(rate(s.GetBoundPerSecond()), 9), plural(s.GetPodsBound(), "pod"),
+		p.duration(s.GetBinding()))
 	if q := s.GetSubmitToBound(); q.GetCount() > 0 {
 		p.linef("  %s  p50 %s   p99 %s", pad("submit"+p.arrow()+"bound", 13), p.duration(q.GetP50()), p.duration(q.GetP99()))
 	}

@@ -26,7 +26,8 @@ type Expander struct {
 // New looks around: the nodes that DaemonSets run on, and all other objects of
 // the input.
 func New(nodes []*v1.Node, input []runtime.Object) *Expander {
-	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, there: map[owner]bool{}, controlled: map[owner]bool{}, first: map[owner]metav1.Object{}}
+	x := &Expander{nodes: nodes, owned: map[owner][]*v1.Pod{}, there: map[owner]bool{}, controlled: map[owner]bool{},
+		first: map[owner]metav1.Object{}}
 	for _, obj := range input {
 		switch obj := obj.(type) {
 		case *v1.Pod:

@@ -57,7 +57,8 @@ func (x *Expander) claims(w *appsv1.StatefulSet, by metav1.OwnerReference, pod s
 				c.Labels = with(c.Labels, key, value)
 			}
 		}
-		if r := w.Spec.PersistentVolumeClaimRetentionPolicy; r != nil && r.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		r := w.Spec.PersistentVolumeClaimRetentionPolicy
+		if r != nil && r.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
 			c.OwnerReferences = []metav1.OwnerReference{by}
 		}
 		claims = append(claims, c)

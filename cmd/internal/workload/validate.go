@@ -115,7 +115,8 @@ func Oddities(obj runtime.Object) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
 	if selector.Empty() || !selector.Matches(labels.Set(s.template.Labels)) {
-		return field.ErrorList{field.Invalid(path, selector.String(), "does not select the template's labels; an API server would refuse this; used all the same")}
+		return field.ErrorList{field.Invalid(path, selector.String(),
+			"does not select the template's labels; an API server would refuse this; used all the same")}
 	}
 	return nil
 }
