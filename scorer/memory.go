@@ -14,5 +14,6 @@ func (t *Table) MemoryBytes() int64 {
 	for r := range t.resources {
 		n += resourceBytes + r.allocatable.memory() + r.requested.memory() + 8*int64(r.rows)
 	}
-	return n + t.labels.memory() + t.annotations.memory() + t.taints.memory() + t.images.memory() + t.counters.memory() + t.traits.memory() + t.placed.memory() + t.derived.memory()
+	return n + t.labels.memory() + t.annotations.memory() + t.taints.memory() + t.images.memory() +
+		t.counters.memory() + t.traits.memory() + t.placed.memory() + t.derived.memory()
 }

@@ -126,7 +126,8 @@ func (r *PreemptionResult) Best() *PreemptionCandidate {
 
 // Reset empties the result for a class. It keeps the memory.
 func (r *PreemptionResult) Reset(classID uint64, limit int) {
-	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], Witnesses: r.Witnesses[:0], limit: max(limit, 1)}
+	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], Witnesses: r.Witnesses[:0],
+		limit: max(limit, 1)}
 }
 
 // Merge adds the answer over other rows. It copies what it needs of o.

@@ -24,7 +24,9 @@ func (s *Server) LoadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotR
 }
 
 // loadSnapshot builds a table of the chunks as they come, and then exchanges the shard.
-func (s *Server) loadSnapshot(stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse]) (*pb.LoadSnapshotResponse, error) {
+func (s *Server) loadSnapshot(
+	stream grpc.ClientStreamingServer[pb.LoadSnapshotRequest, pb.LoadSnapshotResponse],
+) (*pb.LoadSnapshotResponse, error) {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
 		return nil, invalid(io.ErrUnexpectedEOF, "snapshot without a header")

@@ -48,7 +48,7 @@ type Answer struct {
 	vetoes []int
 	aside  []rankedRow
 	round  int
-	// shape counts the changes of the answer's groups and measures.
+	// shape is a version: it moves with each change of the answer's groups or measures.
 	shape   uint64
 	scratch scratchRow
 	// among is the standing if only some of the rows were left (ScoresAmong).

@@ -404,7 +404,8 @@ func (e *Engine) another(a *Answer, q *Question, diagnose bool) *Need {
 
 // anotherBase is the need of another shared answer, which replaces a.
 func (e *Engine) anotherBase(a *Answer, base *compile.Class) *Need {
-	return &Need{Class: e.Pinned(a.class), Candidates: candidates(base.Query, SparePods, len(e.held.of), heldRowsMax), answer: a, alone: true}
+	return &Need{Class: e.Pinned(a.class), Candidates: candidates(base.Query, SparePods, len(e.held.of), heldRowsMax), answer: a,
+		alone: true}
 }
 
 // settle ends a series of answers that do not settle. After maxAsks answers of the workers the own tables answer. If their

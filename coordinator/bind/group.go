@@ -114,7 +114,8 @@ func (c *Cycles) call(ctx context.Context, jobs []Job, begin time.Time) (open []
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, objects.ErrUnknown):
-			klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(job.Binding.Pod), "node", job.Binding.Node)
+			klog.FromContext(ctx).Error(err, "Bind has no outcome yet, asking again", "pod", klog.KObj(job.Binding.Pod), "node",
+				job.Binding.Node)
 			mu.Lock()
 			left[i] = true
 			mu.Unlock()

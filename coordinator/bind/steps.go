@@ -144,7 +144,8 @@ func (r *run) doWork(ctx context.Context) error {
 // notWritten tells that what a pod's claims need is not written.
 func (r *run) notWritten(ctx context.Context, err error) error {
 	err = fmt.Errorf("running PreBind plugin %q: %w", rules.VolumeBinding, err)
-	klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(r.Binding.Pod), "node", r.Binding.Node)
+	klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(r.Binding.Pod), "node",
+		r.Binding.Node)
 	return err
 }
 
@@ -163,7 +164,8 @@ func (r *run) askExtender(ctx context.Context) (bool, error) {
 		err = e.BindPod(ctx, r.Binding.Pod, r.Binding.Node)
 	}
 	if err != nil && e.IsIgnorable() && !errors.Is(err, lease.ErrDeposed) {
-		klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set", "extender", e.Label(), "err", err)
+		klog.FromContext(ctx).Info("Skipping extender in bind as it returned error and has ignorable flag set", "extender", e.Label(),
+			"err", err)
 		return false, nil
 	}
 	r.BindTook = max(r.cfg.Now().Sub(begin), 1)

@@ -128,7 +128,8 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 		if now == nil {
 			return nil
 		}
-		s = &budgetSpace{name: namespace, budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[string]*followed{}, most: b.most}
+		s = &budgetSpace{name: namespace, budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[string]*followed{},
+			most: b.most}
 		b.spaces[namespace] = s
 	}
 	old := s.budgets[name]

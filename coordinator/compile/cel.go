@@ -131,7 +131,8 @@ func NodeAnnotations(profiles map[string]*Profile) []string {
 // WantsWhole tells whether expressions read of pods what no rule does.
 func (p *Profile) WantsWhole() bool {
 	return p.cel != nil && slices.ContainsFunc(p.cel.reads, func(r expression.Read) bool {
-		return slices.Contains([]string{"annotations", "owners", "priorityClassName", "serviceAccountName", "runtimeClassName", "os"}, r.Field)
+		return slices.Contains([]string{"annotations", "owners", "priorityClassName", "serviceAccountName", "runtimeClassName", "os"},
+			r.Field)
 	})
 }
 
@@ -190,7 +191,8 @@ func compileCEL(p *v1.Pod, prof *Profile) (celPlan, error) {
 		if err != nil {
 			return celPlan{}, fmt.Errorf("expression %q: %w", e.name, err)
 		}
-		q.Scores = append(q.Scores, &pb.CelExpression{Name: e.name, Text: e.template.Text(), Arguments: residual.Encode(), Weight: e.weight})
+		q.Scores = append(q.Scores, &pb.CelExpression{Name: e.name, Text: e.template.Text(), Arguments: residual.Encode(),
+			Weight: e.weight})
 	}
 	if len(q.Filters)+len(q.Scores) == 0 {
 		q = nil

@@ -24,7 +24,8 @@ func VolumeLimits(n *storagev1.CSINode) []*pb.VolumeLimit {
 			continue
 		}
 		limit := &pb.VolumeLimit{Driver: d.Name, Volumes: max(0, int64(*d.Allocatable.Count))}
-		at, found := slices.BinarySearchFunc(out, d.Name, func(x *pb.VolumeLimit, name string) int { return strings.Compare(x.Driver, name) })
+		byDriver := func(x *pb.VolumeLimit, name string) int { return strings.Compare(x.Driver, name) }
+		at, found := slices.BinarySearchFunc(out, d.Name, byDriver)
 		if found {
 			out[at] = limit
 		} else {

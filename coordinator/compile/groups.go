@@ -113,7 +113,7 @@ func (g *groups) once(kind byte, m proto.Message, among **pb.Inclusion, add func
 
 const (
 	// ownKeys is how many topology keys a pod may name that nodes have. Each makes a column of every
-	// group's key, for the pod and for all whom its terms match; pods in use name one to three.
+	// group's key, for the pod and for all pods that its terms match; pods in use name one to three.
 	ownKeys = 64
 	// ownTerms is how many terms and constraints of such keys it may have. Each makes a counter or two, which
 	// all pods are held against.
@@ -149,7 +149,8 @@ func (pl *plan) excess(s *setting) error {
 	}
 	switch {
 	case len(keys) > ownKeys:
-		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d topology keys that nodes have", ownKeys)
+		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d topology keys that nodes have",
+			ownKeys)
 	case terms > ownTerms:
 		return fmt.Errorf("topology spread constraints and pod affinity terms of the pod: more than %d of topology keys that nodes have",
 			ownTerms)

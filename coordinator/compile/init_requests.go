@@ -18,7 +18,8 @@ func Limits(p *v1.Pod) v1.ResourceList {
 	if len(p.Spec.InitContainers) <= fewInitContainers {
 		return helper.PodLimits(p, helper.PodResourcesOptions{})
 	}
-	asked := v1.Pod{Spec: v1.PodSpec{Containers: limitsAsRequests(p.Spec.Containers), InitContainers: limitsAsRequests(p.Spec.InitContainers)}}
+	asked := v1.Pod{Spec: v1.PodSpec{Containers: limitsAsRequests(p.Spec.Containers),
+		InitContainers: limitsAsRequests(p.Spec.InitContainers)}}
 	flat := v1.Pod{Spec: v1.PodSpec{Resources: p.Spec.Resources, Overhead: p.Spec.Overhead, Containers: make([]v1.Container, 1)}}
 	flat.Spec.Containers[0].Resources.Limits = Requests(&asked)
 	return helper.PodLimits(&flat, helper.PodResourcesOptions{})

@@ -230,7 +230,8 @@ func labelFault(r *v1.NodeSelectorRequirement, at *field.Path) error {
 	_, op := operators(r.Operator)
 	if op == "" {
 		return field.NotSupported(at.Child("operator"), r.Operator, []v1.NodeSelectorOperator{
-			v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist, v1.NodeSelectorOpGt, v1.NodeSelectorOpLt,
+			v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist,
+			v1.NodeSelectorOpGt, v1.NodeSelectorOpLt,
 		})
 	}
 	_, err := labels.NewRequirement(r.Key, op, upToFaults(r.Values), field.WithPath(at))

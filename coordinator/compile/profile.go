@@ -159,7 +159,8 @@ func (p *Profile) uses(plugin pb.Plugin) bool { return p.filtersBy(plugin) || p.
 
 // NewProfile checks a configuration and makes a profile of it. parts are those of all plugins that there are.
 func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
-	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...), ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
+	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...),
+		ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
 	p.bindTimeout = defaultBindTimeout
 	p.minCandidatesPercent, p.minCandidates = defaultMinCandidatesPercent, defaultMinCandidates
@@ -172,7 +173,8 @@ func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second
 	}
-	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread, p.setInterPodAffinity, p.setCEL} {
+	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread,
+		p.setInterPodAffinity, p.setCEL} {
 		if err := step(&c); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", c.Name, err)
 		}

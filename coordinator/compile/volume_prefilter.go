@@ -53,7 +53,8 @@ func checkClaims(p *v1.Pod, claims []podClaim) *unfit {
 		case c.object == nil:
 			return refused(noSuchClaim(c.name))
 		case c.object.Status.Phase == v1.ClaimLost:
-			return refused(fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", c.name, c.object.Spec.VolumeName))
+			return refused(fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", c.name,
+				c.object.Spec.VolumeName))
 		case c.object.DeletionTimestamp != nil:
 			return refused(fmt.Sprintf("persistentvolumeclaim %q is being deleted", c.name))
 		}

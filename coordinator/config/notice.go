@@ -16,7 +16,8 @@ import (
 func notEvaluated(profiles []profile) []string {
 	var names []string
 	for _, r := range rules.All() {
-		if !r.Evaluated() && r.Name != rules.DynamicResources && slices.ContainsFunc(profiles, func(p profile) bool { return p.lists.run(r.Name) }) {
+		if !r.Evaluated() && r.Name != rules.DynamicResources && slices.ContainsFunc(profiles,
+			func(p profile) bool { return p.lists.run(r.Name) }) {
 			names = append(names, r.Name)
 		}
 	}
@@ -161,7 +162,8 @@ func idleArguments(path string, p *profile, list []configv1.PluginConfig) []stri
 		case !p.lists.run(c.Name):
 			reason = c.Name + " is not in use"
 		case c.Name == rules.DefaultPreemption:
-			reason = "preemption looks at all nodes: minCandidateNodesPercentage and minCandidateNodesAbsolute only bound what extenders with a preempt verb are shown"
+			reason = "preemption looks at all nodes: minCandidateNodesPercentage and minCandidateNodesAbsolute only bound what extenders " +
+				"with a preempt verb are shown"
 		default:
 			continue
 		}

@@ -47,7 +47,8 @@ func validateClients(c *configv1.KubeSchedulerConfiguration) field.ErrorList {
 	for _, err := range []error{
 		componentv1alpha1.Convert_v1alpha1_ClientConnectionConfiguration_To_config_ClientConnectionConfiguration(&c.ClientConnection,
 			&client, nil),
-		componentv1alpha1.Convert_v1alpha1_LeaderElectionConfiguration_To_config_LeaderElectionConfiguration(&c.LeaderElection, &leader, nil),
+		componentv1alpha1.Convert_v1alpha1_LeaderElectionConfiguration_To_config_LeaderElectionConfiguration(&c.LeaderElection, &leader,
+			nil),
 	} {
 		if err != nil {
 			return field.ErrorList{field.InternalError(election, err)}
@@ -138,7 +139,8 @@ func validateQueueSort(path *field.Path, list []configv1.KubeSchedulerProfile) f
 	var errs field.ErrorList
 	first, sort := list[0].Plugins.QueueSort, ""
 	if n := len(first.Enabled); n > 1 {
-		errs = append(errs, field.Invalid(path.Index(0).Child("plugins", "queueSort", "Enabled"), n, "only one queue sort plugin can be enabled"))
+		errs = append(errs, field.Invalid(path.Index(0).Child("plugins", "queueSort", "Enabled"), n,
+			"only one queue sort plugin can be enabled"))
 	}
 	var args runtime.RawExtension
 	if len(first.Enabled) > 0 {
@@ -151,7 +153,8 @@ func validateQueueSort(path *field.Path, list []configv1.KubeSchedulerProfile) f
 		}
 		for _, c := range list[i].PluginConfig {
 			if c.Name == sort && !sameArguments(c.Args, args) {
-				errs = append(errs, field.Invalid(path.Index(i).Child("pluginConfig", "args"), c.Args, "queueSort must be the same for all profiles"))
+				errs = append(errs, field.Invalid(path.Index(i).Child("pluginConfig", "args"), c.Args,
+					"queueSort must be the same for all profiles"))
 			}
 		}
 	}

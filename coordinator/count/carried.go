@@ -188,7 +188,8 @@ func (r *Registry) term(kind TermKind, a *AffinityTerm) *Term {
 	r.spec = appendSpec(r.spec[:0], kind, a)
 	t := r.carried.terms[string(r.spec)]
 	if t == nil {
-		t = &Term{Kind: kind, TopologyKey: a.TopologyKey, names: a.Names, namespaces: a.Namespaces, selector: a.Selector, spec: string(r.spec)}
+		t = &Term{Kind: kind, TopologyKey: a.TopologyKey, names: a.Names, namespaces: a.Namespaces, selector: a.Selector,
+			spec: string(r.spec)}
 		r.carried.terms[t.spec] = t
 	}
 	return t

@@ -93,7 +93,8 @@ func (a *Answer) filter(ctx context.Context, list []*Extender, pod *v1.Pod, node
 		f, err := e.FilterNodes(ctx, pod, nodes)
 		if err != nil {
 			if e.ignorable && ctx.Err() == nil {
-				klog.FromContext(ctx).Info("Skipping extender as it returned error and has ignorable flag set", "extender", e.Label(), "err", err)
+				klog.FromContext(ctx).Info("Skipping extender as it returned error and has ignorable flag set", "extender", e.Label(),
+					"err", err)
 				continue
 			}
 			return nil, err
@@ -150,7 +151,7 @@ func Binder(list []*Extender, pod *v1.Pod) *Extender {
 	return nil
 }
 
-// Preempters are the extenders that have something to say about whom a pod puts out.
+// Preempters are the extenders that take part in choosing the victims of a pod.
 func Preempters(list []*Extender, pod *v1.Pod) []*Extender {
 	var out []*Extender
 	for _, e := range list {
@@ -175,7 +176,8 @@ func Shrink(ctx context.Context, list []*Extender, pod *v1.Pod, victims map[stri
 		}
 		if err != nil {
 			if e.ignorable && ctx.Err() == nil {
-				klog.FromContext(ctx).V(2).Info("Skipped extender as it returned error and has ignorable flag set", "extender", e.Label(), "err", err)
+				klog.FromContext(ctx).V(2).Info("Skipped extender as it returned error and has ignorable flag set", "extender", e.Label(),
+					"err", err)
 				continue
 			}
 			return nil, err

@@ -411,7 +411,8 @@ func (s *session) probe(ctx context.Context, cluster string, term uint64) error 
 	if status.Code(err) == codes.ResourceExhausted {
 		return s.untrue("more than nothing to a question about nothing: %w", err)
 	}
-	said := len(resp.GetResults()) + len(resp.GetPreemptions()) + len(resp.GetFailedClasses()) + len(resp.GetNeedClasses()) + len(resp.GetNeedSnapshots())
+	said := len(resp.GetResults()) + len(resp.GetPreemptions()) + len(resp.GetFailedClasses()) +
+		len(resp.GetNeedClasses()) + len(resp.GetNeedSnapshots())
 	if said > 0 {
 		return s.untrue("%d elements to a question about nothing", said)
 	}

@@ -435,14 +435,15 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 		x.session.warming.Store(false)
 		return
 	}
-	c := &call{fanout: f, session: x.session, job: j, beside: true, snap: func(shard uint32, send func(*pb.LoadSnapshotRequest) error) error {
-		made := snapshots[shard]
-		if made == nil {
-			return errRoundOver
-		}
-		delete(snapshots, shard)
-		return made.send(send)
-	}}
+	c := &call{fanout: f, session: x.session, job: j, beside: true,
+		snap: func(shard uint32, send func(*pb.LoadSnapshotRequest) error) error {
+			made := snapshots[shard]
+			if made == nil {
+				return errRoundOver
+			}
+			delete(snapshots, shard)
+			return made.send(send)
+		}}
 	ctx, cancel := f.detached(ctx, loadingFor(&f.cfg, j.snapshotRows()))
 	f.running.Go(func() {
 		defer cancel()

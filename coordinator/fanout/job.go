@@ -253,7 +253,10 @@ func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 // answerLimit is how large the answer for some classes and so many shards and rows may be. A row is a candidate once
 // and in one group, and adds at most a value to each key, and to each measure.
 func (q *question) answerLimit(shards, rows, from, to int) int {
-	const fixed, shardBytes, classBytes, reasonBytes, candidateBytes, groupBytes, valueBytes, dryRunBytes = 4 << 10, 8, 4 << 10, 16 << 10, 24, 128, 128, 4 << 10
+	const (
+		fixed, shardBytes, classBytes, reasonBytes          = 4 << 10, 8, 4 << 10, 16 << 10
+		candidateBytes, groupBytes, valueBytes, dryRunBytes = 24, 128, 128, 4 << 10
+	)
 	limit := fixed + shardBytes*shards
 	for i := from; i < to && limit < MaxMessageBytes; i++ {
 		query := q.queries[i]

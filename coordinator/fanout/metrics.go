@@ -60,7 +60,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "shardsched_fanout_rounds_total", Help: "Rounds to the workers and the coordinator's own tables.",
 		}),
 		duration: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "shardsched_fanout_evaluation_duration_seconds", Help: "Time from a question to the merged answer, second rounds included.",
+			Name: "shardsched_fanout_evaluation_duration_seconds", Help: "Time from a question to the merged answer, second rounds " +
+				"included.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
 		}),
 		requests: f.NewCounterVec(prometheus.CounterOpts{
@@ -83,16 +84,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
 		}, []string{"worker"}),
 		lag: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "shardsched_fanout_generation_lag", Help: "By how many generations the worker's shards were behind when it was asked last, the one that was most; without those that got a snapshot.",
+			Name: "shardsched_fanout_generation_lag", Help: "By how many generations the worker's shards were behind when it was asked " +
+				"last, the one that was most; without those that got a snapshot.",
 		}, []string{"worker"}),
 		quarantines: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_fanout_quarantines_total", Help: "Workers that were put in quarantine, by cause: answer, term, errors, slow.",
 		}, []string{"cause"}),
 		quarantined: f.NewGauge(prometheus.GaugeOpts{
-			Name: "shardsched_fanout_quarantined_workers", Help: "Registered workers that are not asked, for they were not to be relied on.",
+			Name: "shardsched_fanout_quarantined_workers", Help: "Registered workers that are not asked, for they were not to be relied " +
+				"on.",
 		}),
 		checks: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by kind: measures, refusal, audit, and compare where two owners do not agree.",
+			Name: "shardsched_fanout_checks_total", Help: "Answers of workers that were held against the coordinator's own tables, by " +
+				"kind: measures, refusal, audit, and compare where two owners do not agree.",
 		}, []string{"kind"}),
 	}
 }

@@ -56,8 +56,8 @@ func (f *Fanout) plan(ctx context.Context) (primaries, standby []assignment, err
 	return primaries, standby, nil
 }
 
-// replan says which shards are asked of whom in a second round: as in the first,
-// but for sessions that failed in it.
+// replan assigns the shards to workers for a second round: as in the first round,
+// without the sessions that failed in it.
 func (f *Fanout) replan() []assignment {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,8 +199,8 @@ func (f *Fanout) giveOut(now time.Time) {
 	}
 }
 
-// keptBy are, for each shard, those to whom it was given last, as indices of index, which
-// are those of sessions, -1 for one that is gone; nil: nothing was given out yet. The caller holds f.mu.
+// keptBy are, for each shard, the sessions to which it was assigned last, as positions in index, which has the numbers
+// of sessions; -1: the session is gone. nil: nothing was assigned yet. The caller holds f.mu.
 func (f *Fanout) keptBy(index []int) [][]int {
 	if f.holders == nil {
 		return nil

@@ -98,22 +98,22 @@ func RecordOf(ctx context.Context) *Record {
 	return r
 }
 
-// Times are when the Evaluate began and ended; zero: it did not.
+// Times are when the Evaluate began and ended; zero: it has not begun or ended.
 func (r *Record) Times() (start, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.start, r.end
 }
 
-// Calls are those that have ended so far. One that lost to a backup may end later, and is
-// missing then.
+// Calls are the calls that have ended so far. A call that lost to a backup may end later: it is
+// missing.
 func (r *Record) Calls() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls[:len(r.calls):len(r.calls)]
 }
 
-// Begin and Finish note the times of an Evaluate. A nil Record takes them as well.
+// Begin notes when an Evaluate begins. It does nothing to a nil Record.
 func (r *Record) Begin(at time.Time) {
 	if r == nil {
 		return
@@ -123,7 +123,7 @@ func (r *Record) Begin(at time.Time) {
 	r.start = at
 }
 
-// Finish is told of Begin.
+// Finish notes when an Evaluate ends. It does nothing to a nil Record.
 func (r *Record) Finish(at time.Time) {
 	if r == nil {
 		return
@@ -133,19 +133,19 @@ func (r *Record) Finish(at time.Time) {
 	r.end = at
 }
 
-// traces says whether workers make spans of what they do for a class.
+// traces tells whether workers make spans of what they do for a class.
 func (r *Record) traces(class uint64) bool {
 	return r != nil && r.Parent.IsSampled() && r.Class == class
 }
 
-// Add takes a call in that has ended.
+// Add notes a call that has ended.
 func (r *Record) Add(c *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, *c)
 }
 
-// recorded is a call under way; nil where nothing is written.
+// recorded is a call under way; nil where there is no Record.
 type recorded struct {
 	Call
 	record *Record
@@ -174,7 +174,8 @@ func (r *Record) loads(c *call, shard uint32, start time.Time, err error) {
 		return
 	}
 	m := &c.session.member
-	r.Add(&Call{Worker: m.ID, Address: m.Address, Shards: []uint32{shard}, Snapshot: true, Backup: c.backup, Start: start, End: c.fanout.cfg.Clock.Now(), Err: err})
+	r.Add(&Call{Worker: m.ID, Address: m.Address, Shards: []uint32{shard}, Snapshot: true, Backup: c.backup, Start: start,
+		End: c.fanout.cfg.Clock.Now(), Err: err})
 }
 
 // traceparent is the W3C header of a span context.

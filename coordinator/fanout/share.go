@@ -130,7 +130,8 @@ func (x *shares) tenures(owners func(shard int) []int) []tenure {
 		}
 	}
 	slices.SortFunc(out, func(a, b tenure) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.shard, b.shard), cmp.Compare(x.members[a.member].ID, x.members[b.member].ID))
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.shard, b.shard),
+			cmp.Compare(x.members[a.member].ID, x.members[b.member].ID))
 	})
 	return out
 }

@@ -32,7 +32,8 @@ func (c *Cycle) PreBindPreFlight(ctx context.Context, node string) (s *fwk.Statu
 		case fwk.Error:
 			return fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", pl.Name(), s.AsError()))
 		default:
-			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, Skip, or Error status", pl.Name(), s.Code()))
+			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, "+
+				"Skip, or Error status", pl.Name(), s.Code()))
 		}
 	}
 	c.state.SetSkipPreBindPlugins(skip)

@@ -71,7 +71,8 @@ func NewSnapshot(s Source) *Snapshot {
 }
 
 // errClosed is what a reader gets outside of a scheduling cycle.
-var errClosed = errors.New("the snapshot can be read during a scheduling cycle only, up to Permit: use an informer of SharedInformerFactory instead")
+var errClosed = errors.New("the snapshot can be read during a scheduling cycle only, up to Permit: use an informer of " +
+	"SharedInformerFactory instead")
 
 // Begin opens it, for a scheduling cycle.
 func (s *Snapshot) Begin() {

@@ -213,7 +213,9 @@ func podPath(p *v1.Pod, subresource string) string {
 
 // look reads the pod from where it is kept and tells what became of the binding; known
 // is false where the pod is as if nothing had happened, or can't be read.
-func (b *Binder) look(ctx context.Context, x *objects.Binding, a *answer, why error) (err error, known bool) { //nolint:revive // the error is a finding
+//
+//nolint:revive // the error is a finding
+func (b *Binder) look(ctx context.Context, x *objects.Binding, a *answer, why error) (err error, known bool) {
 	if a != nil && a.missing() {
 		return bindError(x, fmt.Errorf("%w: %w", objects.ErrNotFound, why)), true
 	}

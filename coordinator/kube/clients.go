@@ -102,7 +102,9 @@ func NewClients(ctx context.Context, cfg ClientConfig) (*Clients, error) {
 // warn says what a low limit costs.
 func (c *ClientConfig) warn(ctx context.Context) {
 	if c.QPS > 0 && c.QPS <= defaultQPS {
-		klog.FromContext(ctx).Info("Warning: clientConnection limits this scheduler to few binds a second, as it does kube-scheduler; set clientConnection.qps and burst (say 5000 and 10000, or qps -1 for no limit) and leave the limits to the API server's priority and fairness",
+		klog.FromContext(ctx).Info("Warning: clientConnection limits this scheduler to few binds a second, as it does kube-scheduler; "+
+			"set clientConnection.qps and burst (say 5000 and 10000, or qps -1 for no limit) and leave the limits to the API server's "+
+			"priority and fairness",
 			"qps", c.QPS, "burst", c.Burst, "bindsPerSecond", c.QPS)
 	}
 }

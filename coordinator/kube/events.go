@@ -302,7 +302,8 @@ func (w *eventWriter) request(o *occasion) (request, error) {
 	if o.series != nil {
 		if patch := w.patch(o.series); patch != nil {
 			return request{
-				method: http.MethodPatch, path: eventsPath(o.namespace) + "/" + url.PathEscape(o.series.name), template: eventTemplate, kind: kindEvent,
+				method: http.MethodPatch, path: eventsPath(o.namespace) + "/" + url.PathEscape(o.series.name),
+				template: eventTemplate, kind: kindEvent,
 				contentType: strategicPatchType, accept: w.sender.partial(), body: patch,
 			}, nil
 		}

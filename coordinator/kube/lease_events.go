@@ -79,7 +79,8 @@ func (w *LeaseEvents) write(ctx context.Context, e *v1.Event) {
 		return
 	}
 	req := request{
-		method: http.MethodPost, path: "/api/v1/namespaces/" + url.PathEscape(e.Namespace) + "/events", template: coreEventsTemplate, kind: kindEvent,
+		method: http.MethodPost, path: "/api/v1/namespaces/" + url.PathEscape(e.Namespace) + "/events",
+		template: coreEventsTemplate, kind: kindEvent,
 		contentType: w.sender.contentType, accept: w.sender.partial(), body: body,
 	}
 	for tries := 0; ; {

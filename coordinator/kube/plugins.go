@@ -64,7 +64,8 @@ func NewPlugins(c *Clients, s *Source) (*Plugins, error) {
 		if err := one.informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
 			return nil, fmt.Errorf("informer of %s: %w", one.kind.Plural(), err)
 		}
-		g.Informers.InformerFor(exampleOf(one.kind), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return running{one.informer} })
+		ours := func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return running{one.informer} }
+		g.Informers.InformerFor(exampleOf(one.kind), ours)
 	}
 	g.broadcaster = events.NewBroadcaster(&events.EventSinkImpl{Interface: g.Client.EventsV1()})
 	return g, nil

@@ -103,7 +103,8 @@ func (t *troubles) over(k objects.Kind) {
 		return
 	}
 	if t.told {
-		t.logger.Info("All of the API server's objects can be listed and watched again", "after", t.clock.Since(t.since).Round(time.Millisecond))
+		t.logger.Info("All of the API server's objects can be listed and watched again", "after",
+			t.clock.Since(t.since).Round(time.Millisecond))
 	}
 	t.told = false
 	clear(t.logged)

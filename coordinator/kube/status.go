@@ -303,7 +303,8 @@ func (w *statusWriter) write(ctx context.Context, r *report) (wait time.Duration
 	}
 	if v == refused && a.code != http.StatusConflict && (!a.mayStart() || r.tries >= statusTries) {
 		if !a.missing() {
-			logger.Error(a, "Pod status is not updated", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName", r.nominated)
+			logger.Error(a, "Pod status is not updated", "pod", klog.KObj(pod), "conditionReason", r.reason, "nominatedNodeName",
+				r.nominated)
 		}
 		return 0, false
 	}

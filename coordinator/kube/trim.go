@@ -93,9 +93,11 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 		meta := t.shared.labelled(&obj.ObjectMeta)
 		*obj = v1.Namespace{ObjectMeta: meta}
 	case *v1.Service:
-		*obj = v1.Service{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: v1.ServiceSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
+		*obj = v1.Service{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta),
+			Spec: v1.ServiceSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
 	case *v1.ReplicationController:
-		*obj = v1.ReplicationController{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
+		*obj = v1.ReplicationController{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta),
+			Spec: v1.ReplicationControllerSpec{Selector: t.shared.labelMap(obj.Spec.Selector)}}
 	case *appsv1.ReplicaSet:
 		*obj = appsv1.ReplicaSet{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: obj.Spec.Selector}}
 	case *appsv1.StatefulSet:
@@ -106,7 +108,8 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 	case *policyv1.PodDisruptionBudget:
 		*obj = policyv1.PodDisruptionBudget{
 			ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: policyv1.PodDisruptionBudgetSpec{Selector: obj.Spec.Selector},
-			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: obj.Status.DisruptionsAllowed, DisruptedPods: obj.Status.DisruptedPods},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: obj.Status.DisruptionsAllowed,
+				DisruptedPods: obj.Status.DisruptedPods},
 		}
 	case *resourcev1.DeviceClass:
 		*obj = resourcev1.DeviceClass{ObjectMeta: t.shared.nameOnly(&obj.ObjectMeta), Spec: obj.Spec}
@@ -115,7 +118,8 @@ func (t *trimmer) transform(obj any) (out any, err error) {
 	case *resourcev1.ResourceClaim:
 		obj.SetManagedFields(nil) // all else stays, for claims are written back whole
 		obj.Spec = t.shared.claim(&obj.Spec)
-	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
+	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+		*storagev1.CSIStorageCapacity:
 		trimStorage(obj.(metav1.Object))
 	}
 	return obj, nil

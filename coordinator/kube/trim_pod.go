@@ -40,7 +40,8 @@ func trimmedContainers(list []v1.Container) []v1.Container {
 	out := make([]v1.Container, len(list))
 	for i := range list {
 		c := &list[i]
-		out[i] = v1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules}
+		out[i] = v1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			RestartPolicyRules: c.RestartPolicyRules}
 		for _, p := range c.Ports {
 			if p.HostPort != 0 {
 				out[i].Ports = append(out[i].Ports, p)

@@ -29,7 +29,8 @@ func newWriteMetrics(r prometheus.Registerer) *writeMetrics {
 	m := &writeMetrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "shardsched_api_writes_total",
-			Help: "Requests that write to the API server, each try by itself, by what is written and what came of it: ok, refused, throttled (429), open (no answer, or one that leaves the outcome open), unsent, deposed.",
+			Help: "Requests that write to the API server, each try by itself, by what is written and what came of it: ok, refused, " +
+				"throttled (429), open (no answer, or one that leaves the outcome open), unsent, deposed.",
 		}, []string{"kind", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "shardsched_api_write_duration_seconds",

@@ -40,7 +40,8 @@ func histogram(name, help string, start, factor float64, n int, labels ...string
 // dynamic resources are not: they would have no series.
 func Upstream() []Definition {
 	return []Definition{
-		counter("scheduler_schedule_attempts_total", "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.", "result", "profile"),
+		counter("scheduler_schedule_attempts_total", "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod "+
+			"could not be scheduled, while 'error' means an internal scheduler problem.", "result", "profile"),
 		histogram("scheduler_scheduling_attempt_duration_seconds",
 			"Scheduling attempt latency in seconds (scheduling algorithm + binding)", 0.001, 2, 15, "result", "profile"),
 		histogram("scheduler_scheduling_algorithm_duration_seconds", "Scheduling algorithm latency in seconds", 0.001, 2, 15),
@@ -49,24 +50,34 @@ func Upstream() []Definition {
 		histogram("scheduler_preemption_goroutines_duration_seconds", "Duration in seconds for running goroutines for the preemption.",
 			0.01, 2, 20, "result"),
 		counter("scheduler_preemption_goroutines_execution_total", "Number of preemption goroutines executed.", "result"),
-		gauge("scheduler_pending_pods", "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because they are gated.", "queue"),
+		gauge("scheduler_pending_pods", "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' "+
+			"means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to "+
+			"schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because "+
+			"they are gated.", "queue"),
 		gauge("scheduler_inflight_events", "Number of events currently tracked in the scheduling queue.", "event"),
 		gauge("scheduler_goroutines", "Number of running goroutines split by the work they do such as binding.", "operation"),
 		histogram("scheduler_event_handling_duration_seconds", "Event handling latency in seconds.", 0.0001, 2, 12, "event"),
-		histogram("scheduler_pod_scheduling_sli_duration_seconds", "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve multiple scheduling attempts.", 0.01, 2, 20, "attempts"),
+		histogram("scheduler_pod_scheduling_sli_duration_seconds", "E2e latency for a pod being scheduled, from the time the pod enters "+
+			"the scheduling queue and might involve multiple scheduling attempts.", 0.01, 2, 20, "attempts"),
 		histogram("scheduler_pod_scheduling_attempts", "Number of attempts to successfully schedule a pod.", 1, 2, 5),
-		counter("scheduler_pod_scheduled_after_flush_total", "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues."),
+		counter("scheduler_pod_scheduled_after_flush_total", "Number of pods that were successfully scheduled after being flushed from "+
+			"unschedulablePods due to timeout. This metric helps detect potential queueing hint misconfigurations or event handling "+
+			"issues."),
 		histogram("scheduler_framework_extension_point_duration_seconds",
 			"Latency for running all plugins of a specific extension point.", 0.0001, 2, 12, "extension_point", "status", "profile"),
 		histogram("scheduler_plugin_execution_duration_seconds", "Duration for running a plugin at a specific extension point.", 0.00001,
 			1.5, 20, "plugin", "extension_point", "status"),
-		counter("scheduler_plugin_evaluation_total", "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, Filter, PreScore, and Score).", "plugin", "extension_point", "profile"),
+		counter("scheduler_plugin_evaluation_total", "Number of attempts to schedule pods by each plugin and the extension point "+
+			"(available only in PreFilter, Filter, PreScore, and Score).", "plugin", "extension_point", "profile"),
 		histogram("scheduler_queueing_hint_execution_duration_seconds", "Duration for running a queueing hint function of a plugin.",
 			0.00001, 1.5, 20, "plugin", "event", "hint"),
-		counter("scheduler_queue_incoming_pods_total", "Number of pods added to scheduling queues by event and queue type.", "queue", "event"),
+		counter("scheduler_queue_incoming_pods_total", "Number of pods added to scheduling queues by event and queue type.", "queue",
+			"event"),
 		histogram("scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", 0.001, 2, 15, "result"),
 		gauge("scheduler_cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", "type"),
-		gauge("scheduler_unschedulable_pods", "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.", "plugin", "profile"),
+		gauge("scheduler_unschedulable_pods", "The number of unschedulable pods broken down by plugin name. A pod will increment the "+
+			"gauge for all plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
+			"plugin", "profile"),
 		counter("scheduler_volume_binder_cache_requests_total", "Total number for request volume binding cache", "operation"),
 		counter("scheduler_volume_scheduling_stage_error_total", "Volume scheduling stage error count", "operation"),
 	}
@@ -82,22 +93,30 @@ func Own() []Definition {
 		counter("shardsched_unsettled_answers_total",
 			"Classes that the own tables had to answer for, because what workers said of them did not settle."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
-		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all that were asked, or a queueing hint did, or an object did while it was taken in, or a compiled-in plugin did, or an explanation, a summary or a dump did.", "where"),
+		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all "+
+			"that were asked, or a queueing hint did, or an object did while it was taken in, or an out-of-tree plugin did, or an "+
+			"explanation, a summary or a dump did.", "where"),
 		counter("shardsched_pinned_classes_total",
 			"Classes that were given pinned sums, because terms of other pods would group their rows by too many labels."),
 		counter("shardsched_guest_nodes_total", "Nodes shown to out-of-tree plugins, by profile and extension point.", "profile",
 			"extension_point"),
-		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for out-of-tree plugins to look at nodes, in seconds.",
-			"profile", "extension_point"),
+		counter("shardsched_guest_seconds_total", "Time that the scheduling loop waited for out-of-tree plugins to look at nodes, "+
+			"in seconds.", "profile", "extension_point"),
 		counter("shardsched_repaired_rows_total",
 			"Rows that the coordinator judged anew within a batch, because pods were placed on them since the workers answered."),
 		counter("shardsched_preemption_dry_runs_total",
 			"Dry runs of preemption that the workers were asked for. Preemptors of one class share one as long as nothing else changes."),
 		counter("shardsched_preemption_rows_total", "Rows that dry runs of preemption looked at, on workers and on the coordinator."),
-		{Name: "shardsched_compile_seconds", Help: "Time that it takes to make a pod's terms known and to compile it, attempt by attempt. Above 10 ms the pod waits behind the others.", Kind: HistogramKind,
-			Buckets: []float64{0.000002, 0.000005, 0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1}},
-		{Name: "shardsched_loop_turn_seconds", Help: "Time that a turn of the scheduling loop takes: a part of its inbox, and a batch.", Kind: HistogramKind,
-			Buckets: []float64{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 5}},
+		{Name: "shardsched_compile_seconds", Help: "Time that it takes to make a pod's terms known and to compile it, attempt by " +
+			"attempt. Above 10 ms the pod waits behind the others.", Kind: HistogramKind,
+			Buckets: []float64{
+				0.000002, 0.000005, 0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1,
+			}},
+		{Name: "shardsched_loop_turn_seconds", Help: "Time that a turn of the scheduling loop takes: a part of its inbox, and a batch.",
+			Kind: HistogramKind,
+			Buckets: []float64{
+				0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 5,
+			}},
 		histogram("shardsched_batch_pods", "Pods decided in one batch.", 1, 2, 12),
 		histogram("shardsched_extender_call_duration_seconds", "Time that calls of an extender take, but for the wait for their turn.",
 			0.001, 2, 15, "extender", "verb"),

@@ -79,7 +79,8 @@ func mergeKeys(s *metav1.LabelSelector, keys []string, operator metav1.LabelSele
 		if has && !slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
 			return merged(e, key, operator, value)
 		}) {
-			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}})
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: operator,
+				Values: []string{value}})
 		}
 	}
 }

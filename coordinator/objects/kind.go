@@ -62,7 +62,8 @@ type traits struct {
 // traits is empty for an unknown kind.
 func (k Kind) traits() traits {
 	const everywhere, inNamespace = false, true
-	core, apps, storage, policy := v1.SchemeGroupVersion, appsv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, policyv1.SchemeGroupVersion
+	core, apps := v1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	storage, policy := storagev1.SchemeGroupVersion, policyv1.SchemeGroupVersion
 	resource := resourcev1.SchemeGroupVersion
 	switch k {
 	case KindNode:

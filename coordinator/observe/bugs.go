@@ -30,7 +30,8 @@ func NewBugs(m *Meters) *Bugs { return &Bugs{meters: m} }
 func (b *Bugs) Met(where string, class uint64, pod types.UID, panicked any) error {
 	p := scan.Recovered(panicked)
 	b.meters.Panicked(where)
-	klog.Background().Error(p, "The scheduler met a bug of its own", "where", where, "class", class, "podUID", pod, "stack", string(p.Stack))
+	klog.Background().Error(p, "The scheduler met a bug of its own", "where", where, "class", class, "podUID", pod, "stack",
+		string(p.Stack))
 	return fmt.Errorf("the scheduler met a bug of its own (%s): %w", where, p)
 }
 

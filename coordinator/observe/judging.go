@@ -57,7 +57,8 @@ func NewJudging(req *pb.ExplainRequest) *Judging { return &Judging{req: req} }
 func (j *Judging) Step(r answers.Reader, q *Question) (last bool, err error) {
 	if j.x == nil || !j.x.serves(q) {
 		if j.restarts++; j.restarts > maxRestarts {
-			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", j.req.Namespace, j.req.Name)
+			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", j.req.Namespace,
+				j.req.Name)
 		}
 		j.x = newExplainer(r, q, j.req)
 	}
@@ -140,7 +141,8 @@ func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explai
 	pinned.Scorer = r.Pinned(q.Class.Scorer)
 	x := &explainer{
 		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows, top: int(cmp.Or(req.Top, defaultTop)),
-		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req), left: make([]cache.Row, 0, r.Nodes()),
+		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req),
+		left: make([]cache.Row, 0, r.Nodes()),
 	}
 	for _, n := range q.Nominees {
 		x.apart[n.Row] = true

@@ -189,10 +189,10 @@ func (m *Meters) Panicked(where string) { m.set.Counter("shardsched_panics_total
 // Compiled counts what it took to prepare an attempt.
 func (m *Meters) Compiled(took time.Duration) { m.compiles.Seconds(took) }
 
-// request is whom a request to the workers is for.
+// request tells for which attempts a request to the workers is made.
 type request struct {
 	profile *profileMeters
-	// pods is how many attempts wait for the answer; 0: it does not count as their filtering
+	// pods is how many attempts wait for the answer; 0: the request does not count as filtering
 	// and scoring.
 	pods int
 }
@@ -254,7 +254,8 @@ func (m *Meters) pluginLatencies() []*pb.PluginLatency {
 	point := func(at pluginAt) string { return scorer.ExtensionPointName(at.point) }
 	plugin := func(at pluginAt) string { return scorer.PluginName(at.plugin) }
 	keys := slices.SortedFunc(maps.Keys(m.plugins), func(a, b pluginAt) int {
-		return cmp.Or(cmp.Compare(point(a), point(b)), cmp.Compare(m.plugins[b].total, m.plugins[a].total), cmp.Compare(plugin(a), plugin(b)))
+		return cmp.Or(cmp.Compare(point(a), point(b)), cmp.Compare(m.plugins[b].total, m.plugins[a].total),
+			cmp.Compare(plugin(a), plugin(b)))
 	})
 	out := make([]*pb.PluginLatency, 0, len(keys))
 	for _, k := range keys {

@@ -63,6 +63,7 @@ func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
 		Note(out, "it waits until the pods are counted that its terms and constraints are about, a part of them each turn")
 	}
 	if p.Cost > queue.Costly {
-		Note(out, fmt.Sprintf("to prepare its last attempt took %s, more than %s: it is tried behind pods that take less, one such pod a batch", p.Cost.Round(time.Millisecond), queue.Costly))
+		Note(out, fmt.Sprintf("to prepare its last attempt took %s, more than %s: it is tried behind pods that take less, one such pod a "+
+			"batch", p.Cost.Round(time.Millisecond), queue.Costly))
 	}
 }

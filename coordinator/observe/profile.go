@@ -82,15 +82,17 @@ func newProfileMeters(set *metrics.Set, name string) *profileMeters {
 		set: set, name: name,
 		scheduled: attempts(resultScheduled), unschedulable: attempts(resultUnschedulable), errors: attempts(resultError),
 		prepared: [...]*metrics.Histogram{
-			Compiled: point("PreFilter", statusSuccess), Rejected: point("PreFilter", statusUnresolved), Broken: point("PreFilter", statusError),
+			Compiled: point("PreFilter", statusSuccess), Rejected: point("PreFilter", statusUnresolved),
+			Broken: point("PreFilter", statusError),
 		},
 		filter: point("Filter", statusSuccess), score: point("Score", statusSuccess),
 		preBind: point("PreBind", statusSuccess), preBindError: point("PreBind", statusError),
 		bind: point("Bind", statusSuccess), bindError: point("Bind", statusError),
 		preBindPlugin:      plugin(rules.VolumeBinding, "PreBind", statusSuccess),
 		preBindPluginError: plugin(rules.VolumeBinding, "PreBind", statusError),
-		bindPlugin:         plugin(rules.DefaultBinder, "Bind", statusSuccess), bindPluginError: plugin(rules.DefaultBinder, "Bind", statusError),
-		evaluations: map[pluginAt]prometheus.Counter{},
+		bindPlugin:         plugin(rules.DefaultBinder, "Bind", statusSuccess),
+		bindPluginError:    plugin(rules.DefaultBinder, "Bind", statusError),
+		evaluations:        map[pluginAt]prometheus.Counter{},
 	}
 }
 

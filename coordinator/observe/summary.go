@@ -168,7 +168,8 @@ func (x *Summary) utilisation() []*pb.Utilisation {
 	for _, name := range names {
 		u := x.uses[name]
 		if u.allocatable > 0 {
-			out = append(out, &pb.Utilisation{Resource: name, Allocatable: u.allocatable, Requested: u.requested, NodesByDecile: u.deciles[:]})
+			out = append(out, &pb.Utilisation{Resource: name, Allocatable: u.allocatable, Requested: u.requested,
+				NodesByDecile: u.deciles[:]})
 		}
 	}
 	return out

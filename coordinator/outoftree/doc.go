@@ -20,7 +20,7 @@
 //   - at PreFilter, Filter and Score they come after all built-in plugins, wherever the file has them;
 //   - they are made anew when a term begins; while a process stands by there are none, but they were
 //     made once as it started, to see whether they can be;
-//   - what they tell the nominator, and whom they activate, counts from the loop's next turn on;
+//   - what they tell the nominator, and which pods they activate, counts from the loop's next turn on;
 //   - a pod that one of them keeps Pending waits as one that it finds Unschedulable does, and backs off;
 //   - at PreFilter, Filter and Score what they take and what the built-in plugins take is measured
 //     apart, so that an attempt counts twice in the durations of these points;

@@ -55,7 +55,8 @@ func withTaints(list []fwk.ClusterEventWithHint) []fwk.ClusterEventWithHint {
 		}
 	}
 	if added && !tainted {
-		list = append(slices.Clone(list), fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}})
+		taint := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
+		list = append(slices.Clone(list), fwk.ClusterEventWithHint{Event: taint})
 	}
 	return list
 }

@@ -320,7 +320,8 @@ func (g *Plugins) preEnqueue(ctx context.Context) func(pod *v1.Pod, gated string
 			return "", ""
 		}
 		if status.IsError() {
-			klog.FromContext(ctx).Error(status.AsError(), "Unexpected error running PreEnqueue plugin", "pod", klog.KObj(pod), "plugin", plugin)
+			klog.FromContext(ctx).Error(status.AsError(), "Unexpected error running PreEnqueue plugin", "pod", klog.KObj(pod), "plugin",
+				plugin)
 		}
 		return plugin, status.Message()
 	}

@@ -86,7 +86,8 @@ func shrank(old, now *pb.Resources) bool {
 // scalar is the amount of a scalar resource.
 func scalar(r *pb.Resources, name string) int64 {
 	list := r.GetScalars() // sorted, and a tenant says how many
-	if i, found := slices.BinarySearchFunc(list, name, func(s *pb.ScalarResource, name string) int { return strings.Compare(s.Name, name) }); found {
+	byName := func(s *pb.ScalarResource, name string) int { return strings.Compare(s.Name, name) }
+	if i, found := slices.BinarySearchFunc(list, name, byName); found {
 		return list[i].Quantity
 	}
 	return 0

@@ -16,8 +16,10 @@ func InterPodAffinity(Profiles) Plugin {
 	return Plugin{
 		Alike: affinityLikeness,
 		Events: []Registration{
-			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway, Topics: affinityPodTopics, Touches: affinityPodTouches},
-			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: affinityNodeChanged, Topics: affinityNodeTopics, Touches: affinityNodeTouches},
+			{Resource: AnyPod, Actions: Add | UpdatePodLabel | Delete, Helps: affinityPodChanged, Labels: labelsKeptAway,
+				Topics: affinityPodTopics, Touches: affinityPodTouches},
+			{Resource: Node, Actions: Add | UpdateNodeLabel, Helps: affinityNodeChanged, Topics: affinityNodeTopics,
+				Touches: affinityNodeTouches},
 		},
 	}
 }

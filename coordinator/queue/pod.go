@@ -81,8 +81,8 @@ type Pod struct {
 	// comes. It falls back to 0 when the pod's spec or labels change.
 	ClassID uint64
 
-	// Cost is what it took to prepare the last attempt and to look for its victims, where that is much; 0: it is not known, or is not to count. The owner of the
-	// queue sets it while the pod is in flight.
+	// Cost is the time that it took to prepare the last attempt and to look for its victims, where that is much; 0: it
+	// is not known, or is not to count. The owner of the queue sets it while the pod is in flight.
 	Cost time.Duration
 
 	// Aside is what the owner has set the pod aside for; 0: it is not.

@@ -23,8 +23,10 @@ func PodTopologySpread(profiles Profiles) Plugin {
 	return Plugin{
 		Alike: spreadLikeness,
 		Events: []Registration{
-			{Resource: AnyPod, Actions: Add | UpdatePodLabel | UpdatePodToleration | Delete, Helps: s.podChanged, Topics: s.podTopics, Touches: spreadPodTouches},
-			{Resource: Node, Actions: Add | Delete | UpdateNodeLabel | UpdateNodeTaint, Helps: s.nodeChanged, Topics: s.nodeTopics, Touches: spreadNodeTouches},
+			{Resource: AnyPod, Actions: Add | UpdatePodLabel | UpdatePodToleration | Delete, Helps: s.podChanged, Topics: s.podTopics,
+				Touches: spreadPodTouches},
+			{Resource: Node, Actions: Add | Delete | UpdateNodeLabel | UpdateNodeTaint, Helps: s.nodeChanged, Topics: s.nodeTopics,
+				Touches: spreadNodeTouches},
 		},
 	}
 }

@@ -86,9 +86,10 @@ func New(cfg Config) *Queue {
 	order := cfg.OutOfTree.order()
 	now := wall(cfg.Now)
 	return &Queue{
-		now:              now,
-		born:             now(),
-		backoffs:         backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff), max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
+		now:  now,
+		born: now(),
+		backoffs: backoffs{initial: orDefault(cfg.InitialBackoff, DefaultInitialBackoff),
+			max: orDefault(cfg.MaxBackoff, DefaultMaxBackoff)},
 		maxUnschedulable: orDefault(cfg.MaxUnschedulable, DefaultMaxUnschedulable),
 		waitBackoffOut:   cfg.WaitBackoffOut,
 		rules:            rules,

@@ -28,10 +28,11 @@ func celFilter() *Rule {
 			Plugin:     pb.Plugin_PLUGIN_CEL_FILTER,
 			FilterAsks: func(q *pb.Query) bool { return len(q.GetCel().GetFilters()) > 0 },
 		},
-		Points:    []framework.Point{framework.Filter},
-		Ours:      true,
-		Arguments: ours(completeCELFilter, validateCELFilter, func(c *compile.ProfileConfig) *compile.CELFilterArgs { return &c.CELFilter }),
-		Hints:     expressionHints,
+		Points: []framework.Point{framework.Filter},
+		Ours:   true,
+		Arguments: ours(completeCELFilter, validateCELFilter,
+			func(c *compile.ProfileConfig) *compile.CELFilterArgs { return &c.CELFilter }),
+		Hints: expressionHints,
 	}
 }
 

@@ -20,7 +20,8 @@ func dynamicResources() *Rule {
 	return &Rule{
 		Name: DynamicResources,
 		Points: []framework.Point{
-			framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.PostFilter, framework.Score, framework.Reserve, framework.PreBind,
+			framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.PostFilter,
+			framework.Score, framework.Reserve, framework.PreBind,
 		},
 		Weight:    2,
 		Arguments: arguments(completeDynamicResources, validateDynamicResources, ignored[configv1.DynamicResourcesArgs]),

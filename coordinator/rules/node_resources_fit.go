@@ -96,7 +96,8 @@ func validateShape(path *field.Path, shape []configv1.UtilizationShapePoint) fie
 	var errs field.ErrorList
 	for i := 1; i < len(shape); i++ {
 		if shape[i-1].Utilization >= shape[i].Utilization {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), shape[i].Utilization, "values must be sorted in increasing order"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), shape[i].Utilization,
+				"values must be sorted in increasing order"))
 			break
 		}
 	}

@@ -26,10 +26,11 @@ func podTopologySpread() *Rule {
 			FilterAsks: func(q *pb.Query) bool { return len(q.GetSpread().GetHard()) > 0 },
 			ScoreAsks:  func(q *pb.Query) bool { return len(q.GetSpread().GetSoft()) > 0 },
 		},
-		Points:    []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
-		Weight:    2,
-		Arguments: arguments(completeSpread, validateSpread, func(c *compile.ProfileConfig) *configv1.PodTopologySpreadArgs { return &c.Spread }),
-		Hints:     queue.PodTopologySpread,
+		Points: []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
+		Weight: 2,
+		Arguments: arguments(completeSpread, validateSpread,
+			func(c *compile.ProfileConfig) *configv1.PodTopologySpreadArgs { return &c.Spread }),
+		Hints: queue.PodTopologySpread,
 	}
 }
 
@@ -78,7 +79,8 @@ func validateConstraint(path *field.Path, c *v1.TopologySpreadConstraint) field.
 		errs = append(errs, field.NotSupported(when, c.WhenUnsatisfiable, actions))
 	}
 	if c.LabelSelector != nil {
-		errs = append(errs, field.Forbidden(path.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
+		errs = append(errs, field.Forbidden(path.Child("labelSelector"),
+			"constraint must not define a selector, as they deduced for each pod"))
 	}
 	return errs
 }

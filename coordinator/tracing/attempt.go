@@ -171,14 +171,14 @@ func (a *Attempt) Again(ctx context.Context, class uint64) context.Context {
 // child is the context of a span below the attempt's, of which others are told.
 func (a *Attempt) child() trace.SpanContext { return a.span.WithSpanID(a.batch.tracer.ids.spanID()) }
 
-// Begin and End time a stage. One that is entered twice lasts from the first to the last.
+// Begin notes when a stage begins. A stage that is entered twice lasts from its first Begin to its last End.
 func (a *Attempt) Begin(s Stage) {
 	if a != nil && a.times[s].from == 0 {
 		a.times[s].from = a.batch.elapsed() + 1
 	}
 }
 
-// End is told of Begin.
+// End notes when a stage ends.
 func (a *Attempt) End(s Stage) {
 	if a != nil {
 		a.times[s].to = a.batch.elapsed()

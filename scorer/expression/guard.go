@@ -27,7 +27,8 @@ func (l *language) guard(limit uint64) interpreter.InterpretableDecorator {
 			}
 		case interpreter.InterpretableCall:
 			if o := i.OverloadID(); i.Function() == operators.Add && (o == overloads.AddList || o == "") {
-				return interpreter.NewCall(i.ID(), i.Function(), o, i.Args(), func(args ...ref.Val) ref.Val { return l.add(args, limit) }), nil
+				return interpreter.NewCall(i.ID(), i.Function(), o, i.Args(),
+					func(args ...ref.Val) ref.Val { return l.add(args, limit) }), nil
 			}
 			if ahead := ahead[i.Function()]; ahead != nil {
 				call := l.binding(i.Function(), i.OverloadID())
@@ -76,7 +77,8 @@ func (l *language) add(args []ref.Val, limit uint64) ref.Val {
 }
 
 // tooCostly ends an evaluation as cel-go does where the sum of its costs is too high.
-var tooCostly = interpreter.EvalCancelledError{Message: "operation cancelled: actual cost limit exceeded", Cause: interpreter.CostLimitExceeded}
+var tooCostly = interpreter.EvalCancelledError{Message: "operation cancelled: actual cost limit exceeded",
+	Cause: interpreter.CostLimitExceeded}
 
 // ahead is what calls are going to cost, by function.
 var ahead = map[string]func(args []ref.Val) uint64{

@@ -59,7 +59,8 @@ func encoded(v ref.Val) (*pb.CelValue, error) {
 	case types.Duration:
 		return &pb.CelValue{Kind: &pb.CelValue_DurationValue{DurationValue: int64(v.Duration)}}, nil
 	case types.Timestamp:
-		return &pb.CelValue{Kind: &pb.CelValue_TimestampValue{TimestampValue: &pb.CelTime{Seconds: v.Unix(), Nanos: uint32(v.Nanosecond())}}}, nil
+		at := &pb.CelTime{Seconds: v.Unix(), Nanos: uint32(v.Nanosecond())}
+		return &pb.CelValue{Kind: &pb.CelValue_TimestampValue{TimestampValue: at}}, nil
 	case *types.Optional:
 		list := &pb.CelList{}
 		if v.HasValue() {

@@ -63,7 +63,8 @@ func findAbsurd(v any, path string, quantity bool) (string, bool) {
 	case map[string]any:
 		for key, child := range v {
 			inside := quantity || slices.Contains([]string{
-				"requests", "limits", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "maximumVolumeSize", "hard", "used",
+				"requests", "limits", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor",
+				"maximumVolumeSize", "hard", "used",
 				"counters", "consumedCapacity",
 			}, key)
 			if p, found := findAbsurd(child, path+keyStep(key), inside); found {

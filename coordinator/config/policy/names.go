@@ -90,18 +90,23 @@ func Names() []Name {
 
 func predicateNames() []Name {
 	return []Name{
-		{Predicates, "CheckNodeUnschedulable", Mapped, []string{rules.NodeUnschedulable}, "", "mandatory: runs also where it is not listed (since 1.12)"},
-		{Predicates, "GeneralPredicates", Mapped, []string{rules.NodeResourcesFit, rules.NodeName, rules.NodePorts, rules.NodeAffinity}, "", ""},
+		{Predicates, "CheckNodeUnschedulable", Mapped, []string{rules.NodeUnschedulable}, "",
+			"mandatory: runs also where it is not listed (since 1.12)"},
+		{Predicates, "GeneralPredicates", Mapped, []string{rules.NodeResourcesFit, rules.NodeName, rules.NodePorts, rules.NodeAffinity},
+			"", ""},
 		{Predicates, "HostName", Mapped, []string{rules.NodeName}, "", ""},
 		{Predicates, "PodFitsHostPorts", Mapped, []string{rules.NodePorts}, "", ""},
 		{Predicates, "PodFitsPorts", Mapped, []string{rules.NodePorts}, "the name that PodFitsHostPorts had in 1.0", ""},
 		{Predicates, "MatchNodeSelector", Mapped, []string{rules.NodeAffinity}, "", ""},
 		{Predicates, "PodFitsResources", Mapped, []string{rules.NodeResourcesFit}, "", ""},
 		{Predicates, "NoDiskConflict", Mapped, []string{rules.VolumeRestrictions}, "which looks after ReadWriteOncePod claims too", ""},
-		{Predicates, "PodToleratesNodeTaints", Mapped, []string{rules.TaintToleration}, "", "mandatory: runs also where it is not listed (since 1.12)"},
-		{Predicates, labelsPresenceArgument, Mapped, []string{rules.NodeAffinity}, "as required addedAffinity", "Exists, or DoesNotExist where presence is false. Only beside MatchNodeSelector or GeneralPredicates, for NodeAffinity does both"},
+		{Predicates, "PodToleratesNodeTaints", Mapped, []string{rules.TaintToleration}, "",
+			"mandatory: runs also where it is not listed (since 1.12)"},
+		{Predicates, labelsPresenceArgument, Mapped, []string{rules.NodeAffinity}, "as required addedAffinity", "Exists, or DoesNotExist " +
+			"where presence is false. Only beside MatchNodeSelector or GeneralPredicates, for NodeAffinity does both"},
 		{Predicates, labelPresence, Idle, nil, "without labelsPresence it lets every node pass", ""},
-		{Predicates, serviceAffinityArgument, Refused, nil, "keeping the pods of a service on nodes with equal labels: the plugin ServiceAffinity went with 1.23 (InterPodAffinity does the like, where the pods ask for it with podAffinity)", ""},
+		{Predicates, serviceAffinityArgument, Refused, nil, "keeping the pods of a service on nodes with equal labels: the plugin " +
+			"ServiceAffinity went with 1.23 (InterPodAffinity does the like, where the pods ask for it with podAffinity)", ""},
 		{Predicates, serviceAffinityCheck, Idle, nil, "without serviceAffinity it lets every node pass", ""},
 		{Predicates, "MaxEBSVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
 		{Predicates, "MaxGCEPDVolumeCount", Mapped, []string{"NodeVolumeLimits"}, byCSI, byCSIMore},
@@ -117,7 +122,8 @@ func predicateNames() []Name {
 		{Predicates, "CheckNodeMemoryPressure", Idle, nil, byTaints, ""},
 		{Predicates, "CheckNodeDiskPressure", Idle, nil, byTaints, ""},
 		{Predicates, "CheckNodePIDPressure", Idle, nil, byTaints, ""},
-		{Predicates, "PodToleratesNodeNoExecuteTaints", Refused, nil, "no kube-scheduler took it in a Policy; TaintToleration looks at NoExecute taints too", ""},
+		{Predicates, "PodToleratesNodeNoExecuteTaints", Refused, nil,
+			"no kube-scheduler took it in a Policy; TaintToleration looks at NoExecute taints too", ""},
 	}
 }
 
@@ -125,21 +131,33 @@ func priorityNames() []Name {
 	return []Name{
 		{Priorities, "TaintTolerationPriority", Mapped, []string{rules.TaintToleration}, "", ""},
 		{Priorities, "NodeAffinityPriority", Mapped, []string{rules.NodeAffinity}, "", ""},
-		{Priorities, leastRequested, Mapped, []string{rules.NodeResourcesFit}, "by LeastAllocated", "MostRequestedPriority beside it takes its weight off: what one gives the other takes"},
-		{Priorities, mostRequested, Mapped, []string{rules.NodeResourcesFit}, "by MostAllocated", "LeastRequestedPriority beside it takes its weight off"},
-		{Priorities, capacityRatioArgument, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio", "not beside LeastRequestedPriority or MostRequestedPriority, for NodeResourcesFit scores in one way"},
-		{Priorities, capacityRatio, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio", "without arguments up to 1.16 only, and then the less is used the better"},
-		{Priorities, evenPodsSpreadPriority, Mapped, []string{rules.PodTopologySpread}, "by the pods' own constraints", "defaultingType List, without default constraints, unless SelectorSpreadPriority is there too"},
-		{Priorities, selectorSpread, Mapped, []string{rules.PodTopologySpread}, "by the system's default constraints, as from 1.20 on", "defaultingType System. EvenPodsSpreadPriority's weight goes before its, for there is one plugin for both"},
-		{Priorities, serviceSpreading, Mapped, []string{rules.PodTopologySpread}, "as SelectorSpreadPriority, which looks at controllers besides", ""},
+		{Priorities, leastRequested, Mapped, []string{rules.NodeResourcesFit}, "by LeastAllocated",
+			"MostRequestedPriority beside it takes its weight off: what one gives the other takes"},
+		{Priorities, mostRequested, Mapped, []string{rules.NodeResourcesFit}, "by MostAllocated",
+			"LeastRequestedPriority beside it takes its weight off"},
+		{Priorities, capacityRatioArgument, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio",
+			"not beside LeastRequestedPriority or MostRequestedPriority, for NodeResourcesFit scores in one way"},
+		{Priorities, capacityRatio, Mapped, []string{rules.NodeResourcesFit}, "by RequestedToCapacityRatio",
+			"without arguments up to 1.16 only, and then the less is used the better"},
+		{Priorities, evenPodsSpreadPriority, Mapped, []string{rules.PodTopologySpread}, "by the pods' own constraints",
+			"defaultingType List, without default constraints, unless SelectorSpreadPriority is there too"},
+		{Priorities, selectorSpread, Mapped, []string{rules.PodTopologySpread}, "by the system's default constraints, as from 1.20 on",
+			"defaultingType System. EvenPodsSpreadPriority's weight goes before its, for there is one plugin for both"},
+		{Priorities, serviceSpreading, Mapped, []string{rules.PodTopologySpread},
+			"as SelectorSpreadPriority, which looks at controllers besides", ""},
 		{Priorities, interPodAffinity, Mapped, []string{rules.InterPodAffinity}, "", ""},
-		{Priorities, "BalancedResourceAllocation", Mapped, []string{rules.NodeResourcesBalancedAllocation}, "whose formula has changed: since 1.36 it weighs how much the pod itself changes", ""},
+		{Priorities, "BalancedResourceAllocation", Mapped, []string{rules.NodeResourcesBalancedAllocation},
+			"whose formula has changed: since 1.36 it weighs how much the pod itself changes", ""},
 		{Priorities, imageLocality, Mapped, []string{rules.ImageLocality}, "", ""},
 		{Priorities, "EqualPriority", Idle, nil, "it gave every node the same", ""},
-		{Priorities, avoidPods, Idle, nil, "it went with 1.23, and nodes with the annotation scheduler.alpha.kubernetes.io/preferAvoidPods are not avoided any more: taint them with PreferNoSchedule, or NoSchedule", ""},
-		{Priorities, "ResourceLimitsPriority", Refused, nil, "preferring nodes with room for the pod's limits: it was behind a feature gate that was off, and went with 1.20", ""},
-		{Priorities, labelPreferenceArgument, Refused, nil, "scoring nodes by a label: the plugin NodeLabel went with 1.23 (preferred terms in NodeAffinity's addedAffinity come near, but share the scale of the pods' own)", ""},
-		{Priorities, serviceAntiAffinityArgument, Refused, nil, "spreading the pods of a service over a label's values: the plugin ServiceAffinity went with 1.23 (default constraints of PodTopologySpread over that label come near)", ""},
+		{Priorities, avoidPods, Idle, nil, "it went with 1.23, and nodes with the annotation " +
+			"scheduler.alpha.kubernetes.io/preferAvoidPods are not avoided any more: taint them with PreferNoSchedule, or NoSchedule", ""},
+		{Priorities, "ResourceLimitsPriority", Refused, nil, "preferring nodes with room for the pod's limits: it was behind a feature " +
+			"gate that was off, and went with 1.20", ""},
+		{Priorities, labelPreferenceArgument, Refused, nil, "scoring nodes by a label: the plugin NodeLabel went with 1.23 (preferred " +
+			"terms in NodeAffinity's addedAffinity come near, but share the scale of the pods' own)", ""},
+		{Priorities, serviceAntiAffinityArgument, Refused, nil, "spreading the pods of a service over a label's values: the plugin " +
+			"ServiceAffinity went with 1.23 (default constraints of PodTopologySpread over that label come near)", ""},
 	}
 }
 

@@ -92,8 +92,11 @@ func parse(file string, data []byte, after int) (*Policy, error) {
 		"predicates": func(v *value) {
 			p.Predicates = list(d, v, func(v *value) Predicate { return d.predicate(v) })
 		},
-		"priorities":                     func(v *value) { p.Priorities = list(d, v, func(v *value) Priority { return d.priority(v) }) },
-		"extenders":                      func(v *value) { p.Extenders = list(d, v, func(v *value) configv1.Extender { return d.extender(p, v) }) },
+		"priorities": func(v *value) { p.Priorities = list(d, v, func(v *value) Priority { return d.priority(v) }) },
+		"extenders": func(v *value) {
+			p.Extenders = list(d, v,
+				func(v *value) configv1.Extender { return d.extender(p, v) })
+		},
 		"hardPodAffinitySymmetricWeight": func(v *value) { p.HardPodAffinitySymmetricWeight = int32(d.integer(v, 0, 100)) },
 		"alwaysCheckAllPredicates":       func(v *value) { p.AlwaysCheckAllPredicates = d.boolean(v) },
 	})

@@ -29,7 +29,8 @@ func Providers() []string { return []string{ClusterAutoscalerProvider, DefaultPr
 // Provider is what --algorithm-provider stands for.
 func Provider(name string) (*Policy, error) {
 	if !slices.Contains(Providers(), name) {
-		return nil, fmt.Errorf("algorithm provider %q is not registered: kube-scheduler has %s", clip(name), strings.Join(Providers(), " and "))
+		return nil, fmt.Errorf("algorithm provider %q is not registered: kube-scheduler has %s", clip(name),
+			strings.Join(Providers(), " and "))
 	}
 	return &Policy{File: name, provider: name}, nil
 }
@@ -62,7 +63,8 @@ func ParseConfigMap(file string, data []byte) (*Policy, error) {
 	case len(found) == 0:
 		return nil, &config.Error{File: file, Problem: fmt.Sprintf("no ConfigMap with the key %q", ConfigMapKey)}
 	case len(found) > 1:
-		return nil, &config.Error{File: file, Line: found[1].Line, Problem: fmt.Sprintf("a second ConfigMap with the key %q; expected one", ConfigMapKey)}
+		return nil, &config.Error{File: file, Line: found[1].Line,
+			Problem: fmt.Sprintf("a second ConfigMap with the key %q; expected one", ConfigMapKey)}
 	}
 	text, after := found[0], found[0].Line-1
 	if text.Style&yaml.LiteralStyle != 0 {

@@ -162,7 +162,8 @@ func (t *translation) predicates() {
 	wanted := map[string]bool{} // names that are mapped
 	take := func(known Name, shown string, implied bool) {
 		if !wanted[known.Name] || known.Name != shown {
-			t.Notes = append(t.Notes, Note{Part: Predicates.String(), Name: shown, Implied: implied, Plugins: known.Plugins, Text: known.Note})
+			t.Notes = append(t.Notes, Note{Part: Predicates.String(), Name: shown, Implied: implied, Plugins: known.Plugins,
+				Text: known.Note})
 		}
 		wanted[known.Name] = known.Fate == Mapped
 	}
@@ -201,7 +202,8 @@ func (t *translation) predicates() {
 		}
 	}
 	if custom != "" && !wanted["MatchNodeSelector"] && !wanted["GeneralPredicates"] {
-		t.refuse(custom, "labelsPresence goes with MatchNodeSelector or GeneralPredicates: NodeAffinity, which looks at nodes' labels, looks at the pods' node selectors too")
+		t.refuse(custom, "labelsPresence goes with MatchNodeSelector or GeneralPredicates: NodeAffinity, which looks at nodes' labels, "+
+			"looks at the pods' node selectors too")
 	}
 	for _, known := range predicateNames() {
 		if !wanted[known.Name] {
@@ -215,7 +217,8 @@ func (t *translation) predicates() {
 	}
 	if !slices.Contains(t.profile.filters, rules.VolumeBinding) {
 		t.Notes = append(t.Notes, Note{Part: Predicates.String(), Name: checkVolumeBinding + " is not listed", Warning: true,
-			Text: "pods whose claims wait for their first consumer are scheduled without regard to their volumes, which are then not bound by the scheduler"})
+			Text: "pods whose claims wait for their first consumer are scheduled without regard to their volumes, which are then not " +
+				"bound by the scheduler"})
 	}
 }
 
@@ -253,7 +256,8 @@ func (t *translation) priorities() {
 			ratio, ratioAt = &t.policy.Priorities[i], path
 			if p.CapacityRatio == nil && t.minor > 16 {
 				t.refuse(path,
-					fmt.Sprintf("priority type not found for %q: without requestedToCapacityRatioArguments it was taken up to 1.16 only", p.Name))
+					fmt.Sprintf("priority type not found for %q: without requestedToCapacityRatioArguments it was taken up to 1.16 only",
+						p.Name))
 			}
 		case strings.HasPrefix(name, "("):
 			name = ""
@@ -262,7 +266,8 @@ func (t *translation) priorities() {
 			take(known, p.Name, p.Weight, false)
 		}
 	}
-	for _, plain := range []string{"TaintTolerationPriority", "NodeAffinityPriority", interPodAffinity, "BalancedResourceAllocation", imageLocality} {
+	for _, plain := range []string{"TaintTolerationPriority", "NodeAffinityPriority", interPodAffinity, "BalancedResourceAllocation",
+		imageLocality} {
 		if w := weight[plain]; w != 0 {
 			known, _ := find(Priorities, plain)
 			t.profile.scores[known.Plugins[0]] = w
@@ -304,7 +309,8 @@ func (t *translation) fit(weight map[string]int64, ratio *Priority, ratioAt stri
 	if ratio != nil {
 		if least != 0 || most != 0 {
 			t.refuse(ratioAt,
-				"NodeResourcesFit scores in one way: requestedToCapacityRatioArguments can't stand beside "+leastRequested+" or "+mostRequested)
+				"NodeResourcesFit scores in one way: requestedToCapacityRatioArguments can't stand beside "+
+					leastRequested+" or "+mostRequested)
 		}
 		t.profile.scores[plugin] = ratio.Weight
 		t.profile.fit = capacityRatioStrategy(ratio.CapacityRatio)

@@ -30,7 +30,8 @@ type plugin struct {
 
 // pointOrder is the order in which extension points are written.
 func pointOrder() []string {
-	return []string{"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "preBind", "bind"}
+	return []string{"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
+		"preBind", "bind"}
 }
 
 // younger are the plugins of the default list that no name of a Policy stands for.

@@ -240,7 +240,8 @@ func listenAddress(listen string) (host, port string, err error) {
 		host = loopback
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return "", "", fmt.Errorf("embedded etcd: listen address %q is not loopback; it has no TLS: use an external etcd for more than one machine", listen)
+		return "", "", fmt.Errorf("embedded etcd: listen address %q is not loopback; it has no TLS: use an external etcd for more than "+
+			"one machine", listen)
 	}
 	return host, port, nil
 }

@@ -89,7 +89,8 @@ func (s *Store) change(current *mvccpb.KeyValue, meant *v1.Pod, edit func(*v1.Po
 // disrupt gives a pod the condition of one that has to leave, and tells whether that is new.
 func disrupt(p *v1.Pod, message string, now metav1.Time) bool {
 	c := v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: message, LastTransitionTime: now,
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+		Message: message, LastTransitionTime: now,
 	}
 	for i := range p.Status.Conditions {
 		old := &p.Status.Conditions[i]

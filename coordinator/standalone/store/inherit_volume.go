@@ -48,7 +48,8 @@ func inheritVolume(v, old *v1.PersistentVolume) field.ErrorList {
 		v.Spec.ClaimRef, v.Status = was, old.Status
 	}
 	if !equality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec", "persistentvolumesource"), "spec.persistentvolumesource is immutable after creation")}
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "persistentvolumesource"),
+			"spec.persistentvolumesource is immutable after creation")}
 	}
 	return nil
 }
@@ -78,5 +79,6 @@ func inheritClaim(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	if equality.Semantic.DeepEqual(now, before) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")}
 }

@@ -165,7 +165,8 @@ func inheritPod(pod, old *v1.Pod) (field.ErrorList, error) {
 	case err != nil || same:
 		return nil, err
 	case old.Spec.NodeName != "":
-		return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf("the pod is on node %s and may not be changed but for labels and annotations", old.Spec.NodeName))}, nil
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+			fmt.Sprintf("the pod is on node %s and may not be changed but for labels and annotations", old.Spec.NodeName))}, nil
 	}
 	pod.Generation = old.Generation + 1
 	return nil, nil

@@ -48,7 +48,8 @@ func (s *Store) Update(ctx context.Context, f lease.Fence, objs []objects.Object
 		if current == nil {
 			return fmt.Errorf("update %s: %w", ref, objects.ErrNotFound)
 		}
-		return fmt.Errorf("update %s: %w: revision %s is now %d", ref, objects.ErrConflict, objs[i].GetResourceVersion(), current.ModRevision)
+		return fmt.Errorf("update %s: %w: revision %s is now %d", ref, objects.ErrConflict, objs[i].GetResourceVersion(),
+			current.ModRevision)
 	})
 	if err != nil {
 		return 0, err
@@ -88,7 +89,8 @@ func (s *Store) commitTogether(ctx context.Context, operation string, f lease.Fe
 		}
 		unanswered++
 		s.metrics.unanswered.WithLabelValues(operation).Inc()
-		klog.FromContext(ctx).Info("etcd did not answer", "operation", operation, "writes", len(ws), "attempt", unanswered, "cause", err.Error())
+		klog.FromContext(ctx).Info("etcd did not answer", "operation", operation, "writes", len(ws), "attempt", unanswered, "cause",
+			err.Error())
 		if err := pause(ctx, unanswered); err != nil {
 			return 0, giveUp(err, unanswered)
 		}

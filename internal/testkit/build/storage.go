@@ -103,7 +103,8 @@ func (b *VolumeBuilder) Label(key, value string) *VolumeBuilder {
 // Bound binds the volume to a claim.
 func (b *VolumeBuilder) Bound(c *v1.PersistentVolumeClaim) *VolumeBuilder {
 	b.volume.Status.Phase = v1.VolumeBound
-	b.volume.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	b.volume.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name,
+		UID: c.UID}
 	return b
 }
 
