@@ -13,8 +13,9 @@ import (
 // Ask has f ask upstream's plugins about a pod as a plugin of its profile would, once PreFilter
 // has run: asked with the state that it has left, and the views of all nodes. It is false where a
 // PreFilter plugin has rejected the pod, or failed; f is not called then.
-func (o *Oracle) Ask(ctx context.Context, pod *v1.Pod, f func(asked fwk.PluginsRunner, state fwk.CycleState, nodes []fwk.NodeInfo)) (bool,
-	error) {
+func (o *Oracle) Ask(ctx context.Context, pod *v1.Pod,
+	f func(asked fwk.PluginsRunner, state fwk.CycleState, nodes []fwk.NodeInfo),
+) (bool, error) {
 	ctx = klog.NewContext(ctx, quiet())
 	if err := o.refresh(); err != nil {
 		return false, fmt.Errorf("snapshot: %w", err)

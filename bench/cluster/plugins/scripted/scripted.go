@@ -212,8 +212,9 @@ func (p *Plugin) adds(state fwk.CycleState) *adds {
 }
 
 // PreFilter is part of fwk.PreFilterPlugin.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult,
-	*fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Write(fwk.StateKey(p.name), &adds{})
 	only, narrowed := pod.Annotations[Prefix+p.name+".PreFilterResult"]
 	detail := strconv.Itoa(len(nodes)) + " nodes"
@@ -246,8 +247,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 }
 
 // PostFilter is part of fwk.PostFilterPlugin.
-func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult,
-	*fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod,
+	statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	var saw []string
 	if lister := p.handle.SnapshotSharedLister(); lister != nil {
 		nodes, err := lister.NodeInfos().List()
@@ -326,8 +328,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 }
 
 // PreBindPreFlight is part of fwk.PreBindPlugin.
-func (p *Plugin) PreBindPreFlight(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult,
-	*fwk.Status) {
+func (p *Plugin) PreBindPreFlight(ctx context.Context, _ fwk.CycleState, pod *v1.Pod,
+	node string,
+) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	s := p.call(ctx, pod, "PreBindPreFlight", node, "")
 	return &fwk.PreBindPreFlightResult{AllowParallel: pod.Annotations[Prefix+p.name+".PreBind"] == "Parallel"}, s
 }

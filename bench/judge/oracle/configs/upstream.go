@@ -95,8 +95,9 @@ func (u *upstream) load(ctx context.Context, data []byte) theirs {
 var errCrashed = errors.New("kube-scheduler crashes")
 
 // build makes the scheduler, and captures the profiles as it completes them.
-func (u *upstream) build(ctx context.Context, c *config.KubeSchedulerConfiguration) (s *scheduler.Scheduler,
-	completed []config.KubeSchedulerProfile, err error) {
+func (u *upstream) build(ctx context.Context,
+	c *config.KubeSchedulerConfiguration,
+) (s *scheduler.Scheduler, completed []config.KubeSchedulerProfile, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errCrashed, r)
