@@ -51,7 +51,8 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.
 	var r *fwk.PostFilterResult
 	var status *fwk.Status
 	if a.plugins != nil {
-		r, status = a.plugins.Cycle.PostFilter(ctx, func() fwk.NodeToStatusReader { return a.plugins.Statuses(answer, a.extenders.WhyRefused) }, builtIn)
+		statuses := func() fwk.NodeToStatusReader { return a.plugins.Statuses(answer, a.extenders.WhyRefused) }
+		r, status = a.plugins.Cycle.PostFilter(ctx, statuses, builtIn)
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)

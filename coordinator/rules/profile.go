@@ -2,7 +2,6 @@ package rules
 
 import (
 	"maps"
-	"sync"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -12,7 +11,7 @@ import (
 // NewProfile makes a profile that pods are compiled by. Arguments that c leaves out have their defaults.
 func NewProfile(c compile.ProfileConfig) (*compile.Profile, error) {
 	c.Arguments = maps.Clone(c.Arguments)
-	for _, r := range catalogue() {
+	for _, r := range All() {
 		if _, given := c.Arguments[r.Plugin]; !given && r.Arguments != nil && r.Arguments.give == nil {
 			args := r.Arguments.Empty()
 			r.Arguments.Complete(args)
@@ -23,19 +22,19 @@ func NewProfile(c compile.ProfileConfig) (*compile.Profile, error) {
 }
 
 // parts are those of the rules that tables evaluate.
-var parts = sync.OnceValue(func() (list []compile.Part) {
-	for _, r := range catalogue() {
+func parts() (list []compile.Part) {
+	for _, r := range All() {
 		if r.Plugin != pb.Plugin_PLUGIN_UNSPECIFIED {
 			list = append(list, r.Part)
 		}
 	}
 	return list
-})
+}
 
 // DefaultConfig is upstream's default profile, as far as tables evaluate it.
 func DefaultConfig(name string) compile.ProfileConfig {
 	c := compile.ProfileConfig{Name: name, GatesPreemptors: true}
-	for _, r := range catalogue() {
+	for _, r := range All() {
 		if !r.InDefault() {
 			continue
 		}

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
@@ -37,8 +36,9 @@ type Rule struct {
 	Arguments *Arguments
 }
 
-// catalogue is the list. It is written here and nowhere else.
-var catalogue = sync.OnceValue(func() []*Rule {
+// All are the built-in plugins: upstream's in the order of its default list (default_plugins.go, with the feature gates of
+// 1.36), then those in no default. The list is written here and nowhere else. It is made anew for each call.
+func All() []*Rule {
 	return []*Rule{
 		schedulingGates(),
 		prioritySort(),
@@ -66,19 +66,16 @@ var catalogue = sync.OnceValue(func() []*Rule {
 		topologyPlacementGenerator(),
 		podGroupPodsCount(),
 	}
-})
-
-// All are the built-in plugins: upstream's in the order of its default list (default_plugins.go, with the feature gates of
-// 1.36), then those in no default. The caller must not change them.
-func All() []*Rule { return catalogue() }
+}
 
 // Find is the plugin of a name; nil: there is none.
 func Find(name string) *Rule {
-	i := slices.IndexFunc(catalogue(), func(r *Rule) bool { return r.Name == name })
-	if i < 0 {
-		return nil
+	for _, r := range All() {
+		if r.Name == name {
+			return r
+		}
 	}
-	return catalogue()[i]
+	return nil
 }
 
 // InDefault tells whether the plugin is in the default list.
@@ -93,7 +90,7 @@ func (r *Rule) Evaluated() bool { return r.Loop || r.Plugin != pb.Plugin_PLUGIN_
 // QueuePlugins are the plugins that reject nodes, or hold pods back, as the queue knows them.
 func QueuePlugins(profiles queue.Profiles) []queue.Plugin {
 	var list []queue.Plugin
-	for _, r := range catalogue() {
+	for _, r := range All() {
 		if r.Hints != nil {
 			p := r.Hints(profiles)
 			p.Name = r.Name

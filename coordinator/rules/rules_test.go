@@ -16,8 +16,11 @@ import (
 func TestEachRuleIsListedOnce(t *testing.T) {
 	names, numbers := map[string]bool{}, map[pb.Plugin]string{}
 	for _, r := range All() {
-		if names[r.Name] || Find(r.Name) != r {
+		if names[r.Name] {
 			t.Errorf("%s is listed twice", r.Name)
+		}
+		if found := Find(r.Name); found == nil || found.Name != r.Name {
+			t.Errorf("%s: found %v", r.Name, found)
 		}
 		names[r.Name] = true
 		if r.Plugin == pb.Plugin_PLUGIN_UNSPECIFIED {
