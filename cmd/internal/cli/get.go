@@ -49,9 +49,11 @@ func newGetCommand(s Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "get (KIND [NAME…] | KIND/NAME…)",
 		GroupID: groupClient,
-		Short:   "Show nodes, pods and other objects, workers or shards",
-		Long: `Show objects, workers or shards. The kinds are
-` + kindList() + `
+		Short:   "Show nodes, pods and other objects, devices, workers or shards",
+		Long: `Show objects, devices, workers or shards. The kinds are
+` + kindList() + `Devices are shown by node, with the resource claims that have them; names behind
+them are those of nodes.
+
 A kind may be given as one (pod) or in kubectl's short form (no, po, ns, svc, rc,
 rs, sts, pv, pvc, sc), and with a name behind it: pod/NAME, or pod/NAMESPACE/NAME
 as apply prints it.`,
@@ -59,11 +61,12 @@ as apply prints it.`,
   shardsched get nodes -w
   shardsched get pod web-1 -n shop -o yaml
   shardsched get pvc -n shop
+  shardsched get devices n1
   shardsched get workers`,
-		ValidArgs: append(plurals(), "workers", "shards"),
+		ValidArgs: append(plurals(), "devices", "workers", "shards"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name what to get: nodes, pods, services … (see --help), workers or shards")
+				return usagef("name what to get: nodes, pods, services … (see --help), devices, workers or shards")
 			}
 			args, err := o.target(args)
 			if err != nil {
@@ -81,7 +84,7 @@ as apply prints it.`,
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the pods, claims, services …")
 	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	fs.StringVarP(&o.output, "output", "o", "", "form of the answer: wide, json, yaml, name; empty: a table")
-	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (not of workers and shards)")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "after the answer, go on with what changes (not of devices, workers and shards)")
 	o.connection.addFlags(fs)
 	return c
 }
@@ -171,9 +174,9 @@ func (o *getOptions) validate(word string) error {
 		return nil
 	}
 	switch word {
-	case "worker", "workers", "shard", "shards":
+	case "device", "devices", "worker", "workers", "shard", "shards":
 	default:
-		return usagef("%q is not a kind that is kept (see --help), workers or shards", word)
+		return usagef("%q is not a kind that is kept (see --help), devices, workers or shards", word)
 	}
 	if o.watch || o.output == "name" {
 		return usagef("%s: --watch and -o name are for objects", word)
@@ -186,6 +189,8 @@ func (o *getOptions) run(ctx context.Context, s Streams, cl *client.Client, word
 	switch {
 	case ok:
 		return o.objects(ctx, s, cl, kind, names)
+	case strings.HasPrefix(word, "device"):
+		return o.devices(ctx, s, cl, names)
 	case strings.HasPrefix(word, "worker"):
 		return o.workers(ctx, s, cl, names)
 	default:
