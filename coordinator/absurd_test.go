@@ -29,7 +29,7 @@ func TestPodsOfAbsurdSizeArePlacedByTheirAuthor(t *testing.T) {
 		}
 		return p
 	}
-	onStage(t, clusterOf(nodesOf("4", "a", "b"), vast(0)), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "a", "b"), vast(0)), nil, func(x *scenario) {
 		x.deliver(objects.Added, vast(1))
 		x.deliver(objects.Added, vast(2))
 		x.deliver(objects.Added, cores("p", "1"))
@@ -82,7 +82,7 @@ func TestLongTextsOfPlacedPodsConcernNobodyElse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
+			runScenario(t, clusterOf(nodesOf("4", "a", "b")), nil, func(x *scenario) {
 				placed, waits := build.Pod("placed").Node("a").Obj(), build.Pod("waits").Node("").Obj()
 				change(&placed.Spec)
 				change(&waits.Spec)
@@ -126,7 +126,7 @@ func TestLongTextsOfANodeConcernNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := nodesOf("4", "a", "b")
 			change(nodes[0])
-			onStage(t, clusterOf(nodes[:1]), nil, func(x *stage) {
+			runScenario(t, clusterOf(nodes[:1]), nil, func(x *scenario) {
 				x.deliver(objects.Added, nodes[1])
 				x.deliver(objects.Modified, nodes[0])
 				x.deliver(objects.Added, build.Pod("on").Node("a").Obj())
@@ -142,7 +142,7 @@ func TestLongTextsOfANodeConcernNoOther(t *testing.T) {
 }
 
 // wantSnapshots has workers be able to load all tables.
-func (x *stage) wantSnapshots() {
+func (x *scenario) wantSnapshots() {
 	x.t.Helper()
 	err := x.call(x.ctx, func() {
 		for shard := range 2 {
@@ -172,7 +172,7 @@ func TestMoreBudgetsMatchAPodThanArePrecise(t *testing.T) {
 			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}},
 		})
 	}
-	onStage(t, all, nil, func(x *stage) {
+	runScenario(t, all, nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("beside it", "p promised a")
 	})

@@ -33,8 +33,8 @@ type attempt struct {
 	trace *tracing.Attempt // nil: it has none
 	// last tells that nobody may stand behind it in the batch, for its affinity terms count only once it is placed.
 	last bool
-	// observing is what it took to make its terms known.
-	observing time.Duration
+	// registering is the time that it took to register its terms.
+	registering time.Duration
 
 	// Since it was compiled: its class, and the version of the cluster's storage that the class is of.
 	class   *compile.Class
@@ -90,12 +90,12 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 	delete(s.failing, p.Obj.UID)
 	a := attempt{pod: p, prof: prof, trace: trace}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
-		a.last = !s.observe(p.Obj, s.state.MayBring())
+		a.last = !s.registerTerms(p.Obj, s.state.MayBring())
 		return a, true
 	}
 	begin := s.cfg.Now()
-	a.last = !s.observe(p.Obj, s.state.MayBring())
-	a.observing = s.cfg.Now().Sub(begin)
+	a.last = !s.registerTerms(p.Obj, s.state.MayBring())
+	a.registering = s.cfg.Now().Sub(begin)
 	return a, true
 }
 
@@ -128,7 +128,7 @@ type parking struct {
 // park takes an attempt out of its batch, until Resume. What decides it returns true after that, and
 // neither records nor refuses.
 func (s *Scheduler) park(a *attempt) {
-	s.batch.promising = true
+	s.batch.committing = true
 	kept := *a
 	if s.parking.parked == nil {
 		s.parking.parked = map[*queue.Pod]*attempt{}

@@ -30,10 +30,10 @@ type batch struct {
 	traces *tracing.Batch // nil: none
 	popped []*queue.Pod
 	behind []*queue.Pod // of popped, those that the batch leaves behind
-	// promising says that the decision at hand has begun to change more than what is held of its class.
-	promising bool
-	aside     bool // it is of pods that were set aside
-	size      batchSize
+	// committing says that the decision at hand has begun to change more than what is held of its class.
+	committing bool
+	aside      bool // it is of pods that were set aside
+	size       batchSize
 }
 
 // prepared is the outcome of an attempt's preparation, for the metrics.
@@ -80,7 +80,8 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			s.giveBack(ctx, attempts[i+1:], nil)
 			break
 		}
-		if next := i + 1; s.budget.over(s.cfg.Now().Sub(begun), decideTime) && next < len(attempts) && !attempts[next].extenders.Answered() {
+		next, over := i+1, s.budget.over(s.cfg.Now().Sub(begun), decideTime)
+		if over && next < len(attempts) && !attempts[next].extenders.Answered() {
 			s.cut(attempts, next)
 			break
 		}
@@ -106,7 +107,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	s.batch.number++
 	s.nominees.NextBatch()
 	attempts := make([]attempt, 0, len(pods)+len(resumed))
-	endObserving := s.state.BeginObserving()
+	endTerms := s.state.BeginTerms()
 	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
 	for i, r := range resumed {
 		if full() {
@@ -124,15 +125,15 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 			attempts = append(attempts, a)
 		}
 	}
-	s.observeNominated()
-	endObserving()
+	s.registerNominated()
+	endTerms()
 	begin := s.cfg.Now()
 	now := begin
 	for i := range attempts {
 		a, before := &attempts[i], now
 		s.compile(a)
 		now = s.cfg.Now()
-		s.charge(a, a.observing+now.Sub(before), now)
+		s.charge(a, a.registering+now.Sub(before), now)
 		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].extenders.Answered() {
 			for i := range attempts[next:] {
 				s.batch.behind = append(s.batch.behind, attempts[next+i].pod)
@@ -149,13 +150,13 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	return s.setAside(attempts), err
 }
 
-// observeNominated registers the terms of nominated pods, because other pods have to fit beside them. While anything is in
+// registerNominated registers the terms of nominated pods, because other pods have to fit beside them. While anything is in
 // quarantine, they are registered anew for each batch.
-func (s *Scheduler) observeNominated() {
-	s.state.ObserveNominated(s.queue.Nominations(), s.suspects.Len() > 0, func() {
+func (s *Scheduler) registerNominated() {
+	s.state.RegisterNominated(s.queue.Nominations(), s.suspects.Len() > 0, func() {
 		for _, node := range s.queue.NominatedNodes() {
 			for _, p := range s.queue.Nominated(node) {
-				s.observe(p.Obj, math.MaxInt)
+				s.registerTerms(p.Obj, math.MaxInt)
 			}
 		}
 	})
@@ -269,7 +270,8 @@ func (s *Scheduler) distrust(ctx context.Context, n *answers.Need) {
 	}
 	// Nothing has changed since the answer, so a part of it is wrong. The workers' next answers are compared with the own
 	// tables, to find the worker that answers wrongly.
-	klog.FromContext(ctx).Info("What workers have answered does not settle, the own tables answer and the workers' next answers are audited",
+	klog.FromContext(ctx).Info("What workers have answered does not settle, the own tables answer and the workers' next answers are "+
+		"audited",
 		"class", n.Class.ID())
 	s.metrics.Unsettled()
 	s.fanout.Watch(n.Doubted)

@@ -221,16 +221,15 @@ func (s *Scheduler) requeue(p *queue.Pod, err error, text string) (reason string
 	return reason
 }
 
-// release takes back what a pod is promised, where it is promised anything, and gives the
-// room to others.
+// release gives the room of an assumed pod to others.
 func (s *Scheduler) release(uid types.UID) {
 	if room, freed := s.freeRoom(uid); freed {
 		s.queue.Move(room)
 	}
 }
 
-// freeRoom takes back what a pod is promised. It gives the event that tells others of the room; false: the pod was promised
-// nothing.
+// freeRoom takes the room of an assumed pod back. It gives the event that tells others of the room; false: the pod was not
+// assumed.
 func (s *Scheduler) freeRoom(uid types.UID) (room queue.Event, freed bool) {
 	pod, node, assumed := s.state.Pod(uid)
 	if !assumed {

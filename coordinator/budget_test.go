@@ -17,10 +17,10 @@ import (
 )
 
 // slowly has pods of a name compiled for that long.
-func (x *stage) slowly(name string, took time.Duration) {
+func (x *scenario) slowly(name string, took time.Duration) {
 	if err := x.call(x.ctx, func() {
 		through := x.compileClass
-		x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.World) (*compile.Class, error) {
+		x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
 			if strings.HasPrefix(p.Name, name) {
 				time.Sleep(took) // synctest's clock: it takes no time
 			}
@@ -31,7 +31,7 @@ func (x *stage) slowly(name string, took time.Duration) {
 	}
 }
 
-func (x *stage) costOf(p *v1.Pod) (cost time.Duration) {
+func (x *scenario) costOf(p *v1.Pod) (cost time.Duration) {
 	if err := x.call(x.ctx, func() { cost = x.queue.Get(p.UID).Cost }); err != nil {
 		x.t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestCostlyAttemptsAreKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := prometheus.NewPedanticRegistry()
-			onStageAs(t, func(cfg *SchedulerConfig) { cfg.QueueNow, cfg.Registerer = c.queueNow, r }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+			runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.QueueNow, cfg.Registerer = c.queueNow, r }, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 				x.slowly("slow", 12*time.Millisecond)
 				slow, quick := cores("slow", "8"), cores("quick", "8")
 				x.deliver(objects.Added, slow)
@@ -76,7 +76,7 @@ func TestCostlyAttemptsAreKnown(t *testing.T) {
 
 // A turn prepares pods for a while and no longer: the others keep their places, and all are decided in their order.
 func TestATurnPreparesForAWhile(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.slowly("p", prepareTime/2+1)
 		var events []objects.Event
 		for _, name := range []string{"p1", "p2", "p3", "p4", "p5"} {
@@ -105,10 +105,10 @@ func TestWhatIsDeliveredTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var reads atomic.Int64
-			onStageAs(t, func(cfg *SchedulerConfig) {
+			runScenarioWith(t, func(cfg *SchedulerConfig) {
 				cfg.QueueNow = c.queueNow
 				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(reads.Add(1)) * c.step) }
-			}, clusterOf(nodesOf("100", "n")), nil, func(x *stage) {
+			}, clusterOf(nodesOf("100", "n")), nil, func(x *scenario) {
 				var events []objects.Event
 				for i := range 12 { // a step of the clock each is more than inboxTime
 					events = append(events, added(cores(fmt.Sprint("p", i), "1")))

@@ -21,7 +21,7 @@ import (
 const addedPerPod = 16
 
 // counts has counters come and go within such bounds; 0: as in a simulation.
-func (x *stage) counts(steps int) {
+func (x *scenario) counts(steps int) {
 	if err := x.call(x.ctx, func() {
 		b := state.Unbounded()
 		if steps > 0 {
@@ -47,7 +47,7 @@ func (c *askedCounters) Contributions(p *v1.Pod) []*pb.CounterValue {
 // While a pod's counters are filled others overtake it; it is decided as it would be if they were filled at once.
 func TestPodsAreOvertakenUntilTheirCountersAreFilled(t *testing.T) {
 	for steps, want := range map[int][]string{0: {"wide-0", "plain"}, 50: {"plain", "wide-0"}} {
-		onStage(t, build.Filled(32), nil, func(x *stage) {
+		runScenario(t, build.Filled(32), nil, func(x *scenario) {
 			x.counts(steps)
 			x.Deliver([]objects.Event{added(build.Wide(0)), added(cores("plain", "1"))})
 			elapse(time.Second)
@@ -68,7 +68,7 @@ func TestPodsAreOvertakenUntilTheirCountersAreFilled(t *testing.T) {
 func TestCountersOfManyPodsMakeRoom(t *testing.T) {
 	const many = 60
 	run := func(steps int) (binds []string, added, pods int) {
-		onStage(t, build.Filled(32), nil, func(x *stage) {
+		runScenario(t, build.Filled(32), nil, func(x *scenario) {
 			x.counts(steps)
 			for i := range many {
 				x.deliver(objects.Added, build.Wide(i))
@@ -116,7 +116,7 @@ func (x *takenOff) Changed(_ *scorer.Table, d *pb.Delta) {
 // turn. Its counters are then filled from the pods with its label alone: all others are never asked.
 func TestATurnFindsAPartOfThePodsByALabel(t *testing.T) {
 	const apps, nodes, steps = 10, 64, 100
-	onStage(t, build.Filled(nodes), nil, func(x *stage) {
+	runScenario(t, build.Filled(nodes), nil, func(x *scenario) {
 		x.counts(steps)
 		asked := &askedCounters{}
 		if err := x.call(x.ctx, func() {
@@ -139,7 +139,7 @@ func TestATurnFindsAPartOfThePodsByALabel(t *testing.T) {
 // A namespace's flood of pods that wait for their counters, and that goes on, does not hold a pod of another.
 func TestAFloodDoesNotHoldPodsOfOtherNamespaces(t *testing.T) {
 	const flood = 20
-	onStage(t, build.Filled(32), nil, func(x *stage) {
+	runScenario(t, build.Filled(32), nil, func(x *scenario) {
 		x.counts(50)
 		var events []objects.Event
 		for i := range flood {

@@ -18,7 +18,7 @@ func TestTheStateIsHeldAgainstTheSourceAndDumped(t *testing.T) {
 	waits := build.Pod("huge").UID("huge").CPU("100").Obj()
 	promised := cores("p", "1")
 	nodes := nodesOf("4", "a", "b")
-	onStage(t, clusterOf(nodes, known, waits), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodes, known, waits), nil, func(x *scenario) {
 		x.deliver(objects.Added, promised)
 		log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 		ctx := klog.NewContext(x.ctx, log)

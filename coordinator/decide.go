@@ -21,13 +21,13 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// decide makes one pod's decision; false where the loop has to end. What panics before anything is promised
-// ends the attempt.
+// decide makes one pod's decision; false where the loop has to end. A panic before the decision begins to change
+// anything ends the attempt.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	if a.failed == nil && a.class.Rejected == nil {
 		a.failed = s.quarantined(a.class)
 	}
-	s.batch.promising = false
+	s.batch.committing = false
 	goOn, panicked := s.decideCaught(ctx, a)
 	if panicked == nil {
 		return goOn
@@ -37,7 +37,7 @@ func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 
 func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
 	defer func() {
-		if s.batch.promising || a.class == nil {
+		if s.batch.committing || a.class == nil {
 			return
 		}
 		if v := recover(); v != nil {
@@ -157,7 +157,7 @@ func (s *Scheduler) rejected(r *compile.Rejection) *ending {
 	return &ending{message: answers.FitError(s.state.Nodes(), nil) + " " + r.Message + ".", by: r.Plugins}
 }
 
-// question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each promised node.
+// question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each node with nominated pods.
 func (s *Scheduler) question(a *attempt) *answers.Question {
 	plugins := s.outOfTree.Of(a.pod.Obj)
 	a.question = answers.Question{
@@ -200,17 +200,17 @@ func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question)
 	}
 }
 
-// place promises the chosen row to a pod, and queues its bind:
+// place reserves the chosen row for a pod, and queues its bind:
 //
 //	volumes ─ room ─ Reserve ─ Permit ──┐                          loop
 //	   └───────┴────────┴─────────┴─ no: Unreserve, forget, back to the queue
 //	┌───────────────────────────────────┘
 //	└ the binding cycle                                            off the loop
 //
-// Volumes come before the room, for they may be had no longer, and then nothing has to be taken back but what plugins hold.
+// Volumes come before the room: if they are not available any more, only what plugins hold has to be taken back.
 // Out-of-tree plugins come last: they see the room as taken.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
-	s.batch.promising = true
+	s.batch.committing = true
 	a.plugins.Close()
 	a.trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
@@ -227,7 +227,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 		held = &bind.Reservation{Work: work, Failed: unreserved, Patience: a.prof.BindTimeout()}
 		held.KeepIn(a.plugins.Cycle.State())
 	}
-	status := s.promise(ctx, a, d, unreserved)
+	status := s.reserve(ctx, a, d, unreserved)
 	if !status.IsSuccess() && !status.IsWait() {
 		return s.unplace(ctx, a, d, work, status)
 	}
@@ -235,8 +235,8 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	s.record(a, d, false, work.Assumed()...)
 	s.bindPending(a, d)
 	if status.IsWait() {
-		// It is in flight until the wait is over: what happens meanwhile is held against it.
-		s.queue.Promised(a.pod)
+		// The pod is in flight until the wait is over: if it is refused then, events of the meantime count.
+		s.queue.Reserved(a.pod)
 	} else {
 		s.queue.Done(pod.UID)
 	}
@@ -274,10 +274,10 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
 	s.binds.ready = append(s.binds.ready, job)
 }
 
-// promise assumes a pod on its node, and asks Reserve and Permit plugins. unreserved is why its volumes can not be had.
-func (s *Scheduler) promise(ctx context.Context, a *attempt, d *pb.Decision, unreserved error) *fwk.Status {
+// reserve assumes a pod on its node, and asks Reserve and Permit plugins. unreserved is why its volumes could not be reserved.
+func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, unreserved error) *fwk.Status {
 	if a.plugins != nil {
-		return s.promiseWith(ctx, a, d)
+		return s.reserveWithPlugins(ctx, a, d)
 	}
 	err := unreserved
 	if err != nil {
@@ -288,9 +288,9 @@ func (s *Scheduler) promise(ctx context.Context, a *attempt, d *pb.Decision, unr
 	return fwk.AsStatus(err)
 }
 
-// promiseWith is promise with out-of-tree plugins. Volumes that can not be had are told by VolumeBinding's Reserve, at its
+// reserveWithPlugins is reserve with out-of-tree plugins. If volumes could not be reserved, VolumeBinding's Reserve tells it, at its
 // place among the plugins.
-func (s *Scheduler) promiseWith(ctx context.Context, a *attempt, d *pb.Decision) *fwk.Status {
+func (s *Scheduler) reserveWithPlugins(ctx context.Context, a *attempt, d *pb.Decision) *fwk.Status {
 	cycle, pod := a.plugins.Cycle, a.pod.Obj
 	var err error
 	a.plugins.Assume(d.Node, func() { err = s.assume(a, d) })
@@ -314,7 +314,7 @@ func (s *Scheduler) completeVolumes(work *volumes.Work) error {
 	return s.state.Settle()
 }
 
-// unplace takes a placement back that could not be promised, and the pod goes back to the queue.
+// unplace takes a placement back for which Reserve or Permit failed, and the pod goes back to the queue.
 func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, work *volumes.Work, status *fwk.Status) bool {
 	if a.plugins != nil {
 		a.plugins.Cycle.Unreserve(ctx, d.Node)

@@ -3,7 +3,7 @@
 // # The loop
 //
 // One goroutine owns the queue, the state of the cluster (package state: every node as a row of a shard
-// table, every promise, storage, and the counters that tell the tables which pods are
+// table, every assumed pod, storage, and the counters that tell the tables which pods are
 // where) and the decisions. Everything else talks to it through its inbox:
 //
 //	API server or store ──Deliver──┐                       ┌──> binder, evictor, reporter ──> API server or etcd
@@ -13,14 +13,14 @@
 //	                                   fanout ──gRPC──> workers
 //
 // A turn of the loop takes in a part of the inbox, moves what has waited long enough, pops a batch in queue order, asks the
-// workers for those of its classes that it has no answer for, mostly in one round, and decides pod by pod. It never waits for
+// workers about the classes that it has no answer for, mostly in one round, and decides pod by pod. It never waits for
 // a bind or for the journal. What clients ask of it costs each turn one bounded step (package observe).
 //
 // # Answers
 //
 // Package answers decides: it holds what the workers have said of each class, repairs it after each placement, and gives the
 // best row, or tells what it lacks. The loop turns what it lacks into a fan-out (fetch in batch.go, the only place where
-// workers are asked about classes), and promises the row to the pod (place).
+// workers are asked about classes), and reserves the row for the pod (place).
 //
 // # Counters
 //
@@ -35,7 +35,7 @@
 //
 // # Nominated pods
 //
-// A node that is promised to pods of no lower priority, whose victims are still leaving,
+// A node to which pods of no lower priority are nominated, because their victims are still leaving,
 // has to take a pod with them and without them. Such rows are judged twice, and vetoed for
 // this one pod where they refuse it with them. A pod's own node is tried before all others.
 //

@@ -143,7 +143,7 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 func (s *Scheduler) pend(p *v1.Pod) (err error) {
 	defer s.state.RecoverInto(&err)
 	s.state.Pend(p)
-	if s.promised(p) {
+	if s.updateAssumed(p) {
 		return nil
 	}
 	if q := s.queue.Get(p.UID); q != nil {
@@ -163,10 +163,10 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 	return nil
 }
 
-// promised takes in a change of a pending pod that the loop has promised a node already;
-// false: it has promised none. The change may be older than the pod's bind, whose outcome may
+// updateAssumed takes in a change of a pending pod that is assumed on a node, or whose bind is under way;
+// false: it is neither. The change may be older than the pod's bind, whose outcome may
 // have come first.
-func (s *Scheduler) promised(p *v1.Pod) bool {
+func (s *Scheduler) updateAssumed(p *v1.Pod) bool {
 	_, _, assumed := s.state.Pod(p.UID)
 	pending := s.binds.pending[p.UID]
 	if pending == nil && !assumed {
@@ -202,7 +202,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 		delete(s.arrivals, p.UID) // no outcome of a bind comes to delete it
 	}
 	if was != "" && was != p.Spec.NodeName {
-		// Another scheduler has bound it to another node: the room that was promised to it is free again.
+		// Another scheduler has bound it to another node: the room that it was assumed to take is free again.
 		s.move(queue.AssignedPodDeleted(withNode(before, was)))
 	}
 	if old != nil {

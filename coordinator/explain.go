@@ -54,7 +54,7 @@ func (l forExplanations) Without(pod *v1.Pod, node string, judge func()) error {
 		l.mend(node, err)
 		return err
 	}
-	on := *pod // one that is only promised to the node does not name it
+	on := *pod // an assumed pod does not name its node
 	on.Spec.NodeName = node
 	l.keepRoom(&on, node, err)
 	return err
@@ -62,10 +62,10 @@ func (l forExplanations) Without(pod *v1.Pod, node string, judge func()) error {
 
 // Question is part of observe.Loop.
 func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string) (q *observe.Question, waits bool, err error) {
-	endObserving := l.state.BeginObserving()
-	l.observe(p, state.BatchTerms)
-	l.observeNominated()
-	endObserving()
+	endTerms := l.state.BeginTerms()
+	l.registerTerms(p, state.BatchTerms)
+	l.registerNominated()
+	endTerms()
 	class, err := l.classOf(p, prof)
 	if err != nil {
 		return nil, false, err

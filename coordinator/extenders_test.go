@@ -168,14 +168,14 @@ func wanting(name, cpu string) *v1.Pod {
 }
 
 // onStageAdvised runs a scenario with extenders.
-func onStageAdvised(t *testing.T, all *objects.Snapshot, play func(*stage, *advisor), list ...configv1.Extender) {
+func onStageAdvised(t *testing.T, all *objects.Snapshot, play func(*scenario, *advisor), list ...configv1.Extender) {
 	t.Helper()
 	a := newAdvisor()
-	onStageAs(t, func(c *SchedulerConfig) { c.Extenders, c.extenderTransport = list, a }, all, nil, func(x *stage) { play(x, a) })
+	runScenarioWith(t, func(c *SchedulerConfig) { c.Extenders, c.extenderTransport = list, a }, all, nil, func(x *scenario) { play(x, a) })
 }
 
 func TestExtendersFilterAndScore(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c", "d")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c", "d")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo"}, "b", "c", "d")
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "c", Score: 7}, {Host: "b", Score: 1}, {Host: "a", Score: 10}, {Host: "nobody", Score: 10}}, nil
@@ -200,7 +200,7 @@ func TestExtendersFilterAndScore(t *testing.T) {
 }
 
 func TestExtendersRefuseAllNodes(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c"), bound(cores("full", "4"), "c")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c"), bound(cores("full", "4"), "c")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo", "nobody": "never heard of"})
 		x.deliver(objects.Added, wanting("p", "1"))
 		a.want(t, "nodes that pass are asked about", "/foo/filter p: a b")
@@ -222,7 +222,7 @@ func bound(p *v1.Pod, node string) *v1.Pod {
 }
 
 func TestASlowExtenderHarmsOnlyItsPods(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("400", "a", "b")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("400", "a", "b")), func(x *scenario, a *advisor) {
 		a.hang("/foo/filter")
 		for i := range 40 {
 			x.deliver(objects.Added, wanting(fmt.Sprintf("slow%02d", i), "1"))
@@ -247,7 +247,7 @@ func TestASlowExtenderHarmsOnlyItsPods(t *testing.T) {
 }
 
 func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("400", "a")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("400", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		for i := range extender.DefaultInFlight {
 			x.deliver(objects.Added, wanting(fmt.Sprintf("first%02d", i), "1"))
@@ -275,7 +275,7 @@ func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
 }
 
 func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Added, wanting("q", "3"))
@@ -297,7 +297,7 @@ func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
 }
 
 func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Added, nodesOf("4", "b")[0])
@@ -311,7 +311,7 @@ func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
 }
 
 func TestAPodGoesWhileAnExtenderIsAsked(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Deleted, wanting("p", "3"))
@@ -330,7 +330,7 @@ func TestAPodsOwnNodeIsAskedAboutAlone(t *testing.T) {
 		p.Status.NominatedNodeName = node
 		return p
 	}
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", nil, "a", "b")
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "a", Score: 10}}, nil
@@ -346,7 +346,7 @@ func TestAPodsOwnNodeIsAskedAboutAlone(t *testing.T) {
 func TestAnExtenderThatFails(t *testing.T) {
 	ignorable := foo("filter", "prioritize")
 	ignorable.URLPrefix, ignorable.Ignorable, ignorable.ManagedResources = "http://x/bar", true, nil
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *stage, a *advisor) {
+	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("one that may be ignored", "p promised a")
 		x.deliver(objects.Added, wanting("q", "1"))
@@ -376,9 +376,9 @@ func TestAnExtenderBinds(t *testing.T) {
 			if c.answer != nil {
 				a.on("/foo/bind", func(context.Context, []byte) (any, error) { return c.answer, nil })
 			}
-			onStageAs(t, func(cfg *SchedulerConfig) {
+			runScenarioWith(t, func(cfg *SchedulerConfig) {
 				cfg.Extenders, cfg.extenderTransport, cfg.ExtendersCommit = []configv1.Extender{e}, a, c.commits
-			}, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
+			}, clusterOf(nodesOf("4", "a")), nil, func(x *scenario) {
 				x.deliver(objects.Added, wanting("p", "1"))
 				x.wantPods("p", c.pods...)
 				a.want(t, "asked once", "/foo/bind p: a")
@@ -396,9 +396,9 @@ func TestAnExtenderDoesNotBindForAnOldLeader(t *testing.T) {
 	a.on("/foo/bind", func(context.Context, []byte) (any, error) { return extenderv1.ExtenderBindingResult{}, nil })
 	e := foo("bind")
 	e.Ignorable = true
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		cfg.Extenders, cfg.extenderTransport, cfg.Fence = []configv1.Extender{e}, a, func() error { return lease.ErrDeposed }
-	}, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "a")), nil, func(x *scenario) {
 		x.Deliver([]objects.Event{added(wanting("p", "1"))})
 		x.wantEnd(lease.ErrDeposed)
 		a.want(t, "nothing is asked")
@@ -406,7 +406,7 @@ func TestAnExtenderDoesNotBindForAnOldLeader(t *testing.T) {
 	})
 }
 
-func (x *stage) wantBindsAfter(t *testing.T) {
+func (x *scenario) wantBindsAfter(t *testing.T) {
 	t.Helper()
 	x.binder.mu.Lock()
 	defer x.binder.mu.Unlock()
@@ -420,9 +420,9 @@ func (x *stage) wantBindsAfter(t *testing.T) {
 func TestExtendersInline(t *testing.T) {
 	a := newAdvisor()
 	a.filter("/foo/filter", nil, "b")
-	onStageAs(t, func(c *SchedulerConfig) {
+	runScenarioWith(t, func(c *SchedulerConfig) {
 		c.Extenders, c.extenderTransport, c.ExtendersInline, c.Binder = []configv1.Extender{foo("filter", "bind")}, a, true, nil
-	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *scenario) {
 		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("as it says", "p on b")
 		a.want(t, "bound by nobody", "/foo/filter p: a b")
@@ -452,7 +452,7 @@ func TestExtendersChooseVictims(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer          func(context.Context, []byte) (any, error)
 		gone, message   string
-		alsoWhileAsking func(*stage)
+		alsoWhileAsking func(*scenario)
 	}{
 		"as it is":      {answer: func(context.Context, []byte) (any, error) { return meta("b", "b1"), nil }, gone: "b1"},
 		"other victims": {answer: func(context.Context, []byte) (any, error) { return meta("b", "b2"), nil }, gone: "b2"},
@@ -466,15 +466,15 @@ func TestExtendersChooseVictims(t *testing.T) {
 		"an error": {message: `preemption: Post "http://x/foo/preempt": nobody there`},
 		"a victim that goes meanwhile": {
 			answer:          func(context.Context, []byte) (any, error) { return meta("b", "b1"), nil },
-			alsoWhileAsking: func(x *stage) { x.deliver(objects.Deleted, low("b1", "b", 5)) },
+			alsoWhileAsking: func(x *scenario) { x.deliver(objects.Deleted, low("b1", "b", 5)) },
 			gone:            "nobody: it fits",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAdvisor()
-			onStageAs(t, func(cfg *SchedulerConfig) {
+			runScenarioWith(t, func(cfg *SchedulerConfig) {
 				cfg.Extenders, cfg.extenderTransport, cfg.Profiles = []configv1.Extender{ignorable, e}, a, withPreemption()
-			}, clusterOf(nodesOf("4", "a", "b"), low("a1", "a", 1), low("a2", "a", 1), low("b1", "b", 5), low("b2", "b", 5)), nil, func(x *stage) {
+			}, clusterOf(nodesOf("4", "a", "b"), low("a1", "a", 1), low("a2", "a", 1), low("b1", "b", 5), low("b2", "b", 5)), nil, func(x *scenario) {
 				letGo := a.hang("/foo/preempt")
 				if c.answer == nil {
 					delete(a.answers, "/foo/preempt")
@@ -525,7 +525,7 @@ func TestTheTimeOfExtendersIsASpan(t *testing.T) {
 	configure := func(c *SchedulerConfig) {
 		c.Extenders, c.extenderTransport, c.Tracer = []configv1.Extender{foo("filter")}, a, tracer
 	}
-	onStageAs(t, configure, clusterOf(nodesOf("4", "a")), nil, func(x *stage) {
+	runScenarioWith(t, configure, clusterOf(nodesOf("4", "a")), nil, func(x *scenario) {
 		a.filter("/foo/filter", nil, "a")
 		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("placed", "p promised a")

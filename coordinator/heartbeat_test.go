@@ -13,7 +13,7 @@ import (
 // half a minute, and its end is seen.
 func TestALoopThatHangsIsFound(t *testing.T) {
 	h := &observe.Heartbeat{}
-	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Heartbeat = h }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Heartbeat = h }, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		found := make(chan error, 1)
 		go func() { found <- h.Watch(x.ctx) }()
 		elapse(time.Hour)

@@ -97,7 +97,7 @@ func TestMetricsOfAScheduler(t *testing.T) {
 // its end.
 func TestMetricsOfAttempts(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
-	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Registerer = r }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Registerer = r }, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)

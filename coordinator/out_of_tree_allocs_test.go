@@ -14,7 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// The pods of a profile without guests cost as much as if no other profile had any.
+// The pods of a profile without plugins cost as much as if no other profile had any.
 func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 	allocations := func(configure func(*SchedulerConfig)) float64 {
 		// With a clock of its own for the queue no batch is cut for the time that it takes.
@@ -44,17 +44,17 @@ func TestGuestsOfAnotherProfileCostNothing(t *testing.T) {
 		return least
 	}
 	without := allocations(func(*SchedulerConfig) {})
-	g := newGuest()
-	hosts := hosting(t, "", g)
+	g := newTestPlugin()
+	hosts := withPlugins(t, "", g)
 	with := allocations(func(cfg *SchedulerConfig) {
 		hosts(cfg)
 		cfg.OutOfTree.Profiles[0].Name = "another"
 		cfg.OutOfTree.Environment.Informers = informers.NewSharedInformerFactory(nil, 0) // or else they are fed
 	})
 	if with > without*1.01+1 {
-		t.Errorf("got %v allocations for a batch beside a profile with guests, want the %v of a scheduler without", with, without)
+		t.Errorf("got %v allocations for a batch beside a profile with plugins, want the %v of a scheduler without", with, without)
 	}
 	if calls := g.take(); len(calls) != 0 {
-		t.Errorf("guests of another profile were called: %q", calls)
+		t.Errorf("plugins of another profile were called: %q", calls)
 	}
 }

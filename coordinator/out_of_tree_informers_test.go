@@ -21,9 +21,9 @@ import (
 
 // Without an API server, informers show what the scheduler has, and the clientset says what it is.
 func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, func(cfg *SchedulerConfig) {
-		hosting(t, "", g)(cfg)
+	g := newTestPlugin()
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		withPlugins(t, "", g)(cfg)
 		made := cfg.OutOfTree.Registry["Guest"]
 		cfg.OutOfTree.Registry["Guest"] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -36,7 +36,7 @@ func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
 			}
 			return made(ctx, args, h)
 		}
-	}, clusterOf(nodesOf("4", "n"), func() *v1.Pod { p := cores("there", "1"); p.Spec.NodeName = "n"; return p }()), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "n"), func() *v1.Pod { p := cores("there", "1"); p.Spec.NodeName = "n"; return p }()), nil, func(x *scenario) {
 		if got := g.take(); !slices.Equal(got, []string{"added there"}) {
 			t.Errorf("got %q at first, want the pod that is there", got)
 		}
@@ -63,10 +63,10 @@ func TestInformersOfGuestsWithoutAnAPIServer(t *testing.T) {
 	})
 }
 
-// Resources that only guests wait for are watched for them, by the names that they have registered.
+// Resources that only plugins wait for are watched for them, by the names that they have registered.
 func TestGuestsWaitForResourcesOfTheirOwn(t *testing.T) {
 	const foos = "foos.v1.example.com"
-	g := newGuest()
+	g := newTestPlugin()
 	g.says["Filter"] = no("no foo")
 	g.says["PostFilter"] = no("")
 	g.events = []fwk.ClusterEventWithHint{{
@@ -80,13 +80,13 @@ func TestGuestsWaitForResourcesOfTheirOwn(t *testing.T) {
 	}}
 	var tell func(string, any, any)
 	var watched []string
-	onStageAs(t, func(cfg *SchedulerConfig) {
-		hosting(t, "", g)(cfg)
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		withPlugins(t, "", g)(cfg)
 		cfg.OutOfTree.Watch = func(resources []string, f func(string, any, any)) error {
 			watched, tell = resources, f
 			return nil
 		}
-	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		if !slices.Equal(watched, []string{foos}) {
 			t.Fatalf("got %q watched, want %s", watched, foos)
 		}

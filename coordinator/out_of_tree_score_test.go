@@ -84,11 +84,11 @@ func hashed(text string, n uint32) uint32 {
 	return h.Sum32() % n
 }
 
-// What guests refuse is as if the nodes were closed: scores are normalised over those that are left,
-// and the guests' own scores are added to them.
+// What plugins refuse is as if the nodes were closed: scores are normalised over those that are left,
+// and the plugins' own scores are added to them.
 func TestTotalsOverTheRowsThatAreLeft(t *testing.T) {
-	g := newGuest()
-	configure := hosting(t, "", g)
+	g := newTestPlugin()
+	configure := withPlugins(t, "", g)
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.StringN(1, 4, 8).Draw(t, "seed")
 		refuses := func(node string) bool { return hashed(seed+node, 3) == 0 }
@@ -115,8 +115,8 @@ func TestTotalsOverTheRowsThatAreLeft(t *testing.T) {
 		if got.Node != want.Node || got.Score != want.Score || got.Feasible != want.Feasible {
 			t.Fatalf("got %s with %d of %d, want %s with %d of %d", got.Node, got.Score, got.Feasible, want.Node, want.Score, want.Feasible)
 		}
-		// A node that the guest scores so that it comes out on top has the total that it would
-		// have as the choice of nobody: its own part, and the guest's.
+		// A node that the plugin scores so that it comes out on top has the total that it would
+		// have as the choice of nobody: its own part, and the plugin's.
 		if want.Feasible < 2 {
 			return
 		}

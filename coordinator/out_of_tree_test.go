@@ -28,8 +28,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
 
-// guest is a plugin that is at every point of the cycle, does what it is told to, and keeps a record.
-type guest struct {
+// testPlugin is a plugin that is at every point of the cycle, does what it is told to, and keeps a record.
+type testPlugin struct {
 	name   string
 	handle fwk.Handle
 
@@ -52,15 +52,15 @@ type guest struct {
 	events []fwk.ClusterEventWithHint
 }
 
-func (g *guest) Name() string { return g.name }
+func (g *testPlugin) Name() string { return g.name }
 
-func (g *guest) note(format string, a ...any) {
+func (g *testPlugin) note(format string, a ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls = append(g.calls, fmt.Sprintf(format, a...))
 }
 
-func (g *guest) say(point string, p *v1.Pod) *fwk.Status {
+func (g *testPlugin) say(point string, p *v1.Pod) *fwk.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.Name == "poison" && point == g.panics {
@@ -73,14 +73,14 @@ func (g *guest) say(point string, p *v1.Pod) *fwk.Status {
 }
 
 // tell has a point answer otherwise from now on.
-func (g *guest) tell(point string, s *fwk.Status) {
+func (g *testPlugin) tell(point string, s *fwk.Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.says[point] = s
 }
 
 // take gives the calls since the last take.
-func (g *guest) take() []string {
+func (g *testPlugin) take() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	calls := g.calls
@@ -88,19 +88,19 @@ func (g *guest) take() []string {
 	return calls
 }
 
-func (g *guest) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (g *testPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	if g.events == nil {
 		return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}, nil
 	}
 	return g.events, nil
 }
 
-func (g *guest) PreEnqueue(_ context.Context, p *v1.Pod) *fwk.Status {
+func (g *testPlugin) PreEnqueue(_ context.Context, p *v1.Pod) *fwk.Status {
 	g.note("PreEnqueue %s", p.Name)
 	return g.say("PreEnqueue", p)
 }
 
-func (g *guest) PreFilter(_ context.Context, _ fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *testPlugin) PreFilter(_ context.Context, _ fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g.note("PreFilter %s %d", p.Name, len(nodes))
 	if g.only != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(g.only...)}, g.say("PreFilter", p)
@@ -108,9 +108,9 @@ func (g *guest) PreFilter(_ context.Context, _ fwk.CycleState, p *v1.Pod, nodes 
 	return nil, g.say("PreFilter", p)
 }
 
-func (g *guest) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (g *testPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-func (g *guest) Filter(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.NodeInfo) *fwk.Status {
+func (g *testPlugin) Filter(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.NodeInfo) *fwk.Status {
 	g.note("Filter %s %s with %d", p.Name, n.Node().Name, len(n.GetPods()))
 	if g.fits != nil {
 		return g.fits(n.Node().Name)
@@ -118,17 +118,17 @@ func (g *guest) Filter(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.Nod
 	return g.say("Filter", p)
 }
 
-func (g *guest) PostFilter(_ context.Context, _ fwk.CycleState, p *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (g *testPlugin) PostFilter(_ context.Context, _ fwk.CycleState, p *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	g.note("PostFilter %s n=%v", p.Name, statuses.Get("n").Reasons())
 	return nil, g.say("PostFilter", p)
 }
 
-func (g *guest) PreScore(_ context.Context, _ fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (g *testPlugin) PreScore(_ context.Context, _ fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	g.note("PreScore %s %d", p.Name, len(nodes))
 	return g.say("PreScore", p)
 }
 
-func (g *guest) Score(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.NodeInfo) (int64, *fwk.Status) {
+func (g *testPlugin) Score(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.NodeInfo) (int64, *fwk.Status) {
 	g.note("Score %s %s", p.Name, n.Node().Name)
 	if g.score != nil {
 		return g.score(n.Node().Name), nil
@@ -136,29 +136,29 @@ func (g *guest) Score(_ context.Context, _ fwk.CycleState, p *v1.Pod, n fwk.Node
 	return 0, g.say("Score", p)
 }
 
-func (g *guest) ScoreExtensions() fwk.ScoreExtensions { return nil }
+func (g *testPlugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-func (g *guest) Reserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
+func (g *testPlugin) Reserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
 	g.note("Reserve %s %s", p.Name, node)
 	return g.say("Reserve", p)
 }
 
-func (g *guest) Unreserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
+func (g *testPlugin) Unreserve(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
 	g.note("Unreserve %s %s", p.Name, node)
 	g.say("Unreserve", p)
 }
 
-func (g *guest) Permit(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) (*fwk.Status, time.Duration) {
+func (g *testPlugin) Permit(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) (*fwk.Status, time.Duration) {
 	g.note("Permit %s %s", p.Name, node)
 	return g.say("Permit", p), g.wait
 }
 
-func (g *guest) PreBindPreFlight(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (g *testPlugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	g.note("PreBindPreFlight %s %s", p.Name, node)
 	return nil, g.say("PreBindPreFlight", p)
 }
 
-func (g *guest) PreBind(ctx context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
+func (g *testPlugin) PreBind(ctx context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
 	g.note("PreBind %s %s", p.Name, node)
 	if g.hold != nil {
 		select {
@@ -170,22 +170,22 @@ func (g *guest) PreBind(ctx context.Context, _ fwk.CycleState, p *v1.Pod, node s
 	return g.say("PreBind", p)
 }
 
-func (g *guest) PostBind(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
+func (g *testPlugin) PostBind(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) {
 	g.note("PostBind %s %s", p.Name, node)
 	g.say("PostBind", p)
 }
 
-// guestBinder binds what guest does not: it is at Bind too.
-type guestBinder struct{ *guest }
+// testBindPlugin binds what testPlugin does not: it is at Bind too.
+type testBindPlugin struct{ *testPlugin }
 
-func (g guestBinder) Bind(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
+func (g testBindPlugin) Bind(_ context.Context, _ fwk.CycleState, p *v1.Pod, node string) *fwk.Status {
 	g.note("Bind %s %s", p.Name, node)
 	return g.say("Bind", p)
 }
 
-// hosting configures a scheduler with guests, in a file's words; each is at all points, unless plugins
+// withPlugins configures a scheduler with plugins, in a file's words; each is at all points, unless plugins
 // says otherwise.
-func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerConfig) {
+func withPlugins(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerConfig) {
 	t.Helper()
 	registry := framework.Registry{}
 	var names []string
@@ -193,9 +193,9 @@ func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerCo
 		names = append(names, p.Name())
 		registry[p.Name()] = func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			switch p := p.(type) {
-			case *guest:
+			case *testPlugin:
 				p.handle = h
-			case guestBinder:
+			case testBindPlugin:
 				p.handle = h
 			case *surveyor:
 				p.handle = h
@@ -221,10 +221,10 @@ func hosting(t *testing.T, plugins string, list ...fwk.Plugin) func(*SchedulerCo
 	}
 }
 
-func newGuest() *guest { return &guest{name: "Guest", says: map[string]*fwk.Status{}} }
+func newTestPlugin() *testPlugin { return &testPlugin{name: "Guest", says: map[string]*fwk.Status{}} }
 
-// wantCalls checks a guest's calls since the last look.
-func (x *stage) wantCalls(when string, g *guest, want ...string) {
+// wantCalls checks a plugin's calls since the last look.
+func (x *scenario) wantCalls(when string, g *testPlugin, want ...string) {
 	x.t.Helper()
 	synctest.Wait()
 	got := g.take()
@@ -239,8 +239,8 @@ func bad(text string) *fwk.Status { return fwk.NewStatus(fwk.Error, text) }
 func wait() *fwk.Status           { return fwk.NewStatus(fwk.Wait, "") }
 
 func TestGuestsAreCalledInUpstreamsOrder(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, hosting(t, "", guestBinder{g}), clusterOf(nodesOf("4", "n", "o")), nil, func(x *stage) {
+	g := newTestPlugin()
+	runScenarioWith(t, withPlugins(t, "", testBindPlugin{g}), clusterOf(nodesOf("4", "n", "o")), nil, func(x *scenario) {
 		g.score = func(node string) int64 { return map[string]int64{"o": 50}[node] }
 		x.deliver(objects.Added, cores("p", "1"))
 		synctest.Wait()
@@ -254,17 +254,17 @@ func TestGuestsAreCalledInUpstreamsOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got calls\n\t%q, want\n\t%q", got, want)
 		}
-		x.wantBinds("DefaultBinder is before the guest", "p@1 o")
+		x.wantBinds("DefaultBinder is before the plugin", "p@1 o")
 		x.wantPods("bound", "p promised o")
 	})
 }
 
 func TestAGuestBinds(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, hosting(t, "{bind: {disabled: [{name: '*'}], enabled: [{name: Guest}, {name: DefaultBinder}]}}", guestBinder{g}), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := newTestPlugin()
+	runScenarioWith(t, withPlugins(t, "{bind: {disabled: [{name: '*'}], enabled: [{name: Guest}, {name: DefaultBinder}]}}", testBindPlugin{g}), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantCalls("at Bind alone", g, "Bind p n")
-		x.wantBinds("the guest has bound it")
+		x.wantBinds("the plugin has bound it")
 		x.wantPods("bound", "p promised n")
 		g.tell("Bind", fwk.NewStatus(fwk.Skip))
 		x.deliver(objects.Added, cores("q", "1"))
@@ -295,10 +295,10 @@ func TestEachFailureUnreserves(t *testing.T) {
 		{"PreBind", bad("broken"), []string{"Permit p n", "PreBindPreFlight p n", "PreBind p n", "Unreserve p n"}, "backoff", `running PreBind plugin "Guest": broken`},
 	} {
 		t.Run(c.point+" "+c.status.Code().String(), func(t *testing.T) {
-			g := newGuest()
+			g := newTestPlugin()
 			g.says[c.point] = c.status
 			g.events = []fwk.ClusterEventWithHint{}
-			onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+			runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 				x.deliver(objects.Added, cores("p", "4"))
 				x.wantCalls("failed", g, append([]string{"PreFilter p 1", "Filter p n with 0", "Reserve p n"}, c.calls...)...)
 				x.wantPods("failed", "p "+c.place)
@@ -316,8 +316,8 @@ func TestEachFailureUnreserves(t *testing.T) {
 }
 
 func TestABindThatFailsUnreserves(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := newTestPlugin()
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.binder.say(always(objects.ErrConflict))
 		x.deliver(objects.Added, cores("p", "4"))
 		x.wantCalls("refused", g, "PreFilter p 1", "Filter p n with 0", "Reserve p n", "Permit p n", "PreBindPreFlight p n", "PreBind p n", "Unreserve p n")
@@ -329,11 +329,11 @@ func TestABindThatFailsUnreserves(t *testing.T) {
 }
 
 func TestPermit(t *testing.T) {
-	waiting := func(t *testing.T, play func(x *stage, g *guest)) {
-		g := newGuest()
+	waiting := func(t *testing.T, play func(x *scenario, g *testPlugin)) {
+		g := newTestPlugin()
 		g.says["Permit"], g.wait = wait(), time.Minute
 		g.events = []fwk.ClusterEventWithHint{}
-		onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.deliver(objects.Added, cores("p", "4"))
 			x.wantCalls("waits", g, "PreFilter p 1", "Filter p n with 0", "Reserve p n", "Permit p n", "PreBindPreFlight p n")
 			x.wantPods("waits", "p in queue and cache")
@@ -341,7 +341,7 @@ func TestPermit(t *testing.T) {
 		})
 	}
 	t.Run("allowed", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			g.handle.GetWaitingPod("p").Allow("Guest")
 			x.wantCalls("allowed", g, "PreBind p n", "PostBind p n")
 			x.wantPods("allowed", "p promised n")
@@ -353,7 +353,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("the outcome comes before the news that it was allowed", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			x.inbox.put(func() {
 				job := bind.Job{Binding: objects.Binding{Pod: cores("p", "4"), Node: "n"}}
 				x.bound([]bind.Job{job}, []error{nil})
@@ -363,7 +363,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("rejected", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			g.handle.GetWaitingPod("p").Reject("Guest", "not today")
 			x.wantCalls("rejected", g, "Unreserve p n")
 			x.wantPods("rejected: its own room is no reason to try it again", "p unschedulable")
@@ -371,7 +371,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("timeout", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			x.deliver(objects.Added, cores("q", "4"))
 			x.wantPods("full", "p in queue and cache", "q unschedulable")
 			g.take()
@@ -382,9 +382,9 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("an event during the wait counts", func(t *testing.T) {
-		g := newGuest()
+		g := newTestPlugin()
 		g.says["Permit"], g.wait = wait(), time.Minute
-		onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.deliver(objects.Added, cores("p", "4"))
 			x.deliver(objects.Added, nodesOf("1", "o")[0])
 			g.handle.GetWaitingPod("p").Reject("Guest", "not today")
@@ -395,7 +395,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("deleted", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			x.deliver(objects.Deleted, cores("p", "4"))
 			x.wantCalls("gone", g, "Unreserve p n")
 			x.wantPods("gone")
@@ -403,14 +403,14 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("about to be deleted", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			x.update(cores("p", "4"), "2", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 			x.wantCalls("gone", g, "Unreserve p n")
 			x.wantPods("dropped")
 		})
 	})
 	t.Run("called off", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			var off bool
 			if err := x.call(x.ctx, func() { off = x.callOff("p", "DefaultPreemption") }); err != nil || !off {
 				t.Fatalf("got %t, %v, want it called off", off, err)
@@ -421,7 +421,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("the lease is lost", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			x.cancel()
 			<-x.Scheduler.ended
 			x.binder.mu.Lock()
@@ -432,7 +432,7 @@ func TestPermit(t *testing.T) {
 		})
 	})
 	t.Run("draining waits for it", func(t *testing.T) {
-		waiting(t, func(x *stage, g *guest) {
+		waiting(t, func(x *scenario, g *testPlugin) {
 			drained := make(chan error, 1)
 			go func() { drained <- x.Drain(x.ctx) }()
 			synctest.Wait()
@@ -450,7 +450,7 @@ func TestPermit(t *testing.T) {
 }
 
 // queueOf is where a pod is in the queue.
-func (x *stage) queueOf(uid string) (place string) {
+func (x *scenario) queueOf(uid string) (place string) {
 	x.t.Helper()
 	if err := x.call(x.ctx, func() {
 		x.queue.Each(func(p *queue.Pod) {
@@ -465,8 +465,8 @@ func (x *stage) queueOf(uid string) (place string) {
 }
 
 func TestPreBindIsCalledOff(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := newTestPlugin()
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		g.hold = make(chan struct{})
 		x.deliver(objects.Added, cores("p", "4"))
 		g.take()
@@ -482,8 +482,8 @@ func TestPreBindIsCalledOff(t *testing.T) {
 }
 
 func TestAPodIsDeletedDuringPreBind(t *testing.T) {
-	g := newGuest()
-	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := newTestPlugin()
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		g.hold = make(chan struct{})
 		x.deliver(objects.Added, cores("p", "4"))
 		g.take()
@@ -497,7 +497,7 @@ func TestAPodIsDeletedDuringPreBind(t *testing.T) {
 }
 
 func TestGuestsTurnPodsAway(t *testing.T) {
-	g := newGuest()
+	g := newTestPlugin()
 	g.events = []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel},
 		QueueingHintFn: func(_ klog.Logger, p *v1.Pod, _, now any) (fwk.QueueingHint, error) {
@@ -510,7 +510,7 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 	}}
 	g.fits = func(node string) *fwk.Status { return no("not on " + node) }
 	g.says["PostFilter"] = no("nor can I help")
-	onStageAs(t, hosting(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "2"))
 		x.deliver(objects.Added, cores("q", "2"))
 		x.wantMessage("p", "0/3 nodes are available: 1 Insufficient cpu, 1 not on n, 1 not on o. no new claims to deallocate, preemption: 0/3 nodes are available: ")
@@ -526,7 +526,7 @@ func TestGuestsTurnPodsAway(t *testing.T) {
 }
 
 // nodeOf is the node that a pod has.
-func (x *stage) nodeOf(uid string) (node string) {
+func (x *scenario) nodeOf(uid string) (node string) {
 	x.t.Helper()
 	if err := x.call(x.ctx, func() { _, node, _ = x.state.Pod(types.UID(uid)) }); err != nil {
 		x.t.Fatal(err)
@@ -535,9 +535,9 @@ func (x *stage) nodeOf(uid string) (node string) {
 }
 
 func TestPreFilterNarrows(t *testing.T) {
-	g := newGuest()
+	g := newTestPlugin()
 	g.only = []string{"o", "small", "nowhere"}
-	onStageAs(t, hosting(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(append(nodesOf("4", "n", "o"), nodesOf("1", "small")...)), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "4"))
 		x.wantPods("on the one that is left", "p promised o")
 		x.deliver(objects.Added, cores("q", "4"))
@@ -553,9 +553,9 @@ func TestPreFilterNarrows(t *testing.T) {
 }
 
 func TestGuestsHoldPodsBack(t *testing.T) {
-	g := newGuest()
+	g := newTestPlugin()
 	g.says["PreEnqueue"] = no("not yet")
-	onStageAs(t, hosting(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("held back", "p gated")
 		x.wantMessage("p", "not yet")
@@ -566,7 +566,7 @@ func TestGuestsHoldPodsBack(t *testing.T) {
 }
 
 // byName orders the queue.
-type byName struct{ *guest }
+type byName struct{ *testPlugin }
 
 func (byName) Name() string { return "ByName" }
 
@@ -581,9 +581,9 @@ func (sorter) Name() string                       { return "ByName" }
 func (s sorter) Less(a, b fwk.QueuedPodInfo) bool { return s.less.Less(a, b) }
 
 func TestAGuestOrdersTheQueue(t *testing.T) {
-	onStageAs(t, hosting(t, "{queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}}", sorter{}), clusterOf(nil), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "{queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}}", sorter{}), clusterOf(nil), nil, func(x *scenario) {
 		if x.outOfTree.Review(&queue.Pod{Obj: cores("p", "1")}, nil) != nil {
-			t.Error("a profile whose guests take no part in attempts is hosted")
+			t.Error("a profile whose plugins take no part in attempts is decided with plugins")
 		}
 		for _, name := range []string{"c", "a", "b"} {
 			p := cores(name, "1")
@@ -597,7 +597,7 @@ func TestAGuestOrdersTheQueue(t *testing.T) {
 	})
 }
 
-// A guest that panics fails one pod, wherever that is; others are placed, and the term goes on.
+// A plugin that panics fails one pod, wherever that is; others are placed, and the term goes on.
 func TestAGuestThatPanicsFailsOnePod(t *testing.T) {
 	const bindsFirst = "{multiPoint: {enabled: [{name: Guest}]}, bind: {disabled: [{name: '*'}], enabled: [{name: Guest}, {name: DefaultBinder}]}}"
 	for point, want := range map[string]struct {
@@ -620,14 +620,14 @@ func TestAGuestThatPanicsFailsOnePod(t *testing.T) {
 		"PostBind":         {"poison promised n", "", nil},
 	} {
 		t.Run(point, func(t *testing.T) {
-			g, registry := newGuest(), prometheus.NewRegistry()
+			g, registry := newTestPlugin(), prometheus.NewRegistry()
 			g.panics = point
 			g.says["Bind"] = fwk.NewStatus(fwk.Skip)
 			maps.Copy(g.says, want.says)
-			onStageAs(t, func(cfg *SchedulerConfig) {
-				hosting(t, bindsFirst, guestBinder{g})(cfg)
+			runScenarioWith(t, func(cfg *SchedulerConfig) {
+				withPlugins(t, bindsFirst, testBindPlugin{g})(cfg)
 				cfg.Registerer = registry
-			}, clusterOf(nodesOf("4", "n", "o")), nil, func(x *stage) {
+			}, clusterOf(nodesOf("4", "n", "o")), nil, func(x *scenario) {
 				x.deliver(objects.Added, cores("poison", "1"))
 				x.deliver(objects.Added, cores("q", "4"))
 				q := x.nodeOf("q")

@@ -28,15 +28,15 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Guests come before extenders: these are asked about what guests have let pass, and the scores of
+// Plugins come before extenders: these are asked about what plugins have let pass, and the scores of
 // both are added up.
 func TestGuestsAndExtendersTogether(t *testing.T) {
-	g := newGuest()
-	configure, a := hosting(t, "", g), newAdvisor()
-	onStageAs(t, func(c *SchedulerConfig) {
+	g := newTestPlugin()
+	configure, a := withPlugins(t, "", g), newAdvisor()
+	runScenarioWith(t, func(c *SchedulerConfig) {
 		configure(c)
 		c.Extenders, c.extenderTransport = []configv1.Extender{foo("filter", "prioritize")}, a
-	}, clusterOf(nodesOf("4", "a", "b", "c", "d")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "a", "b", "c", "d")), nil, func(x *scenario) {
 		g.fits = func(node string) *fwk.Status {
 			if node == "a" {
 				return no("not a")
@@ -49,7 +49,7 @@ func TestGuestsAndExtendersTogether(t *testing.T) {
 			return extenderv1.HostPriorityList{{Host: "d", Score: 2}}, nil // 10 × 2 × 2 = 40
 		})
 		x.deliver(objects.Added, wanting("p", "1"))
-		a.want(t, "of what the guest lets pass", "/foo/filter p: b c d", "/foo/prioritize p: b d")
+		a.want(t, "of what the plugin lets pass", "/foo/filter p: b c d", "/foo/prioritize p: b d")
 		x.wantPods("90 against 60 and 40", "p promised d")
 		if list := g.handle.Extenders(); len(list) != 1 || list[0].Name() != "http://x/foo" || !list[0].IsFilter() {
 			t.Errorf("got extenders %v of the handle, want foo", list)
@@ -85,7 +85,7 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		cfg.OutOfTree = &outoftree.Config{Profiles: c.OutOfTree(), Registry: framework.Registry{
 			"Sorting": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				made++
@@ -95,7 +95,7 @@ profiles:
 		if cfg.Profiles, err = c.Profiles(); err != nil {
 			t.Fatal(err)
 		}
-	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		pods := []*v1.Pod{cores("d", "1"), cores("b", "1"), cores("c", "1"), cores("a", "1")}
 		pods[1].Spec.SchedulerName, pods[3].Spec.SchedulerName = "other", "other"
 		if err := x.call(x.ctx, func() {
@@ -105,18 +105,18 @@ profiles:
 		}); err != nil {
 			t.Fatal(err)
 		}
-		x.wantBinds("in the guest's order, whatever the profile", "a@1 n", "b@1 n", "c@1 n", "d@1 n")
+		x.wantBinds("in the plugin's order, whatever the profile", "a@1 n", "b@1 n", "c@1 n", "d@1 n")
 		if made != 2 {
 			t.Errorf("the plugin was made %d times, want once for each profile", made)
 		}
 	})
 }
 
-// A guest sees pods of no lower priority that are nominated to a node as if they were there, told of
+// A plugin sees pods of no lower priority that are nominated to a node as if they were there, told of
 // each before it is asked, and is asked without them too.
 func TestGuestsAreShownNominatedPods(t *testing.T) {
 	l := &licences{limit: 2}
-	onStageAs(t, hosting(t, "{multiPoint: {enabled: [{name: Licences}]}, postFilter: {disabled: [{name: '*'}]}}", l), clusterOf(nodesOf("4", "n"), holder("a", "n", 9)), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "{multiPoint: {enabled: [{name: Licences}]}, postFilter: {disabled: [{name: '*'}]}}", l), clusterOf(nodesOf("4", "n"), holder("a", "n", 9)), nil, func(x *scenario) {
 		waits := build.Pod("first").UID("first").CPU("4").Priority(5).Label("licence", "yes").Nominated("n").Obj()
 		x.deliver(objects.Added, waits)
 		synctest.Wait()
@@ -145,9 +145,9 @@ func TestGuestsAreShownNominatedPods(t *testing.T) {
 	})
 }
 
-// inquirer is a guest that asks the built-in plugins where no node is left, and once it is too late.
+// inquirer is a plugin that asks the built-in plugins where no node is left, and once it is too late.
 type inquirer struct {
-	*guest
+	*testPlugin
 	mu   sync.Mutex
 	said []string
 	late func() *fwk.Status
@@ -175,8 +175,8 @@ func (a *inquirer) PostFilter(ctx context.Context, state fwk.CycleState, p *v1.P
 }
 
 func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
-	a := &inquirer{guest: newGuest()}
-	onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", a), clusterOf(nodesOf("4", "n"), bound(cores("there", "4"), "n")), nil, func(x *stage) {
+	a := &inquirer{testPlugin: newTestPlugin()}
+	runScenarioWith(t, withPlugins(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", a), clusterOf(nodesOf("4", "n"), bound(cores("there", "4"), "n")), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu. asked")
 		a.mu.Lock()
@@ -191,9 +191,9 @@ func TestAGuestAsksTheBuiltInPlugins(t *testing.T) {
 	})
 }
 
-// surveyor is a guest that asks the built-in plugins of each node before any is looked at.
+// surveyor is a plugin that asks the built-in plugins of each node before any is looked at.
 type surveyor struct {
-	*guest
+	*testPlugin
 	said []string
 }
 
@@ -204,9 +204,9 @@ func (a *surveyor) PreFilter(ctx context.Context, state fwk.CycleState, p *v1.Po
 	return nil, nil
 }
 
-// Two pods of a batch share a claim, which gets its volume with the first of them: the built-in plugins tell a guest so.
+// Two pods of a batch share a claim, which gets its volume with the first of them: the built-in plugins tell a plugin so.
 func TestAGuestIsToldOfTheClassOfNow(t *testing.T) {
-	a := &surveyor{guest: newGuest()}
+	a := &surveyor{testPlugin: newTestPlugin()}
 	all := clusterOf([]*v1.Node{
 		build.Node("a").CPU("4").Memory("8Gi").Label("on", "a").Obj(), build.Node("b").CPU("4").Memory("8Gi").Label("on", "b").Obj(),
 	})
@@ -215,8 +215,8 @@ func TestAGuestIsToldOfTheClassOfNow(t *testing.T) {
 		build.Volume("va", "late").On("on", "a").Obj(), build.Volume("vb", "late").On("on", "b").Obj(),
 	}
 	all.Pods = []*v1.Pod{build.Pod("p1").UID("p1").Claim("c").Obj(), build.Pod("p2").UID("p2").Claim("c").Obj()}
-	configure := hosting(t, "", a)
-	onStageAs(t, func(cfg *SchedulerConfig) { configure(cfg); cfg.VolumeWriter = &claimStore{} }, all, nil, func(x *stage) {
+	configure := withPlugins(t, "", a)
+	runScenarioWith(t, func(cfg *SchedulerConfig) { configure(cfg); cfg.VolumeWriter = &claimStore{} }, all, nil, func(x *scenario) {
 		synctest.Wait()
 		refused := slices.DeleteFunc(slices.Clone(a.said), func(s string) bool { return strings.HasSuffix(s, ": ") })
 		if len(a.said) != 4 || len(refused) != 1 || !strings.HasPrefix(refused[0], "p2 ") || !strings.Contains(refused[0], "volume") {
@@ -227,13 +227,13 @@ func TestAGuestIsToldOfTheClassOfNow(t *testing.T) {
 
 // A pod that is deleted while it waits on Permit gets its event all the same.
 func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
-	g, told := newGuest(), &gossip{}
+	g, told := newTestPlugin(), &recordingReporter{}
 	g.says["Permit"], g.wait = wait(), time.Minute
-	configure := hosting(t, "", g)
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	configure := withPlugins(t, "", g)
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		configure(cfg)
 		told.configure(cfg)
-	}, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "4"))
 		told.want(t, "it waits", "p expected on n")
 		x.deliver(objects.Deleted, cores("p", "4"))
@@ -242,7 +242,7 @@ func TestAPodThatIsGoneHasWaitedInVain(t *testing.T) {
 	})
 }
 
-// What is said of a guest's PostFilter is what upstream's framework makes of its status.
+// What is said of a plugin's PostFilter is what upstream's framework makes of its status.
 func TestWhatAGuestsPostFilterSays(t *testing.T) {
 	for _, c := range []struct {
 		status  *fwk.Status
@@ -259,20 +259,20 @@ func TestWhatAGuestsPostFilterSays(t *testing.T) {
 		{fwk.NewStatus(fwk.Skip, "not me"), "PostFilter plugin Guest returned Skip"},
 		{fwk.NewStatus(fwk.Wait, "later"), "PostFilter plugin Guest returned Wait"},
 	} {
-		g := newGuest()
+		g := newTestPlugin()
 		g.says["PostFilter"] = c.status
-		onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenarioWith(t, withPlugins(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.deliver(objects.Added, cores("p", "5"))
 			x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu. "+c.message)
 		})
 	}
 }
 
-// Where a built-in PreFilter has rejected the pod, a guest's PostFilter is told of all nodes why.
+// Where a built-in PreFilter has rejected the pod, a plugin's PostFilter is told of all nodes why.
 func TestAPostFilterBehindAPreFilter(t *testing.T) {
-	g := newGuest()
+	g := newTestPlugin()
 	g.says["PostFilter"] = no("asked")
-	onStageAs(t, hosting(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, withPlugins(t, "{postFilter: {enabled: [{name: Guest}], disabled: [{name: '*'}]}}", g), clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		x.deliver(objects.Added, build.Pod("p").UID("p").Claim("nowhere").Obj())
 		x.wantCalls("rejected", g, `PostFilter p n=[persistentvolumeclaim "nowhere" not found]`)
 		x.wantMessage("p", `0/1 nodes are available: persistentvolumeclaim "nowhere" not found. asked`)
@@ -320,7 +320,7 @@ func TestGuestsAreCheckedAtTheStart(t *testing.T) {
 		t.Errorf("got %v and %d closed in all, want no error", err, closed)
 	}
 	if err := (*outoftree.Config)(nil).Check(t.Context()); err != nil {
-		t.Errorf("without guests: %v", err)
+		t.Errorf("without plugins: %v", err)
 	}
 }
 
@@ -330,10 +330,10 @@ func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
 		configure func(*SchedulerConfig)
 		preBinds  uint64
 	}{
-		"with a guest": {hosting(t, "", newGuest()), 1}, "without": {func(*SchedulerConfig) {}, 0},
+		"with a plugin": {withPlugins(t, "", newTestPlugin()), 1}, "without": {func(*SchedulerConfig) {}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStageAs(t, c.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+			runScenarioWith(t, c.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 				x.deliver(objects.Added, cores("p", "1"))
 				x.wantPods("bound", "p promised n")
 				set := x.metrics.Set()
@@ -353,12 +353,12 @@ func TestBindingCyclesAreMeasuredOnce(t *testing.T) {
 
 // An explanation names those whom it does not ask.
 func TestExplanationsNameWhomTheyDoNotAsk(t *testing.T) {
-	g := newGuest()
-	configure, a := hosting(t, "", g), newAdvisor()
-	onStageAs(t, func(c *SchedulerConfig) {
+	g := newTestPlugin()
+	configure, a := withPlugins(t, "", g), newAdvisor()
+	runScenarioWith(t, func(c *SchedulerConfig) {
 		configure(c)
 		c.Extenders, c.extenderTransport = []configv1.Extender{foo("filter")}, a
-	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "a", "b")), nil, func(x *scenario) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo", "b": "no foo"})
 		x.deliver(objects.Added, wanting("p", "1"))
 		x.wantPods("refused", "p unschedulable")

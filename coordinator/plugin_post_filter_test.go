@@ -15,7 +15,7 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// licences is a guest that lets so many pods that are labelled as its own be in the cluster. It keeps
+// licences is a plugin that lets so many pods that are labelled as its own be in the cluster. It keeps
 // their number in the cycle's state, and a record of what it is told.
 type licences struct {
 	limit int
@@ -101,14 +101,14 @@ func (l *licences) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, no
 }
 
 // preemptWithPlugin is preemptOn in a profile with a plugin.
-func preemptWithPlugin(t *testing.T, l *licences, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *fakeEvictor)) {
+func preemptWithPlugin(t *testing.T, l *licences, nodes []*v1.Node, pods []*v1.Pod, play func(x *scenario, a *fakeEvictor)) {
 	t.Helper()
 	a := &fakeEvictor{}
-	configure := hosting(t, "", l)
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	configure := withPlugins(t, "", l)
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		configure(cfg)
 		cfg.Evictor = a
-	}, clusterOf(nodes, pods...), nil, func(x *stage) { play(x, a) })
+	}, clusterOf(nodes, pods...), nil, func(x *scenario) { play(x, a) })
 }
 
 func holder(name, node string, priority int32) *v1.Pod {
@@ -119,13 +119,13 @@ func plain(name, node string, priority int32) *v1.Pod {
 	return build.Pod(name).CPU("1").Priority(priority).Node(node).Obj()
 }
 
-// What a guest counts goes with the pods that leave: only where its own do is there a candidate, and
+// What a plugin counts goes with the pods that leave: only where its own do is there a candidate, and
 // those that it has no need of come back.
 func TestAGuestIsToldWhoLeaves(t *testing.T) {
 	l := &licences{limit: 1}
 	preemptWithPlugin(t, l, nodesOf("4", "m", "n"), []*v1.Pod{
 		plain("a", "m", 1), holder("b", "n", 5), plain("c", "n", 2), build.Pod("p").CPU("1").Priority(10).Obj(),
-	}, func(x *stage, a *fakeEvictor) {
+	}, func(x *scenario, a *fakeEvictor) {
 		if got, want := a.orders(), []string{"p on n: b"}; !slices.Equal(got, want) {
 			t.Fatalf("evictions: got %q, want %q", got, want)
 		}
@@ -148,47 +148,47 @@ func TestAGuestIsToldWhoLeaves(t *testing.T) {
 	})
 }
 
-// A node is a candidate only where the guests' own status may be changed by victims.
+// A node is a candidate only where the plugins' own status may be changed by victims.
 func TestAGuestSaysThatNothingHelps(t *testing.T) {
 	never := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not this node")
 	for name, c := range map[string]struct {
-		guest   *licences
+		plugin  *licences
 		orders  []string
 		message string
 	}{
 		"on one": {
-			guest:  &licences{limit: 2, refuses: map[string]*fwk.Status{"m": never}},
+			plugin: &licences{limit: 2, refuses: map[string]*fwk.Status{"m": never}},
 			orders: []string{"p on n: b"},
 		},
 		"on all": {
-			guest:   &licences{limit: 1, refuses: map[string]*fwk.Status{"m": never, "n": never}},
+			plugin:  &licences{limit: 1, refuses: map[string]*fwk.Status{"m": never, "n": never}},
 			message: "0/2 nodes are available: 2 not this node. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
 		},
 		"with all gone": {
-			guest:   &licences{limit: 0},
+			plugin:  &licences{limit: 0},
 			message: "0/2 nodes are available: 2 no licence is free. no new claims to deallocate, preemption: 0/2 nodes are available: 2 no licence is free.",
 		},
 		"in PreFilter": {
-			guest: &licences{limit: 9, early: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never")},
-			// DynamicResources' PreFilter has run: the guest is behind it.
+			plugin: &licences{limit: 9, early: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never")},
+			// DynamicResources' PreFilter has run: the plugin is behind it.
 			message: "0/2 nodes are available: never. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
 		},
 		"in PreFilter for now, and then nothing is wrong": {
-			guest:   &licences{limit: 9, early: no("not yet")},
+			plugin:  &licences{limit: 9, early: no("not yet")},
 			message: `0/2 nodes are available: not yet. preemption: [expected at least one victim pod on node "m", expected at least one victim pod on node "n"]`,
 		},
 		"in PreFilter for now": {
-			guest:  &licences{limit: 2, early: no("not yet")},
+			plugin: &licences{limit: 2, early: no("not yet")},
 			orders: []string{"p on m: a"},
 		},
 		"an error on one node": {
-			guest:  &licences{limit: 2, stuck: "a"},
+			plugin: &licences{limit: 2, stuck: "a"},
 			orders: []string{"p on n: b"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := build.Pod("p").CPU("1").Priority(10).Obj()
-			preemptWithPlugin(t, c.guest, nodesOf("4", "m", "n"), []*v1.Pod{holder("a", "m", 1), holder("b", "n", 5), p}, func(x *stage, a *fakeEvictor) {
+			preemptWithPlugin(t, c.plugin, nodesOf("4", "m", "n"), []*v1.Pod{holder("a", "m", 1), holder("b", "n", 5), p}, func(x *scenario, a *fakeEvictor) {
 				if got := a.orders(); !slices.Equal(got, c.orders) {
 					t.Errorf("evictions: got %q, want %q", got, c.orders)
 				}

@@ -245,17 +245,17 @@ func (a *fakeEvictor) report(err error) {
 	synctest.Wait()
 }
 
-// preemptOn plays on a stage where preemption is carried out by a fakeEvictor.
-func preemptOn(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, play func(x *stage, a *fakeEvictor, g *gossip)) {
+// preemptOn plays a scenario where preemption is carried out by a fakeEvictor.
+func preemptOn(t *testing.T, nodes []*v1.Node, pods []*v1.Pod, play func(x *scenario, a *fakeEvictor, g *recordingReporter)) {
 	t.Helper()
-	a, g := &fakeEvictor{}, &gossip{}
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	a, g := &fakeEvictor{}, &recordingReporter{}
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		cfg.Profiles, cfg.Evictor, cfg.Reporter = withPreemption(), a, g
-	}, clusterOf(nodes, pods...), nil, func(x *stage) { play(x, a, g) })
+	}, clusterOf(nodes, pods...), nil, func(x *scenario) { play(x, a, g) })
 }
 
 // pending is a pod of the queue as the loop sees it.
-func (x *stage) pending(t *testing.T, name string) (place queue.Place, gate, nominated string) {
+func (x *scenario) pending(t *testing.T, name string) (place queue.Place, gate, nominated string) {
 	t.Helper()
 	err := x.call(x.ctx, func() {
 		if p := x.queue.Find("default", name); p != nil {
@@ -268,7 +268,7 @@ func (x *stage) pending(t *testing.T, name string) (place queue.Place, gate, nom
 	return place, gate, nominated
 }
 
-func (x *stage) wantPending(t *testing.T, when, name string, place queue.Place, gate, nominated string) {
+func (x *scenario) wantPending(t *testing.T, when, name string, place queue.Place, gate, nominated string) {
 	t.Helper()
 	if p, g, n := x.pending(t, name); p != place || g != gate || n != nominated {
 		t.Errorf("%s: %s is %q, gated by %q, nominated to %q; want %q, %q, %q", when, name, p, g, n, place, gate, nominated)
@@ -280,7 +280,7 @@ func (x *stage) wantPending(t *testing.T, when, name string, place queue.Place, 
 func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 	victims := []*v1.Pod{build.Pod("a").CPU("2").Priority(1).Node("n").Obj(), build.Pod("b").CPU("2").Priority(2).Node("n").Obj()}
 	p := build.Pod("p").CPU("4").Priority(10).Obj()
-	preemptOn(t, nodesOf("4", "n"), append(slices.Clone(victims), p), func(x *stage, a *fakeEvictor, g *gossip) {
+	preemptOn(t, nodesOf("4", "n"), append(slices.Clone(victims), p), func(x *scenario, a *fakeEvictor, g *recordingReporter) {
 		if got, want := a.orders(), []string{"p on n: b a"}; !slices.Equal(got, want) {
 			t.Fatalf("evictions: got %q, want %q", got, want)
 		}
@@ -299,7 +299,7 @@ func TestAPreemptorWaitsForItsVictimsToBeTold(t *testing.T) {
 func TestAPreemptionThatFails(t *testing.T) {
 	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{
 		build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("p").CPU("4").Priority(10).Obj(),
-	}, func(x *stage, a *fakeEvictor, _ *gossip) {
+	}, func(x *scenario, a *fakeEvictor, _ *recordingReporter) {
 		a.report(errors.New("no"))
 		elapse(time.Minute)
 		if got, want := a.orders(), []string{"p on n: a", "p on n: a"}; !slices.Equal(got, want) {
@@ -312,7 +312,7 @@ func TestAPreemptionThatFails(t *testing.T) {
 func TestTheNominatedNodeIsDeleted(t *testing.T) {
 	nodes := nodesOf("4", "m", "n")
 	a1, b := build.Pod("a").CPU("4").Priority(1).Node("n").Obj(), build.Pod("b").CPU("4").Priority(5).Node("m").Obj()
-	preemptOn(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *fakeEvictor, _ *gossip) {
+	preemptOn(t, nodes, []*v1.Pod{a1, b, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *scenario, a *fakeEvictor, _ *recordingReporter) {
 		a.report(nil)
 		x.wantPending(t, "decided", "p", queue.Unschedulable, "", "n")
 		x.Deliver([]objects.Event{{Type: objects.Deleted, Kind: objects.KindNode, Node: nodes[1]}})
@@ -328,7 +328,7 @@ func TestTheNominatedNodeIsDeleted(t *testing.T) {
 // A victim is on its way out by itself: nobody is told anything, and nobody waits for it.
 func TestAVictimThatEndsByItself(t *testing.T) {
 	ending := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
-	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{ending, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *stage, a *fakeEvictor, g *gossip) {
+	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{ending, build.Pod("p").CPU("4").Priority(10).Obj()}, func(x *scenario, a *fakeEvictor, g *recordingReporter) {
 		if got := a.orders(); len(got) > 0 {
 			t.Errorf("evictions: got %q, want none", got)
 		}
@@ -345,7 +345,7 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 	a1 := build.Pod("a").CPU("4").Priority(1).Node("n").Terminating().Obj()
 	p := build.Pod("p").CPU("4").Priority(10).Obj()
 	var entry *pb.QueueEntry
-	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{a1, p}, func(x *stage, _ *fakeEvictor, _ *gossip) {
+	preemptOn(t, nodesOf("4", "n"), []*v1.Pod{a1, p}, func(x *scenario, _ *fakeEvictor, _ *recordingReporter) {
 		if err := x.call(x.ctx, func() { entry = x.queue.Entry(x.queue.Get(p.UID)) }); err != nil {
 			t.Fatal(err)
 		}
@@ -354,9 +354,9 @@ func TestANominationSurvivesAFailover(t *testing.T) {
 		t.Fatalf("journal entry: got %v, want it nominated to n", entry)
 	}
 	ledger := map[types.UID]*pb.QueueEntry{p.UID: entry}
-	a, g := &fakeEvictor{}, &gossip{}
-	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = withPreemption(), a, g },
-		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *stage) {
+	a, g := &fakeEvictor{}, &recordingReporter{}
+	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Profiles, cfg.Evictor, cfg.Reporter = withPreemption(), a, g },
+		clusterOf(nodesOf("4", "n"), a1, p), ledger, func(x *scenario) {
 			x.deliver(objects.Added, build.Pod("low").CPU("1").Priority(5).Obj())
 			x.deliver(objects.Deleted, a1)
 			elapse(30 * time.Second)

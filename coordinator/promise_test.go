@@ -14,7 +14,7 @@ import (
 )
 
 func TestAPodIsPlacedBoundAndConfirmed(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "1")
 		x.deliver(objects.Added, p)
@@ -30,7 +30,7 @@ func TestAPodIsPlacedBoundAndConfirmed(t *testing.T) {
 }
 
 func TestARefusedBindIsTakenBackAndTriedAgainWithTheNewestObject(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -64,7 +64,7 @@ func TestARefusedBindIsTakenBackAndTriedAgainWithTheNewestObject(t *testing.T) {
 
 // A pod that asks for less while its bind is under way is judged by that from then on.
 func TestARefusedBindOfAPodThatHasShrunk(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n"), build.Pod("big").UID("big").CPU("2").Node("n").Obj()), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n"), build.Pod("big").UID("big").CPU("2").Node("n").Obj()), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "2")
 		x.deliver(objects.Added, p)
@@ -80,19 +80,19 @@ func TestARefusedBindOfAPodThatHasShrunk(t *testing.T) {
 func TestABindThatIsNotToBeRetried(t *testing.T) {
 	for name, x := range map[string]struct {
 		err   error
-		event func(x *stage, p *v1.Pod) // before the outcome; nil: none
+		event func(x *scenario, p *v1.Pod) // before the outcome; nil: none
 		want  []string
 	}{
 		"bound elsewhere, and not seen there yet": {objects.ErrAlreadyBound, nil, []string{"q promised n"}},
-		"bound elsewhere, and seen there":         {objects.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
-		"changed, then bound elsewhere":           {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
-		"changed, and bound here by another":      {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.confirm(p, "n") }, []string{"p on n", "q unschedulable"}},
-		"deleted":                                 {objects.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(objects.Deleted, p) }, []string{"q promised n"}},
+		"bound elsewhere, and seen there":         {objects.ErrAlreadyBound, func(x *scenario, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
+		"changed, then bound elsewhere":           {objects.ErrConflict, func(x *scenario, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m", "q promised n"}},
+		"changed, and bound here by another":      {objects.ErrConflict, func(x *scenario, p *v1.Pod) { x.confirm(p, "n") }, []string{"p on n", "q unschedulable"}},
+		"deleted":                                 {objects.ErrNotFound, func(x *scenario, p *v1.Pod) { x.deliver(objects.Deleted, p) }, []string{"q promised n"}},
 		"deleted, and not heard of yet":           {objects.ErrNotFound, nil, []string{"q promised n"}},
-		"run to its end":                          {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "3", end) }, []string{"q promised n"}},
+		"run to its end":                          {objects.ErrConflict, func(x *scenario, p *v1.Pod) { x.update(p, "3", end) }, []string{"q promised n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(s *stage) {
+			runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(s *scenario) {
 				release := s.binder.hold()
 				p := cores("p", "4")
 				s.deliver(objects.Added, p)
@@ -118,7 +118,7 @@ func TestABindThatIsNotToBeRetried(t *testing.T) {
 func end(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
 
 // wantNothingOf checks that nothing is remembered of a pod that is not to be tried again.
-func (x *stage) wantNothingOf(uid types.UID) {
+func (x *scenario) wantNothingOf(uid types.UID) {
 	x.t.Helper()
 	elapse(2 * journalEvery)
 	if err := x.call(x.t.Context(), func() {
@@ -137,7 +137,7 @@ func (x *stage) wantNothingOf(uid types.UID) {
 func TestAPodIsDeletedWhileItsBindIsUnderWay(t *testing.T) {
 	for name, err := range map[string]error{"too late": nil, "in time": objects.ErrNotFound} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+			runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 				release := x.binder.hold()
 				p := cores("p", "4")
 				x.deliver(objects.Added, p)
@@ -161,7 +161,7 @@ func TestAPodIsDeletedWhileItsBindIsUnderWay(t *testing.T) {
 }
 
 func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		n := nodesOf("4", "n")[0]
 		release := x.binder.hold()
 		p, q := cores("p", "1"), cores("q", "1")
@@ -191,7 +191,7 @@ func TestANodeGoesWhilePodsArePromisedToIt(t *testing.T) {
 }
 
 func TestDecisionsDoNotWaitForBinds(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4000", "n", "m")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4000", "n", "m")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		var events []objects.Event
 		for i := range 150 {
@@ -213,7 +213,7 @@ func TestDecisionsDoNotWaitForBinds(t *testing.T) {
 
 // A pod that had an error of its own, and then only a refused bind, is worth waiting for.
 func TestARefusedBindIsNotAPodsOwnError(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *scenario) {
 		x.deliver(objects.Added, unreadable("p"))
 		x.wantMessage("p", "NodeAffinity")
 		x.binder.say(always(objects.ErrConflict))

@@ -32,9 +32,9 @@ func (s *Scheduler) confine(x quarantine.Suspect, where string, panicked any) er
 	return s.suspects.Add(x, s.bugs.Met(where, x.Class, x.Pod, panicked))
 }
 
-// observe registers the terms that a pod carries, unless the pod is in quarantine. It is false where the pod brings more than
+// registerTerms registers the terms that a pod carries, unless the pod is in quarantine. It is false where the pod brings more than
 // most terms that no other pod carries.
-func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
+func (s *Scheduler) registerTerms(p *v1.Pod, most int) (few bool) {
 	x := quarantine.Suspect{Pod: p.UID}
 	if s.suspects.Why(x) != nil {
 		return true // its terms count no more
@@ -45,7 +45,7 @@ func (s *Scheduler) observe(p *v1.Pod, most int) (few bool) {
 			few = true
 		}
 	}()
-	return s.state.Observe(p, most)
+	return s.state.RegisterTerms(p, most)
 }
 
 // classOf compiles a pod, unless it is in quarantine.

@@ -39,7 +39,7 @@ func newPoisoned(t *testing.T, where string) *poisoned {
 	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry, Now: func() time.Time { return x.now }}, 0)
 	t.Cleanup(x.fanout.Close)
 	compileClass, evaluate := x.compileClass, x.evaluate
-	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.World) (*compile.Class, error) {
+	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
 		class, err := compileClass(p, prof, w)
 		if p.Labels["poison"] != "" {
 			x.bad[class.ID()] = true

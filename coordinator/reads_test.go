@@ -135,7 +135,7 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 // Of many explanations and summaries so many are taken as there are places, those of whom nobody waits are skipped,
 // and places come free.
 func TestReadsAreBounded(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n"), cores("p", "8")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n"), cores("p", "8")), nil, func(x *scenario) {
 		stuck := make(chan struct{})
 		x.inbox.put(func() { <-stuck })
 		ctx, give := context.WithCancel(x.ctx)
@@ -180,7 +180,7 @@ func TestReadsAreBounded(t *testing.T) {
 }
 
 // wantPlaces checks that no read has a place: as many as there are places can be served.
-func (x *stage) wantPlaces() {
+func (x *scenario) wantPlaces() {
 	x.t.Helper()
 	var come atomic.Bool
 	served := make(chan error, maxReads)
@@ -305,7 +305,7 @@ func TestAnExplanationKeepsFewNodes(t *testing.T) {
 // A read that panics ends by itself: its caller has an error, its place is free, and the loop goes on.
 func TestAReadThatPanicsEndsByItself(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	onStageAs(t, func(c *SchedulerConfig) { c.Registerer = registry }, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, func(c *SchedulerConfig) { c.Registerer = registry }, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		ended, steps := false, 0
 		step := func() bool {
 			if steps++; steps == 2 {
@@ -331,7 +331,7 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 func TestAnExplanationThatPanicsConfinesNothing(t *testing.T) {
 	x := newPoisoned(t, "never")
 	compileClass := x.compileClass
-	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.World) (*compile.Class, error) {
+	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
 		class, err := compileClass(p, prof, w)
 		bad := *class
 		bad.Scorer = nil

@@ -36,7 +36,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 			return true
 		}
 	}
-	s.batch.promising = true
+	s.batch.committing = true
 	a.plugins.Close()
 	s.gate(a, x)
 	s.record(a, d, a.failed != nil)

@@ -20,7 +20,7 @@ type Reporter interface {
 	// that is known to be gone, or on a node. nominating is what becomes of its
 	// status.nominatedNodeName; nil: nothing, but for an error, which clears it.
 	Unscheduled(pod *v1.Pod, reason, message string, nominating *objects.Nominating)
-	// Preempted says that a pod which was only promised to a node has lost it to another: there
+	// Preempted says that a pod that was only assumed on a node has lost it to another pod: there
 	// is nothing to be deleted, and it is tried again.
 	Preempted(victim, preemptor *v1.Pod, node string)
 	// Skipped says that a pod was not tried, for it is being deleted.

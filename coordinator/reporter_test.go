@@ -17,35 +17,39 @@ import (
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
-// gossip is a reporter that remembers what it was told.
-type gossip struct {
+// recordingReporter is a reporter that remembers what it was told.
+type recordingReporter struct {
 	mu   sync.Mutex
 	told []string
 }
 
-func (g *gossip) tell(format string, args ...any) {
+func (g *recordingReporter) tell(format string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.told = append(g.told, fmt.Sprintf(format, args...))
 }
 
-func (g *gossip) Unscheduled(p *v1.Pod, reason, message string, nominating *objects.Nominating) {
+func (g *recordingReporter) Unscheduled(p *v1.Pod, reason, message string, nominating *objects.Nominating) {
 	if nominating != nil && nominating.Node != "" {
 		message += " -> " + nominating.Node
 	}
 	g.tell("%s@%s %s: %s", p.Name, p.ResourceVersion, reason, message)
 }
-func (g *gossip) Preempted(v, by *v1.Pod, n string) {
+func (g *recordingReporter) Preempted(v, by *v1.Pod, n string) {
 	g.tell("%s preempted by %s on %s", v.Name, by.Name, n)
 }
-func (g *gossip) Skipped(p *v1.Pod)              { g.tell("%s skipped", p.Name) }
-func (g *gossip) Abandoned(p *v1.Pod, m string)  { g.tell("%s abandoned: %s", p.Name, m) }
-func (g *gossip) Expected(p *v1.Pod, n string)   { g.tell("%s expected on %s", p.Name, n) }
-func (g *gossip) Scheduled(p *v1.Pod, n string)  { g.tell("%s scheduled on %s", p.Name, n) }
-func (g *gossip) heard() []string                { g.mu.Lock(); defer g.mu.Unlock(); return slices.Clone(g.told) }
-func (g *gossip) configure(cfg *SchedulerConfig) { cfg.Reporter = g }
+func (g *recordingReporter) Skipped(p *v1.Pod)             { g.tell("%s skipped", p.Name) }
+func (g *recordingReporter) Abandoned(p *v1.Pod, m string) { g.tell("%s abandoned: %s", p.Name, m) }
+func (g *recordingReporter) Expected(p *v1.Pod, n string)  { g.tell("%s expected on %s", p.Name, n) }
+func (g *recordingReporter) Scheduled(p *v1.Pod, n string) { g.tell("%s scheduled on %s", p.Name, n) }
+func (g *recordingReporter) heard() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.told)
+}
+func (g *recordingReporter) configure(cfg *SchedulerConfig) { cfg.Reporter = g }
 
-func (g *gossip) want(t *testing.T, when string, want ...string) {
+func (g *recordingReporter) want(t *testing.T, when string, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	if got := g.heard(); !slices.Equal(got, want) {
@@ -58,8 +62,8 @@ func deleting(p *v1.Pod) {
 }
 
 func TestWhatIsReportedOfAPod(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -78,18 +82,18 @@ func TestWhatIsReportedOfAPod(t *testing.T) {
 func TestNothingIsReportedOfAPodThatIsGoneOrOnANode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
-		then func(*stage, *v1.Pod)
+		then func(*scenario, *v1.Pod)
 		want []string
 	}{
-		"another bound it":              {objects.ErrAlreadyBound, func(x *stage, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m"}},
-		"another bound it, not seen":    {objects.ErrAlreadyBound, func(*stage, *v1.Pod) {}, nil},
-		"it is gone":                    {objects.ErrNotFound, func(x *stage, p *v1.Pod) { x.deliver(objects.Deleted, p) }, nil},
-		"it is gone, which is not seen": {objects.ErrNotFound, func(*stage, *v1.Pod) {}, nil},
-		"its end came before a failure": {objects.ErrConflict, func(x *stage, p *v1.Pod) { x.update(p, "2", end) }, nil},
+		"another bound it":              {objects.ErrAlreadyBound, func(x *scenario, p *v1.Pod) { x.confirm(p, "m") }, []string{"p on m"}},
+		"another bound it, not seen":    {objects.ErrAlreadyBound, func(*scenario, *v1.Pod) {}, nil},
+		"it is gone":                    {objects.ErrNotFound, func(x *scenario, p *v1.Pod) { x.deliver(objects.Deleted, p) }, nil},
+		"it is gone, which is not seen": {objects.ErrNotFound, func(*scenario, *v1.Pod) {}, nil},
+		"its end came before a failure": {objects.ErrConflict, func(x *scenario, p *v1.Pod) { x.update(p, "2", end) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &gossip{}
-			onStageAs(t, g.configure, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
+			g := &recordingReporter{}
+			runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n", "m")), nil, func(x *scenario) {
 				release := x.binder.hold()
 				p := cores("p", "3")
 				x.deliver(objects.Added, p)
@@ -116,8 +120,8 @@ func TestNothingIsReportedOfAPodThatIsGoneOrOnANode(t *testing.T) {
 // An API server lets a pod's status change while its bind is under way, and its watch may be
 // behind the answer to the bind.
 func TestAStatusThatChangesBeforeOrAfterTheAnswerToABind(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -139,8 +143,8 @@ func TestAStatusThatChangesBeforeOrAfterTheAnswerToABind(t *testing.T) {
 }
 
 func TestTheWatchIsBeforeTheAnswerToABind(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -155,7 +159,7 @@ func TestTheWatchIsBeforeTheAnswerToABind(t *testing.T) {
 }
 
 func TestAPodIsSeenOnAnotherNodeThanItWasPromised(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -180,8 +184,8 @@ func TestAPodIsSeenOnAnotherNodeThanItWasPromised(t *testing.T) {
 // No bind reaches a pod that is being deleted, so its room is free before the bind has
 // failed.
 func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
@@ -217,7 +221,7 @@ func TestAPodIsToBeDeletedWhileItsBindIsUnderWay(t *testing.T) {
 }
 
 func TestAPodThatIsBoundIsGoneBeforeItIsSeen(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		p := cores("p", "3")
 		x.deliver(objects.Added, p)
 		x.deliver(objects.Added, cores("q", "2"))
@@ -228,8 +232,8 @@ func TestAPodThatIsBoundIsGoneBeforeItIsSeen(t *testing.T) {
 }
 
 func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		p := cores("p", "3")
 		deleting(p)
 		x.deliver(objects.Added, p)
@@ -239,7 +243,7 @@ func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
 }
 
 func TestOneSlowBindHoldsNoOther(t *testing.T) {
-	g := &gossip{}
+	g := &recordingReporter{}
 	var slow chan struct{} // of the bubble
 	binder := binderOfOne(func(ctx context.Context, b objects.Binding) error {
 		if b.Pod.Name == "p0000" {
@@ -254,7 +258,7 @@ func TestOneSlowBindHoldsNoOther(t *testing.T) {
 		slow = make(chan struct{})
 		cfg.Reporter, cfg.Binder, cfg.BindGroup, cfg.BindCalls = g, binder, 1, 3
 	}
-	onStageAs(t, configure, clusterOf(nodesOf("4000", "n")), nil, func(x *stage) {
+	runScenarioWith(t, configure, clusterOf(nodesOf("4000", "n")), nil, func(x *scenario) {
 		var events []objects.Event
 		for i := range 200 {
 			events = append(events, added(build.Pod(fmt.Sprintf("p%04d", i)).Obj()))
@@ -283,8 +287,8 @@ func (f binderOfOne) Bind(ctx context.Context, bs []objects.Binding, done func(i
 
 func TestDrain(t *testing.T) {
 	t.Run("the binds under way come to their end", func(t *testing.T) {
-		g := &gossip{}
-		onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		g := &recordingReporter{}
+		runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			release := x.binder.hold()
 			x.deliver(objects.Added, cores("p", "1"))
 			x.deliver(objects.Added, cores("large", "10"))
@@ -305,8 +309,8 @@ func TestDrain(t *testing.T) {
 		})
 	})
 	t.Run("no longer than it is given", func(t *testing.T) {
-		g := &gossip{}
-		onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		g := &recordingReporter{}
+		runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.binder.hold()
 			x.deliver(objects.Added, cores("p", "1"))
 			ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
@@ -328,8 +332,8 @@ func (r refusal) Error() string { return "bind pod p to n: 403: " + r.words }
 func (r refusal) Told() string  { return r.words }
 
 func TestARefusedBindIsToldAsUpstreamTellsIt(t *testing.T) {
-	g := &gossip{}
-	onStageAs(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	g := &recordingReporter{}
+	runScenarioWith(t, g.configure, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		release := x.binder.hold()
 		x.deliver(objects.Added, cores("p", "3"))
 		release(always(refusal{"pods are forbidden"}))

@@ -21,10 +21,10 @@ func claiming(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: 
 func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
 	const refused = "0/1 nodes are available: pods with resource claims are not supported yet."
 	r := prometheus.NewPedanticRegistry()
-	a, g := &fakeEvictor{}, &gossip{}
-	onStageAs(t, func(cfg *SchedulerConfig) {
+	a, g := &fakeEvictor{}, &recordingReporter{}
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		cfg.Profiles, cfg.Evictor, cfg.Reporter, cfg.Registerer = withPreemption(), a, g, r
-	}, clusterOf(nodesOf("4", "n"), build.Pod("low").UID("low").CPU("3").Priority(1).Node("n").Obj()), nil, func(x *stage) {
+	}, clusterOf(nodesOf("4", "n"), build.Pod("low").UID("low").CPU("3").Priority(1).Node("n").Obj()), nil, func(x *scenario) {
 		p := build.Pod("p").UID("p").CPU("1").Priority(10).Obj()
 		claiming(p)
 		x.deliver(objects.Added, p)
@@ -52,7 +52,7 @@ func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
 	})
 }
 
-func attemptsOf(t *testing.T, x *stage, p *v1.Pod) (n int) {
+func attemptsOf(t *testing.T, x *scenario, p *v1.Pod) (n int) {
 	if err := x.call(x.ctx, func() { n = x.queue.Get(p.UID).Attempts }); err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: prof} },
-		clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: prof} },
+		clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			p := cores("p", "1")
 			claiming(p)
 			x.deliver(objects.Added, p)

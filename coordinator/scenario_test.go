@@ -22,9 +22,9 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// stage is a scheduler that runs on a bubble's clock, between a binder and a journal that
+// scenario is a scheduler that runs on a bubble's clock, between a binder and a journal that
 // follow the test's script. The test asks it anything while everybody in the bubble rests.
-type stage struct {
+type scenario struct {
 	*Scheduler
 	t       *testing.T
 	ctx     context.Context // the bubble's, never that of the test around it
@@ -94,17 +94,17 @@ func (s *script) hold() (release func(answer func(objects.Binding) error)) {
 	}
 }
 
-// onStage runs a scenario.
-func onStage(t *testing.T, all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
+// runScenario runs a scenario.
+func runScenario(t *testing.T, all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*scenario)) {
 	t.Helper()
-	onStageAs(t, func(*SchedulerConfig) {}, all, entries, play)
+	runScenarioWith(t, func(*SchedulerConfig) {}, all, entries, play)
 }
 
-// onStageAs runs a scenario with a scheduler that is configured otherwise.
-func onStageAs(t *testing.T, configure func(*SchedulerConfig), all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*stage)) {
+// runScenarioWith runs a scenario with a scheduler that is configured otherwise.
+func runScenarioWith(t *testing.T, configure func(*SchedulerConfig), all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry, play func(*scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		x := &stage{t: t, ctx: t.Context(), binder: &script{}, journal: newLedger(), ended: make(chan error, 1)}
+		x := &scenario{t: t, ctx: t.Context(), binder: &script{}, journal: newLedger(), ended: make(chan error, 1)}
 		for uid, e := range entries {
 			x.journal.kept[uid] = e.GetAttempts()
 		}
@@ -143,7 +143,7 @@ func nodesOf(cpu string, names ...string) []*v1.Node {
 	return out
 }
 
-func (x *stage) deliver(typ objects.EventType, obj any) {
+func (x *scenario) deliver(typ objects.EventType, obj any) {
 	x.t.Helper()
 	e := objects.Event{Type: typ}
 	switch obj := obj.(type) {
@@ -157,7 +157,7 @@ func (x *stage) deliver(typ objects.EventType, obj any) {
 }
 
 // update delivers a pod's next version.
-func (x *stage) update(p *v1.Pod, version string, change func(*v1.Pod)) *v1.Pod {
+func (x *scenario) update(p *v1.Pod, version string, change func(*v1.Pod)) *v1.Pod {
 	x.t.Helper()
 	p = p.DeepCopy()
 	p.ResourceVersion = version
@@ -169,14 +169,14 @@ func (x *stage) update(p *v1.Pod, version string, change func(*v1.Pod)) *v1.Pod 
 }
 
 // confirm delivers that a pod is on a node.
-func (x *stage) confirm(p *v1.Pod, node string) {
+func (x *scenario) confirm(p *v1.Pod, node string) {
 	x.t.Helper()
 	x.update(p, "100", func(p *v1.Pod) { p.Spec.NodeName = node })
 }
 
 // wantPods checks where every pod is that the scheduler knows: "p on n", "p promised n",
 // or "p" with its place in the queue.
-func (x *stage) wantPods(when string, want ...string) {
+func (x *scenario) wantPods(when string, want ...string) {
 	x.t.Helper()
 	synctest.Wait()
 	var got []string
@@ -229,7 +229,7 @@ func (s *Scheduler) known() []types.UID {
 }
 
 // wantBinds checks the calls of the binder so far.
-func (x *stage) wantBinds(when string, want ...string) {
+func (x *scenario) wantBinds(when string, want ...string) {
 	x.t.Helper()
 	synctest.Wait()
 	x.binder.mu.Lock()
@@ -240,7 +240,7 @@ func (x *stage) wantBinds(when string, want ...string) {
 }
 
 // wantEnd waits for Run to end and checks how.
-func (x *stage) wantEnd(want error) {
+func (x *scenario) wantEnd(want error) {
 	x.t.Helper()
 	if got := <-x.ended; !errors.Is(got, want) || want == nil && got != nil {
 		x.t.Errorf("Run: got %v, want %v", got, want)
@@ -252,7 +252,7 @@ func always(err error) func(objects.Binding) error {
 }
 
 // message is why a pod is not on a node.
-func (x *stage) message(uid types.UID) string {
+func (x *scenario) message(uid types.UID) string {
 	x.t.Helper()
 	var out string
 	if err := x.call(x.ctx, func() {
@@ -265,7 +265,7 @@ func (x *stage) message(uid types.UID) string {
 	return out
 }
 
-func (x *stage) wantMessage(uid types.UID, want string) {
+func (x *scenario) wantMessage(uid types.UID, want string) {
 	x.t.Helper()
 	if got := x.message(uid); !strings.Contains(got, want) {
 		x.t.Errorf("message of %s: got %q, want one with %q", uid, got, want)
@@ -274,7 +274,7 @@ func (x *stage) wantMessage(uid types.UID, want string) {
 
 // deposeAfter lets n rounds to the workers through; then one of them has seen a newer
 // leader.
-func (x *stage) deposeAfter(n int) {
+func (x *scenario) deposeAfter(n int) {
 	through := x.evaluate
 	x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
 		if n--; n < 0 {

@@ -50,7 +50,7 @@ type Scheduler struct {
 	cycles    *bind.Cycles
 	journal   *journal.Writer
 	// compileClass is the compiler's, and evaluate the fan-out's.
-	compileClass func(*v1.Pod, *compile.Profile, compile.World) (*compile.Class, error)
+	compileClass func(*v1.Pod, *compile.Profile, compile.ClusterState) (*compile.Class, error)
 	evaluate     func(context.Context, []fanout.Request) ([]*scorer.Result, error)
 
 	inbox *inbox
@@ -362,7 +362,7 @@ func (s *Scheduler) stopped(ctx context.Context) error {
 //	error                where it comes from                     why the term can't go on
 //	lease.ErrDeposed     the outcome of a bind                   another leads: the right to write is gone
 //	fanout.ErrDeposed    workers are asked, or made known        another leads: workers refuse this term
-//	the tables' own      a change that could not be undone, or   rows are not what is there: pods might be promised
+//	the tables' own      a change that could not be undone, or   rows are not what is there: pods might be assumed on
 //	                     counters that could not be filled       room that others have
 //
 // What a pod, a node or another object does wrong, what a plugin, an extender or a worker does wrong, and an attempt that

@@ -26,7 +26,7 @@ func added(p *v1.Pod) objects.Event {
 func TestPodsOfOtherSchedulers(t *testing.T) {
 	foreign := func(p *v1.Pod) { p.Spec.SchedulerName = "another" }
 	ours := func(p *v1.Pod) { p.Spec.SchedulerName = v1.DefaultSchedulerName }
-	onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 		p := cores("p", "4")
 		foreign(p)
 		x.deliver(objects.Added, p)
@@ -49,7 +49,7 @@ func TestPodsOfOtherSchedulers(t *testing.T) {
 
 // A preferred term that can not be parsed is an error only where nodes are scored.
 func TestAPodThatCanNotBeScored(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("4", "n", "m")), nil, func(x *scenario) {
 		x.deliver(objects.Added, unreadable("p"))
 		x.wantPods("two nodes", "p backoff")
 		x.wantMessage("p", "NodeAffinity")
@@ -66,7 +66,7 @@ func TestAPodThatCanNotBeScored(t *testing.T) {
 }
 
 func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
-	onStage(t, clusterOf(nodesOf("2", "small")), nil, func(x *stage) {
+	runScenario(t, clusterOf(nodesOf("2", "small")), nil, func(x *scenario) {
 		for i := range 3 {
 			x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "4"))
 		}
@@ -85,7 +85,7 @@ func TestAPodThatFitsNowhereIsTriedAgainWhenANodeComes(t *testing.T) {
 }
 
 func TestWithoutAnyNode(t *testing.T) {
-	onStage(t, clusterOf(nil), nil, func(x *stage) {
+	runScenario(t, clusterOf(nil), nil, func(x *scenario) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("no node", "p backoff")
 		x.wantMessage("p", noNodes)
@@ -124,7 +124,7 @@ func TestAPendingPodIsChangedSoThatItFits(t *testing.T) {
 			ports := func(name, node string) *v1.Pod {
 				return build.Pod(name).UID(name).HostPort("", "", 80).Node(node).Obj()
 			}
-			onStage(t, clusterOf(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *stage) {
+			runScenario(t, clusterOf(nodesOf("4", "n", "m"), ports("a", "n"), ports("b", "m")), nil, func(s *scenario) {
 				p := cores("p", "1")
 				x.wrong(p)
 				s.deliver(objects.Added, p)
@@ -162,8 +162,8 @@ func TestAWaitingPodIsToldOfATaint(t *testing.T) {
 		}, "0/1 nodes are available: 1 node(s) were unschedulable."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onStage(t, clusterOf(nodesOf("4", "n"), build.Pod("there").UID("there").CPU("4").Node("n").Obj(),
-				build.Pod("p").UID("p").CPU("2").Obj()), nil, func(x *stage) {
+			runScenario(t, clusterOf(nodesOf("4", "n"), build.Pod("there").UID("there").CPU("4").Node("n").Obj(),
+				build.Pod("p").UID("p").CPU("2").Obj()), nil, func(x *scenario) {
 				x.wantMessage("p", "0/1 nodes are available: 1 Insufficient cpu.")
 				node := nodesOf("4", "n")[0]
 				c.change(node)

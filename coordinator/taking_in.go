@@ -186,7 +186,7 @@ func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
 	return nil
 }
 
-// assume promises a pod its node. After an error the pod is promised no node, and its class is in quarantine.
+// assume reserves room for a pod on its node. After an error the pod is not assumed, and its class is in quarantine.
 func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 	err := s.state.Assume(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
 	if err == nil {
@@ -200,7 +200,7 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 	return s.suspects.Add(quarantine.Suspect{Class: a.class.ID()}, err)
 }
 
-// forget takes back the promise of a node.
+// forget gives the room of an assumed pod back.
 func (s *Scheduler) forget(p *v1.Pod, node string) {
 	if _, err := s.state.Forget(p); err != nil {
 		s.quarantineObject(p, err)

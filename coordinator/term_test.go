@@ -28,7 +28,7 @@ import (
 
 func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 	t.Run("the store says so", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("400", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("400", "n")), nil, func(x *scenario) {
 			release := x.binder.hold()
 			for i := range bind.DefaultCalls {
 				x.deliver(objects.Added, cores(fmt.Sprintf("p%d", i), "1"))
@@ -48,7 +48,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 		})
 	})
 	t.Run("a worker says so in mid-batch", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			if err := x.call(x.ctx, func() { x.deposeAfter(1) }); err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestADeposedLeaderBindsNothingMore(t *testing.T) {
 		})
 	})
 	t.Run("a worker says so of a batch", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			if err := x.call(x.ctx, func() { x.deposeAfter(0) }); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestATermStartsFromObjectsAndJournal(t *testing.T) {
 		"gone":     {Attempts: 9},
 	}
 	all := clusterOf(nodesOf("4", "n"), bound, running, done, fresh, rejected, failing)
-	onStage(t, all, entries, func(x *stage) {
+	runScenario(t, all, entries, func(x *scenario) {
 		// There is room for two: for the pod that no leader has tried, and for the one that was
 		// rejected, which is popped from its backoff. The one with an error waits.
 		x.wantPods("at once", "fresh promised n", "failing backoff", "rejected promised n")
@@ -110,7 +110,7 @@ func TestATermStartsFromObjectsAndJournal(t *testing.T) {
 
 func TestTheEndOfATerm(t *testing.T) {
 	t.Run("at rest", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.cancel()
 			x.wantEnd(nil)
 			if _, err := x.Summary(x.ctx); !errors.Is(err, ErrStopped) {
@@ -122,7 +122,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("in the middle of a round", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			if err := x.call(x.ctx, func() {
 				through := x.evaluate
 				x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
@@ -144,7 +144,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("before a dry run of preemption", func(t *testing.T) {
-		onStageAs(t, func(cfg *SchedulerConfig) { cfg.Profiles = withPreemption() }, clusterOf(nodesOf("4", "n"), build.Pod("there").CPU("4").Node("n").Obj()), nil, func(x *stage) {
+		runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Profiles = withPreemption() }, clusterOf(nodesOf("4", "n"), build.Pod("there").CPU("4").Node("n").Obj()), nil, func(x *scenario) {
 			if err := x.call(x.ctx, func() {
 				through := x.evaluate
 				x.evaluate = func(ctx context.Context, requests []fanout.Request) ([]*scorer.Result, error) {
@@ -165,7 +165,7 @@ func TestTheEndOfATerm(t *testing.T) {
 		})
 	})
 	t.Run("what was noted last is written", func(t *testing.T) {
-		onStage(t, clusterOf(nodesOf("4", "n")), nil, func(x *stage) {
+		runScenario(t, clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
 			x.deliver(objects.Added, cores("p", "5"))
 			x.journal.want(t, "before", map[types.UID]uint32{})
 			x.cancel()

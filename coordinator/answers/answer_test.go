@@ -34,7 +34,7 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(b.cache))
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Memory("1Gi").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.EmptyCluster(b.cache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func BenchmarkRepair(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.Alone(c))
+	class, err := compile.New().Class(build.Pod("p").CPU("1").Obj(), rules.DefaultProfile(v1.DefaultSchedulerName), compile.EmptyCluster(c))
 	if err != nil {
 		b.Fatal(err)
 	}

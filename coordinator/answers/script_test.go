@@ -49,7 +49,7 @@ type script struct {
 	out       strings.Builder
 }
 
-// Counters, Cluster and Volumes are parts of compile.World.
+// Counters, Cluster and Volumes are parts of compile.ClusterState.
 func (s *script) Counters() *count.Registry { return s.counters }
 func (s *script) Cluster() *cluster.Cluster { return s.cluster }
 func (s *script) Volumes() compile.Volumes  { return nil }

@@ -23,7 +23,7 @@ func deployed() *v1.Pod {
 }
 
 func benchmarkInterned(b *testing.B, p *v1.Pod) {
-	images := Alone(still{"registry.example.com/web:v3": 300 * mi})
+	images := EmptyCluster(still{"registry.example.com/web:v3": 300 * mi})
 	c, prof := New(), DefaultProfile("x")
 	first, err := c.Class(p, prof, images)
 	if err != nil {
@@ -48,7 +48,7 @@ func BenchmarkInterned(b *testing.B) {
 
 // BenchmarkClass is what the first pod of a class costs.
 func BenchmarkClass(b *testing.B) {
-	p, prof, images := deployed(), DefaultProfile("x"), Alone(still{})
+	p, prof, images := deployed(), DefaultProfile("x"), EmptyCluster(still{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := New().Class(p, prof, images); err != nil {

@@ -43,7 +43,7 @@ func TestPodsShareClassesByWhatExpressionsRead(t *testing.T) {
 	prof := celProfileOf(t, []string{
 		"node.labels['zone'] in pod.annotations['zones'].split(',')", "pod.labels[?'tier'].orValue('') == 'gold' || !node.unschedulable",
 	}, []string{"pod.labels[?'heavy'].orValue('no') == 'yes' ? 100 - node.pods : 50"})
-	c, w := New(), Alone(still{})
+	c, w := New(), EmptyCluster(still{})
 	class := func(p *v1.Pod) *Class {
 		got, err := c.Class(p, prof, w)
 		if err != nil {
@@ -84,7 +84,7 @@ func TestPodsThatExpressionsDecide(t *testing.T) {
 		{"node.unschedulable && pod.namespace == 'x'", `pod didn't match CEL expression "a"`},
 		{"pod.namespace == 'default' || node.pods > 3", ""},
 	} {
-		class, err := New().Class(celPodOf("a", nil, nil), celProfileOf(t, []string{c.filter}, nil), Alone(still{}))
+		class, err := New().Class(celPodOf("a", nil, nil), celProfileOf(t, []string{c.filter}, nil), EmptyCluster(still{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 // Pods of a workload, each with a claim of its own that waits for its pod, lead to one query
 // made ready once, for as long as nothing tells their claims apart.
 func TestPodsWithClaimsOfTheirOwnShareAQuery(t *testing.T) {
-	w := stored{Alone(still{}), newWaitingStore()}
+	w := stored{EmptyCluster(still{}), newWaitingStore()}
 	claim := func(name, class string) {
 		c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 		c.Spec.StorageClassName = &class

@@ -157,7 +157,7 @@ func forget(key classKey, k *keptClass) {
 // Class gives the class of a pod. Why the pod fits nowhere is in the class; the error is
 // upstream's of a PreFilter or Filter, worded as upstream's, or a broken invariant of
 // ours. The terms of the pods that may be placed before this one must be carried (count.Registry).
-func (c *Compiler) Class(p *v1.Pod, prof *Profile, w World) (*Class, error) {
+func (c *Compiler) Class(p *v1.Pod, prof *Profile, w ClusterState) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)
 	if e.mounts.isVolatile() || e.signature == nil {
@@ -242,7 +242,7 @@ func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
 }
 
 // spec finds or makes the plan of a pod with claims.
-func (c *Compiler) spec(p *v1.Pod, prof *Profile, w World, sign []byte) *plan {
+func (c *Compiler) spec(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *plan {
 	key := planKey{hash: c.hash(sign), profile: prof}
 	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k.plan
@@ -256,7 +256,7 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, w World, sign []byte) *plan {
 
 // plan finds or makes a pod's plan. One of volatile mounts is not kept: it is for one pod,
 // until the next one is placed, and may list thousands of volumes.
-func (c *Compiler) plan(p *v1.Pod, prof *Profile, w World) *keptPlan {
+func (c *Compiler) plan(p *v1.Pod, prof *Profile, w ClusterState) *keptPlan {
 	sign, first := c.signature.pod(p, prof)
 	key := planKey{hash: c.hash(sign), profile: prof}
 	e, ok := c.plans.Get(key)

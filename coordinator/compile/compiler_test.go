@@ -28,7 +28,7 @@ func (s still) TotalNodes() int { return 2 }
 
 func mustClass(t rapid.TB, c *Compiler, p *v1.Pod, prof *Profile, images Images) *Class {
 	t.Helper()
-	class, err := c.Class(p, prof, Alone(images))
+	class, err := c.Class(p, prof, EmptyCluster(images))
 	if err != nil {
 		t.Fatalf("class: want no error, got %v", err)
 	}

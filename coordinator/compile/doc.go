@@ -8,7 +8,7 @@
 //	v1.Pod ──Usage──> pb.PodUsage      what a pod adds to its row
 //	v1.Pod ┐
 //	Profile├──Class──> Class{Query}    filters and scores, in upstream's order
-//	World  ┘
+//	ClusterState  ┘
 //
 // # Class identity
 //

@@ -44,7 +44,7 @@ func FuzzPod(f *testing.F) {
 		if err := Usage(&p).Validate(); err != nil {
 			t.Errorf("usage of %s: want it to be valid, got %v", data, err)
 		}
-		w := Alone(still{"app:latest": 1 << 62})
+		w := EmptyCluster(still{"app:latest": 1 << 62})
 		w.Counters().Carry(&p)
 		again, wantErr := New().Class(&p, prof, w)
 		class, err := c.Class(&p, prof, w)

@@ -29,7 +29,7 @@ type groups struct {
 
 func newGroups(q *pb.Query, s *setting, pl *plan) *groups {
 	return &groups{
-		query: q, setting: s, registry: s.world.Counters(), required: pl.affinity.honoured != nil,
+		query: q, setting: s, registry: s.state.Counters(), required: pl.affinity.honoured != nil,
 		index: map[string]uint32{}, pins: newPinning(s, pl),
 	}
 }

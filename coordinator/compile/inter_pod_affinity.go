@@ -50,7 +50,7 @@ func within(t *count.AffinityTerm, c *cluster.Cluster) count.Namespaces {
 
 // selecting is the counter of the pods that a term is about.
 func (g *groups) selecting(t *count.AffinityTerm) uint32 {
-	return g.registry.Pods(within(t, g.setting.world.Cluster()), t.Selector)
+	return g.registry.Pods(within(t, g.setting.state.Cluster()), t.Selector)
 }
 
 // affinityFilter adds what InterPodAffinity's Filter asks.
@@ -103,9 +103,9 @@ func (g *groups) affinityTo(q *pb.InterPodAffinityQuery, terms []count.AffinityT
 		q.Required = append(q.Required, g.inDomain(keys[i], nil, nil))
 		return
 	}
-	all, of := within(&terms[0], g.setting.world.Cluster()), selectorOf(terms)
+	all, of := within(&terms[0], g.setting.state.Cluster()), selectorOf(terms)
 	for i := range terms[1:] {
-		more := within(&terms[1+i], g.setting.world.Cluster())
+		more := within(&terms[1+i], g.setting.state.Cluster())
 		all = all.And(&more)
 	}
 	q.SelfMatch = g.setting.selfAffinity && all.Has(g.setting.pod.Namespace)

@@ -38,12 +38,12 @@ func newPinning(s *setting, pl *plan) pinning {
 	groups := 1
 	for _, t := range s.match.Terms {
 		key := topologyKey(t.TopologyKey)
-		made := s.world.Topology(key)
+		made := s.state.Topology(key)
 		if made == Absent || slices.Contains(p.named, key) || slices.Contains(keys, key) {
 			continue
 		}
 		if keys = append(keys, key); made == Shared { // else rows without the terms are alike
-			groups *= s.world.Domains(key)
+			groups *= s.state.Domains(key)
 		}
 		if len(p.named)+len(keys) > maxGrouped || groups > maxForeignGroups {
 			p.others = true

@@ -16,7 +16,7 @@ import (
 type setting struct {
 	writing
 	pod   *v1.Pod
-	world World
+	state ClusterState
 	// mounts is what the pod's volumes are.
 	mounts *mounts
 	// spreads is what each of the pod's images adds to a node that has it.
@@ -34,9 +34,9 @@ type setting struct {
 }
 
 // take finds out a pod's setting.
-func (s *setting) take(e *keptPlan, p *v1.Pod, w World) {
+func (s *setting) take(e *keptPlan, p *v1.Pod, w ClusterState) {
 	pl := e.plan
-	s.bytes, s.pod, s.world, s.mounts = s.bytes[:0], p, w, e.mounts
+	s.bytes, s.pod, s.state, s.mounts = s.bytes[:0], p, w, e.mounts
 	s.bytes = binary.AppendUvarint(s.bytes, e.revision)
 	s.spreads = pl.images.spreads(w, s.spreads[:0])
 	for _, v := range s.spreads {
@@ -54,7 +54,7 @@ func (s *setting) takeSpread(pl *plan) {
 		return
 	}
 	if c.defaults {
-		s.defaults = s.world.Cluster().DefaultSelector(s.pod)
+		s.defaults = s.state.Cluster().DefaultSelector(s.pod)
 		s.flag(s.defaults != nil)
 		if s.defaults == nil {
 			return
@@ -90,8 +90,8 @@ func (s *setting) takeAffinity(pl *plan) {
 	if !pl.nearby {
 		return
 	}
-	cluster := s.world.Cluster()
-	s.match = s.world.Counters().Matching(s.pod, cluster)
+	cluster := s.state.Cluster()
+	s.match = s.state.Counters().Matching(s.pod, cluster)
 	if s.match != nil {
 		s.bytes = binary.AppendUvarint(s.bytes, s.match.ID)
 		s.shape(&s.match.Shape, s.match.Keys, len(s.match.Keys))
@@ -113,14 +113,14 @@ func (s *setting) takeAffinity(pl *plan) {
 // shape writes what the nodes make of some keys, up to the one with which nodes have more than most of
 // them. It is found out once for each version of the nodes' labels, not for each pod.
 func (s *setting) shape(of *count.Shape, keys []string, most int) {
-	if version := s.world.TopologyVersion(); of.Version != version {
+	if version := s.state.TopologyVersion(); of.Version != version {
 		of.Version, of.Bytes = version, of.Bytes[:0]
 		had := 0
 		for _, key := range keys {
-			made := s.world.Topology(key)
+			made := s.state.Topology(key)
 			of.Bytes = append(of.Bytes, byte(made))
 			if made == Shared {
-				of.Bytes = binary.AppendUvarint(of.Bytes, uint64(s.world.Domains(key))) // which newPinning reads
+				of.Bytes = binary.AppendUvarint(of.Bytes, uint64(s.state.Domains(key))) // which newPinning reads
 			}
 			if made != Absent {
 				had++
@@ -134,7 +134,7 @@ func (s *setting) shape(of *count.Shape, keys []string, most int) {
 }
 
 // absent tells whether no node has a label.
-func (s *setting) absent(key string) bool { return s.world.Topology(key) == Absent }
+func (s *setting) absent(key string) bool { return s.state.Topology(key) == Absent }
 
 // unique tells whether no two nodes share a value of a label.
-func (s *setting) unique(key string) bool { return s.world.Topology(key) == Unique }
+func (s *setting) unique(key string) bool { return s.state.Topology(key) == Unique }

@@ -35,7 +35,7 @@ func settled(t testing.TB) *clusterModel {
 	return w
 }
 
-func classIn(t testing.TB, c *Compiler, p *v1.Pod, prof *Profile, w World) *Class {
+func classIn(t testing.TB, c *Compiler, p *v1.Pod, prof *Profile, w ClusterState) *Class {
 	t.Helper()
 	w.Counters().Carry(p)
 	class, err := c.Class(p, prof, w)

@@ -175,7 +175,7 @@ func newWaitingStore() *store {
 func TestVolumesAreCompiledAnew(t *testing.T) {
 	prof := volumeProfile(t)
 	rapid.Check(t, func(t *rapid.T) {
-		c, w := New(), stored{Alone(still{}), newWaitingStore()}
+		c, w := New(), stored{EmptyCluster(still{}), newWaitingStore()}
 		for range rapid.IntRange(1, 30).Draw(t, "pods") {
 			if rapid.IntRange(0, 2).Draw(t, "change") == 0 {
 				drawStorage(t, w.store)
@@ -208,11 +208,11 @@ func TestVolumesOfAnotherWorld(t *testing.T) {
 	prof, c := volumeProfile(t), New()
 	p := build.Pod("p").Obj()
 	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
-	first := stored{Alone(still{}), newWaitingStore()}
+	first := stored{EmptyCluster(still{}), newWaitingStore()}
 	if got, err := c.Class(p, prof, first); err != nil || got.Rejected == nil {
 		t.Fatalf("got %v, %v, want a rejection", got, err)
 	}
-	second := stored{Alone(still{}), newWaitingStore()}
+	second := stored{EmptyCluster(still{}), newWaitingStore()}
 	name := "wait"
 	second.store.claims["default/c"] = &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &name}}
 	if got, err := c.Class(p, prof, second); err != nil || got.Rejected != nil {
@@ -223,7 +223,7 @@ func TestVolumesOfAnotherWorld(t *testing.T) {
 // Of many volumes with one affinity as many are listed as there are claims: no claim ever
 // comes to the others.
 func TestAlikeVolumesAreListedOnce(t *testing.T) {
-	prof, w := volumeProfile(t), stored{Alone(still{}), newWaitingStore()}
+	prof, w := volumeProfile(t), stored{EmptyCluster(still{}), newWaitingStore()}
 	name := "wait"
 	p := build.Pod("p").Obj()
 	for i := range 2 {

@@ -37,7 +37,7 @@ type mounts struct {
 }
 
 // hold tells whether they are still what newMounts would find.
-func (m *mounts) hold(w World) bool {
+func (m *mounts) hold(w ClusterState) bool {
 	if m == nil {
 		return true
 	}
@@ -45,8 +45,8 @@ func (m *mounts) hold(w World) bool {
 	return m.storage == s && m.version == s.Version() && m.registry == w.Counters() && m.registry.Use(m.keyed)
 }
 
-// storageOf is the world's storage, or an empty one.
-func storageOf(w World) Volumes {
+// storageOf is the cluster's storage, or an empty one.
+func storageOf(w ClusterState) Volumes {
 	if s := w.Volumes(); s != nil {
 		return s
 	}
@@ -61,7 +61,7 @@ func mountsStorage(v *v1.Volume) bool {
 }
 
 // newMounts runs the PreFilters of a profile's volume plugins, in order.
-func newMounts(p *v1.Pod, prof *Profile, w World, kept *affinities) *mounts {
+func newMounts(p *v1.Pod, prof *Profile, w ClusterState, kept *affinities) *mounts {
 	if !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return mountsStorage(&v) }) {
 		return nil
 	}

@@ -123,9 +123,9 @@ func (s *store) put(text string) error {
 	return fmt.Errorf("unknown kind %q", kind.Kind)
 }
 
-// stored is a world with storage.
+// stored is a cluster with storage.
 type stored struct {
-	World
+	ClusterState
 	store *store
 }
 
@@ -139,7 +139,7 @@ func (w stored) Volumes() Volumes { return w.store }
 //	present NODE     a pod's spec in YAML, which is on the node from now on
 //	pod [filters=(A,B)] [name=NAME]      a pending pod's spec; answers why it is refused, or the nodes
 type volumeScript struct {
-	world  stored
+	state  stored
 	c      *Compiler
 	nodes  []*v1.Node
 	pods   map[string][]*v1.Pod
@@ -148,7 +148,7 @@ type volumeScript struct {
 
 func TestVolumeScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/volumes", func(t *testing.T, path string) {
-		s := &volumeScript{world: stored{Alone(still{}), newStore()}, c: New(), pods: map[string][]*v1.Pod{}}
+		s := &volumeScript{state: stored{EmptyCluster(still{}), newStore()}, c: New(), pods: map[string][]*v1.Pod{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out, err := s.run(d)
 			if err != nil {
@@ -184,14 +184,14 @@ func (s *volumeScript) run(d *datadriven.TestData) (string, error) {
 func (s *volumeScript) line(command, line string) error {
 	switch command {
 	case "storage":
-		return s.world.store.put(line)
+		return s.state.store.put(line)
 	case "lose":
-		s.world.store.version++
+		s.state.store.version++
 		kind, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if kind == "claim" {
-			delete(s.world.store.claims, "default/"+name)
+			delete(s.state.store.claims, "default/"+name)
 		} else {
-			delete(s.world.store.volumes, name)
+			delete(s.state.store.volumes, name)
 		}
 		return nil
 	case "nodes":
@@ -258,7 +258,7 @@ func (s *volumeScript) schedule(d *datadriven.TestData) (string, error) {
 		return "", err
 	}
 	s.recount()
-	class, err := s.c.Class(p, prof, s.world)
+	class, err := s.c.Class(p, prof, s.state)
 	switch {
 	case err != nil:
 		return "", err
@@ -279,7 +279,7 @@ func (s *volumeScript) schedule(d *datadriven.TestData) (string, error) {
 
 // recount gives counters to what pods attach.
 func (s *volumeScript) recount() {
-	reg, st := s.world.Counters(), s.world.store
+	reg, st := s.state.Counters(), s.state.store
 	for _, list := range s.pods {
 		for _, p := range list {
 			for _, a := range Attachments(p, st) {
@@ -295,11 +295,11 @@ func (s *volumeScript) table() (*scorer.Table, error) {
 	t := scorer.NewTable(0)
 	for i, n := range s.nodes {
 		row := Node(n)
-		row.VolumeLimits, row.MigratedPlugins = VolumeLimits(s.world.store.nodes[n.Name]), MigratedPlugins(s.world.store.nodes[n.Name])
+		row.VolumeLimits, row.MigratedPlugins = VolumeLimits(s.state.store.nodes[n.Name]), MigratedPlugins(s.state.store.nodes[n.Name])
 		deltas := []*pb.Delta{{Row: uint32(i), Change: &pb.Delta_SetNode{SetNode: row}}}
 		for _, p := range s.pods[n.Name] {
 			u := Usage(p)
-			u.Counters = s.world.Counters().Contributions(p)
+			u.Counters = s.state.Counters().Contributions(p)
 			deltas = append(deltas, &pb.Delta{Row: uint32(i), Change: &pb.Delta_AddPod{AddPod: u}})
 		}
 		if change := s.attachments(n.Name); len(change) > 0 {
@@ -318,7 +318,7 @@ func (s *volumeScript) table() (*scorer.Table, error) {
 func (s *volumeScript) attachments(node string) []*pb.CounterValue {
 	values := map[uint32]int64{}
 	seen := map[Attachment]bool{}
-	st := s.world.store
+	st := s.state.store
 	for _, p := range s.pods[node] {
 		for _, a := range Attachments(p, st) {
 			values[st.used[a]]++

@@ -72,7 +72,7 @@ profiles:
 	if err != nil {
 		return "", err
 	}
-	class, err := compile.New().Class(pod, profiles["default-scheduler"], compile.Alone(noImages{}))
+	class, err := compile.New().Class(pod, profiles["default-scheduler"], compile.EmptyCluster(noImages{}))
 	switch {
 	case err != nil:
 		return "", err

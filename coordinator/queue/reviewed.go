@@ -13,9 +13,9 @@ func (q *Queue) Rejoin(p *Pod) {
 	}
 }
 
-// Promised says that a pod in flight has a node, and may lose it yet for a reason that events can
-// mend: it stays in flight until Done, or its failure, and is nominated no more.
-func (q *Queue) Promised(p *Pod) { q.nominations.drop(p) }
+// Reserved says that a node is reserved for a pod in flight, which may still lose it for a reason that events can
+// change: it stays in flight until Done, or its failure, and is not nominated any more.
+func (q *Queue) Reserved(p *Pod) { q.nominations.drop(p) }
 
 // Refused ends the attempt of a pod in flight that has lost its node again, as Unschedulable does;
 // one that is Done by now is tried again after its backoff.

@@ -35,7 +35,7 @@ type State struct {
 	// counted says that the status of budgets is computed here.
 	counted bool
 	// observed are the terms of the pods of the batch. mayBring is how many more new terms the batch may bring.
-	observed []*count.Carried
+	terms    []*count.Carried
 	mayBring int
 	// nominated are the terms of nominated pods. They are valid while the queue's nominations and the version of the storage
 	// are these.
@@ -83,7 +83,7 @@ func (s *State) SetHooks(h Hooks) {
 	s.hooks = h
 }
 
-// Counters, Cluster and Volumes are parts of compile.World.
+// Counters, Cluster and Volumes are parts of compile.ClusterState.
 func (s *State) Counters() *count.Registry { return s.counters }
 func (s *State) Cluster() *cluster.Cluster { return s.cluster }
 func (s *State) Volumes() compile.Volumes  { return s.volumes }

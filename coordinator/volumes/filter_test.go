@@ -13,9 +13,9 @@ import (
 	"github.com/shardsched/shardsched/scorer"
 )
 
-// stored is a world of nothing but storage.
+// stored is a cluster of nothing but storage.
 type stored struct {
-	compile.World
+	compile.ClusterState
 	cache *Cache
 }
 
@@ -37,7 +37,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 	e := scorer.NewEvaluator(nil)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newReserveModel(t)
-		compiler, in := compile.New(), stored{compile.Alone(noImages{}), w.c}
+		compiler, in := compile.New(), stored{compile.EmptyCluster(noImages{}), w.c}
 		table := scorer.NewTable(0)
 		for i, n := range w.nodes {
 			if err := table.Apply(&pb.Delta{Row: uint32(i), Change: &pb.Delta_SetNode{SetNode: compile.Node(n)}}); err != nil {
@@ -105,7 +105,7 @@ func BenchmarkLocalVolumes(b *testing.B) {
 		c.Set(words{"class": "local", "size": "10Gi", "node": fmt.Sprint("n", i/2)}.volume(fmt.Sprint("v", i)))
 	}
 	c.Set(words{"class": "local", "size": "5Gi"}.claim("c"))
-	compiler, in := compile.New(), stored{compile.Alone(noImages{}), c}
+	compiler, in := compile.New(), stored{compile.EmptyCluster(noImages{}), c}
 	pod := podOf("p", []string{"c"})
 	b.ReportAllocs()
 	for b.Loop() {

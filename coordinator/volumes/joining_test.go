@@ -102,7 +102,7 @@ func TestJoiningIsWhatEachVolumeOfEachPodSays(t *testing.T) {
 			})
 		}
 		for _, p := range append(coming, beside) {
-			c.Observe(p)
+			c.CountDrivers(p)
 		}
 		for _, as := range compile.Attachments(beside, c) {
 			if rapid.Bool().Draw(t, "counted") {
@@ -133,7 +133,7 @@ func TestJoiningOfManyVolumes(t *testing.T) {
 	}
 	first, second := podOf("first", there), podOf("second", coming)
 	c.PodAdded("n", first)
-	c.Observe(second)
+	c.CountDrivers(second)
 	got := c.Joining("n", []*v1.Pod{second}, podOf("beside", there))
 	if want := int64(n - n*unlimited); len(got) != 1 || got[0].Value != want {
 		t.Errorf("got %v, want %d", got, want)

@@ -9,9 +9,9 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Observe has the drivers counted whose volumes a pod attaches that is not on a node, but
+// CountDrivers has the drivers counted whose volumes a pod attaches that is not on a node, but
 // may be looked at as if it were (Joining).
-func (c *Cache) Observe(pod *v1.Pod) {
+func (c *Cache) CountDrivers(pod *v1.Pod) {
 	if !StorageMatters(pod) {
 		return
 	}
@@ -20,7 +20,7 @@ func (c *Cache) Observe(pod *v1.Pod) {
 	}
 }
 
-// Attaches tells whether one of some pods, all of them observed, attaches a volume.
+// Attaches tells whether one of some pods, all of them passed to CountDrivers, attaches a volume.
 func (c *Cache) Attaches(pods []*v1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p *v1.Pod) bool {
 		return StorageMatters(p) && len(compile.Attachments(p, c)) > 0

@@ -19,7 +19,7 @@ func TestJoiningOnceAPodHasLeft(t *testing.T) {
 	there, coming, beside := podOf("there", []string{"v"}), podOf("coming", []string{"w"}), podOf("beside", []string{"v"})
 	there.UID, coming.UID, beside.UID = "there", "coming", "beside"
 	c.PodAdded("n", there)
-	c.Observe(coming)
+	c.CountDrivers(coming)
 	c.UseCounter(compile.Attachment{Driver: "one", Handle: "h"})
 	c.TakeChanges()
 	list := []*v1.Pod{coming}

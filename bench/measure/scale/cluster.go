@@ -73,7 +73,7 @@ func newShardTables(o objects, shards int) (*shardTables, error) {
 	return w, nil
 }
 
-// Counters, Cluster and Volumes are parts of compile.World.
+// Counters, Cluster and Volumes are parts of compile.ClusterState.
 func (w *shardTables) Counters() *count.Registry { return w.counters }
 func (w *shardTables) Cluster() *cluster.Cluster { return w.cluster }
 func (w *shardTables) Volumes() compile.Volumes  { return nil }

@@ -5,8 +5,8 @@ import (
 	"github.com/shardsched/shardsched/coordinator/count"
 )
 
-// World is what compiling reads of the cluster beside the pod.
-type World interface {
+// ClusterState is what compiling reads of the cluster beside the pod.
+type ClusterState interface {
 	Images
 	// Topology tells what the nodes make of a label key. It costs the same whether nodes have the
 	// key or not, and however many there are.
@@ -34,15 +34,15 @@ const (
 	Shared
 )
 
-// alone is a world of nothing but images.
+// alone is a cluster of nothing but images.
 type alone struct {
 	Images
 	counters *count.Registry
 	cluster  *cluster.Cluster
 }
 
-// Alone is a world without storage, Services and other pods, in which no node has a label.
-func Alone(images Images) World {
+// EmptyCluster is a cluster without storage, Services and other pods, in which no node has a label.
+func EmptyCluster(images Images) ClusterState {
 	return alone{images, count.New(), cluster.New()}
 }
 

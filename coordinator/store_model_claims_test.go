@@ -17,7 +17,7 @@ import (
 )
 
 // keep keeps an object's next version and tells of it. w.mu is held, or nobody else is there.
-func (w *world) keep(typ objects.EventType, obj objects.Object) {
+func (w *storeModel) keep(typ objects.EventType, obj objects.Object) {
 	w.revision++
 	obj.SetResourceVersion(strconv.Itoa(w.revision))
 	w.others[objects.RefOf(obj)] = obj
@@ -25,7 +25,7 @@ func (w *world) keep(typ objects.EventType, obj objects.Object) {
 }
 
 // claim names a claim that a pod is to have, most often a new one.
-func (w *world) claim() string {
+func (w *storeModel) claim() string {
 	name := fmt.Sprintf("c%04d", w.names)
 	if w.chance(20) {
 		name = "shared"
@@ -38,13 +38,13 @@ func (w *world) claim() string {
 }
 
 // volume makes a volume for the pods of one node.
-func (w *world) volume() {
+func (w *storeModel) volume() {
 	w.names++
 	w.keep(objects.Added, build.Volume(fmt.Sprintf("v%04d", w.names), "local").On(v1.LabelHostname, fmt.Sprintf("n%d", w.r.IntN(5))).Obj())
 }
 
 // Write is what the store's is: all or nothing, and only what has not changed.
-func (w *world) Write(_ context.Context, objs []objects.Object) ([]string, error) {
+func (w *storeModel) Write(_ context.Context, objs []objects.Object) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.chance(5) {
@@ -72,7 +72,7 @@ func (w *world) Write(_ context.Context, objs []objects.Object) ([]string, error
 
 // judgeClaims holds that claims and volumes belong together, and that bound pods have theirs
 // where they are.
-func (w *world) judgeClaims() (problems []string) {
+func (w *storeModel) judgeClaims() (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	owners := map[types.UID]string{}
 	for _, obj := range w.others {

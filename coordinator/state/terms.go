@@ -8,14 +8,14 @@ import (
 // the batch, so the work grows with both. Pods of one workload bring the same terms: usually one to three.
 const BatchTerms = 32
 
-// Observe registers the terms that a pod carries, until the next batch has registered its own. It comes before the batch is
+// RegisterTerms registers the terms that a pod carries, until the next batch has registered its own. It comes before the batch is
 // compiled, because the pod may share a node with any pod of it. It is false where the pod brings more than most new terms;
 // these count once the pod is placed.
-func (s *State) Observe(p *v1.Pod, most int) bool {
-	s.volumes.Observe(p)
+func (s *State) RegisterTerms(p *v1.Pod, most int) bool {
+	s.volumes.CountDrivers(p)
 	c, brings, few := s.counters.CarryFew(p, most)
 	if c != nil {
-		s.observed = append(s.observed, c)
+		s.terms = append(s.terms, c)
 		s.mayBring -= min(brings, s.mayBring)
 	}
 	return few
@@ -24,11 +24,11 @@ func (s *State) Observe(p *v1.Pod, most int) bool {
 // MayBring is how many more new terms the batch may bring.
 func (s *State) MayBring() int { return s.mayBring }
 
-// BeginObserving opens a batch. The terms of the batch before stay registered until end is called, so that
+// BeginTerms opens a batch. The terms of the batch before stay registered until end is called, so that
 // terms of both batches are not dropped and made again.
-func (s *State) BeginObserving() (end func()) {
-	before := s.observed
-	s.observed, s.mayBring = nil, BatchTerms
+func (s *State) BeginTerms() (end func()) {
+	before := s.terms
+	s.terms, s.mayBring = nil, BatchTerms
 	return func() {
 		for _, c := range before {
 			s.counters.Release(c)
@@ -36,16 +36,16 @@ func (s *State) BeginObserving() (end func()) {
 	}
 }
 
-// ObserveNominated registers the terms of nominated pods, which observe passes to Observe. They stay registered until the
+// RegisterNominated registers the terms of nominated pods, which register passes to RegisterTerms. They stay registered until the
 // nominations or the volumes change; with again only until the next call.
-func (s *State) ObserveNominated(nominations uint64, again bool, observe func()) {
+func (s *State) RegisterNominated(nominations uint64, again bool, register func()) {
 	if s.nominations == nominations && s.storage == s.volumes.Version() && !again {
 		return
 	}
-	others, before := s.observed, s.nominated
-	s.observed = nil
-	observe()
-	s.nominated, s.observed = s.observed, others
+	others, before := s.terms, s.nominated
+	s.terms = nil
+	register()
+	s.nominated, s.terms = s.terms, others
 	s.nominations, s.storage = nominations, s.volumes.Version()
 	if again {
 		s.nominations = 0

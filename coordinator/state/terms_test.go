@@ -16,7 +16,7 @@ func TestTermsOfNominatedPodsAreMadeKnownOnce(t *testing.T) {
 	calls := 0
 	observe := func() {
 		calls++
-		s.Observe(p, math.MaxInt)
+		s.RegisterTerms(p, math.MaxInt)
 	}
 	for _, c := range []struct {
 		what        string
@@ -38,8 +38,8 @@ func TestTermsOfNominatedPodsAreMadeKnownOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.ObserveNominated(c.nominations, c.again, observe)
-		if calls != c.want || len(s.nominated) != 1 || len(s.observed) != 0 {
+		s.RegisterNominated(c.nominations, c.again, observe)
+		if calls != c.want || len(s.nominated) != 1 || len(s.terms) != 0 {
 			t.Errorf("%s: pods were observed %d times, want %d; %d carry terms, want 1", c.what, calls, c.want, len(s.nominated))
 		}
 	}

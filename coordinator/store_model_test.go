@@ -26,10 +26,10 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// world is the store of a scheduler in a bubble: it keeps pods and nodes at revisions,
+// storeModel is the store of a scheduler in a bubble: it keeps pods and nodes at revisions,
 // refuses what rests on an old one, and lets the scheduler know of every change, some time
 // later. Now and then it does not answer a bind, or answers late.
-type world struct {
+type storeModel struct {
 	mu       sync.Mutex
 	r        *rand.Rand
 	revision int
@@ -43,17 +43,17 @@ type world struct {
 	events chan objects.Event
 }
 
-func newWorld(seed uint64) *world {
-	return &world{
+func newStoreModel(seed uint64) *storeModel {
+	return &storeModel{
 		r: rand.New(rand.NewPCG(seed, 11)), nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{},
 		others: map[objects.Ref]objects.Object{}, binds: map[types.UID]int{}, events: make(chan objects.Event, 1<<16),
 	}
 }
 
-func (w *world) chance(percent int) bool { return w.r.IntN(100) < percent }
+func (w *storeModel) chance(percent int) bool { return w.r.IntN(100) < percent }
 
 // tell queues a change for the scheduler.
-func (w *world) tell(typ objects.EventType, obj any) {
+func (w *storeModel) tell(typ objects.EventType, obj any) {
 	e := objects.Event{Type: typ, Revision: int64(w.revision)}
 	switch obj := obj.(type) {
 	case *v1.Node:
@@ -67,7 +67,7 @@ func (w *world) tell(typ objects.EventType, obj any) {
 }
 
 // write keeps a pod's next version. w.mu is held.
-func (w *world) write(typ objects.EventType, p *v1.Pod) {
+func (w *storeModel) write(typ objects.EventType, p *v1.Pod) {
 	w.revision++
 	p.ResourceVersion = strconv.Itoa(w.revision)
 	w.pods[p.UID] = p
@@ -75,7 +75,7 @@ func (w *world) write(typ objects.EventType, p *v1.Pod) {
 }
 
 // Bind is what the store's does, one binding after the other.
-func (w *world) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
+func (w *storeModel) Bind(ctx context.Context, bs []objects.Binding, done func(int, error)) {
 	w.mu.Lock()
 	late := time.Duration(w.r.IntN(3000)) * time.Millisecond
 	w.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *world) Bind(ctx context.Context, bs []objects.Binding, done func(int, e
 	}
 }
 
-func (w *world) bind(b objects.Binding) error {
+func (w *storeModel) bind(b objects.Binding) error {
 	p := w.pods[b.Pod.UID]
 	switch {
 	case w.chance(5):
@@ -117,7 +117,7 @@ func (w *world) bind(b objects.Binding) error {
 }
 
 // audit holds a node's pods against what it has.
-func (w *world) audit(b objects.Binding) {
+func (w *storeModel) audit(b objects.Binding) {
 	n := w.nodes[b.Node]
 	if n == nil {
 		return // it went meanwhile
@@ -150,7 +150,7 @@ func (w *world) audit(b objects.Binding) {
 }
 
 // happen does one thing at random.
-func (w *world) happen(meddlers bool) {
+func (w *storeModel) happen(meddlers bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch n := w.r.IntN(100); {
@@ -173,7 +173,7 @@ func (w *world) happen(meddlers bool) {
 	}
 }
 
-func (w *world) create() {
+func (w *storeModel) create() {
 	w.names++
 	p := build.Pod(fmt.Sprintf("p%04d", w.names)).CPU(fmt.Sprint(1 + w.r.IntN(3))).Priority(int32(w.r.IntN(2)))
 	if w.chance(15) {
@@ -196,7 +196,7 @@ func (w *world) create() {
 }
 
 // some picks a pod for which f holds; nil: there is none.
-func (w *world) some(f func(*v1.Pod) bool) *v1.Pod {
+func (w *storeModel) some(f func(*v1.Pod) bool) *v1.Pod {
 	var list []*v1.Pod
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
 		if f(w.pods[uid]) {
@@ -211,7 +211,7 @@ func (w *world) some(f func(*v1.Pod) bool) *v1.Pod {
 
 func pending(p *v1.Pod) bool { return p.Spec.NodeName == "" && !objects.IsTerminal(p) }
 
-func (w *world) change() {
+func (w *storeModel) change() {
 	p := w.some(pending)
 	if p == nil {
 		return
@@ -232,7 +232,7 @@ func (w *world) change() {
 	w.write(objects.Modified, p)
 }
 
-func (w *world) remove() {
+func (w *storeModel) remove() {
 	if p := w.some(func(*v1.Pod) bool { return true }); p != nil {
 		w.revision++
 		delete(w.pods, p.UID)
@@ -241,14 +241,14 @@ func (w *world) remove() {
 }
 
 // finish lets a pod run to its end.
-func (w *world) finish() {
+func (w *storeModel) finish() {
 	if p := w.some(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && !objects.IsTerminal(p) }); p != nil {
 		p.Status.Phase = v1.PodSucceeded
 		w.write(objects.Modified, p)
 	}
 }
 
-func (w *world) bindByAnother() {
+func (w *storeModel) bindByAnother() {
 	if p := w.some(pending); p != nil {
 		p.Spec.NodeName = fmt.Sprintf("n%d", w.r.IntN(6))
 		w.write(objects.Modified, p)
@@ -256,7 +256,7 @@ func (w *world) bindByAnother() {
 }
 
 // setNode adds a node, lets one grow, or sends a heartbeat.
-func (w *world) setNode() {
+func (w *storeModel) setNode() {
 	i := w.r.IntN(5)
 	name := fmt.Sprintf("n%d", i)
 	was := w.nodes[name]
@@ -274,7 +274,7 @@ func (w *world) setNode() {
 	w.tell(typ, n)
 }
 
-func (w *world) removeNode() {
+func (w *storeModel) removeNode() {
 	if len(w.nodes) < 2 {
 		return
 	}
@@ -286,7 +286,7 @@ func (w *world) removeNode() {
 }
 
 // watch hands the changes to the scheduler, some together, some late.
-func (w *world) watch(ctx context.Context, s *Scheduler, late *rand.Rand) {
+func (w *storeModel) watch(ctx context.Context, s *Scheduler, late *rand.Rand) {
 	for {
 		var batch []objects.Event
 		select {
@@ -317,7 +317,7 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 		batch := rapid.SampledFrom([]int{1, 3, 100}).Draw(rt, "batch")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			problems = live(t, newWorld(seed), steps, batch, meddlers)
+			problems = live(t, newStoreModel(seed), steps, batch, meddlers)
 		})
 		for _, p := range problems {
 			rt.Error(p)
@@ -326,7 +326,7 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 }
 
 // live lets that many things happen and tells what is wrong at the end.
-func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []string) {
+func live(t *testing.T, w *storeModel, steps, batch int, meddlers bool) (problems []string) {
 	l := newLedger()
 	s, err := NewScheduler(SchedulerConfig{Cluster: "test", Term: 1, Shards: 2, BatchSize: batch, Binder: w, VolumeWriter: w, Journal: l, Profiles: withoutPreemption()})
 	if err != nil {
@@ -367,7 +367,7 @@ func live(t *testing.T, w *world, steps, batch int, meddlers bool) (problems []s
 }
 
 // judge compares what the scheduler believes with what is.
-func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (problems []string) {
+func (w *storeModel) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (problems []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -432,7 +432,7 @@ func (w *world) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool) (pro
 func keysOf[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Keys(m)) }
 
 // judgePending holds that a pod that waits has reason to.
-func (w *world) judgePending(s *Scheduler, truth *oneByOne, uid types.UID) (problems []string) {
+func (w *storeModel) judgePending(s *Scheduler, truth *oneByOne, uid types.UID) (problems []string) {
 	want := truth.decide(w.pods[uid])
 	if want.Node != "" {
 		if _, err := truth.state.Forget(w.pods[uid]); err != nil {
