@@ -51,6 +51,11 @@ func (t *Table) change(d *pb.Delta) error {
 	if !t.HasNode(row) {
 		return fmt.Errorf("holds no node")
 	}
+	return t.changeRow(row, d)
+}
+
+// changeRow makes a change of a row that holds a node.
+func (t *Table) changeRow(row uint32, d *pb.Delta) error {
 	switch c := d.GetChange().(type) {
 	case *pb.Delta_RemoveNode:
 		t.removeNode(row)
