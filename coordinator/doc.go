@@ -16,6 +16,25 @@
 // workers about the classes that it has no answer for, mostly in one round, and decides pod by pod. It never waits for
 // a bind or for the journal. What clients ask of it costs each turn one bounded step (package observe).
 //
+// # Words
+//
+//	class         what all pods that no rule can tell apart are compiled to: one query
+//	answer        what workers have said of a class, repaired since (package answers)
+//	turn          one pass of the loop: some of the inbox, then a batch
+//	batch         the pods that one turn pops, asks about and decides
+//	attempt       one try to find a node for a popped pod, drawn in attempt.go
+//	decision      what an attempt comes to: a node, or why there is none
+//	reviewer      an out-of-tree plugin or an extender that takes part in a decision
+//	reserve       to assume a pod on its node and run Reserve and Permit for it
+//	assumed       of a pod: it takes room on a node, but is not seen there yet
+//	pending bind  a placement whose outcome is not known yet, drawn in bound.go
+//	in flight     of a pod: popped, and neither placed nor back in the queue
+//	parked        of an attempt: extenders are asked about it outside the loop
+//	set aside     of a pod: it waits until counters for its class are filled
+//	nominated     of a pending pod: it keeps room on a node, usually while victims leave
+//	quarantine    of a pod, class or object: passed over, because it met a bug of ours
+//	term          the time for which a coordinator leads; a Scheduler lives for one
+//
 // # Answers
 //
 // Package answers decides: it holds what the workers have said of each class, repairs it after each placement, and gives the

@@ -167,15 +167,15 @@ func wanting(name, cpu string) *v1.Pod {
 	return p
 }
 
-// onStageAdvised runs a scenario with extenders.
-func onStageAdvised(t *testing.T, all *objects.Snapshot, play func(*scenario, *advisor), list ...configv1.Extender) {
+// runScenarioAdvised runs a scenario with extenders.
+func runScenarioAdvised(t *testing.T, all *objects.Snapshot, play func(*scenario, *advisor), list ...configv1.Extender) {
 	t.Helper()
 	a := newAdvisor()
 	runScenarioWith(t, func(c *SchedulerConfig) { c.Extenders, c.extenderTransport = list, a }, all, nil, func(x *scenario) { play(x, a) })
 }
 
 func TestExtendersFilterAndScore(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c", "d")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b", "c", "d")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo"}, "b", "c", "d")
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "c", Score: 7}, {Host: "b", Score: 1}, {Host: "a", Score: 10}, {Host: "nobody", Score: 10}}, nil
@@ -200,7 +200,7 @@ func TestExtendersFilterAndScore(t *testing.T) {
 }
 
 func TestExtendersRefuseAllNodes(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c"), bound(cores("full", "4"), "c")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b", "c"), bound(cores("full", "4"), "c")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", map[string]string{"a": "no foo", "nobody": "never heard of"})
 		x.deliver(objects.Added, wanting("p", "1"))
 		a.want(t, "nodes that pass are asked about", "/foo/filter p: a b")
@@ -222,7 +222,7 @@ func bound(p *v1.Pod, node string) *v1.Pod {
 }
 
 func TestASlowExtenderHarmsOnlyItsPods(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("400", "a", "b")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("400", "a", "b")), func(x *scenario, a *advisor) {
 		a.hang("/foo/filter")
 		for i := range 40 {
 			x.deliver(objects.Added, wanting(fmt.Sprintf("slow%02d", i), "1"))
@@ -247,7 +247,7 @@ func TestASlowExtenderHarmsOnlyItsPods(t *testing.T) {
 }
 
 func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("400", "a")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("400", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		for i := range extender.DefaultInFlight {
 			x.deliver(objects.Added, wanting(fmt.Sprintf("first%02d", i), "1"))
@@ -275,7 +275,7 @@ func TestPodsTakeTurnsInTheQueuesOrder(t *testing.T) {
 }
 
 func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Added, wanting("q", "3"))
@@ -297,7 +297,7 @@ func TestAnAnswerIsHeldAgainstTheTablesOfNow(t *testing.T) {
 }
 
 func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Added, nodesOf("4", "b")[0])
@@ -311,7 +311,7 @@ func TestANodeThatComesWhileAnExtenderIsAsked(t *testing.T) {
 }
 
 func TestAPodGoesWhileAnExtenderIsAsked(t *testing.T) {
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		letGo := a.hang("/foo/filter")
 		x.deliver(objects.Added, wanting("p", "3"))
 		x.deliver(objects.Deleted, wanting("p", "3"))
@@ -330,7 +330,7 @@ func TestAPodsOwnNodeIsAskedAboutAlone(t *testing.T) {
 		p.Status.NominatedNodeName = node
 		return p
 	}
-	onStageAdvised(t, clusterOf(nodesOf("4", "a", "b", "c")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a", "b", "c")), func(x *scenario, a *advisor) {
 		a.filter("/foo/filter", nil, "a", "b")
 		a.on("/foo/prioritize", func(context.Context, []byte) (any, error) {
 			return extenderv1.HostPriorityList{{Host: "a", Score: 10}}, nil
@@ -346,7 +346,7 @@ func TestAPodsOwnNodeIsAskedAboutAlone(t *testing.T) {
 func TestAnExtenderThatFails(t *testing.T) {
 	ignorable := foo("filter", "prioritize")
 	ignorable.URLPrefix, ignorable.Ignorable, ignorable.ManagedResources = "http://x/bar", true, nil
-	onStageAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
+	runScenarioAdvised(t, clusterOf(nodesOf("4", "a")), func(x *scenario, a *advisor) {
 		x.deliver(objects.Added, cores("p", "1"))
 		x.wantPods("one that may be ignored", "p promised a")
 		x.deliver(objects.Added, wanting("q", "1"))
