@@ -40,7 +40,7 @@ func (c *comparison) decided() {
 	differs(c, "", more("feasible nodes", d.Feasible, len(v.Feasible)), d.Feasible, len(v.Feasible))
 	if v.Err != nil {
 		differs(c, "", "chosen node", d.Node, "")
-		differs(c, "", "message", d.Message, v.Text(c.preemption))
+		c.message()
 		c.postFilter()
 		return
 	}
@@ -67,6 +67,17 @@ func (c *comparison) decided() {
 			return
 		}
 	}
+}
+
+// message compares why no node is chosen. Where several nodes have an error that ends the cycle, each of them may.
+func (c *comparison) message() {
+	want := c.verdict.Text(c.preemption)
+	for _, text := range c.verdict.Fatal {
+		if text == c.decision.Message {
+			want = text
+		}
+	}
+	differs(c, "", "message", c.decision.Message, want)
 }
 
 // spellDecided spells what a decision tells of claims.

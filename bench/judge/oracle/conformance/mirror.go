@@ -99,7 +99,9 @@ func (m *mirror) compare(ctx context.Context, pod *v1.Pod, c *comparison) (int, 
 	for _, node := range out.Closest {
 		c.refused(node)
 	}
-	c.reasons(out.Reasons)
+	if len(c.verdict.Fatal) == 0 {
+		c.reasons(out.Reasons)
+	}
 	return n, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/config"
@@ -39,6 +40,8 @@ type Decision struct {
 	// Claims are those that are given devices with the decision, in the pod's order; the one for extended
 	// resources has no name.
 	Claims []DecidedClaim `json:"claims"`
+	// written are claims as they are written for the decision.
+	written []*resourcev1.ResourceClaim
 }
 
 // DecidedClaim is a claim, "namespace/name", and its devices as "request/driver/pool/device".
@@ -57,11 +60,12 @@ type ours struct {
 	metrics   *prometheus.Registry
 	stop      context.CancelFunc
 	ended     chan error
+	kept      *keeper
 	// patience is how long a round may take.
 	patience time.Duration
 }
 
-func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
+func startOurs(ctx context.Context, file []byte, split Split, kept *keeper) (*ours, error) {
 	c, err := ourConfig(file)
 	if err != nil {
 		return nil, err
@@ -70,12 +74,12 @@ func startOurs(ctx context.Context, file []byte, split Split) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &ours{clock: newClock(), metrics: prometheus.NewRegistry(), ended: make(chan error, 1), patience: patience}
+	o := &ours{clock: newClock(), metrics: prometheus.NewRegistry(), ended: make(chan error, 1), kept: kept, patience: patience}
 	o.log = observe.NewDecisionLog(&o.out)
 	o.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "conformance", Term: 1, Shards: split.Shards, BatchSize: split.Batch,
 		Profiles: profiles, Decisions: o.log, QueueNow: o.clock.now, DisruptionController: true,
-		Registerer: o.metrics,
+		Registerer: o.metrics, Recorder: kept.recorder(),
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +131,11 @@ func (o *ours) end() error {
 
 // step lets a round happen, and returns what was decided in it.
 func (o *ours) step(ctx context.Context, round Round) ([]Decision, error) {
-	events, err := storeEvents(round)
+	told := make(Round, len(round))
+	for i, e := range round {
+		told[i] = o.kept.told(e)
+	}
+	events, err := storeEvents(told)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +148,11 @@ func (o *ours) step(ctx context.Context, round Round) ([]Decision, error) {
 		return nil, err
 	}
 	o.all = append(o.all, o.out.Bytes()...)
-	return parse(&o.out)
+	decisions, err := parse(&o.out)
+	if err != nil {
+		return nil, err
+	}
+	return decisions, o.kept.take(decisions)
 }
 
 // clock stands still within a round, so that how long one takes has no influence, and is

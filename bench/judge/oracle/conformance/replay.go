@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
@@ -88,10 +89,13 @@ func run(ctx context.Context, s *Scenario, split Split, patience time.Duration) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.own.end()) }()
-	own, err := startOurs(ctx, config, split)
+	kept := newKeeper(ctx, s)
+	defer func() { err = errors.Join(err, kept.end()) }()
+	own, err := startOurs(ctx, config, split, kept)
 	if err != nil {
 		return nil, err
 	}
+	r.kept = kept
 	own.patience = patience
 	defer func() { err = errors.Join(err, own.end()) }()
 	for i := range s.Rounds {
@@ -137,6 +141,8 @@ type replay struct {
 	// every is after how many decisions one is compared node by node.
 	every  int
 	result Result
+	// kept keeps our scheduler's claims of devices; nil: they are not known, or it has none.
+	kept *keeper
 }
 
 // round lets a round happen, and holds the decisions that were made after it.
@@ -190,7 +196,7 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	}
 	switch {
 	case d.Node != "" && v.Feasible[d.Node] != nil:
-		return r.follow(ctx, v, pod, d.Node)
+		return r.follow(ctx, v, pod, round, d)
 	case d.Node == "" && d.Nominated != "" && len(r.result.Differences) == 0:
 		return r.preempts(pod, d)
 	case d.Node == "" && p.Clears:
@@ -244,15 +250,26 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 }
 
 // follow puts a pod where it was decided to be.
-func (r *replay) follow(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, node string) error {
-	written, err := r.upstream.Place(ctx, v, node)
+func (r *replay) follow(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, round int, d Decision) error {
+	written, err := r.upstream.Place(ctx, v, d.Node)
 	if err != nil {
 		return err
+	}
+	if r.kept != nil {
+		c := comparison{round: round, decision: d, verdict: v}
+		var claims []*resourcev1.ResourceClaim
+		for _, obj := range written {
+			if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
+				claims = append(claims, claim)
+			}
+		}
+		c.written(claims)
+		r.result.Differences = append(r.result.Differences, c.found...)
 	}
 	if err := r.own.apply(set(r.upstream.Placed(pod.UID))); err != nil {
 		return err
 	}
-	for _, e := range r.api.place(pod, node, written) {
+	for _, e := range r.api.place(pod, d.Node, written) {
 		if err := r.apply(e); err != nil {
 			return err
 		}
