@@ -35,3 +35,6 @@ func (o *Oracle) Ask(ctx context.Context, pod *v1.Pod,
 	f(p, state, nodes)
 	return true, nil
 }
+
+// Plugin is upstream's plugin of a name in the profile that a pod asks for; nil: the profile has none.
+func (o *Oracle) Plugin(pod *v1.Pod, name string) fwk.Plugin { return o.profileOf(pod).plugins[name] }

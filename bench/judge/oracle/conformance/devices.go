@@ -229,8 +229,14 @@ func (f *deviceFamily) broken(list []*resourcev1.ResourceSlice) []*resourcev1.Re
 			s.Spec.Pool.ResourceSliceCount++
 		}
 	case 2:
-		if len(last.Spec.Devices) > 1 {
-			last.Spec.Devices[1].Name = last.Spec.Devices[0].Name
+		if n := len(list[0].Spec.Devices); n > 0 { // one of another slice has the name too
+			twice := f.slice(last.Spec.Driver, last.Spec.Pool.Name)
+			twice.Spec = *list[0].Spec.DeepCopy()
+			twice.Spec.Devices = twice.Spec.Devices[n-1:]
+			list = append(list, twice)
+			for _, s := range list {
+				s.Spec.Pool.ResourceSliceCount = int64(len(list))
+			}
 		}
 	case 3:
 		if len(last.Spec.Devices) > 0 {
