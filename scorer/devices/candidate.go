@@ -94,30 +94,60 @@ func (s *Searcher) enough(o *option, n int32) bool {
 	return o.enough(s.content(n), amounts, s.granted[n])
 }
 
-// kind is a number that equal devices share: any of them does for an option as well as the others. It is below 0 for a
-// device that has a past in this search, or holds shares.
-func (s *Searcher) kind(n int32) int32 {
+// kind tells devices apart, in a search: any device of a kind does for an option as well as the others.
+type kind struct {
+	content, rest int32
+	whole         bool
+}
+
+// kind gives a device's kind; there is none for a device that has a past in this search, or holds shares, nor where a
+// constraint by distinct values stands: what it remembers depends on what was tried before.
+func (s *Searcher) kind(n int32) (kind, bool) {
 	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) {
-		return -1
+		return kind{}, false
 	}
-	kind := s.pools.devices[n].kind << 1
-	if has(s.use.whole, n) {
-		kind++
+	d := &s.pools.devices[n]
+	content := d.content
+	if s.steps > longSearch {
+		content = s.representative(content)
 	}
-	return kind
+	return kind{content: content, rest: d.rest, whole: has(s.use.whole, n)}, true
 }
 
-// kinds are the kinds that failed at one place of the search, the last few of them.
-type kinds struct {
-	list [6]int32
-	n    int
+// longSearch is the number of steps from which on it pays to find out which contents differ in nothing that the demand
+// looks at.
+const longSearch = 1000
+
+// representative is the first of the contents that are like a content for the demand.
+func (s *Searcher) representative(content int32) int32 {
+	if !s.demand.known {
+		return content
+	}
+	if s.likeness == nil {
+		s.likeness = kept(s.likenesses, len(s.pools.contents))
+		s.likenesses = s.likeness
+		first := map[string]int32{}
+		for i, c := range s.pools.contents {
+			only := c.Only(s.demand.reads)
+			key := only.Key()
+			if _, ok := first[key]; !ok {
+				first[key] = int32(i)
+			}
+			s.likeness[i] = first[key]
+		}
+	}
+	return s.likeness[content]
 }
 
-func (k *kinds) has(kind int32) bool {
-	return k.n > 0 && kind >= 0 && slices.Contains(k.list[:min(k.n, len(k.list))], kind)
+// failures are the kinds that failed at one place of the search, the last few of them.
+type failures struct {
+	kinds [6]kind
+	n     int
 }
 
-func (k *kinds) add(kind int32) {
-	k.list[k.n%len(k.list)] = kind
-	k.n++
+func (f *failures) have(k kind) bool { return slices.Contains(f.kinds[:min(f.n, len(f.kinds))], k) }
+
+func (f *failures) add(k kind) {
+	f.kinds[f.n%len(f.kinds)] = k
+	f.n++
 }

@@ -2,6 +2,7 @@ package devices
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -41,4 +42,45 @@ func (c *Content) Only(names []string) Content {
 		}
 	}
 	return out
+}
+
+// Key is a content as a text: equal contents have equal texts, and no others.
+func (c *Content) Key() string {
+	b := make([]byte, 0, 256)
+	b = strconv.AppendQuote(b, c.Driver)
+	b = strconv.AppendBool(b, c.Multiple)
+	for _, a := range c.Attributes {
+		b = strconv.AppendQuote(append(b, 'a'), a.Name)
+		b = strconv.AppendInt(append(b, '0'+byte(a.Value.Kind), ' '), a.Value.Int, 10)
+		b = strconv.AppendQuote(b, a.Value.Text)
+	}
+	for _, x := range c.Capacities {
+		b = strconv.AppendQuote(append(b, 'c'), x.Name)
+		b = x.Value.append(b)
+		if x.Policy != nil {
+			b = x.Policy.append(append(b, 'p'))
+		}
+	}
+	return string(b)
+}
+
+func (p *Policy) append(b []byte) []byte {
+	b = p.Default.append(b)
+	if p.Range != nil {
+		b = p.Range.Step.append(p.Range.Max.append(p.Range.Min.append(append(b, 'r'))))
+	}
+	for i := range p.Values {
+		b = p.Values[i].append(b)
+	}
+	return b
+}
+
+// append writes an amount, or that there is none.
+func (a *Amount) append(b []byte) []byte {
+	if a == nil {
+		return append(b, '-', ';')
+	}
+	b = strconv.AppendInt(append(b, '0'+byte(a.Format), ' '), a.High, 10)
+	b = strconv.AppendUint(append(b, ' '), a.Low, 10)
+	return append(b, ';')
 }

@@ -14,6 +14,9 @@ type Demand struct {
 	names [][][]string
 	// applies says which options a constraint looks at, claim by claim and constraint by constraint.
 	applies [][][]bool
+	// reads are the attributes that the demand looks at, if known.
+	reads []string
+	known bool
 }
 
 // NewDemand makes claims ready. They must not change afterwards.
@@ -37,6 +40,7 @@ func NewDemand(claims []Claim, features Features) *Demand {
 			}
 		}
 	}
+	d.reads, d.known = d.findReads()
 	return d
 }
 
@@ -50,7 +54,9 @@ func (d *Demand) Name(claim, request, alternative int32) string {
 
 // Reads names the attributes that selectors and constraints look at, sorted, by qualified name; false: it may be any.
 // Devices that differ in others alone are had for a demand alike.
-func (d *Demand) Reads() ([]string, bool) {
+func (d *Demand) Reads() ([]string, bool) { return d.reads, d.known }
+
+func (d *Demand) findReads() ([]string, bool) {
 	var names []string
 	for c := range d.claims {
 		for _, k := range d.claims[c].Constraints {

@@ -21,7 +21,7 @@ type Inventory struct {
 // Gather finds the pools that a node reaches. reach tells whether the node is of a ReachName or ReachSelector; its error
 // says why a selector can't be read. The error of Gather ends the pod's cycle.
 func Gather(in Inventory, reach func(Reach) (bool, error), features Features) (*Pools, error) {
-	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, contents: map[*Content]int32{}, kinds: map[kind]int32{}, out: &Pools{features: features}}
+	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, contents: map[*Content]int32{}, rests: map[rest]int32{}, out: &Pools{features: features}}
 	for _, list := range [][]*Slice{in.Local, in.Shared} {
 		for _, s := range list {
 			near, err := g.relevant(s)
@@ -42,15 +42,15 @@ type gathering struct {
 	reach  func(Reach) (bool, error)
 	byName map[[2]string]int
 	groups [][]*Slice
-	// contents and kinds are the places of contents in Pools.contents, and the numbers of kinds.
+	// contents are the places of contents in Pools.contents, and rests the numbers of the rest.
 	contents map[*Content]int32
-	kinds    map[kind]int32
+	rests    map[rest]int32
 	out      *Pools
 }
 
-// kind is all that tells one device from another, in a search.
-type kind struct {
-	content, reach int32
+// rest is all that tells one device from another in a search, beside its content.
+type rest struct {
+	reach int32
 	// pool is -1 for a device that consumes no counters.
 	pool        int32
 	conditioned bool
@@ -302,7 +302,7 @@ func (g *gathering) number(group []*Slice) {
 			}
 			out.consumed = p.consumption(out.consumed, d.Device)
 			d.to = int32(len(out.consumed))
-			d.kind = g.kind(&d)
+			d.rest = g.rest(&d)
 			p.names = append(p.names, named{d.Name, out.Devices()})
 			out.devices = append(out.devices, d)
 		}
@@ -322,18 +322,18 @@ func (g *gathering) content(c *Content) int32 {
 	return n
 }
 
-func (g *gathering) kind(d *device) int32 {
-	key := kind{content: d.content, reach: d.reach, pool: -1, conditioned: d.Conditioned}
+func (g *gathering) rest(d *device) int32 {
+	key := rest{reach: d.reach, pool: -1, conditioned: d.Conditioned}
 	if len(d.Consumes) > 0 {
 		key.pool = d.pool
 	}
 	if len(d.Consumes)+len(d.Taints) > 0 {
 		key.more = fmt.Sprintf("%q %v", d.Taints, g.out.consumed[d.from:d.to])
 	}
-	n, ok := g.kinds[key]
+	n, ok := g.rests[key]
 	if !ok {
-		n = int32(len(g.kinds))
-		g.kinds[key] = n
+		n = int32(len(g.rests))
+		g.rests[key] = n
 	}
 	return n
 }

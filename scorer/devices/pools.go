@@ -80,8 +80,8 @@ type device struct {
 	pool  int32
 	// content is the content's place in Pools.contents.
 	content int32
-	// kind is a number that equal devices of a pool share; without counters, those of all pools.
-	kind int32
+	// rest is a number for all that tells devices apart beside their contents.
+	rest int32
 	// from and to delimit Pools.consumed.
 	from, to int32
 	// reach is reached, or out of reach, or the place of a fault.

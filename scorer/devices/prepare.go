@@ -9,7 +9,7 @@ type arena[T any] struct {
 }
 
 func (a *arena[T]) reset() {
-	clear(a.all)
+	clear(a.all[:len(a.all)-len(a.free)])
 	a.free = a.all
 }
 
@@ -45,7 +45,7 @@ func kept[T any](list []T, n int) []T {
 // begin empties the searcher's memory for a search.
 func (s *Searcher) begin(pools *Pools, use *Use, demand *Demand, budget int64) {
 	s.pools, s.use, s.demand = pools, use, demand
-	s.steps, s.budget = 0, budget
+	s.steps, s.budget, s.likeness = 0, budget, nil
 	s.marks = resized(s.marks, len(pools.devices))
 	s.shares = resized(s.shares, len(pools.devices))
 	s.granted = resized(s.granted, len(pools.devices))

@@ -25,9 +25,10 @@ type Searcher struct {
 	// firstOption is the place of a request's first option, by claim and request.
 	firstOption [][]int32
 	constraints [][]constraint
-	// alike says that equal devices fail alike.
-	alike  bool
-	claims []Allocation
+	// alike says that equal devices fail alike; likeness which contents are equal for the demand, once that is asked for.
+	alike                bool
+	likeness, likenesses []int32
+	claims               []Allocation
 
 	// marks count the claims that took a device, by number.
 	marks []uint16
@@ -97,6 +98,7 @@ func (s *Searcher) Search(pools *Pools, use *Use, demand *Demand, budget int64) 
 	case ended == fatal:
 		out.Verdict, out.Text, out.Exhausted = Fatal, s.text, s.steps > s.budget
 	case ended == found:
+		s.tellPortions()
 		out.Verdict, out.Claims = Allocated, s.claims
 	case pools.invalid:
 		out.Verdict = InvalidPools
@@ -172,12 +174,16 @@ func (s *Searcher) device(o *option, has int64, from int32) step {
 
 // first takes the first device of a number or above that can be had with all that follows.
 func (s *Searcher) first(o *option, has int64, from int32) step {
-	var failures kinds
+	var tried failures
 	for n := from; n < int32(len(s.pools.devices)); n++ {
 		if !s.spend(1) {
 			return fatal
 		}
-		if s.busy(o, n) || failures.has(s.kind(n)) {
+		if s.busy(o, n) {
+			continue
+		}
+		like, comparable := s.kind(n)
+		if comparable && tried.have(like) {
 			continue
 		}
 		if ended := s.selectable(o, n); ended == fatal {
@@ -185,7 +191,6 @@ func (s *Searcher) first(o *option, has int64, from int32) step {
 		} else if ended == failed || !s.enough(o, n) {
 			continue
 		}
-		kind := s.kind(n)
 		if s.take(o, n) != taken {
 			continue
 		}
@@ -198,7 +203,9 @@ func (s *Searcher) first(o *option, has int64, from int32) step {
 		if ended == tooMany {
 			return tooMany
 		}
-		failures.add(kind)
+		if comparable {
+			tried.add(like)
+		}
 	}
 	return failed
 }

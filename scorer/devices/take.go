@@ -8,10 +8,8 @@ type taking struct {
 	counted     bool
 	constraints int
 	marked      bool
-	// portions are what a share holds.
-	portions []Counter
-	shared   bool
-	result   bool
+	shared      bool
+	result      bool
 }
 
 // poolCounters are a pool's counters in a search.
@@ -65,8 +63,7 @@ func (s *Searcher) take(o *option, n int32) tookIt {
 	r := Result{Request: o.request, Alternative: o.alternative, Device: n, Admin: o.admin, Share: multiple}
 	if multiple {
 		t.shared = true
-		t.portions = s.share(o, n)
-		r.Consumed = t.portions
+		s.share(o, n)
 	} else {
 		t.marked = true
 		s.marks[n]++
@@ -78,22 +75,44 @@ func (s *Searcher) take(o *option, n int32) tookIt {
 }
 
 // share grants a share of a device.
-func (s *Searcher) share(o *option, n int32) []Counter {
+func (s *Searcher) share(o *option, n int32) {
 	s.shares[n]++
 	capacities := s.content(n).Capacities
-	if len(capacities) == 0 {
-		return nil
-	}
-	if s.granted[n] == nil {
+	if s.granted[n] == nil && len(capacities) > 0 {
 		s.granted[n] = s.amounts.take(len(capacities))
 	}
-	portions := s.portions.take(len(capacities))
 	for i := range capacities {
 		amount, _ := capacities[i].portion(o.Alternative)
-		portions[i] = Counter{Name: capacities[i].Name, Value: amount}
 		s.granted[n][i] = s.granted[n][i].Plus(amount)
 	}
-	return portions
+}
+
+func (s *Searcher) unshare(o *option, n int32) {
+	s.shares[n]--
+	capacities := s.content(n).Capacities
+	for i := range capacities {
+		amount, _ := capacities[i].portion(o.Alternative)
+		s.granted[n][i] = s.granted[n][i].Minus(amount)
+	}
+}
+
+// tellPortions writes into results what shares consume.
+func (s *Searcher) tellPortions() {
+	for c := range s.claims {
+		for i := range s.claims[c].Results {
+			r := &s.claims[c].Results[i]
+			capacities := s.content(r.Device).Capacities
+			if !r.Share || len(capacities) == 0 {
+				continue
+			}
+			r.Consumed = s.portions.take(len(capacities))
+			alternative := &s.demand.claims[c].Requests[r.Request].Alternatives[r.Alternative]
+			for k := range capacities {
+				amount, _ := capacities[k].portion(alternative)
+				r.Consumed[k] = Counter{Name: capacities[k].Name, Value: amount}
+			}
+		}
+	}
 }
 
 // giveBack undoes the last taking.
@@ -110,10 +129,7 @@ func (s *Searcher) revert(t *taking) {
 		*results = (*results)[:len(*results)-1]
 	}
 	if t.shared {
-		s.shares[t.device]--
-		for i := range t.portions {
-			s.granted[t.device][i] = s.granted[t.device][i].Minus(t.portions[i].Value)
-		}
+		s.unshare(o, t.device)
 	}
 	if t.marked {
 		s.marks[t.device]--

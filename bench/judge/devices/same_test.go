@@ -19,8 +19,8 @@ var (
 	first    = flag.Uint64("first", 1, "the first seed")
 )
 
-// patience is what upstream gets for one node: its search has no other bound. Of a random scene it is seldom used up.
-const patience = 2 * time.Second
+// patience is what upstream gets for one node: its search has no other bound. Few random scenes use it up.
+const patience = 250 * time.Millisecond
 
 // tally is what a run has seen.
 type tally struct {

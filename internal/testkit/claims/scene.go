@@ -120,7 +120,7 @@ func (t *Turned) slice(from *resourceapi.ResourceSlice, contents map[string]*dev
 	for i := range spec.Devices {
 		d := &spec.Devices[i]
 		content := contentOf(spec.Driver, d)
-		key := fmt.Sprintf("%+v", describe(content))
+		key := content.Key()
 		if contents[key] == nil {
 			contents[key] = content
 		}
@@ -218,28 +218,6 @@ func amountOf(q *resource.Quantity) *devices.Amount {
 	}
 	a := selector.Amount(*q)
 	return &a
-}
-
-// describe is a content without pointers, to tell contents apart.
-func describe(c *devices.Content) []any {
-	out := []any{c.Driver, c.Multiple, c.Attributes}
-	for _, x := range c.Capacities {
-		out = append(out, x.Name, x.Value)
-		if p := x.Policy; p != nil {
-			out = append(out, "policy", show(p.Default), p.Values)
-			if p.Range != nil {
-				out = append(out, show(p.Range.Min), show(p.Range.Max), show(p.Range.Step))
-			}
-		}
-	}
-	return out
-}
-
-func show(a *devices.Amount) string {
-	if a == nil {
-		return "none"
-	}
-	return fmt.Sprint(*a)
 }
 
 func (s *Scene) claim(from *resourceapi.ResourceClaim, compiler devices.Compiler) devices.Claim {

@@ -3,7 +3,6 @@ package selector
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 
 	"github.com/blang/semver/v4"
@@ -93,7 +92,8 @@ func (s *selector) Judge(c *devices.Content) devices.Judgement {
 	}
 	key := ""
 	if s.known {
-		key = valuesOf(c.Only(s.reads))
+		only := c.Only(s.reads)
+		key = only.Key()
 		s.mu.RLock()
 		j, ok = s.byValues[key]
 		s.mu.RUnlock()
@@ -119,25 +119,6 @@ func (s *selector) keep(c *devices.Content, key string, j devices.Judgement) {
 		clear(s.byValues)
 	}
 	s.byValues[key] = j
-}
-
-// valuesOf is a content as a text: equal contents have equal texts.
-func valuesOf(c devices.Content) string {
-	b := make([]byte, 0, 256)
-	b = strconv.AppendQuote(b, c.Driver)
-	b = strconv.AppendBool(b, c.Multiple)
-	for _, a := range c.Attributes {
-		b = strconv.AppendQuote(b, a.Name)
-		b = append(b, byte('0'+a.Value.Kind))
-		b = strconv.AppendInt(b, a.Value.Int, 10)
-		b = strconv.AppendQuote(b, a.Value.Text)
-	}
-	for _, x := range c.Capacities {
-		b = strconv.AppendQuote(append(b, 'c'), x.Name)
-		b = strconv.AppendInt(append(b, byte('0'+x.Value.Format), ' '), x.Value.High, 10)
-		b = strconv.AppendUint(append(b, ' '), x.Value.Low, 10)
-	}
-	return string(b)
 }
 
 // evaluate has the library evaluate the expression.
