@@ -67,7 +67,7 @@ func (r *Range) roundedUp(amount Amount) Amount {
 	return Units(smallest+steps*step, BinarySI)
 }
 
-// allows tells whether an amount is a portion. The default is one in any case.
+// allows tells whether an amount is a portion. The default is one in any case, as the API server sees to.
 func (p *Policy) allows(amount Amount) bool {
 	switch {
 	case p.Default != nil && amount == *p.Default:

@@ -173,6 +173,9 @@ func (s *Searcher) count(d *device) bool {
 }
 
 // sumUp finds what allocated devices leave of a pool's counters.
+//
+// Differs from upstream: sums are exact. Upstream adds amounts of 100Ti and more in place, and so changes the slices
+// that it reads them from.
 func (s *Searcher) sumUp(counters *poolCounters, p *pool) {
 	counters.known = true
 	counters.free = s.amounts.take(len(p.counters))

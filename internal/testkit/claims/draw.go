@@ -314,24 +314,35 @@ func (d *draws) capacities(multiple bool) map[resourceapi.QualifiedName]resource
 	return out
 }
 
+// policy draws a policy whose default is one of its portions, as the API server wants it: whether an amount is the
+// default upstream tells by the text that it was read from.
 func (d *draws) policy() *resourceapi.CapacityRequestPolicy {
 	p := &resourceapi.CapacityRequestPolicy{}
-	some := func(n int, of ...string) *resource.Quantity {
-		if !d.often(n) {
-			return nil
-		}
-		q := d.quantity(of...)
+	amount := func(n int, unit string) *resource.Quantity {
+		q := resource.MustParse(fmt.Sprint(n, unit))
 		return &q
 	}
-	p.Default = some(6, "1", "2Gi", "4Gi", "500m")
+	unit := d.one("", "Gi", "m")
 	switch d.IntN(3) {
 	case 0:
-		p.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: some(8, "1", "1Gi", "500m"), Max: some(5, "6", "20Gi"), Step: some(5, "1", "2", "1Gi", "3Gi")}
-		if p.ValidRange.Min == nil {
-			p.ValidRange.Step = nil // the API server wants both
+		least := 1 + d.IntN(2)
+		p.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: amount(least, unit)}
+		if d.often(5) {
+			p.ValidRange.Max = amount(6+d.IntN(10), unit)
+		}
+		p.Default = amount(least+d.IntN(4), unit)
+		if step := 1 + d.IntN(3); d.often(5) && unit != "m" {
+			p.ValidRange.Step = amount(step, unit)
+			p.Default = amount(least+step, unit)
 		}
 	case 1:
 		p.ValidValues = []resource.Quantity{resource.MustParse("1"), resource.MustParse("4"), resource.MustParse("2Gi"), resource.MustParse("8Gi")}
+		q := p.ValidValues[d.IntN(4)].DeepCopy()
+		p.Default = &q
+	default:
+		if d.often(7) {
+			p.Default = amount(1+d.IntN(4), unit)
+		}
 	}
 	return p
 }

@@ -1,0 +1,136 @@
+package devices_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shardsched/shardsched/internal/testkit/claims"
+	"github.com/shardsched/shardsched/scorer/devices"
+	"github.com/shardsched/shardsched/scorer/devices/selector"
+)
+
+// scene reads a cluster of one node, and claims.
+func scene(t testing.TB, cluster, ask string) (*claims.Turned, *devices.Pools, *devices.Use) {
+	t.Helper()
+	s, err := claims.Read("node n1\nclass any\n" + cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ask(ask); err != nil {
+		t.Fatal(err)
+	}
+	turned := s.Turn(selector.NewCompiler())
+	pools, use, err := turned.Gather(s.Nodes[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turned, pools, use
+}
+
+// list is a pool of so many devices with words such as "uuid=%d".
+func list(n int, words string) string {
+	var b strings.Builder
+	b.WriteString("pool a\nslice s1 on=n1\n")
+	for i := range n {
+		fmt.Fprintf(&b, "dev d%03d %s\n", i, strings.ReplaceAll(words, "%d", fmt.Sprint(i)))
+	}
+	return b.String()
+}
+
+// Two requests that together want more pairs of equal numbers than there are: nothing helps but to try all.
+const hopeless = "claim c\nrequest r1 any 16\nrequest r2 any 2\nmatch u r2\n"
+
+func TestASearchEndsAtItsBudget(t *testing.T) {
+	turned, pools, use := scene(t, list(40, "u=%d"), hopeless)
+	for _, budget := range []int64{1, 1000, 100_000} {
+		var s devices.Searcher
+		first := s.Search(pools, use, turned.Demand, budget)
+		second := s.Search(pools, use, turned.Demand, budget)
+		if first.Verdict != devices.Fatal || !first.Exhausted || first.Steps <= budget || first.Steps > budget+200 {
+			t.Errorf("budget %d: got %+v, want it used up", budget, first)
+		}
+		if !reflect.DeepEqual(first, second) {
+			t.Errorf("budget %d: got %+v, then %+v", budget, first, second)
+		}
+		want := fmt.Sprintf("fatal: timed out trying to allocate devices: more than %d steps\n", budget)
+		if got := turned.Answer(pools, first); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestEvaluationsCost(t *testing.T) {
+	turned, pools, use := scene(t, list(3, "u=%d"), "claim c\nrequest r any\nwhere device.attributes[\"gpu.example.com\"].u == 2\n")
+	var s devices.Searcher
+	if got := s.Search(pools, use, turned.Demand, devices.DefaultBudget).Steps; got < 300 {
+		t.Errorf("got %d steps, want three evaluations", got)
+	}
+	if got := s.Search(pools, use, turned.Demand, 250); !got.Exhausted {
+		t.Errorf("got %+v, want no budget for three evaluations", got)
+	}
+}
+
+func TestEqualDevicesFailOnce(t *testing.T) {
+	const ask = "claim c\nrequest r1 any 10\nrequest r2 any\nwhere device.attributes[\"gpu.example.com\"].model == \"y\"\n"
+	for _, words := range []string{"model=x", "model=x uuid=u%d"} { // the second differ in what nobody reads
+		turned, pools, use := scene(t, list(40, words), ask)
+		var s devices.Searcher
+		got := s.Search(pools, use, turned.Demand, devices.DefaultBudget)
+		if got.Verdict != devices.None || got.Steps > 50_000 {
+			t.Errorf("%s: got %+v, want none before long", words, got)
+		}
+	}
+}
+
+func TestASearcherForgets(t *testing.T) {
+	var kept devices.Searcher
+	compiler := selector.NewCompiler()
+	for seed := range uint64(3000) {
+		drawn := claims.Draw(seed)
+		turned := drawn.Turn(compiler)
+		for _, node := range drawn.Nodes {
+			pools, use, err := turned.Gather(node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fresh devices.Searcher
+			got, want := kept.Search(pools, use, turned.Demand, 20_000), fresh.Search(pools, use, turned.Demand, 20_000)
+			if a, b := turned.Answer(pools, got), turned.Answer(pools, want); a != b || got.Steps != want.Steps {
+				t.Fatalf("seed %d, node %s: got %swant %s(%d and %d steps)", seed, node.Name, a, b, got.Steps, want.Steps)
+			}
+		}
+	}
+}
+
+func TestSearchesAllocateNothing(t *testing.T) {
+	turned, pools, use := scene(t, list(20, "model=x memory:8Gi multi")+"used a/d000\n",
+		"claim c\nrequest r1 any 3 memory:1Gi\nfirst r2\nor s1 any 30\nor s2 any 2\nwhere device.attributes[\"gpu.example.com\"].model == \"x\"\nmatch model\n")
+	var s devices.Searcher
+	s.Search(pools, use, turned.Demand, devices.DefaultBudget)
+	if n := testing.AllocsPerRun(100, func() {
+		if s.Search(pools, use, turned.Demand, devices.DefaultBudget).Verdict != devices.Allocated {
+			t.Error("want an allocation")
+		}
+	}); n != 0 {
+		t.Errorf("got %v allocations a search, want none", n)
+	}
+}
+
+func TestNumbersAreFoundByName(t *testing.T) {
+	_, pools, _ := scene(t, "node n2\npool b\nslice s1 on=n1\ndev x\ndev a\npool a\nslice s0 on=all\ncounters set m:1\nslice s2 on=n1\ndev x\nslice s3 on=n2\ndev y\ndev z -set/m:1\n", "")
+	for name, want := range map[string]int32{"a/x": 0, "b/x": 1, "b/a": 2, "a/z": 3, "a/y": -1, "c/x": -1, "a/a": -1} {
+		pool, device, _ := strings.Cut(name, "/")
+		got, ok := pools.Number(claims.Driver, pool, device)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%s: got %d, want %d", name, got, want)
+		}
+	}
+	if pools.Devices() != 3 || pools.Numbers() != 4 {
+		t.Errorf("got %d devices, %d numbers, want 3 and 4", pools.Devices(), pools.Numbers())
+	}
+}
