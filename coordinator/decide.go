@@ -175,8 +175,8 @@ func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question)
 		return c, nil, err
 	case !found:
 		p, _ := s.answers.Own(q)
-		message, by, err := s.refusal(p, a, answers.Reasons{})
-		return c, &ending{answer: p, message: message, by: by}, err
+		message, by := s.refusal(p, a, answers.Reasons{})
+		return c, &ending{answer: p, message: message, by: by}, nil
 	case c.Feasible > 1 && a.class.ScoreError != nil:
 		// A single node is not scored, so nothing is wrong with it.
 		return c, &ending{failed: a.class.ScoreError}, nil

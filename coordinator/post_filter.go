@@ -100,10 +100,7 @@ func (s *Scheduler) defaultPreemption(ctx context.Context, a *attempt,
 	if why := preempt.Ineligible(pod, nominated, s.uselessNode(a, answer, nominated), s.state.PodsOn(nominated)); why != "" {
 		return nil, preempt.Refusal(why), nil, nil
 	}
-	x, err := s.preemptorOf(a, answer)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	x := s.preemptorOf(a, answer)
 	if list := extender.Preempters(s.extenders.List(), pod); len(list) > 0 {
 		return s.preemptAdvised(ctx, a, x, list)
 	}
@@ -155,21 +152,20 @@ func (s *Scheduler) preemptAdvised(ctx context.Context, a *attempt, p *preempt.P
 }
 
 // preemptorOf is an attempt's pod as its candidates are found. answer is the answer that the dry run uses.
-func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) (*preempt.Preemptor, error) {
+func (s *Scheduler) preemptorOf(a *attempt, answer *answers.Answer) *preempt.Preemptor {
 	x := &preempt.Preemptor{Pod: a.pod.Obj, Answer: answer, Trace: a.trace}
 	if answer == nil {
-		return x, nil
+		return x
 	}
 	x.Nominees = s.nominees.Of(a.pod.Obj, a.class)
 	if a.plugins.Judges() {
 		x.Plugins = a.plugins
-		return x, nil
+		return x
 	}
-	row, class, err := s.ownLeftOut(a)
-	if class != nil {
+	if row, class := s.ownLeftOut(a); class != nil {
 		x.LeftOut = &preempt.LeftOut{Row: row, Class: class}
 	}
-	return x, err
+	return x
 }
 
 // findCandidates finds the best candidates of a pod, n of them at the most, and charges what that took.
@@ -191,7 +187,7 @@ func (s *Scheduler) uselessNode(a *attempt, answer *answers.Answer, node string)
 		return status.Code() == fwk.UnschedulableAndUnresolvable
 	}
 	why := answer.WhyRefused(row)
-	if _, instead, err := s.ownReasons(answer, a); err == nil && instead != nil {
+	if _, instead := s.ownReasons(answer, a); instead != nil {
 		why = instead
 	}
 	if len(why) == 0 {

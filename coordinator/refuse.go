@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -47,39 +46,32 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 
 // ownLeftOut finds a pod's own nominated node where a PreFilter has narrowed the nodes to others. This node is tried all the
 // same, before the others, with the pod's class as it is without the narrowing; nil: there is no such node.
-func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class, err error) {
+func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class) {
 	name, q := a.pod.Nomination(), a.class.Query
 	row, ok := s.state.RowOf(name)
 	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
-		return row, nil, nil
+		return row, nil
 	}
-	if class, err = compile.Unnarrowed(q); err == nil {
-		class = s.answers.Pinned(class)
-	}
-	return row, class, err
+	return row, s.answers.Pinned(a.class.Scorer.Unnarrowed())
 }
 
 // ownReasons is why such a node refuses the pod: of with the PreFilter's narrowing, and instead without.
-func (s *Scheduler) ownReasons(answer *answers.Answer, a *attempt) (of, instead []scorer.Reason, err error) {
-	row, class, err := s.ownLeftOut(a)
-	if class == nil || err != nil {
-		return nil, nil, err
+func (s *Scheduler) ownReasons(answer *answers.Answer, a *attempt) (of, instead []scorer.Reason) {
+	row, class := s.ownLeftOut(a)
+	if class == nil {
+		return nil, nil
 	}
 	with := s.nominees.Of(a.pod.Obj, a.class).ByRow()[row]
 	instead = slices.Clone(answer.RefusedWith(row, with.ForEngine(), class))
-	return answer.WhyRefused(row), instead, nil
+	return answer.WhyRefused(row), instead
 }
 
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
-func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Reasons) (string, []string, error) {
-	of, instead, err := s.ownReasons(answer, a)
-	if err != nil {
-		return "", nil, err
-	}
+func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Reasons) (string, []string) {
+	of, instead := s.ownReasons(answer, a)
 	more.Add(of, -1)
 	more.Add(instead, +1)
-	message, by := answer.Message(s.state.Nodes(), more)
-	return message, by, nil
+	return answer.Message(s.state.Nodes(), more)
 }
 
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated

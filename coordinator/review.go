@@ -117,8 +117,7 @@ func (s *Scheduler) chooseReviewed(ctx context.Context, a *attempt, q *answers.Q
 		}
 		// None is left. The reasons come last, for it takes another answer to know them.
 		if p.Diagnosed() {
-			end, err := s.refusedByReviewers(p, a, by)
-			return none, end, err
+			return none, s.refusedByReviewers(p, a, by), nil
 		}
 		if need := s.answers.Diagnose(p, q); need != nil {
 			if err := s.fetchOne(ctx, a, need); err != nil {
@@ -198,7 +197,7 @@ func (s *Scheduler) rowsOf(answer *answers.Answer, names ...string) []answers.Ro
 func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shard)).Name(r.Index) }
 
 // refusedByReviewers words why no node takes the pod. Rows that reviewers have refused have passed all else.
-func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, reviewers []reviewer) (*ending, error) {
+func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, reviewers []reviewer) *ending {
 	more := answers.Reasons{}
 	var by []string
 	for _, r := range reviewers {
@@ -209,12 +208,9 @@ func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, revie
 	if _, narrowed := a.plugins.Narrowed(); narrowed {
 		message, plugins = a.plugins.NarrowedRefusal(answer, more)
 	} else {
-		var err error
-		if message, plugins, err = s.refusal(answer, a, more); err != nil {
-			return nil, err
-		}
+		message, plugins = s.refusal(answer, a, more)
 	}
 	by = append(by, plugins...)
 	slices.Sort(by)
-	return &ending{answer: answer, message: message, by: slices.Compact(by)}, nil
+	return &ending{answer: answer, message: message, by: slices.Compact(by)}
 }

@@ -218,7 +218,7 @@ func (e *Evaluator) Expressions(t *Table, row uint32, totals *RowTotals, c *Clas
 	add := func(p pb.Plugin, x *celTerms) {
 		left := uint64(expression.ClassCost)
 		for i := range x.list {
-			o := x.outcome(i, &celRow{view{t, row, totals}}, &left)
+			o := x.outcome(i, &celRow{view{t, row, totals, nil}}, &left)
 			text := strings.TrimSpace(o.Failed)
 			switch {
 			case text != "":

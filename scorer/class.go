@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/devices"
 	"github.com/shardsched/shardsched/scorer/expression"
 )
 
@@ -26,6 +27,9 @@ type Class struct {
 	bytes  int64
 	// decisive are the measures that filters read, ascending, each once.
 	decisive []int
+	// claims is the rule of DynamicResources; nil: none filters. failing is the mark of rows that fail the pod.
+	claims  *dynamicResources
+	failing lateMark
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -40,6 +44,16 @@ type filterTerm struct {
 	late bool
 	// reads is what the group's filter reads.
 	reads groupReads
+	// claims is the rule where it is that of DynamicResources, which may fail the pod.
+	claims *dynamicResources
+}
+
+// marks are why the rule refuses a row, for the key.
+func (f *filterTerm) marks(v view, into []int) []int {
+	if f.claims != nil {
+		return f.claims.marks(v, into)
+	}
+	return f.rule.refusals(v, into)
 }
 
 // scoreTerm is one score plugin of a class: rule and group are never both there.
@@ -56,10 +70,11 @@ type scoreTerm struct {
 }
 
 // NewClass makes a class of a query, which must not be changed afterwards.
-func NewClass(q *pb.Query) (*Class, error) { return NewClassWith(q, nil) }
+func NewClass(q *pb.Query) (*Class, error) { return NewClassWith(q, nil, nil) }
 
-// NewClassWith is NewClass that finds expressions in kept, which may be nil.
-func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
+// NewClassWith is NewClass that finds expressions in kept, which may be nil, and has the selectors of devices compiled: a
+// query of claims without a compiler is an error.
+func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Compiler) (*Class, error) {
 	if err := q.Validate(); err != nil {
 		return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
 	}
@@ -83,6 +98,14 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 				c.byPods = c.byPods || readsPods(rule.list[i].residual.Reads())
 			}
 		}
+		if p == pb.Plugin_PLUGIN_DYNAMIC_RESOURCES {
+			rule, err := newDynamicResources(q, selectors)
+			if err != nil {
+				return nil, fmt.Errorf("query %d: %w", q.GetClassId(), err)
+			}
+			f.rule, f.claims, f.late, grouped = rule, rule, true, true
+			c.claims, c.failing = rule, lateMark{f.number, 1 << failsPod}
+		}
 		f.group, f.reads = newGroupFilter(p, q)
 		c.decisive = append(c.decisive, f.reads.measures...)
 		grouped = grouped || f.group != nil
@@ -92,6 +115,9 @@ func NewClassWith(q *pb.Query, kept *expression.Templates) (*Class, error) {
 	for _, s := range q.GetScores() {
 		term := scoreTerm{plugin: s.GetPlugin(), weight: s.GetWeight(), key: -1}
 		term.rule, term.normalisation = newScore(s.GetPlugin(), q, c.ruleOf(s.GetPlugin()))
+		if term.plugin == pb.Plugin_PLUGIN_DYNAMIC_RESOURCES && c.claims != nil {
+			term.rule, term.normalisation = c.claims, normalised
+		}
 		if term.plugin == pb.Plugin_PLUGIN_CEL_SCORE {
 			rule, how, err := newCelScore(q.GetCel(), kept)
 			if err != nil {
@@ -169,7 +195,13 @@ func (c *Class) KeyLen() int { return c.keyLen }
 // HasGroups tells whether the class has a group part: its key holds more than raw scores,
 // or it measures the cluster. Then a verdict takes the whole cluster (Settle), and
 // there may be any number of groups.
-func (c *Class) HasGroups() bool { return c.group.any() }
+func (c *Class) HasGroups() bool { return c.group.any() || c.claims != nil }
+
+// Claims tells whether the class has claims of devices: then a verdict rests on the devices of the row too, and on shared ones.
+func (c *Class) Claims() bool { return c.claims != nil }
+
+// fails tells whether a mark is that of rows which fail the pod.
+func (c *Class) fails(m lateMark) bool { return c.claims != nil && m == c.failing }
 
 // Counters are the counters that the query refers to, sorted, each once.
 func (c *Class) Counters() []uint32 { return c.group.counters }
@@ -177,3 +209,16 @@ func (c *Class) Counters() []uint32 { return c.group.counters }
 // SharesByPods tells whether a row may pass, or be in another group, for having a pod more: otherwise
 // only counters do that.
 func (c *Class) SharesByPods() bool { return c.byPods }
+
+// Unnarrowed is the class without what a PreFilter narrows the rows to.
+func (c *Class) Unnarrowed() *Class {
+	if c.query.GetNarrowed() == nil {
+		return c
+	}
+	wide := *c
+	wide.query = proto.CloneOf(c.query)
+	wide.query.Narrowed = nil
+	wide.filters = c.filters[1:]
+	wide.pods = newPodReads(&wide)
+	return &wide
+}

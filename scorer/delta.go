@@ -19,12 +19,44 @@ func (t *Table) Apply(d *pb.Delta) error {
 		return fmt.Errorf("delta %d of shard %d: row %d: %w", t.generation+1, t.shard, d.GetRow(), err)
 	}
 	t.generation++
-	if _, column := d.GetChange().(*pb.Delta_SetCounter); column {
+	if ofAllRows(d) {
 		t.columns = t.generation
 	} else {
 		t.changed[d.GetRow()] = t.generation
 		t.renew(d.GetRow())
 	}
+	return nil
+}
+
+// ofAllRows tells whether a delta is of no single row.
+func ofAllRows(d *pb.Delta) bool {
+	switch d.GetChange().(type) {
+	case *pb.Delta_SetCounter, *pb.Delta_SetSharedSlice, *pb.Delta_RemoveSharedSlice, *pb.Delta_UseSharedDevices:
+		return true
+	}
+	return false
+}
+
+// changeAllRows makes a change of no single row.
+func (t *Table) changeAllRows(d *pb.Delta) error {
+	switch c := d.GetChange().(type) {
+	case *pb.Delta_SetSharedSlice:
+		return t.changeSharedSlice(c.SetSharedSlice, false)
+	case *pb.Delta_RemoveSharedSlice:
+		return t.changeSharedSlice(c.RemoveSharedSlice, true)
+	case *pb.Delta_UseSharedDevices:
+		t.useSharedDevices(c.UseSharedDevices.GetUses())
+		return nil
+	}
+	column := d.GetSetCounter()
+	if err := t.checkColumn(column); err != nil {
+		return err
+	}
+	if err := t.checkPodColumn(column); err != nil {
+		return err
+	}
+	t.setCounter(column)
+	t.setPodCounter(column)
 	return nil
 }
 
@@ -37,16 +69,8 @@ func (t *Table) change(d *pb.Delta) error {
 		t.setNode(row, set.SetNode)
 		return nil
 	}
-	if set, ok := d.GetChange().(*pb.Delta_SetCounter); ok {
-		if err := t.checkColumn(set.SetCounter); err != nil {
-			return err
-		}
-		if err := t.checkPodColumn(set.SetCounter); err != nil {
-			return err
-		}
-		t.setCounter(set.SetCounter)
-		t.setPodCounter(set.SetCounter)
-		return nil
+	if ofAllRows(d) {
+		return t.changeAllRows(d)
 	}
 	if !t.HasNode(row) {
 		return fmt.Errorf("holds no node")
@@ -91,6 +115,12 @@ func (t *Table) changeRow(row uint32, d *pb.Delta) error {
 			return fmt.Errorf("change_counters: %w", err)
 		}
 		t.counters.add(row, list, 1, t.capacity)
+	case *pb.Delta_SetSlice:
+		return t.changeSlice(row, c.SetSlice, false)
+	case *pb.Delta_RemoveSlice:
+		return t.changeSlice(row, c.RemoveSlice, true)
+	case *pb.Delta_UseDevices:
+		t.useDevices(row, c.UseDevices.GetUses())
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type Evaluator struct {
 	rows, refused bitmap // feasible so far; refused by one rule
 	any, term     bitmap // of a selector's terms
 	exempt        bitmap // of what a filter asks
+	aside         bitmap // rows that fail the pod
 	keyed         bitmap // rows whose raw scores may be other than 0
 	keep          []uint8
 	room          []int64 // by trait
@@ -57,6 +58,7 @@ type Evaluator struct {
 	cel           celMemory
 	scores        []PluginScore
 	preempt       *dryRun // nil: none was asked for yet
+	devices       deviceMemory
 }
 
 // NewEvaluator makes an evaluator; o may be nil.

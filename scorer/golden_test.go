@@ -23,6 +23,7 @@ import (
 //	drop NODE
 //	rows                       prints the snapshot
 //	query                      judges every row, and prints the choice
+//	claims                     judges every row by claims of devices (device_words_test.go)
 //	filters A,B scores A:WEIGHT,B:WEIGHT      (default: all, weight 1)
 //	fit cpu=N … | besteffort
 //	least|most|ratio NAME:WEIGHT=REQUEST …    shape U:SCORE …
@@ -45,6 +46,8 @@ func TestGolden(t *testing.T) {
 				return g.rows()
 			case "query":
 				return g.query(t, d.Input)
+			case "claims":
+				return g.claims(t, d.Input)
 			}
 			t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 			return ""
@@ -63,7 +66,7 @@ func (g *golden) apply(input string) string {
 	for line := range strings.Lines(input) {
 		f := strings.Fields(line)
 		row, known := g.at[f[1]]
-		if !known {
+		if !known && f[1] != "shared" {
 			row = uint32(len(g.at))
 			g.at[f[1]] = row
 		}
@@ -80,7 +83,9 @@ func (g *golden) apply(input string) string {
 		case "drop":
 			d.Change = &pb.Delta_RemoveNode{}
 		default:
-			panic("unknown delta " + line)
+			if !g.changeDevices(d, f) {
+				panic("unknown delta " + line)
+			}
 		}
 		if err := g.table.Apply(d); err != nil {
 			fmt.Fprintf(&out, "%v\n", err)

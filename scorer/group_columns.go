@@ -66,7 +66,7 @@ func (x *groupColumns) begin(c *Class, rows int, diagnose bool) {
 	x.measured = scratch(x.measured, len(c.group.measures))
 	clear(x.measured)
 	x.zero = lengthened(x.zero, rows)
-	x.marks, x.marking = x.marks[:0], diagnose && c.late
+	x.marks, x.marking = x.marks[:0], diagnose && c.late || c.claims != nil
 	if x.marking {
 		x.markOf = scratch(x.markOf, rows)
 		clear(x.markOf)
@@ -137,16 +137,49 @@ func (e *Evaluator) mark(t *Table, f *filterTerm) int {
 	f.rule.narrow(e, t, x.unmarked)
 	e.refused.without(x.unmarked)
 	for row := range e.refused.all {
-		e.why = f.rule.refusals(view{t: t, row: row}, e.why[:0])
-		m := lateMark{f.number, reasonBits(e.why)}
-		i := slices.Index(x.marks, m)
-		if i < 0 {
-			i = len(x.marks)
-			x.marks = append(x.marks, m)
-		}
-		x.markOf[row] = uint32(i + 1)
+		e.why = f.marks(view{t: t, row: row, e: e}, e.why[:0])
+		x.mark(row, lateMark{f.number, reasonBits(e.why)})
 	}
 	return x.unmarked.count()
+}
+
+// mark marks a row.
+func (x *groupColumns) mark(row uint32, m lateMark) {
+	i := slices.Index(x.marks, m)
+	if i < 0 {
+		i = len(x.marks)
+		x.marks = append(x.marks, m)
+	}
+	x.markOf[row] = uint32(i + 1)
+}
+
+// setAside runs the filter of claims: the rows that it refuses go. Those that fail the pod are marked, and the filters
+// behind it do not look at them. It returns how many are left.
+func (e *Evaluator) setAside(t *Table, f *filterTerm) int {
+	e.refused = e.rows.copyOf(e.refused)
+	f.rule.narrow(e, t, e.rows)
+	e.refused.without(e.rows)
+	e.aside = scratch(e.aside, len(e.rows))
+	clear(e.aside)
+	for row := range e.refused.all {
+		if f.claims.fails(view{t: t, row: row, e: e}) {
+			e.aside.add(row)
+			e.columns.mark(row, lateMark{f.number, 1 << failsPod})
+		}
+	}
+	e.rows.union(e.aside)
+	return e.rows.count()
+}
+
+// narrowOthers runs one filter over the rows that do not stand aside.
+func (e *Evaluator) narrowOthers(t *Table, rule filterRule, before int, diagnose bool) (left int) {
+	if len(e.columns.marks) == 0 {
+		return e.narrow(t, rule, before, diagnose)
+	}
+	e.aside.intersect(e.rows)
+	rule.narrow(e, t, e.rows)
+	e.rows.union(e.aside)
+	return e.rows.count()
 }
 
 // sortMarks numbers the marks in the order of keys.

@@ -201,7 +201,7 @@ func (e *Evaluator) groupOf(c *Class, code uint64, row uint32, direct bool) *gro
 func (e *Evaluator) closed(c *Class, row uint32) bool {
 	x := &e.columns
 	if x.marking && x.markOf[row] != 0 {
-		return true
+		return !c.fails(x.marks[x.markOf[row]-1])
 	}
 	for i := range c.group.values {
 		if c.group.values[i].forbids && x.values[i].shown[row] > 0 {

@@ -31,7 +31,7 @@ func (t *Table) check() error {
 	if text != t.textBytes {
 		return fmt.Errorf("got %d bytes of names, want %d", t.textBytes, text)
 	}
-	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources, t.checkPods, t.checkDerived} {
+	for _, check := range []func() error{t.checkLabels, t.checkTaints, t.checkImages, t.checkResources, t.checkPods, t.checkDerived, t.checkDevices} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -52,6 +52,7 @@ func (t *Table) leftover(row uint32) string {
 	add("a decision", t.lastDecision[row] != 0)
 	add("numbered pods", t.placed.ofRow[row] != nil)
 	add("ports", len(t.ports[row]) != 0)
+	add("devices", t.devices != nil && (t.devices.rows[row] != nil || t.devices.states.at(row) != 0))
 	add("taints", t.taints.ofRow[row] != 0)
 	add("images", len(t.images.ofRow[row]) != 0)
 	add("labels", t.labels.rowKeys[row] != 0)
@@ -254,4 +255,55 @@ func (t *Table) checkPods() error {
 		return err
 	}
 	return checkRefs("budgets", budgets, s.budgets.refs, len(s.budgets.free))
+}
+
+// checkDevices makes each row's state anew, and counts what refers to dictionaries.
+func (t *Table) checkDevices() error {
+	d := t.devices
+	if d == nil {
+		return nil
+	}
+	states, inventories, contents := map[uint32]uint32{}, map[uint32]uint32{}, map[uint32]uint32{}
+	for row := range t.live.all {
+		if got, want := t.deviceState(row).digest, d.newState(view{t: t, row: row}); got != want.digest && (want.inventory != nil || len(want.reach) > 0) {
+			return fmt.Errorf("row %d: got state %x, want %x", row, got, want.digest)
+		}
+		states[d.states.at(row)]++
+	}
+	for row, r := range d.rows {
+		if r.inventory == 0 && len(r.uses) == 0 || len(r.names) != len(d.inventoryOf(r).slices) {
+			return fmt.Errorf("row %d has %d names of %d slices and %d uses", row, len(r.names), len(d.inventoryOf(r).slices), len(r.uses))
+		}
+		inventories[r.inventory]++
+	}
+	for id := range inventories {
+		for _, c := range d.inventories.contents[id].held() {
+			contents[c]++
+		}
+	}
+	for _, h := range d.shared.held {
+		for _, c := range h.contents {
+			contents[c]++
+		}
+	}
+	for _, x := range []struct {
+		what string
+		refs []uint32
+		want map[uint32]uint32
+	}{{"states", d.interned.refs, states}, {"inventories", d.inventories.refs, inventories}, {"contents", d.contents.refs, contents}} {
+		for id, n := range x.refs {
+			if id != 0 && n != x.want[uint32(id)] {
+				return fmt.Errorf("%s: number %d is held %d times, want %d", x.what, id, n, x.want[uint32(id)])
+			}
+		}
+	}
+	return nil
+}
+
+// held are the contents of an inventory; nil is none.
+func (x *inventory) held() []uint32 {
+	if x == nil {
+		return nil
+	}
+	return x.contents
 }

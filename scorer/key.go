@@ -11,12 +11,12 @@ import (
 )
 
 // MaxKey is how many normalised plugins there are: the length of Key.Raw.
-const MaxKey = 3
+const MaxKey = 4
 
 // Key is what the rows of a group have in common: all that the group part of a class
 // looks at.
 type Key struct {
-	// Raw are the raw scores of the normalised plugins (TaintToleration, NodeAffinity, CELScore), in
+	// Raw are the raw scores of the normalised plugins (TaintToleration, NodeAffinity, DynamicResources, CELScore), in
 	// the order of Query.scores; Class.KeyLen of them count.
 	Raw [MaxKey]int64
 	// Domains are the values of Query.domain_keys. Missing tells which of the labels the
@@ -178,3 +178,6 @@ func nextPower(n int) int {
 	}
 	return p
 }
+
+// lateMark is what the key says of late filters.
+func (k *Key) lateMark() lateMark { return lateMark{k.LateFilter, k.LateReasons} }

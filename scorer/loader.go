@@ -9,9 +9,9 @@ import (
 // Loader makes a table from a snapshot that comes in parts, so that it need not be held as a whole
 // in the form in which it comes.
 type Loader struct {
-	table          *Table
-	generation     uint64
-	rows, counters int // that have come
+	table                   *Table
+	generation              uint64
+	rows, counters, devices int // that have come
 }
 
 // NewLoader begins a table.
@@ -19,9 +19,9 @@ func NewLoader(shard uint32, generation uint64) *Loader {
 	return &Loader{table: NewTable(shard), generation: generation}
 }
 
-// Add takes in some of the rows, in any order, and some of the counters, of rows that have come. A
+// Add takes in some of the rows, in any order, and some of the counters and devices, of rows that have come. A
 // counter may come in parts, each with rows of its own. The table is lost after an error.
-func (l *Loader) Add(rows []*pb.SnapshotRow, counters []*pb.CounterColumn) error {
+func (l *Loader) Add(rows []*pb.SnapshotRow, counters []*pb.CounterColumn, devices []*pb.RowDevices) error {
 	highest := -1
 	for i, r := range rows {
 		if err := r.Validate(); err != nil {
@@ -41,6 +41,16 @@ func (l *Loader) Add(rows []*pb.SnapshotRow, counters []*pb.CounterColumn) error
 			return l.wrong("counters", l.counters, err)
 		}
 		l.counters++
+	}
+	for _, x := range devices {
+		err := x.Validate()
+		if err == nil {
+			err = l.table.loadDevices(x)
+		}
+		if err != nil {
+			return l.wrong("devices", l.devices, err)
+		}
+		l.devices++
 	}
 	return nil
 }
@@ -80,9 +90,9 @@ func (l *Loader) Table() *Table {
 }
 
 // LoadTable makes a table from a whole snapshot, as a Loader does.
-func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn) (*Table, error) {
+func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn, devices ...*pb.RowDevices) (*Table, error) {
 	l := NewLoader(shard, generation)
-	if err := l.Add(rows, counters); err != nil {
+	if err := l.Add(rows, counters, devices); err != nil {
 		return nil, err
 	}
 	return l.Table(), nil

@@ -15,5 +15,5 @@ func (t *Table) MemoryBytes() int64 {
 		n += resourceBytes + r.allocatable.memory() + r.requested.memory() + 8*int64(r.rows)
 	}
 	return n + t.labels.memory() + t.annotations.memory() + t.taints.memory() + t.images.memory() +
-		t.counters.memory() + t.traits.memory() + t.placed.memory() + t.derived.memory()
+		t.counters.memory() + t.traits.memory() + t.placed.memory() + t.derived.memory() + t.devices.memory()
 }

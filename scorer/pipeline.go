@@ -136,6 +136,10 @@ func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
 		switch {
 		case f.late && f.rule != nil && diagnose:
 			left = e.mark(t, f)
+		case f.claims != nil:
+			left = e.setAside(t, f)
+		case f.rule != nil && left > 0 && c.claims != nil:
+			left = e.narrowOthers(t, f.rule, left, diagnose)
 		case f.rule != nil && left > 0:
 			left = e.narrow(t, f.rule, left, diagnose)
 		case f.group == nil:
@@ -224,7 +228,7 @@ func (e *Evaluator) countReasons(t *Table, rule filterRule, n int) {
 	e.counts = scratch(e.counts, len(reasons))
 	clear(e.counts)
 	for row := range e.refused.all {
-		e.why = rule.refusals(view{t: t, row: row}, e.why[:0])
+		e.why = rule.refusals(view{t: t, row: row, e: e}, e.why[:0])
 		unresolvable := false
 		for _, i := range e.why {
 			e.counts[i]++

@@ -313,7 +313,7 @@ func (e *Evaluator) addRefused(d *dryRun, rule filterRule, at int) {
 	}
 	for row := range d.before.all {
 		if !none {
-			e.why = rule.refusals(view{t: d.table, row: row}, e.why[:0])
+			e.why = rule.refusals(view{t: d.table, row: row, e: e}, e.why[:0])
 			if slices.ContainsFunc(e.why, func(i int) bool { return rule.reasons()[i].Unresolvable }) {
 				continue
 			}
@@ -345,11 +345,11 @@ func (e *Evaluator) judge(d *dryRun, row uint32, totals *RowTotals, check *RowCh
 			d.joined.set(totals)
 		}
 		check.Join(&d.joined)
-		if at := e.judgeTotals(d, view{d.table, row, &d.joined}, 0, check.Adjust); at >= 0 {
+		if at := e.judgeTotals(d, view{d.table, row, &d.joined, e}, 0, check.Adjust); at >= 0 {
 			return at
 		}
 	}
-	at := e.judgeTotals(d, view{d.table, row, totals}, 0, nil)
+	at := e.judgeTotals(d, view{d.table, row, totals, e}, 0, nil)
 	if at < 0 && totals != nil && check != nil && check.Ask != nil {
 		if why := check.Ask(); len(why) > 0 {
 			d.reasons = append(d.reasons, why...)
@@ -415,7 +415,7 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 			return StillRefused, d.reasons
 		}
 	default:
-		v := view{t: d.table, row: row}
+		v := view{t: d.table, row: row, e: e}
 		if d.lowerMatter() {
 			d.remove(row, false)
 			v.totals = &d.totals

@@ -189,7 +189,7 @@ func (e *Evaluator) reprieve(d *dryRun, row uint32, check *RowCheck, violating b
 // through then.
 func (e *Evaluator) returns(d *dryRun, row uint32, p *placedPod) bool {
 	d.moveCounts(p, +1)
-	v := view{d.table, row, &d.totals}
+	v := view{d.table, row, &d.totals, e}
 	if d.grouped() {
 		d.cluster.change(v)
 	}

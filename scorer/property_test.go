@@ -89,7 +89,7 @@ func options(t *rapid.T, c *Class) Options {
 }
 
 func newClass(t interface{ Fatalf(string, ...any) }, q *pb.Query) *Class {
-	c, err := NewClass(q)
+	c, err := NewClassWith(q, nil, testSelectors)
 	if err != nil {
 		t.Fatalf("NewClass: %v", err)
 	}

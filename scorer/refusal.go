@@ -25,6 +25,6 @@ func (e *Evaluator) WhyRefused(t *Table, row uint32, c *Class, p *Preemption, go
 		check.Join(&d.totals)
 		adjust = check.Adjust
 	}
-	e.judgeTotals(d, view{t, row, &d.totals}, 0, adjust)
+	e.judgeTotals(d, view{t, row, &d.totals, e}, 0, adjust)
 	return d.reasons
 }

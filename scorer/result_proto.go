@@ -15,6 +15,7 @@ func (r *Result) Proto() *pb.ClassResult {
 		Feasible: uint32(r.Feasible),
 		Overflow: r.Overflow,
 		Hopeless: uint32(r.Hopeless),
+		Grouped:  r.grouped,
 	}
 	keyLen := min(len(r.Extrema), MaxKey)
 	if r.Overflow || r.Normalised {
@@ -76,7 +77,7 @@ func (r *Result) SetProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDe
 	r.Hopeless = int(p.GetHopeless())
 	r.raise(p.GetExtrema())
 	r.Normalised = len(p.GetExtrema()) > 0 && !p.GetOverflow()
-	r.grouped = len(p.GetMeasures()) > 0
+	r.grouped = p.GetGrouped() || len(p.GetMeasures()) > 0
 	for _, c := range p.GetReasons() {
 		r.addReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
 	}

@@ -12,6 +12,19 @@ type view struct {
 	t      *Table
 	row    uint32
 	totals *RowTotals
+	// e has memory that rules may use; nil where none is asked.
+	e *Evaluator
+}
+
+// devices are a row's devices, with what is in use of them.
+func (v view) devices() *deviceState {
+	switch {
+	case v.totals == nil:
+		return v.t.deviceState(v.row)
+	case v.totals.devices == nil:
+		return noDevices
+	}
+	return v.totals.devices
 }
 
 func (v view) pods() int64 {
@@ -87,7 +100,7 @@ func (e *Evaluator) Row(t *Table, row uint32, totals *RowTotals, c *Class, diagn
 	if !t.HasNode(row) {
 		return
 	}
-	v := view{t, row, totals}
+	v := view{t, row, totals, e}
 	c.measure(v, into.Measured)
 	into.Passed = e.passes(v, c, diagnose, &into.Key) && c.fillKey(v, diagnose, &into.Key)
 	if !into.Passed {
@@ -123,17 +136,17 @@ func (v *Verdict) SharesAs(o *Verdict) bool {
 }
 
 // passes tells whether the local filters let a row through. A late refusal goes into the
-// key of a diagnosis.
+// key of a diagnosis, and that a row fails the pod into any key.
 func (e *Evaluator) passes(v view, c *Class, diagnose bool, key *Key) bool {
 	for i := range c.filters {
 		f := &c.filters[i]
 		if f.rule == nil || f.rule.passes(v) {
 			continue
 		}
-		if !f.late || !diagnose {
+		if !diagnose && (f.claims == nil || !f.claims.fails(v)) || !f.late {
 			return false
 		}
-		e.why = f.rule.refusals(v, e.why[:0])
+		e.why = f.marks(v, e.why[:0])
 		key.LateFilter, key.LateReasons = f.number, reasonBits(e.why)
 		return true
 	}
@@ -214,7 +227,7 @@ func (e *Evaluator) Reasons(t *Table, row uint32, totals *RowTotals, c *Class) (
 	if !t.HasNode(row) {
 		return pb.Plugin_PLUGIN_UNSPECIFIED, nil
 	}
-	v := view{t, row, totals}
+	v := view{t, row, totals, e}
 	rule := c.refusing(v, false)
 	if rule == nil {
 		return pb.Plugin_PLUGIN_UNSPECIFIED, nil
@@ -246,7 +259,7 @@ func (e *Evaluator) Scores(t *Table, row uint32, totals *RowTotals, c *Class) []
 	if !t.HasNode(row) {
 		return e.scores
 	}
-	v := view{t, row, totals}
+	v := view{t, row, totals, e}
 	for i := range c.scores {
 		if s := &c.scores[i]; s.rule != nil {
 			e.scores = append(e.scores, PluginScore{s.plugin, s.rule.score(e, v), s.weight})
@@ -261,7 +274,7 @@ func (e *Evaluator) Shortfalls(t *Table, row uint32, totals *RowTotals, c *Class
 	if !t.HasNode(row) {
 		return nil
 	}
-	v := view{t, row, totals}
+	v := view{t, row, totals, e}
 	if fit, ok := c.refusing(v, true).(*nodeResourcesFit); ok {
 		return fit.shortfalls(v)
 	}

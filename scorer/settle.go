@@ -10,8 +10,10 @@ import (
 // Standing is what becomes of a result's groups once the whole cluster is known. It
 // keeps memory, and what it looked up of the result, for the next Settle.
 type Standing struct {
-	// Feasible is how many rows are.
-	Feasible int
+	// Feasible is how many rows are. Failing is how many fail the pod, whatever the others say.
+	//
+	// Differs from upstream: it stops at the first node that fails the pod, and says what that one says.
+	Feasible, Failing int
 	// Groups stand beside Result.Groups.
 	Groups []GroupStanding
 
@@ -42,8 +44,9 @@ func (s *Standing) Release() { s.class, s.result = nil, nil }
 
 // GroupStanding is what becomes of one group.
 type GroupStanding struct {
-	// Feasible tells that its rows passed every filter.
-	Feasible bool
+	// Feasible tells that its rows passed every filter; Failing that they fail the pod: no filter refuses them before
+	// DynamicResources, which can not judge them.
+	Feasible, Failing bool
 	// Score is the weighted sum of the plugins that all its rows share; 0 where
 	// Result.Normalised, where the group is not feasible and where it has no rows.
 	Score int64
@@ -66,11 +69,15 @@ func (c *Class) Settle(r *Result, s *Standing) {
 			f.group.begin(s)
 		}
 	}
-	s.Feasible, s.extrema, s.counted = 0, [MaxKey]int64{}, s.counted[:0]
+	s.Feasible, s.Failing, s.extrema, s.counted = 0, 0, [MaxKey]int64{}, s.counted[:0]
 	for i := range r.Groups {
 		g := &r.Groups[i]
 		f, _ := c.refusingGroup(s, i)
 		s.Groups[i] = GroupStanding{Feasible: f == nil}
+		if f != nil && f.claims != nil && c.fails(g.Key.lateMark()) {
+			s.Groups[i].Failing = true
+			s.Failing += g.Rows
+		}
 		if f == nil && g.Rows > 0 {
 			s.counted = append(s.counted, int32(i))
 			s.Feasible += g.Rows
@@ -273,4 +280,23 @@ func (s *Standing) count(p *place, group int) (n int64, has bool) {
 		return 0, true
 	}
 	return s.result.Measures[p.measure].Cells[x.of[id]-1].Sum, true
+}
+
+// UnavailableClaims are the allocated claims, by index, that are not for some row which no filter before DynamicResources
+// refuses. s is of a diagnosed r, settled.
+func (c *Class) UnavailableClaims(r *Result, s *Standing) (claims []int) {
+	if c.claims == nil {
+		return nil
+	}
+	set := uint64(0)
+	for i := range r.Groups {
+		f, _ := c.refusingGroup(s, i)
+		if f != nil && f.claims != nil && r.Groups[i].Rows > 0 {
+			set |= r.Groups[i].Key.LateReasons >> unavailableClaim
+		}
+	}
+	for ; set != 0; set &= set - 1 {
+		claims = append(claims, bits.TrailingZeros64(set))
+	}
+	return claims
 }

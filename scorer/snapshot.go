@@ -85,6 +85,8 @@ type RowTotals struct {
 	scalars      []scalarAmount // requested, sorted by name
 	ports        []portUse
 	counters     []counterChange
+	// devices are the row's, with what is in use of them; nil: none.
+	devices *deviceState
 }
 
 // set makes r a copy of o in its own memory.
@@ -92,7 +94,7 @@ func (r *RowTotals) set(o *RowTotals) {
 	*r = RowTotals{
 		pods: o.pods, nonZero: o.nonZero, lastDecision: o.lastDecision, requested: o.requested,
 		scalars: append(r.scalars[:0], o.scalars...), ports: append(r.ports[:0], o.ports...),
-		counters: append(r.counters[:0], o.counters...),
+		counters: append(r.counters[:0], o.counters...), devices: o.devices,
 	}
 }
 
@@ -115,6 +117,7 @@ func (t *Table) Totals(row uint32, into *RowTotals) {
 		return
 	}
 	into.counters = into.counters[:0]
+	into.devices = t.deviceState(row)
 	into.pods = t.pods[row]
 	into.nonZero = [2]int64{t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row]}
 	into.lastDecision = t.lastDecision[row]

@@ -46,9 +46,11 @@ type Table struct {
 	counters counterSet
 	placed   podSet
 	derived  derived
+	// devices are nil until the table is told of any.
+	devices *deviceColumns
 	// changed is the generation of the last change of each row.
 	changed []uint64
-	// columns is the generation of the last counter that came into use.
+	// columns is the generation of the last change of all rows: of a counter's column, or of shared devices.
 	columns uint64
 	// loaded is the generation of the snapshot that the table was made from.
 	loaded uint64
@@ -81,7 +83,7 @@ func NewTable(shard uint32) *Table {
 
 // ChangedSince appends the rows to into that have changed after a generation, those that hold no
 // node any more included, as far as they are at most limit. ok is false where there are more, where
-// a counter has come into use since, and where the table knows of no change that far back.
+// all rows have changed since, and where the table knows of no change that far back.
 func (t *Table) ChangedSince(generation uint64, limit int, into []uint32) (rows []uint32, ok bool) {
 	if generation == t.generation {
 		return into, true
@@ -168,6 +170,9 @@ func (t *Table) grow(rows int) {
 	t.placed.ofRow = lengthened(t.placed.ofRow, t.capacity)
 	t.changed = lengthened(t.changed, t.capacity)
 	t.derived.grow(t.capacity)
+	if t.devices != nil {
+		t.devices.states.grow(t.capacity)
+	}
 }
 
 // setNode writes a node's own columns; what pods add up to stays.
@@ -186,6 +191,7 @@ func (t *Table) setNode(row uint32, n *pb.Node) {
 	t.taints.set(row, n.GetTaints())
 	t.images.set(row, n.GetImages(), t.capacity)
 	t.traits.set(row, n)
+	t.restate(row)
 }
 
 func (t *Table) rename(row uint32, name string) {
@@ -214,6 +220,7 @@ func (t *Table) removeNode(row uint32) {
 	t.setTotals(row, nil)
 	t.counters.clear(row, t.capacity)
 	t.placed.clear(row)
+	t.clearDevices(row)
 	t.live.remove(row)
 	t.nodes--
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/devices/selector"
 	"github.com/shardsched/shardsched/scorer/expression"
 	"github.com/shardsched/shardsched/scorer/scan"
 )
@@ -26,13 +27,15 @@ type classCache struct {
 	metrics *metrics
 	// expressions are those that were compiled of late.
 	expressions expression.Templates
+	// selectors compiles those of devices.
+	selectors *selector.Compiler
 
 	mu   sync.Mutex
 	held *lru.Cache[classKey, *scorer.Class]
 }
 
 func newClassCache(size int, m *metrics) *classCache {
-	return &classCache{metrics: m, held: lru.New[classKey, *scorer.Class](size, classBytes, nil)}
+	return &classCache{metrics: m, selectors: selector.NewCompiler(), held: lru.New[classKey, *scorer.Class](size, classBytes, nil)}
 }
 
 // resolve finds or compiles the classes that the request asks for, or for which it wants a
@@ -102,7 +105,7 @@ func (c *classCache) compile(req *pb.EvaluateRequest) (map[uint64]*scorer.Class,
 			given[id] = class
 			continue
 		}
-		class, err := scorer.NewClassWith(q, &c.expressions)
+		class, err := scorer.NewClassWith(q, &c.expressions, c.selectors)
 		if err != nil {
 			return nil, invalid(err, "class %016x", id)
 		}

@@ -90,7 +90,7 @@ func (s *Server) receive(stream grpc.ClientStreamingServer[pb.LoadSnapshotReques
 			}
 			last = int(rows[len(rows)-1].GetRow())
 		}
-		if err := loader.Add(chunk.GetRows(), chunk.GetCounters()); err != nil {
+		if err := loader.Add(chunk.GetRows(), chunk.GetCounters(), chunk.GetDevices()); err != nil {
 			return nil, invalid(err, "snapshot of shard %d", header.GetShard())
 		}
 		if err := room.resize(loader.MemoryBytes() + room.usages); err != nil {

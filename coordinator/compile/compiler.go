@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/internal/lru"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
+	devices "github.com/shardsched/shardsched/scorer/devices/selector"
 	"github.com/shardsched/shardsched/scorer/expression"
 )
 
@@ -73,6 +74,8 @@ type Compiler struct {
 	setting   setting
 	// expressions are those that were compiled of late.
 	expressions expression.Templates
+	// selectors compiles those of devices.
+	selectors *devices.Compiler
 	// volumes are the node affinities of the cluster's volumes.
 	volumes *affinities
 }
@@ -121,6 +124,7 @@ type keptClass struct {
 func New() *Compiler {
 	seed := maphash.MakeSeed()
 	return &Compiler{
+		selectors:  devices.NewCompiler(),
 		plans:      lru.New[planKey, *keptPlan](keptPlans, planBudget, nil),
 		classes:    lru.New(keptClasses, classBudget, forget),
 		specs:      lru.New[planKey, *keptSpec](keptPlans, specBudget, nil),
@@ -210,7 +214,7 @@ func (c *Compiler) base(q *pb.Query) (*Class, error) {
 	if kept, ok := c.bases.Get(b.ClassId); ok {
 		return kept, nil
 	}
-	ready, err := scorer.NewClassWith(b, &c.expressions)
+	ready, err := scorer.NewClassWith(b, &c.expressions, c.selectors)
 	if err != nil {
 		return nil, err
 	}
@@ -229,12 +233,12 @@ func (c *Compiler) ready(q *pb.Query) (*scorer.Class, error) {
 		return nil, err
 	}
 	if c.setting.mounts == nil || size > maxKeptQuery {
-		return scorer.NewClassWith(q, &c.expressions)
+		return scorer.NewClassWith(q, &c.expressions, c.selectors)
 	}
 	if kept, ok := c.queries.Get(q.ClassId); ok {
 		return kept, nil
 	}
-	class, err := scorer.NewClassWith(q, &c.expressions)
+	class, err := scorer.NewClassWith(q, &c.expressions, c.selectors)
 	if err == nil {
 		c.queries.Add(q.ClassId, class, class.MemoryBytes())
 	}

@@ -26,6 +26,8 @@ const (
 	// counterChunk is how many rows of a counter stand together in a chunk: they take
 	// about 4 bytes each, and never more than 11.
 	counterChunk = 32 << 10
+	// useChunk is how many uses of devices stand together: of some 100 bytes each, and more where capacities are.
+	useChunk = 1 << 10
 	// rowBudget is how large a row may be, which then has a chunk of its own: it leaves room for the
 	// header.
 	rowBudget = MaxMessageBytes - 64<<10
@@ -50,6 +52,13 @@ func chunks(cluster string, term uint64, t *scorer.Table) iter.Seq2[*pb.LoadSnap
 		}
 		t.Counters(func(column *pb.CounterColumn) bool {
 			ok = c.counter(column)
+			return ok
+		})
+		if !ok {
+			return
+		}
+		t.Devices(func(x *pb.RowDevices) bool {
+			ok = c.devices(t.Shard(), x)
 			return ok
 		})
 		if ok {
@@ -116,6 +125,33 @@ func (c *chunker) counter(column *pb.CounterColumn) bool {
 		}
 		c.chunk.Counters = append(c.chunk.Counters, x)
 	}
+	return true
+}
+
+// devices adds devices of a row: a slice, or uses in parts.
+func (c *chunker) devices(shard uint32, x *pb.RowDevices) bool {
+	uses := x.GetUses().GetUses()
+	if len(uses) == 0 {
+		return c.add(shard, x)
+	}
+	for part := range slices.Chunk(uses, useChunk) {
+		if !c.add(shard, &pb.RowDevices{Row: x.GetRow(), Shared: x.GetShared(), Uses: &pb.DeviceUses{Uses: part}}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *chunker) add(shard uint32, x *pb.RowDevices) bool {
+	size := proto.Size(x) + 8
+	if size > rowBudget {
+		c.yield(nil, fmt.Errorf("shard %d: devices of row %d take %d bytes, more than a message may: %w", shard, x.GetRow(), size, errTooLarge))
+		return false
+	}
+	if !c.room(size) {
+		return false
+	}
+	c.chunk.Devices = append(c.chunk.Devices, x)
 	return true
 }
 

@@ -70,22 +70,15 @@ func (r *Review) Close() {
 }
 
 // begin gets ready for the first question.
-func (b *prepared) begin() error {
+func (b *prepared) begin() {
 	if b.eval != nil {
-		return nil
+		return
 	}
-	class := b.class.Scorer
-	if q := class.Query(); q.GetNarrowed() != nil {
-		var err error
-		if class, err = compile.Unnarrowed(q); err != nil {
-			return err
-		}
-	}
+	class := b.class.Scorer.Unnarrowed()
 	b.eval, b.wide, b.asked = scorer.NewEvaluator(nil), class.Pin(b.plugins.Cache.Tables), &scorer.Preemption{}
 	if class.FiltersGroups() {
 		b.asked.Whole = b.count()
 	}
-	return nil
 }
 
 // errCycleOver is what is said to those who ask too late.
@@ -98,9 +91,7 @@ func (b *prepared) filter(node fwk.NodeInfo) *fwk.Status {
 	if b.ended {
 		return fwk.AsStatus(errCycleOver)
 	}
-	if err := b.begin(); err != nil {
-		return fwk.AsStatus(err)
-	}
+	b.begin()
 	name := node.Node().Name
 	row, ok := b.plugins.Cache.RowOf(name)
 	if !ok {
@@ -204,9 +195,7 @@ func (b *prepared) score(nodes []fwk.NodeInfo) ([][]fwk.PluginScore, *fwk.Status
 	if b.ended {
 		return nil, fwk.AsStatus(errCycleOver)
 	}
-	if err := b.begin(); err != nil {
-		return nil, fwk.AsStatus(err)
-	}
+	b.begin()
 	if b.class.ScoreError != nil {
 		return nil, fwk.AsStatus(b.class.ScoreError)
 	}

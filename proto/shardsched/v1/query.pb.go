@@ -45,8 +45,9 @@ const (
 	Plugin_PLUGIN_POD_TOPOLOGY_SPREAD                Plugin = 14
 	Plugin_PLUGIN_INTER_POD_AFFINITY                 Plugin = 15
 	// Not upstream's: expressions over node and pod.
-	Plugin_PLUGIN_CEL_FILTER Plugin = 16
-	Plugin_PLUGIN_CEL_SCORE  Plugin = 17
+	Plugin_PLUGIN_CEL_FILTER        Plugin = 16
+	Plugin_PLUGIN_CEL_SCORE         Plugin = 17
+	Plugin_PLUGIN_DYNAMIC_RESOURCES Plugin = 18
 )
 
 // Enum value maps for Plugin.
@@ -70,6 +71,7 @@ var (
 		15: "PLUGIN_INTER_POD_AFFINITY",
 		16: "PLUGIN_CEL_FILTER",
 		17: "PLUGIN_CEL_SCORE",
+		18: "PLUGIN_DYNAMIC_RESOURCES",
 	}
 	Plugin_value = map[string]int32{
 		"PLUGIN_UNSPECIFIED":                        0,
@@ -90,6 +92,7 @@ var (
 		"PLUGIN_INTER_POD_AFFINITY":                 15,
 		"PLUGIN_CEL_FILTER":                         16,
 		"PLUGIN_CEL_SCORE":                          17,
+		"PLUGIN_DYNAMIC_RESOURCES":                  18,
 	}
 )
 
@@ -3068,7 +3071,7 @@ type Query struct {
 	RequiredFeatures []string `protobuf:"bytes,21,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
 	// For CEL_FILTER and CEL_SCORE.
 	Cel *CelQuery `protobuf:"bytes,22,opt,name=cel,proto3" json:"cel,omitempty"`
-	// For DynamicResources.
+	// For DYNAMIC_RESOURCES.
 	ResourceClaims *ResourceClaimsQuery `protobuf:"bytes,23,opt,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3804,7 +3807,7 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x0fextension_point\x18\x02 \x01(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0eextensionPoint\x12\x14\n" +
 	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\x12\x17\n" +
 	"\arows_in\x18\x04 \x01(\rR\x06rowsIn\x12\x19\n" +
-	"\brows_out\x18\x05 \x01(\rR\arowsOut*\x8d\x04\n" +
+	"\brows_out\x18\x05 \x01(\rR\arowsOut*\xab\x04\n" +
 	"\x06Plugin\x12\x16\n" +
 	"\x12PLUGIN_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PLUGIN_NODE_UNSCHEDULABLE\x10\x01\x12\x14\n" +
@@ -3824,7 +3827,8 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\x1aPLUGIN_POD_TOPOLOGY_SPREAD\x10\x0e\x12\x1d\n" +
 	"\x19PLUGIN_INTER_POD_AFFINITY\x10\x0f\x12\x15\n" +
 	"\x11PLUGIN_CEL_FILTER\x10\x10\x12\x14\n" +
-	"\x10PLUGIN_CEL_SCORE\x10\x11*h\n" +
+	"\x10PLUGIN_CEL_SCORE\x10\x11\x12\x1c\n" +
+	"\x18PLUGIN_DYNAMIC_RESOURCES\x10\x12*h\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EXTENSION_POINT_FILTER\x10\x01\x12\x19\n" +

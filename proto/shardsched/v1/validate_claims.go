@@ -138,7 +138,7 @@ func (x *ContainerResources) Validate() error {
 // Validate checks resources and containers. An absent query asks for nothing.
 func (x *ExtendedResourcesQuery) Validate() error {
 	list := x.GetResources()
-	if err := atMost("resources", len(list), MaxDeviceParts); err != nil {
+	if err := atMost("resources", len(list), MaxMappedResources); err != nil {
 		return err
 	}
 	for i, r := range list {

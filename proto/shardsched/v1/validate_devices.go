@@ -9,6 +9,8 @@ const (
 	MaxDeviceParts = 1 << 10
 	// MaxClaims bounds the claims of a pod: more than its places in the bits of Group.late_reasons go without.
 	MaxClaims = 1 << 10
+	// MaxMappedResources bounds the extended resources of a pod: a bit for each.
+	MaxMappedResources = 63
 	// maxExpression bounds a CEL expression, of which Kubernetes lets in 10 KiB.
 	maxExpression = 64 << 10
 	// maxHigh is the upper half of the largest quantity, 2¹⁰⁰ billionths.

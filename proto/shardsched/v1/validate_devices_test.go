@@ -91,7 +91,8 @@ func validClaims() *ResourceClaimsQuery {
 
 func validClaimsQuery() *Query {
 	return &Query{
-		ClassId: 45, Filters: []Plugin{Plugin_PLUGIN_NODE_NAME}, ResourceClaims: validClaims(),
+		ClassId: 45, Filters: []Plugin{Plugin_PLUGIN_DYNAMIC_RESOURCES}, ResourceClaims: validClaims(),
+		Scores: []*ScoreWeight{{Plugin: Plugin_PLUGIN_DYNAMIC_RESOURCES, Weight: 2}},
 	}
 }
 
@@ -166,6 +167,7 @@ func TestDevicesAreRefused(t *testing.T) {
 		{"very many shares", change(useDevices(), func(d *Delta) { d.GetUseDevices().Uses[0].Shares = 1 << 31 }), "use_devices.uses[0].shares: expected 0 to 2147483647, got 2147483648"},
 		{"shared devices of a row", change(validRowDevices(), func(x *RowDevices) { x.Shared = true }), "row: expected 0 with shared, got 3"},
 
+		{"claims without their part", change(validClaimsQuery(), func(q *Query) { q.ResourceClaims = nil }), "resource_claims: expected for DynamicResources, got none"},
 		{"very many claims", claims(func(c *ResourceClaimsQuery) { c.Claims = make([]*DeviceClaim, MaxClaims+1) }), "resource_claims.claims: expected at most 1024, got 1025"},
 		{"very many allocated claims", claims(func(c *ResourceClaimsQuery) { c.Allocated = make([]*AllocatedClaim, MaxClaims+1) }), "resource_claims.allocated: expected at most 1024, got 1025"},
 		{"very many requests", claims(func(c *ResourceClaimsQuery) { c.Claims[0].Requests = make([]*DeviceRequest, MaxDeviceParts+1) }), "resource_claims.claims[0].requests: expected at most 1024, got 1025"},
@@ -179,6 +181,7 @@ func TestDevicesAreRefused(t *testing.T) {
 		{"very many tolerations", question(func(q *DeviceQuestion) { q.Tolerations = make([]*Toleration, MaxDeviceParts+1) }), "resource_claims.claims[0].requests[0].exactly.tolerations: expected at most 1024, got 1025"},
 		{"a mode that is none", question(func(q *DeviceQuestion) { q.Mode = 3 }), "resource_claims.claims[0].requests[0].exactly.mode: expected a known mode, got 3"},
 		{"less than no devices", question(func(q *DeviceQuestion) { q.Count = -1 }), "resource_claims.claims[0].requests[0].exactly.count: expected 0 or more, got -1"},
+		{"very many extended resources", claims(func(c *ResourceClaimsQuery) { c.Extended.Resources = make([]*MappedResource, MaxMappedResources+1) }), "resource_claims.extended.resources: expected at most 63, got 64"},
 		{"resources out of order", claims(func(c *ResourceClaimsQuery) { c.Extended.Resources[1].Name = "a" }), `resource_claims.extended.resources[1].name: expected a name after "example.com/a", got "a"`},
 		{"amounts of no resource", claims(func(c *ResourceClaimsQuery) { c.Extended.Containers[0].Amounts = nil }), "resource_claims.extended.containers[0].amounts: expected as many as names, 2, got 0"},
 		{"a score below 0", claims(func(c *ResourceClaimsQuery) { c.AllocatedScore = -1 }), "resource_claims.allocated_score: expected 0 to 2147483647, got -1"},

@@ -215,7 +215,7 @@ func (x Plugin) Scores() bool {
 	switch x {
 	case Plugin_PLUGIN_TAINT_TOLERATION, Plugin_PLUGIN_NODE_AFFINITY, Plugin_PLUGIN_NODE_RESOURCES_FIT,
 		Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Plugin_PLUGIN_IMAGE_LOCALITY,
-		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY, Plugin_PLUGIN_CEL_SCORE:
+		Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Plugin_PLUGIN_INTER_POD_AFFINITY, Plugin_PLUGIN_CEL_SCORE, Plugin_PLUGIN_DYNAMIC_RESOURCES:
 		return true
 	}
 	return false
@@ -279,6 +279,9 @@ func (x *Query) validatePresence(filters, scores plugins) error {
 	}
 	if x.GetInterPodAffinity() == nil && used.has(Plugin_PLUGIN_INTER_POD_AFFINITY) {
 		return wrong("inter_pod_affinity", "expected for InterPodAffinity, got none")
+	}
+	if x.GetResourceClaims() == nil && used.has(Plugin_PLUGIN_DYNAMIC_RESOURCES) {
+		return wrong("resource_claims", "expected for DynamicResources, got none")
 	}
 	if err := x.celPresence(filters, scores); err != nil {
 		return err

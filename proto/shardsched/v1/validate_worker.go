@@ -144,7 +144,7 @@ func compareReasons(a, b *ReasonCount) int {
 
 // Validate checks what was timed.
 func (x *PluginTiming) Validate() error {
-	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_CEL_SCORE); err != nil {
+	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_DYNAMIC_RESOURCES); err != nil {
 		return err
 	}
 	if err := member("extension_point", x.GetExtensionPoint(), ExtensionPoint_EXTENSION_POINT_SCORE); err != nil {

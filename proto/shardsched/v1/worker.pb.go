@@ -663,7 +663,9 @@ type ClassResult struct {
 	Measures []*MeasureResult `protobuf:"bytes,9,rep,name=measures,proto3" json:"measures,omitempty"`
 	// With diagnose: how many of the rows that are in no group are refused for a reason that no
 	// pod's leaving changes.
-	Hopeless      uint32 `protobuf:"varint,10,opt,name=hopeless,proto3" json:"hopeless,omitempty"`
+	Hopeless uint32 `protobuf:"varint,10,opt,name=hopeless,proto3" json:"hopeless,omitempty"`
+	// The class has a group part: there may be any number of groups.
+	Grouped       bool `protobuf:"varint,11,opt,name=grouped,proto3" json:"grouped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -766,6 +768,13 @@ func (x *ClassResult) GetHopeless() uint32 {
 		return x.Hopeless
 	}
 	return 0
+}
+
+func (x *ClassResult) GetGrouped() bool {
+	if x != nil {
+		return x.Grouped
+	}
+	return false
 }
 
 // EvaluateResponse answers an EvaluateRequest. Where need_snapshots or
@@ -1284,7 +1293,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x03 \x03(\v2\".shardsched.v1.PreemptionCandidateR\n" +
 	"candidates\x124\n" +
-	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\xff\x02\n" +
+	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\x99\x03\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
@@ -1296,7 +1305,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
 	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1a\n" +
 	"\bhopeless\x18\n" +
-	" \x01(\rR\bhopeless\"\x9b\x02\n" +
+	" \x01(\rR\bhopeless\x12\x18\n" +
+	"\agrouped\x18\v \x01(\bR\agrouped\"\x9b\x02\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +

@@ -1,0 +1,378 @@
+package scorer
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/shardsched/shardsched/scorer/devices"
+)
+
+// deviceVerdict is what a search says of a row.
+type deviceVerdict struct {
+	// reason is one of dynamicResources, or letsThrough.
+	reason int8
+	// searched tells that devices were searched for.
+	searched bool
+	// score is what the alternatives that were taken count.
+	score int64
+}
+
+const letsThrough = -1
+
+// What an evaluator remembers of searches. A verdict takes some 100 bytes, pools some kilobytes.
+const (
+	maxDeviceClasses  = 256
+	maxDeviceVerdicts = 1 << 13
+	maxDevicePools    = 1 << 10
+	maxDeviceSums     = 1 << 16
+)
+
+// firstAlternative is what the first alternative of a request counts; each that follows counts one less.
+const firstAlternative = 8
+
+// deviceMemory is what an evaluator remembers of searches, over tables and batches: contents that stand for each other
+// have one verdict.
+type deviceMemory struct {
+	searcher devices.Searcher
+	classes  map[*dynamicResources]*deviceClass
+	pools    map[devicePools]gathered
+	number   int // of devices in pools
+	encoded  []byte
+}
+
+// deviceClass is what is remembered of a class.
+type deviceClass struct {
+	demands  map[uint64]*devices.Demand
+	verdicts map[deviceQuestion]deviceVerdict
+	// sums stand for inventories without the attributes that the class does not look at.
+	sums map[*inventory]digest
+}
+
+// deviceQuestion is all that a verdict rests on.
+type deviceQuestion struct {
+	inventory, around, uses, shared digest
+	served                          uint64
+}
+
+// devicePools is all that pools rest on.
+type devicePools struct {
+	inventory, around, shared digest
+	features                  devices.Features
+}
+
+// gathered are the pools of an inventory.
+type gathered struct {
+	pools     *devices.Pools
+	inventory *inventory
+	why       string // there are none
+}
+
+// searchDevices is the verdict of a row whose extended resources of some bits are served by devices.
+func (e *Evaluator) searchDevices(r *dynamicResources, v view, served uint64) deviceVerdict {
+	m := &e.devices
+	c := m.class(r)
+	s := v.devices()
+	q := deviceQuestion{around: s.around, uses: s.used, served: served}
+	if d := v.t.devices; d != nil {
+		q.shared = d.shared.sum
+	}
+	if s.inventory != nil {
+		q.inventory = c.sumOf(m, r, s.inventory)
+	}
+	if verdict, known := c.verdicts[q]; known {
+		return verdict
+	}
+	demand := c.demands[served]
+	if demand == nil {
+		demand, _ = r.demand(served)
+		c.demands[served] = demand
+	}
+	if len(c.verdicts) >= maxDeviceVerdicts {
+		clear(c.verdicts)
+	}
+	verdict := m.search(r, v.t, s, q.inventory, demand)
+	c.verdicts[q] = verdict
+	return verdict
+}
+
+func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
+	if c := m.classes[r]; c != nil {
+		return c
+	}
+	if m.classes == nil || len(m.classes) >= maxDeviceClasses {
+		m.classes = map[*dynamicResources]*deviceClass{}
+	}
+	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{}, sums: map[*inventory]digest{}}
+	m.classes[r] = c
+	return c
+}
+
+// sumOf stands for an inventory as far as a class looks at it.
+func (c *deviceClass) sumOf(m *deviceMemory, r *dynamicResources, x *inventory) digest {
+	if r.readsAll {
+		return x.digest
+	}
+	sum, known := c.sums[x]
+	if !known {
+		if len(c.sums) >= maxDeviceSums {
+			clear(c.sums)
+		}
+		m.encoded = x.appendOnly(m.encoded[:0], r.reads)
+		sum = digestOf(m.encoded)
+		c.sums[x] = sum
+	}
+	return sum
+}
+
+// search searches for a class on the rows of a state.
+func (m *deviceMemory) search(r *dynamicResources, t *Table, s *deviceState, sum digest, demand *devices.Demand) deviceVerdict {
+	g := m.gather(t, s, sum, r.features)
+	if g.why != "" {
+		return deviceVerdict{reason: failsPod, searched: true}
+	}
+	use := useOf(g.pools, t)
+	for i := range s.uses {
+		u := &s.uses[i]
+		putInUse(&use, g.pools, &u.deviceUse, g.inventory.slices[u.slice].Pool)
+	}
+	return verdictOf(m.searcher.Search(g.pools, &use, demand, devices.DefaultBudget), demand)
+}
+
+func verdictOf(out devices.Outcome, demand *devices.Demand) deviceVerdict {
+	switch out.Verdict {
+	case devices.Allocated:
+		return deviceVerdict{reason: letsThrough, searched: true, score: alternativesScore(out.Claims, demand)}
+	case devices.InvalidPools:
+		return deviceVerdict{reason: invalidPools, searched: true}
+	case devices.Fatal:
+		return deviceVerdict{reason: failsPod, searched: true}
+	}
+	return deviceVerdict{reason: noDevicesLeft, searched: true}
+}
+
+// alternativesScore adds up what the alternatives count that have got devices.
+func alternativesScore(claims []devices.Allocation, demand *devices.Demand) (score int64) {
+	for c := range claims {
+		last := int32(-1) // results of one request stand together
+		for _, x := range claims[c].Results {
+			if x.Request != last && demand.Claims()[c].Requests[x.Request].Prioritized {
+				score += firstAlternative - int64(x.Alternative)
+			}
+			last = x.Request
+		}
+	}
+	return score
+}
+
+// gather finds the pools of a state.
+func (m *deviceMemory) gather(t *Table, s *deviceState, sum digest, features devices.Features) gathered {
+	key := devicePools{inventory: sum, around: s.around, features: features}
+	if t.devices != nil {
+		key.shared = t.devices.shared.slicesSum
+	}
+	if g, known := m.pools[key]; known {
+		return g
+	}
+	if m.pools == nil || len(m.pools) >= maxDevicePools || m.number > maxDevicesInPools {
+		m.pools, m.number = map[devicePools]gathered{}, 0
+	}
+	g := gathered{inventory: s.inventory}
+	var local []*devices.Slice
+	if s.inventory != nil {
+		local = s.inventory.slices
+	}
+	var err error
+	if g.pools, err = gatherPools(t, s, local, features); err != nil {
+		g.why = err.Error()
+	} else {
+		m.number += int(g.pools.Numbers())
+	}
+	m.pools[key] = g
+	return g
+}
+
+// maxDevicesInPools bounds the devices of all pools that are remembered, of some 100 bytes each.
+const maxDevicesInPools = 1 << 18
+
+// gatherPools finds the pools of a row of a state with these slices of its own.
+func gatherPools(t *Table, s *deviceState, local []*devices.Slice, features devices.Features) (*devices.Pools, error) {
+	in := devices.Inventory{Local: local}
+	if t.devices == nil {
+		return devices.Gather(in, nil, features)
+	}
+	x := &t.devices.shared
+	in.Shared = x.slices
+	in.All = func(driver, pool string) []*devices.Slice {
+		if list := x.pool(driver, pool); len(list) > 0 {
+			return list
+		}
+		return poolOf(local, driver, pool)
+	}
+	return devices.Gather(in, x.reaches(s), features)
+}
+
+// poolOf are the slices of a pool in a sorted list.
+func poolOf(list []*devices.Slice, driver, pool string) []*devices.Slice {
+	from := 0
+	for from < len(list) && (list[from].Driver != driver || list[from].Pool != pool) {
+		from++
+	}
+	to := from
+	for to < len(list) && list[to].Driver == driver && list[to].Pool == pool {
+		to++
+	}
+	return list[from:to]
+}
+
+// useOf is what is in use of shared devices.
+func useOf(pools *devices.Pools, t *Table) (use devices.Use) {
+	if t.devices == nil {
+		return use
+	}
+	for i := range t.devices.shared.uses {
+		u := &t.devices.shared.uses[i]
+		putInUse(&use, pools, u, u.pool)
+	}
+	return use
+}
+
+// putInUse adds the use of a device of a pool of that name.
+func putInUse(use *devices.Use, pools *devices.Pools, u *deviceUse, pool string) {
+	n, ok := pools.Number(u.driver, pool, u.device)
+	if !ok {
+		return
+	}
+	if u.dedicated {
+		use.Take(n)
+	}
+	if u.shared {
+		use.Share(n)
+	}
+	if u.held {
+		use.Hold(n, u.consumed)
+	}
+}
+
+// appendOnly encodes an inventory with the attributes alone that a class looks at.
+func (x *inventory) appendOnly(b []byte, reads []string) []byte {
+	b = append(b, x.frame[:]...)
+	for _, s := range x.slices {
+		for i := range s.Devices {
+			c := s.Devices[i].Content.Only(reads)
+			b = binary.AppendUvarint(b, uint64(len(c.Attributes)))
+			for _, a := range c.Attributes {
+				b = append(appendText(b, a.Name), byte(a.Value.Kind))
+				b = appendText(binary.AppendVarint(b, a.Value.Int), a.Value.Text)
+			}
+		}
+	}
+	return b
+}
+
+// DeviceResult is one device for one request of a claim.
+type DeviceResult struct {
+	// Request is the request's name, or request/alternative.
+	Request              string
+	Driver, Pool, Device string
+	Admin                bool
+	// Share says that the device allows several allocations: the result needs a share id. Consumed are then its
+	// capacities, by name, with what the share takes of them.
+	Share    bool
+	Consumed []devices.Counter
+}
+
+// DeviceAllocation is what a row gives the claims of a class.
+type DeviceAllocation struct {
+	// Claims are in the order of ResourceClaimsQuery.claims, the special claim last; none: devices are not to be had.
+	Claims [][]DeviceResult
+	// Special are the requests of the special claim, and Mappings who has them.
+	Special  []devices.Request
+	Mappings []ResourceMapping
+	// Fatal is why the row fails the pod; nil: it does not. Its claims count as in Claims.
+	Fatal *FatalText
+}
+
+// FatalText is why a row fails the pod, with places for the names of claims.
+type FatalText struct {
+	node string
+	text devices.Text
+	pool [2]string
+}
+
+// In writes the text with a claim's namespace and name.
+func (f *FatalText) In(claim func(i int32) (namespace, name string)) string {
+	text := f.text.In(claim, func(int32) (string, string) { return f.pool[0], f.pool[1] })
+	if f.node != "" {
+		return "node " + f.node + ": " + text
+	}
+	return text
+}
+
+// Allocate searches for a class on one row, as the table has it now, by the names that the row's pools have.
+func (e *Evaluator) Allocate(t *Table, row uint32, c *Class) (out DeviceAllocation) {
+	r := c.claims
+	if r == nil || !t.HasNode(row) {
+		return out
+	}
+	v := view{t: t, row: row, e: e}
+	served, ok := r.served(v)
+	if !ok || len(r.claims) == 0 && served == 0 {
+		return out
+	}
+	demand, mappings := r.demand(served)
+	s := t.deviceState(row)
+	var own rowDevices
+	var local []*devices.Slice
+	if t.devices != nil && t.devices.rows[row] != nil {
+		own = *t.devices.rows[row]
+		local = own.slices(t.devices)
+	}
+	pools, err := gatherPools(t, s, local, r.features)
+	if err != nil {
+		return DeviceAllocation{Fatal: &FatalText{text: devices.Text{Claim: -1, Pool: -1, Parts: [3]string{err.Error()}}}}
+	}
+	use := useOf(pools, t)
+	for i := range own.uses {
+		putInUse(&use, pools, &own.uses[i], own.uses[i].pool)
+	}
+	found := e.devices.searcher.Search(pools, &use, demand, devices.DefaultBudget)
+	switch found.Verdict {
+	case devices.Fatal:
+		out.Fatal = newFatalText(found, pools, t.names[row])
+	case devices.Allocated:
+		out.Claims = resultsOf(found.Claims, pools, demand)
+		if r.query.GetExtended() != nil {
+			out.Special, out.Mappings = demand.Claims()[len(r.claims)].Requests, mappings
+		}
+	}
+	return out
+}
+
+func newFatalText(out devices.Outcome, pools *devices.Pools, node string) *FatalText {
+	f := &FatalText{text: out.Text}
+	if out.Exhausted {
+		f.node = node
+	}
+	if out.Text.Pool >= 0 {
+		f.pool[0], f.pool[1], _, _ = pools.Pool(out.Text.Pool)
+	}
+	return f
+}
+
+// resultsOf names what was found.
+func resultsOf(claims []devices.Allocation, pools *devices.Pools, demand *devices.Demand) [][]DeviceResult {
+	out := make([][]DeviceResult, len(claims))
+	for c := range claims {
+		for _, x := range claims[c].Results {
+			pool, _, device := pools.Device(x.Device)
+			driver, name, _, _ := pools.Pool(pool)
+			result := DeviceResult{
+				Request: demand.Name(int32(c), x.Request, x.Alternative), Driver: driver, Pool: name, Device: device.Name,
+				Admin: x.Admin, Share: x.Share,
+			}
+			result.Consumed = slices.Clone(x.Consumed) // they are the searcher's
+			out[c] = append(out[c], result)
+		}
+	}
+	return out
+}
