@@ -85,15 +85,15 @@ func localClaims(claims ...string) *objects.Snapshot {
 	return all
 }
 
-// onStageWith is runScenario with claims and volumes that are written somewhere.
-func onStageWith(t *testing.T, all *objects.Snapshot, play func(*scenario, *claimStore)) {
+// runScenarioWithClaims is runScenario with claims and volumes that are written somewhere.
+func runScenarioWithClaims(t *testing.T, all *objects.Snapshot, play func(*scenario, *claimStore)) {
 	t.Helper()
 	writes := &claimStore{}
 	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.VolumeWriter = writes }, all, nil, func(x *scenario) { play(x, writes) })
 }
 
 func TestAClaimIsBoundBeforeItsPod(t *testing.T) {
-	onStageWith(t, localClaims("a"), func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, localClaims("a"), func(x *scenario, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
 		x.deliver(objects.Added, p)
 		x.wantPods("while its claim is bound", "p promised n")
@@ -109,7 +109,7 @@ func TestAClaimIsBoundBeforeItsPod(t *testing.T) {
 }
 
 func TestAClaimThatCanNotBeBound(t *testing.T) {
-	onStageWith(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
 		writes.say(objects.ErrConflict)
 		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
 		x.deliver(objects.Added, p)
@@ -148,7 +148,7 @@ func (x *scenario) wantTold(name, want string) {
 
 // A volume that is given back is had by the next at once.
 func TestAVolumeThatIsGivenBack(t *testing.T) {
-	onStageWith(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
 		writes.held = make(chan struct{})
 		writes.say(objects.ErrConflict)
 		p, q := build.Pod("p").UID("p").Claim("a").Obj(), build.Pod("q").UID("q").Claim("b").Obj()
@@ -164,7 +164,7 @@ func TestAVolumeThatIsGivenBack(t *testing.T) {
 func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 	all := clusterOf(nodesOf("4", "n"))
 	all.Cluster = []objects.Object{build.WaitingClass("made", "csi.test"), build.Claim("a", "made").Obj()}
-	onStageWith(t, all, func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, all, func(x *scenario, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
 		x.deliver(objects.Added, p)
 		writes.tell(x)
@@ -182,7 +182,7 @@ func TestAVolumeThatIsWaitedForTooLong(t *testing.T) {
 }
 
 func TestAPodThatGoesWhileItsClaimIsBound(t *testing.T) {
-	onStageWith(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, localClaims("a", "b"), func(x *scenario, writes *claimStore) {
 		p := build.Pod("p").UID("p").Claim("a").Obj()
 		x.deliver(objects.Added, p)
 		x.deliver(objects.Deleted, p)
@@ -197,7 +197,7 @@ func TestAPodThatGoesWhileItsClaimIsBound(t *testing.T) {
 }
 
 func TestATermThatEndsWhileAClaimIsBound(t *testing.T) {
-	onStageWith(t, localClaims("a"), func(x *scenario, writes *claimStore) {
+	runScenarioWithClaims(t, localClaims("a"), func(x *scenario, writes *claimStore) {
 		x.deliver(objects.Added, build.Pod("p").UID("p").Claim("a").Obj())
 		x.wantPods("it waits", "p promised n")
 		x.cancel()
