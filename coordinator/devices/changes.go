@@ -99,7 +99,8 @@ type PlacedUse struct {
 // Uses are the devices of which another part is in use, ordered by node and name.
 func (t *Changes) Uses(c *Cache) (out []PlacedUse) {
 	keys := slices.SortedFunc(maps.Keys(t.uses), func(a, b placedDevice) int {
-		return cmp.Or(strings.Compare(a.place.node, b.place.node), a.device.pool().compare(b.device.pool()), strings.Compare(a.device.Name, b.device.Name))
+		return cmp.Or(strings.Compare(a.place.node, b.place.node),
+			a.device.pool().compare(b.device.pool()), strings.Compare(a.device.Name, b.device.Name))
 	})
 	for _, k := range keys {
 		var u *usage

@@ -54,3 +54,6 @@ func (m mapping) delete(old *resourcev1.DeviceClass) {
 
 // ClassOf is the class that serves an extended resource; nil: none does.
 func (c *Cache) ClassOf(name v1.ResourceName) *resourcev1.DeviceClass { return c.mapping[name] }
+
+// Serves is part of queue.Claims.
+func (c *Cache) Serves(resource string) bool { return c.mapping[v1.ResourceName(resource)] != nil }

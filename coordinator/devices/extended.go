@@ -77,7 +77,8 @@ func isExtended(name v1.ResourceName) bool {
 	switch {
 	case strings.HasPrefix(n, resourcev1.ResourceDeviceClassPrefix):
 		return true
-	case !strings.Contains(n, "/"), strings.Contains(n, v1.ResourceDefaultNamespacePrefix), strings.HasPrefix(n, v1.DefaultResourceRequestsPrefix):
+	case !strings.Contains(n, "/"), strings.Contains(n, v1.ResourceDefaultNamespacePrefix),
+		strings.HasPrefix(n, v1.DefaultResourceRequestsPrefix):
 		return false
 	}
 	return len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+n)) == 0

@@ -53,7 +53,8 @@ func reach(name *string, all *bool, selector *v1.NodeSelector) *pb.DeviceReach {
 		return &pb.DeviceReach{}
 	}
 	if _, err := nodeaffinity.NewNodeSelector(selector); err != nil {
-		return &pb.DeviceReach{Of: &pb.DeviceReach_Unreadable{Unreadable: fmt.Sprintf("failed to parse node selector %s: %v", selector.String(), err)}}
+		text := fmt.Sprintf("failed to parse node selector %s: %v", selector.String(), err)
+		return &pb.DeviceReach{Of: &pb.DeviceReach_Unreadable{Unreadable: text}}
 	}
 	m := compile.NodeSelector(selector)
 	if m == nil {
@@ -72,7 +73,9 @@ func deviceMessage(d *resourcev1.Device) *pb.Device {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
 		of := d.Capacity[name]
-		m.Capacities = append(m.Capacities, &pb.DeviceCapacity{Name: string(name), Quantity: amountOf(&of.Value), Policy: policyMessage(of.RequestPolicy)})
+		m.Capacities = append(m.Capacities, &pb.DeviceCapacity{
+			Name: string(name), Quantity: amountOf(&of.Value), Policy: policyMessage(of.RequestPolicy),
+		})
 	}
 	for i := range d.Taints {
 		t := &d.Taints[i]

@@ -3,7 +3,6 @@ package devices
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -52,7 +51,8 @@ func (c *Cache) query(r *resolved, pod *v1.Pod, patience time.Duration) (*pb.Res
 		size = proto.Size(q)
 	}
 	if size > maxQueryBytes {
-		return nil, fmt.Errorf("what the resource claims of pod %s/%s ask takes %d bytes, at most %d are supported", pod.Namespace, pod.Name, size, maxQueryBytes)
+		const text = "what the resource claims of pod %s/%s ask takes %d bytes, at most %d are supported"
+		return nil, fmt.Errorf(text, pod.Namespace, pod.Name, size, maxQueryBytes)
 	}
 	return q, q.Validate()
 }
@@ -169,7 +169,8 @@ func (c *Cache) extendedMessage(x *extended, pod *v1.Pod) (*pb.ExtendedResources
 		if mapped := c.mapping[name]; mapped != nil {
 			class := c.classes[mapped.Name]
 			if class == nil {
-				return nil, fmt.Errorf("claim %s/%s: could not retrieve device class %s: deviceclass.resource.k8s.io %q not found", pod.Namespace, specialName, mapped.Name, mapped.Name)
+				const text = "claim %s/%s: could not retrieve device class %s: deviceclass.resource.k8s.io %[3]q not found"
+				return nil, fmt.Errorf(text, pod.Namespace, specialName, mapped.Name)
 			}
 			r.Class, r.ClassSelectors = class.Name, selectorList(class.Spec.Selectors)
 		}
@@ -196,7 +197,7 @@ func containerMessage(container *v1.Container, extended []v1.ResourceName, short
 	for _, name := range m.Names {
 		q := container.Resources.Requests[v1.ResourceName(name)]
 		n, whole := q.AsInt64()
-		if _, is := slices.BinarySearchFunc(extended, v1.ResourceName(name), func(a, b v1.ResourceName) int { return strings.Compare(string(a), string(b)) }); !is || !whole || n < 0 {
+		if _, is := slices.BinarySearch(extended, v1.ResourceName(name)); !is || !whole || n < 0 {
 			n = 0
 		}
 		m.Amounts = append(m.Amounts, n)

@@ -48,27 +48,17 @@ func (c *Cache) Problem(pod *v1.Pod) string {
 	return ""
 }
 
-// Uses tells whether a pod names a claim.
-func (c *Cache) Uses(pod *v1.Pod, claim *resourcev1.ResourceClaim) bool {
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := nameOf(pod, &pod.Spec.ResourceClaims[i])
-		if err == nil && name == claim.Name && pod.Namespace == claim.Namespace {
-			return true
-		}
-	}
-	return false
-}
-
 // named are the claims that a pod names; the first that is not as it has to be is a refusal.
 func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 	if n := len(pod.Spec.ResourceClaims); n > maxClaims {
-		return nil, refusal(fmt.Sprintf("pod \"%s/%s\": %d resource claims, at most %d are supported", pod.Namespace, pod.Name, n, maxClaims))
+		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"
+		return nil, refusal(fmt.Sprintf(text, pod.Namespace, pod.Name, n, maxClaims))
 	}
 	var out []*resourcev1.ResourceClaim
 	for i := range pod.Spec.ResourceClaims {
-		name, owned, err := nameOf(pod, &pod.Spec.ResourceClaims[i])
+		name, made, err := compile.ClaimName(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil {
-			return nil, err
+			return nil, refusal(err.Error())
 		}
 		if name == "" {
 			continue
@@ -80,33 +70,13 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 			return nil, refusal(fmt.Sprintf("could not find ResourceClaim %q", key))
 		case claim.DeletionTimestamp != nil:
 			return nil, refusal(fmt.Sprintf("resourceclaim %q is being deleted", name))
-		case owned && !isOwner(pod, claim):
-			return nil, refusal(fmt.Sprintf("ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)", key, pod.Namespace, pod.Name))
+		case made && !isOwner(pod, claim):
+			const text = "ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)"
+			return nil, refusal(fmt.Sprintf(text, key, pod.Namespace, pod.Name))
 		}
 		out = append(out, claim)
 	}
 	return out, nil
-}
-
-// nameOf is the name of the claim of an entry; "": there is deliberately none. owned: it is made for the pod.
-func nameOf(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, owned bool, err error) {
-	switch {
-	case entry.ResourceClaimName != nil:
-		return *entry.ResourceClaimName, false, nil
-	case entry.ResourceClaimTemplateName == nil:
-		return "", false, refusal(fmt.Sprintf("pod \"%s/%s\", spec.resourceClaim %q: none of the supported fields are set", pod.Namespace, pod.Name, entry.Name))
-	}
-	for i := range pod.Status.ResourceClaimStatuses {
-		s := &pod.Status.ResourceClaimStatuses[i]
-		switch {
-		case s.Name != entry.Name:
-		case s.ResourceClaimName == nil:
-			return "", true, nil
-		default:
-			return *s.ResourceClaimName, true, nil
-		}
-	}
-	return "", true, refusal(fmt.Sprintf("pod \"%s/%s\": ResourceClaim not created yet", pod.Namespace, pod.Name))
 }
 
 // isOwner tells whether a claim of the pod's namespace was made for the pod.

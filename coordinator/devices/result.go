@@ -63,7 +63,8 @@ func (c *Cache) result(claim *resourcev1.ResourceClaim, node string, f *Found) (
 		d := &f.Results[i]
 		slice, device := c.published(d)
 		if device == nil {
-			return nil, fmt.Errorf("claim %s: device %s/%s/%s of slice %s is not known", keyOf(claim), d.Device.Driver, d.Device.Pool, d.Device.Name, d.Slice)
+			return nil, fmt.Errorf("claim %s: device %s/%s/%s of slice %s is not known",
+				keyOf(claim), d.Device.Driver, d.Device.Pool, d.Device.Name, d.Slice)
 		}
 		out.Devices.Results = append(out.Devices.Results, *c.resultOf(&claim.Spec.Devices.Requests[d.Request], d, device))
 		if err := bound.add(slice, device); err != nil {

@@ -29,6 +29,9 @@ const (
 	CSIDriver
 	CSIStorageCapacity
 	VolumeAttachment
+	ResourceClaim
+	ResourceSlice
+	DeviceClass
 	// OtherResource is what only out-of-tree plugins wait for.
 	OtherResource
 
@@ -122,6 +125,7 @@ func (r Resource) name() string {
 		"Node", "AssignedPod", "UnschedulablePod",
 		"PersistentVolumeClaim", "PersistentVolume", "storage.k8s.io/StorageClass",
 		"storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment",
+		"resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice", "resource.k8s.io/DeviceClass",
 		"Other",
 	}[r]
 }

@@ -107,19 +107,39 @@ func shrinks(p *Pod, e *Event) bool {
 	return anyRequested(want, func(get amount) bool { return get(now) < get(old) })
 }
 
+// fit is NodeResourcesFit's hint for nodes.
+type fit struct {
+	claims Claims // nil: not known
+}
+
 // hasRoom: the pod would fit on the node if that were empty, and the node is new or has more
-// of what the pod asks for than before.
-func hasRoom(p *Pod, e *Event) bool {
-	want, now := p.uses().GetRequests(), e.nodeRow()
+// of what the pod asks for than before. What devices serve there fits, and may be more at any time.
+func (f fit) hasRoom(p *Pod, e *Event) bool {
+	now := e.nodeRow()
+	want, served := f.withoutServed(p.uses().GetRequests(), now.GetAllocatable())
 	if now.GetAllowedPods() < 1 || anyRequested(want, func(get amount) bool { return get(want) > get(now.GetAllocatable()) }) {
 		return false
 	}
-	if e.oldNode == nil {
+	if e.oldNode == nil || served {
 		return true
 	}
 	old := e.oldNodeRow()
 	return now.GetAllowedPods() > old.GetAllowedPods() ||
 		anyRequested(want, func(get amount) bool { return get(now.GetAllocatable()) > get(old.GetAllocatable()) })
+}
+
+// withoutServed leaves out what a node has nothing of, and devices may serve.
+func (f fit) withoutServed(want, there *pb.Resources) (left *pb.Resources, served bool) {
+	isServed := func(s *pb.ScalarResource) bool {
+		return s.Quantity > 0 && scalar(there, s.Name) == 0 && f.claims.Serves(s.Name)
+	}
+	if f.claims == nil || !slices.ContainsFunc(want.GetScalars(), isServed) {
+		return want, false
+	}
+	return &pb.Resources{
+		MilliCpu: want.MilliCpu, MemoryBytes: want.MemoryBytes, EphemeralStorageBytes: want.EphemeralStorageBytes,
+		Scalars: slices.DeleteFunc(slices.Clone(want.Scalars), isServed),
+	}, true
 }
 
 // amount reads one resource.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"pgregory.net/rapid"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestJudgedTogetherAsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plugins := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
-			"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
+			"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", "DynamicResources",
 		}), 1, 2, rapid.ID).Draw(t, "plugins")
 		now := start
 		together, apart := newQueue(&now), newQueue(&now)
@@ -65,7 +66,8 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 	}
 	volumes := []string{"claim=c", "claim=d", "ephemeral=e", "gce=pd", "gce=pd:ro", "ebs=vol-1", "rbd=m/p/i", "csi=d", "azure-disk=Shared", "configmap="}
 	words := []string{"ns=" + rapid.SampledFrom([]string{"default", "x"}).Draw(t, "namespace")}
-	for _, from := range [][]string{labels, terms, volumes} {
+	claims := []string{"resource-claim=c", "resource-claim=d", "template=t", "generated=t:c", "generated=t:d", "generated=t"}
+	for _, from := range [][]string{labels, terms, volumes, claims} {
 		words = append(words, rapid.SliceOfN(rapid.SampledFrom(from), 0, 2).Draw(t, "words")...)
 	}
 	return pod(name, words)
@@ -77,7 +79,7 @@ func drawEvent(t *rapid.T) Event {
 	}
 	other := drawPod(t, "other")
 	other.Spec.NodeName = "n"
-	switch rapid.IntRange(0, 8).Draw(t, "event") {
+	switch rapid.IntRange(0, 9).Draw(t, "event") {
 	case 0:
 		return AssignedPodAdded(other)
 	case 1, 2:
@@ -102,6 +104,24 @@ func drawEvent(t *rapid.T) Event {
 		return ClaimUpdated(c, c)
 	case 7:
 		return VolumeAttachmentDeleted(attachment(rapid.SampledFrom([]string{"x", "ebs.csi.aws.com", "pd.csi.storage.gke.io"}).Draw(t, "attacher")))
+	case 8:
+		return drawClaimEvent(t, other.Namespace)
 	}
 	return CSIDriverUpdated(csiDriver("d", []string{"capacity=true"}), csiDriver("d", nil))
+}
+
+func drawClaimEvent(t *rapid.T, namespace string) Event {
+	draw := func(name string) *resourcev1.ResourceClaim {
+		c := &resourcev1.ResourceClaim{}
+		c.Namespace, c.Name = namespace, name
+		if rapid.Bool().Draw(t, "devices") {
+			c.Status.Allocation = &resourcev1.AllocationResult{}
+		}
+		return c
+	}
+	name := rapid.SampledFrom([]string{"c", "d", "e"}).Draw(t, "claim")
+	if rapid.Bool().Draw(t, "new") {
+		return ResourceClaimAdded(draw(name))
+	}
+	return ResourceClaimUpdated(draw(name), draw(name))
 }

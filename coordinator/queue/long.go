@@ -24,7 +24,7 @@ func (p *Pod) isLong() bool {
 
 // partsOf counts what hints walk of a pod.
 func partsOf(s *v1.PodSpec) int {
-	n := len(s.Tolerations) + len(s.NodeSelector) + len(s.Volumes)
+	n := len(s.Tolerations) + len(s.NodeSelector) + len(s.Volumes) + len(s.ResourceClaims)
 	for i := range s.Volumes {
 		if disk := s.Volumes[i].RBD; disk != nil {
 			n += len(disk.CephMonitors)

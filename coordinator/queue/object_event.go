@@ -2,13 +2,15 @@ package queue
 
 import (
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // Changes are the events of a change of an object. As upstream, there are none
-// for namespaces, Services and workloads.
+// for namespaces, Services and workloads. Those of ResourceClaims are made of what package devices tells: it knows of the
+// scheduler's own writes before the API tells of them.
 func Changes(old, now objects.Object) []Event {
 	if now == nil {
 		if a, ok := old.(*storagev1.VolumeAttachment); ok {
@@ -29,6 +31,10 @@ func Changes(old, now objects.Object) []Event {
 		return changed(old, now, nil, CSIDriverUpdated)
 	case *storagev1.CSIStorageCapacity:
 		return changed(old, now, CSIStorageCapacityAdded, CSIStorageCapacityUpdated)
+	case *resourcev1.ResourceSlice:
+		return changed(old, now, ResourceSliceAdded, ResourceSliceUpdated)
+	case *resourcev1.DeviceClass:
+		return changed(old, now, DeviceClassAdded, DeviceClassUpdated)
 	}
 	return nil
 }

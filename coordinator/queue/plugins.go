@@ -44,11 +44,15 @@ func NodePorts(Profiles) Plugin {
 	}}
 }
 
-// NodeResourcesFit waits for room: pods that go or shrink, and nodes that grow.
+// NodeResourcesFit waits for room: pods that go or shrink, nodes that grow, and classes of devices that serve an extended resource.
 func NodeResourcesFit(profiles Profiles) Plugin {
 	return Plugin{Local: true, Room: true, Events: []Registration{
 		{Resource: AnyPod, Actions: Delete, If: FreesRoom, Touches: roomTouches(profiles)},
 		{Resource: AnyPod, Actions: UpdatePodScaleDown, Helps: shrinks},
-		{Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: hasRoom, Topics: asksMost, Touches: nodeTouches},
+		{
+			Resource: Node, Actions: Add | UpdateNodeAllocatable, Helps: fit{knownClaims(profiles)}.hasRoom,
+			Topics: asksMost, Touches: nodeTouches,
+		},
+		{Resource: DeviceClass, Actions: Add | Update, If: changesResource, Helps: asksForResource},
 	}}
 }

@@ -24,7 +24,10 @@ func TestPluginsWaitForTheEventsOfUpstream(t *testing.T) {
 		"TaintToleration":   {"Node": "Add UpdateNodeTaint", "Pod": "UpdatePodToleration"},
 		"NodeAffinity":      {"Node": "Add UpdateNodeLabel UpdateNodeTaint"},
 		"NodePorts":         {"Node": "Add UpdateNodeTaint", "Pod": "Delete"},
-		"NodeResourcesFit":  {"Node": "Add UpdateNodeAllocatable UpdateNodeTaint", "Pod": "Delete UpdatePodScaleDown"},
+		"NodeResourcesFit": {
+			"Node": "Add UpdateNodeAllocatable UpdateNodeTaint", "Pod": "Delete UpdatePodScaleDown",
+			"resource.k8s.io/DeviceClass": "Add Update",
+		},
 		"VolumeRestrictions": {
 			"Pod": "Delete", "Node": "Add UpdateNodeTaint", "PersistentVolumeClaim": "Add",
 		},
@@ -47,8 +50,11 @@ func TestPluginsWaitForTheEventsOfUpstream(t *testing.T) {
 		"InterPodAffinity":     {"Pod": "Add Delete UpdatePodLabel", "Node": "Add UpdateNodeLabel UpdateNodeTaint"},
 		"DefaultPreemption":    {"Pod": "Delete"},
 		"NodeDeclaredFeatures": {"Node": "Add UpdateNodeTaint UpdateNodeDeclaredFeature", "Pod": anyUpdate},
-		// Not upstream's: it refuses whatever happens to claims and devices.
-		"DynamicResources": {"UnschedulablePod": anyUpdate},
+		"DynamicResources": {
+			"resource.k8s.io/ResourceClaim": "Add Update", "resource.k8s.io/ResourceSlice": "Add Update",
+			"resource.k8s.io/DeviceClass": "Add Update", "UnschedulablePod": "UpdatePodGeneratedResourceClaim",
+			"Node": "Add UpdateNodeAllocatable UpdateNodeLabel UpdateNodeTaint",
+		},
 	}
 	r, err := newRules(DefaultPlugins(nil))
 	if err != nil {

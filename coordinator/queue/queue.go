@@ -197,6 +197,8 @@ func (q *Queue) Update(obj *v1.Pod) {
 // updateGated asks again whether a pod is held back, whatever changed: the message may be
 // another. The event that lets it in is the one that its plugin waits for.
 func (q *Queue) updateGated(p *Pod, events []Event) {
+	q.index.remove(p)
+	q.addToIndex(p) // it may name another claim than before
 	i := max(0, slices.IndexFunc(events, func(e Event) bool { return q.rules.helps(p.rejectors, p, &e) }))
 	q.requeue(p, events[i].String())
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -23,8 +24,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // script runs a golden script against a queue with a fake clock. Each line of a "run" block
 // is a command; what it changes is printed under it, and where all pods are at the
-// end. The commands stand in command, podCommand and storageCommands, their words in pod,
-// node and the builders of storage objects.
+// end. The commands stand in command, podCommand, storageCommands and deviceCommands, their words in pod,
+// node and the builders of these objects.
 type script struct {
 	t     *testing.T
 	q     *Queue
@@ -33,8 +34,10 @@ type script struct {
 	nodes map[string]*v1.Node
 	bound map[string]*v1.Pod
 	store map[string]any // storage objects, by command and name
-	why   []string       // what the meter was told of incoming pods since the last command
-	out   strings.Builder
+	// devices knows claims and classes.
+	devices *devices.Cache
+	why     []string // what the meter was told of incoming pods since the last command
+	out     strings.Builder
 }
 
 func TestScripts(t *testing.T) {
@@ -61,14 +64,16 @@ func TestScripts(t *testing.T) {
 func (s *script) reset() {
 	s.now = start
 	s.store = map[string]any{}
+	s.devices = devices.New(devices.Config{})
 	s.pods, s.nodes, s.bound = map[string]*Pod{}, map[string]*v1.Node{}, map[string]*v1.Pod{}
 	s.q = s.queue()
 }
 
 func (s *script) queue() *Queue {
 	return newOf(Config{
-		Now:   func() time.Time { return s.now },
-		Meter: incoming(func(_ Place, event string) { s.why = append(s.why, event) }),
+		Now:      func() time.Time { return s.now },
+		Profiles: knowing{s.devices},
+		Meter:    incoming(func(_ Place, event string) { s.why = append(s.why, event) }),
 	})
 }
 
@@ -199,6 +204,9 @@ func (s *script) command(cmd string, args []string) string {
 		return s.nominated()
 	default:
 		if f := storageCommands[cmd]; f != nil {
+			return f(s, args[0], args[1:])
+		}
+		if f := deviceCommands[cmd]; f != nil {
 			return f(s, args[0], args[1:])
 		}
 		return s.podCommand(cmd, s.pods[args[0]], args[1:])

@@ -38,6 +38,8 @@ const (
 	hostPorts
 	// namedClaims are claims by their names.
 	namedClaims
+	// resourceClaims are ResourceClaims by their names.
+	resourceClaims
 	// longPods is every event.
 	longPods
 	// largest is the resource of which most is asked, as a power of 2 that it is below.

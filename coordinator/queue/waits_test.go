@@ -40,7 +40,8 @@ func TestWhatAPodWaitsFor(t *testing.T) {
 	p := q.PopBatch(1, nil)[0]
 	want("being tried", "p", "")
 	q.Unschedulable(p, []string{"NodeResourcesFit", "Strange"}, "no")
-	const fit = "NodeResourcesFit: Node Add, Node UpdateNodeAllocatable, Node UpdateNodeTaint, AssignedPod Delete, AssignedPod UpdatePodScaleDown, UnschedulablePod Delete, UnschedulablePod UpdatePodScaleDown; Strange: any event; "
+	const fit = "NodeResourcesFit: Node Add, Node UpdateNodeAllocatable, Node UpdateNodeTaint, AssignedPod Delete, AssignedPod UpdatePodScaleDown, UnschedulablePod Delete, UnschedulablePod UpdatePodScaleDown, " +
+		"resource.k8s.io/DeviceClass Add, resource.k8s.io/DeviceClass Update; Strange: any event; "
 	want("rejected", "p", fit+"backoff until 2s; anyway at 5m30s")
 	now = now.Add(3 * time.Second)
 	want("three seconds later", "p", fit+"anyway at 5m30s")

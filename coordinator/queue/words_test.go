@@ -70,8 +70,17 @@ func podField(p *v1.Pod, k, v string) bool {
 	switch k {
 	case "nominated":
 		p.Status.NominatedNodeName = v
-	case "generated": // a ResourceClaim made for the pod
-		p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: v})
+	case "generated": // a ResourceClaim made for the pod: ENTRY, or ENTRY:CLAIM
+		entry, claim, made := strings.Cut(v, ":")
+		status := v1.PodResourceClaimStatus{Name: entry}
+		if made {
+			status.ResourceClaimName = &claim
+		}
+		p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, status)
+	case "template": // an entry whose claim is to be made
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: v, ResourceClaimTemplateName: &v})
+	case "resource-claim":
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: v, ResourceClaimName: &v})
 	case "user-namespace-on-host-network":
 		no := false
 		p.Spec.HostNetwork, p.Spec.HostUsers = true, &no

@@ -3,7 +3,6 @@ package rules
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -25,7 +24,7 @@ func dynamicResources() *Rule {
 		},
 		Weight:    2,
 		Arguments: arguments(completeDynamicResources, validateDynamicResources, ignored[configv1.DynamicResourcesArgs]),
-		Hints:     claimHints,
+		Hints:     queue.DynamicResources,
 	}
 }
 
@@ -47,16 +46,3 @@ func validateDynamicResources(path *field.Path, a *configv1.DynamicResourcesArgs
 
 // ignored are arguments that nothing is compiled by.
 func ignored[T any](*compile.ProfileConfig) *T { return new(T) }
-
-// claimHints waits for nothing but an update of the pod: every pod with resource claims is refused.
-func claimHints(queue.Profiles) queue.Plugin {
-	return queue.Plugin{Events: []queue.Registration{
-		{Resource: queue.PendingPod, Actions: queue.AnyPodUpdate, Helps: losesClaims},
-	}}
-}
-
-// losesClaims: the pod itself has no resource claims any more.
-func losesClaims(p *queue.Pod, e *queue.Event) bool {
-	_, now := objects[*v1.Pod](e)
-	return queue.IsOwn(p, e) && len(now.Spec.ResourceClaims) == 0
-}
