@@ -33,8 +33,8 @@ type SourceConfig struct {
 	Whole Whole
 }
 
-// Source is the API server's objects as informers keep them: one informer for each of Kinds. Make it, Run it, and use it from any goroutine. All objects are
-// shared: nobody may change them.
+// Source is the API server's objects as informers keep them: one informer for each of Kinds. Make it, Run it, and use it from any
+// goroutine. All objects are shared: nobody may change them.
 type Source struct {
 	cfg      SourceConfig
 	sources  []*source // in the order of objects.Kinds
@@ -74,7 +74,8 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 			there = &presence{discovery: cfg.Client.Discovery(), told: &told}
 		}
 		i := newInformer(cfg.Client, k, s.troubles, there, cfg.Clock.After)
-		if err := errors.Join(i.SetTransform(s.trimmer.transform), i.SetWatchErrorHandlerWithContext(s.troubles.handler(k, there))); err != nil {
+		if err := errors.Join(i.SetTransform(s.trimmer.transform),
+			i.SetWatchErrorHandlerWithContext(s.troubles.handler(k, there))); err != nil {
 			return nil, fmt.Errorf("informer of %s: %w", k.Plural(), err)
 		}
 		one := &source{kind: k, informer: i, store: i.GetStore(), there: there}

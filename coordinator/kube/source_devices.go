@@ -37,7 +37,8 @@ func (p *presence) missing(err error) bool {
 		return false
 	}
 	p.told.Do(func() {
-		klog.Background().Info("The API server does not serve the kinds of devices: pods with resource claims wait", "group", resourcev1.SchemeGroupVersion)
+		klog.Background().Info("The API server does not serve the kinds of devices: pods with resource claims wait",
+			"group", resourcev1.SchemeGroupVersion)
 	})
 	return true
 }

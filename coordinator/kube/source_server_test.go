@@ -62,7 +62,8 @@ type change struct {
 }
 
 func newListServer(t testing.TB) *listServer {
-	s := &listServer{t: t, changed: make(chan struct{}), version: 100, kinds: map[objects.Kind]*served{}, lists: map[objects.Kind]int{}, discovery: http.StatusOK}
+	s := &listServer{t: t, changed: make(chan struct{}), version: 100, kinds: map[objects.Kind]*served{}, lists: map[objects.Kind]int{},
+		discovery: http.StatusOK}
 	for _, k := range objects.Kinds() {
 		s.kinds[k] = &served{objects: map[string]objects.Object{}, visible: -1}
 	}

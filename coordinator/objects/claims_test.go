@@ -47,7 +47,8 @@ func TestOnlyPodsThatAreGoneLeaveAClaim(t *testing.T) {
 	c.Finalizers = []string{"mine", resourcev1.Finalizer}
 	c.Status.Allocation = &resourcev1.AllocationResult{}
 	c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
-		{Resource: "pods", Name: "a", UID: "a"}, {APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g", UID: "a"}, {Resource: "pods", Name: "b", UID: "b"},
+		{Resource: "pods", Name: "a", UID: "a"}, {APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g", UID: "a"},
+		{Resource: "pods", Name: "b", UID: "b"},
 	}
 	before := c.DeepCopy()
 	isA := func(uid types.UID) bool { return uid == "a" }

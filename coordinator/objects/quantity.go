@@ -132,8 +132,8 @@ func checkQuantity(s, path string) error {
 // holdsQuantities tells whether the strings in a field and below it are quantities. A claim has lists of requests for devices.
 func holdsQuantities(key string, value any) bool {
 	_, isList := value.([]any)
-	return !isList && slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "sizeLimit",
-		"divisor", "maximumVolumeSize", "counters", "consumedCapacity"}, key)
+	return !isList && slices.Contains([]string{"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources",
+		"sizeLimit", "divisor", "maximumVolumeSize", "counters", "consumedCapacity"}, key)
 }
 
 func joinPath(path, key string, inside bool) string {

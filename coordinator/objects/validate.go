@@ -59,8 +59,7 @@ func Validate(obj Object) field.ErrorList {
 		c.deviceClaim(&obj.Spec.Devices, field.NewPath("spec", "devices"))
 		c.claimStatus(obj, field.NewPath("status"))
 	case *resourcev1.ResourceClaimTemplate:
-		c.labels(field.NewPath("spec", "metadata", "labels"), obj.Spec.Labels)
-		c.deviceClaim(&obj.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices"))
+		c.claimTemplate(&obj.Spec, field.NewPath("spec"))
 	}
 	if kind := KindOf(obj); !kind.Known() {
 		c.add(field.NotSupported(field.NewPath("kind"), kind, Kinds()))

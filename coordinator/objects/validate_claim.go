@@ -9,11 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	dra "k8s.io/dynamic-resource-allocation/cel"
 )
 
 // deviceClass checks what a class stands for.
 func (c *checker) deviceClass(s *resourcev1.DeviceClassSpec, p *field.Path) {
 	c.deviceSelectors(p.Child("selectors"), s.Selectors)
+	c.compile(p.Child("selectors"), s.Selectors)
 	if config := p.Child("config"); c.atMost(config, len(s.Config), resourcev1.DeviceConfigMaxSize) {
 		for i := range s.Config {
 			c.deviceConfig(config.Index(i), &s.Config[i].DeviceConfiguration)
@@ -21,6 +23,22 @@ func (c *checker) deviceClass(s *resourcev1.DeviceClassSpec, p *field.Path) {
 	}
 	if name := s.ExtendedResourceName; name != nil && !isExtendedResource(*name) {
 		c.invalid(p.Child("extendedResourceName"), short(*name), "must be a valid extended resource name")
+	}
+}
+
+// claimTemplate checks what claims are made from.
+func (c *checker) claimTemplate(s *resourcev1.ResourceClaimTemplateSpec, p *field.Path) {
+	c.labels(p.Child("metadata", "labels"), s.Labels)
+	p = p.Child("spec", "devices")
+	c.deviceClaim(&s.Spec.Devices, p)
+	for i := range s.Spec.Devices.Requests {
+		r, p := &s.Spec.Devices.Requests[i], p.Child("requests").Index(i)
+		if r.Exactly != nil {
+			c.compile(p.Child("exactly", "selectors"), r.Exactly.Selectors)
+		}
+		for j := range r.FirstAvailable {
+			c.compile(p.Child("firstAvailable").Index(j).Child("selectors"), r.FirstAvailable[j].Selectors)
+		}
 	}
 }
 
@@ -112,8 +130,8 @@ func (c *checker) deviceRequest(p *field.Path, r *resourcev1.DeviceRequest) {
 }
 
 // devices checks what requests and their alternatives have in common.
-func (c *checker) devices(p *field.Path, class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
-	tolerations []resourcev1.DeviceToleration, amounts *resourcev1.CapacityRequirements) {
+func (c *checker) devices(p *field.Path, class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode,
+	count int64, tolerations []resourcev1.DeviceToleration, amounts *resourcev1.CapacityRequirements) {
 	c.subdomain(p.Child("deviceClassName"), class)
 	c.deviceSelectors(p.Child("selectors"), selectors)
 	switch mode {
@@ -152,6 +170,24 @@ func (c *checker) deviceSelectors(p *field.Path, selectors []resourcev1.DeviceSe
 			c.add(field.Required(p.Child("expression"), ""))
 		case len(s.Expression) > resourcev1.CELSelectorExpressionMaxLength:
 			c.add(field.TooLong(p.Child("expression"), "", resourcev1.CELSelectorExpressionMaxLength))
+		}
+	}
+}
+
+// compile checks that expressions can be evaluated, at a bounded cost. It takes a millisecond each, so that it is done for classes
+// and templates, not for each claim.
+func (c *checker) compile(p *field.Path, selectors []resourcev1.DeviceSelector) {
+	if len(c.errs) > 0 {
+		return // something else is wrong, and it may be their number
+	}
+	for i := range selectors {
+		p, text := p.Index(i).Child("cel", "expression"), selectors[i].CEL.Expression
+		r := dra.GetCompiler(dra.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, dra.Options{})
+		switch {
+		case r.Error != nil:
+			c.invalid(p, short(text), "%s", r.Error.Detail)
+		case r.MaxCost > resourcev1.CELSelectorExpressionMaxCost:
+			c.add(field.Forbidden(p, "too complex, exceeds cost limit"))
 		}
 	}
 }
@@ -300,6 +336,9 @@ func (c *checker) allocation(p *field.Path, a *resourcev1.AllocationResult, name
 
 // podClaims checks the claims that a pod names.
 func (c *checker) podClaims(p *field.Path, claims []v1.PodResourceClaim) {
+	if len(claims) == 0 {
+		return
+	}
 	names := map[string]bool{}
 	for i := range claims {
 		r, p := &claims[i], p.Index(i)

@@ -74,7 +74,8 @@ func TestLimitsOfDevices(t *testing.T) {
 			return s
 		}, "spec.devices"},
 		"attributes": {32, func(n int) objects.Object {
-			return slice(resourcev1.Device{Name: "d", Attributes: mapOf[resourcev1.QualifiedName](n, resourcev1.DeviceAttribute{IntValue: &integer})})
+			attributes := mapOf[resourcev1.QualifiedName](n, resourcev1.DeviceAttribute{IntValue: &integer})
+			return slice(resourcev1.Device{Name: "d", Attributes: attributes})
 		}, "spec.devices[0]"},
 		"attributes and capacities": {32, func(n int) objects.Object {
 			d := resourcev1.Device{Name: "d", Attributes: mapOf[resourcev1.QualifiedName](1, resourcev1.DeviceAttribute{IntValue: &integer})}
@@ -152,8 +153,8 @@ func TestLimitsOfDevices(t *testing.T) {
 		"bytes of parameters": {10240, func(n int) objects.Object {
 			d := opaque(0)
 			d.Opaque.Parameters.Raw = []byte("{" + strings.Repeat(" ", n-2) + "}")
-			c := &resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Config: []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: d}}}}
-			c.Name = "c"
+			c := &resourcev1.DeviceClass{}
+			c.Name, c.Spec.Config = "c", []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: d}}
 			return c
 		}, "spec.config[0].opaque.parameters"},
 		"users": {256, func(n int) objects.Object {

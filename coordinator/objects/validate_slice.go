@@ -112,7 +112,8 @@ func (c *checker) onlyTrue(p *field.Path, name string, value *bool, ways []strin
 func (c *checker) device(p *field.Path, d *resourcev1.Device, perDevice bool) {
 	c.dnsLabel(p.Child("name"), d.Name)
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
-		c.invalid(p, n, "the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
+		c.invalid(p, n, "the total number of attributes and capacities must not exceed %d",
+			resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 		return
 	}
 	for _, name := range keysOf(d.Attributes) {
@@ -140,11 +141,13 @@ func (c *checker) device(p *field.Path, d *resourcev1.Device, perDevice bool) {
 func (c *checker) deviceReach(d *resourcev1.Device, perDevice bool, p *field.Path) {
 	if !perDevice {
 		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
-			c.invalid(p, "", "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")
+			c.invalid(p, "", "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true "+
+				"in the ResourceSlice spec")
 		}
 		return
 	}
-	const want = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+	const want = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true " +
+		"in the ResourceSlice spec"
 	switch ways := c.reach(p, d.NodeName, d.NodeSelector, d.AllNodes); len(ways) {
 	case 0:
 		c.add(field.Required(p, want))

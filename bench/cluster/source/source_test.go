@@ -10,9 +10,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
@@ -237,6 +239,7 @@ func testKinds(c *testbed.Cluster) {
 			Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
 		}},
 	)
+	c.Create(devices()...)
 	p.expectTruth(c)
 	core := c.Admin.CoreV1()
 	patch(c, "nodes/n2", `{"metadata":{"labels":{"zone":"b"}}}`)
@@ -261,6 +264,25 @@ func testKinds(c *testbed.Cluster) {
 	// An API server that was just started refuses what its roles allow: the others do not ask.
 	if got := testbed.Denied(c.Audited()); len(got) > 0 {
 		c.T.Errorf("denied: got %q, want nothing", got)
+	}
+}
+
+// devices are an object of each kind of devices.
+func devices() []runtime.Object {
+	gpu := metav1.ObjectMeta{Name: "gpu"}
+	mine := metav1.ObjectMeta{Name: "gpu", Namespace: "default"}
+	node := "n1"
+	asks := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+		{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}},
+	}}}
+	return []runtime.Object{
+		&resourcev1.DeviceClass{ObjectMeta: gpu},
+		&resourcev1.ResourceSlice{ObjectMeta: gpu, Spec: resourcev1.ResourceSliceSpec{
+			Driver: "gpu.example.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1},
+			Devices: []resourcev1.Device{{Name: "gpu-0"}},
+		}},
+		&resourcev1.ResourceClaim{ObjectMeta: mine, Spec: asks},
+		&resourcev1.ResourceClaimTemplate{ObjectMeta: mine, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: asks}},
 	}
 }
 

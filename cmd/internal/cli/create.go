@@ -13,7 +13,8 @@ import (
 // create does to an input what an API server and its controllers do to objects that are
 // created, and a store does elsewhere: all get a UID, made from their names; pods have
 // their label keys merged into their selectors and get the claims of their ephemeral volumes and templates;
-// claims get the default storage class, and resource claims of pods that are gone are free. What comes from a cluster is so already and stays.
+// claims get the default storage class, and resource claims of pods that are gone are free. What comes from a cluster is so
+// already and stays.
 func create(in *Input) {
 	there := map[objects.Ref]bool{}
 	var classes []*storagev1.StorageClass

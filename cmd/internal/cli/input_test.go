@@ -196,7 +196,8 @@ status: {allocation: {}}
 	var got []string
 	for _, obj := range in.Cluster {
 		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
-			got = append(got, fmt.Sprintf("%s allocated=%t users=%d uid=%t", c.Name, c.Status.Allocation != nil, len(c.Status.ReservedFor), c.UID != ""))
+			allocated, users := c.Status.Allocation != nil, len(c.Status.ReservedFor)
+			got = append(got, fmt.Sprintf("%s allocated=%t users=%d uid=%t", c.Name, allocated, users, c.UID != ""))
 		}
 	}
 	statuses := in.Pods[0].Status.ResourceClaimStatuses

@@ -62,11 +62,13 @@ func (r *rig) allocate(t testing.TB, name string, pods ...string) {
 	t.Helper()
 	c := stored[*resourcev1.ResourceClaim](t, r, name)
 	c.Finalizers = []string{resourcev1.Finalizer}
-	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+	c.Status.Allocation = &resourcev1.AllocationResult{}
+	c.Status.Allocation.Devices.Results = []resourcev1.DeviceRequestAllocationResult{
 		{Request: "gpu", Driver: "d", Pool: "n1", Device: "gpu-0"},
-	}}}
+	}
 	for _, p := range pods {
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: p, UID: r.pod(t, p).UID})
+		user := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: p, UID: r.pod(t, p).UID}
+		c.Status.ReservedFor = append(c.Status.ReservedFor, user)
 	}
 	if _, err := r.Update(t.Context(), r.fence, []objects.Object{c}); err != nil {
 		t.Fatal(err)
@@ -94,8 +96,8 @@ func TestAPodBringsTheClaimsOfItsTemplates(t *testing.T) {
 	r := newRig(t)
 	r.apply(t, computing("early", ""), template("gpus"), computing("a", ""))
 	c, _ := r.claimOf(t, "a")
-	if !metav1.IsControlledBy(c, r.pod(t, "a")) || c.Labels["a"] != "b" || c.Annotations["c"] != "d" || c.Annotations[resourcev1.PodResourceClaimAnnotation] != "gpu" ||
-		c.Spec.Devices.Requests[0].Exactly.Count != 1 || !strings.HasPrefix(c.Name, "a-gpu-") {
+	if !metav1.IsControlledBy(c, r.pod(t, "a")) || c.Labels["a"] != "b" || c.Annotations["c"] != "d" ||
+		c.Annotations[resourcev1.PodResourceClaimAnnotation] != "gpu" || c.Spec.Devices.Requests[0].Exactly.Count != 1 || !strings.HasPrefix(c.Name, "a-gpu-") {
 		t.Errorf("got %v, want the claim of pod a, as the template says", c)
 	}
 	if _, ok := r.claimOf(t, "early"); !ok {
@@ -275,7 +277,8 @@ func TestWhatIsAllocatedStaysWhenItsManifestIsAppliedAgain(t *testing.T) {
 
 	said := deviceClaim("shared")
 	said.Status.Allocation = deviceClaimIn(t, r).Status.Allocation
-	said.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "d", Pool: "n1", Device: "gpu-0", Conditions: []metav1.Condition{{Type: "Ready"}}}}
+	ready := []metav1.Condition{{Type: "Ready"}}
+	said.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "d", Pool: "n1", Device: "gpu-0", Conditions: ready}}
 	r.apply(t, said)
 	if c := deviceClaimIn(t, r); len(c.Status.Devices) != 1 || c.Status.Devices[0].Conditions[0].Type != "Ready" {
 		t.Errorf("got %v, want what the driver says", c.Status.Devices)
@@ -283,8 +286,8 @@ func TestWhatIsAllocatedStaysWhenItsManifestIsAppliedAgain(t *testing.T) {
 
 	other, otherTemplate := deviceClaim("shared"), template("gpus")
 	other.Spec.Devices.Requests[0].Name, otherTemplate.Spec.Spec.Devices.Requests[0].Name = "gpus", "gpus"
-	moved := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "d", NodeName: new("n1"), Pool: resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1}}}
-	moved.Name = "s"
+	moved := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "d", NodeName: new("n1")}}
+	moved.Name, moved.Spec.Pool = "s", resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1}
 	r.apply(t, moved.DeepCopy())
 	moved.Spec.NodeName, moved.Spec.Pool.Generation = new("n2"), 1
 	for _, obj := range []runtime.Object{other, otherTemplate, moved} {

@@ -22,7 +22,8 @@ func inheritResourceClaim(c, old *resourcev1.ResourceClaim) field.ErrorList {
 
 // isAllocated tells whether a claim has a device, or that share of it.
 func isAllocated(c *resourcev1.ResourceClaim, d *resourcev1.AllocatedDeviceStatus) bool {
-	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool {
+	a := c.Status.Allocation
+	return a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool {
 		sameShare := r.ShareID == nil && d.ShareID == nil || r.ShareID != nil && d.ShareID != nil && string(*r.ShareID) == *d.ShareID
 		return r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device && sameShare
 	})

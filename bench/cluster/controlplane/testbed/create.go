@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,14 @@ func (b *Bed) create(ctx context.Context, object runtime.Object) (err error) {
 		_, err = b.Admin.SchedulingV1().PriorityClasses().Create(ctx, o, how)
 	case *policyv1.PodDisruptionBudget:
 		_, err = b.Admin.PolicyV1().PodDisruptionBudgets(o.Namespace).Create(ctx, o, how)
+	case *resourcev1.DeviceClass:
+		_, err = b.Admin.ResourceV1().DeviceClasses().Create(ctx, o, how)
+	case *resourcev1.ResourceSlice:
+		_, err = b.Admin.ResourceV1().ResourceSlices().Create(ctx, o, how)
+	case *resourcev1.ResourceClaim:
+		_, err = b.Admin.ResourceV1().ResourceClaims(o.Namespace).Create(ctx, o, how)
+	case *resourcev1.ResourceClaimTemplate:
+		_, err = b.Admin.ResourceV1().ResourceClaimTemplates(o.Namespace).Create(ctx, o, how)
 	default:
 		err = fmt.Errorf("not a kind that the test bed creates")
 	}
@@ -208,6 +217,8 @@ func (b *Bed) Clear(ctx context.Context) error {
 			core.ReplicationControllers(n.Name).DeleteCollection, core.Pods(n.Name).DeleteCollection,
 			core.PersistentVolumeClaims(n.Name).DeleteCollection, storage.CSIStorageCapacities(n.Name).DeleteCollection,
 			b.Admin.PolicyV1().PodDisruptionBudgets(n.Name).DeleteCollection,
+			b.Admin.ResourceV1().ResourceClaims(n.Name).DeleteCollection,
+			b.Admin.ResourceV1().ResourceClaimTemplates(n.Name).DeleteCollection,
 		} {
 			if err := remove(ctx, now, all); err != nil {
 				return fmt.Errorf("clear namespace %s: %w", n.Name, err)
@@ -220,6 +231,7 @@ func (b *Bed) Clear(ctx context.Context) error {
 	for _, remove := range []func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
 		core.Nodes().DeleteCollection, core.PersistentVolumes().DeleteCollection, storage.StorageClasses().DeleteCollection,
 		storage.CSINodes().DeleteCollection, storage.CSIDrivers().DeleteCollection, storage.VolumeAttachments().DeleteCollection,
+		b.Admin.ResourceV1().DeviceClasses().DeleteCollection, b.Admin.ResourceV1().ResourceSlices().DeleteCollection,
 	} {
 		if err := remove(ctx, now, all); err != nil {
 			return fmt.Errorf("clear: %w", err)
