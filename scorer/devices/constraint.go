@@ -11,8 +11,9 @@ type constraint struct {
 	distinct  bool
 	// applies says of each option of the claim whether the constraint looks at its devices, by the option's place.
 	applies []bool
-	// values are the attribute's, by content; a content that was not looked at yet has seen false.
-	values []lookup
+	// values are the attribute's, by content, once some device was added; a content that was not looked at has seen false.
+	values   []lookup
+	contents int
 	// count is how many devices were taken.
 	count int
 	// match is the value that all have to have.
@@ -44,6 +45,9 @@ func (c *Constraint) concerns(request *Request, alternative *Alternative) bool {
 
 // value is the attribute's value of a content.
 func (c *constraint) value(content *Content, number int32) (Value, bool) {
+	if len(c.values) == 0 {
+		c.values = resized(c.values, c.contents)
+	}
 	known := &c.values[number]
 	if !known.seen {
 		known.value, known.exists = content.attribute(c.attribute)

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Inventory is the slices that a node may reach.
 type Inventory struct {
 	// Local are tied to the node by name, and hold devices; Shared are all slices that are tied to no node by name, and
-	// all that hold counter sets.
+	// all that hold counter sets. A pool may be left out that is complete and valid, and of which the node reaches no
+	// device: it has no say.
 	Local, Shared []*Slice
 	// All gives every slice of a pool in the cluster, whatever its reach. It is asked only for pools of which Local and
 	// Shared have another number of slices than their Count says. Nil: there are no others than Local and Shared.
@@ -169,6 +171,11 @@ func (g *gathering) build() {
 		}
 		return compareNames(&a.pool, b.driver, b.name)
 	})
+	devices := 0
+	for _, f := range list {
+		devices += len(f.names)
+	}
+	g.out.devices = make([]device, 0, devices)
 	for _, f := range list {
 		g.out.pools = append(g.out.pools, f.pool)
 		g.out.invalid = g.out.invalid || f.state == PoolInvalid
@@ -178,8 +185,8 @@ func (g *gathering) build() {
 	}
 	g.out.numbers = g.out.Devices()
 	for i, f := range list {
-		if f.state == PoolReady {
-			g.others(&g.out.pools[i], f.group, f.all)
+		if p := &g.out.pools[i]; p.first < p.end {
+			g.others(p, f.group, f.all)
 		}
 		g.out.byName = append(g.out.byName, int32(i))
 	}
@@ -207,19 +214,26 @@ func holdsDevices(s *Slice, partitionable bool) bool {
 	return !partitionable || len(s.CounterSets) == 0
 }
 
+// checkNames lists the devices by name, numbered from 0.
 func (p *pool) checkNames(group []*Slice, partitionable bool) error {
-	seen := map[string]bool{}
+	n := 0
+	for _, s := range group {
+		n += len(s.Devices)
+	}
+	p.names = make([]named, 0, n)
 	for _, s := range group {
 		if !holdsDevices(s, partitionable) {
 			continue
 		}
 		for i := range s.Devices {
-			d := &s.Devices[i]
-			if seen[d.Name] {
-				return errors.New("duplicate device name " + d.Name)
-			}
-			seen[d.Name] = true
-			p.conditioned = p.conditioned || d.Conditioned
+			p.names = append(p.names, named{s.Devices[i].Name, int32(len(p.names))})
+			p.conditioned = p.conditioned || s.Devices[i].Conditioned
+		}
+	}
+	slices.SortFunc(p.names, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(p.names); i++ {
+		if p.names[i].name == p.names[i-1].name {
+			return errors.New("duplicate device name " + p.names[i].name)
 		}
 	}
 	return nil
@@ -303,12 +317,13 @@ func (g *gathering) number(group []*Slice) {
 			out.consumed = p.consumption(out.consumed, d.Device)
 			d.to = int32(len(out.consumed))
 			d.rest = g.rest(&d)
-			p.names = append(p.names, named{d.Name, out.Devices()})
 			out.devices = append(out.devices, d)
 		}
 	}
 	p.end = out.Devices()
-	slices.SortFunc(p.names, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	for i := range p.names {
+		p.names[i].number += p.first
+	}
 }
 
 // content is the place of a content in Pools.contents.
@@ -328,7 +343,7 @@ func (g *gathering) rest(d *device) int32 {
 		key.pool = d.pool
 	}
 	if len(d.Consumes)+len(d.Taints) > 0 {
-		key.more = fmt.Sprintf("%q %v", d.Taints, g.out.consumed[d.from:d.to])
+		key.more = d.more(g.out.consumed[d.from:d.to])
 	}
 	n, ok := g.rests[key]
 	if !ok {
@@ -336,6 +351,22 @@ func (g *gathering) rest(d *device) int32 {
 		g.rests[key] = n
 	}
 	return n
+}
+
+// more is a device's taints and what it consumes, as a text.
+func (d *Device) more(consumed []consumption) string {
+	b := make([]byte, 0, 128)
+	for _, t := range d.Taints {
+		b = strconv.AppendQuote(strconv.AppendQuote(strconv.AppendQuote(append(b, 't'), t.Key), t.Value), t.Effect)
+	}
+	if len(d.Consumes) > 0 {
+		b = append(b, 'c')
+	}
+	for i := range consumed {
+		b = strconv.AppendInt(append(b, ' '), int64(consumed[i].counter), 10)
+		b = consumed[i].value.append(append(b, '='))
+	}
+	return string(b)
 }
 
 // deviceReach tells of a device whether the node reaches it. An error waits until the device is judged.

@@ -46,11 +46,11 @@ func kept[T any](list []T, n int) []T {
 func (s *Searcher) begin(pools *Pools, use *Use, demand *Demand, budget int64) {
 	s.pools, s.use, s.demand = pools, use, demand
 	s.steps, s.budget, s.likeness = 0, budget, nil
-	s.marks = resized(s.marks, len(pools.devices))
-	s.shares = resized(s.shares, len(pools.devices))
-	s.granted = resized(s.granted, len(pools.devices))
-	s.counters = resized(s.counters, len(pools.pools))
-	s.takings = s.takings[:0]
+	s.forget()
+	s.marks = kept(s.marks, len(pools.devices))
+	s.shares = kept(s.shares, len(pools.devices))
+	s.granted = kept(s.granted, len(pools.devices))
+	s.counters = kept(s.counters, len(pools.pools))
 	s.amounts.reset()
 	s.portions.reset()
 	s.claims = kept(s.claims, len(demand.claims))
@@ -83,6 +83,21 @@ func (s *Searcher) begin(pools *Pools, use *Use, demand *Demand, budget int64) {
 			}
 		}
 	}
+}
+
+// forget takes back what the last search left, device by device: pools may have thousands.
+func (s *Searcher) forget() {
+	for i := range s.takings {
+		n := s.takings[i].device
+		s.marks[n], s.shares[n] = 0, 0
+	}
+	for _, n := range s.grantees {
+		s.granted[n] = nil
+	}
+	for _, p := range s.summedUp {
+		s.counters[p] = poolCounters{}
+	}
+	s.takings, s.grantees, s.summedUp = s.takings[:0], s.grantees[:0], s.summedUp[:0]
 }
 
 // prepare checks the claims before anything is searched. It is found where the search may begin.
@@ -208,7 +223,7 @@ func (s *Searcher) prepareConstraints(c int32) step {
 		k := &s.constraints[c][i]
 		*k = constraint{
 			attribute: from.Match, distinct: from.Match == "", applies: s.demand.applies[c][i],
-			values: resized(k.values, len(s.pools.contents)), last: k.last[:0],
+			values: k.values[:0], contents: len(s.pools.contents), last: k.last[:0],
 		}
 		if k.distinct {
 			k.attribute = from.Distinct

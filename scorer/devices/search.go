@@ -37,10 +37,12 @@ type Searcher struct {
 	granted [][]Amount
 	// counters are those of pools that have been asked for.
 	counters []poolCounters
-	takings  []taking
-	seen     []seen
-	amounts  arena[Amount]
-	portions arena[Counter]
+	// grantees and summedUp are the devices and pools of which granted and counters know something.
+	grantees, summedUp []int32
+	takings            []taking
+	seen               []seen
+	amounts            arena[Amount]
+	portions           arena[Counter]
 }
 
 // option is one alternative of one request.

@@ -134,3 +134,34 @@ func TestNumbersAreFoundByName(t *testing.T) {
 		t.Errorf("got %d devices, %d numbers, want 3 and 4", pools.Devices(), pools.Numbers())
 	}
 }
+
+func BenchmarkGather(b *testing.B) {
+	for name, words := range map[string]string{"plain": "model=x memory:1Gi", "tainted": "model=x !k=v:NoSchedule"} {
+		s, err := claims.Read("node n1\n" + list(10, words))
+		if err != nil {
+			b.Fatal(err)
+		}
+		turned := s.Turn(selector.NewCompiler())
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := turned.Gather(s.Nodes[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	for name, ask := range map[string]string{"one": "request r any", "none": "request r any 11", "hopeless": "request r1 any 5\nrequest r2 any 6"} {
+		turned, pools, use := scene(b, list(10, "model=x"), "claim c\n"+ask+"\n")
+		var s devices.Searcher
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Search(pools, use, turned.Demand, devices.DefaultBudget)
+			}
+		})
+	}
+}

@@ -80,6 +80,7 @@ func (s *Searcher) share(o *option, n int32) {
 	capacities := s.content(n).Capacities
 	if s.granted[n] == nil && len(capacities) > 0 {
 		s.granted[n] = s.amounts.take(len(capacities))
+		s.grantees = append(s.grantees, n)
 	}
 	for i := range capacities {
 		amount, _ := capacities[i].portion(o.Alternative)
@@ -153,6 +154,7 @@ func (s *Searcher) count(d *device) bool {
 	counters := &s.counters[d.pool]
 	if !counters.known {
 		s.sumUp(counters, &s.pools.pools[d.pool])
+		s.summedUp = append(s.summedUp, d.pool)
 	}
 	if counters.overdrawn {
 		return false
