@@ -23,7 +23,10 @@ type Inventory struct {
 // Gather finds the pools that a node reaches. reach tells whether the node is of a ReachName or ReachSelector; its error
 // says why a selector can't be read. The error of Gather ends the pod's cycle.
 func Gather(in Inventory, reach func(Reach) (bool, error), features Features) (*Pools, error) {
-	g := gathering{in: in, reach: reach, byName: map[[2]string]int{}, contents: map[*Content]int32{}, rests: map[rest]int32{}, out: &Pools{features: features}}
+	g := gathering{
+		in: in, reach: reach, byName: map[[2]string]int{}, contents: map[*Content]int32{}, rests: map[rest]int32{},
+		out: &Pools{features: features},
+	}
 	for _, list := range [][]*Slice{in.Local, in.Shared} {
 		for _, s := range list {
 			near, err := g.relevant(s)

@@ -73,7 +73,11 @@ func TestEvaluationsCost(t *testing.T) {
 }
 
 func TestEqualDevicesFailOnce(t *testing.T) {
-	const ask = "claim c\nrequest r1 any 10\nrequest r2 any\nwhere device.attributes[\"gpu.example.com\"].model == \"y\"\n"
+	const ask = `claim c
+request r1 any 10
+request r2 any
+where device.attributes["gpu.example.com"].model == "y"
+`
 	for _, words := range []string{"model=x", "model=x uuid=u%d"} { // the second differ in what nobody reads
 		turned, pools, use := scene(t, list(40, words), ask)
 		var s devices.Searcher
@@ -106,7 +110,14 @@ func TestASearcherForgets(t *testing.T) {
 
 func TestSearchesAllocateNothing(t *testing.T) {
 	turned, pools, use := scene(t, list(20, "model=x memory:8Gi multi")+"used a/d000\n",
-		"claim c\nrequest r1 any 3 memory:1Gi\nfirst r2\nor s1 any 30\nor s2 any 2\nwhere device.attributes[\"gpu.example.com\"].model == \"x\"\nmatch model\n")
+		`claim c
+request r1 any 3 memory:1Gi
+first r2
+or s1 any 30
+or s2 any 2
+where device.attributes["gpu.example.com"].model == "x"
+match model
+`)
 	var s devices.Searcher
 	s.Search(pools, use, turned.Demand, devices.DefaultBudget)
 	if n := testing.AllocsPerRun(100, func() {
@@ -119,7 +130,20 @@ func TestSearchesAllocateNothing(t *testing.T) {
 }
 
 func TestNumbersAreFoundByName(t *testing.T) {
-	_, pools, _ := scene(t, "node n2\npool b\nslice s1 on=n1\ndev x\ndev a\npool a\nslice s0 on=all\ncounters set m:1\nslice s2 on=n1\ndev x\nslice s3 on=n2\ndev y\ndev z -set/m:1\n", "")
+	_, pools, _ := scene(t, `node n2
+pool b
+slice s1 on=n1
+dev x
+dev a
+pool a
+slice s0 on=all
+counters set m:1
+slice s2 on=n1
+dev x
+slice s3 on=n2
+dev y
+dev z -set/m:1
+`, "")
 	for name, want := range map[string]int32{"a/x": 0, "b/x": 1, "b/a": 2, "a/z": 3, "a/y": -1, "c/x": -1, "a/a": -1} {
 		pool, device, _ := strings.Cut(name, "/")
 		got, ok := pools.Number(claims.Driver, pool, device)
@@ -154,7 +178,9 @@ func BenchmarkGather(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	for name, ask := range map[string]string{"one": "request r any", "none": "request r any 11", "hopeless": "request r1 any 5\nrequest r2 any 6"} {
+	for name, ask := range map[string]string{
+		"one": "request r any", "none": "request r any 11", "hopeless": "request r1 any 5\nrequest r2 any 6",
+	} {
 		turned, pools, use := scene(b, list(10, "model=x"), "claim c\n"+ask+"\n")
 		var s devices.Searcher
 		b.Run(name, func(b *testing.B) {

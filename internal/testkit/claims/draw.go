@@ -67,6 +67,11 @@ func (d *draws) often(n int) bool { return d.IntN(10) < n }
 
 func (d *draws) rarely() bool { return d.breakage && d.IntN(15) == 0 }
 
+func (d *draws) hardly() bool {
+	rarely := d.rarely()
+	return rarely && d.rarely()
+}
+
 func (d *draws) quantity(of ...string) resource.Quantity { return resource.MustParse(d.one(of...)) }
 
 func (d *draws) features() {
@@ -78,11 +83,20 @@ func (d *draws) features() {
 
 // expressions of classes and requests; the last few go wrong.
 var expressions = []string{
-	`device.driver == "gpu.example.com"`, `device.attributes["gpu.example.com"].model == "a"`, `"model" in device.attributes["gpu.example.com"]`,
-	`device.attributes["gpu.example.com"].?numa.orValue(0) < 2`, `device.capacity["gpu.example.com"].?memory.orValue(quantity("0")).compareTo(quantity("20Gi")) >= 0`,
-	`!device.allowMultipleAllocations`, `device.attributes["nic.example.com"].?link == optional.of("x")`, `true`, `has(device.attributes["gpu.example.com"].fast)`,
-	`device.attributes["gpu.example.com"].fast`, `device.attributes["gpu.example.com"].numa == 1`, `device.attributes["gpu.example.com"].version.isGreaterThan(semver("1.0.0"))`,
-	`device.nothing`, `device.driver`,
+	`device.driver == "gpu.example.com"`,
+	`device.attributes["gpu.example.com"].model == "a"`,
+	`"model" in device.attributes["gpu.example.com"]`,
+	`device.attributes["gpu.example.com"].?numa.orValue(0) < 2`,
+	`device.capacity["gpu.example.com"].?memory.orValue(quantity("0")).compareTo(quantity("20Gi")) >= 0`,
+	`!device.allowMultipleAllocations`,
+	`device.attributes["nic.example.com"].?link == optional.of("x")`,
+	`true`,
+	`has(device.attributes["gpu.example.com"].fast)`,
+	`device.attributes["gpu.example.com"].fast`,
+	`device.attributes["gpu.example.com"].numa == 1`,
+	`device.attributes["gpu.example.com"].version.isGreaterThan(semver("1.0.0"))`,
+	`device.nothing`,
+	`device.driver`,
 }
 
 func (d *draws) expression() string {
@@ -98,7 +112,7 @@ func (d *draws) expression() string {
 func (d *draws) selectors(most int) (out []resourceapi.DeviceSelector) {
 	for range d.IntN(most + 1) {
 		s := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: d.expression()}}
-		if d.rarely() && d.rarely() {
+		if d.hardly() {
 			s.CEL = nil
 		}
 		out = append(out, s)
@@ -200,7 +214,8 @@ func (d *draws) publish(driver string, pool resourceapi.ResourcePool, spec resou
 		}
 	}
 	d.slices++
-	d.scene.Slices = append(d.scene.Slices, &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d-%d", d.IntN(3), d.slices)}, Spec: spec})
+	name := fmt.Sprintf("s%d-%d", d.IntN(3), d.slices)
+	d.scene.Slices = append(d.scene.Slices, &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
 }
 
 func (d *draws) deviceSelection(device *resourceapi.Device) {
@@ -289,9 +304,9 @@ func (d *draws) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAtt
 		out["nic.example.com/link"] = resourceapi.DeviceAttribute{StringValue: text(d.one("x", "y"))}
 	}
 	switch {
-	case d.rarely() && d.rarely():
+	case d.hardly():
 		out["version"] = resourceapi.DeviceAttribute{VersionValue: text("1.x")}
-	case d.rarely() && d.rarely():
+	case d.hardly():
 		out["numa"] = resourceapi.DeviceAttribute{IntValues: []int64{1}}
 	case d.rarely():
 		out["numa"] = resourceapi.DeviceAttribute{StringValue: text("1")}
@@ -336,7 +351,9 @@ func (d *draws) policy() *resourceapi.CapacityRequestPolicy {
 			p.Default = amount(least+step, unit)
 		}
 	case 1:
-		p.ValidValues = []resource.Quantity{resource.MustParse("1"), resource.MustParse("4"), resource.MustParse("2Gi"), resource.MustParse("8Gi")}
+		for _, v := range []string{"1", "4", "2Gi", "8Gi"} {
+			p.ValidValues = append(p.ValidValues, resource.MustParse(v))
+		}
 		q := p.ValidValues[d.IntN(4)].DeepCopy()
 		p.Default = &q
 	default:
@@ -385,9 +402,10 @@ func (d *draws) claim(i int) {
 	}
 	for range max(0, d.IntN(6)-4) {
 		k := resourceapi.DeviceConstraint{}
-		name := resourceapi.FullyQualifiedName(d.one("gpu.example.com/model", "gpu.example.com/numa", "gpu.example.com/fast", "nic.example.com/link", "gpu.example.com/version"))
+		name := resourceapi.FullyQualifiedName(d.one("gpu.example.com/model", "gpu.example.com/numa", "gpu.example.com/fast",
+			"nic.example.com/link", "gpu.example.com/version"))
 		switch {
-		case d.rarely() && d.rarely():
+		case d.hardly():
 		case d.often(6):
 			k.MatchAttribute = &name
 		default:
@@ -435,7 +453,7 @@ func (d *draws) alternative(name string) resourceapi.DeviceSubRequest {
 		a.DeviceClassName = d.one("", "missing")
 	case d.rarely():
 		a.Count = int64(20 + d.IntN(20))
-	case d.rarely() && d.rarely():
+	case d.hardly():
 		a.AllocationMode = "Other"
 	case d.IntN(6) == 0:
 		a.AllocationMode, a.Count = resourceapi.DeviceAllocationModeAll, 0

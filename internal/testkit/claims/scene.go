@@ -177,7 +177,9 @@ func contentOf(driver string, d *resourceapi.Device) *devices.Content {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
 		from := d.Capacity[name]
-		c.Capacities = append(c.Capacities, devices.Capacity{Name: string(name), Value: selector.Amount(from.Value), Policy: policyOf(from.RequestPolicy)})
+		c.Capacities = append(c.Capacities, devices.Capacity{
+			Name: string(name), Value: selector.Amount(from.Value), Policy: policyOf(from.RequestPolicy),
+		})
 	}
 	return c
 }
@@ -259,7 +261,9 @@ func (s *Scene) alternative(from resourceapi.DeviceSubRequest, compiler devices.
 		a.NoClass = true
 	}
 	for _, x := range from.Tolerations {
-		a.Tolerations = append(a.Tolerations, devices.Toleration{Key: x.Key, Operator: string(x.Operator), Value: x.Value, Effect: string(x.Effect)})
+		a.Tolerations = append(a.Tolerations, devices.Toleration{
+			Key: x.Key, Operator: string(x.Operator), Value: x.Value, Effect: string(x.Effect),
+		})
 	}
 	if from.Capacity != nil {
 		for _, name := range slices.Sorted(maps.Keys(from.Capacity.Requests)) {

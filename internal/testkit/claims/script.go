@@ -144,7 +144,8 @@ func selection(text string) (name *string, all *bool, selector *v1.NodeSelector,
 		return nil, nil, nil, nil
 	case labelled:
 		term := func(v string) v1.NodeSelectorTerm {
-			return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: label, Operator: v1.NodeSelectorOpIn, Values: []string{v}}}}
+			in := v1.NodeSelectorRequirement{Key: label, Operator: v1.NodeSelectorOpIn, Values: []string{v}}
+			return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in}}
 		}
 		selector = &v1.NodeSelector{}
 		for v := range strings.SplitSeq(value, "|") { // a term for each value
@@ -203,7 +204,9 @@ func used(f []string) Used {
 func device(name string, words []string) resourceapi.Device {
 	yes := true
 	d := resourceapi.Device{
-		Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{},
+		Name:       name,
+		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
+		Capacity:   map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{},
 	}
 	for _, w := range words {
 		switch {

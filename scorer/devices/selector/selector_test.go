@@ -40,8 +40,8 @@ func TestLargeQuantitiesAreClamped(t *testing.T) {
 
 func TestAmountsAreOrderedAsQuantities(t *testing.T) {
 	quantities := rapid.Custom(func(t *rapid.T) resource.Quantity {
-		text := fmt.Sprintf("%d%s", rapid.Int64Range(-1<<40, 1<<40).Draw(t, "n"), rapid.SampledFrom([]string{"", "n", "u", "m", "k", "Mi", "G", "Ti", "e2"}).Draw(t, "suffix"))
-		return resource.MustParse(text)
+		suffix := rapid.SampledFrom([]string{"", "n", "u", "m", "k", "Mi", "G", "Ti", "e2"}).Draw(t, "suffix")
+		return resource.MustParse(fmt.Sprint(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "n"), suffix))
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := quantities.Draw(t, "a"), quantities.Draw(t, "b")
@@ -123,7 +123,8 @@ func TestJudgements(t *testing.T) {
 		{`device.attributes["other"].?model.hasValue()`, content("model=a"), "no"},
 		{own + `.version.isGreaterThan(semver("1.0.0"))`, content("version=v1.2.3"), "match"},
 		{own + `.fast`, content("fast=true"), "match"},
-		{own + `.numa`, content("numa=1"), "CEL runtime error: CEL result of type int could not be converted to bool: unsupported type conversion from 'int' to bool"},
+		{own + `.numa`, content("numa=1"), "CEL runtime error: " +
+			"CEL result of type int could not be converted to bool: unsupported type conversion from 'int' to bool"},
 		{`true`, content("odd=?"), "CEL runtime error: attribute odd: unsupported attribute value"},
 		{`true`, content("version=v1"), "CEL runtime error: attribute version: parse semantic version: No Major.Minor.Patch elements found"},
 		{`true`, content("a=v1", "b=?"), "CEL runtime error: attribute a: parse semantic version: No Major.Minor.Patch elements found"},
@@ -182,7 +183,8 @@ func TestGoroutinesShareACompiler(t *testing.T) {
 	for range 4 {
 		wait.Go(func() {
 			for i := range 50 {
-				if j := c.Compile(`device.attributes["gpu.example.com"].model == "a"`).Judge(content("model=a", fmt.Sprintf("uuid=%d", i%7))); !j.Match {
+				s := c.Compile(`device.attributes["gpu.example.com"].model == "a"`)
+				if j := s.Judge(content("model=a", fmt.Sprintf("uuid=%d", i%7))); !j.Match {
 					t.Errorf("got %+v, want a match", j)
 				}
 			}
