@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -22,9 +23,16 @@ type Binder interface {
 	Bind(ctx context.Context, bindings []objects.Binding, done func(i int, err error))
 }
 
-// PreBinder does what a pod's claims need before it is bound.
+// PreBinder does what a pod's volumes need before it is bound.
 type PreBinder interface {
 	PreBind(ctx context.Context, w *volumes.Work, timeout time.Duration) error
+}
+
+// ClaimBinder writes what a pod's claims of devices need before it is bound, and takes it back where the pod is not
+// bound.
+type ClaimBinder interface {
+	PreBind(ctx context.Context, w *devices.Work, profile string, patience time.Duration) error
+	Undo(ctx context.Context, w *devices.Work)
 }
 
 const (
@@ -39,8 +47,9 @@ const (
 type Config struct {
 	// Binder commits placements; nil: they count as committed.
 	Binder Binder
-	// Volumes does what claims need.
+	// Volumes does what volumes need, and Claims what claims of devices need.
 	Volumes PreBinder
+	Claims  ClaimBinder
 	// Group is how many placements a call of the binder has at the most, and Calls how many calls are under way at once; 0: the
 	// defaults.
 	Group, Calls int
@@ -65,6 +74,8 @@ type Cycles struct {
 	preBinding *framework.PodsInPreBind
 
 	mu sync.Mutex
+	// chores are what is to be run beside the jobs.
+	chores []func(context.Context)
 	// queued are the plain jobs that wait for a call, in the order in which they came, and stepped those that are about to get a
 	// goroutine for their steps.
 	queued, stepped []Job
@@ -97,6 +108,22 @@ func (c *Cycles) Put(jobs []Job) {
 	}
 	c.mu.Unlock()
 	c.wake()
+}
+
+// Do runs a function on a goroutine of its own, as long as Run does.
+func (c *Cycles) Do(f func(context.Context)) {
+	c.mu.Lock()
+	c.chores = append(c.chores, f)
+	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *Cycles) takeChores() []func(context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.chores
+	c.chores = nil
+	return list
 }
 
 func (c *Cycles) wake() {
@@ -132,6 +159,9 @@ func (c *Cycles) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.ready:
+		}
+		for _, f := range c.takeChores() {
+			wg.Go(func() { f(ctx) })
 		}
 		for _, job := range c.takeStepped() {
 			wg.Go(func() { c.step(ctx, job) })

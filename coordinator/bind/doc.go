@@ -9,7 +9,7 @@
 //	  │                            │
 //	  │                      1 PreFlight      is there work to do before the pod can be bound?
 //	  │                      2 Permit         wait until each Permit plugin allows it
-//	  │                      3 PreBind        write volumes and claims; PreBind plugins
+//	  │                      3 PreBind        write volumes and claims of devices; PreBind plugins
 //	  │                      4 extender       the pod's extender binds it
 //	  v                            │
 //	queued <── no plugins ─────────┤
@@ -20,7 +20,7 @@
 //	  │                            │
 //	  └───────────┬────────────────┘
 //	              v
-//	           Report        an error after plugins have run: Unreserve before it
+//	           Report        an error after plugins have run: Unreserve before it; what was written of claims is taken back, too
 //	              │
 //	         6 PostBind      after a bind, of a job with plugins
 //

@@ -123,7 +123,7 @@ func (c *Cycles) call(ctx context.Context, jobs []Job, begin time.Time) (open []
 			job.ended <- err
 		default:
 			job.BindTook = max(c.cfg.Now().Sub(begin), 1)
-			c.cfg.Report(job, err)
+			c.report(job, err)
 		}
 	})
 	for i := range jobs {
@@ -132,6 +132,19 @@ func (c *Cycles) call(ctx context.Context, jobs []Job, begin time.Time) (open []
 		}
 	}
 	return open
+}
+
+// report reports the outcome of a bind. Where there are claims to be given back that is done first, on a goroutine of its own.
+func (c *Cycles) report(job Job, err error) {
+	if err == nil || job.Claims == nil {
+		c.cfg.Report(job, err)
+		return
+	}
+	job.failed = err
+	c.mu.Lock()
+	c.stepped = append(c.stepped, job)
+	c.mu.Unlock()
+	c.wake()
 }
 
 // bindOne has the binder commit one placement, for a job that goes on with the outcome.

@@ -5,6 +5,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -15,10 +16,14 @@ import (
 // Job is one placement on its way to its bind.
 type Job struct {
 	Binding objects.Binding
-	// Work is what the pod's claims need before it can be bound, and Patience how long that may take; nil: nothing, or no longer
+	// Work is what the pod's volumes need before it can be bound, and Patience how long that may take; nil: nothing, or no longer
 	// anything.
 	Work     *volumes.Work
 	Patience time.Duration
+	// Claims is what the pod's claims of devices need before it can be bound, and DevicesPatience how long the devices may
+	// take to become ready; nil: nothing.
+	Claims          *devices.Work
+	DevicesPatience time.Duration
 	// Extender binds the pod; nil: the binder does.
 	Extender *extender.Extender
 	// Cycle runs the plugins of a profile that has plugins compiled in; nil: it has none.
@@ -29,10 +34,19 @@ type Job struct {
 	PreBindTook, BindTook time.Duration
 	// ended is told the outcome instead of Report, as a step of another job waits for it; nil: Report is.
 	ended chan<- error
+	// preBound tells that PreBind has done its work.
+	preBound bool
+	// failed is why the binder has not bound a job whose claims are to be given back; nil: it was not asked yet.
+	failed error
 }
 
 // isPlain tells whether nothing is to be done but the bind by the binder.
-func (j *Job) isPlain() bool { return j.Cycle == nil && j.Extender == nil && !j.Work.PreBindNeeded() }
+func (j *Job) isPlain() bool {
+	return j.Cycle == nil && j.Extender == nil && (j.preBound || !j.preBindNeeded())
+}
+
+// preBindNeeded tells whether anything is to be written before the bind.
+func (j *Job) preBindNeeded() bool { return j.Work.PreBindNeeded() || j.Claims.PreBindNeeded() }
 
 // Progress is how far a job has come.
 type Progress int

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -22,6 +23,8 @@ func (c *Cycles) Plugin(name string) framework.PluginFactory {
 	switch name {
 	case rules.VolumeBinding:
 		p = volumeBinder{c}
+	case rules.DynamicResources:
+		p = claimBinder{c}
 	case rules.DefaultBinder:
 		p = podBinder{c}
 	default:
@@ -30,12 +33,17 @@ func (c *Cycles) Plugin(name string) framework.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }
 }
 
-// Reservation is what a placement holds besides its room. It stands in the cycle's state, for VolumeBinding.
+// Reservation is what a placement holds besides its room. It stands in the cycle's state, for VolumeBinding and
+// DynamicResources.
 type Reservation struct {
-	// Work is what the pod's claims need before it can be bound; nil: nothing. Failed is why they can't have it.
+	// Work is what the pod's volumes need before it can be bound; nil: nothing. Failed is why they can't have it.
 	Work     *volumes.Work
 	Failed   error
 	Patience time.Duration
+	// Claims is the same for claims of devices.
+	Claims          *devices.Work
+	ClaimsFailed    error
+	DevicesPatience time.Duration
 }
 
 const reservationKey fwk.StateKey = "shardsched.io/reservation"
@@ -100,6 +108,52 @@ func (b volumeBinder) PreBind(ctx context.Context, state fwk.CycleState, _ *v1.P
 	r, err := reservationOf(state)
 	if err == nil && r.Work.PreBindNeeded() {
 		err = b.cfg.Volumes.PreBind(ctx, r.Work, r.Patience)
+	}
+	return fwk.AsStatus(err)
+}
+
+// claimBinder is DynamicResources from Reserve on. The devices themselves are reserved, and given back, by the loop; what
+// was written is taken back once all Unreserve plugins have run.
+type claimBinder struct{ *Cycles }
+
+var (
+	_ fwk.ReservePlugin = claimBinder{}
+	_ fwk.PreBindPlugin = claimBinder{}
+)
+
+// Name is part of fwk.Plugin.
+func (claimBinder) Name() string { return rules.DynamicResources }
+
+// Reserve is part of fwk.ReservePlugin.
+func (claimBinder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) *fwk.Status {
+	r, err := reservationOf(state)
+	if err == nil {
+		err = r.ClaimsFailed
+	}
+	return fwk.AsStatus(err)
+}
+
+// Unreserve is part of fwk.ReservePlugin.
+func (claimBinder) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
+
+// PreBindPreFlight is part of fwk.PreBindPlugin.
+func (claimBinder) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod,
+	_ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	r, err := reservationOf(state)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if !r.Claims.PreBindNeeded() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
+}
+
+// PreBind is part of fwk.PreBindPlugin.
+func (b claimBinder) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	r, err := reservationOf(state)
+	if err == nil && r.Claims.PreBindNeeded() {
+		err = b.cfg.Claims.PreBind(ctx, r.Claims, pod.Spec.SchedulerName, r.DevicesPatience)
 	}
 	return fwk.AsStatus(err)
 }

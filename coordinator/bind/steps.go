@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -34,12 +35,18 @@ func (c *Cycles) step(ctx context.Context, job Job) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &run{Cycles: c, Job: job, cancel: cancel}
-	bound, err := r.steps(inner)
+	bound, err := false, job.failed
+	if err == nil {
+		bound, err = r.steps(inner)
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		r.unreserve(ctx, err)
-		c.cfg.Report(r.Job, err)
+		r.undo(ctx, err)
+		if ctx.Err() == nil {
+			c.cfg.Report(r.Job, err)
+		}
 	case bound:
 		c.cfg.Report(r.Job, nil)
 		r.postBind(ctx)
@@ -71,7 +78,7 @@ func (r *run) steps(ctx context.Context) (bound bool, err error) {
 
 // preFlight finds out what is to be done before the bind.
 func (r *run) preFlight(ctx context.Context) (bool, error) {
-	r.works = r.Work.PreBindNeeded()
+	r.works = r.preBindNeeded()
 	if r.Cycle != nil {
 		r.waits = r.Cycle.WillWait()
 		status := r.Cycle.PreBindPreFlight(ctx, r.Binding.Node)
@@ -113,13 +120,21 @@ func (r *run) preBind(ctx context.Context) (bool, error) {
 	r.Trace.End(tracing.PreBind)
 	if in := r.preBinding.Get(uid); err == nil && in != nil && !in.MarkPrebound() {
 		if err = context.Cause(ctx); r.Cycle == nil {
-			err = r.notWritten(ctx, err)
+			err = r.notWritten(ctx, r.preBindPlugin(), err)
 		}
 	}
 	if err == nil && r.Cycle == nil {
-		r.Work = nil
+		r.Work, r.preBound = nil, true
 	}
 	return false, err
+}
+
+// preBindPlugin is the first plugin with work to do.
+func (r *run) preBindPlugin() string {
+	if r.Work.PreBindNeeded() {
+		return rules.VolumeBinding
+	}
+	return rules.DynamicResources
 }
 
 // doWork writes what the pod's claims need, or has the PreBind plugins do their work, VolumeBinding among them.
@@ -130,21 +145,49 @@ func (r *run) doWork(ctx context.Context) error {
 		}
 		return nil
 	}
-	err := r.cfg.Volumes.PreBind(ctx, r.Work, r.Patience)
+	plugin, err := r.write(ctx)
 	if ctx.Err() != nil {
 		// It does not matter whether the work is done: the room is another's now.
-		err = context.Cause(ctx)
+		plugin, err = r.preBindPlugin(), context.Cause(ctx)
 	}
 	if err == nil {
 		return nil
 	}
-	return r.notWritten(ctx, err)
+	return r.notWritten(ctx, plugin, err)
 }
 
-// notWritten tells that what a pod's claims need is not written.
-func (r *run) notWritten(ctx context.Context, err error) error {
-	err = fmt.Errorf("running PreBind plugin %q: %w", rules.VolumeBinding, err)
-	klog.FromContext(ctx).Error(err, "Volumes are not bound, the pod is tried again", "pod", klog.KObj(r.Binding.Pod), "node",
+// write does the work of volumes and that of devices, side by side: both may have to wait for somebody else. The first
+// error ends both.
+func (r *run) write(ctx context.Context) (plugin string, err error) {
+	if !r.Claims.PreBindNeeded() {
+		return rules.VolumeBinding, r.cfg.Volumes.PreBind(ctx, r.Work, r.Patience)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
+	var wg sync.WaitGroup
+	if r.Work.PreBindNeeded() {
+		wg.Go(func() {
+			if failed = r.cfg.Volumes.PreBind(ctx, r.Work, r.Patience); failed != nil {
+				cancel()
+			}
+		})
+	}
+	err = r.cfg.Claims.PreBind(ctx, r.Claims, r.Binding.Pod.Spec.SchedulerName, r.DevicesPatience)
+	if plugin = rules.DynamicResources; err != nil {
+		cancel()
+	}
+	wg.Wait()
+	if failed != nil && (err == nil || !errors.Is(failed, context.Canceled)) {
+		plugin, err = rules.VolumeBinding, failed
+	}
+	return plugin, err
+}
+
+// notWritten tells that what a pod's volumes or claims need is not written.
+func (r *run) notWritten(ctx context.Context, plugin string, err error) error {
+	err = fmt.Errorf("running PreBind plugin %q: %w", plugin, err)
+	klog.FromContext(ctx).Error(err, "Claims of a pod are not bound, it is tried again", "pod", klog.KObj(r.Binding.Pod), "node",
 		r.Binding.Node)
 	return err
 }
@@ -212,6 +255,14 @@ func (r *run) unreserve(ctx context.Context, err error) {
 	klog.FromContext(ctx).V(2).Info("The binding cycle has failed",
 		"pod", klog.KObj(r.Binding.Pod), "node", r.Binding.Node, "status", err.Error())
 	r.Cycle.Unreserve(ctx, r.Binding.Node)
+}
+
+// undo takes back what was written for the claims of a pod that is not bound. Whoever is deposed leaves that to the next
+// leader.
+func (r *run) undo(ctx context.Context, err error) {
+	if r.Claims != nil && !errors.Is(err, lease.ErrDeposed) {
+		r.cfg.Claims.Undo(ctx, r.Claims)
+	}
 }
 
 // refused is the error of a step whose plugins say no.

@@ -59,9 +59,9 @@ type Clients struct {
 	Metadata metadata.Interface
 	Leases   kubernetes.Interface
 
-	binds, volumes, status, events, evictions *sender
-	metrics                                   *writeMetrics
-	cfg                                       ClientConfig
+	binds, volumes, claims, status, events, evictions *sender
+	metrics                                           *writeMetrics
+	cfg                                               ClientConfig
 }
 
 // NewClients makes the clients. It connects to nothing yet.
@@ -86,7 +86,8 @@ func NewClients(ctx context.Context, cfg ClientConfig) (*Clients, error) {
 		kind  string
 		agent string
 	}{
-		{&c.binds, kindBind, "/scheduler"}, {&c.volumes, kindVolume, "/scheduler"}, {&c.status, kindStatus, "/scheduler"},
+		{&c.binds, kindBind, "/scheduler"}, {&c.volumes, kindVolume, "/scheduler"},
+		{&c.claims, kindClaim, "/scheduler"}, {&c.status, kindStatus, "/scheduler"},
 		{&c.evictions, kindEviction, "/scheduler"}, {&c.events, kindEvent, ""},
 	} {
 		if *w.to, err = newSender(cfg.fencedREST(w.agent), cfg.limiter(), c.metrics); err != nil {

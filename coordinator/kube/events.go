@@ -41,9 +41,11 @@ type occasion struct {
 	resourceVersion string
 	controller      string // the profile's name
 	at              time.Time
-	// node is where the pod is bound to; empty: it is not, and note says why.
-	node string
-	note string
+	// node is where the pod is bound to; empty: it is not, and note says why. awaits: it is not bound there yet, for its devices
+	// have to become ready.
+	node   string
+	awaits bool
+	note   string
 	// by is the pod that has preempted it; nil: none has.
 	by *v1.ObjectReference
 	// series counts the occasions like this one; nil: there will be no other.
@@ -101,6 +103,14 @@ func occasionOf(pod *v1.Pod, at time.Time) occasion {
 func (w *eventWriter) scheduled(pod *v1.Pod, node string) {
 	o := occasionOf(pod, w.clock.Now())
 	o.node = node
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(o)
+}
+
+func (w *eventWriter) awaitsDevices(pod *v1.Pod, node string) {
+	o := occasionOf(pod, w.clock.Now())
+	o.node, o.awaits = node, true
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(o)
@@ -336,6 +346,11 @@ func (w *eventWriter) event(o *occasion) *eventsv1.Event {
 		Regarding: v1.ObjectReference{
 			Kind: "Pod", APIVersion: "v1", Namespace: o.namespace, Name: o.pod, UID: o.uid, ResourceVersion: o.resourceVersion,
 		},
+	}
+	if o.awaits {
+		e.Type, e.Reason, e.Action = v1.EventTypeNormal, "BindingConditionsPending", "Scheduling"
+		e.Note = "waiting for binding conditions for device on node " + o.node
+		return e
 	}
 	if o.node != "" {
 		e.Type, e.Reason, e.Action = v1.EventTypeNormal, "Scheduled", "Binding"

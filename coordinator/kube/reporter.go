@@ -103,6 +103,9 @@ func (r *Reporter) Abandoned(pod *v1.Pod, message string) { r.events.failed(pod,
 // Expected notes that a pod goes to a node once its volumes are there.
 func (r *Reporter) Expected(pod *v1.Pod, node string) { r.status.expected(pod, node) }
 
+// AwaitsDevices notes that a pod goes to a node once its devices are ready: the event BindingConditionsPending.
+func (r *Reporter) AwaitsDevices(pod *v1.Pod, node string) { r.events.awaitsDevices(pod, node) }
+
 // Scheduled notes that a pod is bound: the event Scheduled. What was noted about its status
 // before is not written any more.
 func (r *Reporter) Scheduled(pod *v1.Pod, node string) {

@@ -11,6 +11,7 @@ const (
 	kindBind     = "bind"
 	kindStatus   = "status"
 	kindVolume   = "volume"
+	kindClaim    = "claim"
 	kindEvent    = "event"
 	kindEviction = "eviction"
 )
