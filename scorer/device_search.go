@@ -117,7 +117,8 @@ func (c *deviceClass) sumOf(m *deviceMemory, r *dynamicResources, x *inventory) 
 		if len(c.sums) >= maxDeviceSums {
 			clear(c.sums)
 		}
-		m.encoded = x.appendOnly(m.encoded[:0], r.reads)
+		m.encoded = append(m.encoded[:0], r.readsSum[:]...) // another class may see more of what is equal for this one
+		m.encoded = x.appendOnly(m.encoded, r.reads)
 		sum = digestOf(m.encoded)
 		c.sums[x] = sum
 	}

@@ -3,6 +3,7 @@ package scorer
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/devices"
@@ -24,6 +25,7 @@ type dynamicResources struct {
 	features  devices.Features
 	// reads are the attributes that claims look at, unless readsAll.
 	reads    []string
+	readsSum digest
 	readsAll bool
 	why      []Reason
 }
@@ -64,6 +66,7 @@ func newDynamicResources(q *pb.Query, compiler devices.Compiler) (*dynamicResour
 	all, _ := r.demand(1<<len(r.resources) - 1)
 	names, known := all.Reads()
 	r.reads, r.readsAll = names, !known
+	r.readsSum = digestOf([]byte(strings.Join(names, "\x00")))
 	plugin := PluginName(r.plugin())
 	r.why = []Reason{
 		failsPod:         {plugin, "devices can not be searched for", true},

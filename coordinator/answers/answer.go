@@ -38,6 +38,8 @@ type Answer struct {
 	diagnosed    bool
 	reasons      Reasons
 	unresolvable int
+	// sharedDevices is how often shared devices had changed when the answer was given.
+	sharedDevices uint64
 	// stale tells that the workers have to be asked again: the row with a maximum of a normalised answer may have left, or
 	// a pinned sum has moved.
 	stale bool
@@ -130,6 +132,9 @@ func (a *Answer) repinned() bool {
 	return false
 }
 
+// outlived tells whether shared devices have changed since the answer, which any row may reach.
+func (a *Answer) outlived() bool { return a.class.Claims() && a.sharedDevices != a.engine.log.shared }
+
 // reads tells whether the class reads a counter.
 func (a *Answer) reads(counter uint32) bool {
 	_, found := slices.BinarySearch(a.class.Counters(), counter)
@@ -160,7 +165,7 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 
 // start begins the answer with a fresh result, of the state before change n.
 func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
-	a.result, a.synced, a.diagnosed = result, n, diagnosed
+	a.result, a.synced, a.diagnosed, a.sharedDevices = result, n, diagnosed, a.engine.log.shared
 	a.stale, a.settled, a.oneBatch = false, false, false
 	a.shape++
 	a.begun++
@@ -222,12 +227,15 @@ func (a *Answer) add(row cache.Row) {
 func (a *Answer) repair() {
 	log := &a.engine.log
 	judged := a.engine.work.Judged
+	a.stale = a.stale || a.outlived()
+	claims := a.class.Claims()
 	for end := log.end(); a.synced < end; a.synced++ {
 		entry := log.at(a.synced)
 		a.stale = a.stale || entry.before.MovesPins(a.class)
 		at, known := a.index.find(entry.row)
 		switch {
 		case known && a.repaired[at].seen > a.synced: // its verdict includes this change
+		case entry.devices && !claims: // the class does not look at devices
 		case a.oneBatch && !known: // a PreFilter refuses the row, as before
 		case known:
 			a.exchange(&a.repaired[at], end)
@@ -247,7 +255,8 @@ func (a *Answer) repair() {
 // counters have not moved and no pod has left it.
 func (a *Answer) stays(entry *change) bool {
 	log := &a.engine.log
-	if a.diagnosed || a.class.SharesByPods() || entry.before.Moves(a.class) || log.leftSince(entry.row, a.synced) {
+	if a.diagnosed || a.class.SharesByPods() || entry.before.Moves(a.class) ||
+		log.leftSince(entry.row, a.synced, a.class.Claims()) {
 		return false
 	}
 	if r := a.look(entry.row, nil, log.end()); r.verdict.Passed {

@@ -16,6 +16,8 @@ type Choice struct {
 	group int
 	local int64
 	from  chooser
+	// Fatal is why Row fails the pod, whatever other rows say; nil: no row does. No row is chosen then.
+	Fatal *scorer.FatalText
 }
 
 // outcome is the outcome of a choice.
@@ -25,6 +27,7 @@ const (
 	chosen  outcome = iota
 	nowhere         // no row is feasible
 	used            // rows that the workers did not name may be better
+	failing         // a row fails the pod
 )
 
 // chooser chooses rows: an answer, or a view of an answer.
@@ -38,12 +41,24 @@ func (a *Answer) best() (Choice, outcome) {
 	if a.stale {
 		return Choice{}, used
 	}
-	if a.feasible() == 0 {
+	if a.feasible(); a.standing.Failing > 0 {
+		c, v := a.bestOf(func(g *scorer.GroupStanding) bool { return g.Failing })
+		if v == chosen {
+			v = failing
+		}
+		return c, v
+	}
+	if a.standing.Feasible == 0 {
 		return Choice{}, nowhere
 	}
+	return a.bestOf(func(g *scorer.GroupStanding) bool { return g.Feasible })
+}
+
+// bestOf finds the best row of some groups.
+func (a *Answer) bestOf(counts func(*scorer.GroupStanding) bool) (Choice, outcome) {
 	var best leader
 	for i := range a.standing.Groups {
-		if !a.standing.Groups[i].Feasible {
+		if !counts(&a.standing.Groups[i]) {
 			continue
 		}
 		if c, ok := a.untouched(i); ok {
@@ -55,6 +70,9 @@ func (a *Answer) best() (Choice, outcome) {
 		}
 	}
 	for i := range a.standing.Groups {
+		if !counts(&a.standing.Groups[i]) {
+			continue
+		}
 		if bound, ok := a.bound(i); ok && best.isBehind(bound) {
 			return Choice{}, used
 		}
@@ -137,11 +155,8 @@ func (a *Answer) untouched(i int) (scorer.Candidate, bool) {
 	return scorer.Candidate{}, false
 }
 
-// bound stands before all unnamed rows of a feasible group, with its whole score: they come after the last candidate.
+// bound stands before all unnamed rows of a group, with its whole score: they come after the last candidate.
 func (a *Answer) bound(i int) (scorer.Candidate, bool) {
-	if !a.standing.Groups[i].Feasible {
-		return scorer.Candidate{}, false
-	}
 	c, ok := a.last(i)
 	c.Score += a.standing.Groups[i].Score
 	return c, ok

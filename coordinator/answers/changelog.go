@@ -23,8 +23,8 @@ const filledTogether = 16
 // change is one change of a row's totals, the sums over its pods.
 type change struct {
 	row cache.Row
-	// left tells that a pod has left.
-	left bool
+	// left tells that a pod has left; devices that the row's devices have changed, or what is in use of them.
+	left, devices bool
 	// before is the row's totals just before. Counters are differences from the
 	// table's counters, which move on.
 	before scorer.RowTotals
@@ -45,6 +45,8 @@ type ChangeLog struct {
 	deciding bool
 	// lost tells that a row has changed in a way that is not in the log.
 	lost bool
+	// shared counts the changes of shared devices.
+	shared uint64
 	// columns are counters that were set anew in all rows.
 	columns []uint32
 	// large are the rows of more than maxTotals.
@@ -114,7 +116,7 @@ func (l *ChangeLog) add(row cache.Row, left bool) *scorer.RowTotals {
 	}
 	l.rows[row] = append(l.rows[row], l.end()-1)
 	e := &l.list[len(l.list)-1]
-	e.row, e.left, e.bare = row, left, false
+	e.row, e.left, e.devices, e.bare = row, left, false, false
 	return &e.before
 }
 
@@ -173,11 +175,19 @@ func (l *ChangeLog) Changing(table *scorer.Table, d *pb.Delta) {
 		l.note(table, row, false)
 	case *pb.Delta_RemovePod:
 		l.note(table, row, true)
+	case *pb.Delta_SetSlice, *pb.Delta_RemoveSlice, *pb.Delta_UseDevices:
+		l.note(table, row, false)
+		l.list[len(l.list)-1].devices = true
 	}
 }
 
 // Changed is part of cache.Watcher.
 func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
+	switch d.GetChange().(type) {
+	case *pb.Delta_SetSharedSlice, *pb.Delta_RemoveSharedSlice, *pb.Delta_UseSharedDevices:
+		l.shared++
+		return
+	}
 	row := cache.Row{Shard: table.Shard(), Index: d.GetRow()}
 	l.measure(table, row)
 	if !l.reads {
@@ -191,6 +201,7 @@ func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
 	case *pb.Delta_ChangeCounters:
 		l.counted(row, change.ChangeCounters.GetCounters(), +1)
 	case *pb.Delta_ChangePod: // no filter or score reads the change
+	case *pb.Delta_SetSlice, *pb.Delta_RemoveSlice, *pb.Delta_UseDevices: // no counter moves
 	case *pb.Delta_SetCounter:
 		// Counters are filled part by part, some together.
 		if id := change.SetCounter.GetCounter(); !slices.Contains(l.columns[max(0, len(l.columns)-filledTogether):], id) {
@@ -201,11 +212,11 @@ func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
 	}
 }
 
-// leftSince tells whether a pod has left a row, from a change on.
-func (l *ChangeLog) leftSince(row cache.Row, n uint64) bool {
+// leftSince tells whether a pod has left a row, from a change on, or, with devices, devices have changed.
+func (l *ChangeLog) leftSince(row cache.Row, n uint64, devices bool) bool {
 	list := l.rows[row]
 	for i := len(list) - 1; i >= 0 && list[i] >= n; i-- {
-		if l.at(list[i]).left {
+		if x := l.at(list[i]); x.left || devices && x.devices {
 			return true
 		}
 	}

@@ -311,8 +311,8 @@ func (e *Engine) Own(q *Question) (*Answer, *Need) {
 	return nil, n
 }
 
-// Best is the row for a pod, or the need for an answer to choose one. If it returns neither, no row is feasible, and the answer
-// of the pod's own class (Own) has the reasons.
+// Best is the row for a pod, or the need for an answer to choose one. If it returns neither, the choice says why it is fatal, or
+// no row is feasible, and the answer of the pod's own class (Own) has the reasons.
 func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
 	if !e.Holds(q.Class.ID()) && !q.alone() {
 		if c, found, need = e.bestShared(q); found || need != nil {
@@ -339,10 +339,14 @@ func (e *Engine) Best(q *Question) (c Choice, found bool, need *Need) {
 		case v == chosen && q.Class.ScoreError != nil && a.witnessed():
 			need = e.another(a, q, false)
 			need.Here = true
-		case v == chosen:
+		case v == chosen || v == failing:
 			liar, why := a.Vouch(&c)
-			if why == nil {
+			if why == nil && v == chosen {
 				return c, true, nil
+			}
+			if why == nil {
+				c.Fatal = e.eval.Allocate(e.tables.Table(int(c.Row.Shard)), c.Row.Index, a.class).Fatal
+				return c, false, nil
 			}
 			need = e.another(a, q, false)
 			need.accuse(liar, why)

@@ -106,7 +106,7 @@ func TestTrimmedChangeLog(t *testing.T) {
 	if entries != len(b.log.list) {
 		t.Errorf("rows know of %d changes, want %d", entries, len(b.log.list))
 	}
-	if b.log.leftSince(cache.Row{Index: 3}, end) || !b.log.leftSince(cache.Row{Index: 3}, b.log.first) {
+	if b.log.leftSince(cache.Row{Index: 3}, end, false) || !b.log.leftSince(cache.Row{Index: 3}, b.log.first, false) {
 		t.Error("that pods have left a row is known of the wrong changes")
 	}
 	last := b.log.at(end - 1)

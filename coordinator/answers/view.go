@@ -226,8 +226,8 @@ func (v *View) settle() {
 // best finds the row for the next pod.
 func (v *View) best() (Choice, outcome) {
 	v.settle()
-	if v.standing.Feasible == 0 {
-		return Choice{}, nowhere
+	if v.standing.Feasible == 0 || v.standing.Failing > 0 {
+		return Choice{}, nowhere // the class's own answer says why
 	}
 	var best leader
 	for i, at := range v.groups {

@@ -48,6 +48,9 @@ type Cache struct {
 	// adding is how many pods added to each counter when it was filled, added how long all pods' lists are.
 	adding map[uint32]int
 	added  int
+	// devices are those of nodes, known or not; sharedSlices are the shared slices that tables have. Nil while there are none.
+	devices      map[string]*deviceSet
+	sharedSlices map[deviceName]struct{}
 	// untold is told of what can not be told of a pod; nil: that is an error, or a panic.
 	untold func(p *v1.Pod, what string, why error)
 }
@@ -185,7 +188,10 @@ func (c *Cache) setRow(n *node, wire *pb.Node, begin bool) error {
 			return err
 		}
 	}
-	return c.restoreOwn(n)
+	if err := c.restoreOwn(n); err != nil {
+		return err
+	}
+	return c.restoreDevices(n)
 }
 
 // SetLimits takes over what a node's CSINode says. It is kept for a node that is not known

@@ -26,6 +26,7 @@
 //	counters   what its pods add to each, as Counters tells, and what ChangeCounters gave the
 //	           node beside (volumes that are attached to it)
 //	limits     what its CSINode says, whichever of the two comes first
+//	devices    slices that are the node's alone, and what is in use of their devices; shared ones are in all tables
 //
 // A counter that comes into use is filled once, by FillCounters, from the pods that are
 // known, or by Fill, row by row; from then on each pod brings its share. Counters and limits of a name that has no

@@ -22,6 +22,8 @@ const (
 	// a counter counts for one more with every columnEntries rows and pods that it names.
 	nodeWeight    = 8
 	columnEntries = 16
+	// A slice counts for one more with every deviceEntries devices.
+	deviceEntries = 4
 )
 
 // Watcher is told of the changes of tables. It must not keep or change a delta.
@@ -65,6 +67,10 @@ func weightOf(d *pb.Delta) int {
 		return nodeWeight
 	case *pb.Delta_SetCounter:
 		return 1 + (len(change.SetCounter.Rows)+len(change.SetCounter.PodRows))/columnEntries
+	case *pb.Delta_SetSlice:
+		return 1 + len(change.SetSlice.GetDevices())/deviceEntries
+	case *pb.Delta_SetSharedSlice:
+		return 1 + len(change.SetSharedSlice.GetDevices())/deviceEntries
 	}
 	return 1
 }
