@@ -290,9 +290,6 @@ func (p *pool) counter(set, name string) int32 {
 
 // elsewhere are the pool's slices that the node doesn't reach.
 func elsewhere(group, all []*Slice) (out []*Slice) {
-	if len(all) == len(group) {
-		return nil
-	}
 	for _, s := range all {
 		if !slices.ContainsFunc(group, func(x *Slice) bool { return x.Name == s.Name }) {
 			out = append(out, s)

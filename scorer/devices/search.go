@@ -2,7 +2,7 @@ package devices
 
 import "fmt"
 
-// DefaultBudget is what a search may cost, in steps: about 20 ms of work. Upstream gives each node 10 s.
+// DefaultBudget is what a search may cost, in steps: about 50 ms of work. Upstream gives each node 10 s.
 //
 // Differs from upstream: steps are counted, where upstream looks at the clock.
 const DefaultBudget = 1 << 20

@@ -159,6 +159,52 @@ dev z -set/m:1
 	}
 }
 
+func TestASliceIsUnreadableWhereItsFirstDeviceIs(t *testing.T) {
+	s, err := claims.Read("node n1\npool a\nslice s1 on=each\ndev d1 on=unreadable\ndev d2 on=n1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = s.Turn(selector.NewCompiler()).Gather(s.Nodes[0])
+	const want = "gather pool information: failed to perform node selection for device d1 in slice s1: failed to parse node selector "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s…", err, want)
+	}
+}
+
+func TestWithoutOthersAPoolIsWhatTheNodeReaches(t *testing.T) {
+	one := &devices.Slice{Name: "s1", Driver: "d", Pool: "a", Count: 2, Reach: devices.Reach{Kind: devices.ReachThisNode}}
+	two := &devices.Slice{Name: "s2", Driver: "d", Pool: "a", Count: 2}
+	for want, shared := range map[devices.PoolState][]*devices.Slice{devices.PoolIncomplete: nil, devices.PoolReady: {two}} {
+		pools, err := devices.Gather(devices.Inventory{Local: []*devices.Slice{one}, Shared: shared}, nil, devices.DefaultFeatures())
+		if err != nil || pools.Pools() != 1 {
+			t.Fatalf("got %+v, %v", pools, err)
+		}
+		if _, _, state, _ := pools.Pool(0); state != want {
+			t.Errorf("got state %d, want %d", state, want)
+		}
+	}
+}
+
+func TestWhatADemandReads(t *testing.T) {
+	for ask, want := range map[string]string{
+		"request r any": "",
+		"request r any\nmatch numa\ndistinct nic.example.com/link":                                              "gpu.example.com/numa nic.example.com/link",
+		"first r\nor s any\nwhere device.attributes[\"gpu.example.com\"].model == \"x\"\nor t any\nmatch model": "gpu.example.com/model",
+		"request r any unknown": "",
+		"request r any\nwhere \"x\" in device.attributes[\"gpu\"]": "any",
+	} {
+		turned, _, _ := scene(t, "", "claim c\n"+ask+"\n")
+		names, known := turned.Demand.Reads()
+		got := strings.Join(names, " ")
+		if !known {
+			got = "any"
+		}
+		if got != want || len(turned.Demand.Claims()) != 1 {
+			t.Errorf("%s: got %q, want %q", ask, got, want)
+		}
+	}
+}
+
 func BenchmarkGather(b *testing.B) {
 	for name, words := range map[string]string{"plain": "model=x memory:1Gi", "tainted": "model=x !k=v:NoSchedule"} {
 		s, err := claims.Read("node n1\n" + list(10, words))
@@ -178,6 +224,16 @@ func BenchmarkGather(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
+	turned, pools, use := scene(b, list(40, "u=%d"), hopeless)
+	b.Run("budget", func(b *testing.B) {
+		var s devices.Searcher
+		for b.Loop() {
+			if !s.Search(pools, use, turned.Demand, devices.DefaultBudget).Exhausted {
+				b.Fatal("want the budget used up")
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/devices.DefaultBudget, "ns/step")
+	})
 	for name, ask := range map[string]string{
 		"one": "request r any", "none": "request r any 11", "hopeless": "request r1 any 5\nrequest r2 any 6",
 	} {

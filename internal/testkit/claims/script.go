@@ -21,7 +21,7 @@ const Driver = "gpu.example.com"
 //	node NAME LABEL=VALUE…
 //	class NAME [EXPRESSION]
 //	pool [DRIVER/]NAME [generation=N] [of=N]      slices follow; of: how many there are, as told (default: as many as follow)
-//	slice NAME on=NODE|all|LABEL=VALUE|each|nothing
+//	slice NAME on=NODE|all|LABEL=VALUE[|VALUE]|each|nothing|unreadable
 //	counters SET NAME:AMOUNT…
 //	dev NAME WORD…
 //	used [DRIVER/]POOL/DEVICE [share] [holds] [NAME:AMOUNT…]     without share and holds: as a whole
@@ -142,6 +142,10 @@ func selection(text string) (name *string, all *bool, selector *v1.NodeSelector,
 		return nil, nil, nil, &yes
 	case text == "" || text == "nothing":
 		return nil, nil, nil, nil
+	case text == "unreadable":
+		return nil, nil, &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: "Near"}},
+		}}}, nil
 	case labelled:
 		term := func(v string) v1.NodeSelectorTerm {
 			in := v1.NodeSelectorRequirement{Key: label, Operator: v1.NodeSelectorOpIn, Values: []string{v}}
