@@ -52,6 +52,8 @@ type Meter interface {
 // BinderConfig is what a Binder is made of.
 type BinderConfig struct {
 	Writer Writer
+	// Whole says that UpdateStatus writes all else, too: a claim takes one write, and not two.
+	Whole bool
 	// Pending is told that a pod's devices have to become ready on a node.
 	Pending func(pod *v1.Pod, node string)
 	Meter   Meter
@@ -162,8 +164,11 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 		if claim.Status.Allocation != nil {
 			return fmt.Errorf("claim %s got allocated elsewhere in the meantime", key)
 		}
-		if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		bare := !slices.Contains(claim.Finalizers, resourcev1.Finalizer)
+		if bare {
 			claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+		}
+		if bare && !b.cfg.Whole {
 			now, err := b.cfg.Writer.Update(ctx, claim)
 			if err != nil {
 				return fmt.Errorf("add finalizer to claim %s: %w", key, err)

@@ -24,6 +24,8 @@ type api struct {
 	claims  map[types.NamespacedName]*resourcev1.ResourceClaim
 	pod     *v1.PodExtendedResourceClaimStatus
 	calls   []string
+	// whole: the status is written with all else.
+	whole bool
 	// before is asked before each call by its number, from 1 on: an error is the call's, and the call has no effect. after
 	// has the call's effect first.
 	before, after func(call int) error
@@ -116,6 +118,9 @@ func (a *api) UpdateStatus(_ context.Context, c *resourcev1.ResourceClaim) (out 
 		held, err := a.held(c)
 		if err != nil {
 			return err
+		}
+		if a.whole {
+			held.Finalizers = c.Finalizers
 		}
 		was, is := held.Status.Allocation, c.Status.Allocation
 		if was != nil && is != nil && !equality.Semantic.DeepEqual(was, is) {
@@ -345,6 +350,22 @@ func TestAClaimThatTheAPINeverTellsOfGoesWithItsPod(t *testing.T) {
 	told := r.c.Delete(r.pods["e"])
 	if uses := told.Uses(r.c); len(uses) != 1 || uses[0].Dedicated || len(r.c.flights)+len(r.c.landing) != 0 {
 		t.Errorf("uses %v, %d flights, %d landing", uses, len(r.c.flights), len(r.c.landing))
+	}
+}
+
+// TestWhole: where a write has both, a claim takes one.
+func TestWhole(t *testing.T) {
+	c := plainClaim("c")
+	a := newAPI(c)
+	a.whole = true
+	r := newRig(t, a)
+	r.binder.cfg.Whole = true
+	if err := r.preBind(r.reserve("p", "a")); err != nil {
+		t.Fatal(err)
+	}
+	wantCalls(t, a, "status")
+	if got := a.claims[keyOf(c)]; !slices.Contains(got.Finalizers, resourcev1.Finalizer) {
+		t.Errorf("finalizers %v", got.Finalizers)
 	}
 }
 
