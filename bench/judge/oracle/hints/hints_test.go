@@ -141,7 +141,7 @@ func hold(t *testing.T, u *upstream, p queue.Profiles) {
 			t.Fatalf("plugin %s: upstream waits for nothing", plugin.Name)
 		}
 		if plugin.Name == rules.DynamicResources {
-			continue // it refuses every pod that it is for, whatever happens to claims
+			continue // TestDevices has it
 		}
 		if plugin.PreEnqueue == nil { // those that reject nodes
 			names = append(names, plugin.Name)
