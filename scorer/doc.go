@@ -61,6 +61,11 @@
 //	images.ofRow        [[id …] …]        and each image has its rows
 //	ports               [[ip proto port pods] …] sorted, with their holders
 //	counters.columns[c] [int64 …]  or lists, as resources; one for each counter in use
+//	devices             nil until a slice comes
+//	  .states           [id   0    id …]          a row's devices, and what is in use of them, interned
+//	  .rows             row → its own names of pools and slices, its uses
+//	  .inventories      slices without names, .contents: what selectors read of a device
+//	  .shared           slices and uses of pools that are no single row's: the same in all tables
 //	placed.ofRow        [[pod …] …]           most important first, 32 bytes each: number,
 //	                                          priority, start, and interned: usage, how
 //	                                          counters change where it leaves, budgets
@@ -93,7 +98,7 @@
 //
 // What other nodes have to say reaches a row only through its key:
 //
-//	Raw       the raw scores of TaintToleration and NodeAffinity
+//	Raw       the raw scores of TaintToleration, NodeAffinity and DynamicResources
 //	Domains   the row's value of each of Query.domain_keys
 //	Values    each of Query.row_values: a weighted sum of the row's own counters, for labels
 //	          that no two nodes share (hostname), where the domain is the row
@@ -134,6 +139,10 @@
 // value that forbids (anti-affinity by hostname) is alike: no candidate has one above 0,
 // and only a diagnosis counts such rows.
 //
+// DynamicResources has a third verdict: a row may fail the pod. It is a late filter wherever it stands: rows that fail the
+// pod stay in groups of their own in any answer, with candidates, for a filter of the group part before it may refuse them.
+// Where Settle finds one that no filter refuses, no row is chosen.
+//
 // Keys are told apart by codes: each column of the key is one digit more of a number, in
 // a base as small as the rows allow, so that codes stand in the order of keys and a group
 // is found in a small table, or by a hash once codes outgrow it.
@@ -142,6 +151,19 @@
 // normalising. Its groups are few; with more than MaxGroups keys a result overflows, and
 // a second round is asked with the maxima over all groups (Options.Normalise): then the
 // whole score is known row by row.
+//
+// # Devices
+//
+// Rows whose devices look the same in the same state of use have the same verdict. Names of pools and slices differ from
+// node to node, and attributes such as serial numbers from device to device: a state has no names of pools and slices,
+// and a class is asked with the attributes alone that its claims look at (devices.Demand.Reads).
+//
+//	row ──> state: inventory, uses, reach ─┐
+//	shared slices and uses ────────────────┼──> verdict of the class, remembered by the evaluator
+//	class: claims, attributes they read ───┘
+//
+// Allocate searches once more, by the row's own names. A pod that leaves in a dry run of preemption frees no device, as
+// upstream has it: its claim does, later.
 //
 // # Preemption
 //

@@ -64,6 +64,12 @@ func FuzzLoadTable(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(marshal(&pb.LoadSnapshotRequest{Rows: newRandom(seed).rows(5)}))
 	}
+	slice := parseDevice("d0;model=a;cap.mem=4;taint=k;takes=set/c/1;multi;on=node:n01")
+	f.Add(marshal(&pb.LoadSnapshotRequest{Rows: newRandom(1).rows(3), Devices: []*pb.RowDevices{
+		{Row: 1, Slices: []*pb.DeviceSlice{{Name: "s", Driver: "d", Pool: "p", Devices: []*pb.Device{slice}}}},
+		{Shared: true, Slices: []*pb.DeviceSlice{{Name: "s", Driver: "d", Pool: "q", Reach: parseReach("each"), Devices: []*pb.Device{slice}}}},
+		{Row: 1, Uses: &pb.DeviceUses{Uses: []*pb.DeviceUse{{Driver: "d", Pool: "p", Device: "d0", Dedicated: true}}}},
+	}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var in pb.LoadSnapshotRequest
 		if proto.Unmarshal(data, &in) != nil {
@@ -79,7 +85,10 @@ func FuzzLoadTable(f *testing.F) {
 				c.Rows[i] %= fuzzRows
 			}
 		}
-		table, err := LoadTable(1, 2, in.Rows, in.Counters)
+		for _, x := range in.Devices {
+			x.Row %= fuzzRows
+		}
+		table, err := LoadTable(1, 2, in.Rows, in.Counters, in.Devices...)
 		if err != nil {
 			return
 		}

@@ -26,6 +26,14 @@ type nodeResourcesFit struct {
 type resourceRequest struct {
 	resourceRef
 	amount int64
+	// mapped tells that a class of devices may serve the resource: DynamicResources does so where the node has none to
+	// allocate.
+	mapped bool
+}
+
+// short tells whether a node has less left than the pod asks for.
+func (n *resourceRequest) short(allocatable, requested int64) bool {
+	return lacks(n.amount, allocatable, requested) && (!n.mapped || allocatable > 0)
 }
 
 func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
@@ -41,6 +49,11 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 			r.addRequest(s.GetName(), s.GetQuantity())
 		}
 	}
+	for _, m := range q.GetResourceClaims().GetExtended().GetResources() {
+		for i := range r.requests {
+			r.requests[i].mapped = r.requests[i].mapped || m.GetClass() != "" && r.requests[i].name == m.GetName()
+		}
+	}
 	r.why = make([]Reason, 0, 2*(1+len(r.requests)))
 	r.addReasons("Too many pods")
 	for i := range r.requests {
@@ -54,7 +67,7 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 
 func (r *nodeResourcesFit) addRequest(name string, amount int64) {
 	if amount > 0 {
-		r.requests = append(r.requests, resourceRequest{newResourceRef(name), amount})
+		r.requests = append(r.requests, resourceRequest{resourceRef: newResourceRef(name), amount: amount})
 	}
 }
 
@@ -95,6 +108,8 @@ func (r *nodeResourcesFit) narrow(_ *Evaluator, t *Table, rows bitmap) {
 func (n *resourceRequest) narrow(t *Table, rows bitmap) {
 	x := t.resource(n.resourceRef)
 	switch {
+	case n.mapped:
+		n.narrowMapped(x, rows)
 	case x == nil:
 		clear(rows)
 	case n.fixed == cpu || n.fixed == memory:
@@ -108,6 +123,19 @@ func (n *resourceRequest) narrow(t *Table, rows bitmap) {
 			if lacks(n.amount, allocatable.at(row), requested.at(row)) {
 				rows.remove(row)
 			}
+		}
+	}
+}
+
+// narrowMapped is narrow for a resource that devices may serve. x may be nil: no row has any.
+func (n *resourceRequest) narrowMapped(x *resource, rows bitmap) {
+	if x == nil {
+		return
+	}
+	allocatable, requested := cursor{amounts: &x.allocatable}, cursor{amounts: &x.requested}
+	for row := range rows.all {
+		if n.short(allocatable.at(row), requested.at(row)) {
+			rows.remove(row)
 		}
 	}
 }
@@ -143,7 +171,7 @@ func (r *nodeResourcesFit) passes(v view) bool {
 	}
 	for i := range r.requests {
 		allocatable, requested := v.amounts(r.requests[i].resourceRef)
-		if lacks(r.requests[i].amount, allocatable, requested) {
+		if r.requests[i].short(allocatable, requested) {
 			return false
 		}
 	}
@@ -160,7 +188,7 @@ func (r *nodeResourcesFit) refusals(v view, into []int) []int {
 	unresolvable := 0
 	for i := range r.requests {
 		allocatable, requested := v.amounts(r.requests[i].resourceRef)
-		if !lacks(r.requests[i].amount, allocatable, requested) {
+		if !r.requests[i].short(allocatable, requested) {
 			continue
 		}
 		into = append(into, 2*(i+1))
@@ -195,7 +223,7 @@ func (r *nodeResourcesFit) shortfalls(v view) []Shortfall {
 	}
 	for i := range r.requests {
 		n := &r.requests[i]
-		if allocatable, requested := v.amounts(n.resourceRef); lacks(n.amount, allocatable, requested) {
+		if allocatable, requested := v.amounts(n.resourceRef); n.short(allocatable, requested) {
 			missing := n.amount - (allocatable - requested)
 			out = append(out, Shortfall{n.name + ": short by " + n.quantity(missing), float64(missing) / float64(n.amount)})
 		}

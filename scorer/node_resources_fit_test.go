@@ -86,7 +86,7 @@ func TestQuantities(t *testing.T) {
 		{"hugepages-2Mi", 4 << 20, "4Mi"},
 		{"nvidia.com/gpu", 2048, "2048"},
 	} {
-		n := resourceRequest{newResourceRef(c.name), 0}
+		n := resourceRequest{newResourceRef(c.name), 0, false}
 		if got := n.quantity(c.amount); got != c.want {
 			t.Errorf("%d of %s: got %s, want %s", c.amount, c.name, got, c.want)
 		}

@@ -59,7 +59,9 @@ func (d *dryRun) spare(row uint32) {
 	d.slack[n] = t.allowedPods[row] - t.pods[row] + int64(len(d.lower)) - 1
 	for k := range d.fit.requests {
 		allocatable, requested := view{t: t, row: row}.amounts(d.fit.requests[k].resourceRef)
-		d.slack[k] = allocatable - requested - d.fit.requests[k].amount
+		if d.slack[k] = allocatable - requested - d.fit.requests[k].amount; d.fit.requests[k].mapped && allocatable <= 0 {
+			d.slack[k] = maxSum // no pod that leaves or returns changes that
+		}
 	}
 	for i := range d.lower {
 		for _, x := range d.useOf(&d.lower[i]) {

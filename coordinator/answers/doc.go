@@ -55,6 +55,7 @@
 //   - a node itself changes, or a counter that the class reads is set anew
 //   - so many rows have changed since the class's last pod that the workers' pass over all rows costs less than the repair
 //   - its repaired rows take too much memory, or its candidates are about to be used up
+//   - a shared device changes, or what is in use of one, and the class has claims
 //   - no pod has used it for a minute
 //   - more than a thousand answers are held.
 //
