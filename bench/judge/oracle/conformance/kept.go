@@ -196,6 +196,7 @@ func nameOfClaim(claim *resourcev1.ResourceClaim) string {
 // contentOf spells what a scheduler writes of a claim, but for the time and ids of shares.
 func contentOf(claim *resourcev1.ResourceClaim) string {
 	claim = claim.DeepCopy()
+	claim.TypeMeta = metav1.TypeMeta{}
 	claim.Status.Allocation.AllocationTimestamp = nil
 	for i := range claim.Status.Allocation.Devices.Results {
 		if r := &claim.Status.Allocation.Devices.Results[i]; r.ShareID != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
 	"github.com/shardsched/shardsched/coordinator"
@@ -97,7 +98,11 @@ func (m *mirror) compare(ctx context.Context, pod *v1.Pod, c *comparison) (int, 
 		c.feasible(node)
 	}
 	for _, node := range out.Closest {
-		c.refused(node)
+		if c.verdict.Fatal[node.Node] == "" {
+			c.refused(node)
+		} else { // the decision's message tells which error
+			differs(c, node.Node, "ends the cycle", node.Plugin, names.DynamicResources)
+		}
 	}
 	if len(c.verdict.Fatal) == 0 {
 		c.reasons(out.Reasons)
@@ -112,7 +117,7 @@ func (c *comparison) feasible(node *pb.ScoredNode) {
 		differs(c, node.Node, "reasons", "feasible", c.refusal(node.Node))
 		return
 	}
-	if c.verdict.ScoreErr != nil {
+	if c.verdict.ScoreErr != nil || len(c.verdict.Fatal) > 0 {
 		return
 	}
 	told := map[string]bool{}
