@@ -36,9 +36,9 @@ type attempt struct {
 	// registering is the time that it took to register its terms.
 	registering time.Duration
 
-	// Since it was compiled: its class, and the version of the cluster's storage that the class is of.
-	class   *compile.Class
-	storage uint64
+	// Since it was compiled: its class, and the versions of the cluster's storage and of claims of devices that the class is of.
+	class           *compile.Class
+	storage, claims uint64
 	// failed ends the attempt in an error.
 	failed error
 	// question is what the pod asks the decision engine, as of the last call of Scheduler.question.
@@ -58,9 +58,9 @@ type attempt struct {
 // volatile tells that placements of other pods may change what the pod is compiled to.
 func (a *attempt) volatile() bool {
 	if a.class != nil {
-		return a.class.Volatile
+		return a.class.Volatile || a.class.Claims
 	}
-	return storage.HasClaims(a.pod.Obj)
+	return storage.HasClaims(a.pod.Obj) || len(a.pod.Obj.Spec.ResourceClaims) > 0
 }
 
 // since is how long an attempt has taken.
@@ -104,14 +104,14 @@ func (s *Scheduler) compile(a *attempt) {
 	a.trace.Begin(tracing.Compile)
 	defer a.trace.End(tracing.Compile)
 	a.class, a.failed = s.classOf(a.pod.Obj, a.prof)
-	a.storage = s.state.Storage().Version()
+	a.storage, a.claims = s.state.Storage().Version(), s.state.ClaimsVersion()
 }
 
 // renew compiles a pod with claims anew where a placement before it has changed the
-// storage: the claim may have got its volume, or a volume may be taken. Its class, if it is
+// storage: the claim may have got its volume, or a volume may be taken. The same holds for claims of devices. Its class, if it is
 // another one then, is asked for by itself.
 func (s *Scheduler) renew(a *attempt) error {
-	if !a.volatile() || a.storage == s.state.Storage().Version() {
+	if !a.volatile() || a.storage == s.state.Storage().Version() && a.claims == s.state.ClaimsVersion() {
 		return nil
 	}
 	s.compile(a)

@@ -119,6 +119,7 @@ func (s *Scheduler) bound(jobs []bind.Job, errs []error) {
 // committed takes in that a pod is bound. It stays assumed until it is seen on its node.
 func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.Time) {
 	uid := job.Binding.Pod.UID
+	s.claimsEnd(s.state.SettleDevices, job.Claims)
 	s.queue.End(p.pod) // where it has waited on Permit: Permitted may come behind the outcome
 	s.finish(job.Trace, p.decision, tracing.Scheduled, nil)
 	s.cfg.Recorder.Bound(p.decision)
@@ -159,6 +160,7 @@ func (s *Scheduler) takeBack(job *bind.Job, p *pendingBind, err error, now time.
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
+	s.claimsEnd(s.state.UnreserveDevices, job.Claims)
 	s.again(job, p, err)
 	if freed && turnedAway {
 		s.queue.Move(room.Except(uid))

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -173,6 +176,8 @@ func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question)
 	switch {
 	case err != nil:
 		return c, nil, err
+	case c.Fatal != nil:
+		return c, s.claimsFail(a, &c), nil
 	case !found:
 		p, _ := s.answers.Own(q)
 		message, by := s.refusal(p, a, answers.Reasons{})
@@ -202,12 +207,12 @@ func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question)
 
 // place reserves the chosen row for a pod, and queues its bind:
 //
-//	volumes ─ room ─ Reserve ─ Permit ──┐                          loop
-//	   └───────┴────────┴─────────┴─ no: Unreserve, forget, back to the queue
+//	volumes, devices ─ room ─ Reserve ─ Permit ──┐                 loop
+//	   └───────────────┴────────┴─────────┴─ no: Unreserve, forget, back to the queue
 //	┌───────────────────────────────────┘
 //	└ the binding cycle                                            off the loop
 //
-// Volumes come before the room: if they are not available any more, only what plugins hold has to be taken back.
+// Volumes and devices come before the room: if they are not available any more, only what plugins hold has to be taken back.
 // Out-of-tree plugins come last: they see the room as taken.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
 	s.batch.committing = true
@@ -215,24 +220,22 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	a.trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
 	pod := a.pod.Obj
-	var work *volumes.Work
-	var unreserved error
-	if a.prof.BindsVolumes() && storage.HasClaims(pod) {
-		if work, unreserved = s.state.Reserve(pod, d.Node); unreserved != nil {
-			s.metrics.AssumeFailed()
-		}
-	}
-	var held *bind.Reservation // what VolumeBinding acts on from Reserve on, where plugins run
+	got := s.reserveParts(a, c.Row, d.Node)
+	var held *bind.Reservation // what VolumeBinding and DynamicResources act on from Reserve on, where plugins run
 	if a.plugins != nil {
-		held = &bind.Reservation{Work: work, Failed: unreserved, Patience: a.prof.BindTimeout()}
+		held = &bind.Reservation{
+			Work: got.volumes, Failed: got.noVolumes, Patience: a.prof.BindTimeout(),
+			Claims: got.claims, ClaimsFailed: got.noDevices, DevicesPatience: a.prof.DevicesTimeout(),
+		}
 		held.KeepIn(a.plugins.Cycle.State())
 	}
-	status := s.reserve(ctx, a, d, unreserved)
+	status := s.reserve(ctx, a, d, &got)
 	if !status.IsSuccess() && !status.IsWait() {
-		return s.unplace(ctx, a, d, work, status)
+		return s.unplace(ctx, a, d, &got, status)
 	}
+	d.Claims = decided(got.claims)
 	a.trace.Decided(d)
-	s.record(a, d, false, work.Assumed()...)
+	s.record(a, d, false, got.volumes.Assumed()...)
 	s.bindPending(a, d)
 	if status.IsWait() {
 		// The pod is in flight until the wait is over: if it is refused then, events of the meantime count.
@@ -240,26 +243,76 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	} else {
 		s.queue.Done(pod.UID)
 	}
-	if (work != nil || a.plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
-		if err := s.completeVolumes(work); err != nil {
-			return s.broken(ctx, err)
-		}
-		if work = nil; held != nil {
-			held.Work = nil
-		}
+	if err := s.complete(a, &got, held); err != nil {
+		return s.broken(ctx, err)
 	}
 	if log := klog.FromContext(ctx).V(4); log.Enabled() { // else the arguments alone are allocations
 		log.Info("Placed", "pod", klog.KObj(pod), "node", d.Node, "score", d.Score, "feasible", d.Feasible, "waits", status.IsWait())
 	}
-	s.queueBind(a, d, work)
+	s.queueBind(a, d, &got)
 	return s.err == nil
 }
 
+// reserved is what a placement holds besides its room: of volumes and of devices. What can not be had is an error.
+type reserved struct {
+	pod                  *v1.Pod
+	volumes              *volumes.Work
+	claims               *devices.Work
+	noVolumes, noDevices error
+}
+
+// reserveParts reserves volumes and devices for a pod. Without volumes there is no need of devices.
+func (s *Scheduler) reserveParts(a *attempt, row cache.Row, node string) (got reserved) {
+	got.pod = a.pod.Obj
+	if a.prof.BindsVolumes() && storage.HasClaims(got.pod) {
+		if got.volumes, got.noVolumes = s.state.Reserve(got.pod, node); got.noVolumes != nil {
+			s.metrics.AssumeFailed()
+		}
+	}
+	if a.class.Claims && got.noVolumes == nil {
+		got.claims, got.noDevices = s.reserveDevices(a, row, node)
+	}
+	return got
+}
+
+// failure is why the pod can not be placed, as Reserve of the plugin says it; nil: it can.
+func (r *reserved) failure() error {
+	switch {
+	case r.noVolumes != nil:
+		return fmt.Errorf("running Reserve plugin %q: %w", rules.VolumeBinding, r.noVolumes)
+	case r.noDevices != nil:
+		return fmt.Errorf("running Reserve plugin %q: %w", rules.DynamicResources, r.noDevices)
+	}
+	return nil
+}
+
+// complete has a placement's volumes and claims written at once, where nobody writes them.
+func (s *Scheduler) complete(a *attempt, got *reserved, held *bind.Reservation) (err error) {
+	if (got.volumes != nil || a.plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
+		if err := s.completeVolumes(got.volumes); err != nil {
+			return err
+		}
+		if got.volumes = nil; held != nil {
+			held.Work = nil
+		}
+	}
+	if got.claims != nil && (s.cfg.Binder == nil || s.cfg.ClaimWriter == nil) {
+		if got.pod, err = s.completeClaims(got.pod, got.claims); err != nil {
+			return err
+		}
+		if got.claims = nil; held != nil {
+			held.Claims = nil
+		}
+	}
+	return nil
+}
+
 // queueBind has the batch's end hand a placement to the binder.
-func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
-	pod := a.pod.Obj
+func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *reserved) {
+	pod := got.pod
 	job := bind.Job{
-		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: work, Patience: a.prof.BindTimeout(),
+		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.volumes, Patience: a.prof.BindTimeout(),
+		Claims: got.claims, DevicesPatience: a.prof.DevicesTimeout(),
 		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.trace,
 	}
 	switch {
@@ -274,22 +327,23 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, work *volumes.Work) {
 	s.binds.ready = append(s.binds.ready, job)
 }
 
-// reserve assumes a pod on its node, and asks Reserve and Permit plugins. unreserved is why its volumes could not be reserved.
-func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, unreserved error) *fwk.Status {
+// reserve assumes a pod on its node, and asks Reserve and Permit plugins.
+func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got *reserved) *fwk.Status {
 	if a.plugins != nil {
 		return s.reserveWithPlugins(ctx, a, d)
 	}
-	err := unreserved
+	err := got.failure()
 	if err != nil {
-		err = fmt.Errorf("running Reserve plugin %q: %w", rules.VolumeBinding, err)
-	} else if err = s.assume(a, d); err == nil {
+		return fwk.AsStatus(err)
+	}
+	if err = s.assume(a, d); err == nil {
 		a.trace.End(tracing.Assume)
 	}
 	return fwk.AsStatus(err)
 }
 
-// reserveWithPlugins is reserve with out-of-tree plugins. If volumes could not be reserved, VolumeBinding's Reserve tells it, at its
-// place among the plugins.
+// reserveWithPlugins is reserve with out-of-tree plugins. If volumes or devices could not be reserved, the Reserve of VolumeBinding
+// or DynamicResources tells it, at its place among the plugins.
 func (s *Scheduler) reserveWithPlugins(ctx context.Context, a *attempt, d *pb.Decision) *fwk.Status {
 	cycle, pod := a.plugins.Cycle, a.pod.Obj
 	var err error
@@ -315,11 +369,11 @@ func (s *Scheduler) completeVolumes(work *volumes.Work) error {
 }
 
 // unplace takes a placement back for which Reserve or Permit failed, and the pod goes back to the queue.
-func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, work *volumes.Work, status *fwk.Status) bool {
+func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got *reserved, status *fwk.Status) bool {
 	if a.plugins != nil {
 		a.plugins.Cycle.Unreserve(ctx, d.Node)
 	}
-	free := s.state.Storage().Unreserve(work)
+	free := s.state.Storage().Unreserve(got.volumes)
 	if _, _, assumed := s.state.Pod(a.pod.Obj.UID); assumed {
 		s.forget(a.pod.Obj, d.Node)
 		s.batch.size.invalidate() // the answers of this batch know nothing of that
@@ -337,6 +391,7 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, wor
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
+	s.claimsEnd(s.state.UnreserveDevices, got.claims)
 	return true
 }
 

@@ -109,14 +109,13 @@ func (s *Scheduler) clusterObject(old, now objects.Object) {
 	}
 	s.endQuarantine(cmp.Or(now, old))
 	s.moveAll(queue.Changes(old, now))
+	s.moveClaims()
 }
 
 // changeCluster brings an object into the state of the cluster as it is now.
 func (s *Scheduler) changeCluster(old, now objects.Object) error {
-	switch either := cmp.Or(now, old); {
-	case objects.KindOf(either).OfDevices():
-		return nil // nothing reads them yet
-	case objects.KindOf(either) != objects.KindPodDisruptionBudget:
+	// A pod that is nominated to a node holds no devices there.
+	if kind := objects.KindOf(cmp.Or(now, old)); kind != objects.KindPodDisruptionBudget && !kind.OfDevices() {
 		s.nominees.Forget()
 	}
 	return s.state.Change(old, now)

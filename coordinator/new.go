@@ -5,11 +5,14 @@ import (
 	"errors"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
@@ -72,8 +75,13 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 
 // addPlugins adds who else has a say in a pod's node, and who binds pods.
 func (s *Scheduler) addPlugins(cfg *SchedulerConfig) (err error) {
+	s.state.OpenDevices(devices.Config{Now: cfg.Now, NewUID: uuid.NewUUID})
+	s.claims = s.state.Claims().Binder(devices.BinderConfig{
+		Writer: cfg.ClaimWriter, Meter: claimMeter{s}, Now: cfg.Now,
+		Pending: func(pod *v1.Pod, node string) { s.inbox.put(func() { s.cfg.Reporter.AwaitsDevices(pod, node) }) },
+	})
 	s.cycles = bind.New(bind.Config{
-		Binder:  cfg.Binder,
+		Binder: cfg.Binder, Claims: s.claims,
 		Volumes: s.state.Storage().Binder(volumes.BinderConfig{Writer: cfg.VolumeWriter, Completes: !cfg.VolumeController}),
 		Group:   cfg.BindGroup, Calls: cfg.BindCalls, Fence: cfg.Fence, CommitExtended: !cfg.ExtendersCommit,
 		Now: cfg.Now, Report: s.outcome, Progress: s.bindProgress, Refused: oneNode,

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -28,6 +28,8 @@ type preemption struct {
 	nominating *objects.Nominating
 	// victims have to leave the nominated node; none: nothing is to be carried out.
 	victims []*v1.Pod
+	// claims is what is to be done about the pod's claims of devices.
+	claims devices.Plan
 }
 
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
@@ -79,9 +81,8 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.
 func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attempt, answer *answers.Answer,
 	out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
 	switch name {
-	case compile.DynamicResources:
-		r := a.class.Rejected
-		return nil, preempt.Claims(r == nil || a.prof.Prepares(name, r.Plugins), r != nil && slices.Contains(r.Plugins, name)), nil
+	case rules.DynamicResources:
+		return nil, s.claimsPostFilter(a, answer, &out.claims), nil
 	case rules.DefaultPreemption:
 		r, status, out.victims, err = s.defaultPreemption(ctx, a, answer)
 		return r, status, err

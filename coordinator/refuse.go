@@ -41,6 +41,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.nominating)
 	s.carryOut(a, x)
+	s.carryPlanOut(a, x.claims)
 	return true
 }
 

@@ -29,6 +29,8 @@ type Reporter interface {
 	Abandoned(pod *v1.Pod, message string)
 	// Expected says that a node is chosen whose PreBind has work, which may take long.
 	Expected(pod *v1.Pod, node string)
+	// AwaitsDevices says that a pod goes to a node once its devices are ready there.
+	AwaitsDevices(pod *v1.Pod, node string)
 	// Scheduled says that a pod is bound.
 	Scheduled(pod *v1.Pod, node string)
 }
@@ -41,4 +43,5 @@ func (silent) Preempted(*v1.Pod, *v1.Pod, string)                       {}
 func (silent) Skipped(*v1.Pod)                                          {}
 func (silent) Abandoned(*v1.Pod, string)                                {}
 func (silent) Expected(*v1.Pod, string)                                 {}
+func (silent) AwaitsDevices(*v1.Pod, string)                            {}
 func (silent) Scheduled(*v1.Pod, string)                                {}

@@ -41,6 +41,9 @@ func (g *recordingReporter) Preempted(v, by *v1.Pod, n string) {
 func (g *recordingReporter) Skipped(p *v1.Pod)             { g.tell("%s skipped", p.Name) }
 func (g *recordingReporter) Abandoned(p *v1.Pod, m string) { g.tell("%s abandoned: %s", p.Name, m) }
 func (g *recordingReporter) Expected(p *v1.Pod, n string)  { g.tell("%s expected on %s", p.Name, n) }
+func (g *recordingReporter) AwaitsDevices(p *v1.Pod, n string) {
+	g.tell("%s awaits devices on %s", p.Name, n)
+}
 func (g *recordingReporter) Scheduled(p *v1.Pod, n string) { g.tell("%s scheduled on %s", p.Name, n) }
 func (g *recordingReporter) heard() []string {
 	g.mu.Lock()

@@ -1,77 +1,293 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
-	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-func claiming(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }
+// deviceAPI keeps claims as an API server does, and tells the loop of each write.
+type deviceAPI struct {
+	mu       sync.Mutex
+	version  int
+	kept     map[string]*resourcev1.ResourceClaim
+	told     func(*resourcev1.ResourceClaim)
+	refusing error // of a write of a status
+}
 
-// A pod with resource claims is refused whatever the nodes have, nobody leaves for it, it is told why and
-// counted, and waits for nothing but an update of its own. The pod beside it, alike in all else, is placed.
-func TestAPodWithResourceClaimsIsRefused(t *testing.T) {
-	const refused = "0/1 nodes are available: pods with resource claims are not supported yet."
-	r := prometheus.NewPedanticRegistry()
-	a, g := &fakeEvictor{}, &recordingReporter{}
-	runScenarioWith(t, func(cfg *SchedulerConfig) {
-		cfg.Profiles, cfg.Evictor, cfg.Reporter, cfg.Registerer = withPreemption(), a, g, r
-	}, clusterOf(nodesOf("4", "n"), build.Pod("low").UID("low").CPU("3").Priority(1).Node("n").Obj()), nil, func(x *scenario) {
-		p := build.Pod("p").UID("p").CPU("1").Priority(10).Obj()
-		claiming(p)
-		x.deliver(objects.Added, p)
-		x.deliver(objects.Added, build.Pod("plain").UID("plain").CPU("1").Priority(10).Obj())
-		g.want(t, "after both", "p@ Unschedulable: "+refused, "plain scheduled on n")
-		if orders := a.orders(); len(orders) != 0 {
-			t.Errorf("victims: got %q, want none", orders)
+func newDeviceAPI(claims ...*resourcev1.ResourceClaim) *deviceAPI {
+	a := &deviceAPI{version: 100, kept: map[string]*resourcev1.ResourceClaim{}, told: func(*resourcev1.ResourceClaim) {}}
+	for _, c := range claims {
+		a.kept[c.Name] = c
+	}
+	return a
+}
+
+func (a *deviceAPI) write(c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if there := a.kept[c.Name]; there == nil || there.ResourceVersion != c.ResourceVersion {
+		return nil, apierrors.NewConflict(resourcev1.Resource("resourceclaims"), c.Name, errors.New("modified"))
+	}
+	c = c.DeepCopy()
+	a.version++
+	c.ResourceVersion = strconv.Itoa(a.version)
+	a.kept[c.Name] = c
+	a.told(c)
+	return c, nil
+}
+
+func (a *deviceAPI) claim(name string) *resourcev1.ResourceClaim {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.kept[name]
+}
+
+func (a *deviceAPI) Get(_ context.Context, _, name string) (*resourcev1.ResourceClaim, error) {
+	return a.claim(name), nil
+}
+
+func (a *deviceAPI) Create(context.Context, *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	return nil, errors.New("nobody asks for extended resources")
+}
+
+func (a *deviceAPI) Update(_ context.Context, c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	return a.write(c)
+}
+
+func (a *deviceAPI) UpdateStatus(_ context.Context, c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	if a.refusing != nil {
+		return nil, a.refusing
+	}
+	return a.write(c)
+}
+
+func (a *deviceAPI) Unreserve(_ context.Context, c *resourcev1.ResourceClaim, p *v1.Pod) error {
+	now := a.claim(c.Name).DeepCopy()
+	now.Status.ReservedFor = slices.DeleteFunc(now.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+		return r.UID == p.UID
+	})
+	_, err := a.write(now)
+	return err
+}
+
+func (a *deviceAPI) Delete(context.Context, *resourcev1.ResourceClaim) error { return nil }
+
+func (a *deviceAPI) TellPod(context.Context, *v1.Pod, *v1.PodExtendedResourceClaimStatus) error {
+	return nil
+}
+
+// devicesOf are the devices that claims have, sorted.
+func (a *deviceAPI) devices() (out []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, c := range a.kept {
+		if c.Status.Allocation == nil {
+			continue
 		}
-		want := "scheduler_unschedulable_pods{plugin=DynamicResources,profile=default-scheduler} 1"
-		if got := gathered(t, r, "scheduler_unschedulable_pods"); !slices.Contains(got, want) {
-			t.Errorf("metrics: got %q, want %q", got, want)
+		for _, r := range c.Status.Allocation.Devices.Results {
+			out = append(out, fmt.Sprintf("%s: %s/%s for %d", name, r.Pool, r.Device, len(c.Status.ReservedFor)))
 		}
-		// A node, room on one, and an update that leaves the claims are of no use.
-		for _, n := range nodesOf("64", "m") {
-			x.deliver(objects.Added, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func gpuClass() *resourcev1.DeviceClass {
+	return &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "gpu", ResourceVersion: "1"}}
+}
+
+// gpus is a node's slice of so many devices.
+func gpus(node string, n int) *resourcev1.ResourceSlice {
+	s := &resourcev1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID("slice-" + node), ResourceVersion: "1"},
+		Spec: resourcev1.ResourceSliceSpec{
+			Driver: "gpu.example.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		},
+	}
+	for i := range n {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprintf("gpu-%d", i)})
+	}
+	return s
+}
+
+func gpuClaim(name string) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("claim-" + name), ResourceVersion: "1"},
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name:    "r",
+			Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
+		}}}},
+	}
+}
+
+// using has a pod name a claim.
+func using(p *v1.Pod, claim string) *v1.Pod {
+	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+	return p
+}
+
+// runScenarioWithDevices plays on nodes a and b of two devices each, with claims that the API has.
+func runScenarioWithDevices(t *testing.T, g *recordingReporter, api *deviceAPI, play func(*scenario)) {
+	t.Helper()
+	all := clusterOf(nodesOf("64", "a", "b"))
+	all.Cluster = []objects.Object{gpuClass(), gpus("a", 2), gpus("b", 2)}
+	for _, c := range api.kept {
+		all.Cluster = append(all.Cluster, c)
+	}
+	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.ClaimWriter, cfg.Reporter, cfg.Profiles = api, g, withPreemption() }, all, nil,
+		func(x *scenario) {
+			api.told = func(c *resourcev1.ResourceClaim) {
+				x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}})
+			}
+			play(x)
+		})
+}
+
+func (x *scenario) claimEvent(typ objects.EventType, c *resourcev1.ResourceClaim) {
+	x.Deliver([]objects.Event{{Type: typ, Kind: objects.KindResourceClaim, Object: c}})
+	synctest.Wait()
+}
+
+// The pods of one batch get a device each, whatever node they go to; one more pod waits until a claim gives its device back.
+func TestEachClaimGetsADeviceOfItsOwn(t *testing.T) {
+	const none = "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, " +
+		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+	var claims []*resourcev1.ResourceClaim
+	var events []objects.Event
+	for i := range 5 {
+		name := fmt.Sprintf("p%d", i)
+		claims = append(claims, gpuClaim(name))
+		events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores(name, "1"), name)})
+	}
+	api, g := newDeviceAPI(claims...), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		x.Deliver(events)
+		synctest.Wait()
+		if got := api.devices(); len(got) != 4 {
+			t.Errorf("got devices %q, want four", got)
 		}
-		x.deliver(objects.Deleted, build.Pod("low").UID("low").CPU("3").Node("n").Obj())
-		x.update(p, "2", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		taken := map[string]bool{}
+		for _, c := range api.kept {
+			if a := c.Status.Allocation; a != nil {
+				r := a.Devices.Results[0]
+				if taken[r.Pool+r.Device] {
+					t.Errorf("device %s/%s is allocated twice", r.Pool, r.Device)
+				}
+				taken[r.Pool+r.Device] = true
+			}
+		}
+		if got := x.message("p4"); got != none {
+			t.Errorf("the fifth pod: got %q, want %q", got, none)
+		}
+		freed := api.claim("p0").DeepCopy()
+		freed.Status = resourcev1.ResourceClaimStatus{}
+		if _, err := api.write(freed); err != nil {
+			t.Fatal(err)
+		}
 		elapse(time.Minute)
-		if n := attemptsOf(t, x, p); n != 1 {
-			t.Errorf("got %d attempts, want 1", n)
+		if c := api.claim("p4"); c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+			t.Errorf("the fifth pod's claim: got %v, want a device", c.Status)
 		}
-		x.update(p, "3", func(p *v1.Pod) { p.Spec.ResourceClaims = nil })
-		g.want(t, "without claims", "p@ Unschedulable: "+refused, "plain scheduled on n", "p scheduled on m")
 	})
 }
 
-func attemptsOf(t *testing.T, x *scenario, p *v1.Pod) (n int) {
-	if err := x.call(x.ctx, func() { n = x.queue.Get(p.UID).Attempts }); err != nil {
-		t.Fatal(err)
-	}
-	return n
+// Of the pods that share a claim one allocates it, and the others follow it to the node.
+func TestPodsThatShareAClaimGoToItsNode(t *testing.T) {
+	api, g := newDeviceAPI(gpuClaim("c")), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		var events []objects.Event
+		for i := range 4 {
+			events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores(fmt.Sprintf("p%d", i), "1"), "c")})
+		}
+		x.Deliver(events)
+		elapse(time.Minute)
+		c := api.claim("c")
+		if c.Status.Allocation == nil || len(c.Status.ReservedFor) != 4 {
+			t.Fatalf("got %v, want it allocated, and reserved for four pods", c.Status)
+		}
+		node := c.Status.Allocation.Devices.Results[0].Pool
+		x.wantPods("all", "p0 promised "+node, "p1 promised "+node, "p2 promised "+node, "p3 promised "+node)
+	})
+}
+
+// A pod waits for its claim, and is tried as soon as it is there.
+func TestAPodWaitsForItsClaim(t *testing.T) {
+	api, g := newDeviceAPI(), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		x.deliver(objects.Added, using(cores("p", "1"), "c"))
+		elapse(time.Hour)
+		g.want(t, "without the claim")
+		c := gpuClaim("c")
+		api.mu.Lock()
+		api.kept["c"] = c
+		api.mu.Unlock()
+		x.claimEvent(objects.Added, c)
+		if got := api.devices(); len(got) != 1 {
+			t.Errorf("got devices %q, want one", got)
+		}
+	})
+}
+
+// A device whose claim could not be written is free again at once, and so is one of a pod that was not bound: its claim keeps the
+// device for the next attempt, without a reservation.
+func TestDevicesAreGivenBackWhereAPodIsNotBound(t *testing.T) {
+	api, g := newDeviceAPI(gpuClaim("p"), gpuClaim("q")), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		api.refusing = apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no"))
+		x.deliver(objects.Added, using(cores("p", "1"), "p"))
+		if got := api.devices(); len(got) != 0 {
+			t.Errorf("got devices %q, want none", got)
+		}
+		var flights int
+		if err := x.call(x.ctx, func() { flights = len(x.state.TakeClaimChanges()) }); err != nil || flights != 0 {
+			t.Errorf("got %d changes that nobody took, %v", flights, err)
+		}
+		api.refusing = nil
+		x.binder.say(always(errors.New("refused")))
+		x.deliver(objects.Added, using(cores("q", "1"), "q"))
+		synctest.Wait()
+		if c := api.claim("q"); c.Status.Allocation == nil || len(c.Status.ReservedFor) != 0 {
+			t.Errorf("got %v, want a device, and no reservation", c.Status)
+		}
+		x.binder.say(nil)
+		elapse(time.Minute)
+		for _, name := range []string{"p", "q"} {
+			if c := api.claim(name); c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+				t.Errorf("%s after the next attempt: got %v, want a device, and a reservation", name, c.Status)
+			}
+		}
+	})
 }
 
 // Without DynamicResources in its profile a pod's claims are nobody's business, as under kube-scheduler.
 func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 	c := rules.DefaultConfig(v1.DefaultSchedulerName)
-	c.PreFilters = slices.DeleteFunc(c.PreFilters, func(name string) bool { return name == compile.DynamicResources })
+	c.Filters = slices.DeleteFunc(c.Filters, func(p pb.Plugin) bool { return p == pb.Plugin_PLUGIN_DYNAMIC_RESOURCES })
 	prof, err := rules.NewProfile(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.Profiles = map[string]*compile.Profile{v1.DefaultSchedulerName: prof} },
 		clusterOf(nodesOf("4", "n")), nil, func(x *scenario) {
-			p := cores("p", "1")
-			claiming(p)
-			x.deliver(objects.Added, p)
+			x.deliver(objects.Added, using(cores("p", "1"), "c"))
 			x.wantPods("under such a profile", "p promised n")
 		})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/journal"
@@ -48,6 +49,7 @@ type Scheduler struct {
 	outOfTree *outoftree.Plugins // nil: there are none
 	extenders *extenders.Lanes
 	cycles    *bind.Cycles
+	claims    *devices.Binder
 	journal   *journal.Writer
 	// compileClass is the compiler's, and evaluate the fan-out's.
 	compileClass func(*v1.Pod, *compile.Profile, compile.ClusterState) (*compile.Class, error)

@@ -275,7 +275,9 @@ type DeviceResult struct {
 	// Request is the request's name, or request/alternative.
 	Request              string
 	Driver, Pool, Device string
-	Admin                bool
+	// Slice is the name of the slice that has the device: slices of several generations may have one of the name.
+	Slice string
+	Admin bool
 	// Share says that the device allows several allocations: the result needs a share id. Consumed are then its
 	// capacities, by name, with what the share takes of them.
 	Share    bool
@@ -365,11 +367,11 @@ func resultsOf(claims []devices.Allocation, pools *devices.Pools, demand *device
 	out := make([][]DeviceResult, len(claims))
 	for c := range claims {
 		for _, x := range claims[c].Results {
-			pool, _, device := pools.Device(x.Device)
+			pool, slice, device := pools.Device(x.Device)
 			driver, name, _, _ := pools.Pool(pool)
 			result := DeviceResult{
 				Request: demand.Name(int32(c), x.Request, x.Alternative), Driver: driver, Pool: name, Device: device.Name,
-				Admin: x.Admin, Share: x.Share,
+				Slice: slice.Name, Admin: x.Admin, Share: x.Share,
 			}
 			result.Consumed = slices.Clone(x.Consumed) // they are the searcher's
 			out[c] = append(out[c], result)

@@ -69,6 +69,13 @@ func (a *Answer) WhyRefused(row cache.Row) []scorer.Reason {
 	return why
 }
 
+// UnavailableClaims are the pod's allocated claims, by index, that some node does not have which no filter before
+// DynamicResources refuses.
+func (a *Answer) UnavailableClaims() []int {
+	a.settle()
+	return a.class.UnavailableClaims(a.result, &a.standing)
+}
+
 // Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. The reasons of
 // more, which may be nil, are counted too.
 func (a *Answer) Message(nodes int, more Reasons) (string, []string) {

@@ -53,6 +53,7 @@ type script struct {
 func (s *script) Counters() *count.Registry { return s.counters }
 func (s *script) Cluster() *cluster.Cluster { return s.cluster }
 func (s *script) Volumes() compile.Volumes  { return nil }
+func (*script) Devices() compile.Devices    { return nil }
 
 // compileState is what classes are compiled for.
 type compileState struct {

@@ -19,6 +19,9 @@ type Class struct {
 	// (they take volumes): it is to be compiled again at its turn, where
 	// Volumes.Version has moved since.
 	Volatile bool
+	// Claims tells that the pod has claims of devices, or extended resources that devices may serve. Placing other pods may
+	// lead to another class for it, too: a claim that pods share is allocated once.
+	Claims bool
 	// ScoreError is upstream's error of PreScore. It counts only where more than
 	// one node is feasible: upstream does not score a single one.
 	ScoreError error

@@ -50,6 +50,7 @@ func newClusterModel() *clusterModel {
 func (w *clusterModel) Counters() *count.Registry { return w.counters }
 func (w *clusterModel) Cluster() *cluster.Cluster { return w.cluster }
 func (w *clusterModel) Volumes() Volumes          { return w.storage }
+func (*clusterModel) Devices() Devices            { return nil }
 
 func (w *clusterModel) TopologyVersion() uint64 { return w.changes }
 

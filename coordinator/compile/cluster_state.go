@@ -22,6 +22,8 @@ type ClusterState interface {
 	Cluster() *cluster.Cluster
 	// Volumes is the cluster's storage; nil: there is none.
 	Volumes() Volumes
+	// Devices knows what claims ask of devices; nil: there are none.
+	Devices() Devices
 }
 
 // Topology is what the nodes make of a label key.
@@ -52,3 +54,4 @@ func (alone) TopologyVersion() uint64     { return 0 }
 func (a alone) Counters() *count.Registry { return a.counters }
 func (a alone) Cluster() *cluster.Cluster { return a.cluster }
 func (alone) Volumes() Volumes            { return nil }
+func (alone) Devices() Devices            { return nil }

@@ -164,7 +164,7 @@ func forget(key classKey, k *keptClass) {
 func (c *Compiler) Class(p *v1.Pod, prof *Profile, w ClusterState) (*Class, error) {
 	e := c.plan(p, prof, w)
 	c.setting.take(e, p, w)
-	if e.mounts.isVolatile() || e.signature == nil {
+	if e.mounts.isVolatile() || e.signature == nil || c.setting.claims.isRefused() {
 		class, err := c.make(e, p)
 		if err != nil {
 			return nil, err

@@ -87,6 +87,7 @@ func newYard(t rapid.TB) *yard {
 func (w *yard) Counters() *count.Registry { return w.counters }
 func (w *yard) Cluster() *cluster.Cluster { return w.cluster }
 func (w *yard) Volumes() compile.Volumes  { return storedIn{w.volumes, &w.asked} }
+func (*yard) Devices() compile.Devices    { return nil }
 
 func (w *yard) Topology(key string) compile.Topology {
 	w.asked++

@@ -32,7 +32,7 @@ type plan struct {
 	usage           *pb.PodUsage
 	// refusals are those of PreFilters, and scoreErrors those of PreScores.
 	refusals, scoreErrors []refusal
-	claims                *Rejection // it has resource claims; nil: none, or its profile does not look at them
+	allocates             bool // its profile has DynamicResources
 	cel                   celPlan
 	celErr                error
 }
@@ -55,7 +55,7 @@ func newPlan(p *v1.Pod, prof *Profile, counters *count.Registry) *plan {
 	pl.fit, pl.balanced = compileFit(asked, prof), compileBalanced(asked, prof)
 	pl.images = imagesOf(p, prof)
 	pl.planSpread(p)
-	pl.claims = refuseClaims(p, prof)
+	pl.allocates = prof.AllocatesDevices()
 	pl.planCEL(p)
 	pl.planNear(p, counters)
 	return pl
@@ -66,14 +66,11 @@ func (pl *plan) class(s *setting, ready func(*pb.Query) (*scorer.Class, error)) 
 	if pl.celErr != nil {
 		return nil, pl.celErr
 	}
-	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), ScoreError: pl.scoreError()}
+	c := &Class{Usage: pl.usage, Volatile: s.mounts.isVolatile(), Claims: s.claims.isAny(), ScoreError: pl.scoreError()}
 	for _, f := range pl.prof.filters {
 		if c.Rejected, c.failure = pl.refuses(f, s); c.Rejected != nil || c.failure != nil {
 			return c, nil
 		}
-	}
-	if c.Rejected = pl.claims; c.Rejected != nil {
-		return c, nil
 	}
 	if c.failure = s.mounts.filterError(); c.failure != nil {
 		return c, nil
@@ -125,6 +122,9 @@ func (pl *plan) refuses(f pb.Plugin, s *setting) (*Rejection, error) {
 			return r.rejected, nil
 		}
 	}
+	if f == pb.Plugin_PLUGIN_DYNAMIC_RESOURCES {
+		return s.claims.refuse()
+	}
 	return s.mounts.refuses(f)
 }
 
@@ -152,6 +152,8 @@ func (pl *plan) query(s *setting) (*pb.Query, error) {
 		Fit:          pl.fit,
 		Balanced:     pl.balanced,
 		Cel:          pl.cel.query,
+		// of DynamicResources
+		ResourceClaims: s.claims.Query,
 	}
 	if pl.images.containers > 0 {
 		q.Images = pl.images.query(s.spreads)

@@ -30,6 +30,7 @@ type ProfileConfig struct {
 	Spread           configv1.PodTopologySpreadArgs
 	InterPodAffinity configv1.InterPodAffinityArgs
 	VolumeBinding    configv1.VolumeBindingArgs
+	DynamicResources configv1.DynamicResourcesArgs
 	Preemption       configv1.DefaultPreemptionArgs
 	CELFilter        CELFilterArgs
 	CELScore         CELScoreArgs
@@ -80,7 +81,7 @@ type Profile struct {
 	gatesPreempt bool
 
 	minCandidatesPercent, minCandidates int
-	bindTimeout                         time.Duration
+	bindTimeout, devicesTimeout         time.Duration
 	cel                                 *celProfile // nil: there are no expressions
 	addedSelector                       *nodeaffinity.NodeSelector
 	defaultHard                         []v1.TopologySpreadConstraint
@@ -89,8 +90,11 @@ type Profile struct {
 	written []written
 }
 
-// defaultBindTimeout is upstream's.
-const defaultBindTimeout = 10 * time.Minute
+// How long claims of volumes and of devices are waited for where nothing else is said, as upstream's.
+const (
+	defaultBindTimeout    = 10 * time.Minute
+	defaultDevicesTimeout = 10 * time.Minute
+)
 
 // How many candidates for preemption extenders are shown where nothing else is said, as upstream's.
 const (
@@ -119,6 +123,14 @@ func (p *Profile) BindTimeout() time.Duration { return p.bindTimeout }
 // BindsVolumes tells whether VolumeBinding is in use: it chooses volumes for claims with the
 // node, and has them bound before the pod is.
 func (p *Profile) BindsVolumes() bool { return p.filtersBy(pb.Plugin_PLUGIN_VOLUME_BINDING) }
+
+// AllocatesDevices tells whether DynamicResources is in use: claims of devices are allocated with the node.
+func (p *Profile) AllocatesDevices() bool {
+	return p.filtersBy(pb.Plugin_PLUGIN_DYNAMIC_RESOURCES)
+}
+
+// DevicesTimeout is how long devices of a pod's claims may take to become ready.
+func (p *Profile) DevicesTimeout() time.Duration { return p.devicesTimeout }
 
 // IgnoresGates tells whether pods are tried whatever their scheduling gates.
 func (p *Profile) IgnoresGates() bool { return p.ignoresGates }
@@ -162,7 +174,7 @@ func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 	p := &Profile{name: c.Name, ignoresGates: c.IgnoresGates, ignored: sets.New(c.Fit.IgnoredResources...),
 		ignoredGroups: sets.New(c.Fit.IgnoredResourceGroups...)}
 	p.preFilters, p.postFilters, p.gatesPreempt = slices.Clone(c.PreFilters), slices.Clone(c.PostFilters), c.GatesPreemptors
-	p.bindTimeout = defaultBindTimeout
+	p.bindTimeout, p.devicesTimeout = defaultBindTimeout, defaultDevicesTimeout
 	p.minCandidatesPercent, p.minCandidates = defaultMinCandidatesPercent, defaultMinCandidates
 	if n := c.Preemption.MinCandidateNodesPercentage; n != nil {
 		p.minCandidatesPercent = int(*n)
@@ -172,6 +184,9 @@ func NewProfile(c ProfileConfig, parts []Part) (*Profile, error) {
 	}
 	if t := c.VolumeBinding.BindTimeoutSeconds; t != nil {
 		p.bindTimeout = time.Duration(*t) * time.Second
+	}
+	if t := c.DynamicResources.BindingTimeout; t != nil {
+		p.devicesTimeout = t.Duration
 	}
 	for _, step := range []func(*ProfileConfig) error{p.setPlugins, p.setAdded, p.setFit, p.setBalanced, p.setSpread,
 		p.setInterPodAffinity, p.setCEL} {

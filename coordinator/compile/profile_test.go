@@ -28,6 +28,7 @@ func TestDefaultProfileIsUpstreams(t *testing.T) {
 		{Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, Weight: 1},
 		{Plugin: pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, Weight: 2},
 		{Plugin: pb.Plugin_PLUGIN_INTER_POD_AFFINITY, Weight: 2},
+		{Plugin: pb.Plugin_PLUGIN_DYNAMIC_RESOURCES, Weight: 2},
 		{Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION, Weight: 1},
 		{Plugin: pb.Plugin_PLUGIN_IMAGE_LOCALITY, Weight: 1},
 	}

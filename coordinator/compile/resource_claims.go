@@ -2,24 +2,12 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
 
 // DynamicResources is the plugin that allocates the devices of resource claims.
 const DynamicResources = "DynamicResources"
-
-// refuseClaims rejects a pod that has resource claims, under a profile that has DynamicResources at PreFilter.
-//
-// Differs from upstream: devices are not allocated yet, so the pod is refused. A pod that were placed without
-// its devices would hold room on a node where it can not start.
-func refuseClaims(p *v1.Pod, prof *Profile) *Rejection {
-	if len(p.Spec.ResourceClaims) == 0 || !slices.Contains(prof.preFilters, DynamicResources) {
-		return nil
-	}
-	return &Rejection{Plugins: []string{DynamicResources}, Message: "pods with resource claims are not supported yet", Unresolvable: true}
-}
 
 // ClaimName is the name of the claim that an entry of a pod's resourceClaims is for; "": there is deliberately none. made tells
 // whether the claim is made for the pod. The error is why there is no name yet, in upstream's words.

@@ -17,8 +17,9 @@ type setting struct {
 	writing
 	pod   *v1.Pod
 	state ClusterState
-	// mounts is what the pod's volumes are.
+	// mounts is what the pod's volumes are, and claims what its claims ask of devices.
 	mounts *mounts
+	claims PodClaims
 	// spreads is what each of the pod's images adds to a node that has it.
 	spreads []int64
 	// defaults is the selector of the default constraints; nil: there are none.
@@ -44,6 +45,7 @@ func (s *setting) take(e *keptPlan, p *v1.Pod, w ClusterState) {
 	}
 	s.takeSpread(pl)
 	s.takeAffinity(pl)
+	s.takeClaims(pl)
 }
 
 // takeSpread finds out what PodTopologySpread's constraints are about.

@@ -130,6 +130,7 @@ type stored struct {
 }
 
 func (w stored) Volumes() Volumes { return w.store }
+func (stored) Devices() Devices   { return nil }
 
 // volumeScript is the state of one script about volumes. Its commands:
 //

@@ -164,8 +164,7 @@ func (c *Config) Profiles() (map[string]*compile.Profile, error) {
 }
 
 // NotEvaluated names the plugins that the configuration has in use and this version does
-// not evaluate: pods are scheduled as if they were not there. DynamicResources is not among them, for pods with
-// resource claims are refused.
+// not evaluate: pods are scheduled as if they were not there.
 func (c *Config) NotEvaluated() []string { return slices.Clone(c.notEvaluated) }
 
 // Extenders are those that the configuration names, in its order. Each has a timeout.

@@ -11,12 +11,11 @@ import (
 )
 
 // notEvaluated are the plugins that some point of some profile runs in upstream and that this
-// version does not evaluate, in the default list's order. DynamicResources is not among them: the pods that it is for
-// are refused.
+// version does not evaluate, in the default list's order.
 func notEvaluated(profiles []profile) []string {
 	var names []string
 	for _, r := range rules.All() {
-		if !r.Evaluated() && r.Name != rules.DynamicResources && slices.ContainsFunc(profiles,
+		if !r.Evaluated() && slices.ContainsFunc(profiles,
 			func(p profile) bool { return p.lists.run(r.Name) }) {
 			names = append(names, r.Name)
 		}

@@ -36,6 +36,7 @@ func (Standalone) prepare(ctx context.Context, t *term) (map[types.UID]*pb.Queue
 	sc := &t.config
 	sc.Binder = binder{t.store, t}
 	sc.VolumeWriter = volumeWriter{t.store, t}
+	sc.ClaimWriter = claimWriter{t.store, t}
 	sc.Evictor = evictor{t.store, t, t.run}
 	t.objects = t.store
 	t.notes = func(all *objects.Snapshot) []any { return []any{"revision", all.Revision} }

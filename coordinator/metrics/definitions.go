@@ -36,8 +36,7 @@ func histogram(name, help string, start, factor float64, n int, labels ...string
 //
 // Differs from upstream: those of opportunistic batching (batch_attempts_total,
 // batch_cache_flushed_total, get_node_hint_duration_seconds,
-// store_schedule_results_duration_seconds), of features behind gates that are off, and of
-// dynamic resources are not: they would have no series.
+// store_schedule_results_duration_seconds), and of features behind gates that are off are not: they would have no series.
 func Upstream() []Definition {
 	return []Definition{
 		counter("scheduler_schedule_attempts_total", "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod "+
@@ -80,6 +79,9 @@ func Upstream() []Definition {
 			"plugin", "profile"),
 		counter("scheduler_volume_binder_cache_requests_total", "Total number for request volume binding cache", "operation"),
 		counter("scheduler_volume_scheduling_stage_error_total", "Volume scheduling stage error count", "operation"),
+		counter("scheduler_resourceclaim_creates_total", "Number of ResourceClaims creation requests within scheduler", "status"),
+		counter("scheduler_dra_bindingconditions_allocations_total", "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt", "profile", "driver", "status"),
+		histogram("scheduler_dra_bindingconditions_wait_duration_seconds", "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.", 0.1, 2, 14, "profile", "driver", "status"),
 	}
 }
 

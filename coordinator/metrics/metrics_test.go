@@ -44,6 +44,9 @@ func TestUpstreamsNames(t *testing.T) {
 		"scheduler_unschedulable_pods{plugin,profile}",
 		"scheduler_volume_binder_cache_requests_total{operation}",
 		"scheduler_volume_scheduling_stage_error_total{operation}",
+		"scheduler_resourceclaim_creates_total{status}",
+		"scheduler_dra_bindingconditions_allocations_total{profile,driver,status}",
+		"scheduler_dra_bindingconditions_wait_duration_seconds{profile,driver,status}",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("upstream's metrics (-want +got):\n%s", d)

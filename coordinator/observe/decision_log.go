@@ -25,6 +25,15 @@ type DecisionLine struct {
 	// Nominated and Victims are preemption's: the node, and the pods that have to leave it.
 	Nominated string   `json:"nominated,omitempty"`
 	Victims   []string `json:"victims,omitempty"`
+	// Claims are those that get their devices with the decision.
+	Claims []ClaimLine `json:"claims,omitempty"`
+}
+
+// ClaimLine is a claim of a decision. Claim is namespace/name, or empty for the claim that serves extended resources; devices are
+// request/driver/pool/device.
+type ClaimLine struct {
+	Claim   string   `json:"claim"`
+	Devices []string `json:"devices"`
 }
 
 // DecisionLog writes decisions as JSON lines. It may be used by any goroutine; an
@@ -56,10 +65,14 @@ func (l *DecisionLog) Write(d *pb.Decision) {
 	if l.err != nil {
 		return
 	}
+	var claims []ClaimLine
+	for _, c := range d.Claims {
+		claims = append(claims, ClaimLine{c.Claim, c.Devices})
+	}
 	l.err = l.enc.Encode(DecisionLine{
 		Seq: d.Seq, Pod: d.Pod, UID: d.Uid, Profile: d.Profile, Node: d.Node,
 		Score: d.Score, Feasible: d.Feasible, Nodes: d.Nodes, Message: d.Message,
-		Nominated: d.Nominated, Victims: d.Victims,
+		Nominated: d.Nominated, Victims: d.Victims, Claims: claims,
 	})
 }
 

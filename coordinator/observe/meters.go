@@ -286,6 +286,24 @@ func (m *Meters) Decided() { m.decided.Inc() }
 // AssumeFailed counts a placement that ended before its bind.
 func (m *Meters) AssumeFailed() { m.assumeErrors.Inc() }
 
+// ClaimCreated counts a request to make a claim for extended resources.
+func (m *Meters) ClaimCreated(ok bool) {
+	status := "failure"
+	if ok {
+		status = "success"
+	}
+	m.set.Counter("scheduler_resourceclaim_creates_total", status).Inc()
+}
+
+// DevicesWaited counts a device that a pod's PreBind has waited for, and how it ended. conditioned: the device itself had to become
+// ready.
+func (m *Meters) DevicesWaited(profile, driver, status string, conditioned bool, took time.Duration) {
+	if conditioned {
+		m.set.Counter("scheduler_dra_bindingconditions_allocations_total", profile, driver, status).Inc()
+	}
+	m.set.Histogram("scheduler_dra_bindingconditions_wait_duration_seconds", profile, driver, status).Observe(took.Seconds())
+}
+
 // PreemptionTried counts a pod for which victims are looked for.
 func (m *Meters) PreemptionTried() { m.preemptionAttempts.Inc() }
 

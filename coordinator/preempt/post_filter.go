@@ -19,24 +19,19 @@ func Nominating(r *fwk.PostFilterResult) *objects.Nominating {
 	return &objects.Nominating{Node: r.NominatedNodeName}
 }
 
-// The texts of DynamicResources' PostFilter. There are no claims to take back, so it has nothing
-// to add but that; where an earlier PreFilter plugin ended the attempt its own has not run, and it
-// fails for want of its state.
+// The texts of DynamicResources' PostFilter for a pod that a PreFilter has refused. Where its own has, it knows of no claims;
+// where an earlier one has, its own has not run, and it fails for want of its state.
 const (
 	noClaims     = "no new claims to deallocate"
 	stateMissing = "not found"
 )
 
-// Claims is what DynamicResources' PostFilter says. ran tells whether its PreFilter has run, and refused whether that
-// has turned the pod away, for its claims: no victim helps then.
-func Claims(ran, refused bool) *fwk.Status {
-	switch {
-	case refused:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
-	case !ran:
-		return fwk.NewStatus(fwk.Error, stateMissing)
+// Claims is what DynamicResources' PostFilter says of such a pod. refused tells whether its own PreFilter has refused the pod.
+func Claims(refused bool) *fwk.Status {
+	if refused {
+		return fwk.NewStatus(fwk.Unschedulable, noClaims)
 	}
-	return fwk.NewStatus(fwk.Unschedulable, noClaims)
+	return fwk.NewStatus(fwk.Error, stateMissing)
 }
 
 // Refusal is what DefaultPreemption says where it finds no victims.

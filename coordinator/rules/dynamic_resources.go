@@ -10,23 +10,33 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// DynamicResources is the plugin that allocates the devices of resource claims. No table evaluates it: pods with claims are refused.
+// DynamicResources is the plugin that allocates the devices of resource claims.
 const DynamicResources = compile.DynamicResources
 
 func dynamicResources() *Rule {
 	return &Rule{
 		Name: DynamicResources,
+		Part: compile.Part{
+			Plugin:     pb.Plugin_PLUGIN_DYNAMIC_RESOURCES,
+			FilterAsks: asksForDevices,
+			ScoreAsks:  asksForDevices,
+		},
 		Points: []framework.Point{
 			framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.PostFilter,
 			framework.Score, framework.Reserve, framework.PreBind,
 		},
-		Weight:    2,
-		Arguments: arguments(completeDynamicResources, validateDynamicResources, ignored[configv1.DynamicResourcesArgs]),
-		Hints:     queue.DynamicResources,
+		Weight:       2,
+		RefusesEarly: true,
+		Arguments: arguments(completeDynamicResources, validateDynamicResources,
+			func(c *compile.ProfileConfig) *configv1.DynamicResourcesArgs { return &c.DynamicResources }),
+		Hints: queue.DynamicResources,
 	}
 }
+
+func asksForDevices(q *pb.Query) bool { return q.GetResourceClaims() != nil }
 
 func completeDynamicResources(a *configv1.DynamicResourcesArgs) {
 	orElse(&a.FilterTimeout, metav1.Duration{Duration: 10 * time.Second})
@@ -43,6 +53,3 @@ func validateDynamicResources(path *field.Path, a *configv1.DynamicResourcesArgs
 	}
 	return errs
 }
-
-// ignored are arguments that nothing is compiled by.
-func ignored[T any](*compile.ProfileConfig) *T { return new(T) }

@@ -33,7 +33,23 @@ func (h Hints) AddedAffinity(p *v1.Pod) *nodeaffinity.NodeSelector {
 // HoldsBack is part of queue.Profiles.
 func (h Hints) HoldsBack(p *v1.Pod, plugin string) bool {
 	prof := h.Profiles[p.Spec.SchedulerName]
-	return prof == nil || plugin != rules.SchedulingGates || !prof.IgnoresGates()
+	switch {
+	case prof == nil:
+		return true
+	case plugin == rules.DynamicResources:
+		return prof.AllocatesDevices()
+	}
+	return plugin != rules.SchedulingGates || !prof.IgnoresGates()
+}
+
+var _ queue.KnowsClaims = Hints{}
+
+// Claims is part of queue.KnowsClaims.
+func (h Hints) Claims() queue.Claims {
+	if h.State.devices == nil {
+		return nil
+	}
+	return h.State.devices
 }
 
 // Preempting is part of queue.Profiles.
@@ -61,7 +77,11 @@ func (h Hints) Room(p *v1.Pod, requests *pb.Resources, node string) (int64, bool
 	if prof == nil || !ok {
 		return 0, false
 	}
-	room := h.State.Table(int(row.Shard)).Room(row.Index, requests, prof.IgnoresResource)
+	left := prof.IgnoresResource
+	if d := h.State.devices; d != nil {
+		left = func(name string) bool { return prof.IgnoresResource(name) || d.Serves(name) }
+	}
+	room := h.State.Table(int(row.Shard)).Room(row.Index, requests, left)
 	if room < 1 && h.mayPreempt(p, prof, node) {
 		// The room that became free may be enough together with the room of victims. One pod is tried to find out.
 		room = 1

@@ -42,7 +42,7 @@ func (s *State) Change(old, now objects.Object) (err error) {
 	} else {
 		s.volumes.Delete(old)
 	}
-	return cmp.Or(s.limit(old, now), s.budget(old, now))
+	return cmp.Or(s.changeDevices(old, now), s.limit(old, now), s.budget(old, now))
 }
 
 // limit takes over from a CSINode how many volumes each driver attaches.

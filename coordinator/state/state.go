@@ -14,6 +14,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/volumes"
@@ -30,6 +31,11 @@ type State struct {
 	cluster  *cluster.Cluster
 	volumes  *volumes.Cache
 	budgets  *cluster.Budgets
+	// devices know claims of devices; nil: nobody does. claimChanges are those since the last TakeClaimChanges, and
+	// claimsVersion moves with whatever devices know.
+	devices       *devices.Cache
+	claimChanges  []devices.ClaimChange
+	claimsVersion uint64
 	// objects are all but nodes and pods.
 	objects map[objects.Ref]objects.Object
 	// counted says that the status of budgets is computed here.
@@ -264,6 +270,9 @@ func (s *State) RemovePod(p *v1.Pod) (old *v1.Pod, nodeName string, err error) {
 	defer s.RecoverInto(&err)
 	s.volumes.Delete(p)
 	s.budgets.RemovePod(p)
+	if err := s.changeDevices(p, nil); err != nil {
+		return nil, "", err
+	}
 	old, nodeName, err = s.Cache.RemovePod(p.UID)
 	if err = s.mended(nodeName, err); err != nil || old == nil {
 		return old, nodeName, err

@@ -20,6 +20,7 @@ type stored struct {
 }
 
 func (w stored) Volumes() compile.Volumes { return w.cache }
+func (stored) Devices() compile.Devices   { return nil }
 
 // noImages is a cluster without images.
 type noImages struct{}

@@ -77,6 +77,7 @@ func newShardTables(o objects, shards int) (*shardTables, error) {
 func (w *shardTables) Counters() *count.Registry { return w.counters }
 func (w *shardTables) Cluster() *cluster.Cluster { return w.cluster }
 func (w *shardTables) Volumes() compile.Volumes  { return nil }
+func (*shardTables) Devices() compile.Devices    { return nil }
 
 // requests ask for classes that nobody has asked for before.
 func (w *shardTables) requests(classes, candidates int) ([]fanout.Request, error) {

@@ -249,6 +249,7 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
+	template.ClaimWriter = kube.NewClaimWriter(kube.ClaimWriterConfig{Clients: k.clients})
 	k.host(template.OutOfTree)
 	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
 	cfg := leader.Config{

@@ -1919,7 +1919,9 @@ type Decision struct {
 	// The node that preemption has nominated the pod to; empty: none.
 	Nominated string `protobuf:"bytes,10,opt,name=nominated,proto3" json:"nominated,omitempty"`
 	// The pods that have to leave it, as namespace/name, most important first.
-	Victims       []string `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`
+	Victims []string `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`
+	// The claims that get their devices with the decision, in the pod's order.
+	Claims        []*ClaimDevices `protobuf:"bytes,12,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2031,6 +2033,68 @@ func (x *Decision) GetVictims() []string {
 	return nil
 }
 
+func (x *Decision) GetClaims() []*ClaimDevices {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// ClaimDevices is what a claim is allocated.
+type ClaimDevices struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name; empty: the claim for the pod's extended resources.
+	Claim string `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// request/driver/pool/device each, in the order of the claim's status.
+	Devices       []string `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimDevices) Reset() {
+	*x = ClaimDevices{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimDevices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimDevices) ProtoMessage() {}
+
+func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
+func (*ClaimDevices) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ClaimDevices) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *ClaimDevices) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
 // GetSummaryRequest has no fields.
 type GetSummaryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2040,7 +2104,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2116,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2129,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -2078,7 +2142,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2154,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2167,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -2126,7 +2190,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2202,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2215,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -2195,7 +2259,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2271,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2284,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -2258,7 +2322,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2334,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2347,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -2324,7 +2388,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2400,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2413,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -2423,7 +2487,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2499,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2512,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -2614,7 +2678,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2690,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2703,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 // GetLeaderResponse names the leader.
@@ -2655,7 +2719,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2731,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2744,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -2710,7 +2774,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2786,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2799,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -2763,7 +2827,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2839,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2852,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -2826,7 +2890,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2902,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2915,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -3059,7 +3123,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x121\n" +
 	"\x06scored\x18\x02 \x01(\v2\x19.shardsched.v1.ScoredNodeR\x06scored\x124\n" +
 	"\arefused\x18\x03 \x01(\v2\x1a.shardsched.v1.RefusedNodeR\arefused\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"\x88\x02\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\xbd\x02\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -3072,7 +3136,11 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\amessage\x18\t \x01(\tR\amessage\x12\x1c\n" +
 	"\tnominated\x18\n" +
 	" \x01(\tR\tnominated\x12\x18\n" +
-	"\avictims\x18\v \x03(\tR\avictims\"\x13\n" +
+	"\avictims\x18\v \x03(\tR\avictims\x123\n" +
+	"\x06claims\x18\f \x03(\v2\x1b.shardsched.v1.ClaimDevicesR\x06claims\">\n" +
+	"\fClaimDevices\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x18\n" +
+	"\adevices\x18\x02 \x03(\tR\adevices\"\x13\n" +
 	"\x11GetSummaryRequest\"F\n" +
 	"\x12GetSummaryResponse\x120\n" +
 	"\asummary\x18\x01 \x01(\v2\x16.shardsched.v1.SummaryR\asummary\"\xac\x01\n" +
@@ -3179,7 +3247,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -3210,21 +3278,22 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*PluginWaits)(nil),           // 26: shardsched.v1.PluginWaits
 	(*NodeVerdict)(nil),           // 27: shardsched.v1.NodeVerdict
 	(*Decision)(nil),              // 28: shardsched.v1.Decision
-	(*GetSummaryRequest)(nil),     // 29: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 30: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 31: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 32: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 33: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 34: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 35: shardsched.v1.Summary
-	(*GetLeaderRequest)(nil),      // 36: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 37: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 38: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 39: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 40: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 43: shardsched.v1.ReasonCount
+	(*ClaimDevices)(nil),          // 29: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 30: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 31: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 32: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 33: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 34: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 35: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 36: shardsched.v1.Summary
+	(*GetLeaderRequest)(nil),      // 37: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 38: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 39: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 40: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 41: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 44: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -3235,66 +3304,67 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	41, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	42, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	42, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	43, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
 	28, // 13: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	21, // 14: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	43, // 15: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	44, // 15: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	22, // 16: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	24, // 17: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	25, // 18: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	27, // 19: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	28, // 20: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	42, // 21: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	43, // 21: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	21, // 22: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	26, // 23: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	42, // 24: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	42, // 25: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	43, // 24: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	43, // 25: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	21, // 26: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	22, // 27: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	35, // 28: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	41, // 29: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	41, // 30: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	41, // 31: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	31, // 32: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	41, // 33: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	41, // 34: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	31, // 35: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	33, // 36: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	32, // 37: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 38: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	34, // 39: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	38, // 40: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	38, // 41: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	42, // 42: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	42, // 43: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	42, // 44: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 45: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 46: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 47: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 48: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 49: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 50: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 51: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	29, // 52: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	36, // 53: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 54: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 55: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 56: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 57: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 58: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 59: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	23, // 60: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	30, // 61: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	37, // 62: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	54, // [54:63] is the sub-list for method output_type
-	45, // [45:54] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	29, // 28: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	36, // 29: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	42, // 30: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	42, // 31: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	42, // 32: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	32, // 33: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	42, // 34: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	42, // 35: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	32, // 36: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	34, // 37: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	33, // 38: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 39: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	35, // 40: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	39, // 41: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	39, // 42: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	43, // 43: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	43, // 44: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	43, // 45: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 46: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 47: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 48: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 49: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 50: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 51: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 52: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	30, // 53: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	37, // 54: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 55: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 56: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 57: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 58: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 59: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 60: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	23, // 61: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	31, // 62: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	38, // 63: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	55, // [55:64] is the sub-list for method output_type
+	46, // [46:55] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -3309,7 +3379,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -124,6 +124,7 @@ func (c *cluster) Preempted(*v1.Pod, *v1.Pod, string) {}
 func (c *cluster) Skipped(*v1.Pod)                    {}
 func (c *cluster) Abandoned(*v1.Pod, string)          {}
 func (c *cluster) Expected(*v1.Pod, string)           {}
+func (c *cluster) AwaitsDevices(*v1.Pod, string)      {}
 func (c *cluster) Scheduled(*v1.Pod, string)          {}
 
 // Bind is the scheduler's binder.

@@ -1,0 +1,202 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/preempt"
+	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/rules"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+)
+
+// Claims of devices in the loop:
+//
+//	compile        what the pod's claims ask goes into its class: at the start of the batch, and again at the pod's turn
+//	place          the own table finds the devices on the chosen row, and the next pod of the batch sees them in use
+//	bind           the claims are written before the pod is bound (package bind); without a writer they are at once
+//	bound          what was written counts, or the devices are free again
+//	post-filter    a claim that nobody uses, and that keeps the pod off all nodes, gives its devices back
+
+// moveClaims has the queue try those pods again that the latest changes of claims may help.
+func (s *Scheduler) moveClaims() {
+	for _, x := range s.state.TakeClaimChanges() {
+		switch {
+		case x.Now == nil: // as upstream: that a claim is gone helps nobody
+		case x.Old == nil:
+			s.move(queue.ResourceClaimAdded(x.Now))
+		default:
+			s.move(queue.ResourceClaimUpdated(x.Old, x.Now))
+		}
+	}
+}
+
+// reserveDevices gives the devices of a row to a pod's claims.
+func (s *Scheduler) reserveDevices(a *attempt, row cache.Row, node string) (work *devices.Work, err error) {
+	defer func() {
+		if err != nil {
+			s.answers.Recovered() // it may have come by a panic
+		}
+	}()
+	defer s.state.RecoverInto(&err)
+	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.class.Scorer)
+	if found.Fatal != nil {
+		return nil, errors.New(s.claimText(a.pod.Obj, found.Fatal))
+	}
+	return s.state.ReserveDevices(a.pod.Obj, node, a.class.Query.GetResourceClaims(), &found)
+}
+
+// claimText is the text of a row that fails a pod, with the names of the pod's claims.
+func (s *Scheduler) claimText(p *v1.Pod, f *scorer.FatalText) string {
+	names := s.state.Claims().ClaimNames(p)
+	return f.In(func(i int32) (string, string) {
+		if int(i) >= len(names) {
+			return p.Namespace, ""
+		}
+		return names[i].Namespace, names[i].Name
+	})
+}
+
+// claimsFail is the end of an attempt whose devices could not be searched for on a node, which fails the pod whatever the other
+// nodes have.
+func (s *Scheduler) claimsFail(a *attempt, c *answers.Choice) *ending {
+	return &ending{failed: fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.claimText(a.pod.Obj, c.Fatal))}
+}
+
+// decided says in a decision what its claims get.
+func decided(w *devices.Work) (out []*pb.ClaimDevices) {
+	for _, x := range w.Allocated() {
+		c := &pb.ClaimDevices{Claim: x.Claim}
+		for i := range x.Results {
+			r := &x.Results[i]
+			c.Devices = append(c.Devices, r.Request+"/"+r.Driver+"/"+r.Pool+"/"+r.Device)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// completeClaims has a placement's claims written at once, where nobody writes them. It returns the pod with what its status
+// says of them.
+func (s *Scheduler) completeClaims(p *v1.Pod, work *devices.Work) (*v1.Pod, error) {
+	claims, status, err := s.state.CompleteDevices(work)
+	if err != nil {
+		return p, err
+	}
+	for _, c := range claims {
+		s.keepClaim(c, false)
+	}
+	if s.cfg.KeepClaims != nil {
+		s.cfg.KeepClaims(p, claims)
+	}
+	if status != nil {
+		told := *p
+		told.Status.ExtendedResourceClaimStatus = status
+		p = &told
+	}
+	s.moveClaims()
+	return p, nil
+}
+
+// keepClaim keeps a claim that has changed, or is gone, without anybody to tell of it.
+func (s *Scheduler) keepClaim(c *resourcev1.ResourceClaim, gone bool) {
+	s.cfg.Recorder.Change(c, gone, true)
+	if gone {
+		s.state.Drop(c)
+	} else {
+		s.state.Keep(c)
+	}
+}
+
+// claimsEnd ends what a bind has done about a pod's claims.
+func (s *Scheduler) claimsEnd(end func(*devices.Work) error, w *devices.Work) {
+	if w == nil {
+		return
+	}
+	if err := end(w); err != nil {
+		klog.FromContext(s.life).Error(err, "The tables refuse what a bind has made of devices")
+	}
+	s.moveClaims()
+}
+
+// claimsPostFilter is DynamicResources' PostFilter. It leaves what is to be done in plan.
+func (s *Scheduler) claimsPostFilter(a *attempt, answer *answers.Answer, plan *devices.Plan) *fwk.Status {
+	var unavailable []int
+	if r := a.class.Rejected; r != nil {
+		refused := slices.Contains(r.Plugins, rules.DynamicResources)
+		if refused || !a.prof.Prepares(rules.DynamicResources, r.Plugins) {
+			return preempt.Claims(refused)
+		}
+	} else if answer != nil && a.class.Claims {
+		unavailable = answer.UnavailableClaims()
+	}
+	p := s.state.Claims().Plan(a.pod.Obj, unavailable)
+	if !p.IsNone() {
+		*plan = p
+	}
+	return fwk.NewStatus(fwk.Unschedulable, p.Text)
+}
+
+// carryPlanOut does what PostFilter has planned about a pod's claims. The pod is back in the queue: it is tried once the claim has
+// changed, and at once where that fails.
+func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
+	if plan.IsNone() {
+		return
+	}
+	if s.cfg.ClaimWriter == nil {
+		now, gone, err := s.state.CompletePlan(plan)
+		if err != nil {
+			klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(a.pod.Obj))
+		}
+		for _, c := range []*resourcev1.ResourceClaim{now, gone} {
+			if c == nil {
+				continue
+			}
+			s.keepClaim(c, c == gone)
+			if s.cfg.KeepClaims != nil && c == now {
+				s.cfg.KeepClaims(a.pod.Obj, []*resourcev1.ResourceClaim{c})
+			}
+		}
+		s.moveClaims()
+		return
+	}
+	uid := a.pod.Obj.UID
+	s.preemptions.underWay++
+	s.cycles.Do(func(ctx context.Context) {
+		err := s.claims.CarryOut(ctx, plan)
+		s.inbox.put(func() {
+			s.preemptions.underWay--
+			if err != nil {
+				klog.FromContext(s.life).Error(err, "What was planned about a pod's claims is not done, it is tried again", "pod", uid)
+				s.queue.Activate(uid)
+			}
+		})
+	})
+}
+
+// claimMeter measures PreBind of claims. Any goroutine calls it.
+type claimMeter struct{ *Scheduler }
+
+// ClaimCreated is part of devices.Meter.
+func (m claimMeter) ClaimCreated(ok bool) {
+	m.inbox.put(func() { m.metrics.ClaimCreated(ok) })
+}
+
+// Waited is part of devices.Meter.
+func (m claimMeter) Waited(profile, driver, outcome string, conditioned bool, took time.Duration) {
+	m.inbox.put(func() { m.metrics.DevicesWaited(profile, driver, outcome, conditioned, took) })
+}
+
+var _ devices.Meter = claimMeter{}
