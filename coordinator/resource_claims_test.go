@@ -291,3 +291,39 @@ func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 			x.wantPods("under such a profile", "p promised n")
 		})
 }
+
+// A leader that ended between two writes leaves a claim with a finalizer alone, or one that is allocated and reserved for a pod
+// without a node. The next leader allocates the first, and binds the pod of the second where its device is.
+func TestTheNextLeaderGoesOnAfterAnyWrite(t *testing.T) {
+	begun, done := gpuClaim("begun"), gpuClaim("done")
+	begun.Finalizers, done.Finalizers = []string{resourcev1.Finalizer}, []string{resourcev1.Finalizer}
+	done.Status = resourcev1.ResourceClaimStatus{
+		Allocation: &resourcev1.AllocationResult{
+			Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+				{Request: "r", Driver: "gpu.example.com", Pool: "b", Device: "gpu-0"},
+			}},
+			NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"b"}},
+			}}}},
+			AllocationTimestamp: &metav1.Time{Time: time.Unix(1000, 0)},
+		},
+		ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "done", UID: cores("done", "1").UID}},
+	}
+	api, g := newDeviceAPI(begun, done), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		x.Deliver([]objects.Event{
+			{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores("done", "1"), "done")},
+			{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores("begun", "1"), "begun")},
+		})
+		synctest.Wait()
+		if got := api.claim("done"); got.ResourceVersion != "1" {
+			t.Errorf("the claim that was written is written again: version %s", got.ResourceVersion)
+		}
+		got := api.devices()
+		if len(got) != 2 || got[1] != "done: b/gpu-0 for 1" || got[0] == "begun: b/gpu-0 for 1" {
+			t.Errorf("got devices %q, want done's, and another for begun", got)
+		}
+		node := api.claim("begun").Status.Allocation.Devices.Results[0].Pool
+		x.wantPods("both", "begun promised "+node, "done promised b")
+	})
+}
