@@ -49,6 +49,7 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 			r.addRequest(s.GetName(), s.GetQuantity())
 		}
 	}
+	// Differs from upstream: where the profile has no DynamicResources, the query has no such map, and the pod is refused.
 	for _, m := range q.GetResourceClaims().GetExtended().GetResources() {
 		for i := range r.requests {
 			r.requests[i].mapped = r.requests[i].mapped || m.GetClass() != "" && r.requests[i].name == m.GetName()

@@ -9,6 +9,8 @@ import (
 
 // This file is the Score of the plugin NodeResourcesFit: how full a node gets, by one
 // of three strategies. cpu and memory count with defaults for pods that name none.
+//
+// Differs from upstream: an extended resource that devices serve is scored as one that the node does not have.
 
 func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
 	columns := e.bindColumns(t, r.scored, true)

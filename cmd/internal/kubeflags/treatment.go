@@ -37,7 +37,7 @@ type Gate struct {
 
 const (
 	noWorkloads = "pods are scheduled one by one: there are no pod groups"
-	noDRA       = "pods with resource claims are refused"
+	alwaysOn    = "dynamic resources are evaluated with it: what is allocated without it would be another decision"
 	ofClientGo  = "client-go's own"
 	ofLogs      = "of logs"
 )
@@ -55,22 +55,22 @@ func Gates() []Gate {
 		{"ContextualLogging", Honoured, ofLogs},
 		{"CoordinatedLeaderElection", Idle, "the leader is elected in etcd, and holds kube-scheduler's Lease as one that was not told to " +
 			"wait for a coordinator"},
-		{"DRAAdminAccess", Idle, noDRA},
-		{"DRAConsumableCapacity", Idle, noDRA},
-		{"DRADeviceBindingConditions", Idle, noDRA},
+		{"DRAAdminAccess", Idle, "always on"},
+		{"DRAConsumableCapacity", Refused, alwaysOn},
+		{"DRADeviceBindingConditions", Refused, alwaysOn},
 		{"DRADeviceTaintRules", Refused, "not implemented: devices have the taints that their slices give them"},
-		{"DRADeviceTaints", Idle, noDRA},
-		{"DRAExtendedResource", Idle, noDRA},
+		{"DRADeviceTaints", Refused, alwaysOn},
+		{"DRAExtendedResource", Refused, alwaysOn},
 		{"DRAListTypeAttributes", Refused, "not implemented: an attribute has one value"},
 		{"DRANodeAllocatableResources", Refused, "not implemented: what devices take of a node's own resources does not count"},
-		{"DRAPartitionableDevices", Idle, noDRA},
-		{"DRAPrioritizedList", Idle, noDRA},
-		{"DRAResourceClaimDeviceStatus", Idle, noDRA},
+		{"DRAPartitionableDevices", Refused, alwaysOn},
+		{"DRAPrioritizedList", Refused, alwaysOn},
+		{"DRAResourceClaimDeviceStatus", Refused, alwaysOn},
 		{"DRAResourceClaimGranularStatusAuthorization", Idle, "of the API server: the role system:kube-scheduler has what it asks for"},
 		{"DRAResourcePoolStatus", Idle, "of kube-controller-manager"},
-		{"DRASchedulerFilterTimeout", Idle, noDRA},
+		{"DRASchedulerFilterTimeout", Idle, "a search for devices is bounded by its steps"},
 		{"DRAWorkloadResourceClaims", Refused, "not implemented: " + noWorkloads},
-		{"DynamicResourceAllocation", Idle, noDRA},
+		{"DynamicResourceAllocation", Idle, "always on"},
 		{"GangScheduling", Refused, noWorkloads},
 		{"GenericWorkload", Refused, noWorkloads},
 		{"InOrderInformers", Honoured, ofClientGo},
