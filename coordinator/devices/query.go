@@ -161,12 +161,11 @@ func scoreOf(claim *resourcev1.ResourceClaim) (score int64) {
 // that is gone.
 func (c *Cache) extendedMessage(x *extended, pod *v1.Pod) (*pb.ExtendedResourcesQuery, error) {
 	m := &pb.ExtendedResourcesQuery{Stale: x.stale != nil}
-	if m.Stale {
-		return m, nil
-	}
 	for _, name := range x.names {
 		r := &pb.MappedResource{Name: string(name)}
-		if mapped := c.mapping[name]; mapped != nil {
+		if mapped := c.mapping[name]; mapped != nil && m.Stale {
+			r.Class = mapped.Name // NodeResourcesFit leaves the resource to devices; nothing is searched
+		} else if mapped != nil {
 			class := c.classes[mapped.Name]
 			if class == nil {
 				const text = "claim %s/%s: could not retrieve device class %s: deviceclass.resource.k8s.io %[3]q not found"
@@ -175,6 +174,9 @@ func (c *Cache) extendedMessage(x *extended, pod *v1.Pod) (*pb.ExtendedResources
 			r.Class, r.ClassSelectors = class.Name, selectorList(class.Spec.Selectors)
 		}
 		m.Resources = append(m.Resources, r)
+	}
+	if m.Stale {
+		return m, nil
 	}
 	for i := range pod.Spec.InitContainers {
 		always := pod.Spec.InitContainers[i].RestartPolicy
