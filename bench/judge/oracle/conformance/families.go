@@ -43,14 +43,14 @@ const (
 	DevicesBeside Family = "devices+everything"
 )
 
-// placesClaims says that our scheduler places pods with claims of devices. As long as it refuses them, Devices is
-// in no list, and has to be asked for by name.
-const placesClaims = false
+// devicesBeside says that pods with claims of devices are decided as upstream decides them beside all other rules. docs/differences.md
+// lists where they are not yet; until then Devices is in no list, and has to be asked for by name.
+const devicesBeside = false
 
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
 	out := []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting}
-	if placesClaims {
+	if devicesBeside {
 		out = append(out, Devices)
 	}
 	return out

@@ -41,6 +41,8 @@ type Result struct {
 	// Preemptions is how many pods preempted others, and Candidates how many nodes they
 	// had to choose from.
 	Preemptions, Candidates int
+	// Claims is how many claims of devices were allocated.
+	Claims int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -63,6 +65,7 @@ func (r *Result) count(other *Result) {
 	r.NodeVerdicts += other.NodeVerdicts
 	r.Preemptions += other.Preemptions
 	r.Candidates += other.Candidates
+	r.Claims += other.Claims
 	r.Pinned += other.Pinned
 }
 
@@ -236,6 +239,7 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 		r.result.NodeVerdicts += n
 	}
 	r.result.Differences = append(r.result.Differences, c.found...)
+	r.result.Claims += len(c.allocated)
 	if d.Node == "" {
 		r.result.Refusals++
 		if !v.Unfit() {
