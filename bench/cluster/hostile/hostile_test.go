@@ -170,7 +170,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		}
 	}
 	o, err := parse(nil, t.Output())
-	if err != nil || len(o.attacks) != len(catalogue()) || len(o.sides) != 2 {
+	if err != nil || len(o.attacks) != len(catalogue()) || len(o.sides) != 3 {
 		t.Errorf("without flags: got %d attacks on %d sides, %v; want %d on 2", len(o.attacks), len(o.sides), err, len(catalogue()))
 	}
 }
