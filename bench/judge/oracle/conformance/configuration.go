@@ -85,7 +85,7 @@ func (g *generator) fit() *configv1.NodeResourcesFitArgs {
 	if g.chance(70) {
 		args.ScoringStrategy.Resources = g.resources(100)
 	}
-	if scoresDevices && g.hasDevices() && g.chance(60) { // not for NodeResourcesBalancedAllocation, where upstream fails without a cache
+	if g.hasDevices() && g.chance(60) && scoresDevices { // not for NodeResourcesBalancedAllocation, where upstream fails without a cache
 		for _, name := range []string{accelerator, resourcev1.ResourceDeviceClassPrefix + classGPU} {
 			args.ScoringStrategy.Resources = append(args.ScoringStrategy.Resources, configv1.ResourceSpec{Name: name, Weight: 1 + g.Int64N(100)})
 		}

@@ -81,7 +81,7 @@ func TestRandomReachesEveryRule(t *testing.T) {
 func TestRandomReachesDevices(t *testing.T) {
 	r := NewReach()
 	for _, family := range []Family{Devices, DevicesBeside} {
-		for seed := uint64(1); seed <= 120; seed++ {
+		for seed := uint64(1); seed <= 150; seed++ {
 			if err := r.Add(t.Context(), Random(seed, 25, []Family{family})); err != nil {
 				t.Fatalf("%s, seed %d: %v", family, seed, err)
 			}
