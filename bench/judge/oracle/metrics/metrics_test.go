@@ -20,8 +20,6 @@ import (
 var absent = []string{
 	"scheduler_batch_attempts_total", "scheduler_batch_cache_flushed_total",
 	"scheduler_get_node_hint_duration_seconds", "scheduler_store_schedule_results_duration_seconds",
-	"scheduler_dra_bindingconditions_allocations_total", "scheduler_dra_bindingconditions_wait_duration_seconds",
-	"scheduler_resourceclaim_creates_total",
 }
 
 // touch makes a series of each of upstream's metrics: without one it is not served. Those
