@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
@@ -52,10 +51,8 @@ type SchedulerConfig struct {
 	// it, as Kubernetes' volume controller does.
 	VolumeController bool
 	// ClaimWriter writes what placements make of claims of devices before their pods are bound; nil: nowhere, it counts at
-	// once. KeepClaims is then told, before the next decision, which claims of a pod have changed, with their devices and
-	// reservations; nil: nobody is.
+	// once.
 	ClaimWriter devices.Writer
-	KeepClaims  func(pod *v1.Pod, changed []*resourcev1.ResourceClaim)
 	// DisruptionController says that somebody else keeps the status of PodDisruptionBudgets, as
 	// Kubernetes' disruption controller does. Otherwise it is worked out from their specs and the
 	// pods.

@@ -98,9 +98,6 @@ func (s *Scheduler) completeClaims(p *v1.Pod, work *devices.Work) (*v1.Pod, erro
 	for _, c := range claims {
 		s.keepClaim(c, false)
 	}
-	if s.cfg.KeepClaims != nil {
-		s.cfg.KeepClaims(p, claims)
-	}
 	if status != nil {
 		told := *p
 		told.Status.ExtendedResourceClaimStatus = status
@@ -161,12 +158,8 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 			klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(a.pod.Obj))
 		}
 		for _, c := range []*resourcev1.ResourceClaim{now, gone} {
-			if c == nil {
-				continue
-			}
-			s.keepClaim(c, c == gone)
-			if s.cfg.KeepClaims != nil && c == now {
-				s.cfg.KeepClaims(a.pod.Obj, []*resourcev1.ResourceClaim{c})
+			if c != nil {
+				s.keepClaim(c, c == gone)
 			}
 		}
 		s.moveClaims()

@@ -272,8 +272,8 @@ func (x *inventory) appendOnly(b []byte, reads []string) []byte {
 
 // DeviceResult is one device for one request of a claim.
 type DeviceResult struct {
-	// Request is the request's name, or request/alternative.
-	Request              string
+	// Request and Alternative are indexes: of the request in the claim, and of what was chosen of the request.
+	Request, Alternative int
 	Driver, Pool, Device string
 	// Slice is the name of the slice that has the device: slices of several generations may have one of the name.
 	Slice string
@@ -343,7 +343,7 @@ func (e *Evaluator) Allocate(t *Table, row uint32, c *Class) (out DeviceAllocati
 	case devices.Fatal:
 		out.Fatal = newFatalText(found, pools, t.names[row])
 	case devices.Allocated:
-		out.Claims = resultsOf(found.Claims, pools, demand)
+		out.Claims = resultsOf(found.Claims, pools)
 		if r.query.GetExtended() != nil {
 			out.Special, out.Mappings = demand.Claims()[len(r.claims)].Requests, mappings
 		}
@@ -363,18 +363,16 @@ func newFatalText(out devices.Outcome, pools *devices.Pools, node string) *Fatal
 }
 
 // resultsOf names what was found.
-func resultsOf(claims []devices.Allocation, pools *devices.Pools, demand *devices.Demand) [][]DeviceResult {
+func resultsOf(claims []devices.Allocation, pools *devices.Pools) [][]DeviceResult {
 	out := make([][]DeviceResult, len(claims))
 	for c := range claims {
 		for _, x := range claims[c].Results {
 			pool, slice, device := pools.Device(x.Device)
 			driver, name, _, _ := pools.Pool(pool)
-			result := DeviceResult{
-				Request: demand.Name(int32(c), x.Request, x.Alternative), Driver: driver, Pool: name, Device: device.Name,
-				Slice: slice.Name, Admin: x.Admin, Share: x.Share,
-			}
-			result.Consumed = slices.Clone(x.Consumed) // they are the searcher's
-			out[c] = append(out[c], result)
+			out[c] = append(out[c], DeviceResult{
+				Request: int(x.Request), Alternative: int(x.Alternative), Driver: driver, Pool: name, Device: device.Name,
+				Slice: slice.Name, Admin: x.Admin, Share: x.Share, Consumed: slices.Clone(x.Consumed), // they are the searcher's
+			})
 		}
 	}
 	return out

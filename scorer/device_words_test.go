@@ -309,7 +309,7 @@ func (g *golden) claimLine(row uint32, c *Class) string {
 	words := []string{"yes"}
 	for i, claim := range a.Claims {
 		for _, x := range claim {
-			word := fmt.Sprintf("%d/%s=%s/%s/%s", i, x.Request, x.Driver, x.Pool, x.Device)
+			word := fmt.Sprintf("%d/%s=%s/%s/%s", i, resultName(c, &a, i, &x), x.Driver, x.Pool, x.Device)
 			if x.Admin {
 				word += " (admin)"
 			}
@@ -330,4 +330,17 @@ func (g *golden) claimLine(row uint32, c *Class) string {
 		words = append(words, fmt.Sprintf("score %v", v.Key.Raw[:c.KeyLen()]))
 	}
 	return strings.Join(words, ", ")
+}
+
+// resultName is request, or request/alternative.
+func resultName(c *Class, a *DeviceAllocation, claim int, x *DeviceResult) string {
+	claims := c.claims.query.GetClaims()
+	if claim == len(claims) {
+		return a.Special[x.Request].Name
+	}
+	r := claims[claim].GetRequests()[x.Request]
+	if list := r.GetFirstAvailable(); len(list) > 0 {
+		return r.GetName() + "/" + list[x.Alternative].GetName()
+	}
+	return r.GetName()
 }

@@ -2,8 +2,6 @@ package state
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -150,7 +148,7 @@ func (s *State) CompletePlan(p devices.Plan) (now, gone *resourcev1.ResourceClai
 	return now, gone, s.tellDevices(&told)
 }
 
-// foundOf words what the table has found by the places of requests in claims.
+// foundOf says to package devices what the table has found.
 func foundOf(q *pb.ResourceClaimsQuery, a *scorer.DeviceAllocation) ([]devices.Found, *devices.FoundExtended, error) {
 	n := len(q.GetClaims())
 	if len(a.Claims) < n {
@@ -158,60 +156,34 @@ func foundOf(q *pb.ResourceClaimsQuery, a *scorer.DeviceAllocation) ([]devices.F
 	}
 	found := make([]devices.Found, n)
 	for i, c := range q.GetClaims() {
-		if err := fillFound(&found[i], c.GetRequests(), a.Claims[i]); err != nil {
-			return nil, nil, err
-		}
+		found[i] = foundFor(len(c.GetRequests()), a.Claims[i])
 	}
 	if len(a.Special) == 0 {
 		return found, nil, nil
 	}
-	x := &devices.FoundExtended{}
-	requests := make([]*pb.DeviceRequest, len(a.Special))
+	x := &devices.FoundExtended{Found: foundFor(len(a.Special), a.Claims[n])}
 	for i := range a.Special {
 		r := &a.Special[i]
-		requests[i] = &pb.DeviceRequest{Name: r.Name}
 		x.Requests = append(x.Requests, devices.FoundRequest{Name: r.Name, Class: r.Alternatives[0].Class, Count: r.Alternatives[0].Count})
 	}
 	for _, m := range a.Mappings {
 		x.Mappings = append(x.Mappings, devices.FoundMapping{Container: m.Container, Resource: m.Resource, Request: m.Request})
 	}
-	return found, x, fillFound(&x.Found, requests, a.Claims[n])
+	return found, x, nil
 }
 
-func fillFound(f *devices.Found, requests []*pb.DeviceRequest, results []scorer.DeviceResult) error {
-	f.Chosen = make([]int, len(requests))
+// foundFor is what was found for a claim of so many requests.
+func foundFor(requests int, results []scorer.DeviceResult) devices.Found {
+	f := devices.Found{Chosen: make([]int, requests)}
 	for i := range results {
 		r := &results[i]
-		at, alternative := placeOf(requests, r.Request)
-		if at < 0 {
-			return fmt.Errorf("internal error, have a device for request %q that nobody made", r.Request)
-		}
-		f.Chosen[at] = alternative
+		f.Chosen[r.Request] = r.Alternative
 		f.Results = append(f.Results, devices.FoundDevice{
-			Request: at, Alternative: alternative, Slice: r.Slice, Device: devices.Device{Driver: r.Driver, Pool: r.Pool, Name: r.Device},
+			Request: r.Request, Alternative: r.Alternative, Slice: r.Slice, Device: devices.Device{Driver: r.Driver, Pool: r.Pool, Name: r.Device},
 			Admin: r.Admin, Share: r.Share, Consumed: amounts(r.Consumed),
 		})
 	}
-	return nil
-}
-
-// placeOf is where a request stands that is named as request or request/alternative; -1: nowhere.
-func placeOf(requests []*pb.DeviceRequest, name string) (request, alternative int) {
-	name, sub, isSub := strings.Cut(name, "/")
-	for i, r := range requests {
-		if r.GetName() != name {
-			continue
-		}
-		for j, q := range r.GetFirstAvailable() {
-			if q.GetName() == sub {
-				return i, j
-			}
-		}
-		if !isSub {
-			return i, 0
-		}
-	}
-	return -1, 0
+	return f
 }
 
 func amounts(list []searched.Counter) []*pb.DeviceAmount {
