@@ -63,10 +63,10 @@ type BinderConfig struct {
 }
 
 // Binder does the work of placements on goroutines of their own. It shares nothing with the scheduling goroutine but the
-// board.
+// API view.
 type Binder struct {
-	cfg   BinderConfig
-	board *board
+	cfg     BinderConfig
+	apiView *apiView
 }
 
 // Binder makes a binder for the works of this cache.
@@ -77,7 +77,7 @@ func (c *Cache) Binder(cfg BinderConfig) *Binder {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	return &Binder{cfg: cfg, board: c.board}
+	return &Binder{cfg: cfg, apiView: c.apiView}
 }
 
 // PreBind writes what was decided: allocation and reservation of each claim; then it waits until all devices are ready, or for
@@ -146,7 +146,7 @@ func (b *Binder) create(ctx context.Context, w *Work, x *claimWork) error {
 	}
 	x.claim, x.written = made, true
 	if needsConditions(x.allocation) {
-		b.board.add(w, made)
+		b.apiView.add(w, made)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (b *Binder) wait(ctx context.Context, w *Work, patience time.Duration) erro
 
 func (b *Binder) check(w *Work, patience time.Duration) (bool, error) {
 	for _, x := range w.claims {
-		now, err := b.board.latest(x.claim)
+		now, err := b.apiView.latest(x.claim)
 		if err != nil {
 			return false, err
 		}

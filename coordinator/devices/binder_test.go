@@ -630,8 +630,8 @@ func TestWait(t *testing.T) {
 				t.Errorf("events %q", got)
 			}
 			r.c.Unreserve(w)
-			if len(r.c.board.watched) != 0 {
-				t.Errorf("%d claims left on the board", len(r.c.board.watched))
+			if len(r.c.apiView.watched) != 0 {
+				t.Errorf("%d claims left on the API view", len(r.c.apiView.watched))
 			}
 		})
 	}

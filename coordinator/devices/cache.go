@@ -19,10 +19,10 @@ type Config struct {
 }
 
 // Cache is what the coordinator knows of devices. All of it belongs to the scheduling goroutine, but for the
-// board.
+// API view.
 type Cache struct {
-	cfg   Config
-	board *board
+	cfg     Config
+	apiView *apiView
 
 	slices map[string]*resourcev1.ResourceSlice
 	pools  map[poolKey]*pool
@@ -43,7 +43,7 @@ type Cache struct {
 func New(cfg Config) *Cache {
 	return &Cache{
 		cfg:     cfg,
-		board:   newBoard(),
+		apiView: newAPIView(),
 		slices:  map[string]*resourcev1.ResourceSlice{},
 		pools:   map[poolKey]*pool{},
 		classes: map[string]*resourcev1.DeviceClass{},

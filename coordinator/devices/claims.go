@@ -64,7 +64,7 @@ func (c *Cache) replace(now *resourcev1.ResourceClaim, told *Changes) {
 	if has {
 		c.land(now, told)
 	}
-	c.board.set(now)
+	c.apiView.set(now)
 	told.Claims = append(told.Claims, ClaimChange{Old: old, Now: now})
 }
 
@@ -81,7 +81,7 @@ func (c *Cache) forget(old *resourcev1.ResourceClaim, told *Changes) {
 	c.special.remove(old)
 	c.give(usesOf(old.Status.Allocation), false, told)
 	c.land(old, told)
-	c.board.delete(keyOf(old))
+	c.apiView.delete(keyOf(old))
 }
 
 // special finds the claims for extended resources by the pod that controls them, sorted by name.

@@ -42,10 +42,10 @@
 //	Unreserve         <- an error  <------------ Binder.Undo      takes back what was written
 //	Settle            <- the pod is bound
 //	Plan              no node is found  -------> Binder.CarryOut  deallocates a claim, or deletes it
-//	Set, Delete  ------- (lock) ---------------> board            claims whose devices are waited for
+//	Set, Delete  ------- (lock) ---------------> API view         claims whose devices are waited for
 //
 // A Work is made by the scheduling goroutine, handed to one binding goroutine, and looked at again only when that is done
-// with it. Everything else that both touch is the board, under its lock. Without a place to write to (a simulation),
+// with it. Everything else that both touch is the API view, under its lock. Without a place to write to (a simulation),
 // Complete stands for PreBind and Settle, and CompletePlan for CarryOut.
 //
 // # Crashes

@@ -39,7 +39,7 @@ func (c *Cache) Reserve(pod *v1.Pod, node string, found []Found, extended *Found
 			x.flight = c.launch(x.claim, x.allocation, &told)
 		}
 	}
-	c.board.open(w)
+	c.apiView.open(w)
 	return w, told, nil
 }
 
@@ -111,7 +111,7 @@ func (c *Cache) finish(w *Work, told *Changes) (landed []*claimWork) {
 	if w == nil {
 		return nil
 	}
-	c.board.close(w)
+	c.apiView.close(w)
 	for _, x := range w.claims {
 		stays := x.written && !x.deleted
 		if stays {

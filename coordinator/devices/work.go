@@ -18,7 +18,7 @@ type Work struct {
 
 	// wake tells the binding goroutine that a claim is another.
 	wake chan struct{}
-	// watched are the claims that the board has it for; guarded by the board's lock.
+	// watched are the claims that the API view has it for; guarded by the API view's lock.
 	watched []types.NamespacedName
 }
 

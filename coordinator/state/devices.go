@@ -109,7 +109,7 @@ func (s *State) ReserveDevices(p *v1.Pod, node string, q *pb.ResourceClaimsQuery
 	return work, nil
 }
 
-// UnreserveDevices gives back what a pod that is not bound was promised of devices.
+// UnreserveDevices gives back what a pod that is not bound has reserved of devices.
 func (s *State) UnreserveDevices(w *devices.Work) (err error) {
 	if w == nil {
 		return nil

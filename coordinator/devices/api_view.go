@@ -8,24 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// board has the claims that binding goroutines wait for. The scheduling goroutine keeps it up to date, and wakes those that
+// apiView has the claims that binding goroutines wait for. The scheduling goroutine keeps it up to date, and wakes those that
 // wait.
-type board struct {
+type apiView struct {
 	mu      sync.Mutex
 	watched map[types.NamespacedName]*watch
 }
 
-// watch is one claim of the board. The claim is nil where it is gone, or was not told of yet.
+// watch is one claim of the API view. The claim is nil where it is gone, or was not told of yet.
 type watch struct {
 	claim *resourcev1.ResourceClaim
 	gone  bool
 	works map[*Work]bool
 }
 
-func newBoard() *board { return &board{watched: map[types.NamespacedName]*watch{}} }
+func newAPIView() *apiView { return &apiView{watched: map[types.NamespacedName]*watch{}} }
 
-// open has the board know of a work's claims, where their devices may have to become ready.
-func (b *board) open(w *Work) {
+// open has the API view know of a work's claims, where their devices may have to become ready.
+func (b *apiView) open(w *Work) {
 	wait := false
 	for _, x := range w.claims {
 		wait = wait || needsConditions(x.allocation) || needsConditions(x.claim.Status.Allocation)
@@ -40,8 +40,8 @@ func (b *board) open(w *Work) {
 	}
 }
 
-// add has the board know of a claim.
-func (b *board) add(w *Work, claim *resourcev1.ResourceClaim) {
+// add has the API view know of a claim.
+func (b *apiView) add(w *Work, claim *resourcev1.ResourceClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := keyOf(claim)
@@ -55,7 +55,7 @@ func (b *board) add(w *Work, claim *resourcev1.ResourceClaim) {
 }
 
 // close strikes a work off; twice does no harm.
-func (b *board) close(w *Work) {
+func (b *apiView) close(w *Work) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, key := range w.watched {
@@ -68,7 +68,7 @@ func (b *board) close(w *Work) {
 	w.watched = nil
 }
 
-func (b *board) set(now *resourcev1.ResourceClaim) {
+func (b *apiView) set(now *resourcev1.ResourceClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at := b.watched[keyOf(now)]; at != nil {
@@ -77,7 +77,7 @@ func (b *board) set(now *resourcev1.ResourceClaim) {
 	}
 }
 
-func (b *board) delete(key types.NamespacedName) {
+func (b *apiView) delete(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at := b.watched[key]; at != nil {
@@ -96,7 +96,7 @@ func (at *watch) rouse() {
 }
 
 // latest is a claim as it counts: as it was written, or newer.
-func (b *board) latest(written *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+func (b *apiView) latest(written *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := b.watched[keyOf(written)]
