@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
@@ -52,7 +53,7 @@ type Decision struct {
 
 // Decide decides a pod as kube-scheduler does, every node looked at unless Sample was called, and no verdict kept: it
 // brings the snapshot up to date, filters and scores, takes a node with the highest
-// total, assumes the pod there and reserves its volumes. It is what upstream's plugins cost:
+// total, assumes the pod there, reserves its volumes, and writes the devices of its claims. It is what upstream's plugins cost:
 // unlike a kube-scheduler it keeps no diagnosis of nodes that do not fit, and tries no
 // nominated node. Where the pod fits nowhere, that is ErrNoFit.
 func (o *Oracle) Decide(ctx context.Context, pod *v1.Pod) (Decision, error) {
@@ -81,12 +82,15 @@ func (o *Oracle) decide(ctx context.Context, pod *v1.Pod) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	placed := pod.DeepCopy()
-	placed.Spec.NodeName = d.Node
-	if err := o.cache.AssumePod(quiet(), placed); err != nil {
+	placed, err := o.assume(pod, d.Node)
+	if err != nil {
 		return Decision{}, err
 	}
-	return d, p.RunReservePluginsReserve(ctx, state, placed, d.Node).AsError()
+	o.objects.devices.allocated = nil
+	if status := p.RunReservePluginsReserve(ctx, state, placed, d.Node); !status.IsSuccess() || len(o.objects.devices.allocated) == 0 {
+		return d, status.AsError()
+	}
+	return d, o.writes(ctx, p.plugins[names.DynamicResources].(fwk.PreBindPlugin), state, placed)
 }
 
 // fitting are the nodes that a pod fits on.

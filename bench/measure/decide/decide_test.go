@@ -135,6 +135,31 @@ func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
 	}
 }
 
+func TestJudgeFindsDevicesThatUpstreamDoesNotGive(t *testing.T) {
+	p := small(t)
+	k := kind(t, "claims")
+	w, err := NewWorkload(k, p.size(p.clusters[0], k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := newOurs(t.Context(), w, &p.Options, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.end()
+	if _, err := own.decide(t.Context(), w.Pods[:1], time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	decisions, err := own.decisions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions[0].Claims = told(strings.Replace(string(decisions[0].Claims), "instance-5", "instance-6", 1))
+	if _, err := judge(t.Context(), w, nil, decisions, 1); err == nil || !strings.Contains(err.Error(), "instance-5") {
+		t.Errorf("got %v, want an error that names upstream's device, instance-5", err)
+	}
+}
+
 func TestQuantilesAreOfWhatWasMeasured(t *testing.T) {
 	var took []time.Duration
 	for i := range 101 {

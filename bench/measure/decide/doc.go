@@ -26,8 +26,8 @@
 // the limit is over: CPU time of the whole process (getrusage), wall time, and what is allocated. The side is
 // dropped before the next one is set up, so that no garbage collector walks another's memory.
 //
-// Upstream's side is PreFilter, Filter, PreScore, Score, NormalizeScore, the choice, assuming the
-// pod, Reserve and the snapshot's update; no queue, no binding, no diagnosis, no informer, and nothing
+// Upstream's side is PreFilter, Filter, PreScore, Score, NormalizeScore, the choice, assuming the pod, Reserve, PreBind of
+// claims that get devices (into memory) and the snapshot's update; no queue, no binding, no diagnosis, no informer, and nothing
 // after a pod that fits nowhere.
 // Ours is all that happens from when a pod arrives to when it counts as bound: the queue, the
 // classes, workers and what is sent to them, the decisions and their log, and for a pod that fits nowhere
@@ -35,6 +35,8 @@
 //
 // Upstream decides fewer of the pods than ours, the first of them, for its cost hardly changes
 // from one to the next. Its time goes by all that it decides within the limit.
+//
+// Where pods come in turns (claims-full), each turn's leave with their claims before the next comes, which is charged, too.
 //
 // # Memory
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 
 // judge replays our decisions beside upstream and holds a sample of them against it: as
 // many nodes are feasible, ours has the highest total, and the total is the one that we have
-// told; where we have found none, neither does upstream. Several oracles share the sample. Those
-// of warm came before, of pods that are no part of the workload.
+// told, and its claims get the same devices; where we have found none, neither does upstream. Several oracles
+// share the sample. Those of warm came before, of pods that are no part of the workload.
 func judge(ctx context.Context, w *Workload, warm, decisions []decision, sample int) (judged int, err error) {
 	places := picked(len(decisions), sample)
 	for i := range places {
@@ -63,9 +64,10 @@ type replay struct {
 	oracle    *oracle.Oracle
 	pods      map[string]*v1.Pod
 	decisions []decision
-	placed    func(p *v1.Pod, node string) []oracle.Object // the kind's
-	warm      int                                          // decisions of pods that are not of the kind
+	kind      *Kind
+	warm      int // decisions of pods that are not of the kind
 	next      int
+	there     []*v1.Pod // placed pods of the kind that have not left
 }
 
 func newReplay(ctx context.Context, w *Workload, decisions []decision, warm int) (*replay, error) {
@@ -73,32 +75,33 @@ func newReplay(ctx context.Context, w *Workload, decisions []decision, warm int)
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions, placed: w.Kind.placed, warm: warm}
+	r := &replay{oracle: o, pods: map[string]*v1.Pod{}, decisions: decisions, kind: &w.Kind, warm: warm}
 	for _, p := range append([]*v1.Pod{first()}, w.Pods...) {
 		r.pods[string(p.UID)] = p
 	}
 	return r, nil
 }
 
-// hold places the pods before a decision and judges it.
+// hold places the pods before a decision, but for those that have left by then, and judges it.
 func (r *replay) hold(ctx context.Context, i int) error {
-	for ; r.next < i; r.next++ {
-		d := r.decisions[r.next]
-		if d.Node == "" {
-			continue
-		}
-		p := r.pods[d.UID].DeepCopy()
-		p.Spec.NodeName = d.Node
-		if err := r.oracle.Set(p); err != nil {
-			return err
-		}
-		if r.placed == nil || r.next < r.warm {
-			continue
-		}
-		for _, obj := range r.placed(p, d.Node) {
-			if err := r.oracle.Set(obj); err != nil {
+	left := 0 // the first of them that has not
+	if r.kind.leave > 0 {
+		left = i - (i-r.warm)%r.kind.leave
+	}
+	if r.next < left {
+		for _, p := range r.there {
+			if err := leave(r.oracle, p); err != nil {
 				return err
 			}
+		}
+		r.there = nil
+	}
+	for ; r.next < i; r.next++ {
+		if r.next >= r.warm && r.next < left {
+			continue
+		}
+		if err := r.place(&r.decisions[r.next]); err != nil {
+			return err
 		}
 	}
 	d := r.decisions[i]
@@ -130,6 +133,61 @@ func (r *replay) hold(ctx context.Context, i int) error {
 		return fmt.Errorf("decision %d: %d nodes are feasible for us, %d for upstream", i, d.Feasible, len(v.Feasible))
 	case d.Score != node.Total || node.Total != best:
 		return fmt.Errorf("decision %d: %s has %d for us, %d for upstream, whose best has %d", i, d.Node, d.Score, node.Total, best)
+	}
+	return r.holdDevices(ctx, v, i)
+}
+
+// holdDevices compares the devices that the pod has got with upstream's.
+func (r *replay) holdDevices(ctx context.Context, v *oracle.Verdict, i int) error {
+	ours, err := r.decisions[i].claims()
+	if err != nil {
+		return fmt.Errorf("decision %d: %w", i, err)
+	}
+	claims, err := r.oracle.Allocations(ctx, v, r.decisions[i].Node)
+	if err != nil {
+		return fmt.Errorf("decision %d: %w", i, err)
+	}
+	if theirs := devicesOf(claims); !reflect.DeepEqual(ours, theirs) {
+		return fmt.Errorf("decision %d: the pod has got %v, from upstream %v", i, ours, theirs)
+	}
+	return nil
+}
+
+// place does what a decision says.
+func (r *replay) place(d *decision) error {
+	if d.Node == "" {
+		return nil
+	}
+	p := r.pods[d.UID].DeepCopy()
+	p.Spec.NodeName = d.Node
+	if err := r.oracle.Set(p); err != nil || r.next < r.warm {
+		return err
+	}
+	r.there = append(r.there, p)
+	if r.kind.placed == nil {
+		return nil
+	}
+	objects, err := r.kind.placed(p, d)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		if err := r.oracle.Set(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave has a pod leave with its claims.
+func leave(o *oracle.Oracle, p *v1.Pod) error {
+	if err := o.Remove(p); err != nil {
+		return err
+	}
+	for _, c := range claimsOf(p) {
+		if err := o.Remove(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }

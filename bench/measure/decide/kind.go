@@ -34,13 +34,17 @@ type Kind struct {
 	// there are none.
 	shared func() []oracle.Object
 	app    func(name string) []oracle.Object
-	node   func(name string) []oracle.Object
+	node   func(n *v1.Node) []oracle.Object
 	// pod makes the ith pod that waits, or where on is a node, the ith that is there. It returns the
 	// pod's own objects.
 	pod func(m *maker, p *build.PodBuilder, i int, on *v1.Node) []oracle.Object
 	// placed is what a placement makes of other objects that other pods' verdicts rest on; nil:
 	// nothing.
-	placed func(p *v1.Pod, node string) []oracle.Object
+	placed func(p *v1.Pod, d *decision) ([]oracle.Object, error)
+	// fill is how many pods are on a cluster's nodes, whatever a flag says; nil: the flag says it.
+	fill func(nodes int) int
+	// leave is how many pods come at a time, and leave with their claims before others come; 0: all come at once, and stay.
+	leave int
 }
 
 const (
@@ -52,7 +56,7 @@ const (
 
 // Kinds are all of them.
 func Kinds() []Kind {
-	return []Kind{
+	return append([]Kind{
 		{Name: "basic", About: "identical pods that ask for nothing but CPU and memory", apps: 1, pod: modest},
 		{
 			Name: "deployment", About: "pods of 100 ReplicaSets behind Services in turn: soft spread over hosts and zones, the system's " +
@@ -131,7 +135,7 @@ func Kinds() []Kind {
 				"on each node",
 			shared: localStorage, node: localVolume, pod: locallyClaimed, placed: takesLocal,
 		},
-	}
+	}, deviceKinds()...)
 }
 
 // modest is a pod of the usual size with its workload's name.

@@ -169,6 +169,9 @@ func (p *plan) size(cluster Size, k Kind) Size {
 	if p.placed < 0 {
 		cluster.Placed = cluster.Nodes
 	}
+	if k.fill != nil {
+		cluster.Placed = k.fill(cluster.Nodes)
+	}
 	if cluster.Pods == 0 {
 		cluster.Pods = max(k.pods, defaultPods)
 	}

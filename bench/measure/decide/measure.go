@@ -267,10 +267,18 @@ func (m *measurement) compare() {
 	for _, runs := range m.outcome.Sides {
 		for i := range runs {
 			r := &runs[i]
-			r.Placement, r.Common = q.of(r.decisions), q.of(r.decisions[:common])
+			r.Placement, r.Common = q.of(m.staying(r.decisions)), q.of(m.staying(r.decisions[:common]))
 			r.decisions = nil
 		}
 	}
+}
+
+// staying are those of decisions after which no others come whose pods have not left.
+func (m *measurement) staying(decisions []decision) []decision {
+	if leave := m.workload.Kind.leave; leave > 0 && len(decisions) > 0 {
+		return decisions[(len(decisions)-1)/leave*leave:]
+	}
+	return decisions
 }
 
 // first is a pod that no other looks like.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type decision struct {
 	Score    int64  `json:"score"`
 	Feasible int    `json:"feasible"`
 	Message  string `json:"message"`
+	Claims   told   `json:"claims"`
 }
 
 // ours is our scheduler: the loop in memory, binding nothing.
@@ -58,6 +60,7 @@ type ours struct {
 	// decided after it came.
 	single bool
 	took   []time.Duration
+	leave  int // the kind's
 }
 
 // counts are what our side says of a run.
@@ -73,7 +76,7 @@ func newOurs(ctx context.Context, w *Workload, o *Options, workers int) (*ours, 
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, err
 	}
-	s := &ours{file: file, registry: prometheus.NewRegistry(), log: observe.NewDecisionLog(file)}
+	s := &ours{file: file, leave: w.Kind.leave, registry: prometheus.NewRegistry(), log: observe.NewDecisionLog(file)}
 	s.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: clusterName, Term: 1, Shards: o.Shards, BatchSize: o.Batch, Decisions: s.log, Registerer: s.registry,
 		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared
@@ -133,10 +136,11 @@ func (o *ours) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration) 
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if o.single {
-		err = o.oneByOne(limited, pods)
+	o.took = o.took[:0]
+	if o.leave > 0 {
+		err = o.inTurns(limited, pods)
 	} else {
-		err = o.await(limited, pods)
+		err = o.bring(limited, pods)
 	}
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return 0, err
@@ -149,6 +153,34 @@ func (o *ours) decide(ctx context.Context, pods []*v1.Pod, limit time.Duration) 
 	o.decided = int(after.Decisions - before.Decisions)
 	o.counted = counts{after.Rounds - before.Rounds, after.Requeries - before.Requeries, uint64(now - batches)}
 	return o.decided, err
+}
+
+// bring has pods decided.
+func (o *ours) bring(ctx context.Context, pods []*v1.Pod) error {
+	if o.single {
+		return o.oneByOne(ctx, pods)
+	}
+	return o.await(ctx, pods)
+}
+
+// inTurns brings some pods at a time. They leave with their claims before others come.
+func (o *ours) inTurns(ctx context.Context, pods []*v1.Pod) error {
+	for turn := range slices.Chunk(pods, o.leave) {
+		var events []objects.Event
+		for _, p := range turn {
+			events = append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: p})
+			for _, c := range claimsOf(p) {
+				events = append(events, objects.Event{Type: objects.Deleted, Kind: objects.KindResourceClaim, Object: c})
+			}
+		}
+		if err := o.bring(ctx, turn); err != nil {
+			return err
+		}
+		if &turn[0] != &pods[(len(pods)-1)/o.leave*o.leave] {
+			o.scheduler.Deliver(events)
+		}
+	}
+	return nil
 }
 
 // await delivers pods and waits until they are decided.
@@ -166,7 +198,6 @@ func (o *ours) await(ctx context.Context, pods []*v1.Pod) error {
 
 // oneByOne delivers each pod when the one before is decided.
 func (o *ours) oneByOne(ctx context.Context, pods []*v1.Pod) error {
-	o.took = o.took[:0]
 	for i := range pods {
 		began := time.Now()
 		if err := o.await(ctx, pods[i:i+1]); err != nil {

@@ -32,11 +32,11 @@ func storage() []oracle.Object {
 }
 
 // attaches says how many disks a node takes.
-func attaches(node string) []oracle.Object {
+func attaches(node *v1.Node) []oracle.Object {
 	return []oracle.Object{&storagev1.CSINode{
-		ObjectMeta: metav1.ObjectMeta{Name: node},
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
-			Name: driver, NodeID: node, TopologyKeys: []string{v1.LabelTopologyZone},
+			Name: driver, NodeID: node.Name, TopologyKeys: []string{v1.LabelTopologyZone},
 			Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To[int32](attachable)},
 		}}},
 	}}
@@ -64,8 +64,8 @@ func localStorage() []oracle.Object {
 }
 
 // localVolume is the volume that is free on a node.
-func localVolume(node string) []oracle.Object {
-	return []oracle.Object{localOf(node, "local-"+node, &v1.PersistentVolumeClaim{Spec: claimSpec(localClass)})}
+func localVolume(node *v1.Node) []oracle.Object {
+	return []oracle.Object{localOf(node.Name, "local-"+node.Name, &v1.PersistentVolumeClaim{Spec: claimSpec(localClass)})}
 }
 
 func localOf(node, name string, claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
@@ -87,10 +87,10 @@ func locallyClaimed(m *maker, b *build.PodBuilder, i int, on *v1.Node) []oracle.
 }
 
 // takesLocal is what a placement makes of claim and volume.
-func takesLocal(p *v1.Pod, node string) []oracle.Object {
+func takesLocal(p *v1.Pod, d *decision) ([]oracle.Object, error) {
 	c := claim(p.DeepCopy(), localClass)
-	volume := localOf(node, "local-"+node, c)
-	return bind(c, volume)
+	volume := localOf(d.Node, "local-"+d.Node, c)
+	return bind(c, volume), nil
 }
 
 // claim gives a pod a claim that has no volume yet.

@@ -24,6 +24,7 @@ type side interface {
 // upstream is kube-scheduler's plugins.
 type upstream struct {
 	oracle *oracle.Oracle
+	leave  int // the kind's
 	made   []decision
 	stop   context.CancelFunc // ends the oracle, which nobody lets go of before
 }
@@ -34,7 +35,7 @@ func newUpstream(ctx context.Context, w *Workload) (*upstream, error) {
 	if err != nil {
 		stop()
 	}
-	return &upstream{oracle: o, stop: stop}, err
+	return &upstream{oracle: o, leave: w.Kind.leave, stop: stop}, err
 }
 
 // newOracle is an oracle that knows all but the waiting pods.
@@ -70,6 +71,13 @@ func (u *upstream) decide(ctx context.Context, pods []*v1.Pod, limit time.Durati
 	for i, p := range pods {
 		if time.Since(began) > limit {
 			return i, nil
+		}
+		if u.leave > 0 && i > 0 && i%u.leave == 0 {
+			for _, before := range pods[i-u.leave : i] {
+				if err := leave(u.oracle, before); err != nil {
+					return i, err
+				}
+			}
 		}
 		d, err := u.oracle.Decide(ctx, p)
 		if err != nil && !errors.Is(err, oracle.ErrNoFit) {

@@ -150,7 +150,7 @@ func (m *maker) surround() {
 	}
 	if w.Kind.node != nil {
 		for _, n := range w.Nodes {
-			w.Objects = append(w.Objects, w.Kind.node(n.Name)...)
+			w.Objects = append(w.Objects, w.Kind.node(n)...)
 		}
 	}
 	if w.Kind.app != nil {
