@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/state"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -71,6 +72,9 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 		return nil, false, err
 	}
 	q = &observe.Question{Pod: p.UID, Class: class, Node: node, Nomination: p.Status.NominatedNodeName, Rows: l.rows}
+	if claims := l.state.Claims(); claims != nil {
+		q.Claims, q.User, q.Next = claims.ClaimNames(p), l.user, claims.Next(p)
+	}
 	if err := l.state.Settle(); err != nil {
 		return q, false, err
 	}
@@ -86,6 +90,11 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 		q.Nominees = l.nominees.Of(p, class).ForEngine()
 	}
 	return q, false, nil
+}
+
+// user words who has a device.
+func (l forExplanations) user(driver, pool, device string) string {
+	return l.state.Claims().Users(devices.Device{Driver: driver, Pool: pool, Name: device})
 }
 
 // Moving is part of observe.Loop.

@@ -37,6 +37,7 @@ type deviceMemory struct {
 	classes  map[*dynamicResources]*deviceClass
 	pools    map[devicePools]gathered
 	number   int // of devices in pools
+	steps    int64
 	encoded  []byte
 }
 
@@ -136,8 +137,13 @@ func (m *deviceMemory) search(r *dynamicResources, t *Table, s *deviceState, sum
 		u := &s.uses[i]
 		putInUse(&use, g.pools, &u.deviceUse, g.inventory.slices[u.slice].Pool)
 	}
-	return verdictOf(m.searcher.Search(g.pools, &use, demand, devices.DefaultBudget), demand)
+	out := m.searcher.Search(g.pools, &use, demand, devices.DefaultBudget)
+	m.steps += out.Steps
+	return verdictOf(out, demand)
 }
+
+// SearchSteps are the steps that searches for devices took so far; those for a row that is chosen are not counted.
+func (e *Evaluator) SearchSteps() int64 { return e.devices.steps }
 
 func verdictOf(out devices.Outcome, demand *devices.Demand) deviceVerdict {
 	switch out.Verdict {

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,9 +33,21 @@ type resolved struct {
 func (r *resolved) isNone() bool { return len(r.claims) == 0 && r.extended == nil }
 
 // refusal is why no node takes a pod. It is a status, so an error of the plugin is none.
-type refusal string
+type refusal struct {
+	text string
+	// next is who has to do what about it; "": the text says so.
+	next string
+}
 
-func (r refusal) Error() string { return string(r) }
+func (r refusal) Error() string { return r.text }
+
+// Next tells who has to do what, so that a pod's claims can be looked at; "": nothing keeps them from that, or its text says so.
+func (c *Cache) Next(pod *v1.Pod) string {
+	_, err := c.resolve(pod)
+	var no refusal
+	errors.As(err, &no)
+	return no.next
+}
 
 // Problem is what keeps a pod's claims from being looked at; "": nothing. A pod waits for that before its first
 // attempt.
@@ -52,13 +65,13 @@ func (c *Cache) Problem(pod *v1.Pod) string {
 func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 	if n := len(pod.Spec.ResourceClaims); n > maxClaims {
 		const text = "pod \"%s/%s\": %d resource claims, at most %d are supported"
-		return nil, refusal(fmt.Sprintf(text, pod.Namespace, pod.Name, n, maxClaims))
+		return nil, refusal{text: fmt.Sprintf(text, pod.Namespace, pod.Name, n, maxClaims)}
 	}
 	var out []*resourcev1.ResourceClaim
 	for i := range pod.Spec.ResourceClaims {
 		name, made, err := compile.ClaimName(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil {
-			return nil, refusal(err.Error())
+			return nil, refusal{err.Error(), nextForTemplate(pod, &pod.Spec.ResourceClaims[i])}
 		}
 		if name == "" {
 			continue
@@ -67,16 +80,31 @@ func (c *Cache) named(pod *v1.Pod) ([]*resourcev1.ResourceClaim, error) {
 		claim := c.claims[key]
 		switch {
 		case claim == nil:
-			return nil, refusal(fmt.Sprintf("could not find ResourceClaim %q", key))
+			next := fmt.Sprintf("nobody makes ResourceClaim %s for the pod: it has to be created", key)
+			if made {
+				next = nextForTemplate(pod, &pod.Spec.ResourceClaims[i])
+			}
+			return nil, refusal{fmt.Sprintf("could not find ResourceClaim %q", key), next}
 		case claim.DeletionTimestamp != nil:
-			return nil, refusal(fmt.Sprintf("resourceclaim %q is being deleted", name))
+			return nil, refusal{fmt.Sprintf("resourceclaim %q is being deleted", name),
+				fmt.Sprintf("ResourceClaim %s goes once the pods that it is reserved for have ended; then it has to be created anew", key)}
 		case made && !isOwner(pod, claim):
 			const text = "ResourceClaim %s was not created for Pod %s/%s (Pod is not owner)"
-			return nil, refusal(fmt.Sprintf(text, key, pod.Namespace, pod.Name))
+			return nil, refusal{fmt.Sprintf(text, key, pod.Namespace, pod.Name),
+				fmt.Sprintf("ResourceClaim %s is another pod's: where that is gone, delete the claim, and it is made for this pod", key)}
 		}
 		out = append(out, claim)
 	}
 	return out, nil
+}
+
+// nextForTemplate tells who makes the claim of an entry.
+func nextForTemplate(pod *v1.Pod, entry *v1.PodResourceClaim) string {
+	if entry.ResourceClaimTemplateName == nil {
+		return ""
+	}
+	const text = "kube-controller-manager makes the claim from ResourceClaimTemplate %s/%s once that is there; without Kubernetes shardsched does"
+	return fmt.Sprintf(text, pod.Namespace, *entry.ResourceClaimTemplateName)
 }
 
 // isOwner tells whether a claim of the pod's namespace was made for the pod.
@@ -99,7 +127,8 @@ func (c *Cache) resolve(pod *v1.Pod) (*resolved, error) {
 			continue
 		}
 		if c.flights[claim.UID] != nil {
-			return nil, refusal(fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(claim)))
+			return nil, refusal{fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(claim)),
+				"another pod of the claim is being bound: this one is tried again once the claim has its devices, or that bind has failed"}
 		}
 		if err := c.checkClasses(claim); err != nil {
 			return nil, err
@@ -115,7 +144,8 @@ func (c *Cache) checkClasses(claim *resourcev1.ResourceClaim) error {
 		case class == "":
 			return fmt.Errorf("request %s: unsupported request type", request)
 		case c.classes[class] == nil:
-			return refusal(fmt.Sprintf("request %s: device class %s does not exist", request, class))
+			return refusal{fmt.Sprintf("request %s: device class %s does not exist", request, class),
+				fmt.Sprintf("DeviceClass %s has to be created: by an administrator, or with the driver that serves it", class)}
 		}
 		return nil
 	}
@@ -127,7 +157,7 @@ func (c *Cache) checkClasses(claim *resourcev1.ResourceClaim) error {
 				return err
 			}
 		case len(r.FirstAvailable) == 0:
-			return refusal(fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(claim), r.Name))
+			return refusal{text: fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(claim), r.Name)}
 		}
 		for j := range r.FirstAvailable {
 			if r.Exactly != nil {
@@ -158,7 +188,7 @@ func (c *Cache) Claims(pod *v1.Pod, patience time.Duration) compile.PodClaims {
 	case nil:
 		return compile.PodClaims{}
 	case refusal:
-		return compile.PodClaims{Message: string(no)}
+		return compile.PodClaims{Message: no.text}
 	}
 	return compile.PodClaims{Err: err}
 }

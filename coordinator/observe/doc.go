@@ -33,6 +33,7 @@
 //	read        a question about the loop's state: an explanation, a summary, a dump
 //	step        the bounded part of a read that one turn does
 //	to judge    to evaluate a row for one pod, with the score or the reasons spelled out
+//	shortage    the first request of a pod's claims that no devices of a node meet, and what keeps them from it
 //	verdict     what judging found for one node that was asked for
 //	bug         a panic that was recovered; it ends a read or an attempt, never the term
 //	note        a remark in an explanation

@@ -137,7 +137,12 @@ func (x *Explainer) explainFor(pod *v1.Pod, prof *compile.Profile, e *Explanatio
 	case waits:
 		return false, nil
 	case q.Class.Rejected != nil:
-		Note(out, q.Class.Rejected.Message)
+		if out.Note != q.Class.Rejected.Message { // a gate may have said so
+			Note(out, q.Class.Rejected.Message)
+		}
+		if q.Next != "" {
+			Note(out, q.Next)
+		}
 		return true, nil
 	}
 	if last, err := e.Judging.Step(x.Answers.Reader(), q); !last || err != nil {

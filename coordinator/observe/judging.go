@@ -22,8 +22,10 @@ import (
 const (
 	// defaultTop is how many nodes an explanation shows where none are asked for.
 	defaultTop = 5
-	// rowsAtOnce is how many rows one step of an explanation judges, of a few microseconds each.
-	rowsAtOnce = 2048
+	// rowsAtOnce is how many rows one step of an explanation judges, of a few microseconds each, and searchAtOnce how many steps
+	// of searches for devices it takes with them, of 50 ns each.
+	rowsAtOnce   = 2048
+	searchAtOnce = 1 << 18
 	// maxRestarts is how often an explanation begins anew, because nodes come and go or the pod changes, until it is
 	// given up.
 	maxRestarts = 8
@@ -41,6 +43,12 @@ type Question struct {
 	Nominees []*answers.Nominee
 	// Rows counts how often a row came or went.
 	Rows uint64
+	// Claims are the claims of the pod that have no devices yet, in the order of the class.
+	Claims []types.NamespacedName
+	// User tells who uses a device.
+	User func(driver, pool, device string) string
+	// Next is who has to do what about a pod that is rejected; "": there is nothing to tell.
+	Next string
 }
 
 // Judging judges every row for one pod, in steps.
@@ -125,14 +133,17 @@ type explainer struct {
 	here     *answers.Ranked
 	reasons  map[answers.Reason]uint32
 	closest  []refusalAt
-	verdicts *verdicts
-	told     bool // all rows are judged, and the rest of the answer is written
+	// shortages are why rows have no devices.
+	shortages shortages
+	verdicts  *verdicts
+	told      bool // all rows are judged, and the rest of the answer is written
 }
 
 type refusalAt struct {
 	stage   int
 	missing float64 // as a share of what is asked for, summed over the resources
 	node    *pb.RefusedNode
+	devices *scorer.DeviceShortage // nil: it is not refused for devices
 }
 
 // newExplainer begins to judge a pod.
@@ -142,7 +153,7 @@ func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explai
 	x := &explainer{
 		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows, top: int(cmp.Or(req.Top, defaultTop)),
 		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req),
-		left: make([]cache.Row, 0, r.Nodes()),
+		left: make([]cache.Row, 0, r.Nodes()), shortages: newShortages(),
 	}
 	for _, n := range q.Nominees {
 		x.apart[n.Row] = true
@@ -172,9 +183,10 @@ func (x *explainer) serves(q *Question) bool {
 // judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
 // groups are looked at twice: what becomes of them depends on the other rows.
 func (x *explainer) judge(rows int) (all bool) {
-	n := min(rows, len(x.left))
-	for _, row := range x.left[:n] {
-		if !x.apart[row] {
+	until := x.searched() + searchAtOnce
+	n := 0
+	for ; n < min(rows, len(x.left)) && x.searched() < until; n++ {
+		if row := x.left[n]; !x.apart[row] {
 			x.judgeRow(row)
 		}
 	}
@@ -184,13 +196,16 @@ func (x *explainer) judge(rows int) (all bool) {
 	if x.answer == nil {
 		x.judgeApart()
 	}
-	n = min(rows-n, len(x.grouped))
-	for _, g := range x.grouped[:n] {
-		x.judgeGrouped(g)
+	k := 0
+	for ; k < min(rows-n, len(x.grouped)) && x.searched() < until; k++ {
+		x.judgeGrouped(x.grouped[k])
 	}
-	x.grouped = x.grouped[n:]
+	x.grouped = x.grouped[k:]
 	return len(x.grouped) == 0
 }
+
+// searched is how many steps searches for devices took so far.
+func (x *explainer) searched() int64 { return x.SearchSteps() + x.shortages.Steps }
 
 // judgeRow sorts a row into its group. What is refused at once is taken in.
 func (x *explainer) judgeRow(row cache.Row) {
@@ -282,14 +297,26 @@ func (x *explainer) refuse(row cache.Row, reasons []scorer.Reason) {
 		missing += short.Share
 	}
 	refused.Shortfalls = append(refused.Shortfalls, x.expressionFailures(row, refused.Plugin)...)
+	lacks, share := x.lackDevices(row, refused)
+	missing += share
+	if named, _ := x.verdicts.asked(refused.Node); named && lacks != nil {
+		x.spellOut(refused, lacks)
+	}
 	x.closest = append(x.closest, refusalAt{
 		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
 		missing: missing,
 		node:    refused,
+		devices: lacks,
 	})
 	if len(x.closest) >= x.top+keptBeside {
 		x.trim()
 	}
+}
+
+// spellOut writes why a node has no devices, and who has them.
+func (x *explainer) spellOut(refused *pb.RefusedNode, d *scorer.DeviceShortage) {
+	w := wording{DeviceShortage: d, claims: x.q.Claims, user: x.q.User}
+	refused.Devices = w.message()
 }
 
 // trim keeps the refused nodes that came closest: those refused by the latest
@@ -333,7 +360,11 @@ func (x *explainer) report() {
 		x.out.Reasons = append(x.out.Reasons,
 			&pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
+	x.shortages.tell(x.out)
 	for _, c := range x.closest {
+		if c.devices != nil {
+			x.spellOut(c.node, c.devices)
+		}
 		x.out.Closest = append(x.out.Closest, c.node)
 	}
 }

@@ -59,6 +59,16 @@ type Selector interface {
 	// Reads names the attributes that Judge depends on, by qualified name, beside what Content.Only keeps anyway; false:
 	// it may depend on any.
 	Reads() (attributes []string, known bool)
+	// String is the expression.
+	String() string
+	// Refusal is the part of the expression that is false for a content that it does not match: of a conjunction, the first.
+	Refusal(*Content) Refusal
+}
+
+// Refusal is an expression that is false, as text, with the attributes that it reads, by qualified name.
+type Refusal struct {
+	Expression string
+	Reads      []string
 }
 
 // Compiler makes selectors of expressions. An expression that does not compile is a selector, too: all its judgements

@@ -50,7 +50,7 @@ func (c *constraint) value(content *Content, number int32) (Value, bool) {
 	}
 	known := &c.values[number]
 	if !known.seen {
-		known.value, known.exists = content.attribute(c.attribute)
+		known.value, known.exists = content.Attribute(c.attribute)
 		known.seen = true
 	}
 	return known.value, known.exists

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// attribute finds an attribute by its qualified name: the name itself, or the name without the driver's domain.
-func (c *Content) attribute(qualified string) (Value, bool) {
+// Attribute finds an attribute by its qualified name: the name itself, or the name without the driver's domain.
+func (c *Content) Attribute(qualified string) (Value, bool) {
 	if v, ok := c.named(qualified); ok {
 		return v, true
 	}

@@ -17,6 +17,8 @@
 //	counter      an amount that devices of a pool share: each device consumes some of it
 //	share        one of many allocations of a device that allows multiple allocations
 //	step         the unit of work that a search's budget counts
+//	diagnosis    which request no devices are found for, and why: after a search that has found none
+//	cause        what keeps a device from a request
 //
 // # The way of a search
 //

@@ -20,6 +20,8 @@ type Searcher struct {
 	demand        *Demand
 	steps, budget int64
 	text          Text
+	// watch follows a search that is made for a diagnosis; nil: it is an ordinary one.
+	watch *watch
 
 	options []option
 	// firstOption is the place of a request's first option, by claim and request.
@@ -159,6 +161,9 @@ func (s *Searcher) request(c, r int32) step {
 func (s *Searcher) device(o *option, has int64, from int32) step {
 	if !s.spend(1) {
 		return fatal
+	}
+	if s.watch != nil && s.watch.sees(o, has, len(s.demand.claims[o.claim].Requests[o.request].Alternatives)) {
+		return found
 	}
 	all := o.Mode == AllDevices
 	switch {

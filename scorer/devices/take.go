@@ -36,7 +36,7 @@ func (s *Searcher) take(o *option, n int32) tookIt {
 	if len(d.Consumes) > 0 && !s.demand.features.PartitionableDevices {
 		return notTaken
 	}
-	if s.demand.features.DeviceTaints && len(d.Taints) > 0 && o.repelledBy(d.Taints) {
+	if s.demand.features.DeviceTaints && o.repelling(d.Taints) != nil {
 		return notTaken
 	}
 	t := taking{option: o, device: n}
@@ -151,11 +151,7 @@ func (s *Searcher) revert(t *taking) {
 
 // count takes a device's counters, if the pool has as much.
 func (s *Searcher) count(d *device) bool {
-	counters := &s.counters[d.pool]
-	if !counters.known {
-		s.sumUp(counters, &s.pools.pools[d.pool])
-		s.summedUp = append(s.summedUp, d.pool)
-	}
+	counters := s.countersOf(d.pool)
 	if counters.overdrawn {
 		return false
 	}
@@ -172,6 +168,16 @@ func (s *Searcher) count(d *device) bool {
 		}
 	}
 	return true
+}
+
+// countersOf are a pool's counters, summed up.
+func (s *Searcher) countersOf(pool int32) *poolCounters {
+	counters := &s.counters[pool]
+	if !counters.known {
+		s.sumUp(counters, &s.pools.pools[pool])
+		s.summedUp = append(s.summedUp, pool)
+	}
+	return counters
 }
 
 // sumUp finds what allocated devices leave of a pool's counters.
@@ -204,14 +210,14 @@ func (s *Searcher) sumUp(counters *poolCounters, p *pool) {
 	}
 }
 
-// repelledBy tells whether an alternative does not tolerate some taint that keeps pods away.
-func (a *Alternative) repelledBy(taints []Taint) bool {
+// repelling is the first taint that keeps pods away and that an alternative does not tolerate; nil: there is none.
+func (a *Alternative) repelling(taints []Taint) *Taint {
 	for i := range taints {
 		if e := taints[i].Effect; (e == "NoSchedule" || e == "NoExecute") && !a.tolerates(&taints[i]) {
-			return true
+			return &taints[i]
 		}
 	}
-	return false
+	return nil
 }
 
 func (a *Alternative) tolerates(taint *Taint) bool {

@@ -114,7 +114,9 @@ func renderExplanation(w io.Writer, pod string, e *pb.ExplainResponse) error {
 	}
 	explainTop(b, "Best nodes now", e.GetTop())
 	explainReasons(b, e.GetReasons(), e.GetFeasible() > 0)
+	explainShortages(b, e.GetShortages())
 	explainClosest(b, e.GetClosest())
+	explainDevices(b, e)
 	explainVerdicts(b, e)
 	_, err := io.WriteString(w, b.String())
 	return err

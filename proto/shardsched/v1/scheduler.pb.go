@@ -1401,7 +1401,9 @@ type RefusedNode struct {
 	Plugin  string                 `protobuf:"bytes,2,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	Reasons []string               `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// What is missing, such as "cpu: short by 500m".
-	Shortfalls    []string `protobuf:"bytes,4,rep,name=shortfalls,proto3" json:"shortfalls,omitempty"`
+	Shortfalls []string `protobuf:"bytes,4,rep,name=shortfalls,proto3" json:"shortfalls,omitempty"`
+	// Why the pod's claims get no devices there; absent: they do, or another plugin refuses the node.
+	Devices       *DeviceShortage `protobuf:"bytes,5,opt,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1464,6 +1466,325 @@ func (x *RefusedNode) GetShortfalls() []string {
 	return nil
 }
 
+func (x *RefusedNode) GetDevices() *DeviceShortage {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// DeviceShortage is the first request of a pod's claims that finds no devices on a node, beside all those before it.
+type DeviceShortage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace/name; empty: the claim for the pod's extended resources.
+	Claim string `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// What each alternative of the request lacks; one of an ordinary request.
+	Requests []*RequestShortage `protobuf:"bytes,2,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Why the search ended before it had looked at all devices; empty: it had.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceShortage) Reset() {
+	*x = DeviceShortage{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceShortage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceShortage) ProtoMessage() {}
+
+func (x *DeviceShortage) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceShortage.ProtoReflect.Descriptor instead.
+func (*DeviceShortage) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DeviceShortage) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *DeviceShortage) GetRequests() []*RequestShortage {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *DeviceShortage) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// RequestShortage is what a request lacks, or an alternative of it.
+type RequestShortage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// request, or request/alternative
+	Request string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	Class   string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	// How many devices it needs, and the most that it could have at once.
+	Wanted int64 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Found  int64 `protobuf:"varint,4,opt,name=found,proto3" json:"found,omitempty"`
+	// Devices that the node reaches, and how many of them the class selects.
+	Devices uint32 `protobuf:"varint,5,opt,name=devices,proto3" json:"devices,omitempty"`
+	InClass uint32 `protobuf:"varint,6,opt,name=in_class,json=inClass,proto3" json:"in_class,omitempty"`
+	// Some of the devices that it can't have, one for each cause first.
+	Nearest       []*MissedDevice `protobuf:"bytes,7,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestShortage) Reset() {
+	*x = RequestShortage{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestShortage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestShortage) ProtoMessage() {}
+
+func (x *RequestShortage) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestShortage.ProtoReflect.Descriptor instead.
+func (*RequestShortage) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RequestShortage) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *RequestShortage) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *RequestShortage) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *RequestShortage) GetFound() int64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *RequestShortage) GetDevices() uint32 {
+	if x != nil {
+		return x.Devices
+	}
+	return 0
+}
+
+func (x *RequestShortage) GetInClass() uint32 {
+	if x != nil {
+		return x.InClass
+	}
+	return 0
+}
+
+func (x *RequestShortage) GetNearest() []*MissedDevice {
+	if x != nil {
+		return x.Nearest
+	}
+	return nil
+}
+
+// MissedDevice is a device that a request can't have.
+type MissedDevice struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Driver string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Pool   string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Empty: the pool has none to give.
+	Device string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
+	// Such as "in use by claim shop/web-gpu (pod shop/web-0)".
+	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissedDevice) Reset() {
+	*x = MissedDevice{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissedDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissedDevice) ProtoMessage() {}
+
+func (x *MissedDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissedDevice.ProtoReflect.Descriptor instead.
+func (*MissedDevice) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *MissedDevice) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *MissedDevice) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *MissedDevice) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *MissedDevice) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+// ShortageCount is how many nodes have devices that one cause keeps from one request.
+type ShortageCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in DeviceShortage and RequestShortage.
+	Claim   string `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	Request string `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	// Without what differs between nodes, such as "in use by other claims".
+	Cause string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
+	Nodes uint32 `protobuf:"varint,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Of all these nodes; of a cause that lies in pools the number of pools.
+	Devices       uint64 `protobuf:"varint,5,opt,name=devices,proto3" json:"devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShortageCount) Reset() {
+	*x = ShortageCount{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShortageCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShortageCount) ProtoMessage() {}
+
+func (x *ShortageCount) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShortageCount.ProtoReflect.Descriptor instead.
+func (*ShortageCount) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ShortageCount) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *ShortageCount) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *ShortageCount) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *ShortageCount) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *ShortageCount) GetDevices() uint64 {
+	if x != nil {
+		return x.Devices
+	}
+	return 0
+}
+
 // ExplainResponse tells about one pod against the cluster as it is now, without
 // the pod itself.
 type ExplainResponse struct {
@@ -1495,13 +1816,16 @@ type ExplainResponse struct {
 	Verdicts []*NodeVerdict `protobuf:"bytes,13,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	// How many more verdicts did not fit the message.
 	VerdictsLeftOut uint32 `protobuf:"varint,14,opt,name=verdicts_left_out,json=verdictsLeftOut,proto3" json:"verdicts_left_out,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What keeps devices from the pod's claims on the nodes that have none for them: by claim and request, and for
+	// each of them the cause of most nodes first.
+	Shortages     []*ShortageCount `protobuf:"bytes,15,rep,name=shortages,proto3" json:"shortages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1837,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1850,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExplainResponse) GetNode() string {
@@ -1627,6 +1951,13 @@ func (x *ExplainResponse) GetVerdictsLeftOut() uint32 {
 	return 0
 }
 
+func (x *ExplainResponse) GetShortages() []*ShortageCount {
+	if x != nil {
+		return x.Shortages
+	}
+	return nil
+}
+
 // PastDecision is a decision with what is remembered of its moment.
 type PastDecision struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1645,7 +1976,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1988,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +2001,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -1723,7 +2054,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +2066,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +2079,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -1784,7 +2115,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +2127,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +2140,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -1842,7 +2173,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2185,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2198,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -1928,7 +2259,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2271,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2284,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -2053,7 +2384,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2396,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2409,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -2104,7 +2435,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2447,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2460,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -2142,7 +2473,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2485,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2498,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -2190,7 +2521,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2533,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2546,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -2259,7 +2590,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2602,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2615,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -2322,7 +2653,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2665,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2678,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -2388,7 +2719,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2731,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2744,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -2481,13 +2812,18 @@ type Summary struct {
 	Classes uint64 `protobuf:"varint,21,opt,name=classes,proto3" json:"classes,omitempty"`
 	// Pods that were told to leave their nodes for pods of higher priority.
 	PodsPreempted uint64 `protobuf:"varint,22,opt,name=pods_preempted,json=podsPreempted,proto3" json:"pods_preempted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// By driver; none where nobody publishes devices.
+	Devices []*DriverDevices `protobuf:"bytes,23,rep,name=devices,proto3" json:"devices,omitempty"`
+	// Resource claims that have their devices, and those that have none yet.
+	ClaimsAllocated uint64 `protobuf:"varint,24,opt,name=claims_allocated,json=claimsAllocated,proto3" json:"claims_allocated,omitempty"`
+	ClaimsWaiting   uint64 `protobuf:"varint,25,opt,name=claims_waiting,json=claimsWaiting,proto3" json:"claims_waiting,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2835,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2848,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -2669,6 +3005,89 @@ func (x *Summary) GetPodsPreempted() uint64 {
 	return 0
 }
 
+func (x *Summary) GetDevices() []*DriverDevices {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *Summary) GetClaimsAllocated() uint64 {
+	if x != nil {
+		return x.ClaimsAllocated
+	}
+	return 0
+}
+
+func (x *Summary) GetClaimsWaiting() uint64 {
+	if x != nil {
+		return x.ClaimsWaiting
+	}
+	return 0
+}
+
+// DriverDevices is the devices that a driver publishes.
+type DriverDevices struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Driver  string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Devices uint64                 `protobuf:"varint,2,opt,name=devices,proto3" json:"devices,omitempty"`
+	// Those that some claim has, or has a share of.
+	InUse         uint64 `protobuf:"varint,3,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverDevices) Reset() {
+	*x = DriverDevices{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverDevices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverDevices) ProtoMessage() {}
+
+func (x *DriverDevices) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
+func (*DriverDevices) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DriverDevices) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DriverDevices) GetDevices() uint64 {
+	if x != nil {
+		return x.Devices
+	}
+	return 0
+}
+
+func (x *DriverDevices) GetInUse() uint64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
 // GetLeaderRequest has no fields.
 type GetLeaderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2678,7 +3097,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +3109,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +3122,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 // GetLeaderResponse names the leader.
@@ -2719,7 +3138,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +3150,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +3163,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -2774,7 +3193,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +3205,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +3218,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -2827,7 +3246,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3258,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3271,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -2890,7 +3309,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +3321,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +3334,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -3082,14 +3501,38 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\x124\n" +
 	"\aplugins\x18\x03 \x03(\v2\x1a.shardsched.v1.PluginScoreR\aplugins\x12\x16\n" +
-	"\x06chosen\x18\x04 \x01(\bR\x06chosen\"s\n" +
+	"\x06chosen\x18\x04 \x01(\bR\x06chosen\"\xac\x01\n" +
 	"\vRefusedNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06plugin\x18\x02 \x01(\tR\x06plugin\x12\x18\n" +
 	"\areasons\x18\x03 \x03(\tR\areasons\x12\x1e\n" +
 	"\n" +
 	"shortfalls\x18\x04 \x03(\tR\n" +
-	"shortfalls\"\xb2\x04\n" +
+	"shortfalls\x127\n" +
+	"\adevices\x18\x05 \x01(\v2\x1d.shardsched.v1.DeviceShortageR\adevices\"v\n" +
+	"\x0eDeviceShortage\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12:\n" +
+	"\brequests\x18\x02 \x03(\v2\x1e.shardsched.v1.RequestShortageR\brequests\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\xdb\x01\n" +
+	"\x0fRequestShortage\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\tR\x05class\x12\x16\n" +
+	"\x06wanted\x18\x03 \x01(\x03R\x06wanted\x12\x14\n" +
+	"\x05found\x18\x04 \x01(\x03R\x05found\x12\x18\n" +
+	"\adevices\x18\x05 \x01(\rR\adevices\x12\x19\n" +
+	"\bin_class\x18\x06 \x01(\rR\ainClass\x125\n" +
+	"\anearest\x18\a \x03(\v2\x1b.shardsched.v1.MissedDeviceR\anearest\"h\n" +
+	"\fMissedDevice\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06device\x18\x03 \x01(\tR\x06device\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\"\x85\x01\n" +
+	"\rShortageCount\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x14\n" +
+	"\x05nodes\x18\x04 \x01(\rR\x05nodes\x12\x18\n" +
+	"\adevices\x18\x05 \x01(\x04R\adevices\"\xee\x04\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\bdecision\x18\x02 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x14\n" +
@@ -3105,7 +3548,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\ahistory\x18\v \x03(\v2\x1b.shardsched.v1.PastDecisionR\ahistory\x12*\n" +
 	"\x05waits\x18\f \x01(\v2\x14.shardsched.v1.WaitsR\x05waits\x126\n" +
 	"\bverdicts\x18\r \x03(\v2\x1a.shardsched.v1.NodeVerdictR\bverdicts\x12*\n" +
-	"\x11verdicts_left_out\x18\x0e \x01(\rR\x0fverdictsLeftOut\"\xd5\x01\n" +
+	"\x11verdicts_left_out\x18\x0e \x01(\rR\x0fverdictsLeftOut\x12:\n" +
+	"\tshortages\x18\x0f \x03(\v2\x1c.shardsched.v1.ShortageCountR\tshortages\"\xd5\x01\n" +
 	"\fPastDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -3161,7 +3605,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
 	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
-	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\x91\a\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\x9b\b\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x04R\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12!\n" +
@@ -3186,7 +3630,14 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x11local_evaluations\x18\x13 \x01(\x04R\x10localEvaluations\x12\x12\n" +
 	"\x04idle\x18\x14 \x01(\bR\x04idle\x12\x18\n" +
 	"\aclasses\x18\x15 \x01(\x04R\aclasses\x12%\n" +
-	"\x0epods_preempted\x18\x16 \x01(\x04R\rpodsPreempted\"\x12\n" +
+	"\x0epods_preempted\x18\x16 \x01(\x04R\rpodsPreempted\x126\n" +
+	"\adevices\x18\x17 \x03(\v2\x1c.shardsched.v1.DriverDevicesR\adevices\x12)\n" +
+	"\x10claims_allocated\x18\x18 \x01(\x04R\x0fclaimsAllocated\x12%\n" +
+	"\x0eclaims_waiting\x18\x19 \x01(\x04R\rclaimsWaiting\"X\n" +
+	"\rDriverDevices\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
+	"\adevices\x18\x02 \x01(\x04R\adevices\x12\x15\n" +
+	"\x06in_use\x18\x03 \x01(\x04R\x05inUse\"\x12\n" +
 	"\x10GetLeaderRequest\"a\n" +
 	"\x11GetLeaderResponse\x123\n" +
 	"\x06leader\x18\x01 \x01(\v2\x1b.shardsched.v1.LeaderRecordR\x06leader\x12\x17\n" +
@@ -3247,7 +3698,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -3272,28 +3723,33 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*PluginScore)(nil),           // 20: shardsched.v1.PluginScore
 	(*ScoredNode)(nil),            // 21: shardsched.v1.ScoredNode
 	(*RefusedNode)(nil),           // 22: shardsched.v1.RefusedNode
-	(*ExplainResponse)(nil),       // 23: shardsched.v1.ExplainResponse
-	(*PastDecision)(nil),          // 24: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 25: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 26: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 27: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 28: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 29: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 30: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 31: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 32: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 33: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 34: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 35: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 36: shardsched.v1.Summary
-	(*GetLeaderRequest)(nil),      // 37: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 38: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 39: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 40: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 41: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 44: shardsched.v1.ReasonCount
+	(*DeviceShortage)(nil),        // 23: shardsched.v1.DeviceShortage
+	(*RequestShortage)(nil),       // 24: shardsched.v1.RequestShortage
+	(*MissedDevice)(nil),          // 25: shardsched.v1.MissedDevice
+	(*ShortageCount)(nil),         // 26: shardsched.v1.ShortageCount
+	(*ExplainResponse)(nil),       // 27: shardsched.v1.ExplainResponse
+	(*PastDecision)(nil),          // 28: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 29: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 30: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 31: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 32: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 33: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 34: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 35: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 36: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 37: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 38: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 39: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 40: shardsched.v1.Summary
+	(*DriverDevices)(nil),         // 41: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 42: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 43: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 44: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 45: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 46: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 49: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -3304,67 +3760,72 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	42, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	43, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	47, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	48, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	28, // 13: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
-	21, // 14: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	44, // 15: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
-	22, // 16: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	24, // 17: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	25, // 18: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	27, // 19: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
-	28, // 20: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	43, // 21: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	21, // 22: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	26, // 23: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	43, // 24: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	43, // 25: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	21, // 26: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	22, // 27: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	29, // 28: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	36, // 29: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	42, // 30: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	42, // 31: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	42, // 32: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	32, // 33: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	42, // 34: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	42, // 35: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	32, // 36: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	34, // 37: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	33, // 38: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 39: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	35, // 40: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	39, // 41: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	39, // 42: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	43, // 43: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	43, // 44: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	43, // 45: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 46: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 47: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 48: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 49: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 50: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 51: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 52: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	30, // 53: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	37, // 54: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 55: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 56: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 57: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 58: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 59: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 60: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	23, // 61: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	31, // 62: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	38, // 63: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	55, // [55:64] is the sub-list for method output_type
-	46, // [46:55] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	23, // 13: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
+	24, // 14: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
+	25, // 15: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
+	32, // 16: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	21, // 17: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
+	49, // 18: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	22, // 19: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
+	28, // 20: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	29, // 21: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	31, // 22: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	26, // 23: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
+	32, // 24: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	48, // 25: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	21, // 26: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	30, // 27: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	48, // 28: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	48, // 29: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	21, // 30: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	22, // 31: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	33, // 32: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	40, // 33: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	47, // 34: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	47, // 35: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	47, // 36: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	36, // 37: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	47, // 38: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	47, // 39: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	36, // 40: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	38, // 41: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	37, // 42: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 43: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	39, // 44: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	41, // 45: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	44, // 46: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	44, // 47: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	48, // 48: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	48, // 49: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	48, // 50: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 51: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 52: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 53: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 54: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 55: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 56: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 57: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	34, // 58: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	42, // 59: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 60: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 61: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 62: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 63: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 64: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 65: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	27, // 66: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	35, // 67: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	43, // 68: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	60, // [60:69] is the sub-list for method output_type
+	51, // [51:60] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -3379,7 +3840,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

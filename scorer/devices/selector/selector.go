@@ -52,10 +52,14 @@ func (c *Compiler) Compile(expression string) devices.Selector {
 
 // selector is a compiled expression and its judgements.
 type selector struct {
+	text    string
 	program dra.CompilationResult
 	failed  string
 	reads   []string
 	known   bool
+	// parts are those of a conjunction, once Refusal was asked; none: it is no conjunction.
+	splitting sync.Once
+	parts     []*selector
 
 	mu sync.RWMutex
 	// byContent and byValues keep the same judgements; the latter under what the expression reads.
@@ -64,7 +68,7 @@ type selector struct {
 }
 
 func compile(expression string) *selector {
-	s := &selector{byContent: map[*devices.Content]devices.Judgement{}, byValues: map[string]devices.Judgement{}}
+	s := &selector{text: expression, byContent: map[*devices.Content]devices.Judgement{}, byValues: map[string]devices.Judgement{}}
 	s.program = dra.GetCompiler(features).CompileCELExpression(expression, dra.Options{DisableCostEstimation: true})
 	if s.program.Error != nil {
 		s.failed, s.known = "CEL compile error: "+s.program.Error.Error(), true
@@ -78,6 +82,9 @@ func compile(expression string) *selector {
 
 // Reads names the attributes that the expression looks at.
 func (s *selector) Reads() ([]string, bool) { return s.reads, s.known }
+
+// String is the expression.
+func (s *selector) String() string { return s.text }
 
 // Judge tells what the expression says of a content.
 func (s *selector) Judge(c *devices.Content) devices.Judgement {

@@ -1,0 +1,57 @@
+package devices
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxUsers is how many claims of a device, and pods of a claim, are named.
+const maxUsers = 3
+
+// Users words who has a device, or shares of it: the claims, and the pods that these are reserved for.
+func (c *Cache) Users(d Device) string {
+	holders := c.Holders(d)
+	slices.SortFunc(holders, func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	var list []string
+	for _, key := range slices.Compact(holders) {
+		list = append(list, "claim "+key.String()+" ("+podsOf(c.claims[key])+")")
+	}
+	if len(list) == 0 {
+		return "in use"
+	}
+	return "in use by " + some(list, ", ")
+}
+
+// podsOf words who has a claim.
+func podsOf(claim *resourcev1.ResourceClaim) string {
+	if claim == nil || claim.Status.Allocation == nil {
+		return "its pod is being bound"
+	}
+	var list []string
+	for _, r := range claim.Status.ReservedFor {
+		if r.Resource == "pods" {
+			list = append(list, "pod "+claim.Namespace+"/"+r.Name)
+		} else {
+			list = append(list, r.Resource+" "+r.Name)
+		}
+	}
+	if len(list) == 0 {
+		return "no pod uses it"
+	}
+	return some(list, ", ")
+}
+
+// some joins the first of a list, and says how many follow.
+func some(list []string, by string) string {
+	if n := len(list) - maxUsers; n > 0 {
+		list = append(list[:maxUsers:maxUsers], fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(list, by)
+}
