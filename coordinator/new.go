@@ -138,7 +138,7 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 	s.state.Watch(s.answers.Log())
 	s.preempt = preempt.NewFinder(preempt.Config{
 		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
-		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() },
-		DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
+		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
+		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})
 }

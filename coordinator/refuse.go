@@ -2,17 +2,14 @@ package coordinator
 
 import (
 	"context"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // unplaced ends an attempt that has found no node. The PostFilters are asked for help first. answer is the
@@ -45,33 +42,13 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 	return true
 }
 
-// ownLeftOut finds a pod's own nominated node where a PreFilter has narrowed the nodes to others. This node is tried all the
-// same, before the others, with the pod's class as it is without the narrowing; nil: there is no such node.
-func (s *Scheduler) ownLeftOut(a *attempt) (row cache.Row, class *scorer.Class) {
-	name, q := a.pod.Nomination(), a.class.Query
-	row, ok := s.state.RowOf(name)
-	if !ok || q.GetNarrowed() == nil || slices.Contains(q.GetNarrowed().GetNames(), name) {
-		return row, nil
-	}
-	return row, s.answers.Pinned(a.class.Scorer.Unnarrowed())
-}
-
-// ownReasons is why such a node refuses the pod: of with the PreFilter's narrowing, and instead without.
-func (s *Scheduler) ownReasons(answer *answers.Answer, a *attempt) (of, instead []scorer.Reason) {
-	row, class := s.ownLeftOut(a)
-	if class == nil {
-		return nil, nil
-	}
-	with := s.nominees.Of(a.pod.Obj, a.class).ByRow()[row]
-	instead = slices.Clone(answer.RefusedWith(row, with.ForEngine(), class))
-	return answer.WhyRefused(row), instead
-}
-
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
 func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Reasons) (string, []string) {
-	of, instead := s.ownReasons(answer, a)
-	more.Add(of, -1)
-	more.Add(instead, +1)
+	if own := s.answers.LeftOut(a.class, a.pod.Nomination()); own != nil {
+		with, instead := own.Reasons(answer, s.nominees.Of(a.pod.Obj, a.class).ByRow()[own.Row].ForEngine())
+		more.Add(with, -1)
+		more.Add(instead, +1)
+	}
 	return answer.Message(s.state.Nodes(), more)
 }
 

@@ -304,13 +304,14 @@ func (m *Meters) DevicesWaited(profile, driver, status string, conditioned bool,
 	m.set.Histogram("scheduler_dra_bindingconditions_wait_duration_seconds", profile, driver, status).Observe(took.Seconds())
 }
 
-// PreemptionTried counts a pod for which victims are looked for.
-func (m *Meters) PreemptionTried() { m.preemptionAttempts.Inc() }
+// PreemptionsTried counts attempts for whose pods victims are looked for, DryRuns the dry runs, and DryRunRows the rows that
+// these have tried.
+func (m *Meters) PreemptionsTried() prometheus.Counter { return m.preemptionAttempts }
 
-// DryRuns counts the dry runs of preemption, and DryRunRows the rows that they have tried.
+// DryRuns is described with PreemptionsTried.
 func (m *Meters) DryRuns() prometheus.Counter { return m.dryRuns }
 
-// DryRunRows is described with DryRuns.
+// DryRunRows is described with PreemptionsTried.
 func (m *Meters) DryRunRows() prometheus.Counter { return m.dryRunRows }
 
 // Victims counts the victims of a preemption, and Preempted those of them that are told to leave.

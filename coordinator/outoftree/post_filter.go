@@ -28,12 +28,6 @@ import (
 // Differs from upstream: the plugins are asked behind the built-in plugins, whatever the profile's
 // order, and are told of no pod on a row that the built-in plugins refuse even without all of its victims.
 
-// Judged is part of preempt.Plugins.
-func (r *Review) Judged(row cache.Row, node string) (judged, helps bool) {
-	status, asked := r.Status(row, node)
-	return asked, status.Code() == fwk.Unschedulable
-}
-
 // TakePart is part of preempt.Plugins.
 func (r *Review) TakePart(ctx context.Context, node string, check *scorer.RowCheck) (failed func() error) {
 	t := &dryRun{review: r, cycle: r.Cycle, node: node}

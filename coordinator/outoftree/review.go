@@ -220,7 +220,7 @@ func (r *Review) NarrowedRefusal(answer *answers.Answer, reasons answers.Reasons
 	return message, sets.List(sets.New(by...).Union(r.narrowedBy))
 }
 
-// Status is what plugins say of a row's node, and whether they say anything.
+// Status is part of preempt.Plugins, as are Rejected and Judges: what plugins say of a row's node, and whether they say anything.
 func (r *Review) Status(row cache.Row, node string) (status *fwk.Status, said bool) {
 	switch {
 	case r == nil:

@@ -29,8 +29,8 @@ import (
 // a victim that is gone or of no lower priority. An extender may name only nodes that it was shown. Nodes that an extender's
 // filter refuses are no candidates.
 
-// noCandidate is upstream's text where extenders leave nothing.
-const noCandidate = "no candidate node for preemption"
+// nothingLeft is upstream's text where extenders leave nothing.
+const nothingLeft = "no candidate node for preemption"
 
 // Advice is what extenders have left of an attempt's candidates.
 type Advice struct {
@@ -41,60 +41,53 @@ type Advice struct {
 	answered bool
 }
 
-// Advisers are the extenders that have a say in whom a pod preempts.
-type Advisers struct {
-	List  []*extender.Extender
-	Lanes *extenders.Lanes
-	Pod   *queue.Pod
-	// Advice is kept from one call to the next in an attempt.
-	Advice *Advice
-	// Shown is how many candidates they are shown, of so many nodes.
-	Shown func(nodes int) int
-	// Find is Finder.Find for the preemptor.
-	Find func(ctx context.Context, n int) (Found, error)
-}
-
-// Advised is DefaultPreemption for a pod whose preemption extenders have a say in. With wait they have to be asked first: the
-// attempt is to be parked, and is resumed once they have answered, or once it is its turn to have them asked.
-func (f *Finder) Advised(ctx context.Context, p *Preemptor, by *Advisers) (r *fwk.PostFilterResult, status *fwk.Status,
-	victims []*v1.Pod, wait bool, err error) {
+// advised is DefaultPreemption for a pod whose preemption extenders have a say in.
+func (f *Finder) advised(ctx context.Context, p *Preemptor, list []*extender.Extender) (Outcome, error) {
+	x := p.Advice
+	if x == nil {
+		x = &Advice{}
+	}
 	for {
-		if x := by.Advice; x.answered {
+		if x.answered {
 			node, victims := f.bestOf(ctx, p, x.victims)
 			switch {
 			case x.err != nil:
-				return nil, fwk.NewStatus(fwk.Error, Prefix+x.err.Error()), nil, false, nil
+				return Outcome{Status: fwk.NewStatus(fwk.Error, Prefix+x.err.Error())}, nil
 			case node != "":
-				return Nominate(node), nil, victims, false, nil
+				return Outcome{Result: nominate(node), Victims: victims}, nil
 			case len(x.victims) == 0 || x.rounds >= extenders.MaxRounds:
-				return nil, Refusal(noCandidate), nil, false, nil
+				return Outcome{Status: refusal(nothingLeft)}, nil
 			}
 		}
-		found, err := by.Find(ctx, by.Shown(f.Nodes.Nodes()))
+		found, err := f.find(ctx, p, p.Shown(f.Nodes.Nodes()))
 		if err != nil {
-			return nil, nil, nil, false, err
+			return Outcome{}, err
 		}
-		if len(found.Best) == 0 {
-			r, status := f.NoCandidate(found)
-			return r, status, nil, false, nil
+		if len(found.best) == 0 {
+			return f.noCandidate(found), nil
 		}
-		shown := found.Best[:min(by.Shown(found.All.Tried), len(found.Best))]
-		if wait, err := f.ask(ctx, by, shown); wait || err != nil {
-			return nil, nil, nil, wait, err
+		shown := found.best[:min(p.Shown(found.all.Tried), len(found.best))]
+		wait, err := f.ask(ctx, p.Pod, x, list, shown)
+		switch {
+		case err != nil:
+			return Outcome{}, err
+		case wait:
+			return Outcome{Status: fwk.NewStatus(fwk.Error), Asking: x}, nil
 		}
 	}
 }
 
 // ask asks extenders about candidates. With wait they have not answered yet, or it is not the pod's turn.
-func (f *Finder) ask(ctx context.Context, by *Advisers, candidates []*scorer.PreemptionCandidate) (wait bool, err error) {
-	lane := by.Lanes.Lane("preempt", by.List)
-	if !lane.Turn(by.Pod) {
+func (f *Finder) ask(ctx context.Context, p *queue.Pod, x *Advice, list []*extender.Extender,
+	candidates []*scorer.PreemptionCandidate) (wait bool, err error) {
+	lane := f.Lanes.Lane("preempt", list)
+	if !lane.Turn(p) {
 		return true, nil
 	}
 	victims := make(map[string]*extenderv1.Victims, len(candidates))
 	there := make(map[string][]*v1.Pod, len(candidates))
 	for _, c := range candidates {
-		pods, err := f.Victims(by.Pod.Obj, c)
+		pods, err := f.victims(p.Obj, c)
 		if err != nil {
 			return false, err
 		}
@@ -107,9 +100,8 @@ func (f *Finder) ask(ctx context.Context, by *Advisers, candidates []*scorer.Pre
 		}
 		return nil, fmt.Errorf("nodeinfo not found for node name %q", node)
 	}
-	pod, list, x := by.Pod.Obj, by.List, by.Advice
-	return lane.Ask(ctx, by.Pod, func(ctx context.Context) func() {
-		left, err := extender.Shrink(ctx, list, pod, victims, on)
+	return lane.Ask(ctx, p, func(ctx context.Context) func() {
+		left, err := extender.Shrink(ctx, list, p.Obj, victims, on)
 		return func() { *x = Advice{victims: left, err: err, rounds: x.rounds + 1, answered: true} }
 	}), nil
 }
@@ -124,7 +116,7 @@ func (f *Finder) bestOf(ctx context.Context, p *Preemptor, left map[string]*exte
 	}
 	x := f.rowByRow(p)
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		pods := f.preemptable(p.Pod, name, left[name].Pods)
+		pods := f.preemptable(p.Pod.Obj, name, left[name].Pods)
 		if len(pods) == 0 {
 			continue
 		}

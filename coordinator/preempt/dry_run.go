@@ -54,19 +54,19 @@ type dryRun struct {
 }
 
 // findShared finds the best candidates of all rows by a shared dry run.
-func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (Found, error) {
+func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (found, error) {
 	for here := false; ; {
 		d, fresh, err := f.dryRunFor(ctx, p, n, here)
 		if err != nil {
-			return Found{}, err
+			return found{}, err
 		}
-		tried := f.tryNominated(d, p.Answer, p.Nominees)
-		if own := p.LeftOut; own != nil {
-			tried = append(tried, f.try(own.Class, d.questionHere(p.Answer), own.Row, p.Nominees.ByRow()[own.Row]))
+		tried := f.tryNominated(d, p.Answer, p.nominees)
+		if own := p.leftOut; own != nil {
+			tried = append(tried, f.try(own.Class, d.questionHere(p.Answer), own.Row, p.nominees.ByRow()[own.Row]))
 		}
 		list, settled := d.best(tried, n)
 		if here = f.checkWorkers(ctx, d, p.Answer, list); !here && (settled || fresh) {
-			return Found{Best: list, All: d.sum(tried)}, nil
+			return found{best: list, all: d.sum(tried)}, nil
 		}
 		delete(f.kept, d.key)
 	}
@@ -75,7 +75,7 @@ func (f *Finder) findShared(ctx context.Context, p *Preemptor, n int) (Found, er
 // dryRunFor is the dry run that serves a pod, with n candidates for it, and whether it was made for this pod. With here it
 // is made on the own tables.
 func (f *Finder) dryRunFor(ctx context.Context, p *Preemptor, n int, here bool) (d *dryRun, fresh bool, err error) {
-	key, budgets := dryRunKey{p.Answer.Class().ID(), compile.Priority(p.Pod)}, f.Budgets.Allowed()
+	key, budgets := dryRunKey{p.Answer.Class().ID(), compile.Priority(p.Pod.Obj)}, f.Budgets.Allowed()
 	if d := f.kept[key]; d != nil && f.catchUp(d, p, budgets) {
 		f.serve(d)
 		return d, false, nil
@@ -109,8 +109,8 @@ func (f *Finder) newDryRun(key dryRunKey, p *Preemptor, n int, budgets []scorer.
 		d.measures = copyMeasures(p.Answer.Result().Measures)
 	}
 	d.question = *f.question(p, budgets)
-	d.question.All = min(max(min(maxCandidates, f.BatchSize), n)+len(p.Nominees), pb.MaxCandidates)
-	for _, n := range p.Nominees {
+	d.question.All = min(max(min(maxCandidates, f.BatchSize), n)+len(p.nominees), pb.MaxCandidates)
+	for _, n := range p.nominees {
 		d.question.Skip = append(d.question.Skip, scorer.RowRef{Shard: n.Row.Shard, Row: n.Row.Index})
 	}
 	slices.SortFunc(d.question.Skip, func(a, b scorer.RowRef) int {
@@ -197,7 +197,7 @@ func (d *dryRun) sum(tried []*triedRow) *scorer.PreemptionResult {
 
 // catchUp has a dry run hold for now; false: another dry run is to be made.
 func (f *Finder) catchUp(d *dryRun, p *Preemptor, budgets []scorer.Budget) bool {
-	return d.catchUpBudgets(f.Nodes, f.Budgets, budgets) && d.catchUpRows(f.Nodes, p.Answer, len(p.Nominees), f.Now().UnixMicro())
+	return d.catchUpBudgets(f.Nodes, f.Budgets, budgets) && d.catchUpRows(f.Nodes, p.Answer, len(p.nominees), f.Now().UnixMicro())
 }
 
 // catchUpBudgets has a dry run hold for what budgets allow now, and leaves in d.changed the rows of pods that the changed

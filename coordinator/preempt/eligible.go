@@ -18,12 +18,12 @@ const (
 	notHelpful = "Preemption is not helpful for scheduling"
 )
 
-// Ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node, and pods are the pods of
+// ineligible tells why a pod may not preempt others; "": it may. nominated is its nominated node, and pods are the pods of
 // this node. useless says that the node is gone, or refuses the pod for a reason which no victim changes.
 //
 // A pod whose victims are still leaving waits for them, unless its node is useless. Only victims of a scheduler count as
 // leaving.
-func Ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod]) string {
+func ineligible(p *v1.Pod, nominated string, useless bool, pods iter.Seq[*v1.Pod]) string {
 	if p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever {
 		return never
 	}

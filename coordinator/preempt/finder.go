@@ -8,15 +8,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/cluster"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/nominees"
+	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -32,8 +33,11 @@ type Config struct {
 	BatchSize int
 	// Now is the queue's clock.
 	Now func() time.Time
-	// DryRuns counts the dry runs that workers were asked for, and Rows the rows that were tried, here and there.
-	DryRuns, Rows prometheus.Counter
+	// Lanes ask extenders about candidates.
+	Lanes *extenders.Lanes
+	// Attempts counts the attempts of pods for which victims were looked for, DryRuns the dry runs that workers were asked for, and
+	// Rows the rows that were tried, here and there.
+	Attempts, DryRuns, Rows prometheus.Counter
 }
 
 // Workers make dry runs.
@@ -64,84 +68,88 @@ func (f *Finder) Forget(class uint64) {
 	}
 }
 
-// Preemptor is a pod that no node takes.
+// Preemptor is a pod that no node takes, in one attempt.
 type Preemptor struct {
-	Pod *v1.Pod
-	// Answer is the answer of its class, with reasons; nil: no row can be helped.
-	Answer   *answers.Answer
-	Nominees nominees.List
-	// LeftOut is the pod's own nominated node, by its row and the class to try it with, where a PreFilter has narrowed the
-	// nodes to others: it is tried all the same. nil: there is no such node.
-	LeftOut *LeftOut
-	// Plugins have a say in the candidates; nil: none has.
+	Pod   *queue.Pod
+	Class *compile.Class
+	// Answer is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
+	Answer  *answers.Answer
 	Plugins Plugins
-	Trace   *tracing.Attempt
+	// Extenders tell why they have refused nodes that pass all else.
+	Extenders *extenders.Review
+	// Advice is Outcome.Asking of this attempt; nil: extenders were not asked about candidates.
+	Advice *Advice
+	// Shown is how many candidates extenders are shown, of so many nodes.
+	Shown func(nodes int) int
+	Trace *tracing.Attempt
+
+	// The Finder's, once it has an answer:
+	nominees nominees.List
+	leftOut  *answers.LeftOut
 }
 
-// LeftOut is a row that a PreFilter has left out of a pod's nodes, and the pod's class without the narrowing.
-type LeftOut struct {
-	Row   cache.Row
-	Class *scorer.Class
-}
-
-// Plugins are plugins compiled in that judge nodes for one attempt.
+// Plugins are plugins compiled in, for one attempt.
 type Plugins interface {
-	// Judged tells whether they have judged a node in this attempt already, and then whether victims may change that.
-	Judged(row cache.Row, node string) (judged, helps bool)
+	// Rejected is the status of all nodes where a PreFilter has rejected the pod; nil: none has.
+	Rejected() *fwk.Status
+	// Judges tells whether plugins have a say in which nodes can have the pod, and so in its candidates.
+	Judges() bool
+	// Status is what plugins have said of a node in this attempt, and whether they have said anything.
+	Status(row cache.Row, node string) (status *fwk.Status, said bool)
 	// TakePart has them judge a node in its dry run, by what the check asks and tells. failed tells afterwards what went
 	// wrong.
 	TakePart(ctx context.Context, node string, check *scorer.RowCheck) (failed func() error)
 }
 
-// Found is what a dry run has found for one pod.
-type Found struct {
-	// Best are the best candidates, best first: as many as were asked for, if there are so many.
-	Best []*scorer.PreemptionCandidate
-	// All tells how many rows were tried, and why rows are no candidates.
-	All *scorer.PreemptionResult
-	// Failed are why rows could not be tried.
-	Failed []error
+// found is what a dry run has found for one pod.
+type found struct {
+	// best are the best candidates, best first: as many as were asked for, if there are so many.
+	best []*scorer.PreemptionCandidate
+	// all tells how many rows were tried, and why rows are no candidates.
+	all *scorer.PreemptionResult
+	// failed are why rows could not be tried.
+	failed []error
 }
 
-// Find finds the best candidates of a pod, n of them at the most.
-func (f *Finder) Find(ctx context.Context, p *Preemptor, n int) (Found, error) {
+// find finds the best candidates of a pod, n of them at the most.
+func (f *Finder) find(ctx context.Context, p *Preemptor, n int) (found, error) {
 	switch {
 	case p.Answer == nil:
-		return Found{All: &scorer.PreemptionResult{}}, nil
-	case p.Plugins != nil:
+		return found{all: &scorer.PreemptionResult{}}, nil
+	case p.Plugins.Judges():
 		return f.tryAll(ctx, p, n), nil
-	case p.LeftOut == nil && p.Answer.Diagnosed() && !f.Nodes.HasBelow(compile.Priority(p.Pod)):
+	case p.leftOut == nil && p.Answer.Diagnosed() && !f.Nodes.HasBelow(compile.Priority(p.Pod.Obj)):
 		return f.nobodyBelow(p), nil
 	}
 	return f.findShared(ctx, p, n)
 }
 
 // nobodyBelow is what a dry run would find where no pod on a node is of lower priority, which takes no look at any row.
-func (f *Finder) nobodyBelow(p *Preemptor) Found {
+func (f *Finder) nobodyBelow(p *Preemptor) found {
 	all := &scorer.PreemptionResult{Tried: p.Answer.Resolvable(f.Nodes.Nodes())}
 	all.AddReason(scorer.NoVictimsFound(), all.Tried)
-	return Found{All: all}
+	return found{all: all}
 }
 
 // tryAll tries every row here, with plugins.
-func (f *Finder) tryAll(ctx context.Context, p *Preemptor, n int) Found {
+func (f *Finder) tryAll(ctx context.Context, p *Preemptor, n int) found {
 	x := f.rowByRow(p)
-	found := Found{All: &scorer.PreemptionResult{}}
-	found.All.Reset(p.Answer.Class().ID(), n)
+	out := found{all: &scorer.PreemptionResult{}}
+	out.all.Reset(p.Answer.Class().ID(), n)
 	for shard := range f.Nodes.NumShards() {
 		for index := range f.Nodes.Table(shard).All() {
 			row := cache.Row{Shard: uint32(shard), Index: index}
 			r, err := f.tryWithPlugins(ctx, x, row)
-			found.All.Merge(&r.result)
+			out.all.Merge(&r.result)
 			if err != nil {
-				found.Failed = append(found.Failed, err)
+				out.failed = append(out.failed, err)
 			}
 		}
 	}
-	for i := range found.All.Candidates {
-		found.Best = append(found.Best, &found.All.Candidates[i])
+	for i := range out.all.Candidates {
+		out.best = append(out.best, &out.all.Candidates[i])
 	}
-	return found
+	return out
 }
 
 // rowByRow is what rows are tried with one by one, for one pod.
@@ -152,31 +160,18 @@ type rowByRow struct {
 }
 
 func (f *Finder) rowByRow(p *Preemptor) *rowByRow {
-	return &rowByRow{p, f.question(p, f.Budgets.Allowed()), p.Nominees.ByRow()}
+	return &rowByRow{p, f.question(p, f.Budgets.Allowed()), p.nominees.ByRow()}
 }
 
 // question is what is asked of rows for a pod.
 func (f *Finder) question(p *Preemptor, budgets []scorer.Budget) *scorer.Preemption {
 	return &scorer.Preemption{
-		Priority: compile.Priority(p.Pod), NowMicros: f.Now().UnixMicro(), Budgets: budgets, Whole: p.Answer.Result(),
+		Priority: compile.Priority(p.Pod.Obj), NowMicros: f.Now().UnixMicro(), Budgets: budgets, Whole: p.Answer.Result(),
 	}
 }
 
-// NoCandidate is what DefaultPreemption says where a dry run has found no candidate.
-func (f *Finder) NoCandidate(found Found) (*fwk.PostFilterResult, *fwk.Status) {
-	if len(found.Failed) > 0 {
-		return nil, fwk.NewStatus(fwk.Error, Prefix+utilerrors.NewAggregate(found.Failed).Error())
-	}
-	counts := map[string]int{}
-	for _, c := range found.All.Reasons {
-		counts[c.Text] += c.Nodes
-	}
-	counts[notHelpful] += f.Nodes.Nodes() - found.All.Tried
-	return Nominate(""), Refusal(answers.FitError(f.Nodes.Nodes(), counts))
-}
-
-// Victims are the pods that have to leave for a candidate, most important first.
-func (f *Finder) Victims(by *v1.Pod, c *scorer.PreemptionCandidate) ([]*v1.Pod, error) {
+// victims are the pods that have to leave for a candidate, most important first.
+func (f *Finder) victims(by *v1.Pod, c *scorer.PreemptionCandidate) ([]*v1.Pod, error) {
 	out := make([]*v1.Pod, 0, len(c.Victims))
 	for _, number := range c.Victims {
 		victim, _ := f.Nodes.PodNumbered(number)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/nominees"
@@ -38,8 +40,8 @@ func (f *Finder) tryWithPlugins(ctx context.Context, x *rowByRow, row cache.Row)
 	class, table, n := x.Answer.Class(), f.Nodes.Table(int(row.Shard)), x.promised[row]
 	r, node := &triedRow{promised: n}, table.Name(row.Index)
 	r.result.Reset(class.ID(), 1)
-	judged, helps := x.Plugins.Judged(row, node)
-	if judged && !helps {
+	status, judged := x.Plugins.Status(row, node)
+	if judged && status.Code() != fwk.Unschedulable {
 		return r, nil
 	}
 	check := f.Nominees.RowCheck(n, class.Query())
@@ -65,7 +67,7 @@ func (f *Finder) tryNode(ctx context.Context, x *rowByRow, node string) *scorer.
 	if !ok {
 		return nil
 	}
-	if x.Plugins != nil {
+	if x.Plugins.Judges() {
 		r, _ := f.tryWithPlugins(ctx, x, row)
 		return r.result.Best()
 	}
