@@ -237,7 +237,7 @@ func (s *Scheduler) freeRoom(uid types.UID) (room queue.Event, freed bool) {
 	if !assumed {
 		return queue.Event{}, false
 	}
-	s.forget(pod, node)
+	s.intake.Forget(pod, node)
 	s.cfg.Recorder.Released(uid, node)
 	return queue.AssignedPodDeleted(withNode(pod, node)), true
 }

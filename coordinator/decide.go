@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/storage"
@@ -359,11 +360,25 @@ func (s *Scheduler) reserveWithPlugins(ctx context.Context, a *attempt, d *pb.De
 	return cycle.Permit(ctx, d.Node)
 }
 
+// assume reserves room for a pod on its node. After an error the pod is not assumed, and its class is in quarantine.
+func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
+	err := s.state.Assume(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
+	if err == nil {
+		return nil
+	}
+	if known, _, _ := s.state.Pod(a.pod.Obj.UID); known == a.pod.Obj {
+		s.intake.Forget(known, d.Node)
+	}
+	s.intake.Mend(d.Node, err)
+	s.batch.size.invalidate() // the answers of this batch do not know the row that was made anew
+	return s.suspects.Add(quarantine.Suspect{Class: a.class.ID()}, err)
+}
+
 // completeVolumes has a placement's claims bound at once, where nobody writes them.
 func (s *Scheduler) completeVolumes(work *volumes.Work) error {
 	for _, obj := range s.state.Storage().Complete(work) {
 		s.cfg.Recorder.Change(obj, false, true)
-		s.clusterSet(obj)
+		s.intake.Set(obj)
 	}
 	return s.state.Settle()
 }
@@ -375,7 +390,7 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got
 	}
 	free := s.state.Storage().Unreserve(got.volumes)
 	if _, _, assumed := s.state.Pod(a.pod.Obj.UID); assumed {
-		s.forget(a.pod.Obj, d.Node)
+		s.intake.Forget(a.pod.Obj, d.Node)
 		s.batch.size.invalidate() // the answers of this batch know nothing of that
 	}
 	d.Node, d.Score, d.Feasible = "", 0, 0

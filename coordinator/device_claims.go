@@ -16,7 +16,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/preempt"
-	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
@@ -29,19 +28,6 @@ import (
 //	bind           the claims are written before the pod is bound (package bind); without a writer they are at once
 //	bound          what was written counts, or the devices are free again
 //	post-filter    a claim that nobody uses, and that keeps the pod off all nodes, gives its devices back
-
-// moveClaims has the queue try those pods again that the latest changes of claims may help.
-func (s *Scheduler) moveClaims() {
-	for _, x := range s.state.TakeClaimChanges() {
-		switch {
-		case x.Now == nil: // as upstream: that a claim is gone helps nobody
-		case x.Old == nil:
-			s.move(queue.ResourceClaimAdded(x.Now))
-		default:
-			s.move(queue.ResourceClaimUpdated(x.Old, x.Now))
-		}
-	}
-}
 
 // reserveDevices gives the devices of a row to a pod's claims.
 func (s *Scheduler) reserveDevices(a *attempt, row cache.Row, node string) (work *devices.Work, err error) {
@@ -96,25 +82,15 @@ func (s *Scheduler) completeClaims(p *v1.Pod, work *devices.Work) (*v1.Pod, erro
 		return p, err
 	}
 	for _, c := range claims {
-		s.keepClaim(c, false)
+		s.intake.KeepClaim(c, false)
 	}
 	if status != nil {
 		told := *p
 		told.Status.ExtendedResourceClaimStatus = status
 		p = &told
 	}
-	s.moveClaims()
+	s.intake.MoveClaims()
 	return p, nil
-}
-
-// keepClaim keeps a claim that has changed, or is gone, without anybody to tell of it.
-func (s *Scheduler) keepClaim(c *resourcev1.ResourceClaim, gone bool) {
-	s.cfg.Recorder.Change(c, gone, true)
-	if gone {
-		s.state.Drop(c)
-	} else {
-		s.state.Keep(c)
-	}
 }
 
 // claimsEnd ends what a bind has done about a pod's claims.
@@ -125,7 +101,7 @@ func (s *Scheduler) claimsEnd(end func(*devices.Work) error, w *devices.Work) {
 	if err := end(w); err != nil {
 		klog.FromContext(s.life).Error(err, "The tables refuse what a bind has made of devices")
 	}
-	s.moveClaims()
+	s.intake.MoveClaims()
 }
 
 // claimsPostFilter is DynamicResources' PostFilter. It leaves what is to be done in plan.
@@ -159,10 +135,10 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 		}
 		for _, c := range []*resourcev1.ResourceClaim{now, gone} {
 			if c != nil {
-				s.keepClaim(c, c == gone)
+				s.intake.KeepClaim(c, c == gone)
 			}
 		}
-		s.moveClaims()
+		s.intake.MoveClaims()
 		return
 	}
 	uid := a.pod.Obj.UID

@@ -71,7 +71,7 @@
 //
 // # Quarantine
 //
-// A pod, a class or another object that meets a bug is confined, told of, and passed over: package quarantine, taking_in.go.
+// A pod, a class or another object that meets a bug is confined, told of, and passed over: packages quarantine and intake.
 //
 // # Binding cycles
 //

@@ -1,12 +1,12 @@
 package coordinator
 
 import (
-	"cmp"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
 )
@@ -14,7 +14,7 @@ import (
 // event takes in one change of an object.
 func (s *Scheduler) event(e *objects.Event) {
 	gone := e.Type == objects.Deleted
-	defer s.quarantineOnPanic(e.Any(), gone)
+	defer s.intake.QuarantineOnPanic(e.Any(), gone)
 	s.cfg.Recorder.Change(e.Any(), gone, false)
 	begin := s.cfg.Now()
 	s.happened = s.happened[:0]
@@ -33,9 +33,9 @@ func (s *Scheduler) take(e *objects.Event, gone bool) {
 	switch e.Kind {
 	case objects.KindNode:
 		if gone {
-			s.nodeGone(e.Node)
+			s.intake.RemoveNode(e.Node)
 		} else {
-			s.nodeSet(e.Node)
+			s.intake.SetNode(e.Node)
 		}
 	case objects.KindPod:
 		if gone || objects.IsTerminal(e.Pod) {
@@ -45,80 +45,39 @@ func (s *Scheduler) take(e *objects.Event, gone bool) {
 		}
 	default:
 		if gone {
-			s.clusterGone(e.Object)
+			s.intake.Remove(e.Object)
 		} else {
-			s.clusterSet(e.Object)
+			s.intake.Set(e.Object)
 		}
 	}
 }
 
-func (s *Scheduler) nodeSet(n *v1.Node) {
-	if s.staysOut(n) {
-		return
-	}
-	old, err := s.state.SetNode(n)
-	if err != nil {
-		s.leaveOut(n, err)
-		return
-	}
-	s.endQuarantine(n)
-	if old == nil {
-		s.rows++
-		clear(s.failing)
-		s.move(queue.NodeAdded(n))
-		return
-	}
-	s.moveAll(queue.NodeUpdated(old, n))
+// takeInFound takes in an object that exists when the term begins.
+func (s *Scheduler) takeInFound(obj objects.Object, take func()) {
+	defer s.intake.QuarantineOnPanic(obj, false)
+	take()
 }
 
-func (s *Scheduler) nodeGone(n *v1.Node) {
-	s.endQuarantine(n)
-	old, err := s.state.RemoveNode(n)
-	if err != nil {
-		s.fail(err)
-		return
-	}
-	if old != nil {
-		s.rows++
-		s.move(queue.NodeDeleted(old))
-	}
+// pluginsSaw tells out-of-tree plugins of a change.
+func (s *Scheduler) pluginsSaw(e *objects.Event) {
+	defer s.intake.QuarantineOnPanic(e.Any(), e.Type == objects.Deleted)
+	s.outOfTree.Saw(e)
 }
 
-// clusterSet takes in a new or changed object that is neither node nor pod.
-func (s *Scheduler) clusterSet(now objects.Object) { s.clusterObject(s.state.Keep(now), now) }
+// forIntake is the loop as changes of objects know it.
+type forIntake struct{ *Scheduler }
 
-// clusterGone takes in that such an object is deleted.
-func (s *Scheduler) clusterGone(last objects.Object) {
-	old := s.state.Drop(last)
-	if old == nil {
-		s.endQuarantine(last)
-		return
-	}
-	s.clusterObject(old, nil)
-}
+var _ intake.Loop = forIntake{}
 
-// clusterObject takes in one change of an object that is neither node nor pod. old is nil where
-// the object is new, and now is nil where it is gone. Pods that wait may fit after the change.
-func (s *Scheduler) clusterObject(old, now objects.Object) {
-	if err := s.changeCluster(old, now); err != nil {
-		s.leaveObjectOut(cmp.Or(now, old), err)
-		if now == nil {
-			s.endQuarantine(old)
-		}
-		return
-	}
-	s.endQuarantine(cmp.Or(now, old))
-	s.moveAll(queue.Changes(old, now))
-	s.moveClaims()
-}
+// Move, Fail, NodeAdded and RowsMade are part of intake.Loop.
+func (l forIntake) Move(e queue.Event) { l.move(e) }
+func (l forIntake) Fail(err error)     { l.fail(err) }
+func (l forIntake) NodeAdded()         { clear(l.failing) }
 
-// changeCluster brings an object into the state of the cluster as it is now.
-func (s *Scheduler) changeCluster(old, now objects.Object) error {
-	// A pod that is nominated to a node holds no devices there.
-	if kind := objects.KindOf(cmp.Or(now, old)); kind != objects.KindPodDisruptionBudget && !kind.OfDevices() {
-		s.nominees.Forget()
+func (l forIntake) RowsMade() {
+	if l.answers.Deciding() {
+		l.batch.size.invalidate()
 	}
-	return s.state.Change(old, now)
 }
 
 // podSet takes in a new or changed pod.
@@ -135,7 +94,24 @@ func (s *Scheduler) podSet(p *v1.Pod) {
 		s.leaveUnqueued(p, err)
 		return
 	}
-	s.endQuarantine(p)
+	s.intake.EndQuarantine(p)
+}
+
+// leaveUnqueued keeps a pod out of the queue, and tells its owner by the pod's status.
+func (s *Scheduler) leaveUnqueued(p *v1.Pod, why error) {
+	s.intake.Quarantine(p, why)
+	if err := s.dequeue(p); err != nil {
+		klog.FromContext(s.life).Error(err, "A pod in quarantine is still in the queue", "pod", klog.KObj(p))
+	}
+	s.cfg.Reporter.Unscheduled(p, ReasonSchedulerError, "the scheduler can not take the pod in: "+why.Error(), nil)
+}
+
+// dequeue drops a pending pod, as far as that is possible.
+func (s *Scheduler) dequeue(p *v1.Pod) (err error) {
+	defer s.state.RecoverInto(&err)
+	s.disown(p.UID)
+	s.state.Budgets().RemovePod(p)
+	return nil
 }
 
 // pend takes in a pod that is on no node.
@@ -189,13 +165,7 @@ func (s *Scheduler) updateAssumed(p *v1.Pod) bool {
 // seen takes in a pod that is bound to a node.
 func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.state.Pod(p.UID)
-	met := s.outside.Met()
-	old, err := s.state.SetPod(p)
-	if err != nil {
-		s.keepRoom(p, was, err)
-	} else if s.outside.Met() == met {
-		s.endQuarantine(p)
-	}
+	old := s.intake.SetPod(p)
 	s.unqueue(p.UID)
 	if _, ok := s.binds.pending[p.UID]; !ok {
 		delete(s.arrivals, p.UID) // no outcome of a bind comes to delete it
@@ -218,16 +188,7 @@ func (s *Scheduler) seen(p *v1.Pod) {
 func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
-	before, was, _ := s.state.Pod(p.UID)
-	old, node, err := s.state.RemovePod(p)
-	if err != nil {
-		s.quarantineObject(p, err)
-		s.state.DropPod(p.UID)
-		s.mend(was, err)
-		old, node = before, was
-	}
-	s.endQuarantine(p)
-	s.letIn(was)
+	old, node := s.intake.RemovePod(p)
 	s.disown(p.UID)
 	s.history.Forget(p.UID)
 	delete(s.preemptions.whyLeaving, p.UID)

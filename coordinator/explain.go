@@ -28,7 +28,7 @@ func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.Ex
 
 func (s *Scheduler) explainer() *observe.Explainer {
 	return &observe.Explainer{
-		Loop: forExplanations{s}, Placed: s.state, Pending: s.queue, Outside: s.outside, Answers: s.answers,
+		Loop: forExplanations{s}, Placed: s.state, Pending: s.queue, Outside: s.intake.Outside(), Answers: s.answers,
 		Profiles: s.cfg.Profiles, History: s.history, Bugs: s.bugs, PodNamed: s.cfg.PodNamed,
 	}
 }
@@ -52,12 +52,12 @@ func (l forExplanations) Without(pod *v1.Pod, node string, judge func()) error {
 		return nil
 	}
 	if now, _, _ := l.state.Pod(pod.UID); now == pod {
-		l.mend(node, err)
+		l.intake.Mend(node, err)
 		return err
 	}
 	on := *pod // an assumed pod does not name its node
 	on.Spec.NodeName = node
-	l.keepRoom(&on, node, err)
+	l.intake.KeepRoom(&on, node, err)
 	return err
 }
 
@@ -71,7 +71,7 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 	if err != nil {
 		return nil, false, err
 	}
-	q = &observe.Question{Pod: p.UID, Class: class, Node: node, Nomination: p.Status.NominatedNodeName, Rows: l.rows}
+	q = &observe.Question{Pod: p.UID, Class: class, Node: node, Nomination: p.Status.NominatedNodeName, Rows: l.intake.Rows()}
 	if claims := l.state.Claims(); claims != nil {
 		q.Claims, q.User, q.Next = claims.ClaimNames(p), l.user, claims.Next(p)
 	}

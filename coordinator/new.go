@@ -16,6 +16,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -41,7 +42,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		cfg:         cfg,
 		state:       state.New(cfg.Shards),
 		compiler:    compile.New(),
-		outside:     quarantine.NewObjects(),
 		inbox:       newInbox(),
 		journal:     journal.New(cfg.Journal),
 		budget:      budget{free: free},
@@ -115,10 +115,12 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
-	s.state.OnUntold(s.partLeftOut)
+	s.intake = intake.New(intake.Config{
+		State: s.state, Nominees: s.nominees, Loop: forIntake{s}, Meters: s.metrics, Recorder: cfg.Recorder, Life: s.life,
+	})
 	s.state.SetHooks(state.Hooks{
-		Changed: s.outOfTree.Changed, Pending: s.queue.All, Mend: s.mend,
-		Panicked: func() { s.metrics.Panicked(whileTakingIn) },
+		Changed: s.outOfTree.Changed, Pending: s.queue.All, Mend: s.intake.Mend,
+		Panicked: func() { s.metrics.Panicked(intake.WhileTakingIn) },
 	})
 	s.state.FollowBudgets(!cfg.DisruptionController)
 	return nil

@@ -9,14 +9,13 @@ import (
 
 // A pod may meet a bug of ours: a panic while the pod is compiled, or while its class is evaluated on a worker, on the own
 // tables or in the loop. Then the attempt ends in an error, and the class is in quarantine for a while, or the pod where it has
-// no class: its attempts end in the same error, and nothing is evaluated for it. The term goes on. taking_in.go does the same
+// no class: its attempts end in the same error, and nothing is evaluated for it. The term goes on. Package intake does the same
 // for objects whose change panics in the state of the cluster.
 
 // Where a panic was met, for the metric.
 const (
 	whileCompiling  = "compile"
 	whileEvaluating = "evaluate"
-	whileTakingIn   = "take_in"
 )
 
 // quarantined is why a class, or its base class, is not evaluated; nil: it is evaluated.

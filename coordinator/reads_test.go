@@ -112,7 +112,7 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 	if x.explainer().Step(e) {
 		t.Fatal("got an answer at once, want one step of several")
 	}
-	x.nodeGone(nodes[1])
+	x.intake.RemoveNode(nodes[1])
 	for !x.explainer().Step(e) {
 	}
 	out, err := e.Answer()
@@ -124,8 +124,8 @@ func TestAnExplanationBeginsAnewWhereNodesChange(t *testing.T) {
 		if steps > maxRestarts {
 			t.Fatalf("goes on after %d steps", steps)
 		}
-		x.nodeSet(nodes[1])
-		x.nodeGone(nodes[1])
+		x.intake.SetNode(nodes[1])
+		x.intake.RemoveNode(nodes[1])
 	}
 	if _, err := e.Answer(); status.Code(err) != codes.Aborted || x.err != nil {
 		t.Errorf("got %v, the loop's error %v; want ABORTED and none", err, x.err)

@@ -99,8 +99,8 @@ func (x *trial) turn(t rapid.TB) {
 		if x.err != nil {
 			t.Fatalf("the loop failed: %v", x.err)
 		}
-		if len(x.outside.Why()) > 0 || x.counter("shardsched_panics_total", "hint") > 0 {
-			t.Fatalf("hints have met %v bugs; in quarantine: %v", x.counter("shardsched_panics_total", "hint"), x.outside.Why())
+		if len(x.intake.Outside().Why()) > 0 || x.counter("shardsched_panics_total", "hint") > 0 {
+			t.Fatalf("hints have met %v bugs; in quarantine: %v", x.counter("shardsched_panics_total", "hint"), x.intake.Outside().Why())
 		}
 	}
 	t.Fatal("the loop does not come to rest")

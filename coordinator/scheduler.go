@@ -21,6 +21,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/intake"
 	"github.com/shardsched/shardsched/coordinator/journal"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -40,6 +41,7 @@ import (
 type Scheduler struct {
 	cfg       SchedulerConfig
 	state     *state.State
+	intake    *intake.Intake
 	queue     *queue.Queue
 	compiler  *compile.Compiler
 	answers   *answers.Engine
@@ -72,10 +74,7 @@ type Scheduler struct {
 	budget     budget
 	sweeps     sweeps
 	happened   []queue.Kind // what the event at hand has come to
-	// rows counts how often a row came or went.
-	rows     uint64
-	suspects *quarantine.Suspects
-	outside  *quarantine.Objects // in quarantine
+	suspects   *quarantine.Suspects
 
 	// What is known of pods that are on their way.
 	seq         uint64 // of the last decision
@@ -119,10 +118,10 @@ func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueE
 	s.queue.Restore(entries)
 	s.outOfTree.Load(all)
 	for _, obj := range all.Cluster {
-		s.takeInFound(obj, func() { s.clusterSet(obj) })
+		s.takeInFound(obj, func() { s.intake.Set(obj) })
 	}
 	for _, n := range all.Nodes {
-		s.takeInFound(n, func() { s.nodeSet(n) })
+		s.takeInFound(n, func() { s.intake.SetNode(n) })
 	}
 	for _, p := range all.Pods {
 		if !objects.IsTerminal(p) {

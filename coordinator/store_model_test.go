@@ -392,8 +392,8 @@ func (w *storeModel) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool)
 		}
 		waiting[uid] = pending(p) && p.Spec.SchedulerName == v1.DefaultSchedulerName
 	}
-	if len(s.outside.Why()) > 0 || s.counter("shardsched_panics_total", "hint") > 0 {
-		wrong("hints have met %v bugs; in quarantine: %v", s.counter("shardsched_panics_total", "hint"), s.outside.Why())
+	if len(s.intake.Outside().Why()) > 0 || s.counter("shardsched_panics_total", "hint") > 0 {
+		wrong("hints have met %v bugs; in quarantine: %v", s.counter("shardsched_panics_total", "hint"), s.intake.Outside().Why())
 	}
 	truth := newOneByOne(t, nodes, running, slices.Collect(maps.Values(w.others))...)
 	if !meddlers {

@@ -130,7 +130,7 @@ func (x *leading) wantQuarantined(t *testing.T, when string, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: in quarantine: got %v, want %v (%v)", when, got, want, x.outside.Why())
+		t.Errorf("%s: in quarantine: got %v, want %v (%v)", when, got, want, x.intake.Outside().Why())
 	}
 }
 
