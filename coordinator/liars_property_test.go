@@ -30,6 +30,7 @@ var scenes = map[string]func(*rapid.T) scene{
 	"with claims, some nominated": func(t *rapid.T) scene { return drawCrowd(t, 15, true) },
 	"that preempt":                func(t *rapid.T) scene { return drawPreemption(t, false) },
 	"with claims, that preempt":   func(t *rapid.T) scene { return drawPreemption(t, true) },
+	"with devices":                drawDevices,
 }
 
 // repeatedly runs a property until it has been held over as many decisions as were asked for.

@@ -297,6 +297,9 @@ var liesOfResults = []lying{
 			g.RowValues[i] = int64(r.IntN(3))
 		}
 	}),
+	ofGroups("filters that refuse later", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
+		g.LateFilter, g.LateReasons = uint32(r.IntN(20)), 1<<r.IntN(4)
+	}),
 	ofGroups("domains", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
 		for i := range g.GetDomains() {
 			g.Domains[i] = fmt.Sprintf("zone-%d", r.IntN(3))

@@ -5,12 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/rules"
@@ -49,6 +52,7 @@ func newOneByOne(t rapid.TB, nodes []*v1.Node, present []*v1.Pod, others ...obje
 		nominated: map[types.UID]*v1.Pod{},
 		placed:    map[types.UID]uint64{},
 	}
+	o.state.OpenDevices(devices.Config{Now: time.Now, NewUID: uuid.NewUUID})
 	for _, obj := range others {
 		o.set(obj)
 	}
@@ -132,7 +136,10 @@ func (o *oneByOne) choose(p *v1.Pod, d *observe.DecisionLine) {
 	}
 	s := o.look(class, kept, func(uint32) bool { return true })
 	d.Feasible = uint32(s.feasible)
+	_, allowed := s.all[o.told]
 	switch {
+	case s.failing != nil && !allowed: // whoever has told may have left the row out that fails the pod
+		o.fails(d, p, fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, o.fatal(p, class, s.failing)))
 	case s.feasible == 0:
 		d.Message = s.message(d.Nodes)
 	case s.feasible > 1 && class.ScoreError != nil:
@@ -153,12 +160,47 @@ func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate,
 		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", "VolumeBinding", err))
 		return
 	}
+	if class.Claims && !o.placeClaims(p, class, d) {
+		return
+	}
 	o.must(nil, o.state.Assume(p, d.Node, class.Usage, d.Seq))
 	for _, obj := range o.state.Storage().Complete(work) {
 		o.set(obj)
 	}
 	delete(o.nominated, p.UID)
 	o.placed[p.UID] = d.Seq
+}
+
+// placeClaims gives the devices of a pod's node to its claims; false: that fails.
+func (o *oneByOne) placeClaims(p *v1.Pod, class *compile.Class, d *observe.DecisionLine) bool {
+	row, _ := o.state.RowOf(d.Node)
+	found := o.eval.Allocate(o.state.Table(0), row.Index, class.Scorer)
+	work, err := o.state.ReserveDevices(p, d.Node, class.Query.GetResourceClaims(), &found)
+	if err != nil {
+		d.Feasible = 0
+		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", rules.DynamicResources, err))
+		return false
+	}
+	for _, c := range decided(work) {
+		d.Claims = append(d.Claims, observe.ClaimLine{Claim: c.GetClaim(), Devices: c.GetDevices()})
+	}
+	claims, _, err := o.state.CompleteDevices(work)
+	o.must(nil, err)
+	for _, c := range claims {
+		o.others[objects.RefOf(c)] = c
+	}
+	return true
+}
+
+// fatal is the text of a row that fails a pod.
+func (o *oneByOne) fatal(p *v1.Pod, class *compile.Class, c *scorer.Candidate) string {
+	names := o.state.Claims().ClaimNames(p)
+	return o.eval.Allocate(o.state.Table(0), c.Row, class.Scorer).Fatal.In(func(i int32) (string, string) {
+		if int(i) >= len(names) {
+			return p.Namespace, ""
+		}
+		return names[i].Namespace, names[i].Name
+	})
 }
 
 // keptFrom are the rows that pods which come before this one keep from it, with the
@@ -247,6 +289,7 @@ func (o *oneByOne) correct(v *scorer.Verdict, p *v1.Pod, class *compile.Class, p
 type sight struct {
 	feasible int
 	best     scorer.Candidate
+	failing  *scorer.Candidate           // the best that fails the pod; nil: none does
 	all      map[string]scorer.Candidate // by name
 	why      map[uint32][]string         // of the rows that are not feasible
 }
@@ -285,6 +328,13 @@ func (o *oneByOne) look(class *compile.Class, kept map[uint32][]string, at func(
 	scores.Settle(&all, &s)
 	found := false
 	for row, group := range groups {
+		if s.Groups[group].Failing {
+			c := table.Candidate(row, locals[row]+s.Groups[group].Score)
+			if out.failing == nil || scorer.Before(c, *out.failing) {
+				out.failing = &c
+			}
+			continue
+		}
 		if !s.Groups[group].Feasible {
 			_, why := scores.GroupReasons(&all, &s, group)
 			out.why[row] = texts(why)

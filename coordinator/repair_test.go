@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,6 +305,26 @@ func TestABatchOfClassesWithMoreKeysThanGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { normalised += checkScene(t, drawSpread(t)).normalised })
 	if normalised == 0 {
 		t.Error("got no class whose groups overflow, want some")
+	}
+}
+
+func TestABatchOfPodsWithDevices(t *testing.T) {
+	seen := map[string]int{} // how often decisions end so
+	rapid.Check(t, func(t *rapid.T) {
+		trial := checkScene(t, drawDevices(t))
+		for _, d := range trial.decided(t) {
+			switch {
+			case len(d.Claims) > 0:
+				seen["devices"]++
+			case strings.Contains(d.Message, "filter plugin"):
+				seen["an error"]++
+			case strings.Contains(d.Message, "cannot allocate"):
+				seen["no device"]++
+			}
+		}
+	})
+	if len(seen) < 3 {
+		t.Errorf("got %v, want devices, errors and pods without a device", seen)
 	}
 }
 

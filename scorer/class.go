@@ -203,6 +203,11 @@ func (c *Class) Claims() bool { return c.claims != nil }
 // fails tells whether a mark is that of rows which fail the pod.
 func (c *Class) fails(m lateMark) bool { return c.claims != nil && m == c.failing }
 
+// FailsPod tells whether a group has rows that fail the pod: an answer without a diagnosis has such groups, too.
+func (c *Class) FailsPod(g *pb.Group) bool {
+	return c.fails(lateMark{g.GetLateFilter(), g.GetLateReasons()})
+}
+
 // Counters are the counters that the query refers to, sorted, each once.
 func (c *Class) Counters() []uint32 { return c.group.counters }
 

@@ -345,7 +345,7 @@ func checkKey(ask *scan.Ask, g *pb.Group) error {
 		return fmt.Errorf("a key of %d domains, not %d", len(g.GetDomains()), len(q.GetDomainKeys()))
 	case len(g.GetRowValues()) != len(q.GetRowValues()):
 		return fmt.Errorf("a key of %d row values, not %d", len(g.GetRowValues()), len(q.GetRowValues()))
-	case g.GetLateFilter() > 0 && !ask.Options.Diagnose:
+	case g.GetLateFilter() > 0 && !ask.Options.Diagnose && !ask.Class.FailsPod(g):
 		return fmt.Errorf("rows that filter %d refuses, without a diagnosis", g.GetLateFilter())
 	case int(g.GetLateFilter()) > len(q.GetFilters()):
 		return fmt.Errorf("rows that filter %d refuses, of %d", g.GetLateFilter(), len(q.GetFilters()))
