@@ -22,8 +22,9 @@ BOUNDS := coordinator
 build:
 	$(GO) build -o bin/shardsched ./cmd/shardsched
 
+# GPUs by claims of devices: make demo DEMO=--devices
 demo: build
-	./bin/shardsched up --demo --exit-when-idle
+	./bin/shardsched up --demo --exit-when-idle $(DEMO)
 
 # A control plane on loopback, until Ctrl-C: make playground PLAYGROUND='-nodes 1000'
 playground: build

@@ -98,3 +98,30 @@ func TestSummaryCountsWhoIsPreempted(t *testing.T) {
 		t.Errorf("got %d preempted, %d there before; want 2, 2", sum.PodsPreempted, sum.PodsPresent)
 	}
 }
+
+// Devices count by driver, those of a replaced generation not at all, and claims by whether they have devices.
+func TestSummaryOfDevices(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 2}, 0)
+	defer x.fanout.Close()
+	newer, nic := gpus("b", 3), gpus("a", 1)
+	newer.Name, newer.UID, newer.Spec.Pool.Generation = "b-2", "slice-b-2", 2
+	nic.Name, nic.UID, nic.Spec.Driver = "nic", "slice-nic", "nic.example.com"
+	x.Load(&objects.Snapshot{
+		Nodes: nodesOf("8", "a", "b"),
+		Cluster: []objects.Object{
+			gpuClass(), gpus("a", 2), gpus("b", 2), newer, nic, taken("has", "a", "gpu-0"), gpuClaim("gets"), gpuClaim("waits"),
+		},
+		Pods: []*v1.Pod{using(cores("p", "1"), "gets")},
+	}, nil)
+	x.turn(t)
+	x.rest()
+	sum := x.summaryNow()
+	var got []string
+	for _, d := range sum.Devices {
+		got = append(got, fmt.Sprintf("%s: %d of %d", d.Driver, d.InUse, d.Devices))
+	}
+	wantLines(t, "devices", got, "gpu.example.com: 2 of 5", "nic.example.com: 0 of 1")
+	if sum.ClaimsAllocated != 2 || sum.ClaimsWaiting != 1 {
+		t.Errorf("got %d claims with devices, %d waiting; want 2, 1", sum.ClaimsAllocated, sum.ClaimsWaiting)
+	}
+}

@@ -3,6 +3,7 @@ package devices
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,39 @@ import (
 
 // maxUsers is how many claims of a device, and pods of a claim, are named.
 const maxUsers = 3
+
+// PoolUse is how many devices a pool has at its newest generation, and how many of its devices are in use.
+type PoolUse struct {
+	Driver         string
+	Devices, InUse int
+}
+
+// Pools yields every pool.
+func (c *Cache) Pools(yield func(PoolUse) bool) {
+	for key, p := range c.pools {
+		newest, n := int64(math.MinInt64), 0
+		for _, s := range p.slices {
+			switch g := s.Spec.Pool.Generation; {
+			case g > newest:
+				newest, n = g, len(s.Spec.Devices)
+			case g == newest:
+				n += len(s.Spec.Devices)
+			}
+		}
+		if !yield(PoolUse{key.driver, n, len(p.uses)}) {
+			return
+		}
+	}
+}
+
+// HasDevices yields of every claim whether it has its devices, or is about to be given them.
+func (c *Cache) HasDevices(yield func(bool) bool) {
+	for _, claim := range c.claims {
+		if !yield(claim.Status.Allocation != nil || c.flights[claim.UID] != nil) {
+			return
+		}
+	}
+}
 
 // Users words who has a device, or shares of it: the claims, and the pods that these are reserved for.
 func (c *Cache) Users(d Device) string {

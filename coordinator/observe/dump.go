@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -30,6 +31,8 @@ type Cluster interface {
 	// Uses adds up every resource that the nodes of a shard have.
 	Uses(shard int, of func(resource string) func(allocatable, requested int64))
 	Dump() iter.Seq[cache.NodeDump]
+	// Claims is what is known of devices and claims; nil: nothing is.
+	Claims() *devices.Cache
 }
 
 // Queue is what summaries and dumps see of the pods that wait. It is read on the loop.

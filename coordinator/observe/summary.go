@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -24,7 +25,12 @@ type Summary struct {
 	out  *pb.Summary
 	uses map[string]*use
 	// shards is how many were added up.
-	shards  int
+	shards int
+	// drivers are the devices of each driver, as far as pools were added up; claims counts those without devices, and those with.
+	drivers map[string]*pb.DriverDevices
+	claims  [2]uint64
+	pools   walk[devices.PoolUse]
+	having  walk[bool]
 	pending walk[*queue.Pod]
 	reasons map[string]*pb.PendingReason
 	pods    uint64
@@ -33,11 +39,13 @@ type Summary struct {
 // NewSummary makes a summary that is to be read. totals is called with the last step: it gives the part of the summary that
 // takes one step however much there is, and the pods whose binds are under way.
 func NewSummary(c Cluster, q Queue, totals func() (*pb.Summary, []*v1.Pod)) *Summary {
-	return &Summary{cluster: c, queue: q, totals: totals, uses: map[string]*use{}, reasons: map[string]*pb.PendingReason{}}
+	return &Summary{cluster: c, queue: q, totals: totals, uses: map[string]*use{}, drivers: map[string]*pb.DriverDevices{}, reasons: map[string]*pb.PendingReason{}}
 }
 
 // Read is how the summary is read.
-func (x *Summary) Read() Read { return Read{Step: x.step, End: x.pending.end} }
+func (x *Summary) Read() Read {
+	return Read{Step: x.step, End: func() { x.pools.end(); x.having.end(); x.pending.end() }}
+}
 
 // step adds a shard up, or some pending pods, each as it is by then.
 func (x *Summary) step() (last bool) {
@@ -45,6 +53,11 @@ func (x *Summary) step() (last bool) {
 		x.addShard(x.shards)
 		x.shards++
 		return false
+	}
+	if c := x.cluster.Claims(); c != nil {
+		if !x.pools.some(c.Pools, poolsAtOnce, x.addPool) || !x.having.some(c.HasDevices, claimsAtOnce, x.addClaim) {
+			return false
+		}
 	}
 	if !x.pending.some(x.queue.All(), podsAtOnce, func(p *queue.Pod) { x.addPending(p.Obj, pendingText(p)) }) {
 		return false
@@ -60,11 +73,40 @@ func (x *Summary) step() (last bool) {
 // Report is the summary, after the last step. It needs no loop.
 func (x *Summary) Report() *pb.Summary {
 	x.out.Utilisation = x.utilisation()
+	for _, driver := range slices.Sorted(maps.Keys(x.drivers)) {
+		x.out.Devices = append(x.out.Devices, x.drivers[driver])
+	}
+	x.out.ClaimsWaiting, x.out.ClaimsAllocated = x.claims[0], x.claims[1]
 	x.out.PodsPending = x.pods
 	x.out.PendingReasons = slices.SortedFunc(maps.Values(x.reasons), func(a, b *pb.PendingReason) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
 	})
 	return x.out
+}
+
+// How many pools and claims one step of a summary adds up, of some 100 ns each.
+const (
+	poolsAtOnce  = 4096
+	claimsAtOnce = 16384
+)
+
+// addPool adds a pool's devices up.
+func (x *Summary) addPool(p devices.PoolUse) {
+	d := x.drivers[p.Driver]
+	if d == nil {
+		d = &pb.DriverDevices{Driver: p.Driver}
+		x.drivers[p.Driver] = d
+	}
+	d.Devices += uint64(p.Devices)
+	d.InUse += uint64(p.InUse)
+}
+
+func (x *Summary) addClaim(has bool) {
+	if has {
+		x.claims[1]++
+	} else {
+		x.claims[0]++
+	}
 }
 
 // addPending counts a pod of the queue, or one whose bind is under way, by what keeps it.

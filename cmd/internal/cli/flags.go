@@ -137,6 +137,21 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(named, ", "))
 }
 
+// addDemoFlags adds those of a command that can schedule the demo's cluster; does is what the command does with it.
+func addDemoFlags(fs *pflag.FlagSet, demo, devices *bool, seed *uint64, does string) {
+	fs.BoolVar(demo, "demo", false, does+" a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
+	fs.BoolVar(devices, "devices", false, "have the demo's pods ask for GPUs by claims of devices, not as extended resources")
+	addSeedFlag(fs, seed)
+}
+
+// checkDemo refuses --devices where there is no demo.
+func checkDemo(demo, devices bool) error {
+	if devices && !demo {
+		return usagef("--devices: it is about the demo's pods; give --demo, too")
+	}
+	return nil
+}
+
 func addSeedFlag(fs *pflag.FlagSet, seed *uint64) {
 	fs.Uint64Var(seed, "seed", 1, "order of the demo's pods; the same seed gives the same cluster")
 }

@@ -95,6 +95,12 @@ func TestFlagsReachTheOptions(t *testing.T) {
 	if got, code, errs = capture(t, "worker", "--etcd-endpoints", "http://a"); code != 0 || got.(WorkerOptions).CacheBytes != defaultCacheBytes {
 		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
 	}
+	if got, code, errs = capture(t, "simulate", "--demo", "--devices"); code != 0 || !got.(SimulateOptions).Devices {
+		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
+	}
+	if _, code, errs = capture(t, "up", "--devices"); code == 0 || !strings.Contains(errs, "--demo") {
+		t.Errorf("got exit code %d: %s; want --demo asked for", code, errs)
+	}
 	if got, code, errs = capture(t, "up", "--demo"); code != 0 || !got.(UpOptions).EmbeddedEtcd.Enabled || !got.(UpOptions).Demo {
 		t.Errorf("got exit code %d, %+v: %s", code, got, errs)
 	}

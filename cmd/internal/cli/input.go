@@ -42,9 +42,10 @@ type inputRequest struct {
 	// Create does what else becomes of objects that are created, as a simulation
 	// needs: see create. Without it whoever keeps them does.
 	Create bool
-	// Demo adds the openb-shaped cluster, shuffled by Seed.
-	Demo bool
-	Seed uint64
+	// Demo adds the openb-shaped cluster, shuffled by Seed. With Devices its pods ask for GPUs by claims.
+	Demo    bool
+	Devices bool
+	Seed    uint64
 }
 
 // readInput reads and checks everything before it returns anything. Warnings
@@ -74,18 +75,35 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 		fmt.Fprintln(s.Err, note)
 	}
 	if q.Demo {
-		demoNodes, demoPods := openb.Objects(openb.Demo(q.Seed))
-		for _, p := range demoPods {
-			objects.Default(p)
-		}
-		b.input.Nodes = append(b.input.Nodes, demoNodes...)
-		b.input.Pods = append(b.input.Pods, demoPods...)
+		b.demo(&q)
 	}
 	if q.Create {
 		create(&b.input)
 	}
 	objects.Sort(b.input.Cluster)
 	return &b.input, nil
+}
+
+// demo adds the openb-shaped cluster.
+func (b *inputBuilder) demo(q *inputRequest) {
+	var nodes []*v1.Node
+	var pods []*v1.Pod
+	var others []runtime.Object
+	if n, p := openb.Demo(q.Seed); q.Devices {
+		nodes, pods, others = openb.DeviceObjects(n, p)
+	} else {
+		nodes, pods = openb.Objects(n, p)
+	}
+	for _, o := range others {
+		obj := o.(objects.Object)
+		objects.Default(obj)
+		b.input.Cluster = append(b.input.Cluster, obj)
+	}
+	for _, p := range pods {
+		objects.Default(p)
+	}
+	b.input.Nodes = append(b.input.Nodes, nodes...)
+	b.input.Pods = append(b.input.Pods, pods...)
 }
 
 // joinNodes takes the input's word where both have a node.
@@ -288,11 +306,11 @@ func checkClaims(obj runtime.Object) (errs field.ErrorList) {
 func (o SimulateOptions) input() inputRequest {
 	return inputRequest{
 		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid,
-		Create: true, Demo: o.Demo, Seed: o.Seed,
+		Create: true, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed,
 	}
 }
 
 // input is what `up` applies to its own coordinator.
 func (o UpOptions) input() inputRequest {
-	return inputRequest{Paths: o.Files, SkipInvalid: o.SkipInvalid, Demo: o.Demo, Seed: o.Seed}
+	return inputRequest{Paths: o.Files, SkipInvalid: o.SkipInvalid, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed}
 }

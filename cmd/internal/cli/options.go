@@ -83,9 +83,10 @@ type UpOptions struct {
 	// Files are applied once the scheduler leads.
 	Files       []string
 	SkipInvalid bool
-	// Demo submits the openb-shaped cluster; Seed shuffles its pods.
-	Demo bool
-	Seed uint64
+	// Demo submits the openb-shaped cluster; Seed shuffles its pods. With Devices they ask for GPUs by claims.
+	Demo    bool
+	Devices bool
+	Seed    uint64
 	// ExitWhenIdle ends with the summary once no pod waits to be decided and no
 	// bind is in flight.
 	ExitWhenIdle bool
@@ -171,8 +172,9 @@ type SimulateOptions struct {
 	// Seed shuffles what has no order of its own. No decision depends on it.
 	Seed    uint64
 	Tracing otlp.Options
-	// Demo simulates the openb-shaped cluster instead of, or beside, files.
-	Demo bool
+	// Demo simulates the openb-shaped cluster instead of, or beside, files. With Devices its pods ask for GPUs by claims.
+	Demo    bool
+	Devices bool
 	// Output is the summary's form: text or json.
 	Output string
 }

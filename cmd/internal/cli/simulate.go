@@ -55,8 +55,7 @@ can't be read.`,
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	o.Recording.addFlags(fs)
 	fs.StringVar(&o.Objects, "write-objects", "", "write what is simulated to `FILE`, with defaults, workloads as their pods")
-	fs.BoolVar(&o.Demo, "demo", false, "simulate a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
-	addSeedFlag(fs, &o.Seed)
+	addDemoFlags(fs, &o.Demo, &o.Devices, &o.Seed, "simulate")
 	o.Tracing.AddFlags(fs)
 	addOutputFlag(fs, &o.Output, "text", "json")
 	return c
@@ -65,6 +64,9 @@ can't be read.`,
 func (o *SimulateOptions) validate() error {
 	if len(o.Files) == 0 && !o.Demo {
 		return usagef("-f is required: give files or folders with nodes and pods, or --demo")
+	}
+	if err := checkDemo(o.Demo, o.Devices); err != nil {
+		return err
 	}
 	if err := o.Sharding.validate("workers"); err != nil {
 		return err

@@ -29,6 +29,7 @@ workers as gRPC servers of their own. It serves until it is stopped.
 Objects come from -f, from --demo, and from 'shardsched apply' in another window.`,
 		Example: `  shardsched up
   shardsched up --demo --exit-when-idle
+  shardsched up --demo --devices
   shardsched up -f cluster.json -f chart/ --workers 8 --data-dir ./state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -50,8 +51,7 @@ Objects come from -f, from --demo, and from 'shardsched apply' in another window
 	fs.StringVar(&o.Listen, "listen", defaultClientAPI, "`HOST:PORT` of the client API")
 	o.Configuration.addFlags(fs)
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "objects to apply once the scheduler leads")
-	fs.BoolVar(&o.Demo, "demo", false, "submit a cluster of 1,523 nodes and 8,152 pods shaped like the openb GPU trace")
-	addSeedFlag(fs, &o.Seed)
+	addDemoFlags(fs, &o.Demo, &o.Devices, &o.Seed, "submit")
 	fs.BoolVar(&o.ExitWhenIdle, "exit-when-idle", false, "end with the summary once every pod is bound or found to fit nowhere")
 	fs.StringVar(&o.DecisionLog, "decision-log", "", "write every decision to `FILE`, one JSON line each")
 	o.Recording.addFlags(fs)
@@ -66,6 +66,9 @@ func (o *UpOptions) validate() error {
 		return err
 	}
 	if err := oneOf("output", o.Output, "text", "json"); err != nil {
+		return err
+	}
+	if err := checkDemo(o.Demo, o.Devices); err != nil {
 		return err
 	}
 	if o.ExitWhenIdle && !o.Demo && len(o.Files) == 0 && o.EmbeddedEtcd.DataDir == "" {

@@ -27,4 +27,7 @@
 // A node with two devices each half taken has 1000 thousandths left, and a
 // whole-GPU pod may be promised them. Which device a pod gets is for the
 // kubelet, or a DRA driver, to say.
+//
+// With DeviceObjects there is such a driver: each GPU is a device with a capacity of 1000 thousandths, and pods get
+// claims for whole GPUs, or for a share of one.
 package openb

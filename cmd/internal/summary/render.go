@@ -67,12 +67,24 @@ func (p *page) totals(s *pb.Summary) {
 	p.linef("  pods           %s", pods)
 	p.linef("  cluster        %s in %s, %s of pods", plural(s.GetNodes(), "node"), plural(uint64(s.GetShards()), "shard"),
 		plural(s.GetClasses(), "class"))
+	p.devices(s)
 	p.linef("  decided/s      %s   (%s in %s)", pad(rate(s.GetDecidedPerSecond()), 9), plural(s.GetDecisions(), "decision"),
 		p.duration(s.GetDeciding()))
 	p.linef("  bound/s        %s   (%s in %s)", pad(rate(s.GetBoundPerSecond()), 9), plural(s.GetPodsBound(), "pod"),
 		p.duration(s.GetBinding()))
 	if q := s.GetSubmitToBound(); q.GetCount() > 0 {
 		p.linef("  %s  p50 %s   p99 %s", pad("submit"+p.arrow()+"bound", 13), p.duration(q.GetP50()), p.duration(q.GetP99()))
+	}
+}
+
+// devices tells how many devices there are and are in use, and of claims how many wait for devices.
+func (p *page) devices(s *pb.Summary) {
+	for _, d := range s.GetDevices() {
+		p.linef("  devices        %s of %s in use (%s)", count(d.GetInUse()), count(d.GetDevices()), d.GetDriver())
+	}
+	if s.GetClaimsAllocated()+s.GetClaimsWaiting() > 0 {
+		p.linef("  claims         %s, %s", p.paint(green, count(s.GetClaimsAllocated())+" with devices"),
+			p.paintIf(s.GetClaimsWaiting() > 0, yellow, count(s.GetClaimsWaiting())+" waiting"))
 	}
 }
 
