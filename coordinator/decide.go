@@ -178,7 +178,7 @@ func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question)
 	case err != nil:
 		return c, nil, err
 	case c.Fatal != nil:
-		return c, s.claimsFail(a, &c), nil
+		return c, &ending{failed: s.claimsFail(a, c.Fatal)}, nil
 	case !found:
 		p, _ := s.answers.Own(q)
 		message, by := s.refusal(p, a, answers.Reasons{})

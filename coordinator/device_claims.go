@@ -55,10 +55,19 @@ func (s *Scheduler) claimText(p *v1.Pod, f *scorer.FatalText) string {
 	})
 }
 
-// claimsFail is the end of an attempt whose devices could not be searched for on a node, which fails the pod whatever the other
-// nodes have.
-func (s *Scheduler) claimsFail(a *attempt, c *answers.Choice) *ending {
-	return &ending{failed: fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.claimText(a.pod.Obj, c.Fatal))}
+// claimsFail is the error of a node on which devices could not be searched for, which fails the pod whatever the other nodes
+// have.
+func (s *Scheduler) claimsFail(a *attempt, f *scorer.FatalText) error {
+	return fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.claimText(a.pod.Obj, f))
+}
+
+// failsOn is claimsFail for a node in a dry run of preemption; nil: devices can be searched for on it.
+func (s *Scheduler) failsOn(a *attempt, row cache.Row) error {
+	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.class.Scorer)
+	if found.Fatal == nil {
+		return nil
+	}
+	return s.claimsFail(a, found.Fatal)
 }
 
 // decided says in a decision what its claims get.

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -94,6 +95,7 @@ func (s *Scheduler) defaultPreemption(ctx context.Context, a *attempt, answer *a
 	out, err := s.preempt.PostFilter(ctx, &preempt.Preemptor{
 		Pod: a.pod, Class: a.class, Answer: answer, Plugins: a.plugins, Extenders: a.extenders,
 		Advice: a.advice, Shown: a.prof.Candidates, Trace: a.trace,
+		Fails: func(row cache.Row) error { return s.failsOn(a, row) },
 	})
 	if out.Asking != nil {
 		a.advice = out.Asking

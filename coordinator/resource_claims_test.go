@@ -20,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/rules"
+	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -290,6 +291,23 @@ func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 			x.deliver(objects.Added, using(cores("p", "1"), "c"))
 			x.wantPods("under such a profile", "p promised n")
 		})
+}
+
+// Devices that can not be searched for on a node without its lesser pods are an error of the dry run.
+func TestDevicesFailADryRun(t *testing.T) {
+	const want = "0/2 nodes are available: 2 Insufficient cpu. " +
+		`preemption: running "DynamicResources" filter plugin: claim default/c: selector #0: CEL runtime error: no such key: none`
+	claim := gpuClaim("c")
+	claim.Spec.Devices.Requests[0].Exactly.Selectors = []resourcev1.DeviceSelector{{
+		CEL: &resourcev1.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].none`},
+	}}
+	runScenarioWithDevices(t, &recordingReporter{}, newDeviceAPI(claim), func(x *scenario) {
+		for _, node := range []string{"a", "b"} {
+			x.deliver(objects.Added, build.Pod("on-"+node).CPU("64").Priority(1).Node(node).Obj())
+		}
+		x.deliver(objects.Added, using(build.Pod("p").UID("p").CPU("64").Priority(10).Obj(), "c"))
+		x.wantMessage("p", want)
+	})
 }
 
 // A leader that ended between two writes leaves a claim with a finalizer alone, or one that is allocated and reserved for a pod

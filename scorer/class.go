@@ -135,11 +135,22 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 		}
 		c.scores = append(c.scores, term)
 	}
+	c.orderValues()
 	c.pods = newPodReads(c)
 	c.bytes = memoryBytes(q)
 	slices.Sort(c.decisive)
 	c.decisive = slices.Compact(c.decisive)
 	return c, nil
+}
+
+// orderValues finds the row values that only filters behind DynamicResources read.
+func (c *Class) orderValues() {
+	at := slices.IndexFunc(c.filters, func(f filterTerm) bool { return f.claims != nil })
+	for i := len(c.filters) - 1; i >= 0; i-- {
+		for _, k := range c.filters[i].reads.values {
+			c.group.values[k].behindClaims = at >= 0 && at < i
+		}
+	}
 }
 
 // ruleOf is the rule of a filter plugin; nil where it has none.

@@ -106,6 +106,9 @@ func (r *PreemptionResult) Differs(o *PreemptionResult) error {
 		return fmt.Errorf("%d rows tried, %d candidates and reasons %v, not %d, %d and %v", o.Tried, len(o.Candidates), o.Reasons,
 			r.Tried, len(r.Candidates), r.Reasons)
 	}
+	if !slices.Equal(r.Failing, o.Failing) {
+		return fmt.Errorf("rows %v fail the pod, not %v", o.Failing, r.Failing)
+	}
 	for i := range r.Candidates {
 		if !r.Candidates[i].Same(&o.Candidates[i]) {
 			return fmt.Errorf("candidate %v, not %v", o.Candidates[i], r.Candidates[i])

@@ -284,8 +284,12 @@ func (g *golden) claims(t *testing.T, input string) string {
 	for row := range g.table.All() {
 		fmt.Fprintf(&out, "%s: %s\n", g.table.Name(row), g.claimLine(row, c))
 	}
-	if list := c.UnavailableClaims(r, &s); len(list) > 0 {
-		fmt.Fprintf(&out, "unavailable somewhere: %v\n", list)
+	var unavailable uint64
+	for i := range r.Groups {
+		unavailable |= c.UnavailableClaims(r, &s, i)
+	}
+	if unavailable != 0 {
+		fmt.Fprintf(&out, "unavailable somewhere: %b\n", unavailable)
 	}
 	if s.Failing > 0 {
 		fmt.Fprintf(&out, "the pod fails by %d nodes\n", s.Failing)

@@ -56,6 +56,8 @@ func (w *deviceWorld) deviceNode(i int) *pb.Node {
 	}
 	if w.chance(20) {
 		n.Allocatable.Scalars = []*pb.ScalarResource{{Name: "example.com/gpu", Quantity: 1}}
+	} else if w.chance(20) {
+		n.ZeroResources = []string{"example.com/foo"}
 	}
 	return n
 }
@@ -166,7 +168,7 @@ func (w *deviceWorld) claims() *pb.Query {
 		script += "allocated rack In r1\n"
 	}
 	if w.chance(20) {
-		script += "extended example.com/gpu=c\ncontainer example.com/gpu=1\n"
+		script += "extended example.com/foo=- example.com/gpu=c\ncontainer example.com/gpu=1\n"
 	}
 	return parseClaims(script)
 }
@@ -215,9 +217,9 @@ func throughWire(t *rapid.T, r *Result, table *Table) *Result {
 func deviceAnswer(c *Class, r *Result) string {
 	var s Standing
 	c.Settle(r, &s)
-	out := fmt.Sprintf("%d rows, %d feasible, %d failing, unavailable %v, %v\n", r.Rows, s.Feasible, s.Failing, c.UnavailableClaims(r, &s), r.Reasons)
+	out := fmt.Sprintf("%d rows, %d feasible, %d failing, %v\n", r.Rows, s.Feasible, s.Failing, r.Reasons)
 	for i, g := range r.Groups {
-		out += fmt.Sprintf("  %v ×%d %+v:", g.Key, g.Rows, s.Groups[i])
+		out += fmt.Sprintf("  %v ×%d %+v, unavailable %b:", g.Key, g.Rows, s.Groups[i], c.UnavailableClaims(r, &s, i))
 		for _, x := range g.Candidates {
 			out += fmt.Sprintf(" %s(%d)", x.Name, x.Score)
 		}

@@ -56,7 +56,7 @@
 //	  .values           id → text, .byValue: text → id, .refs: rows with the value
 //	labels.rowKeys      [set  set  set …] which keys the row has, interned
 //	taints.ofRow        [list list …]     list of taints, interned: 0 = none; .tainted: the others
-//	traits.ofRow        [set  set  set …] declared features, and what the CSINode says of
+//	traits.ofRow        [set  set  set …] declared features, resources listed with 0, and what the CSINode says of
 //	                                      drivers' limits and migrated plugins, interned
 //	images.ofRow        [[id …] …]        and each image has its rows
 //	ports               [[ip proto port pods] …] sorted, with their holders

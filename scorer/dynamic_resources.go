@@ -144,17 +144,19 @@ func (r *dynamicResources) demand(served uint64) (*devices.Demand, []ResourceMap
 func (r *dynamicResources) plugin() pb.Plugin { return pb.Plugin_PLUGIN_DYNAMIC_RESOURCES }
 func (r *dynamicResources) reasons() []Reason { return r.why }
 
-// served are the extended resources of a row that devices serve, as bits; ok is false where a resource is not to be had.
+// served are the extended resources of a row that devices serve, as bits; ok is false where neither a class nor the node knows a
+// resource. Whether the node has enough of it is not asked here.
 func (r *dynamicResources) served(v view) (bits uint64, ok bool) {
 	for i, ref := range r.resources {
 		if allocatable, _ := v.amounts(ref); allocatable > 0 {
 			continue
 		}
-		// Differs from upstream: a resource that the node lists with 0 is as one that it does not list.
-		if r.query.GetExtended().GetResources()[i].GetClass() == "" {
+		switch resource := r.query.GetExtended().GetResources()[i]; {
+		case resource.GetClass() != "":
+			bits |= 1 << i
+		case !v.t.traits.reportsNone(v.row, resource.GetName()):
 			return 0, false
 		}
-		bits |= 1 << i
 	}
 	return bits, true
 }

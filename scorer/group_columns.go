@@ -91,7 +91,7 @@ func (e *Evaluator) prepare(t *Table, c *Class, n *groupReads, left int) int {
 	}
 	for _, i := range n.values {
 		if left > 0 && !e.columns.values[i].done {
-			left = e.forbid(e.value(t, c, i), c.group.values[i].forbids, left)
+			left = e.forbid(e.value(t, c, i), &c.group.values[i], left)
 		}
 	}
 	return left
@@ -102,7 +102,7 @@ func (e *Evaluator) prepare(t *Table, c *Class, n *groupReads, left int) int {
 func (e *Evaluator) rest(t *Table, c *Class, left int) int {
 	for i := range c.group.values {
 		if c.group.values[i].forbids && left > 0 && !e.columns.values[i].done {
-			left = e.forbid(e.value(t, c, i), true, left)
+			left = e.forbid(e.value(t, c, i), &c.group.values[i], left)
 		}
 	}
 	if c.HasGroups() && e.columns.marking {
@@ -112,13 +112,14 @@ func (e *Evaluator) rest(t *Table, c *Class, left int) int {
 	return left
 }
 
-// forbid takes the rows out whose value is above 0, unless they are to be diagnosed.
-func (e *Evaluator) forbid(column []int64, forbids bool, left int) int {
-	if !forbids || e.columns.diagnose {
+// forbid takes the rows out whose value is above 0, unless they are to be diagnosed, or fail the pod before a filter reads
+// the value.
+func (e *Evaluator) forbid(column []int64, x *rowValue, left int) int {
+	if !x.forbids || e.columns.diagnose {
 		return left
 	}
 	for row := range e.rows.all {
-		if column[row] > 0 {
+		if column[row] > 0 && !(x.behindClaims && e.aside.has(row)) {
 			e.rows.remove(row)
 			left--
 		}

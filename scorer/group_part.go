@@ -35,7 +35,9 @@ type rowValue struct {
 	key            string // "": every row has it
 	sum, inclusion int
 	clamp, forbids bool
-	pinned         pinnedValue // in place of key, sum and inclusion, unless empty
+	// behindClaims tells that only filters behind DynamicResources read it: they do not look at rows that fail the pod.
+	behindClaims bool
+	pinned       pinnedValue // in place of key, sum and inclusion, unless empty
 }
 
 // measure is a sum over the cluster.

@@ -130,6 +130,7 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 // filter leaves the rows that belong to a group in e.rows and returns how many there are.
 func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
 	left := t.nodes
+	e.aside = e.aside[:0]
 	for i := range c.filters {
 		f := &c.filters[i]
 		before := left

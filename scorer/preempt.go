@@ -88,8 +88,11 @@ func (e *Evaluator) PreemptRange(t *Table, c *Class, p *Preemption, from, to int
 		}
 		into.Tried++
 		outcome, why := e.tryRow(d, row, int(d.refusedBy[row]), nil)
-		if outcome == Preemptable {
+		switch outcome {
+		case Preemptable:
 			into.add(&d.candidate)
+		case FailsPod:
+			into.AddFailing(FailingRow{t.shard, row, t.names[row]})
 		}
 		for _, r := range why {
 			into.AddReason(r, 1)
@@ -109,6 +112,8 @@ const (
 	NoVictims
 	// StillRefused rows refuse the pod also without them.
 	StillRefused
+	// FailsPod rows would without them fail the pod, whatever the other rows say.
+	FailsPod
 	// AlreadyFits rows take the pod with all of them: something else refused it.
 	AlreadyFits
 	// Preemptable rows are candidates.
@@ -412,7 +417,7 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 			check.moved(&d.lower[i], false)
 		}
 		if e.judge(d, row, &d.totals, check) >= 0 {
-			return StillRefused, d.reasons
+			return d.refused()
 		}
 	default:
 		v := view{t: d.table, row: row, e: e}
@@ -426,7 +431,7 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 		}
 		d.spare(row)
 		if e.judgeSpare(d, v, at) >= 0 {
-			return StillRefused, d.reasons
+			return d.refused()
 		}
 	}
 	d.classify()
@@ -437,4 +442,12 @@ func (e *Evaluator) tryRow(d *dryRun, row uint32, at int, check *RowCheck) (Pree
 		return AlreadyFits, d.reasons
 	}
 	return Preemptable, nil
+}
+
+// refused is the outcome of a row that refuses the pod for d.reasons.
+func (d *dryRun) refused() (PreemptOutcome, []Reason) {
+	if r := d.class.claims; r != nil && len(d.reasons) == 1 && d.reasons[0] == r.why[failsPod] {
+		return FailsPod, nil
+	}
+	return StillRefused, d.reasons
 }

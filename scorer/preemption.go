@@ -107,6 +107,8 @@ type PreemptionResult struct {
 	Candidates []PreemptionCandidate
 	// Reasons say why rows that were tried are no candidates, sorted by plugin and text.
 	Reasons []ReasonCount
+	// Failing are rows that were tried and fail the pod instead (Standing.Failing): the first MaxFailingRows by name.
+	Failing []FailingRow
 	// Failed is as Result.Failed.
 	Failed error
 	// Witnesses are the caller's: Merge leaves them as they are.
@@ -114,6 +116,17 @@ type PreemptionResult struct {
 
 	// limit is how many candidates are kept.
 	limit int
+}
+
+// MaxFailingRows is how many rows a dry run names that fail the pod: the text that tells of them is for people.
+//
+// Differs from upstream: it tells of all, in the order in which it comes by them.
+const MaxFailingRows = 16
+
+// FailingRow is a row that fails the pod.
+type FailingRow struct {
+	Shard, Row uint32
+	Name       string
 }
 
 // Best is the first candidate, nil where there is none.
@@ -126,8 +139,8 @@ func (r *PreemptionResult) Best() *PreemptionCandidate {
 
 // Reset empties the result for a class. It keeps the memory.
 func (r *PreemptionResult) Reset(classID uint64, limit int) {
-	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], Witnesses: r.Witnesses[:0],
-		limit: max(limit, 1)}
+	*r = PreemptionResult{ClassID: classID, Candidates: r.Candidates[:0], Reasons: r.Reasons[:0], Failing: r.Failing[:0],
+		Witnesses: r.Witnesses[:0], limit: max(limit, 1)}
 }
 
 // Merge adds the answer over other rows. It copies what it needs of o.
@@ -141,7 +154,21 @@ func (r *PreemptionResult) Merge(o *PreemptionResult) {
 	for i := range o.Candidates {
 		r.add(&o.Candidates[i])
 	}
+	for _, x := range o.Failing {
+		r.AddFailing(x)
+	}
 	r.cut()
+}
+
+// AddFailing adds a row that fails the pod.
+func (r *PreemptionResult) AddFailing(x FailingRow) {
+	i, _ := slices.BinarySearchFunc(r.Failing, x, compareFailing)
+	r.Failing = slices.Insert(r.Failing, i, x)
+	r.Failing = r.Failing[:min(len(r.Failing), MaxFailingRows)]
+}
+
+func compareFailing(a, b FailingRow) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Row, b.Row))
 }
 
 // AddReason counts n more rows for a reason.

@@ -57,6 +57,9 @@ func (r *PreemptionResult) Proto() *pb.PreemptionResult {
 			Plugin: c.Plugin, Reason: c.Text, Nodes: uint32(c.Nodes), Unresolvable: c.Unresolvable,
 		})
 	}
+	for _, x := range r.Failing {
+		out.FailingShards, out.FailingRows = append(out.FailingShards, x.Shard), append(out.FailingRows, x.Row)
+	}
 	return out
 }
 
@@ -75,6 +78,14 @@ func (r *PreemptionResult) AddProto(p *pb.PreemptionResult, tie func(shard, row 
 	}
 	for _, c := range p.GetReasons() {
 		part.AddReason(Reason{c.GetPlugin(), c.GetReason(), c.GetUnresolvable()}, int(c.GetNodes()))
+	}
+	for i, shard := range p.GetFailingShards() {
+		if i == MaxFailingRows || i == len(p.GetFailingRows()) {
+			break
+		}
+		x := FailingRow{Shard: shard, Row: p.FailingRows[i]}
+		_, _, x.Name = tie(x.Shard, x.Row)
+		part.AddFailing(x)
 	}
 	r.Merge(part)
 }

@@ -182,13 +182,13 @@ func (c *Class) measure(v view, into []Measured) {
 }
 
 // fillKey fills in a row's domains and values. It tells whether the row can be in a group:
-// one with a forbidding value only in a diagnosis.
+// one with a forbidding value only in a diagnosis, or where it fails the pod before the filter that reads the value.
 func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 	g := &c.group
 	for i := range g.values {
 		x := &g.values[i]
 		n := x.value(v, g.sumOf(x, v), g.inclusions[x.inclusion].includes(v))
-		if x.forbids && n > 0 && !diagnose {
+		if x.forbids && n > 0 && !diagnose && !(x.behindClaims && c.fails(key.lateMark())) {
 			return false
 		}
 		key.Values = append(key.Values, n)

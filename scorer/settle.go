@@ -282,21 +282,11 @@ func (s *Standing) count(p *place, group int) (n int64, has bool) {
 	return s.result.Measures[p.measure].Cells[x.of[id]-1].Sum, true
 }
 
-// UnavailableClaims are the allocated claims, by index, that are not for some row which no filter before DynamicResources
-// refuses. s is of a diagnosed r, settled.
-func (c *Class) UnavailableClaims(r *Result, s *Standing) (claims []int) {
-	if c.claims == nil {
-		return nil
+// UnavailableClaims are the allocated claims, as bits by their indexes, that are not for the rows of a group, if no filter before
+// DynamicResources refuses these. s is of a diagnosed r, settled.
+func (c *Class) UnavailableClaims(r *Result, s *Standing, group int) uint64 {
+	if f, _ := c.refusingGroup(s, group); f == nil || f.claims == nil {
+		return 0
 	}
-	set := uint64(0)
-	for i := range r.Groups {
-		f, _ := c.refusingGroup(s, i)
-		if f != nil && f.claims != nil && r.Groups[i].Rows > 0 {
-			set |= r.Groups[i].Key.LateReasons >> unavailableClaim
-		}
-	}
-	for ; set != 0; set &= set - 1 {
-		claims = append(claims, bits.TrailingZeros64(set))
-	}
-	return claims
+	return r.Groups[group].Key.LateReasons >> unavailableClaim
 }

@@ -30,6 +30,8 @@ func parseTrait(n *pb.Node, kind, rest string) bool {
 		n.DeclaredFeatures = append(n.DeclaredFeatures, rest)
 	case "migrated":
 		n.MigratedPlugins = append(n.MigratedPlugins, rest)
+	case "zero":
+		n.ZeroResources = append(n.ZeroResources, rest)
 	case "limit":
 		driver, volumes, _ := strings.Cut(rest, "=")
 		n.VolumeLimits = append(n.VolumeLimits, &pb.VolumeLimit{Driver: driver, Volumes: number(volumes)})

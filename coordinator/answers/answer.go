@@ -88,6 +88,7 @@ type repairedRow struct {
 	// vetoed: pods that are nominated to the row's node keep the pod at hand from it.
 	vetoed      bool
 	vetoReasons []scorer.Reason
+	vetoClaims  uint64 // allocated claims that are not for the row then, as bits by their indexes
 	// checked is the nominee that the row was last judged with; nil: none, or the row has changed since.
 	// round is the last call of veto that named the row. listed tells that the row is in vetoes.
 	checked *Nominee

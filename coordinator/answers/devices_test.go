@@ -2,8 +2,11 @@ package answers
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -100,8 +103,8 @@ func classOf(t *rapid.T, id uint64, expressions ...string) *compile.Class {
 }
 
 // ask asks for the best row, and gives answers with so few candidates that they are used up.
-func (x *claimed) ask(e *Engine, c *compile.Class) string {
-	q := &Question{Class: c}
+func (x *claimed) ask(e *Engine, c *compile.Class, nominees ...*Nominee) string {
+	q := &Question{Class: c, Nominees: nominees}
 	e.SetDeciding(true)
 	b := e.Begin(1)
 	b.Want(q)
@@ -188,4 +191,32 @@ func TestHeldAnswersFollowDevices(t *testing.T) {
 	if fatal == 0 || fatal == chosen {
 		t.Errorf("got %d fatal answers of %d", fatal, chosen)
 	}
+}
+
+// A row keeps the room of its nominee also where the filter that says so stands behind DynamicResources. An allocated claim that is
+// not for the row counts as unavailable then, too.
+func TestNomineesKeepTheirRoomBehindDevices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := newClaimed(t)
+		q := proto.CloneOf(classOf(t, 1, "true").Query)
+		slices.Reverse(q.Filters)
+		q.ResourceClaims.Allocated = []*pb.AllocatedClaim{{Unavailable: rapid.Bool().Draw(t, "unavailable")}}
+		ready, err := scorer.NewClassWith(q, nil, selector.NewCompiler())
+		x.must(err)
+		c := &compile.Class{Query: q, Scorer: ready}
+		var nominees []*Nominee
+		for i := range 6 {
+			row, _ := x.cache.RowOf(fmt.Sprint("n", i))
+			nominees = append(nominees, &Nominee{Row: row, Usages: []*pb.PodUsage{{Requests: &pb.Resources{MilliCpu: 3800}}}})
+		}
+		free := x.ask(x.engine(), c)
+		e := x.engine()
+		if got := x.ask(e, c, nominees...); !strings.HasPrefix(got, "0/6 nodes") {
+			t.Fatalf("with nominees on all nodes: got %s, want a refusal; without: %s", got, free)
+		}
+		own, _ := e.Own(&Question{Class: c})
+		if got, want := own.UnavailableClaims(), strings.Contains(free, "not available"); (len(got) > 0) != want {
+			t.Fatalf("got claims %v unavailable, want some: %t", got, want)
+		}
+	})
 }

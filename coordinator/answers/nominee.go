@@ -59,6 +59,7 @@ type scratchRow struct {
 	result   scorer.Result
 	standing scorer.Standing
 	reasons  []scorer.Reason
+	claims   uint64 // that are not for the row, as bits
 }
 
 // RefusedWith is why a row refuses a class if it also holds the pods of a nominee; nil: none. The class is the answer's class, or
@@ -80,23 +81,24 @@ func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused b
 	e.work.Judged++
 	e.eval.Row(table, r.row.Index, &x.totals, class, a.diagnosed, &x.verdict)
 	n.AddTo(&x.verdict, class.Query(), false)
-	x.reasons = x.reasons[:0]
+	x.reasons, x.claims = x.reasons[:0], 0
 	if !x.verdict.Passed {
 		_, why := e.eval.Reasons(table, r.row.Index, &x.totals, class)
 		x.reasons = append(x.reasons, why...)
 		return true, x.reasons
 	}
-	if !class.FiltersGroups() {
+	if !class.FiltersGroups() && x.verdict.Key.LateFilter == 0 {
 		return false, nil
 	}
 	shape := a.shape
 	a.move(&r.verdict, -1)
 	group := a.move(&x.verdict, +1)
 	a.settle()
-	refused = !a.standing.Groups[group].Feasible
+	refused = !a.standing.Groups[group].Feasible && !a.standing.Groups[group].Failing
 	if refused {
 		_, why := a.class.GroupReasons(a.result, &a.standing, group)
 		x.reasons = append(x.reasons, why...)
+		x.claims = a.class.UnavailableClaims(a.result, &a.standing, group)
 	}
 	a.move(&x.verdict, -1)
 	a.move(&r.verdict, +1)
@@ -145,7 +147,7 @@ func (a *Answer) check(at int, n *Nominee) {
 	if !refused {
 		return
 	}
-	r.vetoed = true
+	r.vetoed, r.vetoClaims = true, a.scratch.claims
 	if !r.listed {
 		r.listed = true
 		a.vetoes = append(a.vetoes, at)

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +72,23 @@ func (a *Answer) WhyRefused(row cache.Row) []scorer.Reason {
 
 // UnavailableClaims are the pod's allocated claims, by index, that some node does not have which no filter before
 // DynamicResources refuses.
-func (a *Answer) UnavailableClaims() []int {
+func (a *Answer) UnavailableClaims() (claims []int) {
 	a.settle()
-	return a.class.UnavailableClaims(a.result, &a.standing)
+	set := uint64(0)
+	for i := range a.result.Groups {
+		if a.result.Groups[i].Rows > 0 {
+			set |= a.class.UnavailableClaims(a.result, &a.standing, i)
+		}
+	}
+	for _, at := range a.vetoes {
+		if r := &a.repaired[at]; r.vetoed {
+			set |= r.vetoClaims
+		}
+	}
+	for ; set != 0; set &= set - 1 {
+		claims = append(claims, bits.TrailingZeros64(set))
+	}
+	return claims
 }
 
 // Message words the refusal of so many nodes as upstream's FitError does, and names the plugins that refused. The reasons of

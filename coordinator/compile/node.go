@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -24,7 +25,21 @@ func Node(n *v1.Node) *pb.Node {
 		Images:        imageNames(n.Status.Images),
 
 		DeclaredFeatures: declaredFeatures(n.Status.DeclaredFeatures),
+		ZeroResources:    zeroResources(n.Status.Allocatable),
 	}
+}
+
+// zeroResources lists the extended resources, those of device classes too, of which a node reports 0. Its amounts leave them
+// out, and DynamicResources tells them from those that the node does not report.
+func zeroResources(list v1.ResourceList) (out []string) {
+	for name, q := range list {
+		extended := isExtended(name) || strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix)
+		if q.Sign() <= 0 && extended && usable(string(name)) {
+			out = append(out, string(name))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // maxText is the length from which on a text is not one that the API server lets

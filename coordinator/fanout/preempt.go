@@ -115,6 +115,11 @@ func (r *round) checkDryRun(a *attempt, ask *scan.PreemptAsk, result *pb.Preempt
 	if n := len(result.GetCandidates()); n > ask.Preemption.Limit() {
 		return fmt.Errorf("%d candidates, %d were asked for", n, ask.Preemption.Limit())
 	}
+	for i, shard := range result.GetFailingShards() {
+		if _, asked := slices.BinarySearch(a.shards, shard); !asked || !r.f.cfg.Shards.Table(int(shard)).HasNode(result.FailingRows[i]) {
+			return fmt.Errorf("a row fails the pod that was not asked for or has no node: shard %d row %d", shard, result.FailingRows[i])
+		}
+	}
 	for _, c := range result.GetCandidates() {
 		if _, asked := slices.BinarySearch(a.shards, c.GetShard()); !asked {
 			return fmt.Errorf("candidate of shard %d, which was not asked", c.GetShard())

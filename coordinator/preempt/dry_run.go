@@ -187,6 +187,9 @@ func (d *dryRun) sum(tried []*triedRow) *scorer.PreemptionResult {
 		for _, c := range r.Reasons {
 			all.AddReason(scorer.Reason{Plugin: c.Plugin, Text: c.Text, Unresolvable: c.Unresolvable}, c.Nodes)
 		}
+		for _, x := range r.Failing {
+			all.AddFailing(x)
+		}
 	}
 	add(d.found)
 	for _, r := range tried {

@@ -81,6 +81,8 @@ type Preemptor struct {
 	Advice *Advice
 	// Shown is how many candidates extenders are shown, of so many nodes.
 	Shown func(nodes int) int
+	// Fails tells why a row fails the pod, whatever the other rows say; nil: it does not.
+	Fails func(cache.Row) error
 	Trace *tracing.Attempt
 
 	// The Finder's, once it has an answer:
@@ -113,6 +115,19 @@ type found struct {
 
 // find finds the best candidates of a pod, n of them at the most.
 func (f *Finder) find(ctx context.Context, p *Preemptor, n int) (found, error) {
+	out, err := f.search(ctx, p, n)
+	if err != nil || len(out.best) > 0 {
+		return out, err
+	}
+	for _, x := range out.all.Failing {
+		if why := p.Fails(cache.Row{Shard: x.Shard, Index: x.Row}); why != nil {
+			out.failed = append(out.failed, why)
+		}
+	}
+	return out, nil
+}
+
+func (f *Finder) search(ctx context.Context, p *Preemptor, n int) (found, error) {
 	switch {
 	case p.Answer == nil:
 		return found{all: &scorer.PreemptionResult{}}, nil

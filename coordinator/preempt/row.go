@@ -30,7 +30,9 @@ func (f *Finder) try(class *scorer.Class, question *scorer.Preemption, row cache
 		check = f.Nominees.RowCheck(n, class.Query())
 	}
 	f.Rows.Inc()
-	r.take(f.Engine.Evaluator().PreemptRow(f.Nodes.Table(int(row.Shard)), row.Index, class, question, check))
+	table := f.Nodes.Table(int(row.Shard))
+	outcome, candidate, why := f.Engine.Evaluator().PreemptRow(table, row.Index, class, question, check)
+	r.take(row, table.Name(row.Index), outcome, candidate, why)
 	return r
 }
 
@@ -57,7 +59,7 @@ func (f *Finder) tryWithPlugins(ctx context.Context, x *rowByRow, row cache.Row)
 		r.result.Tried = 1
 		return r, err
 	}
-	r.take(outcome, candidate, why)
+	r.take(row, node, outcome, candidate, why)
 	return r, nil
 }
 
@@ -74,17 +76,21 @@ func (f *Finder) tryNode(ctx context.Context, x *rowByRow, node string) *scorer.
 	return f.try(x.Answer.Class(), x.question, row, x.promised[row]).result.Best()
 }
 
-// take keeps what came of the row.
-func (r *triedRow) take(outcome scorer.PreemptOutcome, candidate *scorer.PreemptionCandidate, why []scorer.Reason) {
+// take keeps what came of the row, which has a node of that name.
+func (r *triedRow) take(row cache.Row, node string, outcome scorer.PreemptOutcome, candidate *scorer.PreemptionCandidate,
+	why []scorer.Reason) {
 	if outcome == scorer.NotTried {
 		return
 	}
 	r.result.Tried = 1
-	if outcome == scorer.Preemptable {
+	switch outcome {
+	case scorer.Preemptable:
 		c := *candidate
 		c.Victims = slices.Clone(c.Victims)
 		r.result.Candidates = append(r.result.Candidates, c)
 		return
+	case scorer.FailsPod:
+		r.result.AddFailing(scorer.FailingRow{Shard: row.Shard, Row: row.Index, Name: node})
 	}
 	for _, x := range why {
 		r.result.AddReason(x, 1)

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -109,8 +110,10 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 	var reasons []string
 	for _, e := range c.profile.ListPlugins().PostFilter.Enabled {
 		plugin := c.profile.plugins[e.Name].(fwk.PostFilterPlugin)
+		var failed []error
 		if d, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
-			if err := o.dryRun(ctx, d, c, out); err != nil {
+			var err error
+			if failed, err = o.dryRun(ctx, d, c, out); err != nil {
 				return nil, err
 			}
 			if len(out.Candidates) > 0 {
@@ -124,6 +127,9 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 			return nil, fmt.Errorf("PostFilter of %s succeeded where there is no candidate", e.Name)
 		case !status.IsRejected():
 			out.Message, out.Clears = status.Message(), false
+			if len(failed) > 0 {
+				out.Message = "preemption: " + utilerrors.NewAggregate(failed).Error()
+			}
 			return out, nil
 		case status.Code() == fwk.UnschedulableAndUnresolvable:
 			out.Message, out.Clears = status.Message(), clears
@@ -138,30 +144,40 @@ func (o *Oracle) Preempt(ctx context.Context, v *Verdict) (*Preemption, error) {
 	return out, nil
 }
 
-// dryRun finds the candidates, unless the pod may preempt nobody.
-func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreemption, c *cycle, out *Preemption) error {
+// mostFailed is how many nodes with errors a dry run tells of.
+const mostFailed = 16
+
+// dryRun finds the candidates, unless the pod may preempt nobody. Where there is none, failed are the errors of the first nodes by
+// name, of those that had one: upstream tells of all, in the order in which it comes by them.
+func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreemption, c *cycle, out *Preemption) (failed []error, err error) {
 	statuses := c.fit.Diagnosis.NodeToStatus
 	if ok, _ := d.PodEligibleToPreemptOthers(ctx, c.pod, statuses.Get(c.pod.Status.NominatedNodeName)); !ok {
-		return nil
+		return nil, nil
 	}
 	potential, err := statuses.NodesForStatusCode(o.NodeInfos(), fwk.Unschedulable)
 	if err != nil || len(potential) == 0 {
-		return err
+		return nil, err
 	}
 	budgets, err := o.objects.informers.Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// One more than there are, so that the last is looked at too.
-	found, _, _ := d.Evaluator.DryRunPreemption(ctx, c.state, c.pod, potential, budgets, 0, int32(len(potential))+1)
+	found, tried, _ := d.Evaluator.DryRunPreemption(ctx, c.state, c.pod, potential, budgets, 0, int32(len(potential))+1)
 	if len(found) == 0 {
-		return nil // an error is told by PostFilter
+		slices.SortFunc(potential, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+		for _, node := range potential {
+			if status := tried.Get(node.Node().Name); status.Code() == fwk.Error && len(failed) < mostFailed {
+				failed = append(failed, status.AsError())
+			}
+		}
+		return failed, nil
 	}
 	for _, x := range found {
 		out.Candidates[x.Name()] = newCandidate(x)
 	}
 	out.best = out.Candidates[d.Evaluator.SelectCandidate(ctx, found).Name()]
-	return nil
+	return nil, nil
 }
 
 // keepPorts has the ports that pods of some priority or more hold stay taken on a node of the

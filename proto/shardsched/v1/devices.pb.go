@@ -1721,8 +1721,10 @@ type MappedResource struct {
 	// The class; empty: no class has the name.
 	Class          string            `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	ClassSelectors []*DeviceSelector `protobuf:"bytes,3,rep,name=class_selectors,json=classSelectors,proto3" json:"class_selectors,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Those of the class by which scores count devices: it may be an older version.
+	ScoredSelectors []*DeviceSelector `protobuf:"bytes,4,rep,name=scored_selectors,json=scoredSelectors,proto3" json:"scored_selectors,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *MappedResource) Reset() {
@@ -1772,6 +1774,13 @@ func (x *MappedResource) GetClass() string {
 func (x *MappedResource) GetClassSelectors() []*DeviceSelector {
 	if x != nil {
 		return x.ClassSelectors
+	}
+	return nil
+}
+
+func (x *MappedResource) GetScoredSelectors() []*DeviceSelector {
+	if x != nil {
+		return x.ScoredSelectors
 	}
 	return nil
 }
@@ -2109,11 +2118,12 @@ const file_shardsched_v1_devices_proto_rawDesc = "" +
 	"\x15partitionable_devices\x18\x02 \x01(\bR\x14partitionableDevices\x12#\n" +
 	"\rdevice_taints\x18\x03 \x01(\bR\fdeviceTaints\x12-\n" +
 	"\x12binding_conditions\x18\x04 \x01(\bR\x11bindingConditions\x12/\n" +
-	"\x13consumable_capacity\x18\x05 \x01(\bR\x12consumableCapacity\"\x82\x01\n" +
+	"\x13consumable_capacity\x18\x05 \x01(\bR\x12consumableCapacity\"\xcc\x01\n" +
 	"\x0eMappedResource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12F\n" +
-	"\x0fclass_selectors\x18\x03 \x03(\v2\x1d.shardsched.v1.DeviceSelectorR\x0eclassSelectors\"e\n" +
+	"\x0fclass_selectors\x18\x03 \x03(\v2\x1d.shardsched.v1.DeviceSelectorR\x0eclassSelectors\x12H\n" +
+	"\x10scored_selectors\x18\x04 \x03(\v2\x1d.shardsched.v1.DeviceSelectorR\x0fscoredSelectors\"e\n" +
 	"\x12ContainerResources\x12\x1f\n" +
 	"\vshort_lived\x18\x01 \x01(\bR\n" +
 	"shortLived\x12\x14\n" +
@@ -2224,17 +2234,18 @@ var file_shardsched_v1_devices_proto_depIdxs = []int32{
 	19, // 32: shardsched.v1.DeviceClaim.constraints:type_name -> shardsched.v1.DeviceConstraint
 	27, // 33: shardsched.v1.AllocatedClaim.selector:type_name -> shardsched.v1.NodeSelector
 	16, // 34: shardsched.v1.MappedResource.class_selectors:type_name -> shardsched.v1.DeviceSelector
-	23, // 35: shardsched.v1.ExtendedResourcesQuery.resources:type_name -> shardsched.v1.MappedResource
-	24, // 36: shardsched.v1.ExtendedResourcesQuery.containers:type_name -> shardsched.v1.ContainerResources
-	20, // 37: shardsched.v1.ResourceClaimsQuery.claims:type_name -> shardsched.v1.DeviceClaim
-	21, // 38: shardsched.v1.ResourceClaimsQuery.allocated:type_name -> shardsched.v1.AllocatedClaim
-	25, // 39: shardsched.v1.ResourceClaimsQuery.extended:type_name -> shardsched.v1.ExtendedResourcesQuery
-	22, // 40: shardsched.v1.ResourceClaimsQuery.features:type_name -> shardsched.v1.DeviceFeatures
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	16, // 35: shardsched.v1.MappedResource.scored_selectors:type_name -> shardsched.v1.DeviceSelector
+	23, // 36: shardsched.v1.ExtendedResourcesQuery.resources:type_name -> shardsched.v1.MappedResource
+	24, // 37: shardsched.v1.ExtendedResourcesQuery.containers:type_name -> shardsched.v1.ContainerResources
+	20, // 38: shardsched.v1.ResourceClaimsQuery.claims:type_name -> shardsched.v1.DeviceClaim
+	21, // 39: shardsched.v1.ResourceClaimsQuery.allocated:type_name -> shardsched.v1.AllocatedClaim
+	25, // 40: shardsched.v1.ResourceClaimsQuery.extended:type_name -> shardsched.v1.ExtendedResourcesQuery
+	22, // 41: shardsched.v1.ResourceClaimsQuery.features:type_name -> shardsched.v1.DeviceFeatures
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_devices_proto_init() }

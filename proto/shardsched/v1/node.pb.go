@@ -350,7 +350,9 @@ type Node struct {
 	MigratedPlugins []string `protobuf:"bytes,10,rep,name=migrated_plugins,json=migratedPlugins,proto3" json:"migrated_plugins,omitempty"`
 	// The annotations that an expression of CELFilter or CELScore names, of any profile:
 	// sorted by key, each key once.
-	Annotations   []*Label `protobuf:"bytes,11,rep,name=annotations,proto3" json:"annotations,omitempty"`
+	Annotations []*Label `protobuf:"bytes,11,rep,name=annotations,proto3" json:"annotations,omitempty"`
+	// Extended resources that status.allocatable lists with 0: sorted, each once.
+	ZeroResources []string `protobuf:"bytes,12,rep,name=zero_resources,json=zeroResources,proto3" json:"zero_resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +460,13 @@ func (x *Node) GetMigratedPlugins() []string {
 func (x *Node) GetAnnotations() []*Label {
 	if x != nil {
 		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Node) GetZeroResources() []string {
+	if x != nil {
+		return x.ZeroResources
 	}
 	return nil
 }
@@ -1552,7 +1561,7 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\bHostPort\x12\x0e\n" +
 	"\x02ip\x18\x01 \x01(\tR\x02ip\x123\n" +
 	"\bprotocol\x18\x02 \x01(\x0e2\x17.shardsched.v1.ProtocolR\bprotocol\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\"\xe4\x03\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\"\x8b\x04\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
 	"\runschedulable\x18\x02 \x01(\bR\runschedulable\x12,\n" +
@@ -1565,7 +1574,8 @@ const file_shardsched_v1_node_proto_rawDesc = "" +
 	"\rvolume_limits\x18\t \x03(\v2\x1a.shardsched.v1.VolumeLimitR\fvolumeLimits\x12)\n" +
 	"\x10migrated_plugins\x18\n" +
 	" \x03(\tR\x0fmigratedPlugins\x126\n" +
-	"\vannotations\x18\v \x03(\v2\x14.shardsched.v1.LabelR\vannotations\"?\n" +
+	"\vannotations\x18\v \x03(\v2\x14.shardsched.v1.LabelR\vannotations\x12%\n" +
+	"\x0ezero_resources\x18\f \x03(\tR\rzeroResources\"?\n" +
 	"\vVolumeLimit\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x03R\avolumes\">\n" +

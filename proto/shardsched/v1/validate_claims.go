@@ -113,7 +113,10 @@ func (x *MappedResource) Validate() error {
 	if err := text("class", x.GetClass(), maxText); err != nil {
 		return err
 	}
-	return selectors("class_selectors", x.GetClassSelectors())
+	if err := selectors("class_selectors", x.GetClassSelectors()); err != nil {
+		return err
+	}
+	return selectors("scored_selectors", x.GetScoredSelectors())
 }
 
 // Validate checks the columns.

@@ -110,7 +110,7 @@ func (x *Node) Validate() error {
 	if err := sortedNames("images", x.GetImages()); err != nil {
 		return err
 	}
-	return x.validateVolumesAndFeatures()
+	return x.validateTraits()
 }
 
 // Validate checks what a pod takes. Absent usage is none.

@@ -171,6 +171,11 @@ func (x *PreemptionResult) Validate() error {
 	if err := each("candidates", x.GetCandidates()); err != nil {
 		return err
 	}
+	if n := len(x.GetFailingRows()); len(x.GetFailingShards()) != n {
+		return wrong("failing_shards", "expected one for each of the %d rows, got %d", n, len(x.GetFailingShards()))
+	} else if uint64(n) > uint64(x.GetTried()) {
+		return wrong("failing_rows", "expected at most the %d rows tried, got %d", x.GetTried(), n)
+	}
 	for i, r := range x.GetReasons() {
 		if err := r.validateCount(); err != nil {
 			return at("reasons", i, err)

@@ -1,7 +1,7 @@
 package shardschedv1
 
-// validateVolumesAndFeatures checks declared features and what the CSINode says.
-func (x *Node) validateVolumesAndFeatures() error {
+// validateTraits checks what tables intern as a node's trait.
+func (x *Node) validateTraits() error {
 	if err := sortedNames("declared_features", x.GetDeclaredFeatures()); err != nil {
 		return err
 	}
@@ -14,7 +14,10 @@ func (x *Node) validateVolumesAndFeatures() error {
 			return at("volume_limits", i, wrong("driver", "expected a driver after %q, got %q", short(list[i-1].Driver), short(l.Driver)))
 		}
 	}
-	return sortedNames("migrated_plugins", x.GetMigratedPlugins())
+	if err := sortedNames("migrated_plugins", x.GetMigratedPlugins()); err != nil {
+		return err
+	}
+	return sortedNames("zero_resources", x.GetZeroResources())
 }
 
 // Validate checks driver and number.

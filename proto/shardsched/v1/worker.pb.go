@@ -576,7 +576,11 @@ type PreemptionResult struct {
 	Candidates []*PreemptionCandidate `protobuf:"bytes,3,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	// Why rows that were tried are no candidates, sorted by plugin and reason. A row without
 	// pods of lower priority has no plugin to name.
-	Reasons       []*ReasonCount `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Reasons []*ReasonCount `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Rows that were tried and fail the pod instead, for devices can not be searched for on them, by shard and row: the
+	// first ones by name.
+	FailingShards []uint32 `protobuf:"varint,5,rep,packed,name=failing_shards,json=failingShards,proto3" json:"failing_shards,omitempty"`
+	FailingRows   []uint32 `protobuf:"varint,6,rep,packed,name=failing_rows,json=failingRows,proto3" json:"failing_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +639,20 @@ func (x *PreemptionResult) GetCandidates() []*PreemptionCandidate {
 func (x *PreemptionResult) GetReasons() []*ReasonCount {
 	if x != nil {
 		return x.Reasons
+	}
+	return nil
+}
+
+func (x *PreemptionResult) GetFailingShards() []uint32 {
+	if x != nil {
+		return x.FailingShards
+	}
+	return nil
+}
+
+func (x *PreemptionResult) GetFailingRows() []uint32 {
+	if x != nil {
+		return x.FailingRows
 	}
 	return nil
 }
@@ -1286,14 +1304,16 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"violations\x12!\n" +
 	"\ftop_priority\x18\x05 \x01(\x11R\vtopPriority\x12!\n" +
 	"\fpriority_sum\x18\x06 \x01(\x04R\vprioritySum\x12%\n" +
-	"\x0eearliest_start\x18\a \x01(\x03R\rearliestStart\"\xbd\x01\n" +
+	"\x0eearliest_start\x18\a \x01(\x03R\rearliestStart\"\x87\x02\n" +
 	"\x10PreemptionResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x14\n" +
 	"\x05tried\x18\x02 \x01(\rR\x05tried\x12B\n" +
 	"\n" +
 	"candidates\x18\x03 \x03(\v2\".shardsched.v1.PreemptionCandidateR\n" +
 	"candidates\x124\n" +
-	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\"\x99\x03\n" +
+	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x12%\n" +
+	"\x0efailing_shards\x18\x05 \x03(\rR\rfailingShards\x12!\n" +
+	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\x99\x03\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
