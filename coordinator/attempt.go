@@ -4,10 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/extenders"
-	"github.com/shardsched/shardsched/coordinator/outoftree"
 	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
@@ -26,29 +24,24 @@ import (
 // A parked pod stays in flight in the queue. A resumed attempt begins anew: only what extenders have said is kept, and what has
 // happened since is held against that.
 type attempt struct {
+	// Try is what a choice knows of it: its pod and trace, and what extenders make of the pod, since it was popped; its class since
+	// it was compiled; what plugins make of the pod while it is decided.
+	choice.Try
+
 	// Since it was popped:
-	pod   *queue.Pod
 	begun time.Time
 	prof  *compile.Profile
-	trace *tracing.Attempt // nil: it has none
 	// last tells that nobody may stand behind it in the batch, for its affinity terms count only once it is placed.
 	last bool
 	// registering is the time that it took to register its terms.
 	registering time.Duration
 
-	// Since it was compiled: its class, and the versions of the cluster's storage and of claims of devices that the class is of.
-	class           *compile.Class
+	// Since it was compiled: the versions of the cluster's storage and of claims of devices that its class is of.
 	storage, claims uint64
 	// failed ends the attempt in an error.
 	failed error
-	// question is what the pod asks the decision engine, as of the last call of Scheduler.question.
-	question answers.Question
 
-	// While it is decided: what reviewers make of the pod, as far as there are any.
-	plugins   *outoftree.Review
-	extenders *extenders.Review
-	// advice is what extenders have left of the candidates of its preemption; nil: they were not
-	// asked.
+	// While it is decided: what extenders have left of the candidates of its preemption; nil: they were not asked.
 	advice *preempt.Advice
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
@@ -57,10 +50,10 @@ type attempt struct {
 
 // volatile tells that placements of other pods may change what the pod is compiled to.
 func (a *attempt) volatile() bool {
-	if a.class != nil {
-		return a.class.Volatile || a.class.Claims
+	if a.Class != nil {
+		return a.Class.Volatile || a.Class.Claims
 	}
-	return storage.HasClaims(a.pod.Obj) || len(a.pod.Obj.Spec.ResourceClaims) > 0
+	return storage.HasClaims(a.Pod.Obj) || len(a.Pod.Obj.Spec.ResourceClaims) > 0
 }
 
 // since is how long an attempt has taken.
@@ -70,8 +63,8 @@ func (a *attempt) since(now time.Time) time.Duration { return now.Sub(a.begun) }
 func (s *Scheduler) admit(p *queue.Pod) (attempt, bool) {
 	a, ok := s.admitWith(p, nil)
 	if ok {
-		a.begun, a.trace = s.batch.begun, s.batch.traces.Attempt(p.Obj, p.Attempts, p.Timestamp)
-		a.extenders = s.extenders.Review(p, a.trace)
+		a.begun, a.Trace = s.batch.begun, s.batch.traces.Attempt(p.Obj, p.Attempts, p.Timestamp)
+		a.Extenders = s.extenders.Review(p, a.Trace)
 	}
 	return a, ok
 }
@@ -88,7 +81,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.failing, p.Obj.UID)
-	a := attempt{pod: p, prof: prof, trace: trace}
+	a := attempt{Try: choice.Try{Pod: p, Trace: trace}, prof: prof}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
 		a.last = !s.registerTerms(p.Obj, s.state.MayBring())
 		return a, true
@@ -101,9 +94,9 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 
 // compile gives an attempt its class.
 func (s *Scheduler) compile(a *attempt) {
-	a.trace.Begin(tracing.Compile)
-	defer a.trace.End(tracing.Compile)
-	a.class, a.failed = s.classOf(a.pod.Obj, a.prof)
+	a.Trace.Begin(tracing.Compile)
+	defer a.Trace.End(tracing.Compile)
+	a.Class, a.failed = s.classOf(a.Pod.Obj, a.prof)
 	a.storage, a.claims = s.state.Storage().Version(), s.state.ClaimsVersion()
 }
 
@@ -133,28 +126,28 @@ func (s *Scheduler) park(a *attempt) {
 	if s.parking.parked == nil {
 		s.parking.parked = map[*queue.Pod]*attempt{}
 	}
-	s.parking.parked[a.pod] = &kept
+	s.parking.parked[a.Pod] = &kept
 }
 
 // isParked tells whether an attempt has left its batch, and is not decided yet.
-func (s *Scheduler) isParked(a *attempt) bool { return s.parking.parked[a.pod] != nil }
+func (s *Scheduler) isParked(a *attempt) bool { return s.parking.parked[a.Pod] != nil }
 
 // readmit prepares a resumed attempt for its decision; false where there is nothing to decide
 // any more.
 func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
-	p := a.pod
+	p := a.Pod
 	if s.queue.Get(p.Obj.UID) != p {
 		s.queue.Done(p.Obj.UID) // it was deleted meanwhile
-		a.trace.Finish(tracing.GivenBack, nil)
+		a.Trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh, ok := s.admitWith(p, a.trace)
+	fresh, ok := s.admitWith(p, a.Trace)
 	if !ok {
-		a.trace.Finish(tracing.GivenBack, nil)
+		a.Trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh.extenders, fresh.advice, fresh.begun = a.extenders, a.advice, a.begun
-	if !fresh.extenders.Answered() {
+	fresh.Extenders, fresh.advice, fresh.begun = a.Extenders, a.advice, a.begun
+	if !fresh.Extenders.Answered() {
 		s.queue.Rejoin(p)
 	}
 	return fresh, true

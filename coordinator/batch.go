@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
@@ -41,10 +42,10 @@ func (a *attempt) prepared() (profile string, how observe.Prepared) {
 	switch {
 	case a.failed != nil:
 		how = observe.Broken
-	case a.class.Rejected != nil:
+	case a.Class.Rejected != nil:
 		how = observe.Rejected
 	}
-	return a.pod.Obj.Spec.SchedulerName, how
+	return a.Pod.Obj.Spec.SchedulerName, how
 }
 
 // schedule decides a batch, pod by pod in queue order.
@@ -72,7 +73,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 		// An event may have put another pod before this one in the queue. That pod is decided first, and
 		// the rest of the batch is given back.
 		a := &attempts[i]
-		if !a.extenders.Answered() && !s.queue.Turn(a.pod) || !s.decide(ctx, a) {
+		if !a.Extenders.Answered() && !s.queue.Turn(a.Pod) || !s.decide(ctx, a) {
 			s.giveBack(ctx, attempts[i:], nil)
 			break
 		}
@@ -81,7 +82,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 			break
 		}
 		next, over := i+1, s.budget.over(s.cfg.Now().Sub(begun), decideTime)
-		if over && next < len(attempts) && !attempts[next].extenders.Answered() {
+		if over && next < len(attempts) && !attempts[next].Extenders.Answered() {
 			s.cut(attempts, next)
 			break
 		}
@@ -134,10 +135,10 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		s.compile(a)
 		now = s.cfg.Now()
 		s.charge(a, a.registering+now.Sub(before), now)
-		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].extenders.Answered() {
+		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].Extenders.Answered() {
 			for i := range attempts[next:] {
-				s.batch.behind = append(s.batch.behind, attempts[next+i].pod)
-				attempts[next+i].trace.Finish(tracing.GivenBack, nil)
+				s.batch.behind = append(s.batch.behind, attempts[next+i].Pod)
+				attempts[next+i].Trace.Finish(tracing.GivenBack, nil)
 			}
 			attempts = attempts[:next]
 			s.batch.size.cut(next)
@@ -171,38 +172,38 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		return nil
 	}
 	for i := range attempts {
-		if a := &attempts[i]; a.failed == nil && a.class.Rejected == nil {
-			if a.failed = s.quarantined(a.class); a.failed == nil {
-				batch.Join(a.class)
+		if a := &attempts[i]; a.failed == nil && a.Class.Rejected == nil {
+			if a.failed = s.quarantined(a.Class); a.failed == nil {
+				batch.Join(a.Class)
 			}
 		}
 	}
 	var profiles []string // for each need, the profile of its first pod
 	for i := range attempts {
 		a := &attempts[i]
-		if a.failed != nil || a.class.Rejected != nil {
+		if a.failed != nil || a.Class.Rejected != nil {
 			continue
 		}
 		var class uint64
 		var need int
-		if a.failed = s.guardClass(a.class, func() {
-			q := s.question(a)
-			if a.class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
-				q.Nominees = s.nominees.Of(a.pod.Obj, a.class).ForEngine()
+		if a.failed = s.guardClass(a.Class, func() {
+			q := s.chooser.Question(&a.Try)
+			if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
+				q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
 			}
 			class, need = batch.Want(q)
 		}); a.failed != nil {
 			continue
 		}
 		if need < 0 {
-			s.metrics.Held(a.pod.Obj.Spec.SchedulerName)
-			a.trace.Held(class)
+			s.metrics.Held(a.Pod.Obj.Spec.SchedulerName)
+			a.Trace.Held(class)
 			continue
 		}
 		if need == len(profiles) {
-			profiles = append(profiles, a.pod.Obj.Spec.SchedulerName)
+			profiles = append(profiles, a.Pod.Obj.Spec.SchedulerName)
 		}
-		a.trace.Asks(class)
+		a.Trace.Asks(class)
 	}
 	needs := batch.Needs()
 	s.batch.size.asked(len(attempts), len(needs))
@@ -256,8 +257,8 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 }
 
 // fetchOne is fetch for one pod.
-func (s *Scheduler) fetchOne(ctx context.Context, a *attempt, n *answers.Need) error {
-	return s.fetch(a.trace.Again(ctx, n.Class.ID()), []*answers.Need{n}, []string{a.pod.Obj.Spec.SchedulerName})
+func (s *Scheduler) fetchOne(ctx context.Context, t *choice.Try, n *answers.Need) error {
+	return s.fetch(t.Trace.Again(ctx, n.Class.ID()), []*answers.Need{n}, []string{t.Pod.Obj.Spec.SchedulerName})
 }
 
 // distrust has the fan-out suspect the workers whose answers were wrong or did not settle.
@@ -283,8 +284,8 @@ func (s *Scheduler) giveBack(ctx context.Context, attempts []attempt, err error)
 		s.fail(err)
 	}
 	for i := range attempts {
-		s.queue.GiveBack(attempts[i].pod)
-		attempts[i].trace.Finish(tracing.GivenBack, err)
+		s.queue.GiveBack(attempts[i].Pod)
+		attempts[i].Trace.Finish(tracing.GivenBack, err)
 	}
 }
 

@@ -58,7 +58,7 @@ type binds struct {
 
 // bindPending keeps in mind that a pod's bind is pending.
 func (s *Scheduler) bindPending(a *attempt, d *pb.Decision) {
-	s.binds.pending[a.pod.Obj.UID] = &pendingBind{pod: a.pod, decision: d, popped: a.begun}
+	s.binds.pending[a.Pod.Obj.UID] = &pendingBind{pod: a.Pod, decision: d, popped: a.begun}
 }
 
 // dispatch hands the batch's placements over to be bound. Once the term is to end nothing is bound any more: the next leader

@@ -43,12 +43,12 @@ func (s *Scheduler) charge(a *attempt, cost time.Duration, now time.Time) {
 	if s.budget.free {
 		return
 	}
-	if a.pod.Cost = cost; cost <= queue.Costly || now.Sub(s.budget.told) < tellCostlyEvery {
+	if a.Pod.Cost = cost; cost <= queue.Costly || now.Sub(s.budget.told) < tellCostlyEvery {
 		return
 	}
 	s.budget.told = now
 	klog.FromContext(s.life).Info("A pod is costly to prepare: it waits behind the others when it is tried again",
-		"pod", klog.KObj(a.pod.Obj), "took", cost)
+		"pod", klog.KObj(a.Pod.Obj), "took", cost)
 }
 
 // chargeSettling notes how long it took to fill the counters that a batch has brought, where that is long. The attempt that
@@ -59,17 +59,17 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 	}
 	most, n := &attempts[0], -1
 	for i := range attempts {
-		if c := attempts[i].class; c != nil && c.Scorer != nil && len(c.Scorer.Counters()) > n {
+		if c := attempts[i].Class; c != nil && c.Scorer != nil && len(c.Scorer.Counters()) > n {
 			most, n = &attempts[i], len(c.Scorer.Counters())
 		}
 	}
-	most.pod.Cost += took
+	most.Pod.Cost += took
 }
 
 // chargeDryRun notes how long it took to find victims for an attempt's pod, where that is long. An attempt that uses the dry
 // run of another attempt is not charged.
 func (s *Scheduler) chargeDryRun(a *attempt, begun time.Time) {
 	if took := s.cfg.Now().Sub(begun); s.budget.over(took, queue.Costly) {
-		a.pod.Cost += took
+		a.Pod.Cost += took
 	}
 }

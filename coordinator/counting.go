@@ -61,14 +61,14 @@ func (s *Scheduler) setAside(attempts []attempt) []attempt {
 
 // waits sets an attempt aside where its counters are not filled yet.
 func (s *Scheduler) waits(a *attempt) bool {
-	if !s.state.Awaits(a.class) {
+	if !s.state.Awaits(a.Class) {
 		return false
 	}
 	if s.batch.aside || s.queue.Aside() == 0 { // else other classes have waited longer
-		s.state.Open(a.class)
+		s.state.Open(a.Class)
 	}
-	s.queue.SetAside(a.pod, a.class.ID())
-	a.trace.Finish(tracing.GivenBack, nil)
+	s.queue.SetAside(a.Pod, a.Class.ID())
+	a.Trace.Finish(tracing.GivenBack, nil)
 	return true
 }
 

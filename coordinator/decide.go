@@ -12,7 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/cache"
-	"github.com/shardsched/shardsched/coordinator/compile"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -28,24 +28,24 @@ import (
 // decide makes one pod's decision; false where the loop has to end. A panic before the decision begins to change
 // anything ends the attempt.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
-	if a.failed == nil && a.class.Rejected == nil {
-		a.failed = s.quarantined(a.class)
+	if a.failed == nil && a.Class.Rejected == nil {
+		a.failed = s.quarantined(a.Class)
 	}
 	s.batch.committing = false
 	goOn, panicked := s.decideCaught(ctx, a)
 	if panicked == nil {
 		return goOn
 	}
-	return s.end(ctx, a, s.decisionOf(a), &ending{failed: panicked})
+	return s.end(ctx, a, s.decisionOf(a), &choice.Ending{Failed: panicked})
 }
 
 func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, panicked error) {
 	defer func() {
-		if s.batch.committing || a.class == nil {
+		if s.batch.committing || a.Class == nil {
 			return
 		}
 		if v := recover(); v != nil {
-			panicked = s.confineClass(a.class, v)
+			panicked = s.confineClass(a.Class, v)
 		}
 	}()
 	return s.decideOne(ctx, a), nil
@@ -69,8 +69,8 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	}
 
 	// What out-of-tree plugins are shown, of the class as of now, until the attempt ends.
-	if a.plugins = s.outOfTree.Review(a.pod, a.class); a.plugins != nil {
-		defer a.plugins.End()
+	if a.Plugins = s.outOfTree.Review(a.Pod, a.Class); a.Plugins != nil {
+		defer a.Plugins.End()
 	}
 
 	// Whatever needs no look at a node: nobody is asked for nothing.
@@ -78,32 +78,16 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 		return s.end(ctx, a, d, end)
 	}
 
-	// The reviewers that want the pod. They stand behind the rules' PreFilters, which the class has passed, and before the choice,
-	// for they need an answer of the pod's own class, which may have to be asked for.
-	q := s.question(a)
-	q.Nominees = s.nominees.Of(a.pod.Obj, a.class).ForEngine()
-	reviewers, end, err := s.reviewers(ctx, a, q)
-	switch {
-	case err != nil:
-		return s.broken(ctx, err)
-	case end != nil:
-		return s.end(ctx, a, d, end)
-	}
-
-	// The best row, by the answer that the class has or shares: the pod's own nominated node before all others. Where nobody else
-	// has a say the engine chooses among groups, and never looks at single rows.
-	var c answers.Choice
-	if len(reviewers) > 0 {
-		c, end, err = s.chooseReviewed(ctx, a, q, reviewers)
-	} else {
-		c, end, err = s.choose(ctx, a, q)
-	}
+	// The best row, with what reviewers make of the rows: package choice.
+	c, reviewed, end, err := s.chooser.Choose(ctx, &a.Try)
 	d.Feasible = uint32(c.Feasible)
 	switch {
 	case err != nil:
 		return s.broken(ctx, err)
 	case end != nil: // with what may help the pod: PostFilter
 		return s.end(ctx, a, d, end)
+	case !reviewed:
+		a.top = s.history.SpellOut(s.answers.Reader(), a.Class, &c, s.batch.begun, s.cfg.Now)
 	}
 
 	// The placement, which the next pod of the batch sees.
@@ -118,93 +102,34 @@ func (s *Scheduler) broken(ctx context.Context, err error) bool {
 	return false
 }
 
-// ending is how an attempt ends short of a node.
-type ending struct {
-	// answer is that of the pod's class, with reasons; nil: no node was looked at.
-	answer *answers.Answer
-	// message tells why, and by are the plugins that have refused the pod.
-	message string
-	by      []string
-	// failed is an error instead.
-	failed error
-	// parked: it has not ended, but waits for a reviewer.
-	parked bool
-}
-
 // end ends an attempt short of a node.
-func (s *Scheduler) end(ctx context.Context, a *attempt, d *pb.Decision, end *ending) bool {
-	if end.parked {
+func (s *Scheduler) end(ctx context.Context, a *attempt, d *pb.Decision, end *choice.Ending) bool {
+	if end.Parked {
+		s.park(a)
 		return true
 	}
-	a.failed, d.Message = end.failed, end.message
-	if end.failed != nil {
-		d.Message = end.failed.Error()
+	a.failed, d.Message = end.Failed, end.Message
+	if end.Failed != nil {
+		d.Message = end.Failed.Error()
 	}
-	return s.unplaced(ctx, a, end.answer, d, end.by)
+	return s.unplaced(ctx, a, end.Answer, d, end.By)
 }
 
 // endsEarly is how an attempt ends without a look at any node; nil: it does not.
-func (s *Scheduler) endsEarly(a *attempt, d *pb.Decision) *ending {
+func (s *Scheduler) endsEarly(a *attempt, d *pb.Decision) *choice.Ending {
 	switch {
 	case d.Nodes == 0:
-		return &ending{message: noNodes}
+		return &choice.Ending{Message: noNodes}
 	case a.failed != nil:
-		return &ending{failed: a.failed}
-	case a.class.Rejected != nil:
-		return s.rejected(a.class.Rejected)
+		return &choice.Ending{Failed: a.failed}
+	case a.Class.Rejected != nil:
+		return s.chooser.Rejected(a.Class.Rejected)
 	}
 	return nil
 }
 
-// rejected is the end of a pod that a PreFilter has rejected on all nodes.
-func (s *Scheduler) rejected(r *compile.Rejection) *ending {
-	return &ending{message: answers.FitError(s.state.Nodes(), nil) + " " + r.Message + ".", by: r.Plugins}
-}
-
-// question is what a pod asks the decision engine, but for its nominees: to list them takes a look at each node with nominated pods.
-func (s *Scheduler) question(a *attempt) *answers.Question {
-	plugins := s.outOfTree.Of(a.pod.Obj)
-	a.question = answers.Question{
-		Class: a.class, Node: a.pod.Nomination(),
-		Alone: plugins != nil || a.extenders != nil, Reviewed: a.extenders != nil || plugins.FiltersOrScores(),
-	}
-	return &a.question
-}
-
-// choose takes the best row for a pod that nobody reviews.
-func (s *Scheduler) choose(ctx context.Context, a *attempt, q *answers.Question) (c answers.Choice, end *ending, err error) {
-	c, found, err := s.chosen(ctx, a, q)
-	switch {
-	case err != nil:
-		return c, nil, err
-	case c.Fatal != nil:
-		return c, &ending{failed: s.claimsFail(a, c.Fatal)}, nil
-	case !found:
-		p, _ := s.answers.Own(q)
-		message, by := s.refusal(p, a, answers.Reasons{})
-		return c, &ending{answer: p, message: message, by: by}, nil
-	case c.Feasible > 1 && a.class.ScoreError != nil:
-		// A single node is not scored, so nothing is wrong with it.
-		return c, &ending{failed: a.class.ScoreError}, nil
-	}
-	a.top = s.history.SpellOut(s.answers.Reader(), a.class, &c, s.batch.begun, s.cfg.Now)
-	return c, nil, nil
-}
-
-// chosen is what the engine chooses, once it lacks nothing.
-func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question) (c answers.Choice, found bool, err error) {
-	a.trace.Begin(tracing.Merge)
-	defer a.trace.End(tracing.Merge)
-	for {
-		c, found, need := s.answers.Best(q)
-		if need == nil {
-			return c, found, nil
-		}
-		if err := s.fetchOne(ctx, a, need); err != nil {
-			return c, false, err
-		}
-	}
-}
+// nameOf is the name of a row's node.
+func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shard)).Name(r.Index) }
 
 // place reserves the chosen row for a pod, and queues its bind:
 //
@@ -217,30 +142,30 @@ func (s *Scheduler) chosen(ctx context.Context, a *attempt, q *answers.Question)
 // Out-of-tree plugins come last: they see the room as taken.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
 	s.batch.committing = true
-	a.plugins.Close()
-	a.trace.Begin(tracing.Assume)
+	a.Plugins.Close()
+	a.Trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
-	pod := a.pod.Obj
+	pod := a.Pod.Obj
 	got := s.reserveParts(a, c.Row, d.Node)
 	var held *bind.Reservation // what VolumeBinding and DynamicResources act on from Reserve on, where plugins run
-	if a.plugins != nil {
+	if a.Plugins != nil {
 		held = &bind.Reservation{
 			Work: got.volumes, Failed: got.noVolumes, Patience: a.prof.BindTimeout(),
 			Claims: got.claims, ClaimsFailed: got.noDevices, DevicesPatience: a.prof.DevicesTimeout(),
 		}
-		held.KeepIn(a.plugins.Cycle.State())
+		held.KeepIn(a.Plugins.Cycle.State())
 	}
 	status := s.reserve(ctx, a, d, &got)
 	if !status.IsSuccess() && !status.IsWait() {
 		return s.unplace(ctx, a, d, &got, status)
 	}
 	d.Claims = decided(got.claims)
-	a.trace.Decided(d)
+	a.Trace.Decided(d)
 	s.record(a, d, false, got.volumes.Assumed()...)
 	s.bindPending(a, d)
 	if status.IsWait() {
 		// The pod is in flight until the wait is over: if it is refused then, events of the meantime count.
-		s.queue.Reserved(a.pod)
+		s.queue.Reserved(a.Pod)
 	} else {
 		s.queue.Done(pod.UID)
 	}
@@ -264,13 +189,13 @@ type reserved struct {
 
 // reserveParts reserves volumes and devices for a pod. Without volumes there is no need of devices.
 func (s *Scheduler) reserveParts(a *attempt, row cache.Row, node string) (got reserved) {
-	got.pod = a.pod.Obj
+	got.pod = a.Pod.Obj
 	if a.prof.BindsVolumes() && storage.HasClaims(got.pod) {
 		if got.volumes, got.noVolumes = s.state.Reserve(got.pod, node); got.noVolumes != nil {
 			s.metrics.AssumeFailed()
 		}
 	}
-	if a.class.Claims && got.noVolumes == nil {
+	if a.Class.Claims && got.noVolumes == nil {
 		got.claims, got.noDevices = s.reserveDevices(a, row, node)
 	}
 	return got
@@ -289,7 +214,7 @@ func (r *reserved) failure() error {
 
 // complete has a placement's volumes and claims written at once, where nobody writes them.
 func (s *Scheduler) complete(a *attempt, got *reserved, held *bind.Reservation) (err error) {
-	if (got.volumes != nil || a.plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
+	if (got.volumes != nil || a.Plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
 		if err := s.completeVolumes(got.volumes); err != nil {
 			return err
 		}
@@ -314,11 +239,11 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *reserved) {
 	job := bind.Job{
 		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.volumes, Patience: a.prof.BindTimeout(),
 		Claims: got.claims, DevicesPatience: a.prof.DevicesTimeout(),
-		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.trace,
+		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.Trace,
 	}
 	switch {
-	case a.plugins != nil:
-		job.Cycle = a.plugins.Cycle
+	case a.Plugins != nil:
+		job.Cycle = a.Plugins.Cycle
 		s.activate(job.Cycle)
 	case s.cfg.Binder == nil:
 		// There is nowhere to write to: it is as good as there.
@@ -330,7 +255,7 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *reserved) {
 
 // reserve assumes a pod on its node, and asks Reserve and Permit plugins.
 func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got *reserved) *fwk.Status {
-	if a.plugins != nil {
+	if a.Plugins != nil {
 		return s.reserveWithPlugins(ctx, a, d)
 	}
 	err := got.failure()
@@ -338,7 +263,7 @@ func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got
 		return fwk.AsStatus(err)
 	}
 	if err = s.assume(a, d); err == nil {
-		a.trace.End(tracing.Assume)
+		a.Trace.End(tracing.Assume)
 	}
 	return fwk.AsStatus(err)
 }
@@ -346,13 +271,13 @@ func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got
 // reserveWithPlugins is reserve with out-of-tree plugins. If volumes or devices could not be reserved, the Reserve of VolumeBinding
 // or DynamicResources tells it, at its place among the plugins.
 func (s *Scheduler) reserveWithPlugins(ctx context.Context, a *attempt, d *pb.Decision) *fwk.Status {
-	cycle, pod := a.plugins.Cycle, a.pod.Obj
+	cycle, pod := a.Plugins.Cycle, a.Pod.Obj
 	var err error
-	a.plugins.Assume(d.Node, func() { err = s.assume(a, d) })
+	a.Plugins.Assume(d.Node, func() { err = s.assume(a, d) })
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	a.trace.End(tracing.Assume)
+	a.Trace.End(tracing.Assume)
 	cycle.Assume(withNode(pod, d.Node))
 	if status := cycle.Reserve(ctx, d.Node); !status.IsSuccess() {
 		return status
@@ -362,16 +287,16 @@ func (s *Scheduler) reserveWithPlugins(ctx context.Context, a *attempt, d *pb.De
 
 // assume reserves room for a pod on its node. After an error the pod is not assumed, and its class is in quarantine.
 func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
-	err := s.state.Assume(a.pod.Obj, d.Node, a.class.Usage, d.Seq)
+	err := s.state.Assume(a.Pod.Obj, d.Node, a.Class.Usage, d.Seq)
 	if err == nil {
 		return nil
 	}
-	if known, _, _ := s.state.Pod(a.pod.Obj.UID); known == a.pod.Obj {
+	if known, _, _ := s.state.Pod(a.Pod.Obj.UID); known == a.Pod.Obj {
 		s.intake.Forget(known, d.Node)
 	}
 	s.intake.Mend(d.Node, err)
 	s.batch.size.invalidate() // the answers of this batch do not know the row that was made anew
-	return s.suspects.Add(quarantine.Suspect{Class: a.class.ID()}, err)
+	return s.suspects.Add(quarantine.Suspect{Class: a.Class.ID()}, err)
 }
 
 // completeVolumes has a placement's claims bound at once, where nobody writes them.
@@ -385,12 +310,12 @@ func (s *Scheduler) completeVolumes(work *volumes.Work) error {
 
 // unplace takes a placement back for which Reserve or Permit failed, and the pod goes back to the queue.
 func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got *reserved, status *fwk.Status) bool {
-	if a.plugins != nil {
-		a.plugins.Cycle.Unreserve(ctx, d.Node)
+	if a.Plugins != nil {
+		a.Plugins.Cycle.Unreserve(ctx, d.Node)
 	}
 	free := s.state.Storage().Unreserve(got.volumes)
-	if _, _, assumed := s.state.Pod(a.pod.Obj.UID); assumed {
-		s.intake.Forget(a.pod.Obj, d.Node)
+	if _, _, assumed := s.state.Pod(a.Pod.Obj.UID); assumed {
+		s.intake.Forget(a.Pod.Obj, d.Node)
 		s.batch.size.invalidate() // the answers of this batch know nothing of that
 	}
 	d.Node, d.Score, d.Feasible = "", 0, 0
@@ -423,9 +348,9 @@ func oneNode(status *fwk.Status) string {
 func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
 	return &pb.Decision{
 		Seq:     s.seq + 1,
-		Pod:     a.pod.Obj.Namespace + "/" + a.pod.Obj.Name,
-		Uid:     string(a.pod.Obj.UID),
-		Profile: a.pod.Obj.Spec.SchedulerName,
+		Pod:     a.Pod.Obj.Namespace + "/" + a.Pod.Obj.Name,
+		Uid:     string(a.Pod.Obj.UID),
+		Profile: a.Pod.Obj.Spec.SchedulerName,
 		Nodes:   uint32(s.state.Nodes()),
 	}
 }
@@ -434,14 +359,14 @@ func (s *Scheduler) decisionOf(a *attempt) *pb.Decision {
 func (s *Scheduler) record(a *attempt, d *pb.Decision, failed bool, assumed ...objects.Object) {
 	s.seq = d.Seq
 	var trace string
-	if a.trace.Sampled() {
-		trace = a.trace.TraceID()
+	if a.Trace.Sampled() {
+		trace = a.Trace.TraceID()
 	}
 	var top []*pb.ScoredNode
 	if d.Node != "" {
 		top = a.top
 	}
-	s.history.Remember(d, s.cfg.Now(), a.pod.Attempts, top, trace)
+	s.history.Remember(d, s.cfg.Now(), a.Pod.Attempts, top, trace)
 	s.cfg.Decisions.Write(d)
 	s.cfg.Recorder.Decision(d, failed, assumed)
 	s.metrics.Decided()

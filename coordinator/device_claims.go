@@ -37,11 +37,11 @@ func (s *Scheduler) reserveDevices(a *attempt, row cache.Row, node string) (work
 		}
 	}()
 	defer s.state.RecoverInto(&err)
-	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.class.Scorer)
+	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.Class.Scorer)
 	if found.Fatal != nil {
-		return nil, errors.New(s.claimText(a.pod.Obj, found.Fatal))
+		return nil, errors.New(s.claimText(a.Pod.Obj, found.Fatal))
 	}
-	return s.state.ReserveDevices(a.pod.Obj, node, a.class.Query.GetResourceClaims(), &found)
+	return s.state.ReserveDevices(a.Pod.Obj, node, a.Class.Query.GetResourceClaims(), &found)
 }
 
 // claimText is the text of a row that fails a pod, with the names of the pod's claims.
@@ -57,17 +57,17 @@ func (s *Scheduler) claimText(p *v1.Pod, f *scorer.FatalText) string {
 
 // claimsFail is the error of a node on which devices could not be searched for, which fails the pod whatever the other nodes
 // have.
-func (s *Scheduler) claimsFail(a *attempt, f *scorer.FatalText) error {
-	return fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.claimText(a.pod.Obj, f))
+func (s *Scheduler) claimsFail(p *v1.Pod, f *scorer.FatalText) error {
+	return fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.claimText(p, f))
 }
 
 // failsOn is claimsFail for a node in a dry run of preemption; nil: devices can be searched for on it.
 func (s *Scheduler) failsOn(a *attempt, row cache.Row) error {
-	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.class.Scorer)
+	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.Class.Scorer)
 	if found.Fatal == nil {
 		return nil
 	}
-	return s.claimsFail(a, found.Fatal)
+	return s.claimsFail(a.Pod.Obj, found.Fatal)
 }
 
 // decided says in a decision what its claims get.
@@ -116,15 +116,15 @@ func (s *Scheduler) claimsEnd(end func(*devices.Work) error, w *devices.Work) {
 // claimsPostFilter is DynamicResources' PostFilter. It leaves what is to be done in plan.
 func (s *Scheduler) claimsPostFilter(a *attempt, answer *answers.Answer, plan *devices.Plan) *fwk.Status {
 	var unavailable []int
-	if r := a.class.Rejected; r != nil {
+	if r := a.Class.Rejected; r != nil {
 		refused := slices.Contains(r.Plugins, rules.DynamicResources)
 		if refused || !a.prof.Prepares(rules.DynamicResources, r.Plugins) {
 			return preempt.Claims(refused)
 		}
-	} else if answer != nil && a.class.Claims {
+	} else if answer != nil && a.Class.Claims {
 		unavailable = answer.UnavailableClaims()
 	}
-	p := s.state.Claims().Plan(a.pod.Obj, unavailable)
+	p := s.state.Claims().Plan(a.Pod.Obj, unavailable)
 	if !p.IsNone() {
 		*plan = p
 	}
@@ -140,7 +140,7 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 	if s.cfg.ClaimWriter == nil {
 		now, gone, err := s.state.CompletePlan(plan)
 		if err != nil {
-			klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(a.pod.Obj))
+			klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(a.Pod.Obj))
 		}
 		for _, c := range []*resourcev1.ResourceClaim{now, gone} {
 			if c != nil {
@@ -150,7 +150,7 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 		s.intake.MoveClaims()
 		return
 	}
-	uid := a.pod.Obj.UID
+	uid := a.Pod.Obj.UID
 	s.preemptions.underWay++
 	s.cycles.Do(func(ctx context.Context) {
 		err := s.claims.CarryOut(ctx, plan)

@@ -24,7 +24,8 @@
 //	batch         the pods that one turn pops, asks about and decides
 //	attempt       one try to find a node for a popped pod, drawn in attempt.go
 //	decision      what an attempt comes to: a node, or why there is none
-//	reviewer      an out-of-tree plugin or an extender that takes part in a decision
+//	try           what the choice of a row knows of an attempt (package choice)
+//	reviewer      an out-of-tree plugin or an extender that takes part in a choice
 //	reserve       to assume a pod on its node and run Reserve and Permit for it
 //	assumed       of a pod: it takes room on a node, but is not seen there yet
 //	pending bind  a placement whose outcome is not known yet, drawn in bound.go
@@ -60,10 +61,11 @@
 //
 // # Decisions
 //
-// decideOne (decide.go) takes a pod through the steps of a decision. Reviewers (review.go) have a say in it besides the rules:
-// out-of-tree plugins look at a pod, and at the nodes that tables have left, while the loop waits, and after Permit they run
-// beside the loop. HTTP extenders (package extenders) are asked behind the loop: the attempt is parked (attempt.go), and is decided
-// anew with the answer. A pod that no reviewer wants goes its way as if there were none.
+// decideOne (decide.go) takes a pod through the steps of a decision. Package choice takes the row: the engine's best, or with
+// reviewers the best of the rows that they leave. Out-of-tree plugins look at a pod, and at the nodes that tables have left, while
+// the loop waits, and after Permit they run beside the loop. HTTP extenders (package extenders) are asked behind the loop: the
+// attempt is parked (attempt.go), and is decided anew with the answer. A pod that no reviewer wants goes its way as if there were
+// none.
 //
 // # Preemption
 //

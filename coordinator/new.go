@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
@@ -138,6 +139,10 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 		Tables: s.state.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
 	})
 	s.state.Watch(s.answers.Log())
+	s.chooser = choice.New(choice.Config{
+		Nodes: s.state.Cache, Engine: s.answers, Nominees: s.nominees, OutOfTree: s.outOfTree, Workers: s.fanout,
+		Fetch: s.fetchOne, ClaimsFail: s.claimsFail,
+	})
 	s.preempt = preempt.NewFinder(preempt.Config{
 		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,

@@ -32,11 +32,11 @@ type preemption struct {
 // postFilter asks the PostFilter plugins of a pod's profile what may help it, and completes its
 // decision. answer is the answer of its class, with reasons; nil: a PreFilter has rejected the pod.
 func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.Answer, d *pb.Decision) (preemption, error) {
-	if a.plugins == nil && len(a.prof.PostFilters()) == 0 {
+	if a.Plugins == nil && len(a.prof.PostFilters()) == 0 {
 		return preemption{}, nil
 	}
-	a.trace.Begin(tracing.PostFilter)
-	defer a.trace.End(tracing.PostFilter)
+	a.Trace.Begin(tracing.PostFilter)
+	defer a.Trace.End(tracing.PostFilter)
 	var out preemption
 	var failed error // ends the loop
 	builtIn := func(name string) (r *fwk.PostFilterResult, status *fwk.Status) {
@@ -49,9 +49,9 @@ func (s *Scheduler) postFilter(ctx context.Context, a *attempt, answer *answers.
 	}
 	var r *fwk.PostFilterResult
 	var status *fwk.Status
-	if a.plugins != nil {
-		statuses := func() fwk.NodeToStatusReader { return a.plugins.Statuses(answer, a.extenders.WhyRefused) }
-		r, status = a.plugins.Cycle.PostFilter(ctx, statuses, builtIn)
+	if a.Plugins != nil {
+		statuses := func() fwk.NodeToStatusReader { return a.Plugins.Statuses(answer, a.Extenders.WhyRefused) }
+		r, status = a.Plugins.Cycle.PostFilter(ctx, statuses, builtIn)
 	} else {
 		begin := s.cfg.Now()
 		r, status = framework.RunPostFilters(a.prof.PostFilters(), builtIn)
@@ -93,8 +93,8 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 func (s *Scheduler) defaultPreemption(ctx context.Context, a *attempt, answer *answers.Answer) (preempt.Outcome, error) {
 	defer s.chargeDryRun(a, s.cfg.Now())
 	out, err := s.preempt.PostFilter(ctx, &preempt.Preemptor{
-		Pod: a.pod, Class: a.class, Answer: answer, Plugins: a.plugins, Extenders: a.extenders,
-		Advice: a.advice, Shown: a.prof.Candidates, Trace: a.trace,
+		Pod: a.Pod, Class: a.Class, Answer: answer, Plugins: a.Plugins, Extenders: a.Extenders,
+		Advice: a.advice, Shown: a.prof.Candidates, Trace: a.Trace,
 		Fails: func(row cache.Row) error { return s.failsOn(a, row) },
 	})
 	if out.Asking != nil {

@@ -51,7 +51,7 @@ type Evictor interface {
 // gate has a preemptor wait until its victims are told to leave, should anything move it before.
 func (s *Scheduler) gate(a *attempt, x preemption) {
 	if len(x.victims) > 0 && !s.cfg.SyncPreemption {
-		s.preemptions.gated[a.pod.Obj.UID] = struct{}{}
+		s.preemptions.gated[a.Pod.Obj.UID] = struct{}{}
 	}
 }
 
@@ -60,22 +60,22 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	if len(x.victims) == 0 {
 		return
 	}
-	e := objects.Eviction{Preemptor: a.pod.Obj, Node: x.nominating.Node}
+	e := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.nominating.Node}
 	leaving := slices.Clone(x.victims)
 	if s.cfg.Evictor != nil {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
 	}
 	if len(leaving) == 0 {
-		delete(s.preemptions.gated, a.pod.Obj.UID)
+		delete(s.preemptions.gated, a.Pod.Obj.UID)
 		return
 	}
 	s.metrics.Victims(len(x.victims))
-	e.Lower = s.clearLower(a.pod, e.Node)
+	e.Lower = s.clearLower(a.Pod, e.Node)
 	for _, v := range leaving {
-		s.explainVictim(v, a.pod.Obj, e.Node)
+		s.explainVictim(v, a.Pod.Obj, e.Node)
 		_, _, assumed := s.state.Pod(v.UID)
 		if assumed && s.callOff(v.UID, rules.DefaultPreemption) {
-			s.cfg.Reporter.Preempted(v, a.pod.Obj, e.Node)
+			s.cfg.Reporter.Preempted(v, a.Pod.Obj, e.Node)
 			continue
 		}
 		e.Victims = append(e.Victims, v)
@@ -83,12 +83,12 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 	s.metrics.Preempted(len(e.Victims))
 	switch {
 	case len(e.Victims) == 0 && len(e.Lower) == 0:
-		s.evicted(a.pod.Obj.UID, nil, time.Time{})
+		s.evicted(a.Pod.Obj.UID, nil, time.Time{})
 	case s.cfg.Evictor == nil:
 		s.deleteVictims(e.Victims)
-		s.evicted(a.pod.Obj.UID, nil, time.Time{})
+		s.evicted(a.Pod.Obj.UID, nil, time.Time{})
 	default:
-		uid, begun := a.pod.Obj.UID, s.cfg.Now()
+		uid, begun := a.Pod.Obj.UID, s.cfg.Now()
 		s.preemptions.underWay++
 		s.cfg.Evictor.Evict(s.life, e, func(err error) {
 			s.inbox.put(func() {

@@ -33,7 +33,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 		}
 	}
 	s.batch.committing = true
-	a.plugins.Close()
+	a.Plugins.Close()
 	s.gate(a, x)
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.nominating)
@@ -42,43 +42,33 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 	return true
 }
 
-// refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
-func (s *Scheduler) refusal(answer *answers.Answer, a *attempt, more answers.Reasons) (string, []string) {
-	if own := s.answers.LeftOut(a.class, a.pod.Nomination()); own != nil {
-		with, instead := own.Reasons(answer, s.nominees.Of(a.pod.Obj, a.class).ByRow()[own.Row].ForEngine())
-		more.Add(with, -1)
-		more.Add(instead, +1)
-	}
-	return answer.Message(s.state.Nodes(), more)
-}
-
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated
 // node; nil: nothing, but for an error, which clears it.
 func (s *Scheduler) refuse(ctx context.Context, a *attempt, d *pb.Decision, by []string, nominating *objects.Nominating) {
-	s.attemptLog.Unplaced(klog.FromContext(ctx), a.pod.Obj, d.Message, a.failed, s.cfg.Now())
+	s.attemptLog.Unplaced(klog.FromContext(ctx), a.Pod.Obj, d.Message, a.failed, s.cfg.Now())
 	if a.failed != nil {
-		s.queue.Error(a.pod, a.failed)
+		s.queue.Error(a.Pod, a.failed)
 	} else {
-		if a.class != nil {
-			a.pod.ClassID = a.class.ID()
+		if a.Class != nil {
+			a.Pod.ClassID = a.Class.ID()
 		}
-		s.queue.Unschedulable(a.pod, by, d.Message)
+		s.queue.Unschedulable(a.Pod, by, d.Message)
 	}
 	if nominating != nil {
-		s.queue.Nominate(a.pod, nominating.Node)
+		s.queue.Nominate(a.Pod, nominating.Node)
 	}
 	if len(by) == 0 {
-		s.failing[a.pod.Obj.UID] = struct{}{}
+		s.failing[a.Pod.Obj.UID] = struct{}{}
 	}
-	s.journal.Put(a.pod.Obj.UID, s.queue.Entry(a.pod))
+	s.journal.Put(a.Pod.Obj.UID, s.queue.Entry(a.Pod))
 	s.metrics.Unplaced(d.Profile, a.failed != nil, a.since(s.cfg.Now()))
 	reason := v1.PodReasonUnschedulable
 	if a.failed != nil {
 		reason = ReasonSchedulerError
 	}
-	s.cfg.Reporter.Unscheduled(a.pod.Obj, reason, d.Message, nominating)
-	a.trace.Decided(d)
-	s.finish(a.trace, d, outcome(a.failed), a.failed)
+	s.cfg.Reporter.Unscheduled(a.Pod.Obj, reason, d.Message, nominating)
+	a.Trace.Decided(d)
+	s.finish(a.Trace, d, outcome(a.failed), a.failed)
 }
 
 // outcome is a trace's result of an attempt that has found no node.

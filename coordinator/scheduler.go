@@ -17,6 +17,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/bind"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extenders"
@@ -46,6 +47,7 @@ type Scheduler struct {
 	compiler  *compile.Compiler
 	answers   *answers.Engine
 	fanout    *fanout.Fanout
+	chooser   *choice.Chooser
 	nominees  *nominees.Cache
 	preempt   *preempt.Finder
 	outOfTree *outoftree.Plugins // nil: there are none

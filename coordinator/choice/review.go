@@ -1,4 +1,4 @@
-package coordinator
+package choice
 
 import (
 	"context"
@@ -40,30 +40,30 @@ var (
 
 // reviewers are those that look at nodes for a pod, once there is an answer of the pod's own class; none: nobody does. Plugins
 // come before extenders, as upstream: what plugins refuse needs no call. All are asked where one of them wants the pod.
-func (s *Scheduler) reviewers(ctx context.Context, a *attempt, q *answers.Question) (list []reviewer, end *ending, err error) {
+func (c *Chooser) reviewers(ctx context.Context, t *Try, q *answers.Question) (list []reviewer, end *Ending, err error) {
 	if !q.Alone {
 		return nil, nil, nil
 	}
-	own, err := s.ownAnswer(ctx, a, q)
+	own, err := c.ownAnswer(ctx, t, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.plugins != nil {
-		list = append(list, a.plugins)
+	if t.Plugins != nil {
+		list = append(list, t.Plugins)
 	}
-	if a.extenders != nil {
-		list = append(list, a.extenders)
+	if t.Extenders != nil {
+		list = append(list, t.Extenders)
 	}
 	wanted := false
 	for _, r := range list {
 		wants, rejected, err := r.Wants(ctx)
 		switch {
 		case err != nil:
-			return nil, &ending{failed: err}, nil
+			return nil, &Ending{Failed: err}, nil
 		case rejected != nil:
-			end := s.rejected(rejected)
+			end := c.Rejected(rejected)
 			if own.Diagnosed() {
-				end.answer = own
+				end.Answer = own
 			}
 			return nil, end, nil
 		}
@@ -76,51 +76,51 @@ func (s *Scheduler) reviewers(ctx context.Context, a *attempt, q *answers.Questi
 }
 
 // ownAnswer is the answer of a pod's own class.
-func (s *Scheduler) ownAnswer(ctx context.Context, a *attempt, q *answers.Question) (*answers.Answer, error) {
-	p, need := s.answers.Own(q)
+func (c *Chooser) ownAnswer(ctx context.Context, t *Try, q *answers.Question) (*answers.Answer, error) {
+	p, need := c.Engine.Own(q)
 	if need == nil {
 		return p, nil
 	}
-	if err := s.fetchOne(ctx, a, need); err != nil {
+	if err := c.Fetch(ctx, t, need); err != nil {
 		return nil, err
 	}
-	p, _ = s.answers.Own(q)
+	p, _ = c.Engine.Own(q)
 	return p, nil
 }
 
 // chooseReviewed is choose with reviewers.
-func (s *Scheduler) chooseReviewed(ctx context.Context, a *attempt, q *answers.Question, by []reviewer) (answers.Choice, *ending, error) {
+func (c *Chooser) chooseReviewed(ctx context.Context, t *Try, q *answers.Question, by []reviewer) (answers.Choice, *Ending, error) {
 	var none answers.Choice
-	p, _ := s.answers.Own(q)
+	p, _ := c.Engine.Own(q)
 	for {
 		// First the answer is brought up to now: others may have been placed since, and a part of the loop below asks for another.
-		s.answers.Refresh(p, q)
-		if c, ok := s.ownNode(ctx, a, p, by); ok {
-			return c, nil, nil
+		c.Engine.Refresh(p, q)
+		if own, ok := c.ownNode(ctx, t, p, by); ok {
+			return own, nil, nil
 		}
-		rows, end := s.narrow(ctx, a, s.rowsFor(p, a, q), by)
+		rows, end := c.narrow(ctx, t, c.rowsFor(p, t, q), by)
 		if end != nil {
 			return none, end, nil
 		}
 		if len(rows) > 0 {
-			c, failed := s.best(ctx, a, p, rows, by)
+			best, failed := c.best(ctx, t, p, rows, by)
 			if failed != nil {
-				return none, &ending{failed: failed}, nil
+				return none, &Ending{Failed: failed}, nil
 			}
-			liar, why := p.Vouch(&c)
+			liar, why := p.Vouch(&best)
 			if why == nil {
-				return c, nil, nil
+				return best, nil, nil
 			}
-			s.fanout.Blame(ctx, liar, why)
+			c.Workers.Blame(ctx, liar, why)
 			p.JudgeAll(false)
 			continue
 		}
 		// None is left. The reasons come last, for it takes another answer to know them.
 		if p.Diagnosed() {
-			return none, s.refusedByReviewers(p, a, by), nil
+			return none, c.refusedByReviewers(p, t, by), nil
 		}
-		if need := s.answers.Diagnose(p, q); need != nil {
-			if err := s.fetchOne(ctx, a, need); err != nil {
+		if need := c.Engine.Diagnose(p, q); need != nil {
+			if err := c.Fetch(ctx, t, need); err != nil {
 				return none, nil, err
 			}
 		}
@@ -129,28 +129,27 @@ func (s *Scheduler) chooseReviewed(ctx context.Context, a *attempt, q *answers.Q
 
 // ownNode tries the node that a pod is nominated to before all others, and then no other. An error there is no reason not to
 // try the others.
-func (s *Scheduler) ownNode(ctx context.Context, a *attempt, answer *answers.Answer, reviewers []reviewer) (c answers.Choice, ok bool) {
-	name := a.pod.Nomination()
+func (c *Chooser) ownNode(ctx context.Context, t *Try, answer *answers.Answer, reviewers []reviewer) (own answers.Choice, ok bool) {
+	name := t.Pod.Nomination()
 	if name == "" {
-		return c, false
+		return own, false
 	}
-	rows := s.rowsOf(answer, name)
+	rows := c.rowsOf(answer, name)
 	if len(rows) == 0 || slices.ContainsFunc(reviewers, func(r reviewer) bool { return !r.Takes(ctx, rows[0]) }) {
-		return c, false
+		return own, false
 	}
-	return s.answers.OwnNode(answer, name)
+	return c.Engine.OwnNode(answer, name)
 }
 
 // narrow has the reviewers leave the rows that they take, one after the other.
-func (s *Scheduler) narrow(ctx context.Context, a *attempt, rows []answers.Row, reviewers []reviewer) ([]answers.Row, *ending) {
+func (c *Chooser) narrow(ctx context.Context, t *Try, rows []answers.Row, reviewers []reviewer) ([]answers.Row, *Ending) {
 	for _, r := range reviewers {
 		left, wait, err := r.Narrow(ctx, rows)
 		switch {
 		case err != nil:
-			return nil, &ending{failed: err}
+			return nil, &Ending{Failed: err}
 		case wait:
-			s.park(a)
-			return nil, &ending{parked: true}
+			return nil, &Ending{Parked: true}
 		}
 		rows = left
 	}
@@ -158,12 +157,12 @@ func (s *Scheduler) narrow(ctx context.Context, a *attempt, rows []answers.Row, 
 }
 
 // best is the best of the rows that are left. A single one is not scored, as upstream's is not.
-func (s *Scheduler) best(ctx context.Context, a *attempt, answer *answers.Answer, rows []answers.Row,
+func (c *Chooser) best(ctx context.Context, t *Try, answer *answers.Answer, rows []answers.Row,
 	by []reviewer) (answers.Choice, error) {
 	totals := answer.ScoresAmong(rows)
 	if len(rows) > 1 {
-		if a.class.ScoreError != nil {
-			return answers.Choice{}, a.class.ScoreError
+		if t.Class.ScoreError != nil {
+			return answers.Choice{}, t.Class.ScoreError
 		}
 		for _, r := range by {
 			if err := r.Score(ctx, rows, totals); err != nil {
@@ -175,29 +174,26 @@ func (s *Scheduler) best(ctx context.Context, a *attempt, answer *answers.Answer
 }
 
 // rowsFor are the rows that pass the rules, of the nodes that are left.
-func (s *Scheduler) rowsFor(answer *answers.Answer, a *attempt, q *answers.Question) []answers.Row {
-	if names, narrowed := a.plugins.Narrowed(); narrowed {
-		return s.rowsOf(answer, names...)
+func (c *Chooser) rowsFor(answer *answers.Answer, t *Try, q *answers.Question) []answers.Row {
+	if names, narrowed := t.Plugins.Narrowed(); narrowed {
+		return c.rowsOf(answer, names...)
 	}
 	return answer.Rows(q.Nominees)
 }
 
 // rowsOf are those of the nodes that pass the rules.
-func (s *Scheduler) rowsOf(answer *answers.Answer, names ...string) []answers.Row {
+func (c *Chooser) rowsOf(answer *answers.Answer, names ...string) []answers.Row {
 	var rows []cache.Row
 	for _, name := range names {
-		if row, ok := s.state.RowOf(name); ok {
+		if row, ok := c.Nodes.RowOf(name); ok {
 			rows = append(rows, row)
 		}
 	}
 	return answer.RowsAmong(rows)
 }
 
-// nameOf is the name of a row's node.
-func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shard)).Name(r.Index) }
-
 // refusedByReviewers words why no node takes the pod. Rows that reviewers have refused have passed all else.
-func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, reviewers []reviewer) *ending {
+func (c *Chooser) refusedByReviewers(answer *answers.Answer, t *Try, reviewers []reviewer) *Ending {
 	more := answers.Reasons{}
 	var by []string
 	for _, r := range reviewers {
@@ -205,12 +201,12 @@ func (s *Scheduler) refusedByReviewers(answer *answers.Answer, a *attempt, revie
 	}
 	var message string
 	var plugins []string
-	if _, narrowed := a.plugins.Narrowed(); narrowed {
-		message, plugins = a.plugins.NarrowedRefusal(answer, more)
+	if _, narrowed := t.Plugins.Narrowed(); narrowed {
+		message, plugins = t.Plugins.NarrowedRefusal(answer, more)
 	} else {
-		message, plugins = s.refusal(answer, a, more)
+		message, plugins = c.refusal(answer, t, more)
 	}
 	by = append(by, plugins...)
 	slices.Sort(by)
-	return &ending{answer: answer, message: message, by: slices.Compact(by)}
+	return &Ending{Answer: answer, Message: message, By: slices.Compact(by)}
 }
