@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -31,6 +32,8 @@ type batch struct {
 	traces *tracing.Batch // nil: none
 	popped []*queue.Pod
 	behind []*queue.Pod // of popped, those that the batch leaves behind
+	// attempts is memory for those of the batch.
+	attempts []attempt
 	// committing says that the decision at hand has begun to change more than what is held of its class.
 	committing bool
 	aside      bool // it is of pods that were set aside
@@ -61,6 +64,7 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.batch.traces = s.cfg.Tracer.Begin(len(pods) + len(resumed))
 	attempts, err := s.prepareAll(pods, resumed...)
 	defer s.leaveBehind()
+	defer s.batch.forget()
 	if err == nil {
 		err = s.ask(ctx, attempts)
 	}
@@ -93,6 +97,12 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
 }
 
+// forget lets go of what the attempts hold: the next batch uses their memory.
+func (b *batch) forget() {
+	clear(b.attempts)
+	b.attempts = b.attempts[:0]
+}
+
 // leaveBehind gives back the pods that were popped but did not fit into the batch, once the batch is decided.
 func (s *Scheduler) leaveBehind() {
 	for _, p := range s.batch.behind {
@@ -107,7 +117,7 @@ func (s *Scheduler) leaveBehind() {
 func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attempt, error) {
 	s.batch.number++
 	s.nominees.NextBatch()
-	attempts := make([]attempt, 0, len(pods)+len(resumed))
+	attempts := slices.Grow(s.batch.attempts[:0], len(pods)+len(resumed))
 	endTerms := s.state.BeginTerms()
 	full := func() bool { return len(attempts) > 0 && attempts[len(attempts)-1].last }
 	for i, r := range resumed {
@@ -126,6 +136,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 			attempts = append(attempts, a)
 		}
 	}
+	s.batch.attempts = attempts
 	s.registerNominated()
 	endTerms()
 	begin := s.cfg.Now()

@@ -83,24 +83,24 @@ type repairedRow struct {
 	group   int // -1: no group, the row is refused
 	// local is the local score; in a normalised answer it is the whole score.
 	local   int64
-	extreme bool // the row has a maximum of a normalised answer
 	reasons []scorer.Reason
-	// vetoed: pods that are nominated to the row's node keep the pod at hand from it.
-	vetoed      bool
+	// extreme: the row has a maximum of a normalised answer. vetoed: pods that are nominated to the row's node keep the pod at
+	// hand from it. listed: the row is in vetoes.
+	extreme, vetoed, listed bool
+	// version counts the row's verdicts.
+	version     uint32
 	vetoReasons []scorer.Reason
 	vetoClaims  uint64 // allocated claims that are not for the row then, as bits by their indexes
 	// checked is the nominee that the row was last judged with; nil: none, or the row has changed since.
-	// round is the last call of veto that named the row. listed tells that the row is in vetoes.
+	// round is the last call of veto that named the row.
 	checked *Nominee
 	round   int
-	listed  bool
 	// shape is the answer's shape when the row was judged with its nominee.
 	shape uint64
 	// seen is the number of the first change that the verdict does not include.
 	seen uint64
-	// at is the row's place in repaired, and version counts its verdicts.
-	at      int
-	version uint32
+	// at is the row's place in repaired.
+	at int
 }
 
 // Class is the answer's class, with its pinned sums.
