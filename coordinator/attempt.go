@@ -19,7 +19,7 @@ import (
 //	  ^                   ^                         │                 ├──> refused: back in the queue
 //	  │                   │                         │                 └──> parked: extenders are asked
 //	  │                   └──── readmit ── resumed ─┼──── they have answered ────┘
-//	  └── given back, or set aside until counters are filled
+//	  └── given back, or set aside until counters are filled or devices found
 //
 // A parked pod stays in flight in the queue. A resumed attempt begins anew: only what extenders have said is kept, and what has
 // happened since is held against that.
@@ -121,7 +121,7 @@ type parking struct {
 // park takes an attempt out of its batch, until Resume. What decides it returns true after that, and
 // neither records nor refuses.
 func (s *Scheduler) park(a *attempt) {
-	s.batch.committing = true
+	s.commit()
 	kept := *a
 	if s.parking.parked == nil {
 		s.parking.parked = map[*queue.Pod]*attempt{}

@@ -37,7 +37,10 @@ type batch struct {
 	// committing says that the decision at hand has begun to change more than what is held of its class.
 	committing bool
 	aside      bool // it is of pods that were set aside
-	size       batchSize
+	// slice says that these wait for devices, and after is the number of the decision before the slice.
+	slice bool
+	after uint64
+	size  batchSize
 }
 
 // prepared is the outcome of an attempt's preparation, for the metrics.
@@ -59,6 +62,8 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.answers.SetDeciding(true)
 	defer s.answers.SetDeciding(false)
 	now := s.cfg.Now()
+	s.beginSearching()
+	defer func() { s.endSearching(now) }()
 	s.batch.begun = now
 	s.metrics.Begin(now)
 	s.batch.traces = s.cfg.Tracer.Begin(len(pods) + len(resumed))
@@ -197,6 +202,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		var class uint64
 		var need int
+		if s.awaitsSlice(a) {
+			continue
+		}
+		s.allowMore()
 		if a.failed = s.guardClass(a.Class, func() {
 			q := s.chooser.Question(&a.Try)
 			if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
@@ -204,6 +213,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			}
 			class, need = batch.Want(q)
 		}); a.failed != nil {
+			if isUnfinished(a.failed) {
+				a.failed = nil // it is set aside when it is decided
+			}
 			continue
 		}
 		if need < 0 {
@@ -216,6 +228,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		a.Trace.Asks(class)
 	}
+	s.noteSteps()
 	needs := batch.Needs()
 	s.batch.size.asked(len(attempts), len(needs))
 	for from, to := 0, 0; from < len(needs); from = to {
@@ -236,11 +249,11 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 // quarantine. For the need of a single attempt fetch panics, and the caller's guardClass does that. profiles has the profile of
 // each need's first pod.
 func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
-	requests := make([]fanout.Request, len(needs))
+	requests, steps := make([]fanout.Request, len(needs)), s.stepsFor(needs)
 	s.metrics.Ask()
 	evaluate := s.evaluate
 	for i, n := range needs {
-		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose}
+		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose, Steps: steps}
 		s.metrics.Request(profiles[i], n.Pods)
 		if n.Pods == 0 && !n.Here {
 			s.metrics.Requeried()
@@ -250,9 +263,14 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 			s.distrust(ctx, n)
 		}
 	}
+	begun := s.cfg.Now()
 	results, err := evaluate(ctx, requests)
 	if err != nil {
 		return err
+	}
+	searches := func(n *answers.Need) bool { return n.Class.Claims() }
+	if s.budget.over(s.cfg.Now().Sub(begun), searchTime) && slices.ContainsFunc(needs, searches) {
+		s.searching.hard = true
 	}
 	for i, n := range needs {
 		switch failed := results[i].Failed; {
@@ -260,6 +278,8 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 			s.answers.Take(n, results[i])
 		case n.Alone():
 			panic(failed)
+		case isUnfinished(failed):
+			s.noteUnfinished(n.Class.ID())
 		default:
 			s.confine(quarantine.Suspect{Class: n.Class.ID()}, whileEvaluating, failed)
 		}

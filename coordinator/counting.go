@@ -36,9 +36,9 @@ func (s *Scheduler) fillSome() {
 // restsFilling is how long filling still rests.
 func (s *Scheduler) restsFilling() time.Duration { return max(s.budget.fillAt.Sub(s.cfg.Now()), 0) }
 
-// restsCounting is how long the loop may wait for other work: 0 where pods that were set aside may be popped.
+// restsCounting is how long the loop may wait for other work: 0 where pods that were set aside for counters may be popped.
 func (s *Scheduler) restsCounting() time.Duration {
-	if s.state.HasFilled() || !s.state.IsOpen() && s.queue.Aside() > 0 {
+	if s.state.HasFilled() || !s.state.IsOpen() && s.queue.Aside(queue.ForCounters) > 0 {
 		return 0
 	}
 	return s.restsFilling()
@@ -64,15 +64,15 @@ func (s *Scheduler) waits(a *attempt) bool {
 	if !s.state.Awaits(a.Class) {
 		return false
 	}
-	if s.batch.aside || s.queue.Aside() == 0 { // else other classes have waited longer
+	if s.batch.aside && !s.batch.slice || s.queue.Aside(queue.ForCounters) == 0 { // else other classes have waited longer
 		s.state.Open(a.Class)
 	}
-	s.queue.SetAside(a.Pod, a.Class.ID())
+	s.queue.SetAside(a.Pod, queue.ForCounters, a.Class.ID())
 	a.Trace.Finish(tracing.GivenBack, nil)
 	return true
 }
 
-// popAside pops pods that were set aside: those of the class whose counters are filled by now, or of the class whose counters
+// popAside pops pods that were set aside for counters: those of the class whose counters are filled by now, or of the class whose counters
 // are to be filled next.
 func (s *Scheduler) popAside() []*queue.Pod {
 	if s.state.IsOpen() {
@@ -80,13 +80,15 @@ func (s *Scheduler) popAside() []*queue.Pod {
 	}
 	class := s.state.TakeFilled()
 	if class == 0 {
-		class = s.queue.AsideFor()
+		class = s.queue.AsideFor(queue.ForCounters)
 	}
 	if class == 0 {
 		return nil
 	}
-	return s.queue.PopAside(class, s.batch.size.next(), s.batch.popped[:0])
+	return s.queue.PopAside(queue.ForCounters, class, s.batch.size.next(), s.batch.popped[:0])
 }
 
 // isCounting tells whether the loop has counters to go on with though no event comes.
-func (s *Scheduler) isCounting() bool { return s.state.IsCounting() || s.queue.Aside() > 0 }
+func (s *Scheduler) isCounting() bool {
+	return s.state.IsCounting() || s.queue.Aside(queue.ForCounters) > 0
+}

@@ -29,12 +29,21 @@ import (
 // anything ends the attempt.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	if a.failed == nil && a.Class.Rejected == nil {
-		a.failed = s.quarantined(a.Class)
+		if a.failed = s.quarantined(a.Class); s.unfinished(a.Class) {
+			s.awaitSearches(a)
+			return true
+		}
 	}
 	s.batch.committing = false
+	s.allowDecision()
 	goOn, panicked := s.decideCaught(ctx, a)
-	if panicked == nil {
+	s.noteSteps()
+	switch {
+	case panicked == nil:
 		return goOn
+	case isUnfinished(panicked):
+		s.awaitSearches(a)
+		return true
 	}
 	return s.end(ctx, a, s.decisionOf(a), &choice.Ending{Failed: panicked})
 }
@@ -91,6 +100,7 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	}
 
 	// The placement, which the next pod of the batch sees.
+	s.afford(a, &c)
 	return s.place(ctx, a, d, c)
 }
 
@@ -141,7 +151,7 @@ func (s *Scheduler) nameOf(r cache.Row) string { return s.state.Table(int(r.Shar
 // Volumes and devices come before the room: if they are not available any more, only what plugins hold has to be taken back.
 // Out-of-tree plugins come last: they see the room as taken.
 func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c answers.Choice) bool {
-	s.batch.committing = true
+	s.commit()
 	a.Plugins.Close()
 	a.Trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score

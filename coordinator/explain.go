@@ -19,8 +19,15 @@ import (
 // as it is by then.
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e, x := observe.NewExplanation(req), s.explainer()
-	waits := func() bool { return e.Waits() && s.state.IsOpen() && !s.draining }
-	if err := s.reads.Serve(ctx, observe.Read{Step: func() bool { return x.Step(e) }, Waits: waits}); err != nil {
+	waits := func() bool {
+		return !s.draining && (e.Waits() && s.state.IsOpen() || e.Searches() && s.restsSearching() > 0)
+	}
+	step := func() bool {
+		s.beginSearching()
+		defer s.endSearching(s.cfg.Now())
+		return x.Step(e)
+	}
+	if err := s.reads.Serve(ctx, observe.Read{Step: step, Waits: waits}); err != nil {
 		return nil, err
 	}
 	return e.Answer()

@@ -137,6 +137,7 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 	s.evaluate = s.fanout.Evaluate
 	s.answers = answers.New(answers.Config{
 		Tables: s.state.Cache, BatchSize: cfg.BatchSize, Limits: cfg.answerLimits, Recycle: s.fanout.Recycle,
+		Searches: s.fanout.Searches(),
 	})
 	s.state.Watch(s.answers.Log())
 	s.chooser = choice.New(choice.Config{
@@ -146,6 +147,7 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 	s.preempt = preempt.NewFinder(preempt.Config{
 		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
+		Steps:    func() int64 { return s.stepsFor(nil) },
 		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})
 }

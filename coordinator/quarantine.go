@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // A pod may meet a bug of ours: a panic while the pod is compiled, or while its class is evaluated on a worker, on the own
@@ -73,9 +74,14 @@ func (s *Scheduler) guardClass(c *compile.Class, look func()) (err error) {
 	return nil
 }
 
-// confineClass puts a class into quarantine for a recovered panic, and drops what is held for it.
+// confineClass puts a class into quarantine for a recovered panic, and drops what is held for it. That not all is found for the
+// class is no bug.
 func (s *Scheduler) confineClass(c *compile.Class, value any) error {
 	s.answers.Forget(c)
 	s.preempt.Forget(c.ID())
+	if isUnfinished(value) {
+		s.noteUnfinished(c.ID())
+		return scorer.ErrUnfinished
+	}
 	return s.confine(quarantine.Suspect{Class: c.ID()}, whileEvaluating, value)
 }

@@ -32,7 +32,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 			return true
 		}
 	}
-	s.batch.committing = true
+	s.commit()
 	a.Plugins.Close()
 	s.gate(a, x)
 	s.record(a, d, a.failed != nil)

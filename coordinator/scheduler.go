@@ -74,6 +74,7 @@ type Scheduler struct {
 	// newMembers says that SetMembers was called.
 	newMembers bool
 	budget     budget
+	searching  searching
 	sweeps     sweeps
 	happened   []queue.Kind // what the event at hand has come to
 	suspects   *quarantine.Suspects
@@ -206,7 +207,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || s.reads.Pending() || !s.inbox.empty() || !s.draining && s.isCounting() && s.restsCounting() == 0 {
+		if decided || s.reads.Pending() || !s.inbox.empty() || !s.draining && s.mayGoOn() {
 			continue
 		}
 		s.rest()
@@ -241,17 +242,20 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		return false, false
 	}
 	if len(s.parking.resumed) > 0 {
-		s.batch.aside = false
+		s.batch.aside, s.batch.slice = false, false
 		s.scheduleResumed(ctx)
 		return true, false
 	}
 	// Batches of pods that were set aside take turns with those of all others.
-	if s.batch.aside = !s.batch.aside; s.batch.aside {
-		if s.batch.popped = s.popAside(); len(s.batch.popped) > 0 {
+	if s.batch.aside, s.batch.slice = !s.batch.aside, false; s.batch.aside {
+		if s.batch.popped = s.popAside(); len(s.batch.popped) == 0 {
+			s.batch.popped, s.batch.slice = s.popSlice(), true
+		}
+		if len(s.batch.popped) > 0 {
 			s.schedule(ctx, s.batch.popped)
 			return true, false
 		}
-		s.batch.aside = false
+		s.batch.aside, s.batch.slice = false, false
 	}
 	s.batch.popped = s.queue.PopBatch(s.batch.size.next(), s.batch.popped[:0])
 	if len(s.batch.popped) == 0 {
@@ -319,8 +323,11 @@ func (s *Scheduler) untilWake() time.Duration {
 	if s.compiler.Kept() || s.answers.Ages() {
 		most = sweepEvery
 	}
-	if d := s.restsCounting(); d > 0 && s.isCounting() {
+	if d, any := s.untilAside(); d > 0 && any {
 		most = d
+	}
+	if d := s.restsSearching(); d > 0 { // for reads
+		most = min(most, d)
 	}
 	wake := s.queue.NextWake()
 	if wake.IsZero() {

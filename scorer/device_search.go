@@ -11,18 +11,21 @@ import (
 type deviceVerdict struct {
 	// reason is one of dynamicResources, or letsThrough.
 	reason int8
-	// searched tells that devices were searched for.
+	// searched tells that devices were searched for, and steps what that took.
 	searched bool
+	steps    int32
+	// exhausted tells that it took more than devices.DefaultBudget.
+	exhausted bool
 	// score is what the alternatives that were taken count.
 	score int64
 }
 
 const letsThrough = -1
 
-// What an evaluator remembers of searches. A verdict takes some 100 bytes, pools some kilobytes.
+// What an evaluator remembers of searches. A verdict takes some 130 bytes, pools some kilobytes.
 const (
 	maxDeviceClasses  = 256
-	maxDeviceVerdicts = 1 << 13
+	maxDeviceVerdicts = 1 << 14
 	maxDevicePools    = 1 << 10
 	maxDeviceSums     = 1 << 16
 )
@@ -31,13 +34,16 @@ const (
 const firstAlternative = 8
 
 // deviceMemory is what an evaluator remembers of searches, over tables and batches: contents that stand for each other
-// have one verdict.
+// have one verdict. What it has forgotten it finds in searches.
 type deviceMemory struct {
 	searcher devices.Searcher
+	searches *Searches
+	// left is how many steps searches may still take; nil: any number.
+	left     Allowance
 	classes  map[*dynamicResources]*deviceClass
+	verdicts int // of all classes
 	pools    map[devicePools]gathered
 	number   int // of devices in pools
-	steps    int64
 	encoded  []byte
 }
 
@@ -78,20 +84,25 @@ func (e *Evaluator) searchDevices(r *dynamicResources, v view, served uint64) de
 		q.shared = d.shared.sum
 	}
 	if s.inventory != nil {
-		q.inventory = c.sumOf(m, r, s.inventory)
+		q.inventory = m.sumOf(c, r, s.inventory)
 	}
 	if verdict, known := c.verdicts[q]; known {
 		return verdict
 	}
-	demand := c.demands[served]
-	if demand == nil {
-		demand, _ = r.demand(served)
-		c.demands[served] = demand
+	verdict, known := m.searches.verdict(r.asks, q)
+	if !known {
+		demand := c.demands[served]
+		if demand == nil {
+			demand, _ = r.demand(served)
+			c.demands[served] = demand
+		}
+		verdict = m.search(r, v.t, s, q.inventory, demand)
+		m.searches.keep(r.asks, q, verdict)
 	}
-	if len(c.verdicts) >= maxDeviceVerdicts {
-		clear(c.verdicts)
+	if m.verdicts++; m.verdicts > maxDeviceVerdicts {
+		m.classes, m.verdicts = nil, 1
+		c = m.class(r)
 	}
-	verdict := m.search(r, v.t, s, q.inventory, demand)
 	c.verdicts[q] = verdict
 	return verdict
 }
@@ -101,7 +112,10 @@ func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
 		return c
 	}
 	if m.classes == nil || len(m.classes) >= maxDeviceClasses {
-		m.classes = map[*dynamicResources]*deviceClass{}
+		m.classes, m.verdicts = map[*dynamicResources]*deviceClass{}, 0
+	}
+	if m.searches == nil {
+		m.searches = NewSearches(unlocked{})
 	}
 	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{}, sums: map[*inventory]digest{}}
 	m.classes[r] = c
@@ -109,20 +123,26 @@ func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
 }
 
 // sumOf stands for an inventory as far as a class looks at it.
-func (c *deviceClass) sumOf(m *deviceMemory, r *dynamicResources, x *inventory) digest {
+func (m *deviceMemory) sumOf(c *deviceClass, r *dynamicResources, x *inventory) digest {
 	if r.readsAll {
 		return x.digest
 	}
 	sum, known := c.sums[x]
-	if !known {
-		if len(c.sums) >= maxDeviceSums {
-			clear(c.sums)
-		}
+	if known {
+		return sum
+	}
+	if sum, known = m.searches.sum(r.asks, x.digest); !known {
+		m.budget()
+		m.spend(int64(len(x.contents)) * sumSteps)
 		m.encoded = append(m.encoded[:0], r.readsSum[:]...) // another class may see more of what is equal for this one
 		m.encoded = x.appendOnly(m.encoded, r.reads)
 		sum = digestOf(m.encoded)
-		c.sums[x] = sum
+		m.searches.keepSum(r.asks, x.digest, sum)
 	}
+	if len(c.sums) >= maxDeviceSums {
+		clear(c.sums)
+	}
+	c.sums[x] = sum
 	return sum
 }
 
@@ -137,24 +157,27 @@ func (m *deviceMemory) search(r *dynamicResources, t *Table, s *deviceState, sum
 		u := &s.uses[i]
 		putInUse(&use, g.pools, &u.deviceUse, g.inventory.slices[u.slice].Pool)
 	}
-	out := m.searcher.Search(g.pools, &use, demand, devices.DefaultBudget)
-	m.steps += out.Steps
-	return verdictOf(out, demand)
+	budget := m.budget()
+	out := m.searcher.Search(g.pools, &use, demand, budget)
+	m.spend(out.Steps)
+	if out.Exhausted && budget < devices.DefaultBudget {
+		panic(ErrUnfinished)
+	}
+	v := verdictOf(out, demand)
+	v.searched, v.steps, v.exhausted = true, int32(out.Steps), out.Exhausted
+	return v
 }
-
-// SearchSteps are the steps that searches for devices took so far; those for a row that is chosen are not counted.
-func (e *Evaluator) SearchSteps() int64 { return e.devices.steps }
 
 func verdictOf(out devices.Outcome, demand *devices.Demand) deviceVerdict {
 	switch out.Verdict {
 	case devices.Allocated:
-		return deviceVerdict{reason: letsThrough, searched: true, score: alternativesScore(out.Claims, demand)}
+		return deviceVerdict{reason: letsThrough, score: alternativesScore(out.Claims, demand)}
 	case devices.InvalidPools:
-		return deviceVerdict{reason: invalidPools, searched: true}
+		return deviceVerdict{reason: invalidPools}
 	case devices.Fatal:
-		return deviceVerdict{reason: failsPod, searched: true}
+		return deviceVerdict{reason: failsPod}
 	}
-	return deviceVerdict{reason: noDevicesLeft, searched: true}
+	return deviceVerdict{reason: noDevicesLeft}
 }
 
 // alternativesScore adds up what the alternatives count that have got devices.
@@ -317,7 +340,8 @@ func (f *FatalText) In(claim func(i int32) (namespace, name string)) string {
 	return text
 }
 
-// Allocate searches for a class on one row, as the table has it now, by the names that the row's pools have.
+// Allocate searches for a class on one row, as the table has it now, by the names that the row's pools have. It panics as
+// Afford does.
 func (e *Evaluator) Allocate(t *Table, row uint32, c *Class) (out DeviceAllocation) {
 	r := c.claims
 	if r == nil || !t.HasNode(row) {
@@ -328,6 +352,10 @@ func (e *Evaluator) Allocate(t *Table, row uint32, c *Class) (out DeviceAllocati
 	if !ok || len(r.claims) == 0 && served == 0 {
 		return out
 	}
+	if r.judge(v).exhausted { // it would be again
+		return DeviceAllocation{Fatal: &FatalText{node: t.names[row], text: devices.TimedOut(devices.DefaultBudget)}}
+	}
+	e.Afford(t, row, c)
 	demand, mappings := r.demand(served)
 	s := t.deviceState(row)
 	var own rowDevices

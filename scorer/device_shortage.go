@@ -44,6 +44,7 @@ const diagnosisBudget = devices.DefaultBudget / 4
 func NewShortages() *Shortages {
 	return &Shortages{
 		known: map[deviceQuestion]*shortage{}, demands: map[uint64]*devices.Demand{}, class: deviceClass{sums: map[*inventory]digest{}},
+		pools: deviceMemory{searches: NewSearches(unlocked{})},
 	}
 }
 
@@ -63,7 +64,7 @@ func (x *Shortages) Find(e *Evaluator, t *Table, row uint32, c *Class) *DeviceSh
 		q.shared = d.shared.sum
 	}
 	if s.inventory != nil {
-		q.inventory = x.class.sumOf(&x.pools, r, s.inventory)
+		q.inventory = x.pools.sumOf(&x.class, r, s.inventory)
 	}
 	found := x.known[q]
 	if found == nil {

@@ -60,7 +60,7 @@ func (x *deviceRow) passes() bool {
 // What an evaluator remembers of devices is bounded, and what it has forgotten it finds again.
 func TestDeviceMemoryIsBounded(t *testing.T) {
 	x := newDeviceRow(t)
-	const bits = 14
+	const bits = 15
 	var names []string
 	for i := range bits {
 		names = append(names, fmt.Sprint("d", i))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer/devices"
 )
@@ -27,7 +29,9 @@ type dynamicResources struct {
 	reads    []string
 	readsSum digest
 	readsAll bool
-	why      []Reason
+	// asks stands for what verdicts rest on of the query.
+	asks digest
+	why  []Reason
 }
 
 // The reasons of dynamicResources. Bit unavailableClaim+i of a group's reasons tells that allocated claim i is not for its rows.
@@ -67,6 +71,12 @@ func newDynamicResources(q *pb.Query, compiler devices.Compiler) (*dynamicResour
 	names, known := all.Reads()
 	r.reads, r.readsAll = names, !known
 	r.readsSum = digestOf([]byte(strings.Join(names, "\x00")))
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(
+		&pb.ResourceClaimsQuery{Claims: x.GetClaims(), Extended: x.GetExtended(), Features: f})
+	if err != nil {
+		return nil, err
+	}
+	r.asks = digestOf(b)
 	plugin := PluginName(r.plugin())
 	r.why = []Reason{
 		failsPod:         {plugin, "devices can not be searched for", true},

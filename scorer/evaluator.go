@@ -25,6 +25,9 @@ type Options struct {
 	Extrema   []int64
 	// Measure asks for nothing but the measures that filters read (Class.Decisive).
 	Measure bool
+	// Steps is how many steps searches for devices may take over all tables; 0: any number. An evaluation that would take
+	// more has failed with ErrUnfinished. Whoever evaluates several tables counts them (Evaluator.Allow).
+	Steps int64
 }
 
 // Evaluator evaluates classes over tables. It holds scratch memory, so it serves one
@@ -63,6 +66,11 @@ type Evaluator struct {
 
 // NewEvaluator makes an evaluator; o may be nil.
 func NewEvaluator(o Observer) *Evaluator { return &Evaluator{observer: o} }
+
+// Renewed is an evaluator in the place of one whose evaluation has panicked, with which nothing else is done.
+func (e *Evaluator) Renewed() *Evaluator {
+	return &Evaluator{observer: e.observer, devices: deviceMemory{searches: e.devices.searches, left: e.devices.left}}
+}
 
 // allKeep returns n flags, all v.
 func (e *Evaluator) allKeep(n int, v uint8) []uint8 {

@@ -20,6 +20,8 @@ type Preemption struct {
 	Whole *Result
 	// All is how many candidates to find; 0: only the best.
 	All int
+	// Steps is as in Options.
+	Steps int64
 }
 
 // Limit is how many candidates are to be found.

@@ -10,6 +10,7 @@ import (
 func (p *Preemption) Proto(classID uint64) *pb.PreemptionRequest {
 	out := &pb.PreemptionRequest{
 		ClassId: classID, Priority: p.Priority, NowMicros: p.NowMicros, Candidates: uint32(p.Limit()),
+		SearchSteps: uint32(p.Steps),
 	}
 	for _, b := range p.Budgets {
 		out.Budgets = append(out.Budgets, &pb.Budget{Id: b.ID, Allowed: b.Allowed})
@@ -27,7 +28,9 @@ func (p *Preemption) Proto(classID uint64) *pb.PreemptionRequest {
 
 // NewPreemption reads a message that is valid.
 func NewPreemption(x *pb.PreemptionRequest) *Preemption {
-	p := &Preemption{Priority: x.GetPriority(), NowMicros: x.GetNowMicros(), All: int(x.GetCandidates()), Whole: &Result{}}
+	p := &Preemption{
+		Priority: x.GetPriority(), NowMicros: x.GetNowMicros(), All: int(x.GetCandidates()), Steps: int64(x.GetSearchSteps()), Whole: &Result{},
+	}
 	for _, b := range x.GetBudgets() {
 		p.Budgets = append(p.Budgets, Budget{b.GetId(), b.GetAllowed()})
 	}

@@ -85,6 +85,7 @@ func options(r *pb.ClassRequest) scorer.Options {
 		Diagnose:   r.GetDiagnose(),
 		Normalise:  r.GetNormalise(),
 		Extrema:    r.GetExtrema(),
+		Steps:      int64(r.GetSearchSteps()),
 	}
 }
 

@@ -86,13 +86,16 @@ func (s *Server) respond(ctx context.Context, answers []scan.Answer, found []sco
 	return resp
 }
 
-// failed tells of a class that could not be evaluated. The coordinator does not ask for it again for a
-// while.
+// failed tells of a class that could not be evaluated: the coordinator's own tables are to do it, who do not ask for it again for
+// a while where they meet a bug, too.
 func (s *Server) failed(ctx context.Context, resp *pb.EvaluateResponse, class uint64, why error) bool {
 	if why == nil {
 		return false
 	}
 	resp.FailedClasses = append(resp.FailedClasses, class)
+	if why == scorer.ErrUnfinished {
+		return true
+	}
 	s.metrics.panics.Inc()
 	var stack []byte
 	if p := (*scan.Panic)(nil); errors.As(why, &p) {

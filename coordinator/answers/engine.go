@@ -33,12 +33,15 @@ type Config struct {
 	Limits    Limits
 	// Recycle gets each result that the engine reads no more.
 	Recycle func(*scorer.Result)
+	// Searches is what searches for devices on the own tables have found; nil: nobody else searches.
+	Searches *scorer.Searches
 }
 
 // New makes an engine without answers.
 func New(cfg Config) *Engine {
 	cfg.Limits.setDefaults()
 	e := &Engine{tables: cfg.Tables, batch: cfg.BatchSize, limits: cfg.Limits, recycle: cfg.Recycle, eval: scorer.NewEvaluator(nil)}
+	e.eval.Share(cfg.Searches)
 	e.held, e.shared = newHeld(e), newSharing(e)
 	e.log.counters = e.shared.counted
 	return e
@@ -120,7 +123,7 @@ func (e *Engine) Forget(c *compile.Class) {
 }
 
 // Recovered makes a new evaluator after a panic, which may have broken the old one.
-func (e *Engine) Recovered() { e.eval = scorer.NewEvaluator(nil) }
+func (e *Engine) Recovered() { e.eval = e.eval.Renewed() }
 
 // Pinned is a class with its pinned sums as they are now.
 func (e *Engine) Pinned(class *scorer.Class) *scorer.Class {

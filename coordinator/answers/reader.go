@@ -61,9 +61,6 @@ func (r Reader) Shortage(row cache.Row, class *scorer.Class, known *scorer.Short
 	return known.Find(r.e.eval, r.table(row), row.Index, class)
 }
 
-// SearchSteps are the steps that searches for devices took on the own tables so far.
-func (r Reader) SearchSteps() int64 { return r.e.eval.SearchSteps() }
-
 // Expressions are the outcomes of the class's expressions on a row.
 func (r Reader) Expressions(row cache.Row, class *scorer.Class) []scorer.ExpressionOutcome {
 	return r.e.eval.Expressions(r.table(row), row.Index, nil, class)

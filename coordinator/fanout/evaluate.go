@@ -68,7 +68,7 @@ func (f *Fanout) EvaluateHere(ctx context.Context, requests []Request) ([]*score
 func (f *Fanout) asksOf(requests []Request) (asks []scan.Ask, refuses []bool) {
 	asks, refuses = make([]scan.Ask, len(requests)), make([]bool, len(requests))
 	for i, r := range requests {
-		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose}}
+		asks[i] = scan.Ask{Class: r.Class, Options: scorer.Options{Candidates: r.Candidates, Diagnose: r.Diagnose, Steps: r.Steps}}
 		refuses[i] = r.Diagnose
 	}
 	return asks, refuses

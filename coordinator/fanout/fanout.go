@@ -119,7 +119,13 @@ type Request struct {
 	Candidates int
 	// Diagnose also counts the reasons of the rows that were refused.
 	Diagnose bool
+	// Steps is how many steps searches for devices may take, of each worker, and of the own tables for what workers leave;
+	// 0: any number.
+	Steps int64
 }
+
+// Searches is what searches for devices on the own tables have found.
+func (f *Fanout) Searches() *scorer.Searches { return f.pool.Searches() }
 
 // Stats are totals since New.
 type Stats struct {

@@ -100,6 +100,7 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 		c.Extrema = asks[i].Options.Extrema
 		c.Trace = record.traces(c.ClassId)
 		c.Pins = asks[i].Class.PinnedSums()
+		c.SearchSteps = uint32(asks[i].Options.Steps)
 		q.classes[i], q.queries[i] = c, asks[i].Class.Query()
 	}
 	return q

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/shardsched/shardsched/scorer"
@@ -135,7 +136,9 @@ func (f *Fanout) evaluateOwn(ctx context.Context, shards []uint32, asks []scan.A
 		rows += t.Rows()
 	}
 	start := f.cfg.Clock.Now()
-	if err := f.pool.Run(ctx, tables, asks, into); err != nil || len(asks) == 0 || asks[0].Options.Measure {
+	err := f.pool.Run(ctx, tables, asks, into)
+	searches := func(a scan.Ask) bool { return a.Class.Claims() } // for devices: no pace of rows
+	if err != nil || len(asks) == 0 || asks[0].Options.Measure || slices.ContainsFunc(asks, searches) {
 		return err
 	}
 	hands := min(f.pool.Cores(), len(tables)*len(asks))

@@ -94,6 +94,8 @@ func Own() []Definition {
 		counter("shardsched_bind_failures_total", "Binds that were refused and taken back."),
 		counter("shardsched_unsettled_answers_total",
 			"Classes that the own tables had to answer for, because what workers said of them did not settle."),
+		counter("shardsched_unfinished_searches_total",
+			"Attempts that were set aside because searching for devices takes many steps: it goes on in slices."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
 		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all "+
 			"that were asked, or a queueing hint did, or an object did while it was taken in, or an out-of-tree plugin did, or an "+

@@ -13,6 +13,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // Loop is what explanations need of the scheduling loop.
@@ -57,6 +58,8 @@ type Explanation struct {
 	err    error
 	search search
 	waits  bool // for counters that are not filled yet
+	// searches tells that devices are still searched for.
+	searches bool
 	// Judging has the rows that were judged so far.
 	Judging *Judging
 }
@@ -76,6 +79,9 @@ func (e *Explanation) Answer() (*pb.ExplainResponse, error) {
 
 // Waits tells whether the next step waits for counters that are not filled yet.
 func (e *Explanation) Waits() bool { return e.waits }
+
+// Searches tells whether the next step goes on searching for devices, which took more steps than one may.
+func (e *Explanation) Searches() bool { return e.searches }
 
 // Step takes the next step of an explanation; true: it was the last.
 func (x *Explainer) Step(e *Explanation) (last bool) {
@@ -110,11 +116,14 @@ func (x *Explainer) Step(e *Explanation) (last bool) {
 	return last
 }
 
-// explainCaught is explainFor that notes a panic.
+// explainCaught is explainFor that notes a panic. Where devices are still to be searched for it goes on in the next step.
 func (x *Explainer) explainCaught(pod *v1.Pod, prof *compile.Profile, e *Explanation) (last bool, err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		if v != nil {
 			x.Answers.Recovered()
+		}
+		if e.searches = v == scorer.ErrUnfinished; v != nil && !e.searches {
 			Note(e.out, x.Bugs.Met(WhileReading, 0, pod.UID, v).Error())
 			last = true
 		}

@@ -23,7 +23,7 @@ const (
 	// defaultTop is how many nodes an explanation shows where none are asked for.
 	defaultTop = 5
 	// rowsAtOnce is how many rows one step of an explanation judges, of a few microseconds each, and searchAtOnce how many steps
-	// of searches for devices it takes with them, of 50 ns each.
+	// of 50 ns it takes to tell why they have no devices.
 	rowsAtOnce   = 2048
 	searchAtOnce = 1 << 18
 	// maxRestarts is how often an explanation begins anew, because nodes come and go or the pod changes, until it is
@@ -183,29 +183,32 @@ func (x *explainer) serves(q *Question) bool {
 // judge judges so many rows more; true: all are, those that wait for other pods both with these and without. Rows in
 // groups are looked at twice: what becomes of them depends on the other rows.
 func (x *explainer) judge(rows int) (all bool) {
-	until := x.searched() + searchAtOnce
+	until := x.shortages.Steps + searchAtOnce
 	n := 0
-	for ; n < min(rows, len(x.left)) && x.searched() < until; n++ {
-		if row := x.left[n]; !x.apart[row] {
-			x.judgeRow(row)
+	for ; n < rows && len(x.left) > 0 && x.shortages.Steps < until; n++ {
+		if row := x.left[0]; !x.apart[row] {
+			x.judgeRow(row) // it may panic, and go on with this row
 		}
+		x.left = x.left[1:]
 	}
-	if x.left = x.left[n:]; len(x.left) > 0 {
+	if len(x.left) > 0 {
 		return false
 	}
 	if x.answer == nil {
+		var aside scorer.Result
+		aside.Reset(x.class.ID(), 0)
+		for row := range x.apart {
+			x.Count(row, x.class.Scorer, &aside) // it may panic: then nothing is counted yet
+		}
 		x.judgeApart()
 	}
 	k := 0
-	for ; k < min(rows-n, len(x.grouped)) && x.searched() < until; k++ {
+	for ; k < min(rows-n, len(x.grouped)) && x.shortages.Steps < until; k++ {
 		x.judgeGrouped(x.grouped[k])
 	}
 	x.grouped = x.grouped[k:]
 	return len(x.grouped) == 0
 }
-
-// searched is how many steps searches for devices took so far.
-func (x *explainer) searched() int64 { return x.SearchSteps() + x.shortages.Steps }
 
 // judgeRow sorts a row into its group. What is refused at once is taken in.
 func (x *explainer) judgeRow(row cache.Row) {

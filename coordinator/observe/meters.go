@@ -39,7 +39,7 @@ type Meters struct {
 	goroutines                       prometheus.Gauge
 	afterFlush, decided, boundPods   prometheus.Counter
 	bindFailures, requeries, pinned  prometheus.Counter
-	unsettled                        prometheus.Counter
+	unsettled, unfinished            prometheus.Counter
 	repaired                         prometheus.Counter
 	work                             answers.Work // that the counters know of
 	assumeErrors, bindErrors         prometheus.Counter
@@ -91,6 +91,7 @@ func NewMeters(r prometheus.Registerer, term uint64) *Meters {
 		requeries:    set.Counter("shardsched_requeries_total"),
 		pinned:       set.Counter("shardsched_pinned_classes_total"),
 		unsettled:    set.Counter("shardsched_unsettled_answers_total"),
+		unfinished:   set.Counter("shardsched_unfinished_searches_total"),
 		repaired:     set.Counter("shardsched_repaired_rows_total"),
 		assumeErrors: set.Counter("scheduler_volume_scheduling_stage_error_total", "assume"),
 		bindErrors:   set.Counter("scheduler_volume_scheduling_stage_error_total", "bind"),
@@ -279,6 +280,9 @@ func (m *Meters) Requeried() {
 
 // Unsettled counts an answer of workers that can not be right.
 func (m *Meters) Unsettled() { m.unsettled.Inc() }
+
+// Unfinished counts an attempt whose devices are to be searched for in slices.
+func (m *Meters) Unfinished() { m.unfinished.Inc() }
 
 // Decided counts a decision.
 func (m *Meters) Decided() { m.decided.Inc() }

@@ -59,7 +59,11 @@ func instant(t time.Time) *timestamppb.Timestamp {
 
 // noteCost tells of a pod that waits behind others for what it costs.
 func noteCost(out *pb.ExplainResponse, p *queue.Pod) {
-	if p.Aside != 0 {
+	switch {
+	case p.Aside == 0:
+	case p.Awaits == queue.ForDevices:
+		Note(out, "it waits until devices are searched for on all nodes, a part of them at a time: its claims are hard to meet")
+	default:
 		Note(out, "it waits until the pods are counted that its terms and constraints are about, a part of them each turn")
 	}
 	if p.Cost > queue.Costly {

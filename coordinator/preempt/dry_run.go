@@ -109,6 +109,7 @@ func (f *Finder) newDryRun(key dryRunKey, p *Preemptor, n int, budgets []scorer.
 		d.measures = copyMeasures(p.Answer.Result().Measures)
 	}
 	d.question = *f.question(p, budgets)
+	d.question.Steps = f.Steps()
 	d.question.All = min(max(min(maxCandidates, f.BatchSize), n)+len(p.nominees), pb.MaxCandidates)
 	for _, n := range p.nominees {
 		d.question.Skip = append(d.question.Skip, scorer.RowRef{Shard: n.Row.Shard, Row: n.Row.Index})

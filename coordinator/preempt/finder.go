@@ -33,6 +33,8 @@ type Config struct {
 	BatchSize int
 	// Now is the queue's clock.
 	Now func() time.Time
+	// Steps is how many steps searches for devices may take in a dry run of workers (scorer.Options).
+	Steps func() int64
 	// Lanes ask extenders about candidates.
 	Lanes *extenders.Lanes
 	// Attempts counts the attempts of pods for which victims were looked for, DryRuns the dry runs that workers were asked for, and

@@ -9,12 +9,23 @@ type ordered interface {
 	fix(p *Pod)
 }
 
-// aside is the pods of Active that their owner has set aside. A tenant may have hundreds of thousands: no pod is
+// Await is what pods that are set aside wait for.
+type Await uint8
+
+const (
+	// ForCounters waits until what a class counts of other pods is filled, ForDevices until devices were searched for.
+	ForCounters Await = iota
+	ForDevices
+
+	awaits
+)
+
+// aside is the pods of Active that their owner has set aside, and that wait for the same. A tenant may have hundreds of thousands: no pod is
 // looked for among all of them.
 type aside struct {
 	before  func(a, b *Pod) bool
 	len     int
-	by      map[uint64]*heap // by what they wait for
+	by      map[uint64]*heap // by class
 	tenants map[string]*tenant
 	heads   heap   // the first pod of each tenant, by turn
 	turns   uint64 // how often pods were popped
@@ -79,13 +90,13 @@ func (a *aside) change(t *tenant, p *Pod, how func(*Pod)) {
 	}
 }
 
-// SetAside takes a pod in flight back as GiveBack does, until PopAside: its attempt waits for something, other than 0,
+// SetAside takes a pod in flight back as GiveBack does, until PopAside: its attempt waits for something of a class, other than 0,
 // that the owner has to do first and others are not to wait for.
 //
 // Differs from upstream: such a pod may be overtaken, also by pods of lower priority, as a costly one.
-func (q *Queue) SetAside(p *Pod, what uint64) {
+func (q *Queue) SetAside(p *Pod, waits Await, class uint64) {
 	if p.place == InFlight && !p.deleted {
-		p.Aside, p.early = what, false
+		p.Aside, p.Awaits, p.early = class, waits, false
 	}
 	q.GiveBack(p)
 }
@@ -94,24 +105,27 @@ func (q *Queue) SetAside(p *Pod, what uint64) {
 const keptTurns = 64
 
 // Aside is how many pods are set aside.
-func (q *Queue) Aside() int { return q.aside.len }
+func (q *Queue) Aside(waits Await) int { return q.aside[waits].len }
 
-// AsideFor is what the next pod waits for that was set aside; 0: there is none. Namespaces take turns, so that
+// IsAside tells whether pods are set aside for a class.
+func (q *Queue) IsAside(waits Await, class uint64) bool { return q.aside[waits].by[class] != nil }
+
+// AsideFor is the class that the next pod waits for that was set aside; 0: there is none. Namespaces take turns, so that
 // none waits for all that another has brought; within a namespace the queue's order is kept.
-func (q *Queue) AsideFor() uint64 {
-	if next := q.aside.heads.head(); next != nil {
+func (q *Queue) AsideFor(waits Await) uint64 {
+	if next := q.aside[waits].heads.head(); next != nil {
 		return next.Aside
 	}
 	return 0
 }
 
-// PopAside appends up to n pods to into that were set aside for something, in the queue's order. They are in flight
+// PopAside appends up to n pods to into that were set aside for a class, in the queue's order. They are in flight
 // then, as those of PopBatch, and their namespaces have had their turn.
-func (q *Queue) PopAside(what uint64, n int, into []*Pod) []*Pod {
-	a := &q.aside
+func (q *Queue) PopAside(waits Await, class uint64, n int, into []*Pod) []*Pod {
+	a := &q.aside[waits]
 	a.turns++
-	for ; n > 0 && a.by[what] != nil; n-- {
-		p := a.by[what].head()
+	for ; n > 0 && a.by[class] != nil; n-- {
+		p := a.by[class].head()
 		p.tenant.turn = a.turns // pop moves it among the heads
 		into = append(into, q.pop(p, false))
 	}

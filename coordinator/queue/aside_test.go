@@ -22,7 +22,7 @@ func TestPodsThatAreSetAside(t *testing.T) {
 		q.Add(build.Pod(fmt.Sprint(i)).UID(fmt.Sprint(i)).Priority(int32(i)).Obj())
 	}
 	for i, p := range q.PopBatch(9, nil) {
-		q.SetAside(p, uint64(1+i%2)) // 4, 2 and 0 for 1, the others for 2
+		q.SetAside(p, ForCounters, uint64(1+i%2)) // 4, 2 and 0 for 1, the others for 2
 	}
 	names := func(pods []*Pod) (out []string) {
 		for _, p := range pods {
@@ -35,10 +35,10 @@ func TestPodsThatAreSetAside(t *testing.T) {
 		t.Errorf("got %q, and %d active, want the plain one and 5", got, q.Len(Active))
 	}
 	q.Delete("2")
-	if got := q.AsideFor(); got != 1 {
+	if got := q.AsideFor(ForCounters); got != 1 {
 		t.Errorf("the first waits for %d, want 1", got)
 	}
-	pods := q.PopAside(1, 9, nil)
+	pods := q.PopAside(ForCounters, 1, 9, nil)
 	if got := names(pods); !slices.Equal(got, []string{"4", "0"}) {
 		t.Errorf("popped %q, want 4 and 0", got)
 	}
@@ -53,7 +53,7 @@ func TestPodsThatAreSetAside(t *testing.T) {
 	if got := names(q.PopBatch(9, nil)); !slices.Equal(got, []string{"important", "0"}) {
 		t.Errorf("popped %q, want those that are not set aside", got)
 	}
-	if got := names(q.PopAside(2, 1, nil)); !slices.Equal(got, []string{"3"}) {
+	if got := names(q.PopAside(ForCounters, 2, 1, nil)); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("popped %q, want the first of two", got)
 	}
 }
@@ -70,11 +70,11 @@ func TestNamespacesTakeTurnsAside(t *testing.T) {
 		q.Add(build.Pod(name).Namespace("calm").UID(name).Obj())
 	}
 	for i, p := range q.PopBatch(9, nil) {
-		q.SetAside(p, uint64(1+i))
+		q.SetAside(p, ForCounters, uint64(1+i))
 	}
 	var got []string
-	for q.Aside() > 0 {
-		for _, p := range q.PopAside(q.AsideFor(), 9, nil) {
+	for q.Aside(ForCounters) > 0 {
+		for _, p := range q.PopAside(ForCounters, q.AsideFor(ForCounters), 9, nil) {
 			got = append(got, p.Obj.Name)
 		}
 	}
@@ -93,11 +93,11 @@ func TestFewPodsAreLookedAtAside(t *testing.T) {
 		q.Add(build.Pod(name).Namespace(fmt.Sprint(i % 100)).UID(name).Obj())
 	}
 	for i, p := range q.PopBatch(pods, nil) {
-		q.SetAside(p, uint64(1+i%500))
+		q.SetAside(p, ForCounters, uint64(1+i%500))
 	}
 	for i := range 100 {
 		looks = 0
-		if n := len(q.PopAside(q.AsideFor(), 2, nil)); n != 2 || looks > 400 {
+		if n := len(q.PopAside(ForCounters, q.AsideFor(ForCounters), 2, nil)); n != 2 || looks > 400 {
 			t.Fatalf("turn %d: got %d pods after %d looks, want 2 after 400 at the most", i, n, looks)
 		}
 	}
@@ -133,19 +133,19 @@ func TestAsideAgainstModel(t *testing.T) {
 					if _, known := turns[p.Obj.Namespace]; !known {
 						turns[p.Obj.Namespace] = turn
 					}
-					q.SetAside(p, uint64(rapid.IntRange(1, 4).Draw(t, "what")))
+					q.SetAside(p, ForCounters, uint64(rapid.IntRange(1, 4).Draw(t, "what")))
 				}
 			case 3:
 				q.Delete(uid)
 			default:
 				what, n := uint64(rapid.IntRange(1, 4).Draw(t, "what")), rapid.IntRange(0, 4).Draw(t, "n")
 				if rapid.Bool().Draw(t, "next") {
-					what = q.AsideFor()
+					what = q.AsideFor(ForCounters)
 				}
 				want := slices.DeleteFunc(list(), func(p *Pod) bool { return p.Aside != what })
 				turn++
 				want = want[:min(n, len(want))]
-				got := q.PopAside(what, n, nil)
+				got := q.PopAside(ForCounters, what, n, nil)
 				if !slices.Equal(got, want) {
 					t.Fatalf("popped %v, want %v", got, want)
 				}
@@ -162,8 +162,8 @@ func TestAsideAgainstModel(t *testing.T) {
 			if len(want) > 0 {
 				next = slices.MinFunc(want, func(a, b *Pod) int { return cmp.Compare(turns[a.Obj.Namespace], turns[b.Obj.Namespace]) }).Aside
 			}
-			if got := q.AsideFor(); got != next || q.Aside() != len(want) {
-				t.Fatalf("the next of %d waits for %d, want %d of %d", q.Aside(), got, next, len(want))
+			if got := q.AsideFor(ForCounters); got != next || q.Aside(ForCounters) != len(want) {
+				t.Fatalf("the next of %d waits for %d, want %d of %d", q.Aside(ForCounters), got, next, len(want))
 			}
 		}
 	})

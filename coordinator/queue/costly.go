@@ -16,7 +16,7 @@ func (p *Pod) isCostly() bool { return p.Cost > Costly }
 func (q *Queue) ready(p *Pod) ordered {
 	switch {
 	case p.Aside != 0:
-		return &q.aside
+		return &q.aside[p.Awaits]
 	case p.isCostly():
 		return &q.costly
 	}

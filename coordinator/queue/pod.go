@@ -85,8 +85,9 @@ type Pod struct {
 	// is not known, or is not to count. The owner of the queue sets it while the pod is in flight.
 	Cost time.Duration
 
-	// Aside is what the owner has set the pod aside for; 0: it is not.
-	Aside uint64
+	// Aside is the class that the owner has set the pod aside for, and Awaits what of it; 0: it is not set aside.
+	Aside  uint64
+	Awaits Await
 
 	// View is the owner's, for what it makes of the pod for out-of-tree plugins.
 	View any

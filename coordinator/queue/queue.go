@@ -56,8 +56,8 @@ type Queue struct {
 	counts  [places]int
 
 	active  heap
-	costly  heap  // of Active, those that are
-	aside   aside // of Active, those whose owner has set them aside
+	costly  heap          // of Active, those that are
+	aside   [awaits]aside // of Active, those whose owner has set them aside
 	backoff heap
 	errors  heap
 	waiting heap  // Unschedulable, by Timestamp
@@ -99,7 +99,7 @@ func New(cfg Config) *Queue {
 		names:            map[types.NamespacedName]*Pod{},
 		active:           heap{before: order},
 		costly:           heap{before: order},
-		aside:            newAside(order),
+		aside:            [awaits]aside{newAside(order), newAside(order)},
 		backoff:          heap{before: endsIn(order)},
 		errors:           heap{before: endsIn(order)},
 		waiting:          heap{before: olderThan},

@@ -116,8 +116,13 @@ func (s *Searcher) spend(steps int64) bool {
 	if s.steps <= s.budget {
 		return true
 	}
-	s.text = plain(fmt.Sprintf("timed out trying to allocate devices: more than %d steps", s.budget))
+	s.text = TimedOut(s.budget)
 	return false
+}
+
+// TimedOut is the text of an outcome that is exhausted.
+func TimedOut(budget int64) Text {
+	return plain(fmt.Sprintf("timed out trying to allocate devices: more than %d steps", budget))
 }
 
 // claim searches for a claim and all that follow.

@@ -27,6 +27,7 @@ type preemptRun struct {
 	// starts are the number of the first item of each table, and that of all items at the
 	// end; an item is some rows of a table for one ask.
 	starts []int64
+	left   allowances
 	next   atomic.Int64
 }
 
@@ -42,6 +43,7 @@ func (p *Pool) RunPreempt(ctx context.Context, tables []*scorer.Table, asks []Pr
 	}
 	defer func() { p.idle <- first }()
 	r := &preemptRun{pool: p, ctx: ctx, tables: tables, asks: asks, starts: []int64{0}}
+	r.left = newAllowances(asks, func(a *PreemptAsk) int64 { return a.Preemption.Steps })
 	for _, t := range tables {
 		chunks := (t.Rows() + preemptRows - 1) / preemptRows
 		r.starts = append(r.starts, r.starts[len(r.starts)-1]+int64(chunks*len(asks)))
@@ -80,6 +82,7 @@ func (r *preemptRun) work(h *hand, into []scorer.PreemptionResult) {
 		}
 		item -= r.starts[table]
 		if i := item % int64(len(r.asks)); into[i].Failed == nil {
+			r.left.allow(h.eval, int(i), r.asks[i].Preemption.Steps)
 			r.try(h, r.tables[table], &r.asks[i], int(item/int64(len(r.asks)))*preemptRows, &into[i])
 		}
 	}

@@ -37,11 +37,15 @@ func (a *Answer) Reset(ask *Ask) {
 
 // Pool holds the evaluators of a process. It is safe for concurrent use.
 type Pool struct {
-	idle chan *hand
+	idle     chan *hand
+	searches *scorer.Searches
 	// Before is called with a class that is about to be evaluated over a table, on any goroutine; nil:
 	// nothing is. Tests have it panic.
 	Before func(*scorer.Class)
 }
+
+// Searches is what searches for devices have found.
+func (p *Pool) Searches() *scorer.Searches { return p.searches }
 
 // hand is one evaluator with the memory for what it found in a run.
 type hand struct {
@@ -50,9 +54,12 @@ type hand struct {
 	partial []Answer
 }
 
-// recovered gives the hand another evaluator.
-func (h *hand) recovered(value any) *Panic {
-	h.eval = scorer.NewEvaluator(&h.watch)
+// recovered gives the hand another evaluator, and is why the evaluation has failed.
+func (h *hand) recovered(value any) error {
+	h.eval = h.eval.Renewed()
+	if value == scorer.ErrUnfinished {
+		return scorer.ErrUnfinished
+	}
 	return Recovered(value)
 }
 
@@ -61,10 +68,11 @@ func NewPool(cores int, c clock.PassiveClock) *Pool {
 	if cores < 1 {
 		cores = runtime.GOMAXPROCS(0)
 	}
-	p := &Pool{idle: make(chan *hand, cores)}
+	p := &Pool{idle: make(chan *hand, cores), searches: scorer.NewSearches(&sync.Mutex{})}
 	for range cores {
 		h := &hand{watch: stopwatch{clock: c}}
 		h.eval = scorer.NewEvaluator(&h.watch)
+		h.eval.Share(p.searches)
 		p.idle <- h
 	}
 	return p
@@ -79,13 +87,34 @@ type run struct {
 	ctx    context.Context
 	tables []*scorer.Table
 	asks   []Ask
+	left   allowances
 	next   atomic.Int64
+}
+
+// allowances are how many steps searches for devices may still take, ask by ask.
+type allowances []atomic.Int64
+
+func newAllowances[A any](asks []A, steps func(*A) int64) allowances {
+	out := make(allowances, len(asks))
+	for i := range asks {
+		out[i].Store(steps(&asks[i]))
+	}
+	return out
+}
+
+// allow has an evaluator share what an ask allows; 0: any number.
+func (a allowances) allow(e *scorer.Evaluator, ask int, steps int64) {
+	if steps == 0 {
+		e.Allow(nil)
+	} else {
+		e.Allow(&a[ask])
+	}
 }
 
 // Run evaluates every ask over all tables and leaves its answer in the element
 // of into with the same index. Nobody may write to the tables meanwhile. It
 // errs only when ctx ends; into is then not to be read. A class whose evaluation panics has failed, by
-// itself: its Result says so.
+// itself: its Result says so. So has one whose searches for devices would take more steps than it may.
 func (p *Pool) Run(ctx context.Context, tables []*scorer.Table, asks []Ask, into []Answer) error {
 	var first *hand
 	select {
@@ -95,6 +124,7 @@ func (p *Pool) Run(ctx context.Context, tables []*scorer.Table, asks []Ask, into
 	}
 	defer func() { p.idle <- first }()
 	r := &run{pool: p, ctx: ctx, tables: tables, asks: asks}
+	r.left = newAllowances(asks, func(a *Ask) int64 { return a.Options.Steps })
 	others := p.recruit(r.usefulHands() - 1)
 	var wg sync.WaitGroup
 	for _, h := range others {
@@ -152,6 +182,7 @@ func (r *run) work(h *hand, into []Answer) {
 			return
 		}
 		if i := int(item) % len(r.asks); into[i].Result.Failed == nil {
+			r.left.allow(h.eval, i, r.asks[i].Options.Steps)
 			r.evaluate(h, r.tables[int(item)/len(r.asks)], &r.asks[i], &into[i])
 		}
 	}

@@ -113,7 +113,10 @@ type ClassRequest struct {
 	// influence on the answer.
 	Trace bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
 	// One for each of the pinned terms of Query.row_values, in their order.
-	Pins          []*PinnedSums `protobuf:"bytes,7,rep,name=pins,proto3" json:"pins,omitempty"`
+	Pins []*PinnedSums `protobuf:"bytes,7,rep,name=pins,proto3" json:"pins,omitempty"`
+	// How many steps searches for devices may take for the class; 0: any number. If they would take more, the class is
+	// among EvaluateResponse.failed_classes.
+	SearchSteps   uint32 `protobuf:"varint,8,opt,name=search_steps,json=searchSteps,proto3" json:"search_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +198,13 @@ func (x *ClassRequest) GetPins() []*PinnedSums {
 		return x.Pins
 	}
 	return nil
+}
+
+func (x *ClassRequest) GetSearchSteps() uint32 {
+	if x != nil {
+		return x.SearchSteps
+	}
+	return 0
 }
 
 // EvaluateRequest is one round for one worker.
@@ -315,7 +325,9 @@ type PreemptionRequest struct {
 	// How many candidates to answer with, the best first: 1 to 65536.
 	Candidates uint32 `protobuf:"varint,8,opt,name=candidates,proto3" json:"candidates,omitempty"`
 	// As ClassRequest.pins.
-	Pins          []*PinnedSums `protobuf:"bytes,9,rep,name=pins,proto3" json:"pins,omitempty"`
+	Pins []*PinnedSums `protobuf:"bytes,9,rep,name=pins,proto3" json:"pins,omitempty"`
+	// As ClassRequest.search_steps.
+	SearchSteps   uint32 `protobuf:"varint,10,opt,name=search_steps,json=searchSteps,proto3" json:"search_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,6 +423,13 @@ func (x *PreemptionRequest) GetPins() []*PinnedSums {
 		return x.Pins
 	}
 	return nil
+}
+
+func (x *PreemptionRequest) GetSearchSteps() uint32 {
+	if x != nil {
+		return x.SearchSteps
+	}
+	return 0
 }
 
 // Budget is a PodDisruptionBudget.
@@ -811,8 +830,8 @@ type EvaluateResponse struct {
 	BusyNanos uint64 `protobuf:"varint,4,opt,name=busy_nanos,json=busyNanos,proto3" json:"busy_nanos,omitempty"`
 	// In the order of EvaluateRequest.preemptions.
 	Preemptions []*PreemptionResult `protobuf:"bytes,5,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
-	// Classes that the worker could not evaluate, for a bug that their queries met: they have no
-	// result.
+	// Classes that the worker could not evaluate, for a bug that their queries met or within their
+	// search_steps: they have no result.
 	FailedClasses []uint64 `protobuf:"varint,6,rep,packed,name=failed_classes,json=failedClasses,proto3" json:"failed_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1259,7 +1278,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12,\n" +
-	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xe2\x01\n" +
+	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\x85\x02\n" +
 	"\fClassRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1e\n" +
 	"\n" +
@@ -1269,7 +1288,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
-	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"\xb4\x02\n" +
+	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
+	"\fsearch_steps\x18\b \x01(\rR\vsearchSteps\"\xb4\x02\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -1277,7 +1297,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
 	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\x12B\n" +
 	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\x12\x14\n" +
-	"\x05rules\x18\a \x01(\x06R\x05rules\"\xe1\x02\n" +
+	"\x05rules\x18\a \x01(\x06R\x05rules\"\x84\x03\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
@@ -1291,7 +1311,9 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\b \x01(\rR\n" +
 	"candidates\x12-\n" +
-	"\x04pins\x18\t \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\"2\n" +
+	"\x04pins\x18\t \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
+	"\fsearch_steps\x18\n" +
+	" \x01(\rR\vsearchSteps\"2\n" +
 	"\x06Budget\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\x11R\aallowed\"\xe4\x01\n" +

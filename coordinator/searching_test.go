@@ -1,0 +1,190 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/internal/testkit/build"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
+
+const (
+	hardNodes = 400
+	// hardSteps is less than what the search for a hard claim takes on one of these nodes.
+	hardSteps = 14000
+)
+
+// hardCluster is nodes whose devices all differ. Of some one device is good. The first pods' claims are hard: many pairs of devices
+// are tried for the good one, and there are few nodes that have one.
+func hardCluster(hard ...string) *objects.Snapshot {
+	all := &objects.Snapshot{}
+	for i := range hardNodes {
+		node := fmt.Sprintf("n%03d", i)
+		all.Nodes = append(all.Nodes, build.Node(node).CPU("8").Memory("64Gi").Obj())
+		s := gpus(node, 30)
+		for k := range s.Spec.Devices {
+			id := int64(1000*i + k)
+			attributes := map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"id": {IntValue: &id}}
+			if i%150 == 149 && k == 29 {
+				attributes["good"] = resourcev1.DeviceAttribute{BoolValue: new(true)}
+			}
+			s.Spec.Devices[k].Attributes = attributes
+		}
+		all.Cluster = append(all.Cluster, s)
+	}
+	for i := range 9 { // the others look for victims
+		p := build.Pod(fmt.Sprint("old-", i)).UID(fmt.Sprint("old-", i)).Priority(-1).CPU("1").Node(all.Nodes[i].Name).Obj()
+		p.ResourceVersion = "1"
+		all.Pods = append(all.Pods, p)
+	}
+	all.Cluster = append(all.Cluster, gpuClass())
+	for _, name := range hard {
+		all.Cluster = append(all.Cluster, hardClaim(name))
+	}
+	return all
+}
+
+func hardClaim(name string) *resourcev1.ResourceClaim {
+	c := gpuClaim(name)
+	c.Spec.Devices.Requests[0].Name, c.Spec.Devices.Requests[0].Exactly.Count = "pair", 2
+	last := gpuClaim("").Spec.Devices.Requests[0]
+	last.Name = "last"
+	last.Exactly.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `"good" in device.attributes["gpu.example.com"]`}}}
+	c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, last)
+	c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"pair"}, DistinctAttribute: new(resourcev1.FullyQualifiedName("gpu.example.com/id"))}}
+	return c
+}
+
+// hardRun is what became of the pods.
+type hardRun struct {
+	bound []string // pods, in order
+	// hard is where each pod with hard claims is, with its devices, or why it waits; judged what an explanation says of it then.
+	hard, judged []string
+	aside        float64 // how often a pod was set aside
+	turns        uint64
+}
+
+// runHard decides pods with hard claims, which come first or last, beside plain pods.
+func runHard(t *testing.T, last bool, configure func(*SchedulerConfig), hard ...string) (out hardRun) {
+	t.Helper()
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		cfg.Registerer, cfg.Profiles = prometheus.NewPedanticRegistry(), withPreemption()
+		configure(cfg)
+	}, hardCluster(hard...), nil, func(x *scenario) {
+		var events []objects.Event
+		for _, name := range hard {
+			events = append(events, added(using(cores(name, "1"), name)))
+		}
+		for i := range 5 {
+			events = append(events, added(cores(fmt.Sprint("plain-", i), "1")))
+		}
+		if last {
+			events = append(events[len(hard):], events[:len(hard)]...)
+		}
+		x.Deliver(events)
+		elapse(time.Minute)
+		for _, bind := range x.binder.seen {
+			name, _, _ := strings.Cut(bind, "@")
+			out.bound = append(out.bound, name)
+		}
+		out.aside = testutil.ToFloat64(x.metrics.Set().Counter("shardsched_unfinished_searches_total"))
+		for _, name := range hard {
+			e, err := x.Explain(x.ctx, &pb.ExplainRequest{Namespace: "default", Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := e.GetDecision()
+			out.hard = append(out.hard, fmt.Sprint(name, " ", d.GetNode(), d.GetMessage(), d.GetClaims()))
+			out.judged = append(out.judged, fmt.Sprint(e.GetFeasible(), e.GetReasons(), e.GetNote()))
+		}
+		out.turns = x.metrics.Set().Histogram("shardsched_loop_turn_seconds").Count()
+	})
+	return out
+}
+
+// free has a scheduler that decides as if time had no consequences.
+func free(cfg *SchedulerConfig) { cfg.QueueNow = func() time.Time { return time.Unix(1e9, 0) } }
+
+// However many steps the search for a pod's devices takes, no turn takes more than its part: pods that come behind it are placed
+// meanwhile. It is decided, refused and explained as it would be at once, on own tables and by workers, also by some that never get it done.
+func TestHardClaimsAreDecidedInSlices(t *testing.T) {
+	hard := []string{"hard-0", "hard-1", "hard-2"} // there are good devices for two
+	want := runHard(t, true, free, hard...)
+	if want.aside > 0 || len(want.bound) != 7 || !strings.Contains(want.hard[2], "400 cannot allocate all claims") {
+		t.Fatalf("without a bound: bound %q after %g slices, hard %q, want two hard pods among 7, and the last refused", want.bound, want.aside, want.hard)
+	}
+	for name, configure := range map[string]func(*SchedulerConfig){
+		"own tables": func(*SchedulerConfig) {},
+		"in time": func(cfg *SchedulerConfig) { // the clock goes on with each look at it: searching rests
+			var looks atomic.Int64
+			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * 100 * time.Microsecond) }
+		},
+		"2 workers": func(cfg *SchedulerConfig) {
+			cfg.Fanout.Replicas, cfg.Fanout.AuditEvery = 1, -1
+			_, cfg.Fanout.Local, cfg.Fanout.Dial = newLiars(1, 0, 0)
+		},
+		"workers that never finish": func(cfg *SchedulerConfig) {
+			cfg.Fanout.AuditEvery = -1
+			_, cfg.Fanout.Local, cfg.Fanout.Dial = newLiars(1, 0, 0)
+			cfg.Fanout.Dial = lazily(cfg.Fanout.Dial)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runHard(t, false, configure, hard...)
+			if !slices.Equal(got.hard, want.hard) || !slices.Equal(got.judged, want.judged) {
+				t.Errorf("got %q,\nwant %q;\nexplained %q,\nwant    %q", got.hard, want.hard, got.judged, want.judged)
+			}
+			var behind []string
+			for i := range 5 {
+				behind = append(behind, fmt.Sprint("plain-", i))
+			}
+			first := slices.Sorted(slices.Values(got.bound[:5])) // pods of a batch are bound in any order
+			if !slices.Equal(first, behind) || len(got.bound) != 7 {
+				t.Errorf("bound %q, want %q first, and two hard pods", got.bound, behind)
+			}
+			// Workers and own tables take the steps of a slice each, and one that allocates.
+			if least := float64(hardNodes * hardSteps / (4 * searchSteps)); got.aside < least {
+				t.Errorf("set aside %g times, want %g at the least", got.aside, least)
+			}
+		})
+	}
+}
+
+// lazily has workers say of each class with claims of devices that they could not evaluate it.
+func lazily(dial fanout.Dial) fanout.Dial {
+	return func(ctx context.Context, m fanout.Member) (pb.WorkerServiceClient, io.Closer, error) {
+		c, closer, err := dial(ctx, m)
+		return lazy{c}, closer, err
+	}
+}
+
+type lazy struct{ pb.WorkerServiceClient }
+
+func (l lazy) Evaluate(ctx context.Context, req *pb.EvaluateRequest, o ...grpc.CallOption) (*pb.EvaluateResponse, error) {
+	resp, err := l.WorkerServiceClient.Evaluate(ctx, req, o...)
+	if err != nil {
+		return nil, err
+	}
+	resp.Results = slices.DeleteFunc(resp.Results, func(r *pb.ClassResult) bool {
+		at := slices.IndexFunc(req.Classes, func(c *pb.ClassRequest) bool { return c.ClassId == r.ClassId })
+		searches := req.Classes[at].SearchSteps > 0 && at == 0
+		if searches {
+			resp.FailedClasses = append(resp.FailedClasses, r.ClassId)
+		}
+		return searches
+	})
+	return resp, nil
+}
