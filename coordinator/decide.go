@@ -2,9 +2,7 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -13,13 +11,11 @@ import (
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/choice"
-	"github.com/shardsched/shardsched/coordinator/devices"
 	"github.com/shardsched/shardsched/coordinator/extender"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
-	"github.com/shardsched/shardsched/coordinator/rules"
-	"github.com/shardsched/shardsched/coordinator/storage"
+	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -156,12 +152,18 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	a.Trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
 	pod := a.Pod.Obj
-	got := s.reserveParts(a, c.Row, d.Node)
+	got := s.state.Reserve(pod, a.prof, a.Class, c.Row, s.answers.Evaluator())
+	if got.NoVolumes != nil {
+		s.metrics.AssumeFailed()
+	}
+	if got.NoDevices != nil {
+		s.answers.Recovered() // it may have come by a panic
+	}
 	var held *bind.Reservation // what VolumeBinding and DynamicResources act on from Reserve on, where plugins run
 	if a.Plugins != nil {
 		held = &bind.Reservation{
-			Work: got.volumes, Failed: got.noVolumes, Patience: a.prof.BindTimeout(),
-			Claims: got.claims, ClaimsFailed: got.noDevices, DevicesPatience: a.prof.DevicesTimeout(),
+			Work: got.Volumes, Failed: got.NoVolumes, Patience: a.prof.BindTimeout(),
+			Claims: got.Claims, ClaimsFailed: got.NoDevices, DevicesPatience: a.prof.DevicesTimeout(),
 		}
 		held.KeepIn(a.Plugins.Cycle.State())
 	}
@@ -169,9 +171,9 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	if !status.IsSuccess() && !status.IsWait() {
 		return s.unplace(ctx, a, d, &got, status)
 	}
-	d.Claims = decided(got.claims)
+	d.Claims = got.Claims.Allocated()
 	a.Trace.Decided(d)
-	s.record(a, d, false, got.volumes.Assumed()...)
+	s.record(a, d, false, got.Volumes.Assumed()...)
 	s.bindPending(a, d)
 	if status.IsWait() {
 		// The pod is in flight until the wait is over: if it is refused then, events of the meantime count.
@@ -189,54 +191,21 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	return s.err == nil
 }
 
-// reserved is what a placement holds besides its room: of volumes and of devices. What can not be had is an error.
-type reserved struct {
-	pod                  *v1.Pod
-	volumes              *volumes.Work
-	claims               *devices.Work
-	noVolumes, noDevices error
-}
-
-// reserveParts reserves volumes and devices for a pod. Without volumes there is no need of devices.
-func (s *Scheduler) reserveParts(a *attempt, row cache.Row, node string) (got reserved) {
-	got.pod = a.Pod.Obj
-	if a.prof.BindsVolumes() && storage.HasClaims(got.pod) {
-		if got.volumes, got.noVolumes = s.state.Reserve(got.pod, node); got.noVolumes != nil {
-			s.metrics.AssumeFailed()
-		}
-	}
-	if a.Class.Claims && got.noVolumes == nil {
-		got.claims, got.noDevices = s.reserveDevices(a, row, node)
-	}
-	return got
-}
-
-// failure is why the pod can not be placed, as Reserve of the plugin says it; nil: it can.
-func (r *reserved) failure() error {
-	switch {
-	case r.noVolumes != nil:
-		return fmt.Errorf("running Reserve plugin %q: %w", rules.VolumeBinding, r.noVolumes)
-	case r.noDevices != nil:
-		return fmt.Errorf("running Reserve plugin %q: %w", rules.DynamicResources, r.noDevices)
-	}
-	return nil
-}
-
 // complete has a placement's volumes and claims written at once, where nobody writes them.
-func (s *Scheduler) complete(a *attempt, got *reserved, held *bind.Reservation) (err error) {
-	if (got.volumes != nil || a.Plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
-		if err := s.completeVolumes(got.volumes); err != nil {
+func (s *Scheduler) complete(a *attempt, got *state.Reserved, held *bind.Reservation) error {
+	if (got.Volumes != nil || a.Plugins == nil) && (s.cfg.Binder == nil || s.cfg.VolumeWriter == nil) {
+		if err := s.completeVolumes(got.Volumes); err != nil {
 			return err
 		}
-		if got.volumes = nil; held != nil {
+		if got.Volumes = nil; held != nil {
 			held.Work = nil
 		}
 	}
-	if got.claims != nil && (s.cfg.Binder == nil || s.cfg.ClaimWriter == nil) {
-		if got.pod, err = s.completeClaims(got.pod, got.claims); err != nil {
+	if got.Claims != nil && (s.cfg.Binder == nil || s.cfg.ClaimWriter == nil) {
+		if err := s.completeClaims(got); err != nil {
 			return err
 		}
-		if got.claims = nil; held != nil {
+		if held != nil {
 			held.Claims = nil
 		}
 	}
@@ -244,11 +213,11 @@ func (s *Scheduler) complete(a *attempt, got *reserved, held *bind.Reservation) 
 }
 
 // queueBind has the batch's end hand a placement to the binder.
-func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *reserved) {
-	pod := got.pod
+func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *state.Reserved) {
+	pod := got.Pod
 	job := bind.Job{
-		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.volumes, Patience: a.prof.BindTimeout(),
-		Claims: got.claims, DevicesPatience: a.prof.DevicesTimeout(),
+		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.Volumes, Patience: a.prof.BindTimeout(),
+		Claims: got.Claims, DevicesPatience: a.prof.DevicesTimeout(),
 		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.Trace,
 	}
 	switch {
@@ -264,11 +233,11 @@ func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *reserved) {
 }
 
 // reserve assumes a pod on its node, and asks Reserve and Permit plugins.
-func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got *reserved) *fwk.Status {
+func (s *Scheduler) reserve(ctx context.Context, a *attempt, d *pb.Decision, got *state.Reserved) *fwk.Status {
 	if a.Plugins != nil {
 		return s.reserveWithPlugins(ctx, a, d)
 	}
-	err := got.failure()
+	err := got.Failure()
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -319,11 +288,11 @@ func (s *Scheduler) completeVolumes(work *volumes.Work) error {
 }
 
 // unplace takes a placement back for which Reserve or Permit failed, and the pod goes back to the queue.
-func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got *reserved, status *fwk.Status) bool {
+func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got *state.Reserved, status *fwk.Status) bool {
 	if a.Plugins != nil {
 		a.Plugins.Cycle.Unreserve(ctx, d.Node)
 	}
-	free := s.state.Storage().Unreserve(got.volumes)
+	free := s.state.Storage().Unreserve(got.Volumes)
 	if _, _, assumed := s.state.Pod(a.Pod.Obj.UID); assumed {
 		s.intake.Forget(a.Pod.Obj, d.Node)
 		s.batch.size.invalidate() // the answers of this batch know nothing of that
@@ -341,7 +310,7 @@ func (s *Scheduler) unplace(ctx context.Context, a *attempt, d *pb.Decision, got
 	for _, pv := range free {
 		s.queue.Move(queue.VolumeUpdated(pv, pv))
 	}
-	s.claimsEnd(s.state.UnreserveDevices, got.claims)
+	s.claimsEnd(s.state.UnreserveDevices, got.Claims)
 	return true
 }
 

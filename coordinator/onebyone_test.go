@@ -174,17 +174,16 @@ func (o *oneByOne) place(p *v1.Pod, class *compile.Class, best scorer.Candidate,
 // placeClaims gives the devices of a pod's node to its claims; false: that fails.
 func (o *oneByOne) placeClaims(p *v1.Pod, class *compile.Class, d *observe.DecisionLine) bool {
 	row, _ := o.state.RowOf(d.Node)
-	found := o.eval.Allocate(o.state.Table(0), row.Index, class.Scorer)
-	work, err := o.state.ReserveDevices(p, d.Node, class.Query.GetResourceClaims(), &found)
+	work, err := o.state.ReserveDevices(p, class, row, d.Node, o.eval)
 	if err != nil {
 		d.Feasible = 0
 		o.fails(d, p, fmt.Errorf("running Reserve plugin %q: %w", rules.DynamicResources, err))
 		return false
 	}
-	for _, c := range decided(work) {
+	for _, c := range work.Allocated() {
 		d.Claims = append(d.Claims, observe.ClaimLine{Claim: c.GetClaim(), Devices: c.GetDevices()})
 	}
-	claims, _, err := o.state.CompleteDevices(work)
+	claims, _, err := o.state.CompleteDevices(p, work)
 	o.must(nil, err)
 	for _, c := range claims {
 		o.others[objects.RefOf(c)] = c

@@ -79,7 +79,8 @@ func (s *Scheduler) builtInPostFilter(ctx context.Context, name string, a *attem
 	out *preemption) (r *fwk.PostFilterResult, status *fwk.Status, err error) {
 	switch name {
 	case rules.DynamicResources:
-		return nil, s.claimsPostFilter(a, answer, &out.claims), nil
+		out.claims = s.planClaims(a, answer)
+		return nil, out.claims.Status(), nil
 	case rules.DefaultPreemption:
 		found, err := s.defaultPreemption(ctx, a, answer)
 		out.victims = found.Victims

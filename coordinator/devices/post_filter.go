@@ -6,14 +6,34 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Plan is what PostFilter makes of an attempt that has found no node.
 type Plan struct {
-	// Text is the status: Unschedulable, so DefaultPreemption is asked, too.
+	// Text is the status' text.
 	Text string
+	// failed makes the status an error.
+	failed bool
 	// deallocate is a claim without its devices, to be written; remove one to be deleted.
 	deallocate, remove *resourcev1.ResourceClaim
+}
+
+// NoPlan is the plan for a pod that a PreFilter has refused. Where its own has, PostFilter knows of no claims; where an earlier one
+// has, its own has not run, and PostFilter fails for want of its state.
+func NoPlan(own bool) Plan {
+	if own {
+		return Plan{Text: nothingToFree}
+	}
+	return Plan{Text: stateMissing, failed: true}
+}
+
+// Status is what PostFilter says: Unschedulable unless it fails, so DefaultPreemption is asked, too.
+func (p *Plan) Status() *fwk.Status {
+	if p.failed {
+		return fwk.NewStatus(fwk.Error, p.Text)
+	}
+	return fwk.NewStatus(fwk.Unschedulable, p.Text)
 }
 
 // IsNone tells whether there is nothing to carry out.
@@ -25,6 +45,7 @@ const (
 	freed         = "deallocation of ResourceClaim completed"
 	removed       = "deletion of ResourceClaim completed"
 	notHelped     = "still not schedulable"
+	stateMissing  = "not found"
 )
 
 // Plan says which claim of a pod is to give its devices back: one that some node which passed all filters before was

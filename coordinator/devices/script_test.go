@@ -223,8 +223,8 @@ func (s *script) place(command, pod string, args []string, rest string) {
 			s.printf("error: %v", err)
 		}
 		for _, a := range w.Allocated() {
-			for i := range a.Results {
-				s.printf("  %q gets %s/%s/%s for %s", a.Claim, a.Results[i].Driver, a.Results[i].Pool, a.Results[i].Device, a.Results[i].Request)
+			for _, x := range a.Devices {
+				s.printf("  %q gets %s", a.Claim, x)
 			}
 		}
 		s.works[pod], told = w, changes

@@ -4,6 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 // Work is what a placement has to do about a pod's claims before the pod is bound. It is made by Reserve and
@@ -42,15 +44,8 @@ type claimWork struct {
 // PreBindNeeded tells whether there is something to do: upstream's PreFlight says so of each pod with claims.
 func (w *Work) PreBindNeeded() bool { return w != nil }
 
-// Allocated is what each claim of a work is allocated by it: for decisions.
-type Allocated struct {
-	// Claim is "namespace/name"; "" for extended resources.
-	Claim   string
-	Results []resourcev1.DeviceRequestAllocationResult
-}
-
-// Allocated are the claims that get devices, in the pod's order, the one for extended resources last.
-func (w *Work) Allocated() (out []Allocated) {
+// Allocated are the claims that get devices, in the pod's order, the one for extended resources last, without a name.
+func (w *Work) Allocated() (out []*pb.ClaimDevices) {
 	if w == nil {
 		return nil
 	}
@@ -58,11 +53,15 @@ func (w *Work) Allocated() (out []Allocated) {
 		if x.allocation == nil {
 			continue
 		}
-		a := Allocated{Results: x.allocation.Devices.Results}
+		c := &pb.ClaimDevices{}
 		if !x.special {
-			a.Claim = keyOf(x.claim).String()
+			c.Claim = keyOf(x.claim).String()
 		}
-		out = append(out, a)
+		for i := range x.allocation.Devices.Results {
+			r := &x.allocation.Devices.Results[i]
+			c.Devices = append(c.Devices, r.Request+"/"+r.Driver+"/"+r.Pool+"/"+r.Device)
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -120,20 +120,5 @@ func Nominating(r *fwk.PostFilterResult) *objects.Nominating {
 	return &objects.Nominating{Node: r.NominatedNodeName}
 }
 
-// The texts of DynamicResources' PostFilter for a pod that a PreFilter has refused. Where its own has, it knows of no claims;
-// where an earlier one has, its own has not run, and it fails for want of its state.
-const (
-	noClaims     = "no new claims to deallocate"
-	stateMissing = "not found"
-)
-
-// Claims is what DynamicResources' PostFilter says of such a pod. refused tells whether its own PreFilter has refused the pod.
-func Claims(refused bool) *fwk.Status {
-	if refused {
-		return fwk.NewStatus(fwk.Unschedulable, noClaims)
-	}
-	return fwk.NewStatus(fwk.Error, stateMissing)
-}
-
 // refusal is what DefaultPreemption says where it finds no victims.
 func refusal(text string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, Prefix+text) }

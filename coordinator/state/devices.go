@@ -90,25 +90,6 @@ func (s *State) TakeClaimChanges() []devices.ClaimChange {
 	return list
 }
 
-// ReserveDevices gives the devices that were found on a node to a pod's claims. Other pods see them in use from now on.
-// An error leaves everything as it was.
-func (s *State) ReserveDevices(p *v1.Pod, node string, q *pb.ResourceClaimsQuery,
-	a *scorer.DeviceAllocation) (work *devices.Work, err error) {
-	defer s.RecoverInto(&err)
-	found, extended, err := foundOf(q, a)
-	if err != nil {
-		return nil, err
-	}
-	work, told, err := s.devices.Reserve(p, node, found, extended)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.tellDevices(&told); err != nil {
-		return nil, errors.Join(err, s.UnreserveDevices(work))
-	}
-	return work, nil
-}
-
 // UnreserveDevices gives back what a pod that is not bound has reserved of devices.
 func (s *State) UnreserveDevices(w *devices.Work) (err error) {
 	if w == nil {
@@ -130,15 +111,19 @@ func (s *State) SettleDevices(w *devices.Work) (err error) {
 }
 
 // CompleteDevices does what a pod's claims need in memory, where there is nowhere to write it. It returns the claims that
-// have changed, and what the pod's status says of the claim for its extended resources.
-func (s *State) CompleteDevices(w *devices.Work) (claims []*resourcev1.ResourceClaim,
-	status *v1.PodExtendedResourceClaimStatus, err error) {
-	if w == nil {
-		return nil, nil, nil
-	}
+// have changed, and the pod with what its status says of the claim for its extended resources.
+func (s *State) CompleteDevices(p *v1.Pod, w *devices.Work) (claims []*resourcev1.ResourceClaim, told *v1.Pod, err error) {
 	defer s.RecoverInto(&err)
-	claims, status, told := s.devices.Complete(w)
-	return claims, status, s.tellDevices(&told)
+	claims, status, changes := s.devices.Complete(w)
+	if err := s.tellDevices(&changes); err != nil {
+		return nil, p, err
+	}
+	if status == nil {
+		return claims, p, nil
+	}
+	x := *p
+	x.Status.ExtendedResourceClaimStatus = status
+	return claims, &x, nil
 }
 
 // CompletePlan carries out in memory what PostFilter has planned: a claim changes, or goes.

@@ -5,12 +5,10 @@ import (
 	"iter"
 	"maps"
 
-	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/objects"
-	"github.com/shardsched/shardsched/coordinator/volumes"
 )
 
 // Keep keeps a new or changed object that is neither node nor pod, and gives it as it was; nil: it is new. Change is to follow.
@@ -53,10 +51,4 @@ func (s *State) limit(old, now objects.Object) error {
 	}
 	name := either.GetName()
 	return s.SetLimits(name, cache.Limits{Volumes: s.volumes.Limits(name), Migrated: s.volumes.MigratedPlugins(name)})
-}
-
-// Reserve is Cache.Reserve of package volumes.
-func (s *State) Reserve(p *v1.Pod, node string) (work *volumes.Work, err error) {
-	defer s.RecoverInto(&err)
-	return s.volumes.Reserve(p, s.Node(node))
 }
