@@ -29,11 +29,11 @@ import (
 
 // These are as package observe has them.
 const (
-	rowsAtOnce, podsAtOnce  = 2048, 2048
-	maxReads, defaultTop    = 8, 5
-	maxRestarts, keptBeside = 8, 1024
-	soughtAtOnce            = 8192
-	beingBound              = observe.BeingBound
+	rowsAtOnce, podsAtOnce = 2048, 2048
+	maxReads, defaultTop   = 8, 5
+	maxRestarts            = 8
+	soughtAtOnce           = 8192
+	beingBound             = observe.BeingBound
 )
 
 // call runs f on the loop and waits for it.
@@ -63,36 +63,30 @@ func TestExplanationsAreTakenInSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	var flood [3]*observe.Explanation
+	steps := 0
 	for i := range flood {
 		e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "p", Top: 3})
 		flood[i] = e
 		go func() {
-			_ = x.reads.Read(t.Context(), observe.Read{Step: func() bool { return x.explainer().Step(e) }})
+			_ = x.reads.Read(t.Context(), observe.Read{Step: func() bool {
+				steps++
+				return x.explainer().Step(e)
+			}})
 		}()
 	}
 	for came := 0; came < len(flood); {
 		<-x.inbox.ready
 		x.inbox.drain(func() bool { came++; return false })
 	}
-	looked := func() (rows int) {
-		for i := range flood {
-			if left, grouped, begun := flood[i].Judging.Left(); begun {
-				rows += 2*x.state.Nodes() - 2*left - grouped
-			}
-		}
-		return rows
-	}
 	turns := 0
 	for ; x.reads.Pending(); turns++ {
-		before := looked()
-		x.reads.Next()
-		// A row in a group is looked at twice, and counts as one that waits for its second look in between.
-		if n := looked() - before; n > 2*rowsAtOnce {
-			t.Fatalf("turn %d: looked at %d rows, want %d at the most", turns, n, 2*rowsAtOnce)
+		if x.reads.Next(); steps > turns+1 {
+			t.Fatalf("got %d steps in %d turns, want one in each", steps, turns+1)
 		}
 	}
-	if least := len(flood) * 3; turns < least {
-		t.Errorf("got %d turns, want %d or more", turns, least)
+	// Of four nodes one is too small, and the others are in groups: these are looked at twice.
+	if least := len(flood) * (x.state.Nodes() * 7 / 4 / rowsAtOnce); turns <= least {
+		t.Errorf("got %d turns, want more than %d", turns, least)
 	}
 	for i := range flood {
 		out, err := flood[i].Answer()
@@ -282,20 +276,14 @@ func TestPodsAreLookedForInSteps(t *testing.T) {
 	}
 }
 
-// Whatever nodes pass, an explanation keeps few of them, and shows the best, and that of the pod.
-func TestAnExplanationKeepsFewNodes(t *testing.T) {
+// Of many nodes that pass, an explanation shows the best, and that of the pod.
+func TestAnExplanationShowsFewNodes(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3, Profiles: withoutPreemption()}, 0)
 	defer x.fanout.Close()
 	nodes := manyNodes()
 	x.Load(&objects.Snapshot{Nodes: nodes, Pods: append(manyPods(1, "n00000"), build.Pod("p").CPU("1").Obj())}, nil)
 	e := observe.NewExplanation(&pb.ExplainRequest{Namespace: "default", Name: "n00000-000000", Top: 3})
-	stepsOf(t, func() bool {
-		last := x.explainer().Step(e)
-		if feasible, refused := e.Judging.Kept(); feasible+refused > 2*(3+keptBeside) {
-			t.Errorf("kept %d and %d nodes, want %d of each at the most", feasible, refused, 3+keptBeside)
-		}
-		return last
-	})
+	stepsOf(t, func() bool { return x.explainer().Step(e) })
 	out, err := e.Answer()
 	if err != nil || out.Feasible != uint32(len(nodes)) || len(out.Top) != 4 || !out.Top[3].Chosen {
 		t.Errorf("got %v, %v; want all nodes feasible, 3 shown and that of the pod", out, err)

@@ -208,11 +208,13 @@ func (s *Scheduler) places() []string {
 	return out
 }
 
-// known lists every pod that anything remembers.
+// known lists every pod that was decided or waits.
 func (s *Scheduler) known() []types.UID {
 	all := map[types.UID]struct{}{}
-	for uid := range s.history.Pods() {
-		all[uid] = struct{}{}
+	for p := range s.state.In("default") {
+		if s.history.Last(p.UID) != nil {
+			all[p.UID] = struct{}{}
+		}
 	}
 	for uid := range s.binds.pending {
 		all[uid] = struct{}{}

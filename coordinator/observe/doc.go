@@ -15,7 +15,7 @@
 //
 //	Reads     one bounded step a turn: explanations, summaries, dumps
 //	Explainer where a pod is, and why <── Placed, Loop
-//	Judging   all rows for one pod    <── answers.Reader
+//	judging   all rows for one pod    <── answers.Reader
 //	Summary   shards, pods that wait  <── Cluster, Queue
 //	Debugger  nodes, pods, the queue  <── Cluster, Queue
 //

@@ -60,19 +60,18 @@ type Explanation struct {
 	waits  bool // for counters that are not filled yet
 	// searches tells that devices are still searched for.
 	searches bool
-	// Judging has the rows that were judged so far.
-	Judging *Judging
+	judging  judging // the rows
 }
 
 // NewExplanation makes one that has taken no step.
 func NewExplanation(req *pb.ExplainRequest) *Explanation {
-	return &Explanation{req: req, Judging: NewJudging(req)}
+	return &Explanation{req: req, judging: judging{req: req}}
 }
 
 // Answer is the explanation, after the last step. It needs no loop.
 func (e *Explanation) Answer() (*pb.ExplainResponse, error) {
 	if e.out != nil {
-		e.Judging.Verdicts()
+		e.judging.tellVerdicts()
 	}
 	return e.out, e.err
 }
@@ -154,14 +153,14 @@ func (x *Explainer) explainFor(pod *v1.Pod, prof *compile.Profile, e *Explanatio
 		}
 		return true, nil
 	}
-	if last, err := e.Judging.Step(x.Answers.Reader(), q); !last || err != nil {
+	if last, err := e.judging.step(x.Answers.Reader(), q); !last || err != nil {
 		return last, err
 	}
 	if others := x.Loop.NotAsked(&bare); len(others) > 0 {
 		Note(out, "nodes and scores are those of the built-in plugins; "+
 			strings.Join(others, ", ")+" have a say too and are not asked for an explanation: the decisions tell what they said")
 	}
-	e.Judging.Report(out)
+	e.judging.finish(out)
 	return true, nil
 }
 

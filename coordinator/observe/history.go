@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"iter"
-	"maps"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -110,9 +108,6 @@ func (h *History) Forget(uid types.UID) {
 	}
 	delete(h.newest, uid)
 }
-
-// Pods are those of which a decision is remembered.
-func (h *History) Pods() iter.Seq[types.UID] { return maps.Keys(h.newest) }
 
 // Last is a pod's last decision; nil: none is remembered.
 func (h *History) Last(uid types.UID) *pb.Decision {

@@ -51,18 +51,15 @@ type Question struct {
 	Next string
 }
 
-// Judging judges every row for one pod, in steps.
-type Judging struct {
+// judging judges every row for one pod, in steps.
+type judging struct {
 	req      *pb.ExplainRequest
 	x        *explainer // nil: none yet
 	restarts int
 }
 
-// NewJudging makes one that has judged no row.
-func NewJudging(req *pb.ExplainRequest) *Judging { return &Judging{req: req} }
-
-// Step judges some rows more; true: all are, or it is given up. Where nodes come and go, or the pod changes, it begins anew.
-func (j *Judging) Step(r answers.Reader, q *Question) (last bool, err error) {
+// step judges some rows more; true: all are, or it is given up. Where nodes come and go, or the pod changes, it begins anew.
+func (j *judging) step(r answers.Reader, q *Question) (last bool, err error) {
 	if j.x == nil || !j.x.serves(q) {
 		if j.restarts++; j.restarts > maxRestarts {
 			return true, status.Errorf(codes.Aborted, "explain pod %s/%s: nodes come and go too fast: ask again", j.req.Namespace,
@@ -73,36 +70,21 @@ func (j *Judging) Step(r answers.Reader, q *Question) (last bool, err error) {
 	return j.x.judge(rowsAtOnce), nil
 }
 
-// Report writes what was judged, after the last step.
-func (j *Judging) Report(out *pb.ExplainResponse) {
+// finish writes what was judged, after the last step.
+func (j *judging) finish(out *pb.ExplainResponse) {
 	j.x.out = out
 	j.x.judgeOwn()
-	j.x.rank()
+	j.x.feasible.trim()
+	j.x.closest.trim()
 	j.x.report()
 	j.x.told = true
 }
 
-// Verdicts writes the nodes that were asked for, after Report; else there are none. It needs no loop.
-func (j *Judging) Verdicts() {
+// tellVerdicts writes the nodes that were asked for, after finish; else there are none. It needs no loop.
+func (j *judging) tellVerdicts() {
 	if j.x != nil && j.x.told {
 		j.x.verdicts.tell(j.x.out)
 	}
-}
-
-// Left is how many rows are not judged yet, and how many of groups are to be looked at once more; false: no step was taken.
-func (j *Judging) Left() (rows, grouped int, begun bool) {
-	if j.x == nil {
-		return 0, 0, false
-	}
-	return len(j.x.left), len(j.x.grouped), true
-}
-
-// Kept is how many nodes are kept of those that pass, and of the others.
-func (j *Judging) Kept() (feasible, refused int) {
-	if j.x == nil {
-		return 0, 0
-	}
-	return len(j.x.feasible), len(j.x.closest)
 }
 
 // explainer judges every row for one pod, some at a time.
@@ -115,7 +97,6 @@ type explainer struct {
 	at    string
 	rows  uint64
 	out   *pb.ExplainResponse
-	top   int
 	all   scorer.Result
 	// left are the rows that are not judged yet.
 	left []cache.Row
@@ -128,11 +109,11 @@ type explainer struct {
 	takes   bool
 	grouped []answers.Ranked
 	// feasible are the best rows of so many that there are; here is the one that the pod is on, nil: it is none of them.
-	feasible []answers.Ranked
+	feasible bestOf[answers.Ranked]
 	many     uint32
 	here     *answers.Ranked
 	reasons  map[answers.Reason]uint32
-	closest  []refusalAt
+	closest  bestOf[refusalAt]
 	// shortages are why rows have no devices.
 	shortages shortages
 	verdicts  *verdicts
@@ -151,10 +132,13 @@ func newExplainer(r answers.Reader, q *Question, req *pb.ExplainRequest) *explai
 	pinned := *q.Class
 	pinned.Scorer = r.Pinned(q.Class.Scorer)
 	x := &explainer{
-		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows, top: int(cmp.Or(req.Top, defaultTop)),
+		Reader: r, q: q, class: &pinned, at: q.Node, rows: q.Rows,
 		apart: map[cache.Row]bool{}, reasons: map[answers.Reason]uint32{}, verdicts: newVerdicts(req),
 		left: make([]cache.Row, 0, r.Nodes()), shortages: newShortages(),
 	}
+	top := int(cmp.Or(req.Top, defaultTop))
+	x.feasible = bestOf[answers.Ranked]{most: top, sort: answers.SortRanked}
+	x.closest = bestOf[refusalAt]{most: top, sort: sortClosest}
 	for _, n := range q.Nominees {
 		x.apart[n.Row] = true
 	}
@@ -280,9 +264,7 @@ func (x *explainer) accept(g answers.Ranked) {
 		}
 		x.verdicts.add(&pb.NodeVerdict{Node: node, Scored: scored})
 	}
-	if x.feasible = append(x.feasible, g); len(x.feasible) >= x.top+keptBeside {
-		x.rankFeasible()
-	}
+	x.feasible.add(g)
 }
 
 // refuse takes in why a row is refused.
@@ -305,15 +287,12 @@ func (x *explainer) refuse(row cache.Row, reasons []scorer.Reason) {
 	if named, _ := x.verdicts.asked(refused.Node); named && lacks != nil {
 		x.spellOut(refused, lacks)
 	}
-	x.closest = append(x.closest, refusalAt{
+	x.closest.add(refusalAt{
 		stage:   slices.IndexFunc(x.class.Query.Filters, func(f pb.Plugin) bool { return scorer.PluginName(f) == refused.Plugin }),
 		missing: missing,
 		node:    refused,
 		devices: lacks,
 	})
-	if len(x.closest) >= x.top+keptBeside {
-		x.trim()
-	}
 }
 
 // spellOut writes why a node has no devices, and who has them.
@@ -322,24 +301,32 @@ func (x *explainer) spellOut(refused *pb.RefusedNode, d *scorer.DeviceShortage) 
 	refused.Devices = w.message()
 }
 
-// trim keeps the refused nodes that came closest: those refused by the latest
-// filter, and among them those that lack the least.
-func (x *explainer) trim() {
-	slices.SortFunc(x.closest, func(a, b refusalAt) int {
+// sortClosest puts the refused nodes that came closest first: those refused by the latest filter, and among them those that lack
+// the least.
+func sortClosest(list []refusalAt) {
+	slices.SortFunc(list, func(a, b refusalAt) int {
 		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.missing, b.missing), cmp.Compare(a.node.Node, b.node.Node))
 	})
-	x.closest = x.closest[:min(len(x.closest), x.top)]
 }
 
-func (x *explainer) rank() {
-	x.rankFeasible()
-	x.trim()
+// bestOf keeps the best of many values, and a few besides until they are sorted.
+type bestOf[T any] struct {
+	list []T
+	most int
+	sort func([]T) // best first
 }
 
-// rankFeasible keeps the best rows, best first.
-func (x *explainer) rankFeasible() {
-	answers.SortRanked(x.feasible)
-	x.feasible = x.feasible[:min(len(x.feasible), x.top)]
+func (b *bestOf[T]) add(x T) {
+	if b.list = append(b.list, x); len(b.list) >= b.most+keptBeside {
+		b.trim()
+	}
+}
+
+// trim leaves the best, sorted.
+func (b *bestOf[T]) trim() {
+	b.sort(b.list)
+	clear(b.list[min(len(b.list), b.most):])
+	b.list = b.list[:min(len(b.list), b.most)]
 }
 
 func (x *explainer) report() {
@@ -348,10 +335,11 @@ func (x *explainer) report() {
 		Note(x.out, err.Error())
 	}
 	listed := false
-	for i := range x.feasible {
-		node := x.Name(rowOf(&x.feasible[i]))
+	for i := range x.feasible.list {
+		g := &x.feasible.list[i]
+		node := x.Name(rowOf(g))
 		listed = listed || node == x.at
-		x.out.Top = append(x.out.Top, x.scored(&x.feasible[i], node))
+		x.out.Top = append(x.out.Top, x.scored(g, node))
 	}
 	if x.here != nil && !listed {
 		x.out.Top = append(x.out.Top, x.scored(x.here, x.at))
@@ -364,7 +352,7 @@ func (x *explainer) report() {
 			&pb.ReasonCount{Plugin: r.Plugin, Reason: r.Text, Nodes: x.reasons[r], Unresolvable: r.Unresolvable})
 	}
 	x.shortages.tell(x.out)
-	for _, c := range x.closest {
+	for _, c := range x.closest.list {
 		if c.devices != nil {
 			x.spellOut(c.node, c.devices)
 		}
