@@ -36,6 +36,8 @@ const (
 	searchTime = 10 * time.Millisecond
 	// searchRest is how long searching rests, as a multiple of the time that the batch has taken.
 	searchRest = 3
+	// leastRest is how long it rests at the least: expressions may be compiled meanwhile.
+	leastRest = 5 * time.Millisecond
 	// slicePods is how many pods a slice has at the most: the first may use up the steps for all.
 	slicePods = 16
 	// mostSlices is how many slices in a row a class gets before another that waits. The states of 5,000 nodes take
@@ -76,7 +78,7 @@ func (s *Scheduler) endSearching(begun time.Time) {
 	s.noteSteps()
 	s.answers.Evaluator().Allow(nil)
 	if now := s.cfg.Now(); x.hard && x.rested {
-		x.until = now.Add(searchRest * now.Sub(begun))
+		x.until = now.Add(max(searchRest*now.Sub(begun), leastRest))
 	}
 }
 

@@ -188,3 +188,40 @@ func (l lazy) Evaluate(ctx context.Context, req *pb.EvaluateRequest, o ...grpc.C
 	})
 	return resp, nil
 }
+
+// Long expressions are compiled beside: their pod is set aside until then, and others are placed meanwhile.
+func TestAPodWaitsForItsExpressions(t *testing.T) {
+	run := func(configure func(*SchedulerConfig)) (bound []string, aside float64) {
+		all := clusterOf(nodesOf("8", "n0", "n1"))
+		all.Cluster = append(all.Cluster, gpuClass(), gpus("n0", 2), gpus("n1", 2))
+		claim := gpuClaim("long")
+		ask := claim.Spec.Devices.Requests[0].Exactly
+		for i := range 3 {
+			text := fmt.Sprintf("%d == %d%s", i, i, strings.Repeat(" && true", 400))
+			ask.Selectors = append(ask.Selectors, resourcev1.DeviceSelector{CEL: &resourcev1.CELDeviceSelector{Expression: text}})
+		}
+		all.Cluster = append(all.Cluster, claim)
+		runScenarioWith(t, func(cfg *SchedulerConfig) {
+			cfg.Registerer = prometheus.NewPedanticRegistry()
+			configure(cfg)
+		}, all, nil, func(x *scenario) {
+			x.Deliver([]objects.Event{added(using(cores("long", "1"), "long")), added(cores("plain", "1"))})
+			elapse(time.Minute)
+			bound, aside = x.binder.seen, testutil.ToFloat64(x.metrics.Set().Counter("shardsched_unfinished_searches_total"))
+		})
+		return bound, aside
+	}
+	if bound, aside := run(free); len(bound) != 2 || !strings.HasPrefix(bound[0], "long@") || aside > 0 {
+		t.Errorf("at once: got %q after %g slices, want the pod with the claim first, and none", bound, aside)
+	}
+	for name, configure := range map[string]func(*SchedulerConfig){
+		"own tables": func(*SchedulerConfig) {},
+		"a worker": func(cfg *SchedulerConfig) {
+			_, cfg.Fanout.Local, cfg.Fanout.Dial = newLiars(1, 0)
+		},
+	} {
+		if bound, aside := run(configure); len(bound) != 2 || !strings.HasPrefix(bound[0], "plain@") || aside == 0 {
+			t.Errorf("%s: got %q after %g slices, want the plain pod first, and some slices", name, bound, aside)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package scorer
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"github.com/shardsched/shardsched/scorer/devices"
 )
@@ -51,8 +52,17 @@ type deviceMemory struct {
 type deviceClass struct {
 	demands  map[uint64]*devices.Demand
 	verdicts map[deviceQuestion]deviceVerdict
+	// reads are the attributes that the class looks at; nil: that was not asked yet.
+	reads *deviceReads
 	// sums stand for inventories without the attributes that the class does not look at.
 	sums map[*inventory]digest
+}
+
+// deviceReads are attributes of devices, unless they are all.
+type deviceReads struct {
+	names []string
+	sum   digest
+	all   bool
 }
 
 // deviceQuestion is all that a verdict rests on.
@@ -122,9 +132,28 @@ func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
 	return c
 }
 
+// readsOf are the attributes that a class looks at, whichever of its extended resources are served by devices.
+func (m *deviceMemory) readsOf(r *dynamicResources) *deviceReads {
+	all, _ := r.demand(1<<len(r.resources) - 1)
+	m.await(all)
+	names, known := all.Reads()
+	return &deviceReads{names: names, all: !known, sum: digestOf([]byte(strings.Join(names, "\x00")))}
+}
+
+// await has a search come to its end another time where expressions are not compiled yet: that is no work of its steps. Where any
+// number of steps may be taken, they are compiled now.
+func (m *deviceMemory) await(demand *devices.Demand) {
+	if m.left != nil && !demand.Ready() {
+		panic(ErrUnfinished)
+	}
+}
+
 // sumOf stands for an inventory as far as a class looks at it.
 func (m *deviceMemory) sumOf(c *deviceClass, r *dynamicResources, x *inventory) digest {
-	if r.readsAll {
+	if c.reads == nil {
+		c.reads = m.readsOf(r)
+	}
+	if c.reads.all {
 		return x.digest
 	}
 	sum, known := c.sums[x]
@@ -134,8 +163,8 @@ func (m *deviceMemory) sumOf(c *deviceClass, r *dynamicResources, x *inventory) 
 	if sum, known = m.searches.sum(r.asks, x.digest); !known {
 		m.budget()
 		m.spend(int64(len(x.contents)) * sumSteps)
-		m.encoded = append(m.encoded[:0], r.readsSum[:]...) // another class may see more of what is equal for this one
-		m.encoded = x.appendOnly(m.encoded, r.reads)
+		m.encoded = append(m.encoded[:0], c.reads.sum[:]...) // another class may see more of what is equal for this one
+		m.encoded = x.appendOnly(m.encoded, c.reads.names)
 		sum = digestOf(m.encoded)
 		m.searches.keepSum(r.asks, x.digest, sum)
 	}
@@ -148,6 +177,7 @@ func (m *deviceMemory) sumOf(c *deviceClass, r *dynamicResources, x *inventory) 
 
 // search searches for a class on the rows of a state.
 func (m *deviceMemory) search(r *dynamicResources, t *Table, s *deviceState, sum digest, demand *devices.Demand) deviceVerdict {
+	m.await(demand)
 	g := m.gather(t, s, sum, r.features)
 	if g.why != "" {
 		return deviceVerdict{reason: failsPod, searched: true}

@@ -3,7 +3,6 @@ package scorer
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,10 +24,6 @@ type dynamicResources struct {
 	resources []resourceRef
 	compiler  devices.Compiler
 	features  devices.Features
-	// reads are the attributes that claims look at, unless readsAll.
-	reads    []string
-	readsSum digest
-	readsAll bool
 	// asks stands for what verdicts rest on of the query.
 	asks digest
 	why  []Reason
@@ -67,10 +62,6 @@ func newDynamicResources(q *pb.Query, compiler devices.Compiler) (*dynamicResour
 	for _, e := range x.GetExtended().GetResources() {
 		r.resources = append(r.resources, newResourceRef(e.GetName()))
 	}
-	all, _ := r.demand(1<<len(r.resources) - 1)
-	names, known := all.Reads()
-	r.reads, r.readsAll = names, !known
-	r.readsSum = digestOf([]byte(strings.Join(names, "\x00")))
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(
 		&pb.ResourceClaimsQuery{Claims: x.GetClaims(), Extended: x.GetExtended(), Features: f})
 	if err != nil {

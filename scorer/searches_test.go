@@ -81,8 +81,9 @@ func TestAnEvaluationInSlices(t *testing.T) {
 		if again = unfinished(func() { e.Evaluate(table, c, options, &got) }); again {
 			e = e.Renewed()
 		}
-		if taken := allowed - left; taken > allowed+24*sumSteps { // the last inventory was begun within
-			t.Fatalf("slice %d: got %d steps, want %d at the most", slices, taken, allowed+24*sumSteps)
+		const last = 200 // an inventory or an evaluation that was begun within
+		if taken := allowed - left; taken > allowed+last {
+			t.Fatalf("slice %d: got %d steps, want %d at the most", slices, taken, allowed+last)
 		}
 		if slices%4 == 1 && slices < 16 {
 			take(slices)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func v1Now() metav1.Time { return metav1.NewTime(start) }
@@ -86,5 +87,33 @@ func TestManyClaimsOfOnePod(t *testing.T) {
 	}
 	if len(r.c.special) != 0 {
 		t.Errorf("%d pods left", len(r.c.special))
+	}
+}
+
+func TestAPodMayHaveSoManyExpressions(t *testing.T) {
+	r := newRig(t, newAPI(plainClaim("c")))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+	for i := range maxExpressions/32 + 1 {
+		claim := plainClaim(fmt.Sprint("claim-", i))
+		claim.UID = types.UID(claim.Name)
+		of := claim.Spec.Devices.Requests[0].Exactly
+		for j := range 32 {
+			text := fmt.Sprintf("%d == %d", i%(maxExpressions/32), j)
+			of.Selectors = append(of.Selectors, resourcev1.DeviceSelector{CEL: &resourcev1.CELDeviceSelector{Expression: text}})
+		}
+		r.c.Set(claim)
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: claim.Name, ResourceClaimName: &claim.Name})
+	}
+	if got := r.c.Claims(pod, time.Minute); got.Query == nil {
+		t.Errorf("%d different expressions: %v %s", maxExpressions, got.Err, got.Message)
+	}
+	one := plainClaim("one")
+	one.UID = "one"
+	one.Spec.Devices.Requests[0].Exactly.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "true"}}}
+	r.c.Set(one)
+	pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: "one", ResourceClaimName: &one.Name})
+	const want = "the resource claims of pod default/p have 257 different expressions, at most 256 are supported"
+	if got := r.c.Claims(pod, time.Minute); got.Err == nil || got.Err.Error() != want {
+		t.Errorf("got %v, want %s", got.Err, want)
 	}
 }

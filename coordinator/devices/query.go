@@ -20,6 +20,11 @@ import (
 // Differs from upstream: the attempt of a pod with more is an error.
 const maxQueryBytes = 256 << 10
 
+// maxExpressions is how many different expressions what a pod's claims ask may have: a compiled one takes some 50 KiB.
+//
+// Differs from upstream: the attempt of a pod with more is an error.
+const maxExpressions = 256
+
 // query is what a pod's claims ask of nodes. It names no claim, so that pods ask the same whose claims are made of one
 // template.
 func (c *Cache) query(r *resolved, pod *v1.Pod, patience time.Duration) (*pb.ResourceClaimsQuery, error) {
@@ -54,7 +59,29 @@ func (c *Cache) query(r *resolved, pod *v1.Pod, patience time.Duration) (*pb.Res
 		const text = "what the resource claims of pod %s/%s ask takes %d bytes, at most %d are supported"
 		return nil, fmt.Errorf(text, pod.Namespace, pod.Name, size, maxQueryBytes)
 	}
+	if n := countExpressions(q); n > maxExpressions {
+		const text = "the resource claims of pod %s/%s have %d different expressions, at most %d are supported"
+		return nil, fmt.Errorf(text, pod.Namespace, pod.Name, n, maxExpressions)
+	}
 	return q, q.Validate()
+}
+
+func countExpressions(q *pb.ResourceClaimsQuery) int {
+	different := map[string]struct{}{}
+	note := func(list []*pb.DeviceSelector) {
+		for _, s := range list {
+			different[s.GetExpression()] = struct{}{}
+		}
+	}
+	for _, c := range q.GetClaims() {
+		for _, r := range c.GetRequests() {
+			for _, x := range append(r.GetFirstAvailable(), r.GetExactly()) {
+				note(x.GetClassSelectors())
+				note(x.GetSelectors())
+			}
+		}
+	}
+	return len(different)
 }
 
 func (c *Cache) claimMessage(claim *resourcev1.ResourceClaim) *pb.DeviceClaim {

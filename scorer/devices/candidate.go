@@ -46,7 +46,7 @@ func (s *Searcher) judge(o *option, number int32) step {
 	content := s.pools.contents[number]
 	for i, selector := range o.ClassSelectors {
 		j := selector.Judge(content)
-		if !s.spend(int64(j.Cost) + evaluationSteps) {
+		if !s.spend(j.Steps + evaluationSteps) {
 			return fatal
 		}
 		if j.Error != "" {
@@ -60,7 +60,7 @@ func (s *Searcher) judge(o *option, number int32) step {
 	}
 	for i, selector := range o.Selectors {
 		j := selector.Judge(content)
-		if !s.spend(int64(j.Cost) + evaluationSteps) {
+		if !s.spend(j.Steps + evaluationSteps) {
 			return fatal
 		}
 		if j.Error != "" {
@@ -120,15 +120,16 @@ const longSearch = 1000
 
 // representative is the first of the contents that are like a content for the demand.
 func (s *Searcher) representative(content int32) int32 {
-	if !s.demand.known {
-		return content
-	}
 	if s.likeness == nil {
 		s.likeness = kept(s.likenesses, len(s.pools.contents))
 		s.likenesses = s.likeness
+		reads, known := s.demand.Reads()
 		first := map[string]int32{}
 		for i, c := range s.pools.contents {
-			only := c.Only(s.demand.reads)
+			if s.likeness[i] = int32(i); !known {
+				continue
+			}
+			only := c.Only(reads)
 			key := only.Key()
 			if _, ok := first[key]; !ok {
 				first[key] = int32(i)

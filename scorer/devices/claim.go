@@ -52,8 +52,11 @@ type Constraint struct {
 	Match, Distinct string
 }
 
-// Selector is an expression over a device.
+// Selector is an expression over a device. What needs it compiled compiles it where that is not done yet.
 type Selector interface {
+	// Ready tells whether the expression is compiled. If not, that is done now where it has no more than most bytes, and is told
+	// by their number; else it begins beside.
+	Ready(most int) (ready bool, bytes int)
 	// Judge tells what the expression says of a device. It never changes for a content.
 	Judge(*Content) Judgement
 	// Reads names the attributes that Judge depends on, by qualified name, beside what Content.Only keeps anyway; false:
@@ -80,8 +83,8 @@ type Compiler interface {
 // Judgement is what a selector says of a content.
 type Judgement struct {
 	Match bool
-	// Cost is the work of the evaluation, in units of CEL.
-	Cost uint64
+	// Steps is the work of the evaluation, in steps of a search.
+	Steps int64
 	// Error is empty, or why there is no verdict: "CEL compile error: …", "CEL runtime error: …".
 	Error string
 }

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -14,9 +15,6 @@ type Demand struct {
 	names [][][]string
 	// applies says which options a constraint looks at, claim by claim and constraint by constraint.
 	applies [][][]bool
-	// reads are the attributes that the demand looks at, if known.
-	reads []string
-	known bool
 }
 
 // NewDemand makes claims ready. They must not change afterwards.
@@ -40,7 +38,6 @@ func NewDemand(claims []Claim, features Features) *Demand {
 			}
 		}
 	}
-	d.reads, d.known = d.findReads()
 	return d
 }
 
@@ -52,32 +49,54 @@ func (d *Demand) Name(claim, request, alternative int32) string {
 	return d.names[claim][request][alternative]
 }
 
+// compiledNow is how many bytes of expressions Ready compiles at once: that takes up to 5 ms.
+const compiledNow = 2 << 10
+
+// Ready tells whether all selectors are compiled. If not, some short ones are compiled now, and the others beside: a later call may
+// find them ready.
+func (d *Demand) Ready() bool {
+	ready, left := true, compiledNow
+	for s := range d.selectors() {
+		done, bytes := s.Ready(left)
+		ready, left = ready && done, left-bytes
+	}
+	return ready
+}
+
 // Reads names the attributes that selectors and constraints look at, sorted, by qualified name; false: it may be any.
 // Devices that differ in others alone are had for a demand alike.
-func (d *Demand) Reads() ([]string, bool) { return d.reads, d.known }
-
-func (d *Demand) findReads() ([]string, bool) {
+func (d *Demand) Reads() ([]string, bool) {
 	var names []string
 	for c := range d.claims {
 		for _, k := range d.claims[c].Constraints {
 			names = append(names, k.Match+k.Distinct)
 		}
-		for r := range d.claims[c].Requests {
-			for a := range d.claims[c].Requests[r].Alternatives {
-				alternative := &d.claims[c].Requests[r].Alternatives[a]
-				for _, selector := range slices.Concat(alternative.ClassSelectors, alternative.Selectors) {
-					if selector == nil {
-						continue
+	}
+	for s := range d.selectors() {
+		read, known := s.Reads()
+		if !known {
+			return nil, false
+		}
+		names = append(names, read...)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return slices.Compact(names), true
+}
+
+// selectors yields all selectors, in order.
+func (d *Demand) selectors() iter.Seq[Selector] {
+	return func(yield func(Selector) bool) {
+		for c := range d.claims {
+			for r := range d.claims[c].Requests {
+				for a := range d.claims[c].Requests[r].Alternatives {
+					alternative := &d.claims[c].Requests[r].Alternatives[a]
+					for _, s := range slices.Concat(alternative.ClassSelectors, alternative.Selectors) {
+						if s != nil && !yield(s) {
+							return
+						}
 					}
-					read, known := selector.Reads()
-					if !known {
-						return nil, false
-					}
-					names = append(names, read...)
 				}
 			}
 		}
 	}
-	slices.SortFunc(names, strings.Compare)
-	return slices.Compact(names), true
 }

@@ -260,7 +260,7 @@ func (s *Searcher) refused(selectors []Selector, m *Missed) (match bool) {
 	content := s.content(m.Device)
 	for i, selector := range selectors {
 		j := selector.Judge(content)
-		s.spend(int64(j.Cost) + evaluationSteps)
+		s.spend(j.Steps + evaluationSteps)
 		if !j.Match && j.Error == "" {
 			m.Cause.Kind, m.Cause.Index = CauseSelector, int32(i)
 			return false

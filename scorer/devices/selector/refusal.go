@@ -8,29 +8,39 @@ import (
 	"github.com/shardsched/shardsched/scorer/devices"
 )
 
-// maxParts is how many parts a conjunction is taken apart into: each is compiled, which takes about a millisecond.
-const maxParts = 8
+// maxParts is how many parts a conjunction is taken apart into, and maxPartsText how long it may be: each part is compiled, which
+// takes about a millisecond.
+const maxParts, maxPartsText = 8, 512
 
 // Refusal finds the first part of the expression that is false. An expression that can't be taken apart is one part.
 func (s *selector) Refusal(c *devices.Content) devices.Refusal {
 	s.splitting.Do(s.split)
+	whole, _ := s.Reads()
 	for _, part := range s.parts {
 		switch j := part.Judge(c); {
 		case j.Error != "":
-			return devices.Refusal{Expression: s.text, Reads: s.reads}
+			return devices.Refusal{Expression: s.text, Reads: whole}
 		case !j.Match:
-			return devices.Refusal{Expression: part.text, Reads: part.reads}
+			reads, _ := part.Reads()
+			return devices.Refusal{Expression: part.text, Reads: reads}
 		}
 	}
-	return devices.Refusal{Expression: s.text, Reads: s.reads}
+	return devices.Refusal{Expression: s.text, Reads: whole}
 }
 
 // split takes a conjunction apart.
 func (s *selector) split() {
-	if s.failed != "" {
+	if len(s.text) > maxPartsText {
 		return
 	}
-	parsed, issues := s.program.Environment.Compile(s.text)
+	x := s.compiled()
+	x.mu.RLock()
+	program := x.program
+	x.mu.RUnlock()
+	if program == nil {
+		return
+	}
+	parsed, issues := program.Environment.Compile(s.text)
 	if issues != nil {
 		return
 	}
@@ -44,8 +54,8 @@ func (s *selector) split() {
 		if err != nil {
 			return
 		}
-		part := compile(text)
-		if part.failed != "" {
+		part := &selector{text: text, compiler: s.compiler}
+		if part.compiled().failed != "" {
 			return
 		}
 		parts = append(parts, part)

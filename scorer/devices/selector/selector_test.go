@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
@@ -148,32 +149,81 @@ func TestJudgements(t *testing.T) {
 func TestCostsAreThoseOfAnEvaluation(t *testing.T) {
 	s := NewCompiler().Compile(`device.attributes["gpu.example.com"].model == "a"`)
 	first := s.Judge(content("model=a"))
-	if second := s.Judge(content("model=a", "uuid=x")); first.Cost == 0 || second != first {
+	if second := s.Judge(content("model=a", "uuid=x")); first.Steps == 0 || second != first {
 		t.Errorf("got %+v and %+v, want one cost", first, second)
 	}
 }
 
 func TestMemoryOfJudgementsIsBounded(t *testing.T) {
-	s := NewCompiler().Compile(`"model" in device.attributes["gpu.example.com"]`).(*selector)
+	c := NewCompiler()
+	s := c.Compile(`"model" in device.attributes["gpu.example.com"]`)
 	for i := range MaxJudgements + 10 {
 		s.Judge(content(fmt.Sprintf("uuid=%dx", i)))
 	}
-	if n := len(s.byContent); n != 10 {
-		t.Errorf("got %d judgements kept, want 10", n)
+	if n := c.judgements.Load(); n != 9 {
+		t.Errorf("got %d judgements kept, want 9", n)
 	}
 }
 
 func TestMemoryOfExpressionsIsBounded(t *testing.T) {
 	c := NewCompiler()
-	before := c.Compile("1 == 0")
-	if c.Compile("1 == 0") != before {
-		t.Error("an expression was compiled twice")
+	first := c.Compile("1 == 0")
+	if first.Judge(content()).Match || c.kept.Len() != 1 {
+		t.Fatalf("got %d expressions kept, want one that does not match", c.kept.Len())
 	}
 	for i := range MaxExpressions {
-		c.Compile(fmt.Sprintf("%d == 1", i))
+		c.Compile(fmt.Sprintf("%d == 1", i)).Judge(content())
 	}
-	if c.kept.Len() > MaxExpressions || c.Compile("1 == 0") == before {
-		t.Errorf("got %d expressions kept, want at most %d, the last used", c.kept.Len(), MaxExpressions)
+	if _, kept := c.peek("1 == 0"); c.kept.Len() != MaxExpressions || kept || first.(*selector).last.Load().program != nil {
+		t.Errorf("got %d expressions kept, want %d, the last used", c.kept.Len(), MaxExpressions)
+	}
+	if first.Judge(content()).Match { // compiled once more
+		t.Error("1 == 0 matches")
+	}
+	long := strings.Repeat(" ", maxCompiledBytes/textBytes/4)
+	for i := range 8 {
+		c.Compile(fmt.Sprintf("%d == 1%s", i, long)).Judge(content())
+	}
+	if c.kept.Len() > 4 || c.kept.Bytes() > maxCompiledBytes {
+		t.Errorf("got %d long expressions of %d bytes kept, want at most %d bytes", c.kept.Len(), c.kept.Bytes(), maxCompiledBytes)
+	}
+}
+
+func TestLongExpressionsAreCompiledBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCompiler()
+		long, short := c.Compile(strings.Repeat(" ", 100)+"true"), c.Compile("true")
+		if ready, bytes := short.Ready(4); !ready || bytes != 4 {
+			t.Errorf("a short one: got %t, %d bytes compiled", ready, bytes)
+		}
+		if ready, bytes := short.Ready(4); !ready || bytes != 0 {
+			t.Errorf("a short one, once more: got %t, %d bytes compiled", ready, bytes)
+		}
+		if ready, _ := long.Ready(4); ready {
+			t.Error("a long one is compiled at once")
+		}
+		synctest.Wait()
+		if ready, _ := long.Ready(4); !ready {
+			t.Error("a long one is never compiled")
+		}
+		for i := range 3 * MaxExpressions { // the last that was asked for comes first, and all that is kept is bounded
+			c.Compile(fmt.Sprintf("%d == 1", i)).Ready(0)
+		}
+		if len(c.wanted) > MaxExpressions {
+			t.Errorf("%d expressions wait to be compiled, want at most %d", len(c.wanted), MaxExpressions)
+		}
+		synctest.Wait()
+		if ready, _ := c.Compile(fmt.Sprintf("%d == 1", 3*MaxExpressions-1)).Ready(0); !ready {
+			t.Error("the last that was asked for is not compiled")
+		}
+	})
+}
+
+func TestAnEvaluationEndsWithTheBudgetOfItsSearch(t *testing.T) {
+	const numbers = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32]"
+	s := NewCompiler().Compile(numbers + ".all(x," + numbers + ".all(y," + numbers + ".all(z, x+y+z > 0)))") // costs over 100,000
+	if j := s.Judge(content()); j.Steps <= devices.DefaultBudget || j.Steps > 2*devices.DefaultBudget {
+		t.Errorf("got %+v, want just over %d steps", j, devices.DefaultBudget)
 	}
 }
 
