@@ -34,6 +34,8 @@ test: generated lint unit race bench-module oracle
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@long=$$(git ls-files '*.go' | grep -v '_test\.go$$\|\.pb\.go$$' | LC_ALL=C.UTF-8 xargs grep -nE '^.{141}'); \
+	  test -z "$$long" || { echo "longer than 140 columns:"; echo "$$long"; exit 1; }
 	$(TOOL) buf lint
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...

@@ -74,7 +74,8 @@ func (d *deviceColumns) slice(p *pb.DeviceSlice, held []uint32) (*devices.Slice,
 			s.Devices[i].Taints = append(s.Devices[i].Taints, devices.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: effectName(t.GetEffect())})
 		}
 		for _, c := range x.GetConsumes() {
-			s.Devices[i].Consumes = append(s.Devices[i].Consumes, devices.Consumption{Set: c.GetCounterSet(), Counters: countersOfDevice(c.GetCounters())})
+			s.Devices[i].Consumes = append(s.Devices[i].Consumes,
+				devices.Consumption{Set: c.GetCounterSet(), Counters: countersOfDevice(c.GetCounters())})
 		}
 	}
 	for _, c := range p.GetCounterSets() {
@@ -112,7 +113,8 @@ func (d *deviceColumns) content(driver string, x *pb.Device) (*devices.Content, 
 			c.Attributes = append(c.Attributes, devices.Attribute{Name: a.GetName(), Value: valueOf(a)})
 		}
 		for _, q := range x.GetCapacities() {
-			c.Capacities = append(c.Capacities, devices.Capacity{Name: q.GetName(), Value: amountOfDevice(q.GetQuantity()), Policy: policyOf(q.GetPolicy())})
+			c.Capacities = append(c.Capacities,
+				devices.Capacity{Name: q.GetName(), Value: amountOfDevice(q.GetQuantity()), Policy: policyOf(q.GetPolicy())})
 		}
 		return c
 	})

@@ -118,7 +118,8 @@ func (r *dynamicResources) newAlternative(q *pb.DeviceQuestion) devices.Alternat
 		if t.GetOperator() == pb.TolerationOperator_TOLERATION_OPERATOR_EXISTS {
 			operator = "Exists"
 		}
-		a.Tolerations = append(a.Tolerations, devices.Toleration{Key: t.GetKey(), Operator: operator, Value: t.GetValue(), Effect: effectName(t.GetEffect())})
+		a.Tolerations = append(a.Tolerations,
+			devices.Toleration{Key: t.GetKey(), Operator: operator, Value: t.GetValue(), Effect: effectName(t.GetEffect())})
 	}
 	return a
 }

@@ -90,7 +90,8 @@ func (l *Loader) Table() *Table {
 }
 
 // LoadTable makes a table from a whole snapshot, as a Loader does.
-func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn, devices ...*pb.RowDevices) (*Table, error) {
+func LoadTable(shard uint32, generation uint64, rows []*pb.SnapshotRow, counters []*pb.CounterColumn,
+	devices ...*pb.RowDevices) (*Table, error) {
 	l := NewLoader(shard, generation)
 	if err := l.Add(rows, counters, devices); err != nil {
 		return nil, err

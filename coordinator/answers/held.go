@@ -93,7 +93,8 @@ func (h *held) evict(pods int) {
 	bytes := int64(0)
 	for id, a := range h.of {
 		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || a.class.MemoryBytes() > hugeClass || a.oneBatch ||
-			a.synced < log.first || a.repinned() || a.outlived() || !a.serves(pods, 256+nodes/10, rows) || slices.ContainsFunc(log.columns, a.reads) {
+			a.synced < log.first || a.repinned() || a.outlived() || !a.serves(pods, 256+nodes/10, rows) ||
+			slices.ContainsFunc(log.columns, a.reads) {
 			h.drop(id)
 		}
 	}

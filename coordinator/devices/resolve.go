@@ -103,7 +103,8 @@ func nextForTemplate(pod *v1.Pod, entry *v1.PodResourceClaim) string {
 	if entry.ResourceClaimTemplateName == nil {
 		return ""
 	}
-	const text = "kube-controller-manager makes the claim from ResourceClaimTemplate %s/%s once that is there; without Kubernetes shardsched does"
+	const text = "kube-controller-manager makes the claim from ResourceClaimTemplate %s/%s once that is there; " +
+		"without Kubernetes shardsched does"
 	return fmt.Sprintf(text, pod.Namespace, *entry.ResourceClaimTemplateName)
 }
 

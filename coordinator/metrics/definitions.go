@@ -80,8 +80,10 @@ func Upstream() []Definition {
 		counter("scheduler_volume_binder_cache_requests_total", "Total number for request volume binding cache", "operation"),
 		counter("scheduler_volume_scheduling_stage_error_total", "Volume scheduling stage error count", "operation"),
 		counter("scheduler_resourceclaim_creates_total", "Number of ResourceClaims creation requests within scheduler", "status"),
-		counter("scheduler_dra_bindingconditions_allocations_total", "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt", "profile", "driver", "status"),
-		histogram("scheduler_dra_bindingconditions_wait_duration_seconds", "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.", 0.1, 2, 14, "profile", "driver", "status"),
+		counter("scheduler_dra_bindingconditions_allocations_total",
+			"Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt", "profile", "driver", "status"),
+		histogram("scheduler_dra_bindingconditions_wait_duration_seconds",
+			"Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.", 0.1, 2, 14, "profile", "driver", "status"),
 	}
 }
 

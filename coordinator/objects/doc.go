@@ -31,8 +31,8 @@
 // be missing, an extended resource needs no limit, priority classes other than the
 // two system ones are not looked up, the template of a workload is looked at when pods are
 // made of it, CEL selectors of single claims are compiled where they are used. It is stricter on quantities of nodes and pods:
-// above 2^53 they are refused, so that no sum or score can overflow; on topology keys, which have to be label names; and on requests for devices,
-// which may have the 16 tolerations that the API documents.
+// above 2^53 they are refused, so that no sum or score can overflow; on topology keys, which have to be label names; and on requests for
+// devices, which may have the 16 tolerations that the API documents.
 //
 // Differs from upstream: a PersistentVolume that has no phase yet is Available, or Bound where
 // it names its claim's uid. There a controller says so, and here is none.

@@ -39,7 +39,10 @@ type Summary struct {
 // NewSummary makes a summary that is to be read. totals is called with the last step: it gives the part of the summary that
 // takes one step however much there is, and the pods whose binds are under way.
 func NewSummary(c Cluster, q Queue, totals func() (*pb.Summary, []*v1.Pod)) *Summary {
-	return &Summary{cluster: c, queue: q, totals: totals, uses: map[string]*use{}, drivers: map[string]*pb.DriverDevices{}, reasons: map[string]*pb.PendingReason{}}
+	return &Summary{
+		cluster: c, queue: q, totals: totals,
+		uses: map[string]*use{}, drivers: map[string]*pb.DriverDevices{}, reasons: map[string]*pb.PendingReason{},
+	}
 }
 
 // Read is how the summary is read.

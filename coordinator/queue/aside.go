@@ -20,8 +20,8 @@ const (
 	awaits
 )
 
-// aside is the pods of Active that their owner has set aside, and that wait for the same. A tenant may have hundreds of thousands: no pod is
-// looked for among all of them.
+// aside is the pods of Active that their owner has set aside, and that wait for the same. A tenant may have hundreds of
+// thousands: no pod is looked for among all of them.
 type aside struct {
 	before  func(a, b *Pod) bool
 	len     int

@@ -108,7 +108,8 @@ type recordingClaims struct {
 }
 
 // Update notes the claim down.
-func (c recordingClaims) Update(_ context.Context, pvc *v1.PersistentVolumeClaim, _ metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
+func (c recordingClaims) Update(_ context.Context, pvc *v1.PersistentVolumeClaim,
+	_ metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
 	c.r.write(pvc)
 	return pvc, nil
 }

@@ -149,7 +149,8 @@ const mostFailed = 16
 
 // dryRun finds the candidates, unless the pod may preempt nobody. Where there is none, failed are the errors of the first nodes by
 // name, of those that had one: upstream tells of all, in the order in which it comes by them.
-func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreemption, c *cycle, out *Preemption) (failed []error, err error) {
+func (o *Oracle) dryRun(ctx context.Context, d *defaultpreemption.DefaultPreemption, c *cycle,
+	out *Preemption) (failed []error, err error) {
 	statuses := c.fit.Diagnosis.NodeToStatus
 	if ok, _ := d.PodEligibleToPreemptOthers(ctx, c.pod, statuses.Get(c.pod.Status.NominatedNodeName)); !ok {
 		return nil, nil

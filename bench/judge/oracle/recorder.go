@@ -32,7 +32,8 @@ type recordingResourceClaims struct {
 
 // Create makes a claim under the name that was to be generated, with the owner's UID behind it, and
 // has the cache of claims know it at once.
-func (c recordingResourceClaims) Create(_ context.Context, claim *resourcev1.ResourceClaim, _ metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
+func (c recordingResourceClaims) Create(_ context.Context, claim *resourcev1.ResourceClaim,
+	_ metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
 	owner := metav1.GetControllerOf(claim)
 	if claim.GenerateName == "" || owner == nil {
 		return nil, fmt.Errorf("claim %q has no name to be generated, or nobody owns it", claim.Name)
@@ -47,12 +48,14 @@ func (c recordingResourceClaims) Create(_ context.Context, claim *resourcev1.Res
 }
 
 // Update writes a claim but for its status.
-func (c recordingResourceClaims) Update(_ context.Context, claim *resourcev1.ResourceClaim, _ metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+func (c recordingResourceClaims) Update(_ context.Context, claim *resourcev1.ResourceClaim,
+	_ metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
 	return c.written(claim), nil
 }
 
 // UpdateStatus writes a claim's status.
-func (c recordingResourceClaims) UpdateStatus(_ context.Context, claim *resourcev1.ResourceClaim, _ metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+func (c recordingResourceClaims) UpdateStatus(_ context.Context, claim *resourcev1.ResourceClaim,
+	_ metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
 	return c.written(claim), nil
 }
 

@@ -72,9 +72,11 @@ func (n *Node) slice() *resourcev1.ResourceSlice {
 	}
 	for i := range n.GPUs {
 		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{
-			Name:                     fmt.Sprintf("gpu-%d", i),
-			Attributes:               map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: &n.Model}},
-			Capacity:                 map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{milliCapacity: {Value: *resource.NewQuantity(whole, resource.DecimalSI)}},
+			Name:       fmt.Sprintf("gpu-%d", i),
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: &n.Model}},
+			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+				milliCapacity: {Value: *resource.NewQuantity(whole, resource.DecimalSI)},
+			},
 			AllowMultipleAllocations: &yes,
 		})
 	}

@@ -108,7 +108,8 @@ func (f *deviceFamily) own(p *v1.Pod, entry string, claim *resourcev1.ResourceCl
 		owner = "somebody"
 	}
 	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: owner, Controller: ptr.To(true)}}
-	p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: entry, ResourceClaimName: ptr.To(claim.Name)})
+	p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses,
+		v1.PodResourceClaimStatus{Name: entry, ResourceClaimName: ptr.To(claim.Name)})
 }
 
 // holds has a claim that a pod waits with be allocated from an attempt before. Of several that nobody else uses
@@ -196,7 +197,8 @@ func (f *deviceFamily) request(name string) resourcev1.DeviceRequest {
 		for i := range 2 + g.IntN(2) {
 			x := f.exactly()
 			r.FirstAvailable = append(r.FirstAvailable, resourcev1.DeviceSubRequest{
-				Name: fmt.Sprintf("s%d", i), DeviceClassName: x.DeviceClassName, Selectors: x.Selectors, AllocationMode: x.AllocationMode, Count: x.Count,
+				Name: fmt.Sprintf("s%d", i), DeviceClassName: x.DeviceClassName, Selectors: x.Selectors,
+				AllocationMode: x.AllocationMode, Count: x.Count,
 				Tolerations: x.Tolerations, Capacity: x.Capacity,
 			})
 		}
@@ -211,10 +213,13 @@ func (f *deviceFamily) request(name string) resourcev1.DeviceRequest {
 
 func (f *deviceFamily) exactly() *resourcev1.ExactDeviceRequest {
 	g := f.g
-	x := &resourcev1.ExactDeviceRequest{AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: oneOf[int64](g.strange, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3)}
+	x := &resourcev1.ExactDeviceRequest{
+		AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: oneOf[int64](g.strange, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3),
+	}
 	x.DeviceClassName = oneOf(g.strange, classGPU, classGPU, classGPU, classNIC, classAny, classBig, classLarge, classFast)
 	if f.style.broken {
-		x.DeviceClassName = oneOf(g.strange, x.DeviceClassName, x.DeviceClassName, x.DeviceClassName, x.DeviceClassName, x.DeviceClassName, x.DeviceClassName, classRare)
+		name := x.DeviceClassName
+		x.DeviceClassName = oneOf(g.strange, name, name, name, name, name, name, classRare)
 	}
 	switch g.IntN(150) {
 	case 0:
@@ -274,7 +279,8 @@ func (f *deviceFamily) toleration() resourcev1.DeviceToleration {
 // constraint ties devices of some requests, or of all, together.
 func (f *deviceFamily) constraint(requests []resourcev1.DeviceRequest) resourcev1.DeviceConstraint {
 	g := f.g
-	attribute := ptr.To(oneOf[resourcev1.FullyQualifiedName](g.strange, driverGPU+"/numa", driverGPU+"/model", driverGPU+"/driverVersion", "shared.example.com/rack", driverGPU+"/fast"))
+	attribute := ptr.To(oneOf[resourcev1.FullyQualifiedName](g.strange,
+		driverGPU+"/numa", driverGPU+"/model", driverGPU+"/driverVersion", "shared.example.com/rack", driverGPU+"/fast"))
 	c := resourcev1.DeviceConstraint{MatchAttribute: attribute}
 	if g.chance(30) {
 		c.MatchAttribute, c.DistinctAttribute = nil, attribute
@@ -358,7 +364,8 @@ func (f *deviceFamily) waits(claim *resourcev1.ResourceClaim) {
 func (f *deviceFamily) extend(p *v1.Pod) Round {
 	g := f.g
 	name := func() v1.ResourceName {
-		return v1.ResourceName(oneOf(g.strange, accelerator, accelerator, accelerator, resourcev1.ResourceDeviceClassPrefix+classGPU, resourcev1.ResourceDeviceClassPrefix+classNIC))
+		const ofClass = resourcev1.ResourceDeviceClassPrefix
+		return v1.ResourceName(oneOf(g.strange, accelerator, accelerator, accelerator, ofClass+classGPU, ofClass+classNIC))
 	}
 	if len(p.Spec.Containers) == 0 {
 		return nil

@@ -103,10 +103,11 @@ func (f *deviceFamily) node(n *v1.Node) {
 
 // selectors are the expressions of classes.
 var selectors = map[string]string{
-	classGPU:   `device.driver == "` + driverGPU + `"`,
-	classNIC:   `device.driver == "` + driverNIC + `"`,
-	classBig:   `device.driver == "` + driverGPU + `" && device.attributes["` + driverGPU + `"].model == "big"`,
-	classLarge: `"memory" in device.capacity["` + driverGPU + `"] && device.capacity["` + driverGPU + `"].memory.compareTo(quantity("8Gi")) >= 0`,
+	classGPU: `device.driver == "` + driverGPU + `"`,
+	classNIC: `device.driver == "` + driverNIC + `"`,
+	classBig: `device.driver == "` + driverGPU + `" && device.attributes["` + driverGPU + `"].model == "big"`,
+	classLarge: `"memory" in device.capacity["` + driverGPU + `"] && ` +
+		`device.capacity["` + driverGPU + `"].memory.compareTo(quantity("8Gi")) >= 0`,
 	classFast:  `"fast" in device.attributes["` + driverGPU + `"] && device.attributes["` + driverGPU + `"].fast`,
 	classRare:  `device.attributes["` + driverGPU + `"].rare`,
 	classWrong: `device.nothing == 1`,
@@ -115,7 +116,8 @@ var selectors = map[string]string{
 // class is a class as it may be: its name says which devices it has, the rest differs.
 func (f *deviceFamily) class(name string) *resourcev1.DeviceClass {
 	g := f.g
-	c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(epoch+g.Int64N(3), 0)}}}
+	c := &resourcev1.DeviceClass{}
+	c.Name, c.CreationTimestamp = name, metav1.Time{Time: time.Unix(epoch+g.Int64N(3), 0)}
 	if expression := selectors[name]; expression != "" {
 		c.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: expression}}}
 	}
@@ -150,7 +152,9 @@ func (f *deviceFamily) publish(node string) (out Round) {
 func (f *deviceFamily) network(name string) Round {
 	g := f.g
 	driver := oneOf(g.strange, driverNIC, driverNIC, driverGPU)
-	within := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{build.Labels(build.Match(island, v1.NodeSelectorOpIn, oneOf(g.strange, "a", "b")))}}
+	within := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+		build.Labels(build.Match(island, v1.NodeSelectorOpIn, oneOf(g.strange, "a", "b"))),
+	}}
 	switch g.IntN(3) {
 	case 0:
 		return f.pool(driver, name, func(s *resourcev1.ResourceSlice) { s.Spec.AllNodes = ptr.To(true) })
@@ -280,7 +284,9 @@ func (f *deviceFamily) device(driver, pool string, i int) resourcev1.Device {
 		"driverVersion":           {VersionValue: ptr.To(oneOf(g.strange, "1.2.3", "2.0.0"))},
 		"uuid":                    {StringValue: ptr.To(fmt.Sprintf("%s/%s/%d", driver, pool, i))},
 		"shared.example.com/rack": {StringValue: ptr.To(oneOf(g.strange, "r1", "r2"))},
-	}, Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: resource.MustParse(oneOf(g.strange, "4Gi", "8Gi", "16Gi"))}}}
+	}, Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+		"memory": {Value: resource.MustParse(oneOf(g.strange, "4Gi", "8Gi", "16Gi"))},
+	}}
 	if g.chance(70) {
 		d.Attributes["fast"] = resourcev1.DeviceAttribute{BoolValue: ptr.To(g.chance(60))}
 	}
@@ -305,7 +311,8 @@ func (f *deviceFamily) device(driver, pool string, i int) resourcev1.Device {
 func (f *deviceFamily) taints() []resourcev1.DeviceTaint {
 	return []resourcev1.DeviceTaint{{
 		Key: oneOf(f.g.strange, "broken", "reserved"), Value: oneOf(f.g.strange, "", "yes"),
-		Effect:    oneOf(f.g.strange, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNone),
+		Effect: oneOf(f.g.strange, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute,
+			resourcev1.DeviceTaintEffectNone),
 		TimeAdded: &metav1.Time{Time: time.Unix(epoch, 0)},
 	}}
 }
@@ -325,10 +332,14 @@ func (f *deviceFamily) share(d *resourcev1.Device) {
 			Min: quantity("2Gi"), Max: quantity("8Gi"), Step: quantity("2Gi"),
 		}}
 	case 2:
-		memory.RequestPolicy = &resourcev1.CapacityRequestPolicy{Default: quantity("1Gi"), ValidValues: []resource.Quantity{*quantity("1Gi"), *quantity("4Gi"), *quantity("8Gi")}}
+		memory.RequestPolicy = &resourcev1.CapacityRequestPolicy{
+			Default: quantity("1Gi"), ValidValues: []resource.Quantity{*quantity("1Gi"), *quantity("4Gi"), *quantity("8Gi")},
+		}
 	case 3:
 		memory.RequestPolicy = &resourcev1.CapacityRequestPolicy{Default: quantity("4Gi")}
-		d.Capacity["streams"] = resourcev1.DeviceCapacity{Value: resource.MustParse("2"), RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: quantity("1")}}
+		d.Capacity["streams"] = resourcev1.DeviceCapacity{
+			Value: resource.MustParse("2"), RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: quantity("1")},
+		}
 	}
 	d.Capacity["memory"] = memory
 }

@@ -203,7 +203,10 @@ func contentOf(claim *resourcev1.ResourceClaim) string {
 			*r.ShareID = "share"
 		}
 	}
-	meta := metav1.ObjectMeta{Finalizers: claim.Finalizers, OwnerReferences: claim.OwnerReferences, Annotations: claim.Annotations, GenerateName: claim.GenerateName}
+	meta := metav1.ObjectMeta{
+		Finalizers: claim.Finalizers, OwnerReferences: claim.OwnerReferences, Annotations: claim.Annotations,
+		GenerateName: claim.GenerateName,
+	}
 	claim.ObjectMeta = meta
 	text, err := json.Marshal(claim)
 	if err != nil {

@@ -37,7 +37,9 @@ type Reach struct {
 
 // NewReach makes one that has counted nothing.
 func NewReach() *Reach {
-	return &Reach{Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}, Devices: map[string]int{}}
+	return &Reach{
+		Refusals: map[string]int{}, Scores: map[string]int{}, Errors: map[string]int{}, Kept: map[string]int{}, Devices: map[string]int{},
+	}
 }
 
 // Add lets upstream decide a scenario, and counts.
@@ -211,7 +213,8 @@ func (r *Reach) devices(claims []*resourcev1.ResourceClaim) {
 		}
 		for _, d := range a.Devices.Results {
 			special["alternative"] = special["alternative"] || strings.Contains(d.Request, "/")
-			special["a later alternative"] = special["a later alternative"] || strings.Contains(d.Request, "/") && !strings.HasSuffix(d.Request, "s0")
+			later := strings.Contains(d.Request, "/") && !strings.HasSuffix(d.Request, "s0")
+			special["a later alternative"] = special["a later alternative"] || later
 			special["for an admin"] = special["for an admin"] || d.AdminAccess != nil
 			special["shared"] = special["shared"] || d.ShareID != nil
 			special["with conditions"] = special["with conditions"] || len(d.BindingConditions) > 0

@@ -131,10 +131,12 @@ func cut(part any, n int, next *[]any) int {
 // pods is the more important: what is simpler than that shows something else.
 func required(key string) bool {
 	return slices.Contains([]string{
-		"accessModes", "action", "allocationMode", "capacity", "cel", "claimName", "count", "device", "deviceClassName", "driver", "exactly", "expression",
+		"accessModes", "action", "allocationMode", "capacity", "cel", "claimName", "count", "device", "deviceClassName",
+		"driver", "exactly", "expression",
 		"key", "kind", "maxSkew", "name", "namespace", "nodeID", "operator", "pdName", "pool", "provisioner",
 		"request", "resourceSliceCount", "schedulerName", "spec",
-		"startTime", "status", "storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID", "volumeBindingMode", "weight", "whenUnsatisfiable",
+		"startTime", "status", "storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID",
+		"volumeBindingMode", "weight", "whenUnsatisfiable",
 	}, key)
 }
 
