@@ -70,5 +70,10 @@ func catalogue() []*attack {
 			name: "preempting", about: "200 pods that fit nowhere, also in place of 500 of lower priority that 2,000 budgets match each",
 			pods: 200, pod: preempting, before: budgets,
 		},
+		{
+			name: "devices", about: "200 pods with claims, each other ones, that try most combinations of devices on each node, where " +
+				"the devices of all nodes differ",
+			pods: 200, pod: hardClaims, before: differingDevices,
+		},
 	}
 }

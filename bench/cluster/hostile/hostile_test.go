@@ -70,7 +70,10 @@ func testAttack(t *testing.T, c *testbed.Cluster, scheduler *testbed.SchedulerPr
 }
 
 // reasons are what the conditions of an attack's own pods say where it is not that no node has so much CPU.
-var reasons = map[string]string{"many-keys": "more than 64 topology keys that nodes have"}
+var reasons = map[string]string{
+	"many-keys": "more than 64 topology keys that nodes have",
+	"devices":   "cannot allocate all claims",
+}
 
 // wantReasons waits until the attacker's pods are placed, or their conditions say why they are not.
 func (s *attackCluster) wantReasons(t *testing.T, a *attack) {

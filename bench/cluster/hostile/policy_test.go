@@ -127,7 +127,7 @@ func (s *attackCluster) testAttacks(t *testing.T) {
 		"many-keys": terms + "260", "random-values": terms + "40", "random-values-placed": terms + "40", "deleted-terms": terms + "10000",
 		"large-pods": values, "long-lists": values, "claims": "at most 128 volumes are allowed, the pod has 500",
 		// Attacks by many pods: a quota is against these.
-		"unanchored": "", "pending-flood": "", "failing": "", "within-bounds": "", "other-hosts": "", "preempting": "",
+		"unanchored": "", "pending-flood": "", "failing": "", "within-bounds": "", "other-hosts": "", "preempting": "", "devices": "",
 	}
 	for _, a := range catalogue() {
 		reason, ok := reasons[a.name]
