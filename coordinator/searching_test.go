@@ -14,11 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 const (
@@ -161,6 +163,78 @@ func TestHardClaimsAreDecidedInSlices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A namespace's flood of hard claims does not hold the hard claim of another, and none holds plain pods that come meanwhile.
+func TestHardClaimsOfNamespacesTakeTurns(t *testing.T) {
+	const flood = 8
+	runScenario(t, hardCluster(), nil, func(x *scenario) {
+		var events []objects.Event
+		claim := func(namespace string, i int) { // no two ask the same
+			name := fmt.Sprint(namespace, "-", i)
+			c := hardClaim(name)
+			c.Namespace, c.Spec.Devices.Requests[1].Name = namespace, fmt.Sprint("last-", i)
+			p := using(cores(name, "1"), name)
+			p.Namespace = namespace
+			events = append(events, objects.Event{Type: objects.Added, Kind: objects.KindResourceClaim, Object: c}, added(p))
+		}
+		for i := range flood {
+			claim("loud", i)
+		}
+		claim("calm", flood)
+		var order []string
+		if err := x.call(x.ctx, func() {
+			through := x.evaluate
+			x.evaluate = func(ctx context.Context, r []fanout.Request) ([]*scorer.Result, error) {
+				results, err := through(ctx, r)
+				if x.batch.slice && err == nil && results[0].Failed == nil {
+					order = append(order, x.batch.popped[0].Obj.Namespace)
+				}
+				return results, err
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		x.Deliver(events)
+		x.deliver(objects.Added, cores("plain", "1"))
+		elapse(time.Minute)
+		if at := slices.Index(order, "calm"); at < 0 || at > 2 { // each refusal takes two rounds
+			t.Errorf("got the slices that found all of %q, want calm behind one of loud", order)
+		}
+		if i := slices.IndexFunc(x.binder.seen, func(b string) bool { return strings.HasPrefix(b, "plain@") }); i != 0 {
+			t.Errorf("bound %q, want the plain pod first", x.binder.seen)
+		}
+	})
+}
+
+// Pods that are for one node alone are judged by the loop, all pods of a batch before any is decided. It takes no more steps for
+// them than for others.
+func TestHardClaimsOnFewNodes(t *testing.T) {
+	const pods = 90
+	var hard []string
+	var events []objects.Event
+	for i := range pods {
+		hard = append(hard, fmt.Sprint("hard-", i))
+		p := build.Pod(hard[i]).UID(hard[i]).CPU("1").Required(build.Names(fmt.Sprintf("n%03d", i))).Obj()
+		p.ResourceVersion = "1"
+		events = append(events, added(using(p, hard[i])))
+	}
+	runScenario(t, hardCluster(hard...), nil, func(x *scenario) {
+		x.Deliver(append(events, added(cores("plain", "1"))))
+		elapse(time.Minute)
+		if got := x.binder.seen; len(got) != 1 {
+			t.Errorf("bound %q, want the plain pod", got)
+		}
+		for _, name := range hard {
+			if got := x.message(types.UID(name)); !strings.Contains(got, "1 cannot allocate all claims") {
+				t.Errorf("%s: got %q, want it refused by its node", name, got)
+			}
+		}
+		aside := testutil.ToFloat64(x.metrics.Set().Counter("shardsched_unfinished_searches_total"))
+		if least := float64(pods * hardSteps / searchSteps); aside < least {
+			t.Errorf("set aside %g times, want %g at the least", aside, least)
+		}
+	})
 }
 
 // lazily has workers say of each class with claims of devices that they could not evaluate it.
