@@ -83,11 +83,11 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 	delete(s.failing, p.Obj.UID)
 	a := attempt{Try: choice.Try{Pod: p, Trace: trace}, prof: prof}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
-		a.last = !s.registerTerms(p.Obj, s.state.MayBring())
+		a.last = !s.guard.RegisterTerms(p.Obj, s.state.MayBring())
 		return a, true
 	}
 	begin := s.cfg.Now()
-	a.last = !s.registerTerms(p.Obj, s.state.MayBring())
+	a.last = !s.guard.RegisterTerms(p.Obj, s.state.MayBring())
 	a.registering = s.cfg.Now().Sub(begin)
 	return a, true
 }
@@ -96,7 +96,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 func (s *Scheduler) compile(a *attempt) {
 	a.Trace.Begin(tracing.Compile)
 	defer a.Trace.End(tracing.Compile)
-	a.Class, a.failed = s.classOf(a.Pod.Obj, a.prof)
+	a.Class, a.failed = s.guard.ClassOf(a.Pod.Obj, a.prof)
 	a.storage, a.claims = s.state.Storage().Version(), s.state.ClaimsVersion()
 }
 

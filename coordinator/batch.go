@@ -12,7 +12,6 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/observe"
-	"github.com/shardsched/shardsched/coordinator/quarantine"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -167,13 +166,37 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 	return s.setAside(attempts), err
 }
 
+// setAside takes the attempts whose counters are not filled yet out of a batch, and opens the counters of the first.
+func (s *Scheduler) setAside(attempts []attempt) []attempt {
+	if !s.state.HasPostponed() {
+		return attempts
+	}
+	kept := attempts[:0]
+	for i := range attempts {
+		if a := &attempts[i]; a.failed != nil || !s.waits(a) {
+			kept = append(kept, *a)
+		}
+	}
+	s.state.ForgetPostponed()
+	return kept
+}
+
+// waits sets an attempt aside where its counters are not filled yet.
+func (s *Scheduler) waits(a *attempt) bool {
+	waits := s.aside.Takes(a.Pod, a.Class, s.batch.aside && !s.batch.slice)
+	if waits {
+		a.Trace.Finish(tracing.GivenBack, nil)
+	}
+	return waits
+}
+
 // registerNominated registers the terms of nominated pods, because other pods have to fit beside them. While anything is in
 // quarantine, they are registered anew for each batch.
 func (s *Scheduler) registerNominated() {
-	s.state.RegisterNominated(s.queue.Nominations(), s.suspects.Len() > 0, func() {
+	s.state.RegisterNominated(s.queue.Nominations(), s.guard.Len() > 0, func() {
 		for _, node := range s.queue.NominatedNodes() {
 			for _, p := range s.queue.Nominated(node) {
-				s.registerTerms(p.Obj, math.MaxInt)
+				s.guard.RegisterTerms(p.Obj, math.MaxInt)
 			}
 		}
 	})
@@ -189,7 +212,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	for i := range attempts {
 		if a := &attempts[i]; a.failed == nil && a.Class.Rejected == nil {
-			if a.failed = s.quarantined(a.Class); a.failed == nil {
+			if a.failed = s.guard.WhyNot(a.Class); a.failed == nil {
 				batch.Join(a.Class)
 			}
 		}
@@ -206,7 +229,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			continue
 		}
 		s.allowMore()
-		if a.failed = s.guardClass(a.Class, func() {
+		if a.failed = s.guard.Look(a.Class, func() {
 			q := s.chooser.Question(&a.Try)
 			if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
 				q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
@@ -246,7 +269,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 }
 
 // fetch turns the engine's needs into a fan-out, and gives the engine the answers. A class that can not be evaluated goes into
-// quarantine. For the need of a single attempt fetch panics, and the caller's guardClass does that. profiles has the profile of
+// quarantine. For the need of a single attempt fetch panics, and the caller's guard does that. profiles has the profile of
 // each need's first pod.
 func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
 	requests, steps := make([]fanout.Request, len(needs)), s.stepsFor(needs)
@@ -281,7 +304,7 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 		case isUnfinished(failed):
 			s.noteUnfinished(n.Class.ID())
 		default:
-			s.confine(quarantine.Suspect{Class: n.Class.ID()}, whileEvaluating, failed)
+			s.guard.ConfineEvaluated(n.Class.ID(), failed)
 		}
 	}
 	return nil

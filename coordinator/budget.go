@@ -23,9 +23,8 @@ const (
 // budget bounds the time that a turn may take.
 type budget struct {
 	// free says that time has no consequences: the decisions of a simulation must not depend on it.
-	free   bool
-	told   time.Time // when the log was last told of a costly pod
-	fillAt time.Time // when counters go on to come and go
+	free bool
+	told time.Time // when the log was last told of a costly pod
 }
 
 // over tells whether a part of a turn has used up its time.

@@ -19,12 +19,12 @@ import (
 // slowly has pods of a name compiled for that long.
 func (x *scenario) slowly(name string, took time.Duration) {
 	if err := x.call(x.ctx, func() {
-		through := x.compileClass
-		x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
+		through := x.guard.Compile
+		x.guard.Compile = func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
 			if strings.HasPrefix(p.Name, name) {
 				time.Sleep(took) // synctest's clock: it takes no time
 			}
-			return through(p, prof, w)
+			return through(p, prof)
 		}
 	}); err != nil {
 		x.t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 // anything ends the attempt.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	if a.failed == nil && a.Class.Rejected == nil {
-		if a.failed = s.quarantined(a.Class); s.unfinished(a.Class) {
+		if a.failed = s.guard.WhyNot(a.Class); s.unfinished(a.Class) {
 			s.awaitSearches(a)
 			return true
 		}
@@ -50,7 +50,7 @@ func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, pa
 			return
 		}
 		if v := recover(); v != nil {
-			panicked = s.confineClass(a.Class, v)
+			panicked = s.guard.Confine(a.Class, v)
 		}
 	}()
 	return s.decideOne(ctx, a), nil
@@ -275,7 +275,7 @@ func (s *Scheduler) assume(a *attempt, d *pb.Decision) error {
 	}
 	s.intake.Mend(d.Node, err)
 	s.batch.size.invalidate() // the answers of this batch do not know the row that was made anew
-	return s.suspects.Add(quarantine.Suspect{Class: a.Class.ID()}, err)
+	return s.guard.Add(quarantine.Suspect{Class: a.Class.ID()}, err)
 }
 
 // completeVolumes has a placement's claims bound at once, where nobody writes them.

@@ -45,7 +45,7 @@
 // # Counters
 //
 // What a class counts of other pods is filled before its pods are decided. Where that takes many steps, as of a term
-// about all pods of the cluster, its pods are set aside until then, and each turn takes a part. See counting.go.
+// about all pods of the cluster, its pods are set aside until then, and each turn takes a part (package state).
 //
 // # Volumes
 //

@@ -71,10 +71,10 @@ func (l forExplanations) Without(pod *v1.Pod, node string, judge func()) error {
 // Question is part of observe.Loop.
 func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string) (q *observe.Question, waits bool, err error) {
 	endTerms := l.state.BeginTerms()
-	l.registerTerms(p, state.BatchTerms)
+	l.guard.RegisterTerms(p, state.BatchTerms)
 	l.registerNominated()
 	endTerms()
-	class, err := l.classOf(p, prof)
+	class, err := l.guard.ClassOf(p, prof)
 	if err != nil {
 		return nil, false, err
 	}

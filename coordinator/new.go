@@ -57,12 +57,28 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	if !free {
 		s.state.Bound(state.Bounded())
 	}
-	s.suspects = quarantine.NewSuspects(func() time.Time { return s.cfg.Now() })
-	s.compileClass = s.compiler.Class
 	s.state.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
+	s.guard = &quarantine.Guard{
+		Suspects: quarantine.NewSuspects(func() time.Time { return s.cfg.Now() }),
+		Compile: func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
+			return s.compiler.Class(p, prof, s.state)
+		},
+		Register: s.state.RegisterTerms, Met: s.bugs.Met,
+		Forget: func(c *compile.Class) {
+			s.answers.Forget(c)
+			s.preempt.Forget(c.ID())
+		},
+		Unfinished: func(class uint64, panicked any) bool {
+			if isUnfinished(panicked) {
+				s.noteUnfinished(class)
+				return true
+			}
+			return false
+		},
+	}
 	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
 	if err := s.addPlugins(&cfg); err != nil {
 		return nil, err
@@ -115,6 +131,7 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
+	s.aside = state.NewAside(s.state, s.queue, func() time.Time { return s.cfg.Now() }, s.budget.over)
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
 	s.intake = intake.New(intake.Config{
 		State: s.state, Nominees: s.nominees, Loop: forIntake{s}, Meters: s.metrics, Recorder: cfg.Recorder, Life: s.life,

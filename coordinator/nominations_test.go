@@ -226,7 +226,7 @@ func TestPodsWithClaimsShareNominees(t *testing.T) {
 	x.turn(t)
 	find := func(name string) nominees.List {
 		p := build.Pod(name).CPU("1").Claim("c").Obj()
-		class, err := x.classOf(p, x.cfg.Profiles[p.Spec.SchedulerName])
+		class, err := x.guard.ClassOf(p, x.cfg.Profiles[p.Spec.SchedulerName])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,9 +38,9 @@ func newPoisoned(t *testing.T, where string) *poisoned {
 	x := &poisoned{registry: prometheus.NewRegistry(), now: epoch, bad: map[uint64]bool{}}
 	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry, Now: func() time.Time { return x.now }}, 0)
 	t.Cleanup(x.fanout.Close)
-	compileClass, evaluate := x.compileClass, x.evaluate
-	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
-		class, err := compileClass(p, prof, w)
+	compileClass, evaluate := x.guard.Compile, x.evaluate
+	x.guard.Compile = func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
+		class, err := compileClass(p, prof)
 		if p.Labels["poison"] != "" {
 			x.bad[class.ID()] = true
 			if where == "compile" && !x.mended {
@@ -105,7 +105,7 @@ func (x *poisoned) wantDecided(t *testing.T, when string, from int, want ...stri
 
 // A pod that meets a bug fails alone, wherever that is, and its class rests for a while.
 func TestAPodThatMeetsABugFailsAlone(t *testing.T) {
-	for where, label := range map[string]string{"compile": whileCompiling, "workers": whileEvaluating, "loop": whileEvaluating} {
+	for where, label := range map[string]string{"compile": "compile", "workers": "evaluate", "loop": "evaluate"} {
 		t.Run(where, func(t *testing.T) {
 			x := newPoisoned(t, where)
 			x.come(t, "h0", "p0", "h1", "p1", "h2")
@@ -150,8 +150,8 @@ func TestTheQuarantineIsBounded(t *testing.T) {
 		names = append(names, fmt.Sprint("p", i))
 	}
 	x.come(t, names...)
-	if x.met != len(names) || x.suspects.Len() == 0 || x.suspects.Len() > quarantine.MaxSuspects {
-		t.Errorf("got %d in quarantine of %d that met the bug, want 1 to %d of %d", x.suspects.Len(), x.met, quarantine.MaxSuspects, len(names))
+	if x.met != len(names) || x.guard.Len() == 0 || x.guard.Len() > quarantine.MaxSuspects {
+		t.Errorf("got %d in quarantine of %d that met the bug, want 1 to %d of %d", x.guard.Len(), x.met, quarantine.MaxSuspects, len(names))
 	}
 }
 

@@ -318,17 +318,17 @@ func TestAReadThatPanicsEndsByItself(t *testing.T) {
 // An explanation that panics says so, and nothing rests for it.
 func TestAnExplanationThatPanicsConfinesNothing(t *testing.T) {
 	x := newPoisoned(t, "never")
-	compileClass := x.compileClass
-	x.compileClass = func(p *v1.Pod, prof *compile.Profile, w compile.ClusterState) (*compile.Class, error) {
-		class, err := compileClass(p, prof, w)
+	compileClass := x.guard.Compile
+	x.guard.Compile = func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
+		class, err := compileClass(p, prof)
 		bad := *class
 		bad.Scorer = nil
 		return &bad, err
 	}
 	x.podSet(build.Pod("p").Node("a").Obj())
 	out, err := x.explainNow(&pb.ExplainRequest{Namespace: "default", Name: "p"})
-	if err != nil || !strings.Contains(out.Note, "met a bug of its own (read)") || x.suspects.Len() != 0 || x.err != nil {
-		t.Errorf("got %v, %v, %d in quarantine, the loop's error %v; want a note and nothing else", out, err, x.suspects.Len(), x.err)
+	if err != nil || !strings.Contains(out.Note, "met a bug of its own (read)") || x.guard.Len() != 0 || x.err != nil {
+		t.Errorf("got %v, %v, %d in quarantine, the loop's error %v; want a note and nothing else", out, err, x.guard.Len(), x.err)
 	}
 	if got, want := gathered(t, x.registry, "shardsched_panics_total"), []string{"shardsched_panics_total{where=read} 1"}; !slices.Equal(got, want) {
 		t.Errorf("metric: got %v, want %v", got, want)

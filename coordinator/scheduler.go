@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -44,6 +43,7 @@ type Scheduler struct {
 	state     *state.State
 	intake    *intake.Intake
 	queue     *queue.Queue
+	aside     *state.Aside
 	compiler  *compile.Compiler
 	answers   *answers.Engine
 	fanout    *fanout.Fanout
@@ -55,9 +55,9 @@ type Scheduler struct {
 	cycles    *bind.Cycles
 	claims    *devices.Binder
 	journal   *journal.Writer
-	// compileClass is the compiler's, and evaluate the fan-out's.
-	compileClass func(*v1.Pod, *compile.Profile, compile.ClusterState) (*compile.Class, error)
-	evaluate     func(context.Context, []fanout.Request) ([]*scorer.Result, error)
+	guard     *quarantine.Guard
+	// evaluate is the fan-out's.
+	evaluate func(context.Context, []fanout.Request) ([]*scorer.Result, error)
 
 	inbox *inbox
 	reads *observe.Reads
@@ -233,7 +233,9 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	s.extenders.GiveTurns()
 	s.queue.Flush()
 	s.sweep(begun)
-	s.fillSome()
+	if err := s.aside.Fill(); err != nil {
+		s.fail(err)
+	}
 	s.reads.Next()
 	switch {
 	case s.err != nil, ctx.Err() != nil, s.draining && len(s.binds.pending) == 0:
@@ -248,7 +250,7 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 	}
 	// Batches of pods that were set aside take turns with those of all others.
 	if s.batch.aside, s.batch.slice = !s.batch.aside, false; s.batch.aside {
-		if s.batch.popped = s.popAside(); len(s.batch.popped) == 0 {
+		if s.batch.popped = s.aside.Pop(s.batch.size.next(), s.batch.popped[:0]); len(s.batch.popped) == 0 {
 			s.batch.popped, s.batch.slice = s.popSlice(), true
 		}
 		if len(s.batch.popped) > 0 {

@@ -214,8 +214,8 @@ func (s *Scheduler) commit() {
 
 // untilAside is for how long the loop may wait though pods are set aside, or counters are not filled; false: there are none.
 func (s *Scheduler) untilAside() (d time.Duration, any bool) {
-	if s.isCounting() {
-		d, any = s.restsCounting(), true
+	if s.aside.IsUnderWay() {
+		d, any = s.aside.Rests(), true
 	}
 	if s.queue.Aside(queue.ForDevices) > 0 {
 		if rest := s.restsSearching(); !any || rest < d {
