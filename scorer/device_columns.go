@@ -346,11 +346,16 @@ func (t *Table) restate(row uint32) {
 	if s.inventory != nil || len(s.reach) > 0 {
 		key = s.digest[:]
 	}
-	id := d.interned.acquire(key, func() *deviceState { return s })
+	id := d.interned.acquire(key, func() *deviceState {
+		if s.used != (digest{}) {
+			d.usesOf(d.rows[row], s.inventory, func(u *deviceUse, slice int) { s.uses = append(s.uses, stateUse{*u, slice}) })
+		}
+		return s
+	})
 	d.interned.release(d.states.set(row, id, t.capacity))
 }
 
-// newState makes the state of a row.
+// newState makes the state of a row, but for its uses.
 func (d *deviceColumns) newState(v view) *deviceState {
 	s := &deviceState{reach: d.shared.reachOf(v, nil)}
 	r := d.rows[v.row]
@@ -358,7 +363,10 @@ func (d *deviceColumns) newState(v view) *deviceState {
 		s.inventory = d.inventoryOf(r)
 		s.among = d.among(r, s.inventory)
 		d.encoded = d.encoded[:0]
-		if s.uses = d.usesOf(r, s.inventory); len(s.uses) > 0 {
+		d.usesOf(r, s.inventory, func(u *deviceUse, slice int) {
+			d.encoded = appendUse(appendText(binary.AppendUvarint(d.encoded, uint64(slice)), u.device), u)
+		})
+		if len(d.encoded) > 0 {
 			s.used = digestOf(d.encoded)
 		}
 	}
@@ -379,8 +387,8 @@ func (d *deviceColumns) newState(v view) *deviceState {
 	return s
 }
 
-// usesOf are a row's uses of devices of its pools, and encodes them.
-func (d *deviceColumns) usesOf(r *rowDevices, x *inventory) (out []stateUse) {
+// usesOf yields a row's uses of devices of its pools, with the first slice of the pool, by number.
+func (d *deviceColumns) usesOf(r *rowDevices, x *inventory, yield func(u *deviceUse, slice int)) {
 	at := 0 // the first slice of a pool
 	for i := range r.uses {
 		u := &r.uses[i]
@@ -388,15 +396,12 @@ func (d *deviceColumns) usesOf(r *rowDevices, x *inventory) (out []stateUse) {
 			at++
 		}
 		if at == len(x.slices) {
-			break
+			return
 		}
-		if x.slices[at].Driver != u.driver || r.names[at].pool != u.pool {
-			continue
+		if x.slices[at].Driver == u.driver && r.names[at].pool == u.pool {
+			yield(u, at)
 		}
-		out = append(out, stateUse{*u, at})
-		d.encoded = appendUse(appendText(binary.AppendUvarint(d.encoded, uint64(at)), u.device), u)
 	}
-	return out
 }
 
 // appendUse encodes what a search sees of a use, without the device.
@@ -461,7 +466,7 @@ func appendDeviceCounters(b []byte, list []devices.Counter) []byte {
 }
 
 // Devices yields the devices of all rows for a snapshot: shared ones first, then row by row, a slice or the uses of one
-// row at a time. What it yields is the receiver's to keep.
+// row at a time. What it yields is the receiver's to keep, but not to change.
 func (t *Table) Devices(yield func(*pb.RowDevices) bool) {
 	d := t.devices
 	if d == nil {
@@ -477,10 +482,19 @@ func (t *Table) Devices(yield func(*pb.RowDevices) bool) {
 	if len(x.uses) > 0 && !yield(&pb.RowDevices{Shared: true, Uses: usesProto(x.uses)}) {
 		return
 	}
+	made := map[*devices.Slice]*pb.DeviceSlice{} // rows of an inventory share the messages of its devices
 	for _, row := range slices.Sorted(maps.Keys(d.rows)) {
 		r := d.rows[row]
 		for i, s := range d.inventoryOf(r).slices {
-			p := sliceProto(s, r.names[i].pool, r.names[i].name, r.names[i].generation, x.reachProto)
+			first := made[s]
+			if first == nil {
+				first = sliceProto(s, "", "", 0, x.reachProto)
+				made[s] = first
+			}
+			p := &pb.DeviceSlice{
+				Name: r.names[i].name, Driver: first.Driver, Pool: r.names[i].pool, Generation: r.names[i].generation,
+				SliceCount: first.SliceCount, Reach: first.Reach, Devices: first.Devices, CounterSets: first.CounterSets,
+			}
 			if !yield(&pb.RowDevices{Row: row, Slices: []*pb.DeviceSlice{p}}) {
 				return
 			}
