@@ -67,6 +67,7 @@ type BinderConfig struct {
 type Binder struct {
 	cfg     BinderConfig
 	apiView *apiView
+	lines   *lines
 }
 
 // Binder makes a binder for the works of this cache.
@@ -77,7 +78,7 @@ func (c *Cache) Binder(cfg BinderConfig) *Binder {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	return &Binder{cfg: cfg, apiView: c.apiView}
+	return &Binder{cfg: cfg, apiView: c.apiView, lines: newLines()}
 }
 
 // PreBind writes what was decided: allocation and reservation of each claim; then it waits until all devices are ready, or for
@@ -112,8 +113,16 @@ func (b *Binder) bind(ctx context.Context, w *Work, x *claimWork) error {
 			return err
 		}
 	}
+	at, err := b.lines.enter(ctx, x.claim.UID)
+	if err != nil {
+		return err
+	}
+	defer b.lines.leave(at)
 	claim := x.claim.DeepCopy()
-	err := b.reserve(ctx, w, x, claim)
+	if at.newest != nil && newer(at.newest.ResourceVersion, claim.ResourceVersion) {
+		claim = at.newest.DeepCopy()
+	}
+	err = b.reserve(ctx, w, x, claim)
 	for try := 1; apierrors.IsConflict(err) && try < tries; try++ {
 		select {
 		case <-ctx.Done():
@@ -124,6 +133,9 @@ func (b *Binder) bind(ctx context.Context, w *Work, x *claimWork) error {
 			return fmt.Errorf("get updated claim %s after conflict: %w", keyOf(x.claim), err)
 		}
 		err = b.reserve(ctx, w, x, claim.DeepCopy())
+	}
+	if err == nil {
+		at.newest = x.claim
 	}
 	if err != nil || !x.special {
 		return err

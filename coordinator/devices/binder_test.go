@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -660,4 +662,67 @@ func TestWaitEnds(t *testing.T) {
 	cancel(errors.New("called off"))
 	r = newRig(t, newAPI(plainClaim("c")))
 	wantError(t, r.binder.PreBind(ctx, r.reserve("p", "slow"), "default-scheduler", time.Minute), "called off")
+}
+
+// Pods that share a claim, decided together, write it in turn: none is in conflict.
+func TestPodsThatShareAClaimWriteItInTurn(t *testing.T) {
+	const sharers = 3 * tries
+	a := newAPI(plainClaim("c"))
+	r := newRig(t, a)
+	w := r.reserve("p", "a")
+	if err := r.preBind(w); err != nil {
+		t.Fatal(err)
+	}
+	r.changes(r.c.Settle(w))
+	a.calls = nil
+	var works []*Work
+	for i := range sharers {
+		r.run(fmt.Sprintf(`pod {metadata: {name: q%d}, spec: {resourceClaims: [{name: x, resourceClaimName: c}]}}`, i))
+		works = append(works, r.reserve(fmt.Sprintf("q%d", i), ""))
+	}
+	a.before = func(call int) error {
+		for call == 1 && r.binder.inLine("c-uid") < sharers {
+			runtime.Gosched()
+		}
+		return nil
+	}
+	var all sync.WaitGroup
+	for _, w := range works {
+		all.Go(func() {
+			if err := r.preBind(w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantCalls(t, a, strings.TrimSuffix(strings.Repeat("status, ", sharers), ", "))
+	if n := len(a.claims[types.NamespacedName{Namespace: "default", Name: "c"}].Status.ReservedFor); n != sharers+1 {
+		t.Errorf("reserved for %d, want %d", n, sharers+1)
+	}
+	if len(r.binder.lines.of) != 0 {
+		t.Errorf("%d lines are left", len(r.binder.lines.of))
+	}
+}
+
+// inLine is how many write a claim or wait to.
+func (b *Binder) inLine(claim types.UID) int {
+	b.lines.mu.Lock()
+	defer b.lines.mu.Unlock()
+	return b.lines.of[claim].n
+}
+
+func TestWhoWaitsInLineIsCalledOff(t *testing.T) {
+	l := newLines()
+	at, err := l.enter(context.Background(), "c-uid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("called off"))
+	_, err = l.enter(ctx, "c-uid")
+	wantError(t, err, "called off")
+	l.leave(at)
+	if len(l.of) != 0 {
+		t.Errorf("%d lines are left", len(l.of))
+	}
 }
