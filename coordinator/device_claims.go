@@ -88,16 +88,7 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 		return
 	}
 	if s.cfg.ClaimWriter == nil {
-		now, gone, err := s.state.CompletePlan(plan)
-		if err != nil {
-			klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(a.Pod.Obj))
-		}
-		for _, c := range []*resourcev1.ResourceClaim{now, gone} {
-			if c != nil {
-				s.intake.KeepClaim(c, c == gone)
-			}
-		}
-		s.intake.MoveClaims()
+		s.completePlan(a.Pod.Obj, plan)
 		return
 	}
 	uid := a.Pod.Obj.UID
@@ -112,6 +103,20 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 			}
 		})
 	})
+}
+
+// completePlan does it at once, where nobody writes claims.
+func (s *Scheduler) completePlan(p *v1.Pod, plan devices.Plan) {
+	now, gone, err := s.state.CompletePlan(plan)
+	if err != nil {
+		klog.FromContext(s.life).Error(err, "The tables refuse that a claim gives its devices back", "pod", klog.KObj(p))
+	}
+	for _, c := range []*resourcev1.ResourceClaim{now, gone} {
+		if c != nil {
+			s.intake.KeepClaim(c, c == gone)
+		}
+	}
+	s.intake.MoveClaims()
 }
 
 // claimMeter measures PreBind of claims. Any goroutine calls it.

@@ -6,7 +6,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
 // Plan is what PostFilter makes of an attempt that has found no node.
@@ -15,7 +18,7 @@ type Plan struct {
 	Text string
 	// failed makes the status an error.
 	failed bool
-	// deallocate is a claim without its devices, to be written; remove one to be deleted.
+	// deallocate is a claim as it is to be written, with fewer users or without its devices; remove one to be deleted.
 	deallocate, remove *resourcev1.ResourceClaim
 }
 
@@ -95,6 +98,23 @@ func (b *Binder) CarryOut(ctx context.Context, p Plan) error {
 		return b.Delete(ctx, p.remove)
 	}
 	return nil
+}
+
+// FreedBy are the plans for the claims of a pod that is gone, where there is no controller that frees them.
+func (c *Cache) FreedBy(pod *v1.Pod) (plans []Plan) {
+	for _, x := range objects.PodClaims(pod) {
+		claim := c.Claim(x.Namespace, x.Name)
+		if claim == nil {
+			continue
+		}
+		switch now, over := objects.FreeClaim(claim, func(uid types.UID) bool { return uid == pod.UID }); {
+		case over:
+			plans = append(plans, Plan{remove: claim})
+		case now != claim:
+			plans = append(plans, Plan{deallocate: now})
+		}
+	}
+	return plans
 }
 
 // CompletePlan does in memory what a plan says, where there is nowhere to write it. It returns the claim that has changed, or

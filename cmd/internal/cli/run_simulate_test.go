@@ -87,3 +87,62 @@ extenders:
 		}
 	}
 }
+
+// Who is preempted in a simulation leaves its devices to others, as in a cluster.
+func TestASimulationFreesTheDevicesOfVictims(t *testing.T) {
+	dir := t.TempDir()
+	input, decisions := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "decisions.jsonl")
+	text := `
+{apiVersion: v1, kind: Node, metadata: {name: node}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: slice}
+spec: {driver: d, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: a}]}
+`
+	for _, name := range []string{"had", "wanted"} {
+		text += `
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: ` + name + `, namespace: default, resourceVersion: "7"`
+		if name == "had" {
+			text += `, finalizers: [resource.kubernetes.io/delete-protection]}
+status:
+  allocation: {devices: {results: [{request: r, driver: d, pool: node, device: a}]}}
+  reservedFor: [{resource: pods, name: victim, uid: victim-uid}]
+`
+		} else {
+			text += "}\n"
+		}
+		text += "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}\n"
+	}
+	text += `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: victim, uid: victim-uid}
+spec: {nodeName: node, containers: [{name: c, resources: {requests: {cpu: 4}}}], resourceClaims: [{name: x, resourceClaimName: had}]}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: preemptor}, spec: {priority: 1000, containers: [{name: c, resources: {requests: {cpu: 4}}}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: waits}, spec: {containers: [{name: c}], resourceClaims: [{name: x, resourceClaimName: wanted}]}}
+`
+	if err := os.WriteFile(input, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, told bytes.Buffer
+	o := SimulateOptions{Sharding: Sharding{Cluster: "test", Workers: 1}, Files: []string{input}, Decisions: decisions, Output: "json"}
+	if err := runSimulate(t.Context(), Streams{Out: &out, Err: &told}, o); err != nil {
+		t.Fatal(err, told.String())
+	}
+	got, err := os.ReadFile(decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"claims":[{"claim":"default/wanted","devices":["r/d/node/a"]}]`; !strings.Contains(strings.ReplaceAll(string(got), ": ", ":"), want) {
+		t.Errorf("got decisions\n%s\nwant one with %s", got, want)
+	}
+}

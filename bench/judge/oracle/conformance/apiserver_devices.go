@@ -42,15 +42,20 @@ func (a *apiServer) claimsOfDevices() (out []*resourcev1.ResourceClaim) {
 // reclaim does what the controller of claims and the garbage collector do: claims are reserved for pods
 // that there are, lose their devices with the last of them, and go with their owner.
 func (a *apiServer) reclaim() (out Round) {
+	return a.reclaimFrom(func(uid types.UID) bool { return !a.runs(uid) })
+}
+
+// reclaimFrom does it for pods that are gone.
+func (a *apiServer) reclaimFrom(gone func(types.UID) bool) (out Round) {
 	for _, claim := range a.claimsOfDevices() {
-		if owner := metav1.GetControllerOf(claim); owner != nil && owner.UID != "somebody" && !a.runs(owner.UID) {
+		if owner := metav1.GetControllerOf(claim); owner != nil && owner.UID != "somebody" && gone(owner.UID) {
 			delete(a.objects, keyOf(claim))
 			out = append(out, Event{Type: Removed, Object: claim})
 			continue
 		}
 		now := claim.DeepCopy()
 		now.Status.ReservedFor = slices.DeleteFunc(now.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
-			return r.Resource == "pods" && !a.runs(r.UID)
+			return r.Resource == "pods" && gone(r.UID)
 		})
 		switch {
 		case len(now.Status.ReservedFor) == len(claim.Status.ReservedFor):

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -123,7 +124,8 @@ func (r *replay) preempts(pod *v1.Pod, d Decision) error {
 		if victim == nil {
 			return fmt.Errorf("there is no victim %s", name)
 		}
-		for _, e := range r.api.remove(victim) {
+		gone := func(uid types.UID) bool { return uid == victim.UID }
+		for _, e := range slices.Concat(r.api.remove(victim), r.api.reclaimFrom(gone)) {
 			if err := r.apply(e); err != nil {
 				return err
 			}
