@@ -1,6 +1,6 @@
 // Command controllers does what a test or a playground needs of a cluster's other
 // programs: upstream's own controllers for Deployments, ReplicaSets, StatefulSets,
-// PodDisruptionBudgets, volumes, namespaces and garbage, and stand-ins for what there is no machine for.
+// PodDisruptionBudgets, volumes, ResourceClaims, namespaces and garbage, and stand-ins for what there is no machine for.
 //
 //	kubelet      pods with a node are running at once, and gone at once when deleted, or as late
 //	             as their annotation hollow.shardsched.io/stops-after says
@@ -47,6 +47,7 @@ func controllers() map[string]func(context.Context, cluster) (run func(context.C
 		"namespace":        namespaces,
 		"garbagecollector": garbage,
 		"persistentvolume": volumes,
+		"resourceclaim":    resourceClaims,
 		"provisioner":      provisioner,
 		"kubelet":          kubelet,
 		"disruption":       disruptions,

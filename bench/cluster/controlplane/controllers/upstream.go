@@ -13,11 +13,13 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/disruption"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
 )
@@ -25,6 +27,7 @@ import (
 // Sizes as in kube-controller-manager, but for the periods: people and tests wait.
 const (
 	syncs        = 5
+	claimSyncs   = 50
 	resync       = time.Second
 	garbageSyncs = 20
 	garbageEvery = 10 * time.Second
@@ -86,6 +89,16 @@ func volumes(ctx context.Context, c cluster) (func(context.Context), error) {
 		return nil, err
 	}
 	return p.Run, nil
+}
+
+func resourceClaims(ctx context.Context, c cluster) (func(context.Context), error) {
+	resources := c.objects.Resource().V1()
+	r, err := resourceclaim.NewController(klog.FromContext(ctx), resourceclaim.Features{AdminAccess: true, PrioritizedList: true}, c.client,
+		c.objects.Core().V1().Pods(), nil, resources.ResourceClaims(), resources.ResourceClaimTemplates())
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { r.Run(ctx, claimSyncs) }, nil
 }
 
 func garbage(ctx context.Context, c cluster) (func(context.Context), error) {

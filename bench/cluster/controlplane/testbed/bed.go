@@ -226,7 +226,7 @@ func (b *Bed) Logs(n int) string {
 }
 
 // Controllers starts controllers by their names, and returns when they run: deployment,
-// replicaset, statefulset, disruption, namespace, garbagecollector, persistentvolume are upstream's;
+// replicaset, statefulset, disruption, namespace, garbagecollector, persistentvolume, resourceclaim are upstream's;
 // kubelet makes bound pods running and takes deleted ones away; provisioner makes the
 // volumes of classes with the provisioner named Provisioner.
 func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Process, error) {
