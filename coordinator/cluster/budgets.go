@@ -21,7 +21,7 @@ import (
 // are followed in the namespaces that have a budget, and in no others.
 //
 //	namespace ──> budgets, filed by what their selectors demand
-//	          ──> pods, by their labels: those alike are counted by the same budgets
+//	          ──> pods, by their labels: those with the same labels are counted by the same budgets
 //
 // So a budget that comes, goes or selects others is held against each set of labels once, and
 // concerns only the pods with those that it begins or ceases to match. One whose status alone
@@ -57,7 +57,7 @@ type budgetSpace struct {
 	name    string
 	budgets map[string]*budget
 	index   selector.Index[*budget]
-	alike   map[string]*alike    // by their labels' text
+	sets    map[string]*labelSet // by their text
 	pods    map[string]*followed // by name
 	most    int                  // of Budgets
 	// changes counts the changes of budgets that concern pods. All pods know of those up to told.
@@ -77,8 +77,8 @@ type budget struct {
 	// expected are the pods that it selects, healthy how many of them are: of those that know of it. Pods with too many
 	// budgets are among them only where nobody else keeps the budgets' status: there are any number of both.
 	expected, healthy int
-	// alike are those pods by their labels, but for pods with too many budgets.
-	alike map[*alike]struct{}
+	// sets are the labels of those pods, but for pods with too many budgets.
+	sets map[*labelSet]struct{}
 	// before is in force instead, until all pods know of this one; nil: nothing is.
 	before *budget
 	// replaced: there is a newer one, and this one is some budget's before.
@@ -94,8 +94,8 @@ const (
 	noEviction = pb.MaxBudget
 )
 
-// alike are the pods of a namespace with equal labels.
-type alike struct {
+// labelSet is labels, and the pods of a namespace that have just these.
+type labelSet struct {
 	text    string
 	labels  map[string]string
 	pods    map[types.UID]*followed
@@ -109,7 +109,7 @@ type alike struct {
 // followed is a pod of a namespace that has budgets.
 type followed struct {
 	object  *v1.Pod
-	alike   *alike
+	set     *labelSet
 	healthy bool
 }
 
@@ -128,7 +128,7 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 		if now == nil {
 			return nil
 		}
-		s = &budgetSpace{name: namespace, budgets: map[string]*budget{}, alike: map[string]*alike{}, pods: map[string]*followed{},
+		s = &budgetSpace{name: namespace, budgets: map[string]*budget{}, sets: map[string]*labelSet{}, pods: map[string]*followed{},
 			most: b.most}
 		b.spaces[namespace] = s
 	}
@@ -150,7 +150,7 @@ func (b *Budgets) Set(namespace, name string, now *policyv1.PodDisruptionBudget)
 		b.forget(s, old.before)
 		b.forget(s, old)
 	} else {
-		x := &budget{space: s, since: s.changes, object: now, selector: selectorOf(now), alike: map[*alike]struct{}{}}
+		x := &budget{space: s, since: s.changes, object: now, selector: selectorOf(now), sets: map[*labelSet]struct{}{}}
 		b.number(x)
 		if x.before = old; old != nil && old.since > s.told {
 			x.before = old.before
@@ -231,7 +231,7 @@ func (b *Budgets) change(s *budgetSpace) iter.Seq[types.UID] {
 		for s.told < s.changes {
 			upTo, gone := s.changes, s.gone
 			s.gone = nil
-			for _, a := range s.alike {
+			for _, a := range s.sets {
 				if !b.find(s, a) {
 					if !yield("") {
 						return
@@ -289,7 +289,7 @@ func selectorOf(b *policyv1.PodDisruptionBudget) *selector.Selector {
 
 // find has pods know of all changes of budgets, and tells whether that makes a difference. It ends once they have too
 // many, unless all are counted.
-func (b *Budgets) find(s *budgetSpace, a *alike) (differs bool) {
+func (b *Budgets) find(s *budgetSpace, a *labelSet) (differs bool) {
 	if a.told == s.changes {
 		return false
 	}
@@ -317,7 +317,7 @@ func (b *Budgets) find(s *budgetSpace, a *alike) (differs bool) {
 	slices.SortFunc(a.budgets, func(x, y *budget) int { return cmp.Compare(x.number, y.number) })
 	for _, x := range a.budgets {
 		a.numbers = append(a.numbers, x.number)
-		x.alike[a] = struct{}{}
+		x.sets[a] = struct{}{}
 		if !b.counted {
 			b.count(x, len(a.pods), a.healthy)
 		}
@@ -326,9 +326,9 @@ func (b *Budgets) find(s *budgetSpace, a *alike) (differs bool) {
 }
 
 // leave has the budgets of pods forget them.
-func (b *Budgets) leave(a *alike) {
+func (b *Budgets) leave(a *labelSet) {
 	for _, x := range a.budgets {
-		delete(x.alike, a)
+		delete(x.sets, a)
 		if !b.counted {
 			b.count(x, -len(a.pods), -a.healthy)
 		}
@@ -337,7 +337,7 @@ func (b *Budgets) leave(a *alike) {
 }
 
 // each calls f for the budgets that count pods, of those that they know of.
-func (b *Budgets) each(s *budgetSpace, a *alike, f func(*budget)) {
+func (b *Budgets) each(s *budgetSpace, a *labelSet, f func(*budget)) {
 	if a.crowded && b.counted {
 		s.looks += s.index.Matching(a.labels, func(x *budget) {
 			if x.since <= a.told {
@@ -373,20 +373,20 @@ func (b *Budgets) SetPod(p *v1.Pod, placed bool) {
 		return
 	}
 	f := s.pods[p.Name]
-	if f != nil && (f.object.UID != p.UID || !maps.Equal(f.alike.labels, p.Labels)) {
+	if f != nil && (f.object.UID != p.UID || !maps.Equal(f.set.labels, p.Labels)) {
 		b.drop(s, f)
 		f = nil
 	}
 	if f == nil {
-		f = &followed{alike: b.alikeOf(s, p.Labels)}
+		f = &followed{set: b.setOf(s, p.Labels)}
 		s.pods[p.Name] = f
-		f.alike.pods[p.UID] = f
-		b.each(s, f.alike, func(x *budget) { b.count(x, 1, 0) })
+		f.set.pods[p.UID] = f
+		b.each(s, f.set, func(x *budget) { b.count(x, 1, 0) })
 	}
 	f.object = p
 	if healthy := placed && isHealthy(p); healthy != f.healthy {
-		f.alike.healthy += delta(healthy)
-		b.each(s, f.alike, func(x *budget) { b.count(x, 0, delta(healthy)) })
+		f.set.healthy += delta(healthy)
+		b.each(s, f.set, func(x *budget) { b.count(x, 0, delta(healthy)) })
 		f.healthy = healthy
 	}
 }
@@ -401,7 +401,7 @@ func (b *Budgets) RemovePod(p *v1.Pod) {
 }
 
 func (b *Budgets) drop(s *budgetSpace, f *followed) {
-	a, healthy := f.alike, 0
+	a, healthy := f.set, 0
 	if f.healthy {
 		healthy = -1
 	}
@@ -411,7 +411,7 @@ func (b *Budgets) drop(s *budgetSpace, f *followed) {
 	a.healthy += healthy
 	if len(a.pods) == 0 {
 		b.leave(a)
-		delete(s.alike, a.text)
+		delete(s.sets, a.text)
 	}
 }
 
@@ -426,15 +426,15 @@ func (b *Budgets) count(x *budget, expected, healthy int) {
 	}
 }
 
-// alikeOf finds the pods with these labels, or begins with them.
-func (b *Budgets) alikeOf(s *budgetSpace, labels map[string]string) *alike {
+// setOf finds the set of these labels, or begins it.
+func (b *Budgets) setOf(s *budgetSpace, labels map[string]string) *labelSet {
 	b.scratch = selector.AppendLabels(b.scratch[:0], labels)
-	if a := s.alike[string(b.scratch)]; a != nil {
+	if a := s.sets[string(b.scratch)]; a != nil {
 		return a
 	}
-	a := &alike{text: string(b.scratch), labels: labels, pods: map[types.UID]*followed{}}
+	a := &labelSet{text: string(b.scratch), labels: labels, pods: map[types.UID]*followed{}}
 	b.find(s, a)
-	s.alike[a.text] = a
+	s.sets[a.text] = a
 	return a
 }
 
@@ -470,7 +470,7 @@ func (b *Budgets) Of(p *v1.Pod) []uint32 {
 	if f == nil || f.object.UID != p.UID {
 		return nil // change is to come to it
 	}
-	a := f.alike
+	a := f.set
 	if b.counted || !slices.ContainsFunc(a.budgets, func(x *budget) bool { return x.disrupts(p) }) {
 		return a.numbers
 	}
@@ -516,7 +516,7 @@ func (b *Budgets) CountedBy(number uint32, most int) (pods []types.UID, ok bool)
 	if x == nil || x.expected > most || x.space.next != nil {
 		return nil, false
 	}
-	for a := range x.alike {
+	for a := range x.sets {
 		pods = slices.AppendSeq(pods, maps.Keys(a.pods))
 	}
 	return pods, true

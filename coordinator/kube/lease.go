@@ -128,16 +128,7 @@ func AcquireLease(ctx context.Context, cfg LeaseConfig) (*Lease, error) {
 	}
 	stop := context.AfterFunc(ctx, l.cancel)
 	l.running.Go(func() { elector.Run(run) })
-	patience := cfg.Clock.NewTimer(cfg.RenewDeadline)
-	defer patience.Stop()
-	var late error
-	select {
-	case <-held:
-	case <-l.done:
-	case <-run.Done():
-	case <-patience.C():
-		late = fmt.Errorf("%w: %s was free and could not be taken for %v", ErrOutOfReach, l.lock.Describe(), cfg.RenewDeadline)
-	}
+	late := l.awaitHeld(run, held)
 	if !stop() || late != nil {
 		// It has ended, perhaps in the moment of success.
 		err := cmp.Or(ctx.Err(), late)
@@ -148,6 +139,20 @@ func AcquireLease(ctx context.Context, cfg LeaseConfig) (*Lease, error) {
 	l.running.Go(func() { l.expire() })
 	l.running.Go(func() { l.guard(run) })
 	return l, nil
+}
+
+// awaitHeld waits until the Lease is held, lost or given up. After the time that a renewal may take it is ErrOutOfReach.
+func (l *Lease) awaitHeld(run context.Context, held <-chan struct{}) error {
+	patience := l.cfg.Clock.NewTimer(l.cfg.RenewDeadline)
+	defer patience.Stop()
+	select {
+	case <-held:
+	case <-l.done:
+	case <-run.Done():
+	case <-patience.C():
+		return fmt.Errorf("%w: %s was free and could not be taken for %v", ErrOutOfReach, l.lock.Describe(), l.cfg.RenewDeadline)
+	}
+	return nil
 }
 
 // releaseTimeout bounds the farewell of a contender that gives up.

@@ -147,40 +147,48 @@ func (l *language) decode(x *pb.CelValue) (ref.Val, error) {
 		}
 		return types.OptionalOf(list[0]), nil
 	case *pb.CelValue_ObjectValue:
-		kind := l.kinds[v.ObjectValue.GetType()]
-		list, err := l.decodeAll(v.ObjectValue.GetFields())
-		switch {
-		case err != nil:
-			return nil, err
-		case kind == nil:
-			return nil, fmt.Errorf("no type %.80q", v.ObjectValue.GetType())
-		case len(list) != len(kind.fields):
-			return nil, fmt.Errorf("%s: expected %d fields, got %d", kind.name, len(kind.fields), len(list))
-		}
-		for i, f := range kind.fields {
-			if !fits(f.typ, list[i]) {
-				return nil, fmt.Errorf("%s.%s: expected %s, got %s", kind.name, f.name, f.typ, list[i].Type().TypeName())
-			}
-		}
-		return &object{kind, list}, nil
+		return l.decodeObject(v.ObjectValue.GetType(), v.ObjectValue.GetFields())
 	case *pb.CelValue_ListValue:
 		list, err := l.decodeAll(v.ListValue.GetValues())
 		return types.NewRefValList(l.types, list), err
 	case *pb.CelValue_MapValue:
-		list, err := l.decodeAll(v.MapValue.GetValues())
-		if err != nil {
-			return nil, err
-		}
-		m := &sortedMap{adapter: l.types}
-		for i := 0; i+1 < len(list); i += 2 {
-			if n := len(m.keys); rank(list[i]) > 2 || n > 0 && compareKeys(m.keys[n-1], list[i]) >= 0 {
-				return nil, errors.New("map: expected ascending keys")
-			}
-			m.keys, m.values = append(m.keys, list[i]), append(m.values, list[i+1])
-		}
-		return m, nil
+		return l.decodeMap(v.MapValue.GetValues())
 	}
 	return nil, errors.New("expected a value")
+}
+
+func (l *language) decodeObject(typ string, fields []*pb.CelValue) (ref.Val, error) {
+	kind := l.kinds[typ]
+	list, err := l.decodeAll(fields)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == nil:
+		return nil, fmt.Errorf("no type %.80q", typ)
+	case len(list) != len(kind.fields):
+		return nil, fmt.Errorf("%s: expected %d fields, got %d", kind.name, len(kind.fields), len(list))
+	}
+	for i, f := range kind.fields {
+		if !fits(f.typ, list[i]) {
+			return nil, fmt.Errorf("%s.%s: expected %s, got %s", kind.name, f.name, f.typ, list[i].Type().TypeName())
+		}
+	}
+	return &object{kind, list}, nil
+}
+
+func (l *language) decodeMap(values []*pb.CelValue) (ref.Val, error) {
+	list, err := l.decodeAll(values)
+	if err != nil {
+		return nil, err
+	}
+	m := &sortedMap{adapter: l.types}
+	for i := 0; i+1 < len(list); i += 2 {
+		if n := len(m.keys); rank(list[i]) > 2 || n > 0 && compareKeys(m.keys[n-1], list[i]) >= 0 {
+			return nil, errors.New("map: expected ascending keys")
+		}
+		m.keys, m.values = append(m.keys, list[i]), append(m.values, list[i+1])
+	}
+	return m, nil
 }
 
 func (l *language) decodeAll(list []*pb.CelValue) ([]ref.Val, error) {

@@ -84,20 +84,25 @@ func (c *crew) ask(ctx context.Context, w *shardTables, classes, candidates int,
 	if here := f.Stats().LocalShards - local; here > 0 {
 		return Fan{}, fmt.Errorf("%d shards were evaluated by the coordinator", here)
 	}
-	n := float64(len(took))
-	var sum time.Duration
-	for _, t := range took {
-		sum += t
-	}
-	r.Rounds, r.RoundsPerSecond = len(took), n/sum.Seconds()
-	r.ClassesPerSecond = r.RoundsPerSecond * float64(classes)
-	r.P50Micros, r.P99Micros = quantile(took, 0.5), quantile(took, 0.99)
+	r.timed(took)
+	n := float64(r.Rounds)
 	r.CoordinatorMicros = micros(busy) / n
 	for i := range workers {
 		r.WorkerMicros = append(r.WorkerMicros, micros(after[i]-workers[i])/n)
 	}
 	r.ToWorkers, r.FromWorkers = float64(c.traffic.out.Load()-out)/n, float64(c.traffic.in.Load()-in)/n
 	return r, c.check()
+}
+
+// timed takes in how long each round took.
+func (f *Fan) timed(took []time.Duration) {
+	var sum time.Duration
+	for _, t := range took {
+		sum += t
+	}
+	f.Rounds, f.RoundsPerSecond = len(took), float64(len(took))/sum.Seconds()
+	f.ClassesPerSecond = f.RoundsPerSecond * float64(f.Classes)
+	f.P50Micros, f.P99Micros = quantile(took, 0.5), quantile(took, 0.99)
 }
 
 // warmRounds are not measured.

@@ -67,7 +67,7 @@ type service struct {
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
 	registry := newTermRegistry()
-	v.guard.Observe(registry.process)
+	v.guard.CountRefusals(registry.process)
 	l, callers, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 		return err
 	}
 	k.guard = guard
-	guard.Observe(k.registry)
+	guard.CountRefusals(k.registry)
 	err = k.run(ctx, s)
 	if errors.Is(err, leader.ErrLeaseLost) {
 		log.Error(err, "Leaderelection lost")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
@@ -104,26 +106,16 @@ func createDecisionLog(name string, out io.Writer) (*observe.DecisionLog, error)
 // run schedules the input until nothing is left to do. Where ctx ends before, there is a
 // summary as well as the error.
 func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summary)) (sum *pb.Summary, err error) {
-	shards := m.sharding.Shards
-	if shards == 0 {
-		shards = simulatedShards(len(in.Nodes), m.sharding.Workers)
-	}
 	registry := newRegistry()
-	cfg := coordinator.SchedulerConfig{
-		Cluster: m.sharding.Cluster, Term: 1, Shards: shards, BatchSize: m.batch,
-		Decisions: m.decisions, Registerer: registry, QueueNow: standstill(),
-	}
-	if err := configure(m.config, m.plugins, &cfg); err != nil {
+	cfg, err := m.scheduler(registry, len(in.Nodes))
+	if err != nil {
 		return nil, err
-	}
-	if !m.extenders {
-		cfg.Extenders = nil
 	}
 	recorder, endRecord, err := m.recording.start(ctx, registry)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Recorder, cfg.ExtendersInline = recorder, true
+	cfg.Recorder = recorder
 	defer func() { err = errors.Join(err, endRecord()) }()
 	spans, err := startSpans(ctx, m.tracing, "simulate", registry)
 	if err != nil {
@@ -164,6 +156,21 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 		return nil, err
 	}
 	return sum, waited
+}
+
+// scheduler configures the scheduler for so many nodes.
+func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordinator.SchedulerConfig, error) {
+	cfg := coordinator.SchedulerConfig{
+		Cluster: m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, simulatedShards(nodes, m.sharding.Workers)),
+		BatchSize: m.batch, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(), ExtendersInline: true,
+	}
+	if err := configure(m.config, m.plugins, &cfg); err != nil {
+		return cfg, err
+	}
+	if !m.extenders {
+		cfg.Extenders = nil
+	}
+	return cfg, nil
 }
 
 // standstill is a clock that does not move: how long a simulation takes must not decide

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -36,15 +38,12 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	}
 	defer etcd.Close()
 	registry := newRegistry()
-	guard.Observe(registry)
+	guard.CountRefusals(registry)
 	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err
 	}
-	address := o.Advertise
-	if address == "" {
-		address = l.Addr().String()
-	}
+	address := cmp.Or(o.Advertise, l.Addr().String())
 	traces, err := o.Tracing.Load()
 	if err != nil {
 		return usageError{err}
@@ -71,22 +70,22 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 			Registration: registration, DrainTimeout: o.DrainTimeout,
 		})
 	})
-	err = o.Process.serve(ctx, g, guard, serving.Endpoint{Gatherer: registry, Ready: func() error {
-		if err := health.ready(); err != nil {
-			return err
-		}
-		select {
-		case <-registration.Registered():
-			return nil
-		default:
-			return fmt.Errorf("not registered in etcd yet")
-		}
-	}})
+	ready := func() error { return cmp.Or(health.ready(), isRegistered(registration)) }
+	err = o.Process.serve(ctx, g, guard, serving.Endpoint{Gatherer: registry, Ready: ready})
 	if err != nil {
 		return endGroup(g, err)
 	}
 	fmt.Fprintf(s.Err, "worker %s serves on %s\n", id, address)
 	return g.Wait()
+}
+
+func isRegistered(r *worker.Registration) error {
+	select {
+	case <-r.Registered():
+		return nil
+	default:
+		return errors.New("not registered in etcd yet")
+	}
 }
 
 // processID names one life of this process: the host and a random part.

@@ -37,8 +37,8 @@ type access struct {
 	refusedLines, changeLines pace
 }
 
-// Observe counts refused calls in r, and has the log tell of them and of changes.
-func (g *Guard) Observe(r prometheus.Registerer) {
+// CountRefusals counts refused calls in r, and has the log tell of them and of changes.
+func (g *Guard) CountRefusals(r prometheus.Registerer) {
 	g.access = newAccess(r, klog.Background(), clock.RealClock{})
 }
 

@@ -205,6 +205,11 @@ func (t *translation) predicates() {
 		t.refuse(custom, "labelsPresence goes with MatchNodeSelector or GeneralPredicates: NodeAffinity, which looks at nodes' labels, "+
 			"looks at the pods' node selectors too")
 	}
+	t.filters(wanted)
+}
+
+// filters takes the filter plugins of the predicates that are wanted.
+func (t *translation) filters(wanted map[string]bool) {
 	for _, known := range predicateNames() {
 		if !wanted[known.Name] {
 			continue
