@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -164,10 +165,13 @@ func (b *Binder) create(ctx context.Context, w *Work, x *claimWork) error {
 }
 
 // reserve writes a claim as it is to be, in two steps where it lacks the finalizer: a claim that has devices must not go
-// before these are given back.
+// before these are given back. The claim has to be the one that the attempt saw, with the devices that it had then.
+//
+// Differs from upstream: there, devices are written into another claim of the name, and a pod is bound whose claim has got
+// devices of another node since.
 func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *resourcev1.ResourceClaim) error {
 	key := keyOf(claim)
-	if claim.DeletionTimestamp != nil {
+	if claim.DeletionTimestamp != nil || claim.UID != x.claim.UID {
 		return fmt.Errorf("claim %s got deleted in the meantime", key)
 	}
 	verb := "add reservation"
@@ -192,6 +196,9 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	if claim.Status.Allocation == nil {
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", key)
 	}
+	if x.allocation == nil && !sameDevices(claim.Status.Allocation, x.claim.Status.Allocation) {
+		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", key)
+	}
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer(w.pod))
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.cfg.Now()}
@@ -203,6 +210,12 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	}
 	x.claim, x.written = now, true
 	return nil
+}
+
+// sameDevices tells whether allocations are of the same devices and nodes. Whoever reserves a claim may write when it was
+// allocated.
+func sameDevices(a, b *resourcev1.AllocationResult) bool {
+	return equality.Semantic.DeepEqual(a.Devices, b.Devices) && equality.Semantic.DeepEqual(a.NodeSelector, b.NodeSelector)
 }
 
 // isOpen tells whether a write may have come to pass although it ended in an error: the API has not refused it.

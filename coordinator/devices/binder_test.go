@@ -450,6 +450,59 @@ func TestAClaimThatLosesItsDevicesBeforeThePodIsReserved(t *testing.T) {
 	wantCalls(t, a, "status, get")
 }
 
+// TestAClaimOfTheNameThatIsAnother: one that is deleted and made again gets nothing of what was found for the one before.
+func TestAClaimOfTheNameThatIsAnother(t *testing.T) {
+	c := plainClaim("c")
+	a := newAPI(c)
+	r := newRig(t, a)
+	w := r.reserve("p", "a")
+	another := c.DeepCopy()
+	another.UID = "another"
+	a.put(another)
+	a.before = func(call int) error { // as the API server, which finds the uid of a write to be another
+		if call == 1 {
+			return apierrors.NewConflict(claimsResource, "c", errors.New("precondition failed"))
+		}
+		return nil
+	}
+	wantError(t, r.preBind(w), "claim default/c got deleted in the meantime")
+	wantCalls(t, a, "update, get")
+	r.binder.Undo(context.Background(), w)
+	if r.c.Unreserve(w); holders(r, "a") != "[]" || a.claims[keyOf(c)].Status.Allocation != nil {
+		t.Errorf("a used by %s, the claim has %v", holders(r, "a"), a.claims[keyOf(c)].Status.Allocation)
+	}
+}
+
+// TestAClaimThatGetsOtherDevices: a pod that was placed where its claim had devices is not bound once these are others.
+func TestAClaimThatGetsOtherDevices(t *testing.T) {
+	c := plainClaim("c")
+	c.Finalizers = []string{resourcev1.Finalizer}
+	had := func(device string) *resourcev1.AllocationResult {
+		out := &resourcev1.AllocationResult{}
+		out.Devices.Results = []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "n1", Device: device}}
+		return out
+	}
+	c.Status.Allocation = had("a")
+	a := newAPI(c)
+	r := newRig(t, a)
+	w := r.reserve("p", "")
+	now := a.claims[keyOf(c)].DeepCopy()
+	at := v1Now()
+	now.Status.Allocation.AllocationTimestamp = &at // another pod has reserved the claim, which changes no device
+	a.put(now)
+	if err := r.preBind(w); err != nil {
+		t.Fatal(err)
+	}
+	r.run(`pod {metadata: {name: q}, spec: {resourceClaims: [{name: x, resourceClaimName: c}]}}`)
+	w, a.calls = r.reserve("q", ""), nil
+	now = a.claims[keyOf(c)].DeepCopy()
+	now.Status.Allocation = had("b")
+	now.Status.Allocation.AllocationTimestamp = &at
+	a.put(now)
+	wantError(t, r.preBind(w), "claim default/c got allocated elsewhere in the meantime")
+	wantCalls(t, a, "status, get")
+}
+
 // TestUndo: what a pod's attempt has written, when the pod is not bound after all.
 func TestUndo(t *testing.T) {
 	a := newAPI(plainClaim("c"))
