@@ -26,9 +26,8 @@ const letsThrough = -1
 // What an evaluator remembers of searches. A verdict takes some 130 bytes, pools some kilobytes.
 const (
 	maxDeviceClasses  = 256
-	maxDeviceVerdicts = 1 << 14
+	maxDeviceVerdicts = 1 << 14 // and sums
 	maxDevicePools    = 1 << 10
-	maxDeviceSums     = 1 << 16
 )
 
 // firstAlternative is what the first alternative of a request counts; each that follows counts one less.
@@ -42,7 +41,7 @@ type deviceMemory struct {
 	// left is how many steps searches may still take; nil: any number.
 	left     Allowance
 	classes  map[*dynamicResources]*deviceClass
-	verdicts int // of all classes
+	verdicts int // and sums, of all classes
 	pools    map[devicePools]gathered
 	number   int // of devices in pools
 	encoded  []byte
@@ -109,12 +108,17 @@ func (e *Evaluator) searchDevices(r *dynamicResources, v view, served uint64) de
 		verdict = m.search(r, v.t, s, q.inventory, demand)
 		m.searches.keep(r.asks, q, verdict)
 	}
-	if m.verdicts++; m.verdicts > maxDeviceVerdicts {
-		m.classes, m.verdicts = nil, 1
-		c = m.class(r)
-	}
-	c.verdicts[q] = verdict
+	m.makeRoom()
+	m.class(r).verdicts[q] = verdict
 	return verdict
+}
+
+// makeRoom makes room for one more verdict or sum.
+func (m *deviceMemory) makeRoom() {
+	if m.verdicts >= maxDeviceVerdicts {
+		m.classes, m.verdicts = map[*dynamicResources]*deviceClass{}, 0
+	}
+	m.verdicts++
 }
 
 func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
@@ -168,9 +172,7 @@ func (m *deviceMemory) sumOf(c *deviceClass, r *dynamicResources, x *inventory) 
 		sum = digestOf(m.encoded)
 		m.searches.keepSum(r.asks, x.digest, sum)
 	}
-	if len(c.sums) >= maxDeviceSums {
-		clear(c.sums)
-	}
+	m.makeRoom()
 	c.sums[x] = sum
 	return sum
 }

@@ -79,8 +79,8 @@ func TestDeviceMemoryIsBounded(t *testing.T) {
 		}
 		most = max(most, len(x.e.devices.class(x.c.claims).verdicts))
 	}
-	if most != maxDeviceVerdicts {
-		t.Errorf("got %d verdicts at the most, want %d", most, maxDeviceVerdicts)
+	if want := maxDeviceVerdicts - 1; most != want { // beside the sum of the inventory
+		t.Errorf("got %d verdicts at the most, want %d", most, want)
 	}
 	for i := range maxDevicePools + 1 {
 		x.set(fmt.Sprint("e", i))

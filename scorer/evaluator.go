@@ -72,6 +72,9 @@ func (e *Evaluator) Renewed() *Evaluator {
 	return &Evaluator{observer: e.observer, devices: deviceMemory{searches: e.devices.searches, left: e.devices.left}}
 }
 
+// Resumed is Renewed after ErrUnfinished: what is remembered of searches is whole.
+func (e *Evaluator) Resumed() *Evaluator { return &Evaluator{observer: e.observer, devices: e.devices} }
+
 // allKeep returns n flags, all v.
 func (e *Evaluator) allKeep(n int, v uint8) []uint8 {
 	e.keep = scratch(e.keep, n)

@@ -56,10 +56,11 @@ type hand struct {
 
 // recovered gives the hand another evaluator, and is why the evaluation has failed.
 func (h *hand) recovered(value any) error {
-	h.eval = h.eval.Renewed()
 	if value == scorer.ErrUnfinished {
+		h.eval = h.eval.Resumed()
 		return scorer.ErrUnfinished
 	}
+	h.eval = h.eval.Renewed()
 	return Recovered(value)
 }
 
