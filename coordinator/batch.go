@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/aside"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/observe"
@@ -35,11 +36,7 @@ type batch struct {
 	attempts []attempt
 	// committing says that the decision at hand has begun to change more than what is held of its class.
 	committing bool
-	aside      bool // it is of pods that were set aside
-	// slice says that these wait for devices, and after is the number of the decision before the slice.
-	slice bool
-	after uint64
-	size  batchSize
+	size       batchSize
 }
 
 // prepared is the outcome of an attempt's preparation, for the metrics.
@@ -61,8 +58,8 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	s.answers.SetDeciding(true)
 	defer s.answers.SetDeciding(false)
 	now := s.cfg.Now()
-	s.beginSearching()
-	defer func() { s.endSearching(now) }()
+	s.aside.BeginSearching()
+	defer func() { s.aside.EndSearching(now) }()
 	s.batch.begun = now
 	s.metrics.Begin(now)
 	s.batch.traces = s.cfg.Tracer.Begin(len(pods) + len(resumed))
@@ -183,7 +180,7 @@ func (s *Scheduler) setAside(attempts []attempt) []attempt {
 
 // waits sets an attempt aside where its counters are not filled yet.
 func (s *Scheduler) waits(a *attempt) bool {
-	waits := s.aside.Takes(a.Pod, a.Class, s.batch.aside && !s.batch.slice)
+	waits := s.aside.ForCounters(a.Pod, a.Class)
 	if waits {
 		a.Trace.Finish(tracing.GivenBack, nil)
 	}
@@ -225,10 +222,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		var class uint64
 		var need int
-		if s.awaitsSlice(a) {
+		if s.aside.AwaitsSlice(a.Class) {
 			continue
 		}
-		s.allowMore()
+		s.aside.AllowMore()
 		if a.failed = s.guard.Look(a.Class, func() {
 			q := s.chooser.Question(&a.Try)
 			if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
@@ -236,7 +233,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			}
 			class, need = batch.Want(q)
 		}); a.failed != nil {
-			if isUnfinished(a.failed) {
+			if aside.IsUnfinished(a.failed) {
 				a.failed = nil // it is set aside when it is decided
 			}
 			continue
@@ -251,7 +248,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 		a.Trace.Asks(class)
 	}
-	s.noteSteps()
+	s.aside.NoteSteps()
 	needs := batch.Needs()
 	s.batch.size.asked(len(attempts), len(needs))
 	for from, to := 0, 0; from < len(needs); from = to {
@@ -272,7 +269,13 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 // quarantine. For the need of a single attempt fetch panics, and the caller's guard does that. profiles has the profile of
 // each need's first pod.
 func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles []string) error {
-	requests, steps := make([]fanout.Request, len(needs)), s.stepsFor(needs)
+	requests, claims := make([]fanout.Request, len(needs)), 0
+	for _, n := range needs {
+		if n.Class.Claims() {
+			claims++
+		}
+	}
+	steps := s.aside.StepsFor(claims)
 	s.metrics.Ask()
 	evaluate := s.evaluate
 	for i, n := range needs {
@@ -291,9 +294,8 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 	if err != nil {
 		return err
 	}
-	searches := func(n *answers.Need) bool { return n.Class.Claims() }
-	if s.budget.over(s.cfg.Now().Sub(begun), searchTime) && slices.ContainsFunc(needs, searches) {
-		s.searching.hard = true
+	if claims > 0 {
+		s.aside.NoteRound(s.cfg.Now().Sub(begun))
 	}
 	for i, n := range needs {
 		switch failed := results[i].Failed; {
@@ -301,8 +303,6 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 			s.answers.Take(n, results[i])
 		case n.Alone():
 			panic(failed)
-		case isUnfinished(failed):
-			s.noteUnfinished(n.Class.ID())
 		default:
 			s.guard.ConfineEvaluated(n.Class.ID(), failed)
 		}

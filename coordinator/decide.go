@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/aside"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/choice"
@@ -25,19 +26,19 @@ import (
 // anything ends the attempt.
 func (s *Scheduler) decide(ctx context.Context, a *attempt) bool {
 	if a.failed == nil && a.Class.Rejected == nil {
-		if a.failed = s.guard.WhyNot(a.Class); s.unfinished(a.Class) {
+		if a.failed = s.guard.WhyNot(a.Class); s.aside.HasUnfinished(a.Class) {
 			s.awaitSearches(a)
 			return true
 		}
 	}
 	s.batch.committing = false
-	s.allowDecision()
+	s.aside.AllowDecision()
 	goOn, panicked := s.decideCaught(ctx, a)
-	s.noteSteps()
+	s.aside.NoteSteps()
 	switch {
 	case panicked == nil:
 		return goOn
-	case isUnfinished(panicked):
+	case aside.IsUnfinished(panicked):
 		s.awaitSearches(a)
 		return true
 	}
@@ -54,6 +55,13 @@ func (s *Scheduler) decideCaught(ctx context.Context, a *attempt) (goOn bool, pa
 		}
 	}()
 	return s.decideOne(ctx, a), nil
+}
+
+// awaitSearches sets an attempt aside for which not all devices are found.
+func (s *Scheduler) awaitSearches(a *attempt) {
+	s.metrics.Unfinished()
+	s.aside.ForDevices(a.Pod, a.Class)
+	a.Trace.Finish(tracing.GivenBack, nil)
 }
 
 // decideOne takes a pod through the steps of a decision, in their order. It is false where the loop has to end, or the batch.
@@ -96,8 +104,14 @@ func (s *Scheduler) decideOne(ctx context.Context, a *attempt) bool {
 	}
 
 	// The placement, which the next pod of the batch sees.
-	s.afford(a, &c)
+	s.aside.Afford(a.Class, c.Row)
 	return s.place(ctx, a, d, c)
+}
+
+// commit begins what a panic may not stop any more.
+func (s *Scheduler) commit() {
+	s.batch.committing = true
+	s.aside.LiftBound()
 }
 
 // broken ends the loop for an error, unless it is ending.

@@ -34,7 +34,7 @@ func (s *Scheduler) claimsFail(p *v1.Pod, f *scorer.FatalText) error {
 
 // failsOn is claimsFail for a node in a dry run of preemption; nil: devices can be searched for on it.
 func (s *Scheduler) failsOn(a *attempt, row cache.Row) error {
-	defer s.withoutBound()() // of the few nodes that are told, those whose search is short of its bound
+	defer s.aside.Unbounded()() // of the few nodes that are told, those whose search is short of its bound
 	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.Class.Scorer)
 	if found.Fatal == nil {
 		return nil

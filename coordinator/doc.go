@@ -31,7 +31,7 @@
 //	pending bind  a placement whose outcome is not known yet, drawn in bound.go
 //	in flight     of a pod: popped, and neither placed nor back in the queue
 //	parked        of an attempt: extenders are asked about it outside the loop
-//	set aside     of a pod: it waits until counters for its class are filled
+//	set aside     of a pod: it waits for work of several turns for its class (package aside)
 //	nominated     of a pending pod: it keeps room on a node, usually while victims leave
 //	quarantine    of a pod, class or object: passed over, because it met a bug of ours
 //	term          the time for which a coordinator leads; a Scheduler lives for one
@@ -45,7 +45,7 @@
 // # Counters
 //
 // What a class counts of other pods is filled before its pods are decided. Where that takes many steps, as of a term
-// about all pods of the cluster, its pods are set aside until then, and each turn takes a part (package state).
+// about all pods of the cluster, its pods are set aside until then, and each turn takes a part (package aside).
 //
 // # Volumes
 //

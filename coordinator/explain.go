@@ -20,11 +20,11 @@ import (
 func (s *Scheduler) Explain(ctx context.Context, req *pb.ExplainRequest) (*pb.ExplainResponse, error) {
 	e, x := observe.NewExplanation(req), s.explainer()
 	waits := func() bool {
-		return !s.draining && (e.Waits() && s.state.IsOpen() || e.Searches() && s.restsSearching() > 0)
+		return !s.draining && (e.Waits() && s.state.IsOpen() || e.Searches() && s.aside.SearchingRests() > 0)
 	}
 	step := func() bool {
-		s.beginSearching()
-		defer s.endSearching(s.cfg.Now())
+		s.aside.BeginSearching()
+		defer s.aside.EndSearching(s.cfg.Now())
 		return x.Step(e)
 	}
 	if err := s.reads.Serve(ctx, observe.Read{Step: step, Waits: waits}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/aside"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -71,13 +72,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 			s.answers.Forget(c)
 			s.preempt.Forget(c.ID())
 		},
-		Unfinished: func(class uint64, panicked any) bool {
-			if isUnfinished(panicked) {
-				s.noteUnfinished(class)
-				return true
-			}
-			return false
-		},
+		Unfinished: func(class uint64, panicked any) bool { return s.aside.NoteUnfinished(class, panicked) },
 	}
 	s.reads = observe.NewReads(func(f func()) { s.inbox.put(f) }, s.await, s.bugs)
 	if err := s.addPlugins(&cfg); err != nil {
@@ -131,7 +126,6 @@ func (s *Scheduler) addQueue(cfg *SchedulerConfig) error {
 		Meter: s.metrics.Queue(), Timer: cfg.Now,
 		Profiles: hints, Plugins: rules.QueuePlugins(hints),
 	})
-	s.aside = state.NewAside(s.state, s.queue, func() time.Time { return s.cfg.Now() }, s.budget.over)
 	s.nominees = nominees.New(s.queue, s.state.Cache, s.state.Storage())
 	s.intake = intake.New(intake.Config{
 		State: s.state, Nominees: s.nominees, Loop: forIntake{s}, Meters: s.metrics, Recorder: cfg.Recorder, Life: s.life,
@@ -157,6 +151,10 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 		Searches: s.fanout.Searches(),
 	})
 	s.state.Watch(s.answers.Log())
+	s.aside = aside.New(aside.Config{
+		State: s.state, Queue: s.queue, Evaluator: s.answers.Evaluator, Now: func() time.Time { return s.cfg.Now() },
+		Over: s.budget.over, Free: s.budget.free, Decided: func() uint64 { return s.seq },
+	})
 	s.chooser = choice.New(choice.Config{
 		Nodes: s.state.Cache, Engine: s.answers, Nominees: s.nominees, OutOfTree: s.outOfTree, Workers: s.fanout,
 		Fetch: s.fetchOne, ClaimsFail: s.claimsFail,
@@ -164,7 +162,7 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 	s.preempt = preempt.NewFinder(preempt.Config{
 		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
-		Steps:    func() int64 { return s.stepsFor(nil) },
+		Steps:    func() int64 { return s.aside.StepsFor(0) },
 		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/aside"
 	"github.com/shardsched/shardsched/coordinator/bind"
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
@@ -43,7 +44,7 @@ type Scheduler struct {
 	state     *state.State
 	intake    *intake.Intake
 	queue     *queue.Queue
-	aside     *state.Aside
+	aside     *aside.Aside
 	compiler  *compile.Compiler
 	answers   *answers.Engine
 	fanout    *fanout.Fanout
@@ -74,7 +75,6 @@ type Scheduler struct {
 	// newMembers says that SetMembers was called.
 	newMembers bool
 	budget     budget
-	searching  searching
 	sweeps     sweeps
 	happened   []queue.Kind // what the event at hand has come to
 	suspects   *quarantine.Suspects
@@ -207,7 +207,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		if ended {
 			return s.err
 		}
-		if decided || s.reads.Pending() || !s.inbox.empty() || !s.draining && s.mayGoOn() {
+		if decided || s.reads.Pending() || !s.inbox.empty() || !s.draining && s.aside.MayGoOn() {
 			continue
 		}
 		s.rest()
@@ -244,20 +244,13 @@ func (s *Scheduler) turn(ctx context.Context, begun time.Time) (decided, ended b
 		return false, false
 	}
 	if len(s.parking.resumed) > 0 {
-		s.batch.aside, s.batch.slice = false, false
+		s.aside.Others()
 		s.scheduleResumed(ctx)
 		return true, false
 	}
-	// Batches of pods that were set aside take turns with those of all others.
-	if s.batch.aside, s.batch.slice = !s.batch.aside, false; s.batch.aside {
-		if s.batch.popped = s.aside.Pop(s.batch.size.next(), s.batch.popped[:0]); len(s.batch.popped) == 0 {
-			s.batch.popped, s.batch.slice = s.popSlice(), true
-		}
-		if len(s.batch.popped) > 0 {
-			s.schedule(ctx, s.batch.popped)
-			return true, false
-		}
-		s.batch.aside, s.batch.slice = false, false
+	if s.batch.popped = s.aside.Pop(s.batch.size.next(), s.batch.popped[:0]); len(s.batch.popped) > 0 {
+		s.schedule(ctx, s.batch.popped)
+		return true, false
 	}
 	s.batch.popped = s.queue.PopBatch(s.batch.size.next(), s.batch.popped[:0])
 	if len(s.batch.popped) == 0 {
@@ -325,10 +318,10 @@ func (s *Scheduler) untilWake() time.Duration {
 	if s.compiler.Kept() || s.answers.Ages() {
 		most = sweepEvery
 	}
-	if d, any := s.untilAside(); d > 0 && any {
+	if d, any := s.aside.Until(); d > 0 && any {
 		most = d
 	}
-	if d := s.restsSearching(); d > 0 { // for reads
+	if d := s.aside.SearchingRests(); d > 0 { // for reads
 		most = min(most, d)
 	}
 	wake := s.queue.NextWake()

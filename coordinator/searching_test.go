@@ -27,6 +27,8 @@ const (
 	hardNodes = 400
 	// hardSteps is less than what the search for a hard claim takes on one of these nodes.
 	hardSteps = 14000
+	// searchSteps is how many steps a round, and a decision, may take (package aside).
+	searchSteps = 1 << 18
 )
 
 // hardCluster is nodes whose devices all differ. Of some one device is good. The first pods' claims are hard: many pairs of devices
@@ -187,7 +189,7 @@ func TestHardClaimsOfNamespacesTakeTurns(t *testing.T) {
 			through := x.evaluate
 			x.evaluate = func(ctx context.Context, r []fanout.Request) ([]*scorer.Result, error) {
 				results, err := through(ctx, r)
-				if x.batch.slice && err == nil && results[0].Failed == nil {
+				if x.aside.IsSlice() && err == nil && results[0].Failed == nil {
 					order = append(order, x.batch.popped[0].Obj.Namespace)
 				}
 				return results, err

@@ -108,8 +108,8 @@ func (s *Scheduler) longestTurn(b *testing.B, ctx context.Context, events []obje
 		if decided || s.reads.Pending() || !s.inbox.empty() || len(s.binds.pending) > 0 {
 			continue
 		}
-		if s.aside.IsUnderWay() {
-			time.Sleep(s.aside.Rests()) // as the loop does
+		if rests, any := s.aside.Until(); any {
+			time.Sleep(rests) // as the loop does
 			continue
 		}
 		select {

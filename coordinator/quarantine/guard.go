@@ -28,7 +28,7 @@ type Guard struct {
 	Met func(where string, class uint64, pod types.UID, panicked any) error
 	// Forget drops what is held for a class.
 	Forget func(*compile.Class)
-	// Unfinished tells whether what was recovered says that the work for a class was stopped, which is no bug, and notes it.
+	// Unfinished tells whether what was recovered says that the evaluation of a class was stopped, and notes it.
 	Unfinished func(class uint64, panicked any) bool
 }
 
@@ -80,18 +80,18 @@ func (g *Guard) Look(c *compile.Class, look func()) (err error) {
 	return nil
 }
 
-// Confine puts a class into quarantine for a recovered panic, and drops what is held for it. That not all is found for the class is
-// no bug.
+// Confine puts a class into quarantine for a recovered panic, and drops what is held for it.
 func (g *Guard) Confine(c *compile.Class, panicked any) error {
 	g.Forget(c)
-	if g.Unfinished(c.ID(), panicked) {
-		return scorer.ErrUnfinished
-	}
 	return g.ConfineEvaluated(c.ID(), panicked)
 }
 
-// ConfineEvaluated puts a class into quarantine that could not be evaluated, so that nothing is held for it.
+// ConfineEvaluated puts a class into quarantine that could not be evaluated, so that nothing is held for it. That its evaluation was
+// stopped is no bug.
 func (g *Guard) ConfineEvaluated(class uint64, panicked any) error {
+	if g.Unfinished(class, panicked) {
+		return scorer.ErrUnfinished
+	}
 	return g.confine(Suspect{Class: class}, whileEvaluating, panicked)
 }
 
