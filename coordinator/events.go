@@ -70,9 +70,10 @@ type forIntake struct{ *Scheduler }
 var _ intake.Loop = forIntake{}
 
 // Move, Fail, NodeAdded and RowsMade are part of intake.Loop.
-func (l forIntake) Move(e queue.Event) { l.move(e) }
-func (l forIntake) Fail(err error)     { l.fail(err) }
-func (l forIntake) NodeAdded()         { clear(l.failing) }
+func (l forIntake) Move(e queue.Event)      { l.move(e) }
+func (l forIntake) Fail(err error)          { l.fail(err) }
+func (l forIntake) ClaimGone(pod types.UID) { l.queue.ClaimGone(pod) }
+func (l forIntake) NodeAdded()              { clear(l.failing) }
 
 func (l forIntake) RowsMade() {
 	if l.answers.Deciding() {

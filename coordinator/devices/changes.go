@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -24,6 +25,12 @@ type Changes struct {
 
 // ClaimChange is a claim before and after: Old is nil where it is new, Now where it is gone.
 type ClaimChange struct{ Old, Now *resourcev1.ResourceClaim }
+
+// SpecialFor is the pod whose extended resources the claim was for that is gone; empty: it was another claim.
+func (x *ClaimChange) SpecialFor() types.UID {
+	pod, _ := ownerOf(x.Old)
+	return pod.uid
+}
 
 type placedSlice struct {
 	place place

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/objects"
@@ -20,6 +21,8 @@ import (
 type Loop interface {
 	// Move has the pods tried again that the event may help.
 	Move(queue.Event)
+	// ClaimGone says that the claim for a pod's extended resources is gone.
+	ClaimGone(pod types.UID)
 	// NodeAdded says that a node has come.
 	NodeAdded()
 	// RowsMade says that a row was made, or made anew, or is gone, in a way that held answers may know nothing of.
@@ -182,7 +185,10 @@ func (t *Intake) KeepClaim(c *resourcev1.ResourceClaim, gone bool) {
 func (t *Intake) MoveClaims() {
 	for _, x := range t.State.TakeClaimChanges() {
 		switch {
-		case x.Now == nil: // as upstream: that a claim is gone helps nobody
+		case x.Now == nil: // as upstream: that a claim is gone helps nobody else
+			if pod := x.SpecialFor(); pod != "" {
+				t.Loop.ClaimGone(pod)
+			}
 		case x.Old == nil:
 			t.Loop.Move(queue.ResourceClaimAdded(x.Now))
 		default:

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 )
@@ -71,6 +72,16 @@ func DynamicResources(profiles Profiles) Plugin {
 			{Resource: DeviceClass, Actions: Add | Update},
 			{Resource: ResourceSlice, Actions: Add | Update},
 		},
+	}
+}
+
+// ClaimGone tells that the claim for extended resources is gone that an attempt of a pod had left behind, and that kept the pod
+// off all nodes: the pod is tried.
+//
+// Differs from upstream: there it waits until it is flushed, unless something else happens to a claim.
+func (q *Queue) ClaimGone(pod types.UID) {
+	if p := q.pods[pod]; p != nil && p.place == Unschedulable {
+		q.requeue(p, (&Event{resource: ResourceClaim, action: Delete}).String())
 	}
 }
 
