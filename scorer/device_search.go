@@ -275,12 +275,10 @@ func gatherPools(t *Table, s *deviceState, local []*devices.Slice, features devi
 
 // poolOf are the slices of a pool in a sorted list.
 func poolOf(list []*devices.Slice, driver, pool string) []*devices.Slice {
-	from := 0
-	for from < len(list) && (list[from].Driver != driver || list[from].Pool != pool) {
-		from++
-	}
+	key := &devices.Slice{Driver: driver, Pool: pool}
+	from, _ := slices.BinarySearchFunc(list, key, compareSlices)
 	to := from
-	for to < len(list) && list[to].Driver == driver && list[to].Pool == pool {
+	for to < len(list) && samePool(list[to], key) {
 		to++
 	}
 	return list[from:to]

@@ -159,12 +159,7 @@ func (x *sharedDevices) find(driver, pool, name string) (int, bool) {
 
 // pool are the slices of a pool.
 func (x *sharedDevices) pool(driver, name string) []*devices.Slice {
-	from, _ := x.find(driver, name, "")
-	to := from
-	for to < len(x.slices) && x.slices[to].Pool == name && x.slices[to].Driver == driver {
-		to++
-	}
-	return x.slices[from:to]
+	return poolOf(x.slices, driver, name)
 }
 
 // changeSharedSlice sets or removes a slice that no single row has.

@@ -2,14 +2,19 @@ package devices
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 func v1Now() metav1.Time { return metav1.NewTime(start) }
@@ -115,5 +120,54 @@ func TestAPodMayHaveSoManyExpressions(t *testing.T) {
 	const want = "the resource claims of pod default/p have 257 different expressions, at most 256 are supported"
 	if got := r.c.Claims(pod, time.Minute); got.Err == nil || got.Err.Error() != want {
 		t.Errorf("got %v, want %s", got.Err, want)
+	}
+}
+
+// TestManySharesOfADevice: a share costs the same however many others there are.
+func TestManySharesOfADevice(t *testing.T) {
+	r := newRig(t, newAPI())
+	share := func(i int, quantity string) *resourcev1.ResourceClaim {
+		c := plainClaim(fmt.Sprint("share-", i))
+		id := c.UID
+		c.Status.Allocation = &resourcev1.AllocationResult{}
+		c.Status.Allocation.Devices.Results = []resourcev1.DeviceRequestAllocationResult{{
+			Request: "r", Driver: "d", Pool: "n1", Device: "a", ShareID: &id,
+			ConsumedCapacity: amounts{"memory": resource.MustParse(quantity)},
+		}}
+		return c
+	}
+	const many = 5000
+	for i := range many {
+		r.c.Set(share(i, "1Gi"))
+	}
+	one := share(many, "500m")
+	come := func() *pb.DeviceUse {
+		told := r.c.Set(one)
+		return told.Uses(r.c)[0].DeviceUse
+	}
+	leave := func() *pb.DeviceUse {
+		told := r.c.Delete(one)
+		return told.Uses(r.c)[0].DeviceUse
+	}
+	total := resource.MustParse(fmt.Sprint(many, "Gi"))
+	come()
+	if got := leave(); !proto.Equal(got.Consumed.Amounts[0].Quantity, amountOf(&total)) || got.Shares != many {
+		t.Errorf("in use after one has come and gone: %v", got)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		come()
+		leave()
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / 20; n > 10_000 {
+		t.Errorf("one share of %d takes %d bytes", many, n)
+	}
+	for i := range many {
+		r.c.Delete(share(i, "1Gi"))
+	}
+	if holders(r, "a") != "[]" {
+		t.Errorf("a used by %s", holders(r, "a"))
 	}
 }

@@ -1,9 +1,6 @@
 package devices
 
 import (
-	"maps"
-	"slices"
-
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +34,10 @@ type usage struct {
 	// holder is the claim that took the device whole last.
 	holder types.NamespacedName
 	shares map[string]*share
+	// consumed is what all shares consume, and consumers how many say so of a capacity: a device may have a hundred thousand
+	// shares, which are not to be added up at each change.
+	consumed  amounts
+	consumers map[resourcev1.QualifiedName]int
 }
 
 // share is a part of a device.
@@ -90,6 +91,7 @@ func (of *usage) take(u *Use, holder types.NamespacedName, flying bool) bool {
 				of.shares = map[string]*share{}
 			}
 			of.shares[u.Share] = s
+			of.consume(u.Capacity)
 		}
 		s.holders++
 		return s.holders == 1
@@ -102,6 +104,36 @@ func (of *usage) take(u *Use, holder types.NamespacedName, flying bool) bool {
 		of.dedicated = true
 	}
 	return !was
+}
+
+// consume adds what a share consumes.
+func (of *usage) consume(more amounts) {
+	if of.consumed == nil && len(more) > 0 {
+		of.consumed, of.consumers = amounts{}, map[resourcev1.QualifiedName]int{}
+	}
+	for name, q := range more {
+		sum := q.DeepCopy()
+		if of.consumers[name] > 0 {
+			sum = of.consumed[name]
+			sum.Add(q)
+		}
+		of.consumed[name] = sum
+		of.consumers[name]++
+	}
+}
+
+// release takes back what consume has added.
+func (of *usage) release(less amounts) {
+	for name, q := range less {
+		if of.consumers[name]--; of.consumers[name] == 0 {
+			delete(of.consumed, name)
+			delete(of.consumers, name)
+			continue
+		}
+		sum := of.consumed[name]
+		sum.Sub(q)
+		of.consumed[name] = sum
+	}
 }
 
 // give takes back what take has noted.
@@ -131,6 +163,7 @@ func (of *usage) give(u *Use, flying bool) bool {
 		}
 		if s.holders--; s.holders == 0 {
 			delete(of.shares, u.Share)
+			of.release(s.capacity)
 		}
 		return s.holders == 0
 	}
@@ -150,20 +183,8 @@ func (d Device) message(u *usage) *pb.DeviceUse {
 		return m
 	}
 	m.Dedicated, m.Shares = u.isWhole(), uint32(len(u.shares))
-	sum := amounts{}
-	for _, id := range slices.Sorted(maps.Keys(u.shares)) { // in an order, for the format of a sum is that of its first part
-		for name, q := range u.shares[id].capacity {
-			total, there := sum[name]
-			if !there {
-				sum[name] = q.DeepCopy()
-				continue
-			}
-			total.Add(q)
-			sum[name] = total
-		}
-	}
-	if len(sum) > 0 {
-		m.Consumed = &pb.DeviceAmounts{Amounts: amountList(sum)}
+	if len(u.consumed) > 0 {
+		m.Consumed = &pb.DeviceAmounts{Amounts: amountList(u.consumed)}
 	}
 	return m
 }

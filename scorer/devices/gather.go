@@ -243,19 +243,18 @@ func (p *pool) checkNames(group []*Slice, partitionable bool) error {
 }
 
 func (p *pool) checkCounterSets(group []*Slice) error {
-	seen := map[string]bool{}
+	p.places = map[string]map[string]int32{}
 	for _, s := range group {
 		for _, set := range s.CounterSets {
-			if seen[set.Name] {
+			if p.places[set.Name] != nil {
 				return errors.New("duplicate counter set name " + set.Name)
 			}
-			seen[set.Name] = true
+			places := make(map[string]int32, len(set.Counters))
 			for _, c := range set.Counters {
+				places[c.Name] = int32(len(p.counters))
 				p.counters = append(p.counters, poolCounter{set: set.Name, name: c.Name, value: c.Value})
 			}
-			if len(set.Counters) == 0 {
-				p.emptySets = append(p.emptySets, set.Name)
-			}
+			p.places[set.Name] = places
 		}
 	}
 	return nil
@@ -265,11 +264,12 @@ func (p *pool) checkConsumption(list []*Slice) error {
 	for _, s := range list {
 		for i := range s.Devices {
 			for _, c := range s.Devices[i].Consumes {
-				if !p.hasSet(c.Set) {
+				places := p.places[c.Set]
+				if places == nil {
 					return errors.New("counter set " + c.Set + " not found")
 				}
 				for _, one := range c.Counters {
-					if p.counter(c.Set, one.Name) < 0 {
+					if _, there := places[one.Name]; !there {
 						return fmt.Errorf("counter %s not found in counter set %s", one.Name, c.Set)
 					}
 				}
@@ -279,19 +279,14 @@ func (p *pool) checkConsumption(list []*Slice) error {
 	return nil
 }
 
-func (p *pool) hasSet(set string) bool {
-	return slices.Contains(p.emptySets, set) || slices.ContainsFunc(p.counters, func(c poolCounter) bool { return c.set == set })
-}
-
-// counter is the place of a counter in the pool's, or -1.
-func (p *pool) counter(set, name string) int32 {
-	return int32(slices.IndexFunc(p.counters, func(c poolCounter) bool { return c.set == set && c.name == name }))
-}
-
 // elsewhere are the pool's slices that the node doesn't reach.
 func elsewhere(group, all []*Slice) (out []*Slice) {
+	near := make(map[string]bool, len(group))
+	for _, s := range group {
+		near[s.Name] = true
+	}
 	for _, s := range all {
-		if !slices.ContainsFunc(group, func(x *Slice) bool { return x.Name == s.Name }) {
+		if !near[s.Name] {
 			out = append(out, s)
 		}
 	}
@@ -388,8 +383,9 @@ func (p *pool) consumption(list []consumption, d *Device) []consumption {
 		return list
 	}
 	for _, c := range d.Consumes {
+		places := p.places[c.Set]
 		for _, one := range c.Counters {
-			list = append(list, consumption{counter: p.counter(c.Set, one.Name), value: one.Value})
+			list = append(list, consumption{counter: places[one.Name], value: one.Value})
 		}
 	}
 	return list
@@ -398,6 +394,7 @@ func (p *pool) consumption(list []consumption, d *Device) []consumption {
 // others gives numbers to the pool's devices that the node doesn't reach and that consume counters. Devices of one name
 // have one number.
 func (g *gathering) others(p *pool, group, all []*Slice) {
+	numbers := map[string]int32{}
 	for _, s := range elsewhere(group, all) {
 		for i := range s.Devices {
 			d := &s.Devices[i]
@@ -405,12 +402,21 @@ func (g *gathering) others(p *pool, group, all []*Slice) {
 			if len(consumes) == 0 {
 				continue
 			}
-			at, ok := slices.BinarySearchFunc(p.names, d.Name, func(n named, name string) int { return strings.Compare(n.name, name) })
+			number, ok := p.number(d.Name)
 			if !ok {
-				p.names = slices.Insert(p.names, at, named{d.Name, g.out.numbers})
-				g.out.numbers++
+				if number, ok = numbers[d.Name]; !ok {
+					number = g.out.numbers
+					numbers[d.Name] = number
+					g.out.numbers++
+				}
 			}
-			p.others = append(p.others, otherDevice{number: p.names[at].number, consumes: consumes})
+			p.others = append(p.others, otherDevice{number: number, consumes: consumes})
 		}
+	}
+	for name, number := range numbers {
+		p.names = append(p.names, named{name, number})
+	}
+	if len(numbers) > 0 {
+		slices.SortFunc(p.names, func(a, b named) int { return strings.Compare(a.name, b.name) })
 	}
 }

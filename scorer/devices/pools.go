@@ -46,9 +46,9 @@ type pool struct {
 	// names are its devices, those of other nodes included, by name.
 	names    []named
 	counters []poolCounter
-	// emptySets are counter sets without counters.
-	emptySets []string
-	others    []otherDevice
+	// places are those of counters in counters, by set and name.
+	places map[string]map[string]int32
+	others []otherDevice
 }
 
 type named struct {
@@ -123,12 +123,16 @@ func (p *Pools) Number(driver, pool, device string) (int32, bool) {
 	if !ok {
 		return 0, false
 	}
-	names := p.pools[p.byName[i]].names
-	at, ok := slices.BinarySearchFunc(names, device, func(n named, name string) int { return strings.Compare(n.name, name) })
+	return p.pools[p.byName[i]].number(device)
+}
+
+// number finds a device of the pool by name.
+func (p *pool) number(device string) (int32, bool) {
+	at, ok := slices.BinarySearchFunc(p.names, device, func(n named, name string) int { return strings.Compare(n.name, name) })
 	if !ok {
 		return 0, false
 	}
-	return names[at].number, true
+	return p.names[at].number, true
 }
 
 func compareNames(p *pool, driver, name string) int {
