@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/shardsched/shardsched/coordinator/choice"
-	"github.com/shardsched/shardsched/coordinator/compile"
-	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/storage"
 	"github.com/shardsched/shardsched/coordinator/tracing"
@@ -24,13 +22,12 @@ import (
 // A parked pod stays in flight in the queue. A resumed attempt begins anew: only what extenders have said is kept, and what has
 // happened since is held against that.
 type attempt struct {
-	// Try is what a choice knows of it: its pod and trace, and what extenders make of the pod, since it was popped; its class since
-	// it was compiled; what plugins make of the pod while it is decided.
+	// Try is what a choice knows of it: its pod, profile and trace, and what extenders make of the pod, since it was popped; its class
+	// since it was compiled; what plugins make of the pod while it is decided.
 	choice.Try
 
 	// Since it was popped:
 	begun time.Time
-	prof  *compile.Profile
 	// last tells that nobody may stand behind it in the batch, for its affinity terms count only once it is placed.
 	last bool
 	// registering is the time that it took to register its terms.
@@ -40,9 +37,6 @@ type attempt struct {
 	storage, claims uint64
 	// failed ends the attempt in an error.
 	failed error
-
-	// While it is decided: what extenders have left of the candidates of its preemption; nil: they were not asked.
-	advice *preempt.Advice
 
 	// Once it is placed: the best nodes as the decision saw them, where that is spelled out.
 	top []*pb.ScoredNode
@@ -81,7 +75,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 		return attempt{}, false
 	}
 	delete(s.failing, p.Obj.UID)
-	a := attempt{Try: choice.Try{Pod: p, Trace: trace}, prof: prof}
+	a := attempt{Try: choice.Try{Pod: p, Profile: prof, Trace: trace}}
 	if p.Obj.Spec.Affinity == nil { // there is nothing to be made known but volumes
 		a.last = !s.guard.RegisterTerms(p.Obj, s.state.MayBring())
 		return a, true
@@ -96,7 +90,7 @@ func (s *Scheduler) admitWith(p *queue.Pod, trace *tracing.Attempt) (attempt, bo
 func (s *Scheduler) compile(a *attempt) {
 	a.Trace.Begin(tracing.Compile)
 	defer a.Trace.End(tracing.Compile)
-	a.Class, a.failed = s.guard.ClassOf(a.Pod.Obj, a.prof)
+	a.Class, a.failed = s.guard.ClassOf(a.Pod.Obj, a.Profile)
 	a.storage, a.claims = s.state.Storage().Version(), s.state.ClaimsVersion()
 }
 
@@ -129,9 +123,6 @@ func (s *Scheduler) park(a *attempt) {
 	s.parking.parked[a.Pod] = &kept
 }
 
-// isParked tells whether an attempt has left its batch, and is not decided yet.
-func (s *Scheduler) isParked(a *attempt) bool { return s.parking.parked[a.Pod] != nil }
-
 // readmit prepares a resumed attempt for its decision; false where there is nothing to decide
 // any more.
 func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
@@ -146,7 +137,7 @@ func (s *Scheduler) readmit(a *attempt) (attempt, bool) {
 		a.Trace.Finish(tracing.GivenBack, nil)
 		return attempt{}, false
 	}
-	fresh.Extenders, fresh.advice, fresh.begun = a.Extenders, a.advice, a.begun
+	fresh.Extenders, fresh.Advice, fresh.begun = a.Extenders, a.Advice, a.begun
 	if !fresh.Extenders.Answered() {
 		s.queue.Rejoin(p)
 	}

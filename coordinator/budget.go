@@ -65,10 +65,10 @@ func (s *Scheduler) chargeSettling(attempts []attempt, took time.Duration) {
 	most.Pod.Cost += took
 }
 
-// chargeDryRun notes how long it took to find victims for an attempt's pod, where that is long. An attempt that uses the dry
-// run of another attempt is not charged.
-func (s *Scheduler) chargeDryRun(a *attempt, begun time.Time) {
-	if took := s.cfg.Now().Sub(begun); s.budget.over(took, queue.Costly) {
-		a.Pod.Cost += took
+// chargeDryRun notes how long it took to find victims for a pod, where that is long. A pod that uses the dry run of another pod is
+// not charged.
+func (s *Scheduler) chargeDryRun(p *queue.Pod, took time.Duration) {
+	if s.budget.over(took, queue.Costly) {
+		p.Cost += took
 	}
 }

@@ -166,7 +166,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	a.Trace.Begin(tracing.Assume)
 	d.Node, d.Score = s.nameOf(c.Row), c.Score
 	pod := a.Pod.Obj
-	got := s.state.Reserve(pod, a.prof, a.Class, c.Row, s.answers.Evaluator())
+	got := s.state.Reserve(pod, a.Profile, a.Class, c.Row, s.answers.Evaluator())
 	if got.NoVolumes != nil {
 		s.metrics.AssumeFailed()
 	}
@@ -176,8 +176,8 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	var held *bind.Reservation // what VolumeBinding and DynamicResources act on from Reserve on, where plugins run
 	if a.Plugins != nil {
 		held = &bind.Reservation{
-			Work: got.Volumes, Failed: got.NoVolumes, Patience: a.prof.BindTimeout(),
-			Claims: got.Claims, ClaimsFailed: got.NoDevices, DevicesPatience: a.prof.DevicesTimeout(),
+			Work: got.Volumes, Failed: got.NoVolumes, Patience: a.Profile.BindTimeout(),
+			Claims: got.Claims, ClaimsFailed: got.NoDevices, DevicesPatience: a.Profile.DevicesTimeout(),
 		}
 		held.KeepIn(a.Plugins.Cycle.State())
 	}
@@ -230,8 +230,8 @@ func (s *Scheduler) complete(a *attempt, got *state.Reserved, held *bind.Reserva
 func (s *Scheduler) queueBind(a *attempt, d *pb.Decision, got *state.Reserved) {
 	pod := got.Pod
 	job := bind.Job{
-		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.Volumes, Patience: a.prof.BindTimeout(),
-		Claims: got.Claims, DevicesPatience: a.prof.DevicesTimeout(),
+		Binding: objects.Binding{Pod: pod, Node: d.Node}, Work: got.Volumes, Patience: a.Profile.BindTimeout(),
+		Claims: got.Claims, DevicesPatience: a.Profile.DevicesTimeout(),
 		Extender: extender.Binder(s.extenders.List(), pod), Trace: a.Trace,
 	}
 	switch {

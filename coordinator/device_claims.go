@@ -2,20 +2,14 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/devices"
-	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/state"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // Claims of devices in the loop:
@@ -25,22 +19,6 @@ import (
 //	bind           the claims are written before the pod is bound (package bind); without a writer they are at once
 //	bound          what was written counts, or the devices are free again
 //	post-filter    a claim that nobody uses, and that keeps the pod off all nodes, gives its devices back
-
-// claimsFail is the error of a node on which devices could not be searched for, which fails the pod whatever the other nodes
-// have.
-func (s *Scheduler) claimsFail(p *v1.Pod, f *scorer.FatalText) error {
-	return fmt.Errorf("running %q filter plugin: %s", rules.DynamicResources, s.state.FatalText(p, f))
-}
-
-// failsOn is claimsFail for a node in a dry run of preemption; nil: devices can be searched for on it.
-func (s *Scheduler) failsOn(a *attempt, row cache.Row) error {
-	defer s.aside.Unbounded()() // of the few nodes that are told, those whose search is short of its bound
-	found := s.answers.Evaluator().Allocate(s.state.Table(int(row.Shard)), row.Index, a.Class.Scorer)
-	if found.Fatal == nil {
-		return nil
-	}
-	return s.claimsFail(a.Pod.Obj, found.Fatal)
-}
 
 // completeClaims has a placement's claims written at once, where nobody writes them.
 func (s *Scheduler) completeClaims(got *state.Reserved) (err error) {
@@ -65,20 +43,6 @@ func (s *Scheduler) claimsEnd(end func(*devices.Work) error, w *devices.Work) {
 		klog.FromContext(s.life).Error(err, "The tables refuse what a bind has made of devices")
 	}
 	s.intake.MoveClaims()
-}
-
-// planClaims is what DynamicResources' PostFilter makes of an attempt.
-func (s *Scheduler) planClaims(a *attempt, answer *answers.Answer) devices.Plan {
-	var unavailable []int
-	if r := a.Class.Rejected; r != nil {
-		refused := slices.Contains(r.Plugins, rules.DynamicResources)
-		if refused || !a.prof.Prepares(rules.DynamicResources, r.Plugins) {
-			return devices.NoPlan(refused)
-		}
-	} else if answer != nil && a.Class.Claims {
-		unavailable = answer.UnavailableClaims()
-	}
-	return s.state.Claims().Plan(a.Pod.Obj, unavailable)
 }
 
 // carryPlanOut does what PostFilter has planned about a pod's claims. The pod is back in the queue: it is tried once the claim has

@@ -69,7 +69,7 @@
 //
 // # Preemption
 //
-// A pod without a node may have others leave: package preempt finds them, preemption.go has them leave.
+// A pod without a node may have others leave: package preempt finds them for PostFilter (package choice), preemption.go has them leave.
 //
 // # Quarantine
 //

@@ -155,14 +155,15 @@ func (s *Scheduler) addWorkers(cfg *SchedulerConfig) {
 		State: s.state, Queue: s.queue, Evaluator: s.answers.Evaluator, Now: func() time.Time { return s.cfg.Now() },
 		Over: s.budget.over, Free: s.budget.free, Decided: func() uint64 { return s.seq },
 	})
-	s.chooser = choice.New(choice.Config{
-		Nodes: s.state.Cache, Engine: s.answers, Nominees: s.nominees, OutOfTree: s.outOfTree, Workers: s.fanout,
-		Fetch: s.fetchOne, ClaimsFail: s.claimsFail,
-	})
 	s.preempt = preempt.NewFinder(preempt.Config{
 		Nodes: s.state.Cache, Budgets: s.state.Budgets(), Nominees: s.nominees, Engine: s.answers, Workers: s.fanout,
 		BatchSize: cfg.BatchSize, Now: func() time.Time { return s.cfg.QueueNow() }, Lanes: s.extenders,
 		Steps:    func() int64 { return s.aside.StepsFor(0) },
 		Attempts: s.metrics.PreemptionsTried(), DryRuns: s.metrics.DryRuns(), Rows: s.metrics.DryRunRows(),
+	})
+	s.chooser = choice.New(choice.Config{
+		State: s.state, Engine: s.answers, Nominees: s.nominees, OutOfTree: s.outOfTree, Workers: s.fanout,
+		Fetch: s.fetchOne, Aside: s.aside, Preempt: s.preempt, Charge: s.chargeDryRun,
+		Meter: s.metrics.Framework(), Now: func() time.Time { return s.cfg.Now() },
 	})
 }

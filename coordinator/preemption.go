@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/queue"
@@ -17,7 +18,7 @@ import (
 
 // The life of a preemption:
 //
-//	decide ── no node ──> PostFilter plugins, in the profile's order (post_filter.go)
+//	decide ── no node ──> PostFilter plugins, in the profile's order (package choice)
 //	                        │  DefaultPreemption: may the pod preempt? ──> the best candidate (package preempt)
 //	                        v
 //	      gate       the preemptor waits, whatever happens, until the victims are told
@@ -49,19 +50,19 @@ type Evictor interface {
 }
 
 // gate has a preemptor wait until its victims are told to leave, should anything move it before.
-func (s *Scheduler) gate(a *attempt, x preemption) {
-	if len(x.victims) > 0 && !s.cfg.SyncPreemption {
+func (s *Scheduler) gate(a *attempt, x *choice.Help) {
+	if len(x.Victims) > 0 && !s.cfg.SyncPreemption {
 		s.preemptions.gated[a.Pod.Obj.UID] = struct{}{}
 	}
 }
 
 // carryOut has the victims leave. The preemptor is back in the queue, and nominated.
-func (s *Scheduler) carryOut(a *attempt, x preemption) {
-	if len(x.victims) == 0 {
+func (s *Scheduler) carryOut(a *attempt, x *choice.Help) {
+	if len(x.Victims) == 0 {
 		return
 	}
-	e := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.nominating.Node}
-	leaving := slices.Clone(x.victims)
+	e := objects.Eviction{Preemptor: a.Pod.Obj, Node: x.Nominating.Node}
+	leaving := slices.Clone(x.Victims)
 	if s.cfg.Evictor != nil {
 		leaving = slices.DeleteFunc(leaving, func(v *v1.Pod) bool { return v.DeletionTimestamp != nil })
 	}
@@ -69,7 +70,7 @@ func (s *Scheduler) carryOut(a *attempt, x preemption) {
 		delete(s.preemptions.gated, a.Pod.Obj.UID)
 		return
 	}
-	s.metrics.Victims(len(x.victims))
+	s.metrics.Victims(len(x.Victims))
 	e.Lower = s.clearLower(a.Pod, e.Node)
 	for _, v := range leaving {
 		s.explainVictim(v, a.Pod.Obj, e.Node)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
+	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/tracing"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -15,31 +16,43 @@ import (
 // unplaced ends an attempt that has found no node. The PostFilters are asked for help first. answer is the
 // diagnosed answer of its class; nil: no node was looked at. It is false where the loop has to end.
 func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.Answer, d *pb.Decision, by []string) bool {
-	x := preemption{}
+	var x choice.Help
 	switch {
 	case a.failed != nil:
 	case d.Nodes == 0:
-		x.nominating = &objects.Nominating{}
+		x.Nominating = &objects.Nominating{}
 	default:
 		var err error
-		if x, err = s.postFilter(ctx, a, answer, d); err != nil {
-			if ctx.Err() == nil {
-				s.fail(err)
-			}
-			return false
+		if x, err = s.chooser.PostFilter(ctx, &a.Try, answer); err != nil {
+			return s.broken(ctx, err)
 		}
-		if s.isParked(a) {
+		if x.Parked {
+			s.park(a)
 			return true
 		}
+		tell(d, &x)
 	}
 	s.commit()
 	a.Plugins.Close()
-	s.gate(a, x)
+	s.gate(a, &x)
 	s.record(a, d, a.failed != nil)
-	s.refuse(ctx, a, d, by, x.nominating)
-	s.carryOut(a, x)
-	s.carryPlanOut(a, x.claims)
+	s.refuse(ctx, a, d, by, x.Nominating)
+	s.carryOut(a, &x)
+	s.carryPlanOut(a, x.Claims)
 	return true
+}
+
+// tell completes a decision with what may help the pod.
+func tell(d *pb.Decision, x *choice.Help) {
+	if x.Text != "" {
+		d.Message += " " + x.Text
+	}
+	if x.Nominating != nil {
+		d.Nominated = x.Nominating.Node
+	}
+	for _, victim := range x.Victims {
+		d.Victims = append(d.Victims, victim.Namespace+"/"+victim.Name)
+	}
 }
 
 // refuse puts a pod without a node back into the queue. nominating is what becomes of its nominated

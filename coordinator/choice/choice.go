@@ -2,29 +2,33 @@ package choice
 
 import (
 	"context"
-
-	v1 "k8s.io/api/core/v1"
+	"time"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
-	"github.com/shardsched/shardsched/coordinator/cache"
+	"github.com/shardsched/shardsched/coordinator/aside"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/extenders"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/framework"
 	"github.com/shardsched/shardsched/coordinator/nominees"
 	"github.com/shardsched/shardsched/coordinator/outoftree"
+	"github.com/shardsched/shardsched/coordinator/preempt"
 	"github.com/shardsched/shardsched/coordinator/queue"
+	"github.com/shardsched/shardsched/coordinator/state"
 	"github.com/shardsched/shardsched/coordinator/tracing"
-	"github.com/shardsched/shardsched/scorer"
 )
 
 // Try is what a choice knows of an attempt.
 type Try struct {
-	Pod   *queue.Pod
-	Class *compile.Class
-	Trace *tracing.Attempt // nil: it has none
+	Pod     *queue.Pod
+	Profile *compile.Profile
+	Class   *compile.Class
+	Trace   *tracing.Attempt // nil: it has none
 	// Plugins and Extenders are what they make of the pod; nil: they have no say in it.
 	Plugins   *outoftree.Review
 	Extenders *extenders.Review
+	// Advice is what extenders have left of the candidates of its preemption; nil: they were not asked.
+	Advice *preempt.Advice
 
 	question answers.Question
 }
@@ -44,15 +48,19 @@ type Ending struct {
 
 // Config is what a Chooser is made of.
 type Config struct {
-	Nodes     *cache.Cache
+	State     *state.State
 	Engine    *answers.Engine
 	Nominees  *nominees.Cache
 	OutOfTree *outoftree.Plugins // nil: there are none
 	Workers   *fanout.Fanout
 	// Fetch gives the engine the answer that it needs. An error ends the loop.
-	Fetch func(context.Context, *Try, *answers.Need) error
-	// ClaimsFail is the error of a node on which devices could not be searched for, which fails the pod whatever the other nodes have.
-	ClaimsFail func(*v1.Pod, *scorer.FatalText) error
+	Fetch   func(context.Context, *Try, *answers.Need) error
+	Aside   *aside.Aside
+	Preempt *preempt.Finder
+	// Charge notes how long it took to find a pod's victims.
+	Charge func(*queue.Pod, time.Duration)
+	Meter  framework.Meter
+	Now    func() time.Time
 }
 
 // Chooser chooses rows. Only the loop calls it.
@@ -97,7 +105,7 @@ func (c *Chooser) choose(ctx context.Context, t *Try, q *answers.Question) (answ
 	case err != nil:
 		return best, nil, err
 	case best.Fatal != nil:
-		return best, &Ending{Failed: c.ClaimsFail(t.Pod.Obj, best.Fatal)}, nil
+		return best, &Ending{Failed: c.claimsFail(t.Pod.Obj, best.Fatal)}, nil
 	case !found:
 		own, _ := c.Engine.Own(q)
 		message, by := c.refusal(own, t, answers.Reasons{})
@@ -126,7 +134,7 @@ func (c *Chooser) engineBest(ctx context.Context, t *Try, q *answers.Question) (
 
 // Rejected is the end of a pod that a PreFilter has rejected on all nodes.
 func (c *Chooser) Rejected(r *compile.Rejection) *Ending {
-	return &Ending{Message: answers.FitError(c.Nodes.Nodes(), nil) + " " + r.Message + ".", By: r.Plugins}
+	return &Ending{Message: answers.FitError(c.State.Nodes(), nil) + " " + r.Message + ".", By: r.Plugins}
 }
 
 // refusal words why no node takes the pod, and names the plugins that refuse it. more is counted besides.
@@ -136,5 +144,5 @@ func (c *Chooser) refusal(answer *answers.Answer, t *Try, more answers.Reasons) 
 		more.Add(with, -1)
 		more.Add(instead, +1)
 	}
-	return answer.Message(c.Nodes.Nodes(), more)
+	return answer.Message(c.State.Nodes(), more)
 }

@@ -185,7 +185,7 @@ func (c *Chooser) rowsFor(answer *answers.Answer, t *Try, q *answers.Question) [
 func (c *Chooser) rowsOf(answer *answers.Answer, names ...string) []answers.Row {
 	var rows []cache.Row
 	for _, name := range names {
-		if row, ok := c.Nodes.RowOf(name); ok {
+		if row, ok := c.State.RowOf(name); ok {
 			rows = append(rows, row)
 		}
 	}
