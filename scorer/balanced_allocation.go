@@ -20,7 +20,7 @@ func (r *balancedAllocation) plugin() pb.Plugin {
 }
 
 func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	columns := e.bindColumns(t, r.scored, false)
+	columns := e.bindColumns(t, r.scored, false, rows)
 	if len(columns) == 2 {
 		e.columnOfTwo(&columns[0], &columns[1], rows, into)
 		return rows

@@ -136,6 +136,7 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 		c.scores = append(c.scores, term)
 	}
 	c.orderValues()
+	c.countDevices()
 	c.pods = newPodReads(c)
 	c.bytes = memoryBytes(q)
 	slices.Sort(c.decisive)
@@ -149,6 +150,21 @@ func (c *Class) orderValues() {
 	for i := len(c.filters) - 1; i >= 0; i-- {
 		for _, k := range c.filters[i].reads.values {
 			c.group.values[k].behindClaims = at >= 0 && at < i
+		}
+	}
+}
+
+// countDevices has scores count the devices that serve extended resources.
+func (c *Class) countDevices() {
+	if c.claims == nil {
+		return
+	}
+	for i := range c.scores {
+		switch rule := c.scores[i].rule.(type) {
+		case *nodeResourcesFit:
+			c.claims.counted(rule.scored)
+		case *balancedAllocation:
+			c.claims.counted(rule.scored)
 		}
 	}
 }

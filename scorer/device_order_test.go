@@ -80,3 +80,53 @@ func TestRowsFailThePodInADryRun(t *testing.T) {
 			result.Reasons, result.Failing[:min(1, len(result.Failing))], MaxFailingRows)
 	}
 }
+
+// Where a row has none of an extended resource to allocate, scores count the devices of the class that serves it: those that reach
+// the row, one row at a time as in a pass over all.
+func TestScoresCountDevices(t *testing.T) {
+	const fit, balanced = pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION
+	g := golden{table: NewTable(0), at: map[string]uint32{}, e: NewEvaluator(nil)}
+	g.apply(`node a cpu=1000 label:rack=r1
+node b cpu=1000 example.com/gpu=10
+node c cpu=1000 label:rack=r1
+slice a gpu/a/s1 dev:g0;mem=40 dev:g1;mem=80;multi dev:g2;mem=80 dev:g3;mem=80
+slice shared gpu/net/s1 reach:rack=r1 dev:n0;mem=80
+use a gpu/a/g0 whole
+use a gpu/a/g2 shares=1
+slice c gpu/c/s1 dev:g0
+`)
+	for name, x := range map[string]struct {
+		selector string
+		want     map[string]int64 // by node, of LeastAllocated
+	}{
+		"all":      {"true", map[string]int64{"a": 40, "b": 90, "c": 50}},                      // a: 2 of 5 in use, and the pod's
+		"some":     {`device.attributes["gpu"].mem == 80`, map[string]int64{"a": 50, "b": 90}}, // a: 1 of 4; c: an error
+		"none":     {`device.attributes["gpu"].mem == 1`, map[string]int64{"b": 90}},           // c: an error, too
+		"multiple": {`device.allowMultipleAllocations`, map[string]int64{"b": 90}},             // as upstream's scores see it
+	} {
+		q := parseClaims("filters DynamicResources\nscores NodeResourcesFit:1\nleast example.com/gpu=1\nextended example.com/gpu=c\ncontainer example.com/gpu=1\n")
+		q.ResourceClaims.Extended.Resources[0].ScoredSelectors = []*pb.DeviceSelector{{Expression: x.selector}, {}}
+		q.Balanced = &pb.BalancedQuery{Scored: []*pb.ScoredResource{{Name: "cpu", Weight: 1, Request: 500}, {Name: "example.com/gpu", Weight: 1, Request: 1}}}
+		q.Scores = append(q.Scores, &pb.ScoreWeight{Plugin: balanced, Weight: 1000})
+		c := newClass(t, q)
+		got := map[string]int64{}
+		result := evaluate(g.e, g.table, c, Options{Candidates: 9})
+		for _, group := range result.Groups {
+			for _, candidate := range group.Candidates {
+				got[candidate.Name] = candidate.Score
+			}
+		}
+		for row := range g.table.All() {
+			node := g.table.Name(row)
+			for _, s := range g.e.Scores(g.table, row, nil, c) {
+				if s.Plugin == fit && s.Raw != x.want[node] {
+					t.Errorf("%s, node %s: got %d, want %d", name, node, s.Raw, x.want[node])
+				}
+				got[node] -= s.Weight * s.Raw
+			}
+			if got[node] != 0 {
+				t.Errorf("%s, node %s: one by one its score is %d less than in a pass", name, node, got[node])
+			}
+		}
+	}
+}

@@ -41,7 +41,7 @@ type deviceMemory struct {
 	// left is how many steps searches may still take; nil: any number.
 	left     Allowance
 	classes  map[*dynamicResources]*deviceClass
-	verdicts int // and sums, of all classes
+	verdicts int // and counts and sums, of all classes
 	pools    map[devicePools]gathered
 	number   int // of devices in pools
 	encoded  []byte
@@ -53,6 +53,8 @@ type deviceClass struct {
 	verdicts map[deviceQuestion]deviceVerdict
 	// reads are the attributes that the class looks at; nil: that was not asked yet.
 	reads *deviceReads
+	// counts are asked for one resource each.
+	counts map[deviceQuestion]deviceCount
 	// sums stand for inventories without the attributes that the class does not look at.
 	sums map[*inventory]digest
 }
@@ -88,13 +90,7 @@ func (e *Evaluator) searchDevices(r *dynamicResources, v view, served uint64) de
 	m := &e.devices
 	c := m.class(r)
 	s := v.devices()
-	q := deviceQuestion{around: s.around, uses: s.used, served: served}
-	if d := v.t.devices; d != nil {
-		q.shared = d.shared.sum
-	}
-	if s.inventory != nil {
-		q.inventory = m.sumOf(c, r, s.inventory)
-	}
+	q := c.question(m, r, v, served)
 	if verdict, known := c.verdicts[q]; known {
 		return verdict
 	}
@@ -113,12 +109,25 @@ func (e *Evaluator) searchDevices(r *dynamicResources, v view, served uint64) de
 	return verdict
 }
 
-// makeRoom makes room for one more verdict or sum.
+// makeRoom makes room for one more verdict, count or sum.
 func (m *deviceMemory) makeRoom() {
 	if m.verdicts >= maxDeviceVerdicts {
 		m.classes, m.verdicts = map[*dynamicResources]*deviceClass{}, 0
 	}
 	m.verdicts++
+}
+
+// question is all that a search rests on, or a count.
+func (c *deviceClass) question(m *deviceMemory, r *dynamicResources, v view, served uint64) deviceQuestion {
+	s := v.devices()
+	q := deviceQuestion{around: s.around, uses: s.used, served: served}
+	if d := v.t.devices; d != nil {
+		q.shared = d.shared.sum
+	}
+	if s.inventory != nil {
+		q.inventory = m.sumOf(c, r, s.inventory)
+	}
+	return q
 }
 
 func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
@@ -131,7 +140,8 @@ func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
 	if m.searches == nil {
 		m.searches = NewSearches(unlocked{})
 	}
-	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{}, sums: map[*inventory]digest{}}
+	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{}, counts: map[deviceQuestion]deviceCount{},
+		sums: map[*inventory]digest{}}
 	m.classes[r] = c
 	return c
 }
@@ -141,6 +151,16 @@ func (m *deviceMemory) readsOf(r *dynamicResources) *deviceReads {
 	all, _ := r.demand(1<<len(r.resources) - 1)
 	m.await(all)
 	names, known := all.Reads()
+	for _, e := range r.query.GetExtended().GetResources() {
+		for _, s := range compiledSelectors(e.GetScoredSelectors(), r.compiler) {
+			if s != nil {
+				read, knows := s.Reads()
+				names, known = slices.Concat(names, read), known && knows
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return &deviceReads{names: names, all: !known, sum: digestOf([]byte(strings.Join(names, "\x00")))}
 }
 

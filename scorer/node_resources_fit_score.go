@@ -9,11 +9,9 @@ import (
 
 // This file is the Score of the plugin NodeResourcesFit: how full a node gets, by one
 // of three strategies. cpu and memory count with defaults for pods that name none.
-//
-// Differs from upstream: an extended resource that devices serve is scored as one that the node does not have.
 
 func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	columns := e.bindColumns(t, r.scored, true)
+	columns := e.bindColumns(t, r.scored, true, rows)
 	e.sums = scratch(e.sums, len(into))
 	clear(e.sums)
 	for i := range columns {

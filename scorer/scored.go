@@ -8,6 +8,8 @@ import (
 type scoredResource struct {
 	resourceRef
 	weight, request int64
+	// devices counts the devices that serve the resource on rows that have none to allocate; nil: none do.
+	devices *countedDevices
 }
 
 func newScoredResources(list []*pb.ScoredResource) []scoredResource {
@@ -17,7 +19,7 @@ func newScoredResources(list []*pb.ScoredResource) []scoredResource {
 		if ref.fixed < 0 && s.GetRequest() == 0 {
 			continue // a scalar that the pod does not ask for plays no part
 		}
-		out = append(out, scoredResource{ref, s.GetWeight(), s.GetRequest()})
+		out = append(out, scoredResource{resourceRef: ref, weight: s.GetWeight(), request: s.GetRequest()})
 	}
 	return out
 }
@@ -42,13 +44,17 @@ func (s *scoredResource) countedNonZero(nonZero bool) bool {
 	return nonZero && s.isCPUOrMemory()
 }
 
-// bindColumns finds the columns of scored resources, leaving out those that no row has.
+// bindColumns finds the columns of scored resources for some rows, leaving out those that no row has.
 // They hold until the next call.
-func (e *Evaluator) bindColumns(t *Table, scored []scoredResource, nonZero bool) []scoredColumn {
+func (e *Evaluator) bindColumns(t *Table, scored []scoredResource, nonZero bool, rows bitmap) []scoredColumn {
 	e.scored = e.scored[:0]
 	e.expanded.reset()
 	for i := range scored {
 		s := &scored[i]
+		if s.devices != nil {
+			e.scored = append(e.scored, e.countedColumn(t, s, rows))
+			continue
+		}
 		x := t.resource(s.resourceRef)
 		if x == nil {
 			continue
@@ -73,7 +79,20 @@ func (v view) scored(s *scoredResource, nonZero bool) (used, allocatable int64) 
 	if s.countedNonZero(nonZero) {
 		used = v.nonZero(s.fixed)
 	}
+	if s.devices != nil && allocatable == 0 {
+		n := v.e.countDevices(s.devices, v)
+		return n.used, n.all
+	}
 	return used, allocatable
+}
+
+// countedColumn is the column of a resource that devices serve on rows that have none to allocate.
+func (e *Evaluator) countedColumn(t *Table, s *scoredResource, rows bitmap) scoredColumn {
+	out := scoredColumn{weight: s.weight, request: s.request, used: e.expanded.own(t.capacity), allocatable: e.expanded.own(t.capacity)}
+	for row := range rows.all {
+		out.used[row], out.allocatable[row] = view{t: t, row: row, e: e}.scored(s, false)
+	}
+	return out
 }
 
 // expansion is memory for lists written out as slots.
@@ -89,6 +108,15 @@ func (x *expansion) slots(a *amounts, capacity int) []int64 {
 	if a.dense != nil {
 		return a.dense
 	}
+	out := x.own(capacity)
+	for i, row := range a.rows {
+		out[row] = a.vals[i]
+	}
+	return out
+}
+
+// own is a column of zeros.
+func (x *expansion) own(capacity int) []int64 {
 	if x.used == len(x.buffers) {
 		x.buffers = append(x.buffers, nil)
 	}
@@ -96,8 +124,5 @@ func (x *expansion) slots(a *amounts, capacity int) []int64 {
 	x.buffers[x.used] = out
 	x.used++
 	clear(out)
-	for i, row := range a.rows {
-		out[row] = a.vals[i]
-	}
 	return out
 }

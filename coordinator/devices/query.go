@@ -198,7 +198,7 @@ func (c *Cache) extendedMessage(x *extended, pod *v1.Pod) (*pb.ExtendedResources
 				const text = "claim %s/%s: could not retrieve device class %s: deviceclass.resource.k8s.io %[3]q not found"
 				return nil, fmt.Errorf(text, pod.Namespace, specialName, mapped.Name)
 			}
-			r.Class, r.ClassSelectors = class.Name, selectorList(class.Spec.Selectors)
+			r.Class, r.ClassSelectors, r.ScoredSelectors = class.Name, selectorList(class.Spec.Selectors), selectorList(mapped.Spec.Selectors)
 		}
 		m.Resources = append(m.Resources, r)
 	}

@@ -72,9 +72,6 @@ func (g *generator) arguments(families []Family) []configv1.PluginConfig {
 	return out
 }
 
-// scoresDevices says that our NodeResourcesFit scores extended resources that devices serve: docs/differences.md says that it does not yet.
-const scoresDevices = false
-
 func (g *generator) fit() *configv1.NodeResourcesFitArgs {
 	args := &configv1.NodeResourcesFitArgs{ScoringStrategy: &configv1.ScoringStrategy{
 		Type: oneOf(g.strange, configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio),
@@ -85,7 +82,7 @@ func (g *generator) fit() *configv1.NodeResourcesFitArgs {
 	if g.chance(70) {
 		args.ScoringStrategy.Resources = g.resources(100)
 	}
-	if g.hasDevices() && g.chance(60) && scoresDevices { // not for NodeResourcesBalancedAllocation, where upstream fails without a cache
+	if g.hasDevices() && g.chance(60) { // not for NodeResourcesBalancedAllocation, where upstream fails without a cache
 		for _, name := range []string{accelerator, resourcev1.ResourceDeviceClassPrefix + classGPU} {
 			args.ScoringStrategy.Resources = append(args.ScoringStrategy.Resources, configv1.ResourceSpec{Name: name, Weight: 1 + g.Int64N(100)})
 		}

@@ -43,17 +43,9 @@ const (
 	DevicesBeside Family = "devices+everything"
 )
 
-// devicesBeside says that pods with claims of devices are decided as upstream decides them beside all other rules. docs/differences.md
-// lists where they are not yet; until then Devices is in no list, and has to be asked for by name.
-const devicesBeside = false
-
 // AllFamilies are those that there are.
 func AllFamilies() []Family {
-	out := []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting}
-	if devicesBeside {
-		out = append(out, Devices)
-	}
-	return out
+	return []Family{Gates, Profiles, Spread, Defaults, Affinity, Carriers, Disks, Volumes, Partial, Features, Nominated, Preempting, Devices}
 }
 
 // Evaluated are the families whose rules our scheduler evaluates.
@@ -72,8 +64,8 @@ func ParseFamilies(text string) (out []Family, err error) {
 			out = append(out, AllFamilies()...)
 		case name == "evaluated":
 			out = append(out, Evaluated()...)
-		case !slices.Contains(append(AllFamilies(), Devices, DevicesBeside), f):
-			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), Devices, DevicesBeside))
+		case !slices.Contains(append(AllFamilies(), DevicesBeside), f):
+			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), DevicesBeside))
 		case without:
 			out = slices.DeleteFunc(out, func(x Family) bool { return x == f })
 		default:

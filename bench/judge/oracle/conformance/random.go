@@ -22,7 +22,7 @@ func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 	nodes := 1 + g.IntN(maxNodes)
 	always := len(families) == 1 && (families[0] == Devices || families[0] == DevicesBeside)
 	if always && families[0] == DevicesBeside {
-		families = append(Evaluated(), Devices)
+		families = Evaluated()
 	}
 	g.choose(families, always)
 	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
+	"github.com/shardsched/shardsched/scorer/devices"
 )
 
 // Difference is a place where we and upstream disagree.
@@ -43,6 +45,8 @@ type Result struct {
 	Preemptions, Candidates int
 	// Claims is how many claims of devices were allocated.
 	Claims int
+	// Exhausted is how many decisions end at the bound of a search for devices: upstream has none in steps, and nothing is compared.
+	Exhausted int
 	// Pinned is how many classes were decided with pinned sums.
 	Pinned      int
 	Differences []*Difference
@@ -66,6 +70,7 @@ func (r *Result) count(other *Result) {
 	r.Preemptions += other.Preemptions
 	r.Candidates += other.Candidates
 	r.Claims += other.Claims
+	r.Exhausted += other.Exhausted
 	r.Pinned += other.Pinned
 }
 
@@ -212,6 +217,9 @@ func (r *replay) hold(ctx context.Context, round int, d Decision) error {
 	return nil
 }
 
+// exhausted is in the message of a decision that ends at the bound of a search for devices.
+var exhausted = fmt.Sprintf("timed out trying to allocate devices: more than %d steps", devices.DefaultBudget)
+
 // judge holds a decision against upstream.
 func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) (*oracle.Verdict, *oracle.Preemption, error) {
 	v, err := r.upstream.Judge(ctx, pod)
@@ -223,6 +231,10 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 		return nil, nil, err
 	}
 	r.result.Decisions++
+	if strings.Contains(d.Message, exhausted) {
+		r.result.Exhausted++
+		return v, p, nil
+	}
 	c := comparison{round: round, decision: d, verdict: v, preemption: p}
 	if v.Err == nil && v.Feasible[d.Node] != nil {
 		if c.allocated, err = r.upstream.Allocations(ctx, v, d.Node); err != nil {
