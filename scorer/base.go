@@ -30,6 +30,7 @@ func (c *Class) Recount(t *Table, row uint32, base, into *Verdict) {
 	}
 	v := view{t: t, row: row}
 	c.measure(v, into.Measured)
+	into.Key.LateFilter, into.Key.LateReasons = base.Key.LateFilter, base.Key.LateReasons // a row that fails the pod does so for all
 	if into.Passed = base.Passed && c.fillKey(v, false, &into.Key); !into.Passed {
 		into.Key.reset()
 		return

@@ -39,6 +39,12 @@ func TestARowFailsThePodBeforeFiltersBehindDevices(t *testing.T) {
 			one.openMeasures(0)
 			e.Row(table, 0, nil, class, diagnose, v)
 			one.Move(class, v, +1)
+			if again := (&Verdict{}); !diagnose {
+				class.Recount(table, 0, v, again)
+				if !again.SharesAs(v) {
+					t.Errorf("%s: counted again the row is %+v, want %+v", name, again, v)
+				}
+			}
 			var single Standing
 			class.Settle(one, &single)
 			if s.Failing != c.failing || single.Failing != c.failing {
