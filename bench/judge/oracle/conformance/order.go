@@ -32,13 +32,12 @@ func (r *replay) order(ctx context.Context, round int, decisions []Decision) []*
 			continue // hold tells
 		}
 		c.decision = d
-		came := r.arrived[pod.UID]
-		// A claim that goes once the pod is let in is told by PreFilter. A pod that was tried before is let in as its backoff
-		// begins: what comes before that PreFilter may refuse it then.
-		tried := came.IsZero() && len(pod.Spec.SchedulingGates) == 0
-		if held := r.upstream.Gated(ctx, pod); held == "" || !tried && !strings.Contains(d.Message, held) {
+		// A claim may go once the pod is let in, in upstream's queue as its backoff begins. PreFilter tells it then, or what comes
+		// before it: the messages are compared as the decision is.
+		if held := r.upstream.Gated(ctx, pod); d.Node != "" || strings.HasPrefix(held, "waiting for scheduling gates") {
 			differs(&c, "", "waits for", held, "")
 		}
+		came := r.arrived[pod.UID]
 		if came.IsZero() {
 			continue
 		}
