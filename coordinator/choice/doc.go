@@ -1,5 +1,5 @@
-// Package choice takes an attempt to a row of a node, or to why there is none and what may help. It reads: what becomes of the pod, and all that other
-// pods see of it, is the loop's.
+// Package choice takes an attempt to a row of a node, or to why there is none and what may help. It only reads: what becomes
+// of the pod, and all that other pods see of it, is the loop's.
 //
 //	Try ──> Chooser ──┬─ nobody reviews the pod ──> the engine's best row, by groups
 //	                  ├─ reviewers do ──> rows that they take, with their scores ──> the best row
