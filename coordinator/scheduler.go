@@ -77,7 +77,6 @@ type Scheduler struct {
 	budget     budget
 	sweeps     sweeps
 	happened   []queue.Kind // what the event at hand has come to
-	suspects   *quarantine.Suspects
 
 	// What is known of pods that are on their way.
 	seq         uint64 // of the last decision
