@@ -2,9 +2,6 @@ package devices
 
 import (
 	"cmp"
-	"maps"
-	"math"
-	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -24,9 +21,9 @@ type pool struct {
 	// onNode counts the slices that name a node, by node; others is how many name none.
 	onNode map[string]int
 	others int
-	// sets is how many slices have counter sets.
-	sets  int
-	place place
+	// tallies are of the generations with counters; nil: there are none.
+	tallies map[int64]*tally
+	place   place
 	// uses are those of devices, by name. A device may be in use whose slice is not known, or gone.
 	uses map[string]*usage
 }
@@ -120,9 +117,7 @@ func (c *Cache) deleteSlice(name string, told *Changes) {
 }
 
 func (p *pool) count(s *resourcev1.ResourceSlice, by int) {
-	if len(s.Spec.SharedCounters) > 0 {
-		p.sets += by
-	}
+	p.tally(s, by)
 	node := nodeOf(s)
 	if node == "" {
 		p.others += by
@@ -144,71 +139,6 @@ func (p *pool) placed() place {
 		}
 	}
 	return place{kind: shared}
-}
-
-// troublesOthers tells whether a pool whose slices all name one node changes what other nodes answer. Those see its counter
-// sets, and so they see that the pool is incomplete, or invalid, unless they hold it for obsolete.
-func (p *pool) troublesOthers() bool {
-	if p.sets == 0 {
-		return false
-	}
-	var seen, all []*resourcev1.ResourceSlice // of the newest generation that has counter sets, by name
-	newest, last := int64(math.MinInt64), int64(math.MinInt64)
-	for _, s := range p.slices {
-		g := s.Spec.Pool.Generation
-		if last = max(last, g); len(s.Spec.SharedCounters) > 0 {
-			newest = max(newest, g)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.slices)) {
-		s := p.slices[name]
-		if s.Spec.Pool.Generation != newest {
-			continue
-		}
-		if all = append(all, s); len(s.Spec.SharedCounters) > 0 {
-			seen = append(seen, s)
-		}
-	}
-	switch count := seen[0].Spec.Pool.ResourceSliceCount; {
-	case int64(len(seen)) == count:
-		return !validCounters(seen, seen)
-	case last > newest:
-		return false // obsolete
-	case int64(len(all)) != count:
-		return true
-	}
-	return !validCounters(seen, all)
-}
-
-// validCounters tells whether the slices' counter sets are named once each, and devices consume of these alone.
-func validCounters(sets, devices []*resourcev1.ResourceSlice) bool {
-	known := map[string]map[string]resourcev1.Counter{}
-	for _, s := range sets {
-		for i := range s.Spec.SharedCounters {
-			set := &s.Spec.SharedCounters[i]
-			if known[set.Name] != nil {
-				return false
-			}
-			known[set.Name] = map[string]resourcev1.Counter{}
-			maps.Copy(known[set.Name], set.Counters)
-		}
-	}
-	for _, s := range devices {
-		for i := range s.Spec.Devices {
-			for _, of := range s.Spec.Devices[i].ConsumesCounters {
-				set := known[of.CounterSet]
-				for name := range of.Counters {
-					if _, there := set[name]; !there {
-						return false
-					}
-				}
-				if set == nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // moved tells of a slice of a pool that is new, changed or gone, and of all that is the pool's where it
