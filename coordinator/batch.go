@@ -217,34 +217,19 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	var profiles []string // for each need, the profile of its first pod
 	for i := range attempts {
 		a := &attempts[i]
-		if a.failed != nil || a.Class.Rejected != nil {
+		if a.failed != nil || a.Class.Rejected != nil || s.aside.AwaitsSlice(a.Class) {
 			continue
 		}
-		var class uint64
-		var need int
-		if s.aside.AwaitsSlice(a.Class) {
+		class, need, ok := s.want(batch, a)
+		switch profile := a.Pod.Obj.Spec.SchedulerName; {
+		case !ok:
 			continue
-		}
-		s.aside.AllowMore()
-		if a.failed = s.guard.Look(a.Class, func() {
-			q := s.chooser.Question(&a.Try)
-			if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
-				q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
-			}
-			class, need = batch.Want(q)
-		}); a.failed != nil {
-			if aside.IsUnfinished(a.failed) {
-				a.failed = nil // it is set aside when it is decided
-			}
-			continue
-		}
-		if need < 0 {
-			s.metrics.Held(a.Pod.Obj.Spec.SchedulerName)
+		case need < 0:
+			s.metrics.Held(profile)
 			a.Trace.Held(class)
 			continue
-		}
-		if need == len(profiles) {
-			profiles = append(profiles, a.Pod.Obj.Spec.SchedulerName)
+		case need == len(profiles):
+			profiles = append(profiles, profile)
 		}
 		a.Trace.Asks(class)
 	}
@@ -263,6 +248,23 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		}
 	}
 	return nil
+}
+
+// want asks the engine for an attempt's class: need is what it lacks of the class, less than 0 where it lacks nothing. It is not ok
+// where a look at the nodes has failed the attempt, or was stopped: the attempt is set aside then, when it is decided.
+func (s *Scheduler) want(batch *answers.Batch, a *attempt) (class uint64, need int, ok bool) {
+	s.aside.AllowMore()
+	a.failed = s.guard.Look(a.Class, func() {
+		q := s.chooser.Question(&a.Try)
+		if a.Class.Base != nil && q.Node == "" && !q.Alone { // else the pod uses no shared answer anyway
+			q.Nominees = s.nominees.Of(a.Pod.Obj, a.Class).ForEngine()
+		}
+		class, need = batch.Want(q)
+	})
+	if ok = a.failed == nil; !ok && aside.IsUnfinished(a.failed) {
+		a.failed = nil
+	}
+	return class, need, ok
 }
 
 // fetch turns the engine's needs into a fan-out, and gives the engine the answers. A class that can not be evaluated goes into

@@ -140,8 +140,8 @@ func (m *deviceMemory) class(r *dynamicResources) *deviceClass {
 	if m.searches == nil {
 		m.searches = NewSearches(unlocked{})
 	}
-	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{}, counts: map[deviceQuestion]deviceCount{},
-		sums: map[*inventory]digest{}}
+	c := &deviceClass{demands: map[uint64]*devices.Demand{}, verdicts: map[deviceQuestion]deviceVerdict{},
+		counts: map[deviceQuestion]deviceCount{}, sums: map[*inventory]digest{}}
 	m.classes[r] = c
 	return c
 }
