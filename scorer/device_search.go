@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -80,9 +81,10 @@ type devicePools struct {
 
 // gathered are the pools of an inventory.
 type gathered struct {
-	pools     *devices.Pools
-	inventory *inventory
-	why       string // there are none
+	pools *devices.Pools
+	// local are the slices of the inventory, under the names that they were gathered by.
+	local []*devices.Slice
+	why   string // there are none
 }
 
 // searchDevices is the verdict of a row whose extended resources of some bits are served by devices.
@@ -207,7 +209,7 @@ func (m *deviceMemory) search(r *dynamicResources, t *Table, s *deviceState, sum
 	use := useOf(g.pools, t)
 	for i := range s.uses {
 		u := &s.uses[i]
-		putInUse(&use, g.pools, &u.deviceUse, g.inventory.slices[u.slice].Pool)
+		putInUse(&use, g.pools, &u.deviceUse, g.local[u.slice].Pool)
 	}
 	budget := m.budget()
 	out := m.searcher.Search(g.pools, &use, demand, budget)
@@ -258,19 +260,43 @@ func (m *deviceMemory) gather(t *Table, s *deviceState, sum digest, features dev
 	if m.pools == nil || len(m.pools) >= maxDevicePools || m.number > maxDevicesInPools {
 		m.pools, m.number = map[devicePools]gathered{}, 0
 	}
-	g := gathered{inventory: s.inventory}
-	var local []*devices.Slice
-	if s.inventory != nil {
-		local = s.inventory.slices
-	}
+	g := gathered{local: t.localSlices(s)}
 	var err error
-	if g.pools, err = gatherPools(t, s, local, features); err != nil {
+	if g.pools, err = gatherPools(t, s, g.local, features); err != nil {
 		g.why = err.Error()
 	} else {
 		m.number += int(g.pools.Numbers())
 	}
 	m.pools[key] = g
 	return g
+}
+
+// localSlices are the slices of a state's inventory. The names of their pools are those of any row that has or had the inventory, and
+// only their order matters. Where shared pools have the driver, too, the pools get names of no other pool, that stand among the
+// shared ones where the names of the state's rows do.
+func (t *Table) localSlices(s *deviceState) []*devices.Slice {
+	if s.inventory == nil {
+		return nil
+	}
+	if len(s.among) == 0 {
+		return s.inventory.slices
+	}
+	out := make([]*devices.Slice, 0, len(s.inventory.slices))
+	pool := -1 // in among
+	for i, from := range s.inventory.slices {
+		own := *from
+		if shared := t.devices.shared.drivers[from.Driver]; len(shared) > 0 {
+			if i == 0 || !samePool(s.inventory.slices[i-1], from) {
+				pool++
+			}
+			own.Pool = fmt.Sprintf("\x00%09d", pool) // no name has such a character, and it is less than any that a name has
+			if n := s.among[pool]; n > 0 {
+				own.Pool = shared[n-1] + own.Pool
+			}
+		}
+		out = append(out, &own)
+	}
+	return out
 }
 
 // maxDevicesInPools bounds the devices of all pools that are remembered, of some 100 bytes each.

@@ -93,7 +93,7 @@ func (x *Shortages) diagnose(r *dynamicResources, t *Table, s *deviceState, q de
 	use := useOf(out.pools, t)
 	for i := range s.uses {
 		u := &s.uses[i]
-		putInUse(&use, out.pools, &u.deviceUse, out.inventory.slices[u.slice].Pool)
+		putInUse(&use, out.pools, &u.deviceUse, out.local[u.slice].Pool)
 	}
 	out.Diagnosis = x.searcher.Diagnose(out.pools, &use, demand, diagnosisBudget)
 	x.Steps += out.Steps
@@ -107,7 +107,7 @@ func (x *shortage) of(t *Table, row uint32) *DeviceShortage {
 	if t.devices != nil {
 		own = t.devices.rows[row]
 	}
-	if own == nil || x.inventory == nil {
+	if own == nil {
 		return out
 	}
 	rename := func(pool int32) {
@@ -115,7 +115,7 @@ func (x *shortage) of(t *Table, row uint32) *DeviceShortage {
 			return
 		}
 		driver, name, _, _ := x.pools.Pool(pool)
-		at := slices.IndexFunc(x.inventory.slices, func(s *devices.Slice) bool { return s.Driver == driver && s.Pool == name })
+		at := slices.IndexFunc(x.local, func(s *devices.Slice) bool { return s.Driver == driver && s.Pool == name })
 		if at < 0 || at >= len(own.names) || own.names[at].pool == name {
 			return
 		}
@@ -148,4 +148,17 @@ func (d *DeviceShortage) Pool(i int32) (driver, pool string) {
 func (d *DeviceShortage) Device(number int32) (name string, content *devices.Content) {
 	_, _, device := d.Pools.Device(number)
 	return device.Name, device.Content
+}
+
+// UnavailableClaims are the allocated claims that are not for a row, by their numbers in the query.
+func (e *Evaluator) UnavailableClaims(t *Table, row uint32, c *Class) (list []int) {
+	if c.claims == nil || !t.HasNode(row) {
+		return nil
+	}
+	for i := range c.claims.allocated {
+		if c.claims.unavailable(i, view{t: t, row: row, e: e}) {
+			list = append(list, i)
+		}
+	}
+	return list
 }
