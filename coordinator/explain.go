@@ -80,7 +80,7 @@ func (l forExplanations) Question(p *v1.Pod, prof *compile.Profile, node string)
 	}
 	q = &observe.Question{Pod: p.UID, Class: class, Node: node, Nomination: p.Status.NominatedNodeName, Rows: l.intake.Rows()}
 	if claims := l.state.Claims(); claims != nil {
-		q.Claims, q.User, q.Next = claims.ClaimNames(p), l.user, claims.Next(p)
+		q.Claims, q.Allocated, q.User, q.Next = claims.ClaimNames(p), claims.AllocatedNames(p), l.user, claims.Next(p)
 	}
 	if err := l.state.Settle(); err != nil {
 		return q, false, err

@@ -99,6 +99,24 @@ func TestWhySearchFailsThePod(t *testing.T) {
 		"b [claim default/bad, request r: 0 of 1 devices]: 0 of 1, 0 of 0")
 }
 
+// A claim that has its devices is for some nodes; others are refused for it.
+func TestWhatClaimsRefuseBesideDevices(t *testing.T) {
+	x := newTrial(t, SchedulerConfig{Shards: 1}, 0)
+	defer x.fanout.Close()
+	c := taken("c", "a", "gpu-0")
+	c.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+		{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"a"}},
+	}}}}
+	x.Load(&objects.Snapshot{
+		Nodes: nodesOf("8", "a", "b"), Cluster: []objects.Object{gpuClass(), gpus("a", 2), c}, Pods: []*v1.Pod{using(cores("p", "1"), "c")},
+	}, nil)
+	out := x.explained(t, "p", 0)
+	if len(out.Closest) != 1 || len(out.Shortages) != 0 {
+		t.Fatalf("got %v, want b alone, and no shortage", out)
+	}
+	wantLines(t, "b", out.Closest[0].Shortfalls, "claim default/c: its devices are for other nodes")
+}
+
 // Whoever has to act next is told, where a pod's claims can't be looked at.
 func TestWhoActsNextAboutClaims(t *testing.T) {
 	going, other := gpuClaim("going"), gpuClaim("others")

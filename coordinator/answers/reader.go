@@ -61,6 +61,11 @@ func (r Reader) Shortage(row cache.Row, class *scorer.Class, known *scorer.Short
 	return known.Find(r.e.eval, r.table(row), row.Index, class)
 }
 
+// UnavailableClaims are the allocated claims that are not for a row, by their numbers in the query.
+func (r Reader) UnavailableClaims(row cache.Row, class *scorer.Class) []int {
+	return r.e.eval.UnavailableClaims(r.table(row), row.Index, class)
+}
+
 // Expressions are the outcomes of the class's expressions on a row.
 func (r Reader) Expressions(row cache.Row, class *scorer.Class) []scorer.ExpressionOutcome {
 	return r.e.eval.Expressions(r.table(row), row.Index, nil, class)

@@ -123,13 +123,28 @@ func (c *Cache) ClaimNames(pod *v1.Pod) (out []types.NamespacedName) {
 	if err != nil {
 		return nil
 	}
-	for _, claim := range r.claims {
-		if claim.Status.Allocation == nil {
-			out = append(out, keyOf(claim))
-		}
-	}
+	out = r.namesOf(false)
 	if r.extended != nil {
 		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: specialName})
+	}
+	return out
+}
+
+// AllocatedNames are a pod's claims that have their devices, in the order of its query.
+func (c *Cache) AllocatedNames(pod *v1.Pod) []types.NamespacedName {
+	r, err := c.resolve(pod)
+	if err != nil {
+		return nil
+	}
+	return r.namesOf(true)
+}
+
+// namesOf are the claims that have their devices, or those that have none.
+func (r *resolved) namesOf(allocated bool) (out []types.NamespacedName) {
+	for _, claim := range r.claims {
+		if (claim.Status.Allocation != nil) == allocated {
+			out = append(out, keyOf(claim))
+		}
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func (c *Cache) HasDevices(yield func(bool) bool) {
 	}
 }
 
-// Users words who has a device, or shares of it: the claims, and the pods that these are reserved for.
+// Users words who has a device, or shares of it: the claims, and the pods that these are reserved for; "": nobody.
 func (c *Cache) Users(d Device) string {
 	holders := c.Holders(d)
 	slices.SortFunc(holders, func(a, b types.NamespacedName) int {
@@ -58,7 +58,7 @@ func (c *Cache) Users(d Device) string {
 		list = append(list, "claim "+key.String()+" ("+podsOf(c.claims[key])+")")
 	}
 	if len(list) == 0 {
-		return "in use"
+		return ""
 	}
 	return "in use by " + some(list, ", ")
 }

@@ -43,9 +43,9 @@ type Question struct {
 	Nominees []*answers.Nominee
 	// Rows counts how often a row came or went.
 	Rows uint64
-	// Claims are the claims of the pod that have no devices yet, in the order of the class.
-	Claims []types.NamespacedName
-	// User tells who uses a device.
+	// Claims are the claims of the pod that have no devices yet, in the order of the class; Allocated those that have.
+	Claims, Allocated []types.NamespacedName
+	// User tells who uses a device; "": nobody.
 	User func(driver, pool, device string) string
 	// Next is who has to do what about a pod that is rejected; "": there is nothing to tell.
 	Next string

@@ -50,6 +50,7 @@ func (x *explainer) lackDevices(row cache.Row, refused *pb.RefusedNode) (d *scor
 	}
 	d = x.Shortage(row, x.class.Scorer, x.shortages.Shortages)
 	if d == nil {
+		refused.Shortfalls = append(refused.Shortfalls, x.unavailable(row)...)
 		return nil, 0
 	}
 	w := wording{DeviceShortage: d, claims: x.q.Claims}
@@ -66,6 +67,21 @@ func (x *explainer) lackDevices(row cache.Row, refused *pb.RefusedNode) (d *scor
 		x.shortages.count(&w, l)
 	}
 	return d, missing
+}
+
+// unavailable words which claims have devices that are not for a row.
+func (x *explainer) unavailable(row cache.Row) (list []string) {
+	of := x.class.Query.GetResourceClaims().GetAllocated()
+	for _, i := range x.UnavailableClaims(row, x.class.Scorer) {
+		switch {
+		case i >= len(x.q.Allocated): // claims have come or gone
+		case of[i].GetUnavailable():
+			list = append(list, fmt.Sprintf("claim %s: its devices did not become ready", x.q.Allocated[i]))
+		default:
+			list = append(list, fmt.Sprintf("claim %s: its devices are for other nodes", x.q.Allocated[i]))
+		}
+	}
+	return list
 }
 
 // count adds a row up, once for each cause.
@@ -117,7 +133,7 @@ type wording struct {
 	*scorer.DeviceShortage
 	// claims are the claims of its demand.
 	claims []types.NamespacedName
-	// user tells which claims and pods have a device; nil: it is not asked for.
+	// user tells which claims and pods have a device; nil: nobody is asked.
 	user func(driver, pool, device string) string
 }
 
@@ -253,13 +269,19 @@ func (w *wording) missed(l *devices.Lack, m *devices.Missed) *pb.MissedDevice {
 		out.Cause = what + ": short by " + q.String()
 	case devices.CauseTaken:
 		out.Cause = fmt.Sprintf("taken for request %s of claim %s", w.Demand.Claims()[m.ByClaim].Requests[m.ByRequest].Name, w.claim(m.ByClaim))
-	case devices.CauseInUse:
-		if w.user != nil {
-			out.Cause = w.user(out.Driver, out.Pool, out.Device)
-		}
 	case devices.CauseSelector:
 		why := w.selector(l, c).Refusal(content)
 		out.Cause = w.selectorName(l, c) + " is false: " + clipped(why.Expression) + readText(why, content)
+	}
+	if w.user == nil {
+		return out
+	}
+	switch user := w.user(out.Driver, out.Pool, device); {
+	case user == "":
+	case m.Cause.Kind == devices.CauseInUse:
+		out.Cause = user
+	case m.Cause.Kind == devices.CauseCapacity:
+		out.Cause += ", " + user
 	}
 	return out
 }
