@@ -90,9 +90,11 @@ func (d *Demand) selectors() iter.Seq[Selector] {
 			for r := range d.claims[c].Requests {
 				for a := range d.claims[c].Requests[r].Alternatives {
 					alternative := &d.claims[c].Requests[r].Alternatives[a]
-					for _, s := range slices.Concat(alternative.ClassSelectors, alternative.Selectors) {
-						if s != nil && !yield(s) {
-							return
+					for _, list := range [...][]Selector{alternative.ClassSelectors, alternative.Selectors} {
+						for _, s := range list {
+							if s != nil && !yield(s) {
+								return
+							}
 						}
 					}
 				}

@@ -90,9 +90,10 @@ func TestEveryDecisionIsOneThatUpstreamCouldHaveMade(t *testing.T) {
 	}
 }
 
-func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
+// ownSide is a small workload, and our side of it without workers.
+func ownSide(t *testing.T, name string) (*Workload, *ours) {
 	p := small(t)
-	k := kind(t, "hard-spread")
+	k := kind(t, name)
 	w, err := NewWorkload(k, p.size(p.clusters[0], k))
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +102,16 @@ func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer own.end()
+	t.Cleanup(func() {
+		if err := own.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w, own
+}
+
+func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
+	w, own := ownSide(t, "hard-spread")
 	if _, err := own.decide(t.Context(), w.Pods, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -136,17 +146,7 @@ func TestJudgeFindsDecisionsThatAreNone(t *testing.T) {
 }
 
 func TestJudgeFindsDevicesThatUpstreamDoesNotGive(t *testing.T) {
-	p := small(t)
-	k := kind(t, "claims")
-	w, err := NewWorkload(k, p.size(p.clusters[0], k))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := newOurs(t.Context(), w, &p.Options, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer own.end()
+	w, own := ownSide(t, "claims")
 	if _, err := own.decide(t.Context(), w.Pods[:1], time.Hour); err != nil {
 		t.Fatal(err)
 	}
