@@ -209,8 +209,11 @@ func TestLongExpressionsAreCompiledBeside(t *testing.T) {
 		for i := range 3 * MaxExpressions { // the last that was asked for comes first, and all that is kept is bounded
 			c.Compile(fmt.Sprintf("%d == 1", i)).Ready(0)
 		}
-		if len(c.wanted) > MaxExpressions {
-			t.Errorf("%d expressions wait to be compiled, want at most %d", len(c.wanted), MaxExpressions)
+		c.mu.Lock()
+		wanted := len(c.wanted)
+		c.mu.Unlock()
+		if wanted > MaxExpressions {
+			t.Errorf("%d expressions wait to be compiled, want at most %d", wanted, MaxExpressions)
 		}
 		synctest.Wait()
 		if ready, _ := c.Compile(fmt.Sprintf("%d == 1", 3*MaxExpressions-1)).Ready(0); !ready {
