@@ -148,6 +148,9 @@ func TestReadsAreBounded(t *testing.T) {
 		if _, err := x.Summary(x.ctx); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("with all places taken: got %v, want RESOURCE_EXHAUSTED", err)
 		}
+		if _, err := x.Devices(x.ctx, &pb.ListDevicesRequest{}); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("devices with all places taken: got %v, want RESOURCE_EXHAUSTED", err)
+		}
 		give()
 		if err := <-calls; !errors.Is(err, context.Canceled) {
 			t.Errorf("given up: got %v, want %v", err, context.Canceled)

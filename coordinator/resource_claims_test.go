@@ -30,11 +30,12 @@ type deviceAPI struct {
 	version  int
 	kept     map[string]*resourcev1.ResourceClaim
 	told     func(*resourcev1.ResourceClaim)
-	refusing error // of a write of a status
+	refusing error  // of a write of a status
+	before   func() // a status is written
 }
 
 func newDeviceAPI(claims ...*resourcev1.ResourceClaim) *deviceAPI {
-	a := &deviceAPI{version: 100, kept: map[string]*resourcev1.ResourceClaim{}, told: func(*resourcev1.ResourceClaim) {}}
+	a := &deviceAPI{version: 100, kept: map[string]*resourcev1.ResourceClaim{}, told: func(*resourcev1.ResourceClaim) {}, before: func() {}}
 	for _, c := range claims {
 		a.kept[c.Name] = c
 	}
@@ -74,6 +75,7 @@ func (a *deviceAPI) Update(_ context.Context, c *resourcev1.ResourceClaim) (*res
 }
 
 func (a *deviceAPI) UpdateStatus(_ context.Context, c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	a.before()
 	if a.refusing != nil {
 		return nil, a.refusing
 	}
@@ -275,6 +277,30 @@ func TestDevicesAreGivenBackWhereAPodIsNotBound(t *testing.T) {
 				t.Errorf("%s after the next attempt: got %v, want a device, and a reservation", name, c.Status)
 			}
 		}
+	})
+}
+
+// Devices count as in use as soon as a pod is decided, and the list tells of them before the claim does.
+func TestDevicesAreListedWithWhoHasThem(t *testing.T) {
+	api, g := newDeviceAPI(gpuClaim("p")), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		list := func() (lines []string) {
+			out, err := x.Devices(x.ctx, &pb.ListDevicesRequest{})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, d := range out.GetDevices() {
+				lines = append(lines, fmt.Sprint(d.Device, " ", d.InUseBy))
+			}
+			slices.Sort(lines)
+			return lines
+		}
+		var decided []string
+		api.before = func() { decided = list() }
+		wantLines(t, "at first", list(), "gpu-0 []", "gpu-0 []", "gpu-1 []", "gpu-1 []")
+		x.deliver(objects.Added, using(cores("p", "1"), "p"))
+		wantLines(t, "when it is decided", decided, "gpu-0 []", "gpu-0 [default/p]", "gpu-1 []", "gpu-1 []")
+		wantLines(t, "when it is bound", list(), "gpu-0 []", "gpu-0 [default/p]", "gpu-1 []", "gpu-1 []")
 	})
 }
 

@@ -61,6 +61,15 @@ func (s *Scheduler) Shards(ctx context.Context) ([]*pb.ShardStatus, error) {
 	return out, nil
 }
 
+// Devices lists a page of the devices that slices offer, with the claims that have them.
+func (s *Scheduler) Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
+	x := observe.NewDevices(s.state.Claims(), req)
+	if err := s.reads.Serve(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x.Page()
+}
+
 // Progress is the part of the summary that costs nothing to tell: how many pods are
 // bound and how many wait.
 func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {

@@ -7,6 +7,7 @@ import (
 
 // flight is an allocation between the decision and the API: Reserve has made it, and no claim has it yet.
 type flight struct {
+	Holding
 	uid  types.UID // of the claim; of one that is in memory only, a made-up one
 	uses []Use
 	// holders is how many entries of the pod are for the claim.
@@ -19,12 +20,12 @@ type flight struct {
 func (c *Cache) launch(claim *resourcev1.ResourceClaim, a *resourcev1.AllocationResult, told *Changes) *flight {
 	f := c.flights[claim.UID]
 	if f == nil {
-		f = &flight{uid: claim.UID}
+		f = &flight{uid: claim.UID, Holding: Holding{Claim: keyOf(claim)}}
 		c.flights[claim.UID] = f
 	}
 	f.holders++
 	uses := usesOf(a)
-	f.uses = append(f.uses, uses...)
+	f.uses, f.Devices = append(f.uses, uses...), append(f.Devices, a.Devices.Results...)
 	c.take(uses, keyOf(claim), true, told)
 	return f
 }

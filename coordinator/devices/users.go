@@ -47,6 +47,35 @@ func (c *Cache) HasDevices(yield func(bool) bool) {
 	}
 }
 
+// Slices yields every slice.
+func (c *Cache) Slices(yield func(*resourcev1.ResourceSlice) bool) {
+	for _, s := range c.slices {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+// Holding is the devices that a claim has, or is about to be given.
+type Holding struct {
+	Claim   types.NamespacedName
+	Devices []resourcev1.DeviceRequestAllocationResult
+}
+
+// Holdings yields the devices of every claim. Those in flight come first: a flight that lands meanwhile is found among the claims.
+func (c *Cache) Holdings(yield func(Holding) bool) {
+	for _, f := range c.flights {
+		if !yield(f.Holding) {
+			return
+		}
+	}
+	for key, claim := range c.claims {
+		if a := claim.Status.Allocation; a != nil && !yield(Holding{key, a.Devices.Results}) {
+			return
+		}
+	}
+}
+
 // Users words who has a device, or shares of it: the claims, and the pods that these are reserved for; "": nobody.
 func (c *Cache) Users(d Device) string {
 	holders := c.Holders(d)

@@ -9,17 +9,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxReads is how many explanations and summaries may be under way.
+// maxReads is how many explanations, summaries and lists of devices may be under way.
 const maxReads = 8
 
 // WhileReading is where a bug was met while a read took a step, for the metric.
 const WhileReading = "read"
 
-// Reads are what others ask of the loop and what has no influence on decisions: explanations, summaries, dumps.
+// Reads are what others ask of the loop and what has no influence on decisions: explanations, summaries, lists, dumps.
 // Whatever they are, they cost a turn of the loop one step:
 //
-//	Explain, Summary ──at most 8──> loop ──> reads ──one step a turn──> the answer
-//	                   more: ResourceExhausted    └─ whoever has given up is skipped
+//	Explain, Summary, Devices ──at most 8──> loop ──> reads ──one step a turn──> the answer
+//	                            more: ResourceExhausted    └─ whoever has given up is skipped
 //
 // A read gets no way to end the loop: its error, or its panic, is its caller's.
 type Reads struct {
@@ -64,7 +64,7 @@ func (r *read) ended() {
 	}
 }
 
-var errBusy = status.Errorf(codes.ResourceExhausted, "%d explanations or summaries are under way: ask again", maxReads)
+var errBusy = status.Errorf(codes.ResourceExhausted, "%d explanations, summaries or lists are under way: ask again", maxReads)
 
 // Call runs f on the loop and waits for it.
 func (r *Reads) Call(ctx context.Context, f func()) error {

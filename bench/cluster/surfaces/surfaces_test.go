@@ -42,6 +42,7 @@ func TestSurfaces(t *testing.T) {
 	t.Run("caches", r.caches)
 	t.Run("tokens", r.tokens)
 	t.Run("audit", r.audit)
+	t.Run("devices", r.devices)
 }
 
 // endpoints answers with the same codes as upstream to everybody.

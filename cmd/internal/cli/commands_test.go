@@ -21,6 +21,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/shardsched/shardsched/coordinator/devices"
+	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -103,6 +106,23 @@ func (m *memory) ListShards(context.Context, *pb.ListShardsRequest) (*pb.ListSha
 	return &pb.ListShardsResponse{Shards: []*pb.ShardStatus{
 		{Shard: 0, Nodes: 95, Generation: 1234, Workers: []string{"w-1", "w-2"}}, {Shard: 1, Nodes: 97, Generation: 99},
 	}}, nil
+}
+
+// ListDevices answers as a coordinator that knows the slices and claims.
+func (m *memory) ListDevices(_ context.Context, q *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
+	known := devices.New(devices.Config{})
+	for _, o := range m.objects {
+		obj, err := objects.Decode(o.GetRaw())
+		if err != nil {
+			return nil, err
+		}
+		known.Set(obj)
+	}
+	x := observe.NewDevices(known, q)
+	defer x.Read().End()
+	for step := x.Read().Step; !step(); {
+	}
+	return x.Page()
 }
 
 func (m *memory) GetSummary(context.Context, *pb.GetSummaryRequest) (*pb.GetSummaryResponse, error) {

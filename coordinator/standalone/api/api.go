@@ -20,6 +20,7 @@ type Scheduler interface {
 	Summary(ctx context.Context) (*pb.Summary, error)
 	Workers(ctx context.Context) ([]*pb.WorkerStatus, error)
 	Shards(ctx context.Context) ([]*pb.ShardStatus, error)
+	Devices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error)
 }
 
 // Config tells who this coordinator is.
@@ -175,4 +176,14 @@ func (s *Server) ListShards(ctx context.Context, req *pb.ListShardsRequest) (*pb
 		return nil, schedulerStatus(err)
 	}
 	return &pb.ListShardsResponse{Shards: shards}, nil
+}
+
+// ListDevices pages through the devices that slices offer.
+func (s *Server) ListDevices(ctx context.Context, req *pb.ListDevicesRequest) (*pb.ListDevicesResponse, error) {
+	t, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.sched.Devices(ctx, req)
+	return resp, schedulerStatus(err)
 }

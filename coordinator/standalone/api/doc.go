@@ -3,7 +3,7 @@
 // scheduling loop for what only that knows.
 //
 //	client ──gRPC──> Server ──> store ──> etcd        Apply, Delete, ListObjects, Watch
-//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards
+//	                   └──────> Scheduler             Explain, GetSummary, ListWorkers, ListShards, ListDevices
 //
 // A Server leads or follows, as its owner says:
 //

@@ -1172,6 +1172,195 @@ func (x *ListShardsResponse) GetShards() []*ShardStatus {
 	return nil
 }
 
+// ListDevicesRequest asks for one page.
+type ListDevicesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes whose devices to list; empty: all devices.
+	NodeNames []string `protobuf:"bytes,1,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	// ListDevicesResponse.continue_token of the page before.
+	ContinueToken string `protobuf:"bytes,2,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDevicesRequest) Reset() {
+	*x = ListDevicesRequest{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDevicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDevicesRequest) ProtoMessage() {}
+
+func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
+func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListDevicesRequest) GetNodeNames() []string {
+	if x != nil {
+		return x.NodeNames
+	}
+	return nil
+}
+
+func (x *ListDevicesRequest) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
+// DeviceStatus is one device as the leader sees it.
+type DeviceStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a node, or "all nodes", or "by labels".
+	Node   string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Driver string `protobuf:"bytes,2,opt,name=driver,proto3" json:"driver,omitempty"`
+	Pool   string `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	Device string `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"`
+	// The claims that have it or a share of it, as namespace/name, sorted; those too that are about to be written. One with
+	// admin access is marked: it takes nothing.
+	InUseBy       []string `protobuf:"bytes,5,rep,name=in_use_by,json=inUseBy,proto3" json:"in_use_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceStatus) Reset() {
+	*x = DeviceStatus{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceStatus) ProtoMessage() {}
+
+func (x *DeviceStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceStatus.ProtoReflect.Descriptor instead.
+func (*DeviceStatus) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DeviceStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DeviceStatus) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DeviceStatus) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *DeviceStatus) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *DeviceStatus) GetInUseBy() []string {
+	if x != nil {
+		return x.InUseBy
+	}
+	return nil
+}
+
+// ListDevicesResponse is one page. Each page is of its own moment.
+type ListDevicesResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Devices []*DeviceStatus        `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	// Empty on the last page.
+	ContinueToken string `protobuf:"bytes,2,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDevicesResponse) Reset() {
+	*x = ListDevicesResponse{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDevicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDevicesResponse) ProtoMessage() {}
+
+func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
+func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListDevicesResponse) GetDevices() []*DeviceStatus {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *ListDevicesResponse) GetContinueToken() string {
+	if x != nil {
+		return x.ContinueToken
+	}
+	return ""
+}
+
 // ExplainRequest names a pod.
 type ExplainRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1189,7 +1378,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1390,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1403,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExplainRequest) GetNamespace() string {
@@ -1267,7 +1456,7 @@ type PluginScore struct {
 
 func (x *PluginScore) Reset() {
 	*x = PluginScore{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1468,7 @@ func (x *PluginScore) String() string {
 func (*PluginScore) ProtoMessage() {}
 
 func (x *PluginScore) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1481,7 @@ func (x *PluginScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginScore.ProtoReflect.Descriptor instead.
 func (*PluginScore) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PluginScore) GetPlugin() string {
@@ -1338,7 +1527,7 @@ type ScoredNode struct {
 
 func (x *ScoredNode) Reset() {
 	*x = ScoredNode{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1539,7 @@ func (x *ScoredNode) String() string {
 func (*ScoredNode) ProtoMessage() {}
 
 func (x *ScoredNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1552,7 @@ func (x *ScoredNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoredNode.ProtoReflect.Descriptor instead.
 func (*ScoredNode) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ScoredNode) GetNode() string {
@@ -1410,7 +1599,7 @@ type RefusedNode struct {
 
 func (x *RefusedNode) Reset() {
 	*x = RefusedNode{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1611,7 @@ func (x *RefusedNode) String() string {
 func (*RefusedNode) ProtoMessage() {}
 
 func (x *RefusedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1624,7 @@ func (x *RefusedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedNode.ProtoReflect.Descriptor instead.
 func (*RefusedNode) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RefusedNode) GetNode() string {
@@ -1488,7 +1677,7 @@ type DeviceShortage struct {
 
 func (x *DeviceShortage) Reset() {
 	*x = DeviceShortage{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1689,7 @@ func (x *DeviceShortage) String() string {
 func (*DeviceShortage) ProtoMessage() {}
 
 func (x *DeviceShortage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1702,7 @@ func (x *DeviceShortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceShortage.ProtoReflect.Descriptor instead.
 func (*DeviceShortage) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeviceShortage) GetClaim() string {
@@ -1557,7 +1746,7 @@ type RequestShortage struct {
 
 func (x *RequestShortage) Reset() {
 	*x = RequestShortage{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1758,7 @@ func (x *RequestShortage) String() string {
 func (*RequestShortage) ProtoMessage() {}
 
 func (x *RequestShortage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1771,7 @@ func (x *RequestShortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestShortage.ProtoReflect.Descriptor instead.
 func (*RequestShortage) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RequestShortage) GetRequest() string {
@@ -1649,7 +1838,7 @@ type MissedDevice struct {
 
 func (x *MissedDevice) Reset() {
 	*x = MissedDevice{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1850,7 @@ func (x *MissedDevice) String() string {
 func (*MissedDevice) ProtoMessage() {}
 
 func (x *MissedDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1863,7 @@ func (x *MissedDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissedDevice.ProtoReflect.Descriptor instead.
 func (*MissedDevice) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MissedDevice) GetDriver() string {
@@ -1722,7 +1911,7 @@ type ShortageCount struct {
 
 func (x *ShortageCount) Reset() {
 	*x = ShortageCount{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1923,7 @@ func (x *ShortageCount) String() string {
 func (*ShortageCount) ProtoMessage() {}
 
 func (x *ShortageCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1936,7 @@ func (x *ShortageCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShortageCount.ProtoReflect.Descriptor instead.
 func (*ShortageCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShortageCount) GetClaim() string {
@@ -1825,7 +2014,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2026,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2039,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainResponse) GetNode() string {
@@ -1976,7 +2165,7 @@ type PastDecision struct {
 
 func (x *PastDecision) Reset() {
 	*x = PastDecision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2177,7 @@ func (x *PastDecision) String() string {
 func (*PastDecision) ProtoMessage() {}
 
 func (x *PastDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2190,7 @@ func (x *PastDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastDecision.ProtoReflect.Descriptor instead.
 func (*PastDecision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PastDecision) GetDecision() *Decision {
@@ -2054,7 +2243,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2255,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2268,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Waits) GetPlugins() []*PluginWaits {
@@ -2115,7 +2304,7 @@ type PluginWaits struct {
 
 func (x *PluginWaits) Reset() {
 	*x = PluginWaits{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2316,7 @@ func (x *PluginWaits) String() string {
 func (*PluginWaits) ProtoMessage() {}
 
 func (x *PluginWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2329,7 @@ func (x *PluginWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginWaits.ProtoReflect.Descriptor instead.
 func (*PluginWaits) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PluginWaits) GetPlugin() string {
@@ -2173,7 +2362,7 @@ type NodeVerdict struct {
 
 func (x *NodeVerdict) Reset() {
 	*x = NodeVerdict{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2374,7 @@ func (x *NodeVerdict) String() string {
 func (*NodeVerdict) ProtoMessage() {}
 
 func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2387,7 @@ func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
 func (*NodeVerdict) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeVerdict) GetNode() string {
@@ -2259,7 +2448,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2460,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[30]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2473,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Decision) GetSeq() uint64 {
@@ -2384,7 +2573,7 @@ type ClaimDevices struct {
 
 func (x *ClaimDevices) Reset() {
 	*x = ClaimDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2585,7 @@ func (x *ClaimDevices) String() string {
 func (*ClaimDevices) ProtoMessage() {}
 
 func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[31]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2598,7 @@ func (x *ClaimDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimDevices.ProtoReflect.Descriptor instead.
 func (*ClaimDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClaimDevices) GetClaim() string {
@@ -2435,7 +2624,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2636,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[32]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2649,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 // GetSummaryResponse carries a Summary.
@@ -2473,7 +2662,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2674,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[33]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2687,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetSummaryResponse) GetSummary() *Summary {
@@ -2521,7 +2710,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2722,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[34]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2735,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -2590,7 +2779,7 @@ type PluginLatency struct {
 
 func (x *PluginLatency) Reset() {
 	*x = PluginLatency{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2791,7 @@ func (x *PluginLatency) String() string {
 func (*PluginLatency) ProtoMessage() {}
 
 func (x *PluginLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[35]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2804,7 @@ func (x *PluginLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginLatency.ProtoReflect.Descriptor instead.
 func (*PluginLatency) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PluginLatency) GetPlugin() string {
@@ -2653,7 +2842,7 @@ type PendingReason struct {
 
 func (x *PendingReason) Reset() {
 	*x = PendingReason{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2854,7 @@ func (x *PendingReason) String() string {
 func (*PendingReason) ProtoMessage() {}
 
 func (x *PendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[36]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2867,7 @@ func (x *PendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReason.ProtoReflect.Descriptor instead.
 func (*PendingReason) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PendingReason) GetReason() string {
@@ -2719,7 +2908,7 @@ type Utilisation struct {
 
 func (x *Utilisation) Reset() {
 	*x = Utilisation{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2920,7 @@ func (x *Utilisation) String() string {
 func (*Utilisation) ProtoMessage() {}
 
 func (x *Utilisation) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[37]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2933,7 @@ func (x *Utilisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Utilisation.ProtoReflect.Descriptor instead.
 func (*Utilisation) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Utilisation) GetResource() string {
@@ -2823,7 +3012,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +3024,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[38]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +3037,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Summary) GetNodes() uint64 {
@@ -3039,7 +3228,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3240,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[39]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3253,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -3097,7 +3286,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3298,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[40]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3311,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 // GetLeaderResponse names the leader.
@@ -3138,7 +3327,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3339,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[41]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3352,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -3193,7 +3382,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3394,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3407,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -3246,7 +3435,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3447,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3460,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -3309,7 +3498,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3510,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3523,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -3481,7 +3670,20 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"generation\x12\x18\n" +
 	"\aworkers\x18\x04 \x03(\tR\aworkers\"H\n" +
 	"\x12ListShardsResponse\x122\n" +
-	"\x06shards\x18\x01 \x03(\v2\x1a.shardsched.v1.ShardStatusR\x06shards\"\x90\x01\n" +
+	"\x06shards\x18\x01 \x03(\v2\x1a.shardsched.v1.ShardStatusR\x06shards\"Z\n" +
+	"\x12ListDevicesRequest\x12\x1d\n" +
+	"\n" +
+	"node_names\x18\x01 \x03(\tR\tnodeNames\x12%\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\x82\x01\n" +
+	"\fDeviceStatus\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06driver\x18\x02 \x01(\tR\x06driver\x12\x12\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06device\x18\x04 \x01(\tR\x06device\x12\x1a\n" +
+	"\tin_use_by\x18\x05 \x03(\tR\ainUseBy\"s\n" +
+	"\x13ListDevicesResponse\x125\n" +
+	"\adevices\x18\x01 \x03(\v2\x1b.shardsched.v1.DeviceStatusR\adevices\x12%\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\x90\x01\n" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3671,7 +3873,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n" +
 	"\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n" +
-	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xcf\x05\n" +
+	"\x18WATCH_EVENT_TYPE_DELETED\x10\x032\xa5\x06\n" +
 	"\x10SchedulerService\x12B\n" +
 	"\x05Apply\x12\x1b.shardsched.v1.ApplyRequest\x1a\x1c.shardsched.v1.ApplyResponse\x12E\n" +
 	"\x06Delete\x12\x1c.shardsched.v1.DeleteRequest\x1a\x1d.shardsched.v1.DeleteResponse\x12T\n" +
@@ -3679,7 +3881,8 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x05Watch\x12\x1b.shardsched.v1.WatchRequest\x1a\x1c.shardsched.v1.WatchResponse0\x01\x12T\n" +
 	"\vListWorkers\x12!.shardsched.v1.ListWorkersRequest\x1a\".shardsched.v1.ListWorkersResponse\x12Q\n" +
 	"\n" +
-	"ListShards\x12 .shardsched.v1.ListShardsRequest\x1a!.shardsched.v1.ListShardsResponse\x12H\n" +
+	"ListShards\x12 .shardsched.v1.ListShardsRequest\x1a!.shardsched.v1.ListShardsResponse\x12T\n" +
+	"\vListDevices\x12!.shardsched.v1.ListDevicesRequest\x1a\".shardsched.v1.ListDevicesResponse\x12H\n" +
 	"\aExplain\x12\x1d.shardsched.v1.ExplainRequest\x1a\x1e.shardsched.v1.ExplainResponse\x12Q\n" +
 	"\n" +
 	"GetSummary\x12 .shardsched.v1.GetSummaryRequest\x1a!.shardsched.v1.GetSummaryResponse\x12N\n" +
@@ -3698,7 +3901,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -3719,37 +3922,40 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*ListShardsRequest)(nil),     // 16: shardsched.v1.ListShardsRequest
 	(*ShardStatus)(nil),           // 17: shardsched.v1.ShardStatus
 	(*ListShardsResponse)(nil),    // 18: shardsched.v1.ListShardsResponse
-	(*ExplainRequest)(nil),        // 19: shardsched.v1.ExplainRequest
-	(*PluginScore)(nil),           // 20: shardsched.v1.PluginScore
-	(*ScoredNode)(nil),            // 21: shardsched.v1.ScoredNode
-	(*RefusedNode)(nil),           // 22: shardsched.v1.RefusedNode
-	(*DeviceShortage)(nil),        // 23: shardsched.v1.DeviceShortage
-	(*RequestShortage)(nil),       // 24: shardsched.v1.RequestShortage
-	(*MissedDevice)(nil),          // 25: shardsched.v1.MissedDevice
-	(*ShortageCount)(nil),         // 26: shardsched.v1.ShortageCount
-	(*ExplainResponse)(nil),       // 27: shardsched.v1.ExplainResponse
-	(*PastDecision)(nil),          // 28: shardsched.v1.PastDecision
-	(*Waits)(nil),                 // 29: shardsched.v1.Waits
-	(*PluginWaits)(nil),           // 30: shardsched.v1.PluginWaits
-	(*NodeVerdict)(nil),           // 31: shardsched.v1.NodeVerdict
-	(*Decision)(nil),              // 32: shardsched.v1.Decision
-	(*ClaimDevices)(nil),          // 33: shardsched.v1.ClaimDevices
-	(*GetSummaryRequest)(nil),     // 34: shardsched.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 35: shardsched.v1.GetSummaryResponse
-	(*Quantiles)(nil),             // 36: shardsched.v1.Quantiles
-	(*PluginLatency)(nil),         // 37: shardsched.v1.PluginLatency
-	(*PendingReason)(nil),         // 38: shardsched.v1.PendingReason
-	(*Utilisation)(nil),           // 39: shardsched.v1.Utilisation
-	(*Summary)(nil),               // 40: shardsched.v1.Summary
-	(*DriverDevices)(nil),         // 41: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 42: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 43: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 44: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 45: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 46: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 49: shardsched.v1.ReasonCount
+	(*ListDevicesRequest)(nil),    // 19: shardsched.v1.ListDevicesRequest
+	(*DeviceStatus)(nil),          // 20: shardsched.v1.DeviceStatus
+	(*ListDevicesResponse)(nil),   // 21: shardsched.v1.ListDevicesResponse
+	(*ExplainRequest)(nil),        // 22: shardsched.v1.ExplainRequest
+	(*PluginScore)(nil),           // 23: shardsched.v1.PluginScore
+	(*ScoredNode)(nil),            // 24: shardsched.v1.ScoredNode
+	(*RefusedNode)(nil),           // 25: shardsched.v1.RefusedNode
+	(*DeviceShortage)(nil),        // 26: shardsched.v1.DeviceShortage
+	(*RequestShortage)(nil),       // 27: shardsched.v1.RequestShortage
+	(*MissedDevice)(nil),          // 28: shardsched.v1.MissedDevice
+	(*ShortageCount)(nil),         // 29: shardsched.v1.ShortageCount
+	(*ExplainResponse)(nil),       // 30: shardsched.v1.ExplainResponse
+	(*PastDecision)(nil),          // 31: shardsched.v1.PastDecision
+	(*Waits)(nil),                 // 32: shardsched.v1.Waits
+	(*PluginWaits)(nil),           // 33: shardsched.v1.PluginWaits
+	(*NodeVerdict)(nil),           // 34: shardsched.v1.NodeVerdict
+	(*Decision)(nil),              // 35: shardsched.v1.Decision
+	(*ClaimDevices)(nil),          // 36: shardsched.v1.ClaimDevices
+	(*GetSummaryRequest)(nil),     // 37: shardsched.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 38: shardsched.v1.GetSummaryResponse
+	(*Quantiles)(nil),             // 39: shardsched.v1.Quantiles
+	(*PluginLatency)(nil),         // 40: shardsched.v1.PluginLatency
+	(*PendingReason)(nil),         // 41: shardsched.v1.PendingReason
+	(*Utilisation)(nil),           // 42: shardsched.v1.Utilisation
+	(*Summary)(nil),               // 43: shardsched.v1.Summary
+	(*DriverDevices)(nil),         // 44: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 45: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 46: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 47: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 48: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 49: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 52: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -3760,72 +3966,75 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	47, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	48, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	50, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	51, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
-	20, // 12: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
-	23, // 13: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
-	24, // 14: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
-	25, // 15: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
-	32, // 16: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
-	21, // 17: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	49, // 18: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
-	22, // 19: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
-	28, // 20: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
-	29, // 21: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
-	31, // 22: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
-	26, // 23: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
-	32, // 24: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	48, // 25: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
-	21, // 26: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
-	30, // 27: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	48, // 28: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	48, // 29: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
-	21, // 30: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
-	22, // 31: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
-	33, // 32: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
-	40, // 33: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	47, // 34: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	47, // 35: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	47, // 36: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
-	36, // 37: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	47, // 38: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	47, // 39: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
-	36, // 40: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
-	38, // 41: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
-	37, // 42: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
-	14, // 43: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
-	39, // 44: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	41, // 45: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	44, // 46: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	44, // 47: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	48, // 48: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	48, // 49: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	48, // 50: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 51: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 52: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 53: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 54: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 55: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 56: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 57: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	34, // 58: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	42, // 59: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 60: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 61: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 62: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 63: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 64: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 65: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	27, // 66: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	35, // 67: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	43, // 68: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	60, // [60:69] is the sub-list for method output_type
-	51, // [51:60] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
+	23, // 13: shardsched.v1.ScoredNode.plugins:type_name -> shardsched.v1.PluginScore
+	26, // 14: shardsched.v1.RefusedNode.devices:type_name -> shardsched.v1.DeviceShortage
+	27, // 15: shardsched.v1.DeviceShortage.requests:type_name -> shardsched.v1.RequestShortage
+	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
+	35, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
+	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
+	52, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
+	31, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
+	32, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
+	34, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
+	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
+	35, // 25: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
+	51, // 26: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	24, // 27: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
+	33, // 28: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
+	51, // 29: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	51, // 30: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	24, // 31: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
+	25, // 32: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
+	36, // 33: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
+	43, // 34: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
+	50, // 35: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	50, // 36: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	50, // 37: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	39, // 38: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
+	50, // 39: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	50, // 40: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	39, // 41: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
+	41, // 42: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
+	40, // 43: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
+	14, // 44: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
+	42, // 45: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
+	44, // 46: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	47, // 47: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	47, // 48: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	51, // 49: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	51, // 50: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	51, // 51: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 52: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 53: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 54: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 55: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 56: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 57: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 58: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 59: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	37, // 60: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	45, // 61: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 62: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 63: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 64: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 65: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 66: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 67: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 68: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 69: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	38, // 70: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	46, // 71: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	62, // [62:72] is the sub-list for method output_type
+	52, // [52:62] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -3840,7 +4049,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   45,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

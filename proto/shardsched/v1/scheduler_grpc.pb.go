@@ -27,6 +27,7 @@ const (
 	SchedulerService_Watch_FullMethodName       = "/shardsched.v1.SchedulerService/Watch"
 	SchedulerService_ListWorkers_FullMethodName = "/shardsched.v1.SchedulerService/ListWorkers"
 	SchedulerService_ListShards_FullMethodName  = "/shardsched.v1.SchedulerService/ListShards"
+	SchedulerService_ListDevices_FullMethodName = "/shardsched.v1.SchedulerService/ListDevices"
 	SchedulerService_Explain_FullMethodName     = "/shardsched.v1.SchedulerService/Explain"
 	SchedulerService_GetSummary_FullMethodName  = "/shardsched.v1.SchedulerService/GetSummary"
 	SchedulerService_GetLeader_FullMethodName   = "/shardsched.v1.SchedulerService/GetLeader"
@@ -52,6 +53,8 @@ type SchedulerServiceClient interface {
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
 	// ListShards tells the shards and who holds them.
 	ListShards(ctx context.Context, in *ListShardsRequest, opts ...grpc.CallOption) (*ListShardsResponse, error)
+	// ListDevices pages through the devices that ResourceSlices offer, by node, driver and pool.
+	ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -137,6 +140,16 @@ func (c *schedulerServiceClient) ListShards(ctx context.Context, in *ListShardsR
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDevicesResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListDevices_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExplainResponse)
@@ -187,6 +200,8 @@ type SchedulerServiceServer interface {
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
 	// ListShards tells the shards and who holds them.
 	ListShards(context.Context, *ListShardsRequest) (*ListShardsResponse, error)
+	// ListDevices pages through the devices that ResourceSlices offer, by node, driver and pool.
+	ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error)
 	// Explain tells why a pod is where it is, or why it is nowhere.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// GetSummary tells what the scheduler did since it began to lead.
@@ -220,6 +235,9 @@ func (UnimplementedSchedulerServiceServer) ListWorkers(context.Context, *ListWor
 }
 func (UnimplementedSchedulerServiceServer) ListShards(context.Context, *ListShardsRequest) (*ListShardsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListShards not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDevices not implemented")
 }
 func (UnimplementedSchedulerServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
@@ -352,6 +370,24 @@ func _SchedulerService_ListShards_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListDevices_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDevicesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListDevices(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListDevices_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListDevices(ctx, req.(*ListDevicesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainRequest)
 	if err := dec(in); err != nil {
@@ -432,6 +468,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListShards",
 			Handler:    _SchedulerService_ListShards_Handler,
+		},
+		{
+			MethodName: "ListDevices",
+			Handler:    _SchedulerService_ListDevices_Handler,
 		},
 		{
 			MethodName: "Explain",

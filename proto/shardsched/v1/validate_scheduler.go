@@ -131,15 +131,31 @@ func (x *ExplainRequest) Validate() error {
 	if err := path("name", x.GetName()); err != nil {
 		return err
 	}
-	if n := len(x.GetNodeNames()); n > maxTop {
+	if err := nodeNames(x.GetNodeNames()); err != nil {
+		return err
+	}
+	return within("top", int64(x.GetTop()), 0, maxTop)
+}
+
+// nodeNames checks the nodes that are asked for.
+func nodeNames(names []string) error {
+	if n := len(names); n > maxTop {
 		return wrong("node_names", "expected at most %d names, got %d", maxTop, n)
 	}
-	for i, n := range x.GetNodeNames() {
+	for i, n := range names {
 		if err := path("", n); err != nil {
 			return at("node_names", i, err)
 		}
 	}
-	return within("top", int64(x.GetTop()), 0, maxTop)
+	return nil
+}
+
+// Validate checks the names of nodes, and how long the token is.
+func (x *ListDevicesRequest) Validate() error {
+	if err := nodeNames(x.GetNodeNames()); err != nil {
+		return err
+	}
+	return text("continue_token", x.GetContinueToken(), maxText)
 }
 
 // Validate holds: there is nothing to check.
