@@ -23,7 +23,8 @@ type Changes struct {
 	uses   map[placedDevice]bool
 }
 
-// ClaimChange is a claim before and after: Old is nil where it is new, Now where it is gone.
+// ClaimChange is a claim before and after: Old is nil where it is new, Now where it is gone. Where a claim was deleted and made
+// again unseen, they have different uids.
 type ClaimChange struct{ Old, Now *resourcev1.ResourceClaim }
 
 // SpecialFor is the pod whose extended resources the claim was for that is gone; empty: it was another claim.

@@ -46,6 +46,7 @@ func (c *Cache) assume(written *resourcev1.ResourceClaim, told *Changes) {
 func (c *Cache) replace(now *resourcev1.ResourceClaim, told *Changes) {
 	key := keyOf(now)
 	old := c.claims[key]
+	change := ClaimChange{Old: old, Now: now}
 	if old != nil && old.UID != now.UID {
 		c.forget(old, told)
 		old = nil
@@ -65,7 +66,7 @@ func (c *Cache) replace(now *resourcev1.ResourceClaim, told *Changes) {
 		c.land(now, told)
 	}
 	c.apiView.set(now)
-	told.Claims = append(told.Claims, ClaimChange{Old: old, Now: now})
+	told.Claims = append(told.Claims, change)
 }
 
 func (c *Cache) deleteClaim(key types.NamespacedName, told *Changes) {

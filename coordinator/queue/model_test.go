@@ -17,7 +17,7 @@ import (
 // told to the queue.
 func modelPlugins() []Plugin {
 	return []Plugin{
-		{Name: "hold", PreEnqueue: heldByGates},
+		{Name: "hold", PreEnqueue: heldByGates, Events: []Registration{{Resource: PendingPod, Actions: UpdatePodSchedulingGatesEliminated}}},
 		{Name: "kind", Events: []Registration{{Resource: Node, Actions: Add, Helps: func(p *Pod, e *Event) bool { return sameKind(p.Obj, e.node) }}}},
 		{Name: "room", Events: []Registration{{Resource: AnyPod, Actions: Delete}}},
 		{Name: "own", Events: []Registration{{Resource: AnyPod, Actions: UpdatePodToleration, Helps: IsOwn}}},
@@ -167,7 +167,12 @@ func (m *model) set(obj *v1.Pod) {
 	m.goBy(p)
 	switch p.place {
 	case Gated:
-		m.requeueFor(p, events[0])
+		for _, e := range events {
+			if e.action == UpdatePodSchedulingGatesEliminated {
+				m.requeueFor(p, e)
+				return
+			}
+		}
 	case Unschedulable:
 		for i := range events {
 			if p.helped(&events[i]) {

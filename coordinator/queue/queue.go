@@ -194,25 +194,26 @@ func (q *Queue) Update(obj *v1.Pod) {
 	}
 }
 
-// updateGated asks again whether a pod is held back, whatever changed: the message may be
-// another. The event that lets it in is the one that its plugin waits for.
+// updateGated holds a pod's own events against it. Where none of them helps it stays held back, maybe with another message.
 func (q *Queue) updateGated(p *Pod, events []Event) {
-	q.index.remove(p)
-	q.addToIndex(p) // it may name another claim than before
-	i := max(0, slices.IndexFunc(events, func(e Event) bool { return q.rules.helps(p.rejectors, p, &e) }))
-	q.requeue(p, events[i].String())
+	if !q.updateUnschedulable(p, events) {
+		if plugin, message := q.rules.gate(p); plugin == p.Gated {
+			p.Message = message
+		}
+	}
 }
 
-// updateUnschedulable holds a pod's own events against it.
-func (q *Queue) updateUnschedulable(p *Pod, events []Event) {
+// updateUnschedulable holds a pod's own events against it, and tells whether one of them helps.
+func (q *Queue) updateUnschedulable(p *Pod, events []Event) bool {
 	q.index.remove(p)
-	q.addToIndex(p)
+	q.addToIndex(p) // it may name another claim than before
 	for i := range events {
 		if q.rules.helps(p.rejectors, p, &events[i]) {
 			q.requeue(p, events[i].String())
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Delete drops a pod, wherever it is. One that is in flight stays so until Done, and is not

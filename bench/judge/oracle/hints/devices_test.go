@@ -1,6 +1,7 @@
 package hints
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,7 +56,7 @@ func claimEvents(c devices.ClaimChange) (out []queue.Event) {
 }
 
 // TestDevices holds the hints for claims, classes and slices against those of upstream's DynamicResources and
-// NodeResourcesFit, in a world that goes on changing.
+// NodeResourcesFit, in a world that goes on changing: for pods that a plugin has rejected, and for those that are held back.
 func TestDevices(t *testing.T) {
 	config, err := oracle.DefaultConfig()
 	if err != nil {
@@ -69,65 +70,80 @@ func TestDevices(t *testing.T) {
 		random: random{rand.New(rand.NewPCG(*seed, 7))}, upstream: up, devices: devices.New(devices.Config{}),
 		claims: map[string]*resourcev1.ResourceClaim{}, classes: map[string]*resourcev1.DeviceClass{},
 	}
-	helped, waited := map[string]int{}, 0
+	u := &upstream{events: map[string][]fwk.ClusterEventWithHint{}}
+	for _, name := range []string{rules.DynamicResources, rules.NodeResourcesFit} {
+		if u.events[name], err = up.Plugin(w.waiting("any"), name).(fwk.EnqueueExtensions).EventsToRegister(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	helped, waited, let := map[string]int{}, 0, 0
 	for i := range *count {
-		pod := w.waiting()
-		held := up.Gated(t.Context(), pod)
-		if got := w.devices.Problem(pod); got != held {
-			t.Fatalf("seed %d, change %d: pod %s is held back by %q, want %q", *seed, i, text(pod), got, held)
-		}
-		name := oneOf(w.random, rules.DynamicResources, rules.NodeResourcesFit)
-		if held != "" {
-			waited++
-			w.change(t) // so that it does not stay so
-			continue
-		}
 		now := time.Unix(1e9, 0)
 		q := queue.New(queue.Config{Now: func() time.Time { return now }, Profiles: w, Plugins: rules.QueuePlugins(w)})
-		q.Add(pod)
-		popped := q.PopBatch(1, nil)[0]
-		q.Unschedulable(popped, []string{name}, "no")
+		pods := []*v1.Pod{w.waiting("waiting"), w.waiting("second"), w.waiting("third")}[:1+w.IntN(3)]
+		rejector := map[types.UID]string{}
+		for _, pod := range pods {
+			held := up.Gated(t.Context(), pod)
+			if got := w.devices.Problem(pod); got != held {
+				t.Fatalf("seed %d, change %d: pod %s is held back by %q, want %q", *seed, i, text(pod), got, held)
+			}
+			if q.Add(pod); held != "" {
+				waited++
+			}
+		}
+		for _, popped := range q.PopBatch(len(pods), nil) {
+			name := oneOf(w.random, rules.DynamicResources, rules.NodeResourcesFit)
+			rejector[popped.Obj.UID] = name
+			q.Unschedulable(popped, []string{name}, "no")
+		}
 		now = now.Add(time.Minute)
 		if w.chance(30) {
 			w.change(t)
 		}
-		c := w.draw(t, pod)
-		waiting := pod
+		c := w.draw(t, pods[0])
 		if c.own != nil {
-			waiting = c.own
+			pods[0] = c.own
 			q.Update(c.own)
 		}
 		for _, e := range c.ours {
 			q.Move(e)
 		}
-		u := &upstream{events: map[string][]fwk.ClusterEventWithHint{}}
-		if u.events[name], err = up.Plugin(pod, name).(fwk.EnqueueExtensions).EventsToRegister(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		want := slices.ContainsFunc(c.theirs, func(x change) bool { return u.helps(name, waiting, x) })
-		if got := popped.Place() != queue.Unschedulable; got != want {
-			t.Fatalf("seed %d, change %d: %s rejected the pod\n%s\nand the change is\n%s\ngot helped %t, want %t", *seed, i, name, text(waiting), text(c.theirs), got, want)
+		for k, pod := range pods {
+			name := rejector[pod.UID]
+			rejected := name != ""
+			helps := func(x change) bool {
+				return (c.own == nil || k == 0) && u.helps(cmp.Or(name, rules.DynamicResources), pod, x)
+			}
+			want := slices.ContainsFunc(c.theirs, helps) && (rejected || up.Gated(t.Context(), pod) == "")
+			place := q.Get(pod.UID).Place()
+			if got := place != queue.Unschedulable && (rejected || place != queue.Gated); got != want {
+				t.Fatalf("seed %d, change %d: %s rejected the pod\n%s\nand the change is\n%s\ngot helped %t, want %t",
+					*seed, i, cmp.Or(name, "PreEnqueue"), text(pod), text(c.theirs), got, want)
+			}
+			switch {
+			case want && rejected:
+				helped[name]++
+			case want:
+				let++
+			}
 		}
 		sameNames(t, c)
-		if want {
-			helped[name]++
-		}
 	}
 	for _, name := range []string{rules.DynamicResources, rules.NodeResourcesFit} {
-		if helped[name] < *count/30 || helped[name] > *count/2 {
+		if helped[name] < *count/30 || helped[name] > *count {
 			t.Errorf("plugin %s: helped by %d of %d changes, want some and not all", name, helped[name], *count)
 		}
 	}
-	if waited < *count/20 || waited > *count/2 {
-		t.Errorf("%d of %d pods held back, want some and not all", waited, *count)
+	if waited < *count/20 || waited > *count*3/2 || let < *count/300 || let > waited/2 {
+		t.Errorf("of %d changes, with up to three pods each: %d pods held back, and %d of them let in, want some and not all", *count, waited, let)
 	}
-	t.Logf("of %d changes: %v, %d pods held back", *count, helped, waited)
+	t.Logf("of %d changes: %v, %d pods held back, %d of them let in", *count, helped, waited, let)
 }
 
 // waiting is a pod with claims and extended resources.
-func (w *world) waiting() *v1.Pod {
+func (w *world) waiting(name string) *v1.Pod {
 	p := &v1.Pod{}
-	p.Name, p.Namespace, p.UID = "waiting", oneOf(w.random, "x", "y"), "waiting"
+	p.Name, p.Namespace, p.UID = name, oneOf(w.random, "x", "y"), types.UID(name)
 	p.Spec.SchedulerName = v1.DefaultSchedulerName
 	p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}}}}
 	for _, name := range []v1.ResourceName{"example.com/gpu", v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "gpu"), "cpu"} {
@@ -150,7 +166,10 @@ func (w *world) waiting() *v1.Pod {
 
 // generate gives a pod's templates claims, or not.
 func (w *world) generate(p *v1.Pod) {
-	p.Status.ResourceClaimStatuses = nil
+	p.Status.ResourceClaimStatuses, p.Status.ExtendedResourceClaimStatus = nil, nil
+	if w.chance(20) {
+		p.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: oneOf(w.random, "a", "b")}
+	}
 	for _, e := range p.Spec.ResourceClaims {
 		if e.ResourceClaimTemplateName == nil || w.chance(10) {
 			continue
@@ -168,7 +187,12 @@ func (w *world) draw(t *testing.T, waiting *v1.Pod) trial {
 	switch w.IntN(8) {
 	case 0:
 		now := waiting.DeepCopy()
-		w.generate(now)
+		if w.chance(70) {
+			w.generate(now)
+		}
+		if w.chance(50) {
+			now.Labels = w.labels()
+		}
 		return trial{own: now, theirs: changes(framework.PodSchedulingPropertiesChange(now, waiting), waiting, now)}
 	case 1:
 		s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{Driver: "d", AllNodes: ptr(true)}}
@@ -176,8 +200,10 @@ func (w *world) draw(t *testing.T, waiting *v1.Pod) trial {
 			return trial{ours: queue.Changes(nil, s), theirs: []change{{event(fwk.ResourceSlice, fwk.Add), nil, s}}}
 		}
 		return trial{ours: queue.Changes(s, s), theirs: []change{{event(fwk.ResourceSlice, fwk.Update), s, s}}}
-	case 2, 3, 4:
+	case 2, 3:
 		return w.nodeTrial()
+	case 4:
+		return w.podTrial()
 	}
 	return w.change(t)
 }
@@ -199,6 +225,9 @@ func (w *world) change(t *testing.T) (c trial) {
 		return trial{}
 	}
 	now := w.claimLike(old, key)
+	if old != nil && w.chance(5) {
+		now.UID += "'" // it was deleted, and made again, unseen
+	}
 	w.claims[key] = now
 	if err := w.set(now); err != nil {
 		t.Fatal(err)
