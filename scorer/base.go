@@ -24,18 +24,36 @@ func BaseQuery(q *pb.Query) *pb.Query {
 
 // Recount is Evaluator.Row for a class whose verdict by its base is known: it only looks at what the class counts.
 func (c *Class) Recount(t *Table, row uint32, base, into *Verdict) {
-	into.reset(len(c.group.measures))
+	g := &c.group
+	into.reset(len(g.measures))
 	if !t.HasNode(row) {
 		return
 	}
 	v := view{t: t, row: row}
-	c.measure(v, into.Measured)
-	into.Key.LateFilter, into.Key.LateReasons = base.Key.LateFilter, base.Key.LateReasons // a row that fails the pod does so for all
-	if into.Passed = base.Passed && c.fillKey(v, false, &into.Key); !into.Passed {
-		into.Key.reset()
+	for i := range g.measures {
+		x := &into.Measured[i]
+		if *x = base.Measured[i]; x.Included {
+			x.Value = v.weighted(g.sums[g.measures[i].sum])
+		}
+	}
+	if !base.Passed {
 		return
 	}
-	into.Local, into.Key.Raw = base.Local, base.Key.Raw
+	into.Key.set(&base.Key)
+	for i := range g.values {
+		x, n := &g.values[i], &into.Key.Values[i]
+		if *n == NoLabel {
+			continue
+		}
+		if *n = g.sumOf(x, v); *n != 0 && !g.inclusions[x.inclusion].includes(v) {
+			*n = 0
+		}
+		if *n = x.clamped(*n); c.forbids(x, *n, &into.Key) {
+			into.Key.reset()
+			return
+		}
+	}
+	into.Passed, into.Local = true, base.Local
 }
 
 // CopyCounts makes r the groups and measures of a result for another class, without candidates.

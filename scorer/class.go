@@ -219,6 +219,9 @@ func (c *Class) Query() *pb.Query { return c.query }
 // counts.
 func (c *Class) KeyLen() int { return c.keyLen }
 
+// Measures is how many measures the class has.
+func (c *Class) Measures() int { return len(c.group.measures) }
+
 // HasGroups tells whether the class has a group part: its key holds more than raw scores,
 // or it measures the cluster. Then a verdict takes the whole cluster (Settle), and
 // there may be any number of groups.

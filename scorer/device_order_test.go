@@ -41,7 +41,7 @@ func TestARowFailsThePodBeforeFiltersBehindDevices(t *testing.T) {
 			one.Move(class, v, +1)
 			if again := (&Verdict{}); !diagnose {
 				class.Recount(table, 0, v, again)
-				if !again.SharesAs(v) {
+				if !sharesAs(again, v) {
 					t.Errorf("%s: counted again the row is %+v, want %+v", name, again, v)
 				}
 			}

@@ -188,6 +188,10 @@ func (x *rowValue) value(v view, sum int64, included bool) int64 {
 	if !included {
 		return 0
 	}
+	return x.clamped(sum)
+}
+
+func (x *rowValue) clamped(sum int64) int64 {
 	if x.clamp {
 		return int64(asInt(sum > 0))
 	}

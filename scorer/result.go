@@ -258,15 +258,28 @@ func mergeCandidates(into, a, b []Candidate, limit int) []Candidate {
 // places of groups stay; those without rows too. It touches neither Rows, the candidates,
 // the extrema nor the reasons.
 func (r *Result) Move(c *Class, v *Verdict, sign int) (group int) {
-	r.openMeasures(len(v.Measured))
-	for i := range v.Measured {
-		r.Measures[i].move(c.group.measures[i].by, &v.Measured[i], sign)
-	}
-	if group = r.GroupOf(v); group >= 0 {
-		r.Feasible += sign
-		r.Groups[group].Rows += sign
-	}
+	group = r.GroupOf(v)
+	r.MoveTo(c, group, v.Measured, sign)
 	return group
+}
+
+// MoveTo is Move of a row whose group is known, with its share of the measures.
+func (r *Result) MoveTo(c *Class, group int, measured []Measured, sign int) {
+	r.openMeasures(len(measured))
+	for i := range measured {
+		r.Measures[i].move(c.group.measures[i].by, &measured[i], sign)
+	}
+	if group >= 0 {
+		r.MoveRows(group, sign)
+	}
+}
+
+// Holds tells whether a group is that of a row with that verdict; -1: none.
+func (r *Result) Holds(group int, v *Verdict) bool {
+	if group < 0 || !v.Passed {
+		return group < 0 && !v.Passed
+	}
+	return r.Normalised || r.Groups[group].Key.Equal(&v.Key)
 }
 
 // GroupOf is the group of a row with that verdict, which it opens at the end, without

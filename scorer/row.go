@@ -1,8 +1,6 @@
 package scorer
 
 import (
-	"slices"
-
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -129,12 +127,6 @@ func (v *Verdict) reset(measures int) {
 	clear(v.Measured)
 }
 
-// SharesAs tells whether two verdicts have the same share in groups and measures: Move of
-// the one undoes Move of the other.
-func (v *Verdict) SharesAs(o *Verdict) bool {
-	return v.Passed == o.Passed && slices.Equal(v.Measured, o.Measured) && (!v.Passed || v.Key.Equal(&o.Key))
-}
-
 // passes tells whether the local filters let a row through. A late refusal goes into the
 // key of a diagnosis, and that a row fails the pod into any key.
 func (e *Evaluator) passes(v view, c *Class, diagnose bool, key *Key) bool {
@@ -188,7 +180,7 @@ func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 	for i := range g.values {
 		x := &g.values[i]
 		n := x.value(v, g.sumOf(x, v), g.inclusions[x.inclusion].includes(v))
-		if x.forbids && n > 0 && !diagnose && !(x.behindClaims && c.fails(key.lateMark())) {
+		if !diagnose && c.forbids(x, n, key) {
 			return false
 		}
 		key.Values = append(key.Values, n)
@@ -201,6 +193,11 @@ func (c *Class) fillKey(v view, diagnose bool, key *Key) bool {
 		}
 	}
 	return true
+}
+
+// forbids tells whether a value keeps a row out of all groups.
+func (c *Class) forbids(x *rowValue, n int64, key *Key) bool {
+	return x.forbids && n > 0 && !(x.behindClaims && c.fails(key.lateMark()))
 }
 
 // refusing is the first of the rules that refuses a row, nil where none does. late tells

@@ -24,9 +24,11 @@ type Answer struct {
 	synced uint64
 	// unmoved is the number of the first change that may have moved a pinned sum. It may be less than synced.
 	unmoved uint64
-	// repaired are the rows that were judged here since the answer; index finds them. ranked has the repaired rows of each
-	// group by their local scores. heaped is how many entries all heaps of ranked have, with the outdated entries.
+	// repaired are the rows that were judged here since the answer; index finds them. measured has their shares of the
+	// measures, one after the other. ranked has the repaired rows of each group by their local scores. heaped is how many
+	// entries all heaps of ranked have, with the outdated entries.
 	repaired []repairedRow
+	measured []scorer.Measured
 	index    rowIndex
 	ranked   []rowHeap
 	heaped   int
@@ -43,8 +45,8 @@ type Answer struct {
 	// stale tells that the workers have to be asked again: the row with a maximum of a normalised answer may have left, or
 	// a pinned sum has moved.
 	stale bool
-	// before is the former verdict of the row that is being judged again.
-	before scorer.Verdict
+	// verdict is the verdict of the row that was judged last.
+	verdict scorer.Verdict
 	// vetoes are the places in repaired of vetoed rows. Some of these vetoes may be lifted by now. aside is scratch memory.
 	// round is the number of the last call of veto.
 	vetoes []int
@@ -62,8 +64,9 @@ type Answer struct {
 	shared bool
 	moves  []groupMove
 	begun  uint64
-	// owners are the views that have a repaired row as their own, by the row's place in repaired.
-	owners [][]owner
+	// owners are the views that have a repaired row as their own, by the row's place in repaired. firstOwners is memory for them.
+	owners      [][]owner
+	firstOwners []owner
 }
 
 // groupMove is a repaired row that has gone from one group to another; -1: none.
@@ -78,11 +81,11 @@ type list struct {
 
 // repairedRow is a row that was judged here since the answer.
 type repairedRow struct {
-	row     cache.Row
-	verdict scorer.Verdict
-	group   int // -1: no group, the row is refused
-	// local is the local score; in a normalised answer it is the whole score.
+	row   cache.Row
+	group int // -1: no group, the row is refused
+	// local is the local score; in a normalised answer it is the whole score, and the row's raw scores are raw.
 	local   int64
+	raw     [scorer.MaxKey]int64
 	reasons []scorer.Reason
 	// extreme: the row has a maximum of a normalised answer. vetoed: pods that are nominated to the row's node keep the pod at
 	// hand from it. listed: the row is in vetoes.
@@ -181,7 +184,7 @@ func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
 	}
 	a.extend()
 	a.groups = len(a.lists)
-	a.repaired = a.repaired[:0]
+	a.repaired, a.measured = a.repaired[:0], a.measured[:0]
 	a.vetoes = a.vetoes[:0]
 	for i := range a.ranked {
 		a.ranked[i] = a.ranked[i][:0]
@@ -220,8 +223,23 @@ func (a *Answer) startEmpty(diagnosed bool) {
 // add adds a row to an answer that does not have it.
 func (a *Answer) add(row cache.Row) {
 	r := a.look(row, nil, a.engine.log.end())
-	a.move(&r.verdict, +1)
+	a.move(r.group, a.measuredOf(r), +1)
 	a.countReasons(r.reasons, +1)
+}
+
+// measuredOf is a repaired row's share of the measures.
+func (a *Answer) measuredOf(r *repairedRow) []scorer.Measured {
+	n := a.class.Measures()
+	return a.measured[r.at*n:][:n]
+}
+
+// verdictOf is a repaired row's verdict. The answer is not normalised.
+func (a *Answer) verdictOf(r *repairedRow) (v scorer.Verdict) {
+	if v.Passed = r.group >= 0; v.Passed {
+		v.Key, v.Local = a.result.Groups[r.group].Key, r.local
+	}
+	v.Measured = a.measuredOf(r)
+	return v
 }
 
 // repair takes in the changes since the last call.
@@ -260,10 +278,11 @@ func (a *Answer) stays(entry *change) bool {
 		log.leftSince(entry.row, a.synced, a.class.Claims()) {
 		return false
 	}
-	if r := a.look(entry.row, nil, log.end()); r.verdict.Passed {
+	if r := a.look(entry.row, nil, log.end()); r.group >= 0 {
 		return true
 	}
 	a.repaired = a.repaired[:len(a.repaired)-1]
+	a.measured = a.measured[:len(a.repaired)*a.class.Measures()]
 	a.index.undo(entry.row)
 	return false
 }
@@ -271,18 +290,15 @@ func (a *Answer) stays(entry *change) bool {
 // look takes a row out of the candidates, and judges it by the totals that it had before change n, which the answer saw;
 // nil: by its totals of now.
 func (a *Answer) look(row cache.Row, totals *scorer.RowTotals, n uint64) *repairedRow {
-	a.index.put(row, len(a.repaired))
-	if len(a.repaired) < cap(a.repaired) {
-		a.repaired = a.repaired[:len(a.repaired)+1]
-	} else {
-		a.repaired = append(a.repaired, repairedRow{})
-	}
-	r := &a.repaired[len(a.repaired)-1]
+	at := len(a.repaired)
+	a.index.put(row, at)
+	a.repaired = double(a.repaired)[:at+1]
+	r := &a.repaired[at]
 	r.row, r.vetoed, r.checked, r.listed = row, false, nil, false
-	r.at, r.seen = len(a.repaired)-1, n
+	r.at, r.seen = at, n
 	a.judge(r, totals)
-	r.group = a.result.GroupOf(&r.verdict)
-	a.extend()
+	a.measured = append(double(a.measured), a.verdict.Measured...)
+	r.group = a.groupOf(&a.verdict)
 	if totals == nil {
 		a.rank(r)
 	}
@@ -340,18 +356,18 @@ func (a *Answer) judge(r *repairedRow, totals *scorer.RowTotals) {
 	table := e.tables.Table(int(r.row.Shard))
 	e.work.Judged++
 	r.version++
-	e.eval.Row(table, r.row.Index, totals, a.class, a.diagnosed, &r.verdict)
+	e.eval.Row(table, r.row.Index, totals, a.class, a.diagnosed, &a.verdict)
 	r.reasons, r.extreme = r.reasons[:0], false
-	if !r.verdict.Passed {
+	if !a.verdict.Passed {
 		if a.diagnosed {
 			_, reasons := e.eval.Reasons(table, r.row.Index, totals, a.class)
 			r.reasons = append(r.reasons, reasons...)
 		}
 		return
 	}
-	r.local = r.verdict.Local
+	r.local, r.raw = a.verdict.Local, a.verdict.Key.Raw
 	if a.result.Normalised {
-		key := r.verdict.Key.Raw[:a.class.KeyLen()]
+		key := r.raw[:a.class.KeyLen()]
 		r.local += a.class.GroupScore(key, a.result.Extrema)
 		r.extreme = a.extreme(key)
 	}
@@ -372,27 +388,29 @@ func (a *Answer) extreme(key []int64) bool {
 // other classes, and alter only the row's own score.
 func (a *Answer) exchange(r *repairedRow, n uint64) {
 	a.lift(r)
-	extreme := r.extreme
+	from, raw, extreme := r.group, r.raw, r.extreme
 	r.seen = n
-	r.verdict, a.before = a.before, r.verdict
 	a.countReasons(r.reasons, -1)
 	a.judge(r, nil)
 	a.countReasons(r.reasons, +1)
-	if !r.verdict.SharesAs(&a.before) {
-		from := a.move(&a.before, -1)
-		r.group = a.move(&r.verdict, +1)
-		a.logMove(r, from)
+	v, measured := &a.verdict, a.measuredOf(r)
+	if same := slices.Equal(v.Measured, measured); !same || !a.result.Holds(from, v) {
+		a.move(from, measured, -1)
+		r.group = a.groupOf(v)
+		a.move(r.group, v.Measured, +1)
+		copy(measured, v.Measured)
+		a.logMove(r, from, same)
 	}
 	a.rank(r)
 	a.stir(r)
-	left := extreme && (!r.verdict.Passed || a.before.Key.Raw != r.verdict.Key.Raw)
-	a.stale = a.stale || left || a.result.Normalised && r.verdict.Passed && a.beyond(&r.verdict.Key)
+	left := extreme && (!v.Passed || raw != r.raw)
+	a.stale = a.stale || left || a.result.Normalised && v.Passed && a.beyond(r.raw[:a.class.KeyLen()])
 }
 
 // beyond tells whether a key exceeds a maximum of a normalised answer. Its row was refused when the answer was given, so the
 // maximum does not include the row.
-func (a *Answer) beyond(key *scorer.Key) bool {
-	for i, k := range key.Raw[:a.class.KeyLen()] {
+func (a *Answer) beyond(key []int64) bool {
+	for i, k := range key {
 		if k > a.result.Extrema[i] {
 			return true
 		}
@@ -401,10 +419,15 @@ func (a *Answer) beyond(key *scorer.Key) bool {
 }
 
 // move adds a row's share to the answer's groups and measures, or subtracts it.
-func (a *Answer) move(v *scorer.Verdict, by int) (group int) {
+func (a *Answer) move(group int, measured []scorer.Measured, by int) {
 	a.settled = false
 	a.shape++
-	group = a.result.Move(a.class, v, by)
+	a.result.MoveTo(a.class, group, measured, by)
+}
+
+// groupOf is the group of a row with that verdict.
+func (a *Answer) groupOf(v *scorer.Verdict) int {
+	group := a.result.GroupOf(v)
 	a.extend()
 	return group
 }

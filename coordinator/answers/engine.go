@@ -477,11 +477,11 @@ func (a *Answer) Vouch(c *Choice) (liar uint32, why error) {
 	e := a.engine
 	e.work.Judged++
 	table := e.tables.Table(int(c.Row.Shard))
-	e.eval.Row(table, c.Row.Index, nil, a.class, a.diagnosed, &a.before)
-	if !a.before.Passed {
+	e.eval.Row(table, c.Row.Index, nil, a.class, a.diagnosed, &a.verdict)
+	if !a.verdict.Passed {
 		return liar, fmt.Errorf("class %x: node %s does not take the pod", a.class.ID(), table.Name(c.Row.Index))
 	}
-	key, local := &a.before.Key, a.before.Local
+	key, local := &a.verdict.Key, a.verdict.Local
 	if a.result.Normalised {
 		local += a.class.GroupScore(key.Raw[:a.class.KeyLen()], a.result.Extrema)
 	} else if !key.Equal(&a.result.Groups[c.group].Key) {

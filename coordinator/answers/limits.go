@@ -9,7 +9,7 @@ type Limits struct {
 	// Bases is how many bases are known: 1,024. Views is how many views are kept: 4,096.
 	Bases, Views int
 	// SharedRows is how many rows a shared answer may have repaired: 1 << 17, of some 300 bytes each. AllOwnRows is how
-	// many own rows all views may have: 1 << 18, of some 350 bytes each.
+	// many own rows all views may have: 1 << 18, of some 150 bytes each.
 	SharedRows, AllOwnRows int
 	// OwnRows is how many own rows a view may have for each class of its base: 32. OwnShare is the part of all rows that
 	// a view may have in any case: 1/32. OwnMost is the part that a view may have however many classes its base has:

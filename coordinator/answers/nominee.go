@@ -91,8 +91,9 @@ func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused b
 		return false, nil
 	}
 	shape := a.shape
-	a.move(&r.verdict, -1)
-	group := a.move(&x.verdict, +1)
+	group := a.groupOf(&x.verdict)
+	a.move(r.group, a.measuredOf(r), -1)
+	a.move(group, x.verdict.Measured, +1)
 	a.settle()
 	refused = !a.standing.Groups[group].Feasible && !a.standing.Groups[group].Failing
 	if refused {
@@ -100,8 +101,8 @@ func (a *Answer) refusedWith(at int, n *Nominee, class *scorer.Class) (refused b
 		x.reasons = append(x.reasons, why...)
 		x.claims = a.class.UnavailableClaims(a.result, &a.standing, group)
 	}
-	a.move(&x.verdict, -1)
-	a.move(&r.verdict, +1)
+	a.move(group, x.verdict.Measured, -1)
+	a.move(r.group, a.measuredOf(r), +1)
 	a.shape = shape
 	return refused, x.reasons
 }
@@ -202,13 +203,13 @@ func (a *Answer) Alone(row cache.Row) (Choice, bool) {
 	}
 	choice := Choice{Row: row, Feasible: 1, from: a}
 	if a.result.Normalised {
-		key := r.verdict.Key.Raw[:a.class.KeyLen()]
-		choice.Score = r.verdict.Local + a.class.GroupScore(key, key)
+		key := r.raw[:a.class.KeyLen()]
+		choice.Score = r.local - a.class.GroupScore(key, a.result.Extrema) + a.class.GroupScore(key, key)
 		return choice, true
 	}
 	x.result.Reset(a.class.ID(), 0)
 	x.result.Measures = a.result.Measures
-	x.result.Groups = append(x.result.Groups, scorer.Group{Key: r.verdict.Key, Rows: 1})
+	x.result.Groups = append(x.result.Groups, scorer.Group{Key: a.result.Groups[r.group].Key, Rows: 1})
 	a.class.Settle(&x.result, &x.standing)
 	choice.Score = r.local + x.standing.Groups[0].Score
 	x.result.Measures = nil

@@ -1,6 +1,10 @@
 package answers
 
-import "github.com/shardsched/shardsched/coordinator/cache"
+import (
+	"slices"
+
+	"github.com/shardsched/shardsched/coordinator/cache"
+)
 
 // rowIndex finds the place of a row in a list. It is a hash table with linear probing, because it is used for
 // every class and change.
@@ -67,4 +71,12 @@ func (x *rowIndex) reset() {
 		clear(x.keys)
 		x.rows = 0
 	}
+}
+
+// double makes room in a list for another item. A full list gets twice as long, because append makes a long list only a quarter longer.
+func double[T any](list []T) []T {
+	if len(list) < cap(list) {
+		return list
+	}
+	return slices.Grow(list, max(len(list), 1))
 }

@@ -177,12 +177,12 @@ func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
 	return v
 }
 
-// logMove logs for the views that a row has left a group.
-func (a *Answer) logMove(r *repairedRow, from int) {
+// logMove logs for the views that a row has left a group. same tells that its share of the measures is the same.
+func (a *Answer) logMove(r *repairedRow, from int, same bool) {
 	if !a.shared {
 		return
 	}
-	if len(a.moves) >= a.engine.limits.Moves || !slices.Equal(r.verdict.Measured, a.before.Measured) {
+	if len(a.moves) >= a.engine.limits.Moves || !same {
 		a.begun++ // the views begin anew
 		a.moves = a.moves[:0]
 		return
@@ -195,7 +195,13 @@ func (a *Answer) owned(at int, o owner) {
 	for len(a.owners) <= at {
 		a.owners = append(a.owners, nil)
 	}
-	if list := a.owners[at]; len(list) == cap(list) {
+	switch list := a.owners[at]; {
+	case list == nil: // most rows have one owner
+		if len(a.firstOwners) == 0 {
+			a.firstOwners = make([]owner, min(at+1, 256))
+		}
+		a.owners[at], a.firstOwners = a.firstOwners[:0:1], a.firstOwners[1:]
+	case len(list) == cap(list):
 		a.owners[at] = slices.DeleteFunc(list, func(o owner) bool { return o.outdated() })
 	}
 	a.owners[at] = append(a.owners[at], o)

@@ -1,8 +1,6 @@
 package answers
 
 import (
-	"slices"
-
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/scorer"
 )
@@ -21,9 +19,12 @@ type View struct {
 	moves   int
 	groups  []int32
 	opened  int // groups of result when the view was begun
-	// own are the rows with pods that the class counts or has counted; index finds them.
-	own   []ownRow
-	index rowIndex
+	// own are the rows with pods that the class counts or has counted; index finds them. measured has their shares of the
+	// measures, one after the other. verdict is that of the own row that was judged last.
+	own      []ownRow
+	index    rowIndex
+	measured []scorer.Measured
+	verdict  scorer.Verdict
 	// ranked has the own rows of each group by their local scores. heaped is how many entries all heaps of ranked have, with the
 	// outdated entries. stirred are the own rows whose score may have changed.
 	ranked  []rowHeap
@@ -33,7 +34,7 @@ type View struct {
 	// passed is how many own rows were walked past to find other rows, less an allowance for each decision.
 	passed int
 	// begun is how often the view has begun anew. gone tells that the view was dropped.
-	begun int
+	begun uint32
 	gone  bool
 	// dirty are the rows whose counters have changed. lost tells that they were too many: the view has to begin anew.
 	dirty []cache.Row
@@ -45,7 +46,6 @@ type ownRow struct {
 	at      int32 // its place in the base's repaired rows
 	group   int32 // in the view's result, -1: the row is refused
 	version uint32
-	verdict scorer.Verdict
 }
 
 // owner is a view that has a row of its base as its own. at is the row's place in own. It is valid while the view's begun is the
@@ -53,7 +53,7 @@ type ownRow struct {
 type owner struct {
 	of    *View
 	at    int32
-	begun int
+	begun uint32
 }
 
 // outdated tells whether the view has begun anew since, or was dropped.
@@ -103,7 +103,8 @@ func (v *View) begin(base *Answer, most int) {
 	v.class = v.class.PinAs(base.class)
 	v.settled, v.lost = false, false
 	v.begun++
-	v.dirty, v.groups, v.own, v.stirred = v.dirty[:0], v.groups[:0], v.own[:0], v.stirred[:0]
+	v.dirty, v.groups, v.stirred = v.dirty[:0], v.groups[:0], v.stirred[:0]
+	v.own, v.measured = v.own[:0], v.measured[:0]
 	v.index.reset()
 	for i := range v.ranked {
 		v.ranked[i] = v.ranked[i][:0]
@@ -182,8 +183,11 @@ func (v *View) shift(group int32, by int) {
 	}
 }
 
-// group is the place in result of a group of the base.
+// group is the place in result of a group of the base; -1: none.
 func (v *View) group(i int) int {
+	if i < 0 {
+		return -1
+	}
 	for k := len(v.groups); k <= i; k++ {
 		v.groups = append(v.groups, int32(v.result.GroupFor(&v.of.result.Groups[k].Key)))
 		v.settled = false
@@ -195,20 +199,21 @@ func (v *View) group(i int) int {
 func (v *View) renew(row cache.Row) {
 	v.settled = false
 	at, known := v.index.find(row)
-	if known {
-		v.result.Move(v.class, &v.own[at].verdict, -1)
-	} else {
+	n := v.class.Measures()
+	if !known {
 		base := &v.of.repaired[v.of.at(row)]
-		v.result.Move(v.class, &base.verdict, -1)
 		at = len(v.own)
 		v.index.put(row, at)
-		v.own = slices.Grow(v.own, 1)[:at+1]
-		v.own[at].at = int32(base.at)
+		v.own = append(double(v.own), ownRow{at: int32(base.at), group: int32(v.group(base.group))})
+		v.measured = append(double(v.measured), v.of.measuredOf(base)...)
 		v.of.owned(base.at, owner{v, int32(at), v.begun})
 	}
-	own := &v.own[at]
-	v.class.Recount(v.engine.tables.Table(int(row.Shard)), row.Index, &v.of.repaired[own.at].verdict, &own.verdict)
-	own.group = int32(v.result.Move(v.class, &own.verdict, +1))
+	own, measured := &v.own[at], v.measured[at*n:][:n]
+	v.result.MoveTo(v.class, int(own.group), measured, -1)
+	base := v.of.verdictOf(&v.of.repaired[own.at])
+	v.class.Recount(v.engine.tables.Table(int(row.Shard)), row.Index, &base, &v.verdict)
+	own.group = int32(v.result.Move(v.class, &v.verdict, +1))
+	copy(measured, v.verdict.Measured)
 	v.rank(at)
 }
 
