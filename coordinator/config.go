@@ -53,6 +53,8 @@ type SchedulerConfig struct {
 	// ClaimWriter writes what placements make of claims of devices before their pods are bound; nil: nowhere, it counts at
 	// once.
 	ClaimWriter devices.Writer
+	// ClaimStatus writes their status; nil: ClaimWriter does, and Binder what a pod's status says of its claim.
+	ClaimStatus devices.StatusWriter
 	// DisruptionController says that somebody else keeps the status of PodDisruptionBudgets, as
 	// Kubernetes' disruption controller does. Otherwise it is worked out from their specs and the
 	// pods.

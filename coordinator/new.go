@@ -89,7 +89,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 func (s *Scheduler) addPlugins(cfg *SchedulerConfig) (err error) {
 	s.state.OpenDevices(devices.Config{Now: cfg.Now, NewUID: uuid.NewUUID})
 	s.claims = s.state.Claims().Binder(devices.BinderConfig{
-		Writer: cfg.ClaimWriter, Meter: claimMeter{s}, Now: cfg.Now,
+		Writer: cfg.ClaimWriter, Status: cfg.ClaimStatus, Meter: claimMeter{s}, Now: cfg.Now,
 		Pending: func(pod *v1.Pod, node string) { s.inbox.put(func() { s.cfg.Reporter.AwaitsDevices(pod, node) }) },
 	})
 	s.cycles = bind.New(bind.Config{

@@ -155,7 +155,9 @@ func runScenarioWithDevices(t *testing.T, g *recordingReporter, api *deviceAPI, 
 	for _, c := range api.kept {
 		all.Cluster = append(all.Cluster, c)
 	}
-	runScenarioWith(t, func(cfg *SchedulerConfig) { cfg.ClaimWriter, cfg.Reporter, cfg.Profiles = api, g, withPreemption() }, all, nil,
+	runScenarioWith(t, func(cfg *SchedulerConfig) {
+		cfg.ClaimWriter, cfg.ClaimStatus, cfg.Reporter, cfg.Profiles = api, api, g, withPreemption()
+	}, all, nil,
 		func(x *scenario) {
 			api.told = func(c *resourcev1.ResourceClaim) {
 				x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}})

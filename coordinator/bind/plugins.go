@@ -167,11 +167,15 @@ var _ fwk.BindPlugin = podBinder{}
 func (podBinder) Name() string { return rules.DefaultBinder }
 
 // Bind is part of fwk.BindPlugin: through the binder that all pods are bound by.
-func (b podBinder) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+func (b podBinder) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if b.cfg.Binder == nil {
 		return nil // there is nowhere to write to
 	}
+	r, err := reservationOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	unbound := *pod
 	unbound.Spec.NodeName = ""
-	return fwk.AsStatus(b.bindOne(ctx, objects.Binding{Pod: &unbound, Node: node}))
+	return fwk.AsStatus(b.bindOne(ctx, objects.Binding{Pod: &unbound, Node: node, ClaimStatus: r.Claims.PodStatus()}))
 }

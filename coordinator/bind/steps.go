@@ -123,6 +123,7 @@ func (r *run) preBind(ctx context.Context) (bool, error) {
 			err = r.notWritten(ctx, r.preBindPlugin(), err)
 		}
 	}
+	r.Binding.ClaimStatus = r.Claims.PodStatus()
 	if err == nil && r.Cycle == nil {
 		r.Work, r.preBound = nil, true
 	}

@@ -30,13 +30,18 @@ type Writer interface {
 	Get(ctx context.Context, namespace, name string) (*resourcev1.ResourceClaim, error)
 	// Create makes a claim with a name of its own.
 	Create(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error)
-	// Update writes all but the status, UpdateStatus the status. The claim has to have the ResourceVersion that it carries, else
-	// the error is a conflict.
+	// Update writes a claim, all but its status where there is a StatusWriter. The claim has to have the ResourceVersion that it
+	// carries, else the error is a conflict.
 	Update(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error)
-	UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error)
 	// Unreserve takes a pod from those that a claim is reserved for, whatever its version.
 	Unreserve(ctx context.Context, claim *resourcev1.ResourceClaim, pod *v1.Pod) error
 	Delete(ctx context.Context, claim *resourcev1.ResourceClaim) error
+}
+
+// StatusWriter writes what is kept apart from the objects that it is of.
+type StatusWriter interface {
+	// UpdateStatus writes the status of a claim, as Writer's Update.
+	UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error)
 	// TellPod writes status.extendedResourceClaimStatus of a pod.
 	TellPod(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error
 }
@@ -53,8 +58,9 @@ type Meter interface {
 // BinderConfig is what a Binder is made of.
 type BinderConfig struct {
 	Writer Writer
-	// Whole says that UpdateStatus writes all else, too: a claim takes one write, and not two.
-	Whole bool
+	// Status writes statuses; nil: objects are kept whole. Then a claim takes one write, and not two, and a pod is told of its claim
+	// for extended resources by its bind.
+	Status StatusWriter
 	// Pending is told that a pod's devices have to become ready on a node.
 	Pending func(pod *v1.Pod, node string)
 	Meter   Meter
@@ -141,8 +147,12 @@ func (b *Binder) bind(ctx context.Context, w *Work, x *claimWork) error {
 	if err != nil || !x.special {
 		return err
 	}
-	err = b.cfg.Writer.TellPod(ctx, w.pod, &v1.PodExtendedResourceClaimStatus{RequestMappings: x.mappings, ResourceClaimName: x.claim.Name})
-	if err != nil {
+	status := &v1.PodExtendedResourceClaimStatus{RequestMappings: x.mappings, ResourceClaimName: x.claim.Name}
+	if b.cfg.Status == nil {
+		w.podStatus = status
+		return nil
+	}
+	if err = b.cfg.Status.TellPod(ctx, w.pod, status); err != nil {
 		return fmt.Errorf("update pod %s/%s ExtendedResourceClaimStatus: %w", w.pod.Namespace, w.pod.Name, err)
 	}
 	return nil
@@ -184,7 +194,7 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 		if bare {
 			claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 		}
-		if bare && !b.cfg.Whole {
+		if bare && b.cfg.Status != nil {
 			now, err := b.cfg.Writer.Update(ctx, claim)
 			if err != nil {
 				return fmt.Errorf("add finalizer to claim %s: %w", key, err)
@@ -203,13 +213,21 @@ func (b *Binder) reserve(ctx context.Context, w *Work, x *claimWork, claim *reso
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.cfg.Now()}
 	}
-	now, err := b.cfg.Writer.UpdateStatus(ctx, claim)
+	now, err := b.updateStatus(ctx, claim)
 	if err != nil {
 		x.open = isOpen(err)
 		return fmt.Errorf("%s to claim %s: %w", verb, key, err)
 	}
 	x.claim, x.written = now, true
 	return nil
+}
+
+// updateStatus writes a claim with its status; the status alone, where that is kept apart.
+func (b *Binder) updateStatus(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
+	if b.cfg.Status == nil {
+		return b.cfg.Writer.Update(ctx, claim)
+	}
+	return b.cfg.Status.UpdateStatus(ctx, claim)
 }
 
 // sameDevices tells whether allocations are of the same devices and nodes. Whoever reserves a claim may write when it was

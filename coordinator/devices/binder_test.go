@@ -26,7 +26,7 @@ type api struct {
 	claims  map[types.NamespacedName]*resourcev1.ResourceClaim
 	pod     *v1.PodExtendedResourceClaimStatus
 	calls   []string
-	// whole: the status is written with all else.
+	// whole: claims are kept whole, the status is written with all else.
 	whole bool
 	// before is asked before each call by its number, from 1 on: an error is the call's, and the call has no effect. after
 	// has the call's effect first.
@@ -108,7 +108,9 @@ func (a *api) Update(_ context.Context, c *resourcev1.ResourceClaim) (out *resou
 		held, err := a.held(c)
 		if err == nil {
 			now := c.DeepCopy()
-			now.Status = held.Status
+			if !a.whole {
+				now.Status = held.Status
+			}
 			out = a.put(now)
 		}
 		return err
@@ -120,9 +122,6 @@ func (a *api) UpdateStatus(_ context.Context, c *resourcev1.ResourceClaim) (out 
 		held, err := a.held(c)
 		if err != nil {
 			return err
-		}
-		if a.whole {
-			held.Finalizers = c.Finalizers
 		}
 		was, is := held.Status.Allocation, c.Status.Allocation
 		if was != nil && is != nil && !equality.Semantic.DeepEqual(was, is) {
@@ -190,6 +189,7 @@ func newRig(t *testing.T, a *api) *rig {
 	}
 	r.binder = r.c.Binder(BinderConfig{
 		Writer:  a,
+		Status:  a,
 		Pending: func(p *v1.Pod, node string) { r.pending = append(r.pending, p.Name+" on "+node) },
 		Meter:   r,
 		Now:     func() time.Time { return r.now },
@@ -355,19 +355,32 @@ func TestAClaimThatTheAPINeverTellsOfGoesWithItsPod(t *testing.T) {
 	}
 }
 
-// TestWhole: where a write has both, a claim takes one.
+// TestWhole: where objects are kept whole, a claim takes one write, and the pod is told of it by its bind.
 func TestWhole(t *testing.T) {
 	c := plainClaim("c")
 	a := newAPI(c)
 	a.whole = true
 	r := newRig(t, a)
-	r.binder.cfg.Whole = true
-	if err := r.preBind(r.reserve("p", "a")); err != nil {
+	r.binder.cfg.Status = nil
+	w := r.reserve("p", "a")
+	if err := r.preBind(w); err != nil {
 		t.Fatal(err)
 	}
-	wantCalls(t, a, "status")
-	if got := a.claims[keyOf(c)]; !slices.Contains(got.Finalizers, resourcev1.Finalizer) {
-		t.Errorf("finalizers %v", got.Finalizers)
+	wantCalls(t, a, "update")
+	if got := a.claims[keyOf(c)]; !slices.Contains(got.Finalizers, resourcev1.Finalizer) || got.Status.Allocation == nil {
+		t.Errorf("finalizers %v, status %v", got.Finalizers, got.Status)
+	}
+	if got := w.PodStatus(); got != nil {
+		t.Errorf("the pod is told of %v, want nothing", got)
+	}
+	a.calls = nil
+	w = r.reserve("e", "b")
+	if err := r.preBind(w); err != nil {
+		t.Fatal(err)
+	}
+	wantCalls(t, a, "create, update")
+	if got := w.PodStatus(); got == nil || a.claims[types.NamespacedName{Namespace: "default", Name: got.ResourceClaimName}] == nil {
+		t.Errorf("the pod is told of %v, want the claim that was made", got)
 	}
 }
 

@@ -92,7 +92,7 @@ func deallocated(claim *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 func (b *Binder) CarryOut(ctx context.Context, p Plan) error {
 	switch {
 	case p.deallocate != nil:
-		_, err := b.cfg.Writer.UpdateStatus(ctx, p.deallocate)
+		_, err := b.updateStatus(ctx, p.deallocate)
 		return err
 	case p.remove != nil:
 		return b.Delete(ctx, p.remove)

@@ -17,6 +17,8 @@ type Work struct {
 	pod    *v1.Pod
 	node   string
 	claims []*claimWork
+	// podStatus is what the bind is to write into the pod's status; nil: nothing.
+	podStatus *v1.PodExtendedResourceClaimStatus
 
 	// wake tells the binding goroutine that a claim is another.
 	wake chan struct{}
@@ -43,6 +45,14 @@ type claimWork struct {
 
 // PreBindNeeded tells whether there is something to do: upstream's PreFlight says so of each pod with claims.
 func (w *Work) PreBindNeeded() bool { return w != nil }
+
+// PodStatus is what the bind is to write into the pod's status, after PreBind; nil: nothing.
+func (w *Work) PodStatus() *v1.PodExtendedResourceClaimStatus {
+	if w == nil {
+		return nil
+	}
+	return w.podStatus
+}
 
 // Allocated are the claims that get devices, in the pod's order, the one for extended resources last, without a name.
 func (w *Work) Allocated() (out []*pb.ClaimDevices) {

@@ -27,7 +27,7 @@ type ClaimWriterConfig struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// ClaimWriter writes claims of devices to the API server. It is a devices.Writer.
+// ClaimWriter writes claims of devices to the API server. It is a devices.Writer and a devices.StatusWriter.
 //
 // Claims are written whole, as upstream does: what the API server refuses is a conflict, and the caller reads the claim
 // anew. Errors are those of the API server. A write whose outcome nobody knows wraps objects.ErrUnknown, and is not tried
@@ -70,7 +70,7 @@ func (w *ClaimWriter) Update(ctx context.Context, claim *resourcev1.ResourceClai
 	return w.write(ctx, http.MethodPut, claimPath(claim.Namespace, claim.Name), claimTemplate, claim)
 }
 
-// UpdateStatus is part of devices.Writer.
+// UpdateStatus is part of devices.StatusWriter.
 func (w *ClaimWriter) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	return w.write(ctx, http.MethodPut, claimPath(claim.Namespace, claim.Name)+"/status", claimTemplate+"/status", claim)
 }
@@ -113,7 +113,7 @@ type extendedPatch struct {
 	} `json:"status"`
 }
 
-// TellPod is part of devices.Writer.
+// TellPod is part of devices.StatusWriter.
 func (w *ClaimWriter) TellPod(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
 	patch := extendedPatch{Metadata: preconditions{UID: pod.UID}}
 	patch.Status.Claim = status

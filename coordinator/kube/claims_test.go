@@ -17,7 +17,10 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-var _ devices.Writer = (*kube.ClaimWriter)(nil)
+var (
+	_ devices.Writer       = (*kube.ClaimWriter)(nil)
+	_ devices.StatusWriter = (*kube.ClaimWriter)(nil)
+)
 
 func deviceClaim(version string) *resourcev1.ResourceClaim {
 	return &resourcev1.ResourceClaim{

@@ -67,11 +67,6 @@ func (c claimWriter) Update(ctx context.Context, claim *resourcev1.ResourceClaim
 	return now, asAPIError(err, claim.Name)
 }
 
-// UpdateStatus is part of devices.Writer: a stored claim is one object.
-func (c claimWriter) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
-	return c.Update(ctx, claim)
-}
-
 // Unreserve is part of devices.Writer.
 func (c claimWriter) Unreserve(ctx context.Context, claim *resourcev1.ResourceClaim, pod *v1.Pod) error {
 	return asAPIError(c.store.UnreserveClaim(ctx, c.fence, claim, pod), claim.Name)
@@ -80,9 +75,4 @@ func (c claimWriter) Unreserve(ctx context.Context, claim *resourcev1.ResourceCl
 // Delete is part of devices.Writer.
 func (c claimWriter) Delete(ctx context.Context, claim *resourcev1.ResourceClaim) error {
 	return asAPIError(c.store.DeleteClaim(ctx, c.fence, claim), claim.Name)
-}
-
-// TellPod is part of devices.Writer.
-func (c claimWriter) TellPod(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
-	return c.store.TellPodOfClaim(ctx, c.fence, pod, status)
 }

@@ -166,8 +166,14 @@ type member struct {
 
 func (f *fleet) join(id string) *member {
 	f.t.Helper()
+	return f.joinWith(id, f.client())
+}
+
+// joinWith is join with a client of etcd.
+func (f *fleet) joinWith(id string, etcd *clientv3.Client) *member {
+	f.t.Helper()
 	record := &pb.LeaderRecord{Id: id, Address: id + ".example:7000"}
-	m := &member{f: f, id: id, api: api.New(api.Config{Self: record}), etcd: f.client(), terms: make(chan *coordinator.Scheduler, 100), ended: make(chan error, 1)}
+	m := &member{f: f, id: id, api: api.New(api.Config{Self: record}), etcd: etcd, terms: make(chan *coordinator.Scheduler, 100), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(f.ctx)
 	m.cancel = cancel
 	go func() {

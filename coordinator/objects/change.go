@@ -72,6 +72,8 @@ type Binding struct {
 	Pod *v1.Pod
 	// Node is written to spec.nodeName; nobody checks that it exists.
 	Node string
+	// ClaimStatus is written to status.extendedResourceClaimStatus; nil: it stays as it is. An API server is told before.
+	ClaimStatus *v1.PodExtendedResourceClaimStatus
 }
 
 // Why a write was refused, or has no outcome. Besides these there is lease.ErrDeposed.

@@ -249,7 +249,8 @@ func (k *kubernetes) coordinator(record *pb.LeaderRecord, server *api.Server, te
 	evictor := kube.NewEvictor(kube.EvictorConfig{Clients: k.clients, Reporter: reporter, Pod: k.source.Pod})
 	template.Binder, template.Reporter, template.Evictor = binder, reporter, evictor
 	template.VolumeWriter = kube.NewVolumeWriter(kube.VolumeWriterConfig{Clients: k.clients})
-	template.ClaimWriter = kube.NewClaimWriter(kube.ClaimWriterConfig{Clients: k.clients})
+	claims := kube.NewClaimWriter(kube.ClaimWriterConfig{Clients: k.clients})
+	template.ClaimWriter, template.ClaimStatus = claims, claims
 	k.host(template.OutOfTree)
 	template.Registerer, template.PodNamed, template.Heartbeat = k.registry, k.source.PodNamed, &k.heartbeat
 	cfg := leader.Config{

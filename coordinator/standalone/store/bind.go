@@ -72,6 +72,9 @@ func (s *Store) binding(b *objects.Binding, now metav1.Time) (write, error) {
 	bound.Spec.NodeName = b.Node
 	bound.Status.Conditions = scheduled(b.Pod.Status.Conditions, now)
 	bound.Status.NominatedNodeName = ""
+	if b.ClaimStatus != nil {
+		bound.Status.ExtendedResourceClaimStatus = b.ClaimStatus
+	}
 	raw, err := encode(&bound)
 	if err != nil {
 		return write{}, err

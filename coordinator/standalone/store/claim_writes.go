@@ -91,19 +91,3 @@ func (s *Store) settleClaim(ctx context.Context, f lease.Fence, claim *resourcev
 	})
 	return err
 }
-
-// TellPodOfClaim writes into a pod's status which claim serves its extended resources.
-func (s *Store) TellPodOfClaim(ctx context.Context, f lease.Fence, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
-	found := false
-	_, err := s.settle(ctx, opUpdate, f, []objects.Ref{objects.RefOf(pod)}, func(_ int, current *mvccpb.KeyValue) (*write, error) {
-		return s.change(current, pod, func(p *v1.Pod) bool {
-			found = true
-			p.Status.ExtendedResourceClaimStatus = status.DeepCopy()
-			return true
-		})
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("%s: %w", objects.RefOf(pod), objects.ErrNotFound)
-	}
-	return err
-}

@@ -50,8 +50,8 @@ func TestWhatTheSchedulerWritesOfClaims(t *testing.T) {
 		t.Errorf("made: got %v, want it complete, and as it was returned", there)
 	}
 	status := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: made.Name}
-	if err := r.TellPodOfClaim(ctx, r.fence, p, status); err != nil {
-		t.Fatal(err)
+	if errs := r.Bind(ctx, r.fence, []objects.Binding{{Pod: r.pod(t, "p"), Node: "n1", ClaimStatus: status}}); errs[0] != nil {
+		t.Fatal(errs[0])
 	}
 	if got := r.pod(t, "p").Status.ExtendedResourceClaimStatus; got == nil || got.ResourceClaimName != made.Name {
 		t.Errorf("the pod says %v, want %s", got, made.Name)
@@ -66,9 +66,6 @@ func TestWhatTheSchedulerWritesOfClaims(t *testing.T) {
 			t.Errorf("after the deletion of uid %s: there is a claim: %v", c.UID, found)
 		}
 	}
-	gone := *p
-	gone.UID = "gone"
-	wantError(t, "a pod that is another", r.TellPodOfClaim(ctx, r.fence, &gone, status), objects.ErrNotFound)
 
 	r.depose(t)
 	_, err = r.CreateClaim(ctx, r.fence, special)
