@@ -41,8 +41,8 @@ func TestSurfaces(t *testing.T) {
 	t.Run("explain", r.explain)
 	t.Run("caches", r.caches)
 	t.Run("tokens", r.tokens)
-	t.Run("audit", r.audit)
 	t.Run("devices", r.devices)
+	t.Run("audit", r.audit)
 }
 
 // endpoints answers with the same codes as upstream to everybody.
