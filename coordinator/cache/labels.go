@@ -94,7 +94,7 @@ func (c *Cache) demanded(list []selector.Demand, all, most int) (found iter.Seq[
 		for _, v := range values {
 			for p := range best.pods[v] {
 				// One whose object was changed in place may be left over.
-				if c.pods[p.object.UID] == p && !yield(p) {
+				if c.all.has(p, ofAll) && !yield(p) {
 					return
 				}
 			}

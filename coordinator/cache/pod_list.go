@@ -16,6 +16,12 @@ func (l *podList) add(p *pod, at place) {
 	*l = append(*l, p)
 }
 
+// has tells whether a pod is in the list.
+func (l podList) has(p *pod, at place) bool {
+	i := int(*at(p))
+	return i < len(l) && l[i] == p
+}
+
 // remove takes a pod out that is there: the last one takes its place.
 func (l *podList) remove(p *pod, at place) {
 	list := *l
