@@ -119,7 +119,7 @@ func (g *gathering) add(s *Slice) {
 // whole tells whether a pool has all its slices, and gives them where the node's are fewer. A pool is obsolete where
 // some slice is of a newer generation.
 func (g *gathering) whole(group []*Slice) (all []*Slice, complete, obsolete bool) {
-	first := group[0]
+	first := firstOf(group)
 	if int64(len(group)) == first.Count {
 		return nil, true, false
 	}
@@ -135,6 +135,19 @@ func (g *gathering) whole(group []*Slice) (all []*Slice, complete, obsolete bool
 		}
 	}
 	return all, int64(len(all)) == first.Count, false
+}
+
+// firstOf is the slice of a pool that says how many there are: of those that hold devices and are tied to the node, or else of all,
+// the first.
+//
+// Differs from upstream: where slices disagree, the first by name counts, and not whichever is listed first.
+func firstOf(group []*Slice) *Slice {
+	for _, s := range group {
+		if (s.Reach.Kind == ReachThisNode || s.Reach.Kind == ReachName) && len(s.CounterSets) == 0 {
+			return s
+		}
+	}
+	return group[0]
 }
 
 func (g *gathering) all(driver, pool string) []*Slice {

@@ -3,6 +3,8 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -30,18 +32,20 @@ type devices struct {
 	allocated []*resourcev1.ResourceClaim
 	// stale says that a plugin may remember what is no longer so.
 	stale bool
+	// slices are those that there are, by name; nil: some have changed since.
+	slices []*resourcev1.ResourceSlice
 	// trial says that what Reserve allocates is not taken.
 	trial bool
 }
 
 func newDevices(ctx context.Context, informers informers.SharedInformerFactory) (*devices, error) {
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: informers.Resource().V1().ResourceSlices()})
+	tracked, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: informers.Resource().V1().ResourceSlices()})
 	if err != nil {
 		return nil, fmt.Errorf("track resource slices: %w", err)
 	}
 	d := &devices{}
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), d, "ResourceClaim", "", nil)
-	d.DefaultDRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, informers)
+	d.DefaultDRAManager = dynamicresources.NewDRAManager(ctx, claims, tracked, informers)
 	// With the feature gate DRAExtendedResource, which is on, the resolver is a handler of classes.
 	d.classes = d.DeviceClassResolver().(cache.ResourceEventHandler)
 	return d, nil
@@ -58,10 +62,30 @@ func (d *devices) ResourceClaims() fwk.ResourceClaimTracker {
 	return claimTracker{d.DefaultDRAManager.ResourceClaims(), d}
 }
 
+// ResourceSlices lists slices by name, where upstream lists them in any order: of slices of a pool that disagree about the number
+// of slices, the first counts.
+func (d *devices) ResourceSlices() fwk.ResourceSliceLister { return sliceLister{d} }
+
+type sliceLister struct{ d *devices }
+
+// ListWithDeviceTaintRules is part of fwk.ResourceSliceLister.
+func (l sliceLister) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice, error) {
+	if l.d.slices == nil {
+		list, err := l.d.DefaultDRAManager.ResourceSlices().ListWithDeviceTaintRules()
+		if err != nil {
+			return nil, err
+		}
+		l.d.slices = slices.SortedFunc(slices.Values(list), func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return l.d.slices, nil
+}
+
 // set takes in an object; old is how it was before, nil: not there.
 func (d *devices) set(old any, now Object) {
 	d.changes(old)
 	switch now := now.(type) {
+	case *resourcev1.ResourceSlice:
+		d.slices = nil
 	case *resourcev1.ResourceClaim:
 		d.claims.OnAdd(now, false) // for the cache of claims an update is the same
 	case *resourcev1.DeviceClass:
@@ -86,6 +110,8 @@ func (d *devices) changes(old any) {
 func (d *devices) remove(old any) {
 	d.changes(old)
 	switch old.(type) {
+	case *resourcev1.ResourceSlice:
+		d.slices = nil
 	case *resourcev1.ResourceClaim:
 		d.claims.OnDelete(old)
 	case *resourcev1.DeviceClass:
@@ -141,4 +167,14 @@ func (o *Oracle) Allocations(ctx context.Context, v *Verdict, node string) ([]*r
 		return d.allocated, nil
 	}
 	return nil, nil
+}
+
+// Depart has a claim be in flight: its devices are taken, and nobody can use the claim, until Land.
+func (o *Oracle) Depart(claim *resourcev1.ResourceClaim) error {
+	return o.objects.devices.DefaultDRAManager.ResourceClaims().SignalClaimPendingAllocation(claim.UID, claim)
+}
+
+// Land ends the flight of a claim.
+func (o *Oracle) Land(claim types.UID) {
+	o.objects.devices.DefaultDRAManager.ResourceClaims().MaybeRemoveClaimPendingAllocation(claim, true)
 }
