@@ -233,6 +233,30 @@ func TestPodsThatShareAClaimGoToItsNode(t *testing.T) {
 	})
 }
 
+// A claim with admin access takes no device from anybody. All the same, the other pods of a batch that have the claim wait until it is
+// allocated.
+func TestAClaimWithAdminAccessIsInFlight(t *testing.T) {
+	claim, yes := gpuClaim("c"), true
+	claim.Spec.Devices.Requests[0].Exactly.AdminAccess = &yes
+	api, g := newDeviceAPI(claim), &recordingReporter{}
+	runScenarioWithDevices(t, g, api, func(x *scenario) {
+		x.Deliver([]objects.Event{
+			{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores("p", "1"), "c")},
+			{Type: objects.Added, Kind: objects.KindPod, Pod: using(cores("q", "1"), "c")},
+		})
+		synctest.Wait()
+		const refused = "q@1 Unschedulable: 0/2 nodes are available: resource claim default/c is in the process of being allocated. " +
+			"no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+		if told := g.heard(); len(told) == 0 || told[0] != refused {
+			t.Errorf("told %q, want %q first", told, refused)
+		}
+		elapse(time.Minute)
+		if c := api.claim("c"); len(c.Status.ReservedFor) != 2 {
+			t.Errorf("got %v, want it reserved for both pods", c.Status)
+		}
+	})
+}
+
 // A pod waits for its claim, and is tried as soon as it is there.
 func TestAPodWaitsForItsClaim(t *testing.T) {
 	api, g := newDeviceAPI(), &recordingReporter{}

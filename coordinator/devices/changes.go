@@ -21,6 +21,8 @@ type Changes struct {
 
 	slices map[placedSlice]bool
 	uses   map[placedDevice]bool
+	// flights tells that a flight has begun or ended: with admin access it uses no device.
+	flights bool
 }
 
 // ClaimChange is a claim before and after: Old is nil where it is new, Now where it is gone. Where a claim was deleted and made
@@ -122,5 +124,5 @@ func (t *Changes) Uses(c *Cache) (out []PlacedUse) {
 
 // IsNone tells whether nothing has changed.
 func (t *Changes) IsNone() bool {
-	return len(t.Claims)+len(t.slices)+len(t.uses) == 0
+	return len(t.Claims)+len(t.slices)+len(t.uses) == 0 && !t.flights
 }

@@ -22,6 +22,7 @@ func (c *Cache) launch(claim *resourcev1.ResourceClaim, a *resourcev1.Allocation
 	if f == nil {
 		f = &flight{uid: claim.UID, Holding: Holding{Claim: keyOf(claim)}}
 		c.flights[claim.UID] = f
+		told.flights = true
 	}
 	f.holders++
 	uses := usesOf(a)
@@ -42,6 +43,7 @@ func (c *Cache) drop(f *flight, told *Changes) {
 
 func (c *Cache) end(f *flight, told *Changes) {
 	delete(c.flights, f.uid)
+	told.flights = true
 	c.give(f.uses, true, told)
 }
 
