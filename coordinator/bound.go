@@ -122,7 +122,7 @@ func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.
 	s.claimsEnd(s.state.SettleDevices, job.Claims)
 	s.queue.End(p.pod) // where it has waited on Permit: Permitted may come behind the outcome
 	s.finish(job.Trace, p.decision, tracing.Scheduled, nil)
-	s.cfg.Recorder.Bound(p.decision)
+	s.cfg.Recorder.Bound(p.decision, job.Claims.Written())
 	s.metrics.Bound(job.Binding.Pod.Spec.SchedulerName, p.pod, now.Sub(p.popped), queueNow)
 	if at, ok := s.arrivals[uid]; ok {
 		s.metrics.SubmittedToBound(now.Sub(at))
@@ -165,7 +165,7 @@ func (s *Scheduler) takeBack(job *bind.Job, p *pendingBind, err error, now time.
 	if freed && turnedAway {
 		s.queue.Move(room.Except(uid))
 	}
-	s.cfg.Recorder.TakenBack(p.decision, err, s.queue.Has(uid), job.Work.Latest())
+	s.cfg.Recorder.TakenBack(p.decision, err, s.queue.Has(uid), append(job.Work.Latest(), job.Claims.Written()...))
 	s.journal.Put(uid, s.queue.Entry(p.pod))
 }
 

@@ -187,7 +187,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	}
 	d.Claims = got.Claims.Allocated()
 	a.Trace.Decided(d)
-	s.record(a, d, false, got.Volumes.Assumed()...)
+	s.record(a, d, false, s.assumed(&got)...)
 	s.bindPending(a, d)
 	if status.IsWait() {
 		// The pod is in flight until the wait is over: if it is refused then, events of the meantime count.
@@ -203,6 +203,14 @@ func (s *Scheduler) place(ctx context.Context, a *attempt, d *pb.Decision, c ans
 	}
 	s.queueBind(a, d, &got)
 	return s.err == nil
+}
+
+// assumed are the volumes and claims that a placement rests on, for the recorder.
+func (s *Scheduler) assumed(got *state.Reserved) []objects.Object {
+	if s.cfg.Recorder == nil {
+		return nil
+	}
+	return append(got.Volumes.Assumed(), got.Claims.InFlight()...)
 }
 
 // complete has a placement's volumes and claims written at once, where nobody writes them.

@@ -1,9 +1,11 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -150,6 +153,11 @@ func using(p *v1.Pod, claim string) *v1.Pod {
 // runScenarioWithDevices plays on nodes a and b of two devices each, with claims that the API has.
 func runScenarioWithDevices(t *testing.T, g *recordingReporter, api *deviceAPI, play func(*scenario)) {
 	t.Helper()
+	runScenarioWithDevicesAnd(t, func(*SchedulerConfig) {}, g, api, play)
+}
+
+func runScenarioWithDevicesAnd(t *testing.T, configure func(*SchedulerConfig), g *recordingReporter, api *deviceAPI, play func(*scenario)) {
+	t.Helper()
 	all := clusterOf(nodesOf("64", "a", "b"))
 	all.Cluster = []objects.Object{gpuClass(), gpus("a", 2), gpus("b", 2)}
 	for _, c := range api.kept {
@@ -157,13 +165,13 @@ func runScenarioWithDevices(t *testing.T, g *recordingReporter, api *deviceAPI, 
 	}
 	runScenarioWith(t, func(cfg *SchedulerConfig) {
 		cfg.ClaimWriter, cfg.ClaimStatus, cfg.Reporter, cfg.Profiles = api, api, g, withPreemption()
-	}, all, nil,
-		func(x *scenario) {
-			api.told = func(c *resourcev1.ResourceClaim) {
-				x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}})
-			}
-			play(x)
-		})
+		configure(cfg)
+	}, all, nil, func(x *scenario) {
+		api.told = func(c *resourcev1.ResourceClaim) {
+			x.Deliver([]objects.Event{{Type: objects.Modified, Kind: objects.KindResourceClaim, Object: c}})
+		}
+		play(x)
+	})
 }
 
 func (x *scenario) claimEvent(typ objects.EventType, c *resourcev1.ResourceClaim) {
@@ -328,6 +336,71 @@ func TestDevicesAreListedWithWhoHasThem(t *testing.T) {
 		wantLines(t, "when it is decided", decided, "gpu-0 []", "gpu-0 [default/p]", "gpu-1 []", "gpu-1 []")
 		wantLines(t, "when it is bound", list(), "gpu-0 []", "gpu-0 [default/p]", "gpu-1 []", "gpu-1 []")
 	})
+}
+
+// recordFile is where a record goes.
+type recordFile struct{ bytes.Buffer }
+
+func (*recordFile) Close() error { return nil }
+
+// The record has a claim with its devices when a decision gives them, and as it is written when the pod is bound, or is not.
+func TestTheRecordHasClaims(t *testing.T) {
+	api, g, file := newDeviceAPI(gpuClaim("p")), &recordingReporter{}, &recordFile{}
+	var w *record.Writer
+	open := func(cfg *SchedulerConfig) {
+		w = record.NewWriter(file, record.Config{})
+		cfg.Recorder = w
+	}
+	runScenarioWithDevicesAnd(t, open, g, api, func(x *scenario) {
+		go w.Run(x.ctx)
+		x.binder.say(always(errors.New("refused")))
+		api.refusing = apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no"))
+		x.deliver(objects.Added, using(cores("p", "1"), "p"))
+		api.refusing = nil
+		elapse(2 * time.Second)
+		x.binder.say(nil)
+		elapse(time.Minute)
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var got []string
+	tell := func(what string, list [][]byte) {
+		objs, err := record.Objects(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range objs {
+			c := obj.(*resourcev1.ResourceClaim)
+			what += fmt.Sprintf(" %s has %d devices for %d pods", c.Name, len(c.Status.Allocation.Devices.Results), len(c.Status.ReservedFor))
+		}
+		got = append(got, what)
+	}
+	for in := record.NewReader(file); ; {
+		r, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch what := r.What.(type) {
+		case *pb.Record_Decision:
+			tell("decided:", what.Decision.GetAssumed())
+		case *pb.Record_Bound:
+			tell("bound:", what.Bound.GetLatest())
+		case *pb.Record_TakenBack:
+			tell("taken back:", what.TakenBack.GetLatest())
+		}
+	}
+	want := []string{
+		"decided: p has 1 devices for 0 pods", "taken back:", // the claim could not be written
+		"decided: p has 1 devices for 0 pods", "taken back: p has 1 devices for 1 pods", // the pod could not be bound
+		"decided:", "bound: p has 1 devices for 1 pods",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got record %q, want %q", got, want)
+	}
 }
 
 // Without DynamicResources in its profile a pod's claims are nobody's business, as under kube-scheduler.

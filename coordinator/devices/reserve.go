@@ -94,7 +94,7 @@ func (c *Cache) Settle(w *Work) (told Changes) {
 // tried at once. Upstream's wait until something else happens to a claim.
 func (c *Cache) Unreserve(w *Work) (told Changes) {
 	for _, x := range c.finish(w, &told) {
-		if x.written && !x.deleted {
+		if x.stays() {
 			continue
 		}
 		had := x.claim.DeepCopy()
@@ -113,13 +113,12 @@ func (c *Cache) finish(w *Work, told *Changes) (landed []*claimWork) {
 	}
 	c.apiView.close(w)
 	for _, x := range w.claims {
-		stays := x.written && !x.deleted
-		if stays {
+		if x.stays() {
 			c.assume(x.claim, told)
 		}
 		switch {
 		case x.flight == nil || c.flights[x.flight.uid] != x.flight:
-		case x.special && stays && c.claims[keyOf(x.claim)] == nil:
+		case x.special && x.stays() && c.claims[keyOf(x.claim)] == nil:
 			c.await(x.flight, w.pod.UID, x.claim.UID, told)
 		default:
 			c.drop(x.flight, told)

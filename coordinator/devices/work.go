@@ -5,6 +5,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/objects"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -75,6 +76,37 @@ func (w *Work) Allocated() (out []*pb.ClaimDevices) {
 	}
 	return out
 }
+
+// InFlight are the claims that get devices, with those.
+func (w *Work) InFlight() (out []objects.Object) {
+	if w == nil {
+		return nil
+	}
+	for _, x := range w.claims {
+		if x.allocation != nil {
+			claim := *x.claim
+			claim.Status.Allocation = x.allocation
+			out = append(out, &claim)
+		}
+	}
+	return out
+}
+
+// Written are the claims that PreBind has written, as they are kept, but for those that are deleted again.
+func (w *Work) Written() (out []objects.Object) {
+	if w == nil {
+		return nil
+	}
+	for _, x := range w.claims {
+		if x.stays() {
+			out = append(out, x.claim)
+		}
+	}
+	return out
+}
+
+// stays tells whether a claim is kept as PreBind has written it.
+func (x *claimWork) stays() bool { return x.written && !x.deleted }
 
 // isReserved tells whether a pod is among those that a claim is reserved for.
 func isReserved(claim *resourcev1.ResourceClaim, pod types.UID) bool {

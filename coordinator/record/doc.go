@@ -20,7 +20,7 @@
 //	change    an object that came, changed or went
 //	decision  a pod's node, which it is assumed on from then on, with volumes and
 //	          claims as they are assumed to be; or why it has none
-//	bound     a decision was committed
+//	bound     a decision was committed, with claims of devices as they were written
 //	taken back  it was not: the pod is off the node
 //	released  the pod is off the node, though its bind is still under way
 //	end       nothing more; a process that was killed leaves none
@@ -32,5 +32,6 @@
 // Who reads a record has the state at each decision thus: the last change of each object;
 // for a pod that a decision gave a node, that node until the decision is taken back, the pod
 // is released or deleted, or a change says that it is on a node; for a volume or claim that was assumed,
-// that until a change brings another resource version, or taken back tells how it is.
+// that until a change brings another resource version, or taken back tells how it is. Claims of devices are in flight, as
+// package devices has it: from the decision to what the message RecordDecision says.
 package record

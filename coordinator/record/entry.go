@@ -83,7 +83,9 @@ func (e *entry) record() (r *pb.Record, err error) {
 		d.Assumed, err = encoded(e.objects)
 		r.What = &pb.Record_Decision{Decision: d}
 	case e.bound != nil:
-		r.What = &pb.Record_Bound{Bound: &pb.RecordBound{Seq: e.bound.Seq, Uid: e.bound.Uid, Node: e.bound.Node}}
+		b := &pb.RecordBound{Seq: e.bound.Seq, Uid: e.bound.Uid, Node: e.bound.Node}
+		b.Latest, err = encoded(e.objects)
+		r.What = &pb.Record_Bound{Bound: b}
 	case e.back != nil:
 		t := &pb.RecordTakenBack{Seq: e.back.Seq, Uid: e.back.Uid, Node: e.back.Node, Waits: e.waits, Message: fmt.Sprint(e.err)}
 		t.Latest, err = encoded(e.objects)

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/internal/testkit/build"
@@ -81,7 +83,7 @@ func line(t *testing.T, out io.Writer, x *pb.Record) {
 		d := what.Decision
 		fmt.Fprintf(out, "decision %d %s on %q failed=%t assumes %s\n", d.Decision.Seq, d.Decision.Pod, d.Decision.Node, d.Failed, names(t, d.Assumed))
 	case *pb.Record_Bound:
-		fmt.Fprintf(out, "bound %d\n", what.Bound.Seq)
+		fmt.Fprintf(out, "bound %d latest %s\n", what.Bound.Seq, names(t, what.Bound.Latest))
 	case *pb.Record_TakenBack:
 		b := what.TakenBack
 		fmt.Fprintf(out, "taken back %d from %s waits=%t latest %s: %s\n", b.Seq, b.Node, b.Waits, names(t, b.Latest), b.Message)
@@ -108,6 +110,7 @@ func TestRoundTrip(t *testing.T) {
 	w := newTest(t, f, Config{Version: "v1"})
 	pv, pvc := &v1.PersistentVolume{}, &v1.PersistentVolumeClaim{}
 	pv.Name, pvc.Name, pvc.Namespace = "v", "c", "default"
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "gpu", Namespace: "default"}}
 	pod := build.Pod("a").Obj()
 	w.Begin("prod", 7, &objects.Snapshot{Nodes: []*v1.Node{build.Node("n").Obj()}, Pods: []*v1.Pod{pod}, Cluster: []objects.Object{pv, pvc}})
 	d := &pb.Decision{Seq: 1, Pod: "default/a", Uid: string(pod.UID), Node: "n"}
@@ -115,7 +118,7 @@ func TestRoundTrip(t *testing.T) {
 	w.Released(pod.UID, "n")
 	w.TakenBack(d, errors.New("conflict"), true, []objects.Object{pv, pvc})
 	w.Decision(&pb.Decision{Seq: 2, Pod: "default/a", Uid: string(pod.UID), Message: "no"}, true, nil)
-	w.Bound(d)
+	w.Bound(d, []objects.Object{claim})
 	w.Change(pod, true, false)
 	w.Change(pvc, false, true)
 	if err := w.Close(); err != nil {
@@ -130,7 +133,7 @@ decision 1 default/a on "n" failed=false assumes [PersistentVolume v]
 released pod-a from n
 taken back 1 from n waits=true latest [PersistentVolume v PersistentVolumeClaim default/c]: conflict
 decision 2 default/a on "" failed=true assumes []
-bound 1
+bound 1 latest [ResourceClaim default/gpu]
 gone Pod default/a pod-a own=false
 set PersistentVolumeClaim default/c  own=true
 end 
@@ -145,7 +148,7 @@ end
 	if f.closed != 1 {
 		t.Errorf("the file was closed %d times, want once", f.closed)
 	}
-	w.Bound(d) // too late, and no harm
+	w.Bound(d, nil) // too late, and no harm
 	if err := w.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
@@ -168,7 +171,7 @@ func TestSlowDisk(t *testing.T) {
 	w.Begin("c", 1, &objects.Snapshot{})
 	d := &pb.Decision{Seq: 1, Pod: "default/a", Uid: "u", Node: "n"}
 	for range 100_000 { // Run takes some of them: what one write takes, and then blocks
-		w.Bound(d)
+		w.Bound(d, nil)
 	}
 	close(f.open)
 	written := func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.queued) == 0 }
@@ -178,12 +181,12 @@ func TestSlowDisk(t *testing.T) {
 		}
 	}
 	w.Begin("c", 2, &objects.Snapshot{})
-	w.Bound(d)
+	w.Bound(d, nil)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got := tell(t, &f.Buffer)
-	if !strings.Contains(got, "end "+tooSlow+"\nbegin c term 2 by \nbound 1\nend \n") {
+	if !strings.Contains(got, "end "+tooSlow+"\nbegin c term 2 by \nbound 1 latest []\nend \n") {
 		t.Errorf("got %q, want an end for the slow disk, and another term", got[max(0, len(got)-200):])
 	}
 	if n := strings.Count(got, "bound"); n > 2000 {
@@ -197,7 +200,7 @@ func TestLimit(t *testing.T) {
 	w := newTest(t, f, Config{Limit: 200, Registerer: registry})
 	w.Begin("c", 1, &objects.Snapshot{})
 	for range 100 {
-		w.Bound(&pb.Decision{Seq: 1, Uid: "u", Node: "n"})
+		w.Bound(&pb.Decision{Seq: 1, Uid: "u", Node: "n"}, nil)
 	}
 	w.Begin("c", 2, &objects.Snapshot{})
 	if err := w.Close(); err != nil {
@@ -279,7 +282,7 @@ func BenchmarkDecision(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Decision(d, false, nil)
-		w.Bound(d)
+		w.Bound(d, nil)
 	}
 	if err := w.Close(); err != nil {
 		b.Fatal(err)

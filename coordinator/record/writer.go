@@ -91,8 +91,10 @@ func (w *Writer) Decision(d *pb.Decision, failed bool, assumed []objects.Object)
 	w.put(entry{decision: d, failed: failed, objects: assumed})
 }
 
-// Bound notes that a decision was committed.
-func (w *Writer) Bound(d *pb.Decision) { w.put(entry{bound: d}) }
+// Bound notes that a decision was committed, and claims of devices as they were written for it.
+func (w *Writer) Bound(d *pb.Decision, latest []objects.Object) {
+	w.put(entry{bound: d, objects: latest})
+}
 
 // TakenBack notes that a decision was not committed, whether its pod waits in the queue again,
 // and how volumes and claims count that were assumed.

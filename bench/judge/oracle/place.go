@@ -20,6 +20,18 @@ import (
 // anew. It returns the persistent volumes, their claims and the claims of devices that a scheduler
 // would now write, as it would write them.
 func (o *Oracle) Place(ctx context.Context, v *Verdict, node string) ([]Object, error) {
+	return o.place(ctx, v, node, names.VolumeBinding, names.DynamicResources)
+}
+
+// PlaceWithoutDevices is Place, but no devices are taken: see Depart.
+func (o *Oracle) PlaceWithoutDevices(ctx context.Context, v *Verdict, node string) ([]Object, error) {
+	o.objects.devices.trial = true
+	defer func() { o.objects.devices.trial = false }()
+	return o.place(ctx, v, node, names.VolumeBinding)
+}
+
+// place reserves, and has the PreBind of some plugins write.
+func (o *Oracle) place(ctx context.Context, v *Verdict, node string, writers ...string) ([]Object, error) {
 	pod, err := o.assume(v.cycle.pod, node)
 	if err != nil {
 		return nil, err
@@ -30,7 +42,7 @@ func (o *Oracle) Place(ctx context.Context, v *Verdict, node string) ([]Object, 
 	}
 	o.api.written = nil
 	for _, e := range p.ListPlugins().PreBind.Enabled {
-		if e.Name != names.VolumeBinding && e.Name != names.DynamicResources {
+		if !slices.Contains(writers, e.Name) {
 			continue
 		}
 		if err := o.writes(ctx, p.plugins[e.Name].(fwk.PreBindPlugin), v.cycle.state, pod); err != nil {

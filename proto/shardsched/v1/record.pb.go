@@ -346,7 +346,8 @@ type RecordDecision struct {
 	// The attempt ended in an error; where it has no node and that is not set, no node fits.
 	Failed bool `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Volumes and claims as they are assumed to be from then on, each until its object changes
-	// or the decision is taken back. As Kubernetes protobuf.
+	// or the decision is taken back. A ResourceClaim is in flight: nobody else gets its devices until the API tells that it has
+	// them, or is gone, or the decision is bound or taken back; and nobody uses it until then. As Kubernetes protobuf.
 	Assumed       [][]byte `protobuf:"bytes,3,rep,name=assumed,proto3" json:"assumed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -407,9 +408,13 @@ func (x *RecordDecision) GetAssumed() [][]byte {
 type RecordBound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The Decision's seq.
-	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Uid           string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	Node          string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	Seq  uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Uid  string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// The ResourceClaims that were written for it, as they are kept. They count from then on, where the API has told of the claim,
+	// and of nothing newer. Where it has not, as of one made for extended resources, the claim is in flight until it does, or until
+	// the pod is gone. As Kubernetes protobuf.
+	Latest        [][]byte `protobuf:"bytes,4,rep,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +470,13 @@ func (x *RecordBound) GetNode() string {
 	return ""
 }
 
+func (x *RecordBound) GetLatest() [][]byte {
+	if x != nil {
+		return x.Latest
+	}
+	return nil
+}
+
 // RecordTakenBack is that a decision was not committed: the pod is not assumed on its node any
 // more.
 type RecordTakenBack struct {
@@ -477,7 +489,7 @@ type RecordTakenBack struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// The pod waits in the queue again.
 	Waits bool `protobuf:"varint,5,opt,name=waits,proto3" json:"waits,omitempty"`
-	// The volumes and claims that the decision had assumed, as they count from then on. As
+	// The volumes and claims that the decision had assumed, as they count from then on, and ResourceClaims as in bound. As
 	// Kubernetes protobuf.
 	Latest        [][]byte `protobuf:"bytes,6,rep,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -685,11 +697,12 @@ const file_shardsched_v1_record_proto_rawDesc = "" +
 	"\x0eRecordDecision\x123\n" +
 	"\bdecision\x18\x01 \x01(\v2\x17.shardsched.v1.DecisionR\bdecision\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\bR\x06failed\x12\x18\n" +
-	"\aassumed\x18\x03 \x03(\fR\aassumed\"E\n" +
+	"\aassumed\x18\x03 \x03(\fR\aassumed\"]\n" +
 	"\vRecordBound\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
-	"\x04node\x18\x03 \x01(\tR\x04node\"\x91\x01\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x16\n" +
+	"\x06latest\x18\x04 \x03(\fR\x06latest\"\x91\x01\n" +
 	"\x0fRecordTakenBack\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,12 +38,27 @@ type FlightResult struct {
 	Result
 	// Terms, Changes and TakenBack count what the record holds.
 	Terms, Changes, TakenBack int
+	// InFlight is how many pods were refused for a claim in flight, and ClaimsTakenBack how many claims were given devices by
+	// decisions that were taken back.
+	InFlight, ClaimsTakenBack int
 	// Ended is why the record ends before its time; empty: it does not.
 	Ended string
 }
 
+// Add adds the result of another flight, of the differences the first only.
+func (r *FlightResult) Add(other *FlightResult) {
+	r.Result.Add(&other.Result)
+	r.Terms += other.Terms
+	r.Changes += other.Changes
+	r.TakenBack += other.TakenBack
+	r.InFlight += other.InFlight
+	r.ClaimsTakenBack += other.ClaimsTakenBack
+}
+
 func (r *FlightResult) String() string {
-	return fmt.Sprintf("%v, %d terms, %d changes of objects, %d decisions taken back", &r.Result, r.Terms, r.Changes, r.TakenBack)
+	return fmt.Sprintf("%v, %d terms, %d changes of objects, %d decisions taken back, "+
+		"%d claims given devices, %d of them taken back, %d pods met one in flight",
+		&r.Result, r.Terms, r.Changes, r.TakenBack, r.Claims, r.ClaimsTakenBack, r.InFlight)
 }
 
 // Replay holds a flight against upstream: each decision on the state of the cluster that it was
@@ -90,6 +107,8 @@ type tracker struct {
 	// nominated are the nodes that decisions have nominated pods to, or "", until their status
 	// says otherwise than it did.
 	nominated map[types.UID]string
+	// flights are the claims of devices in flight, by pod.
+	flights map[types.UID][]*inFlight
 }
 
 // take takes in a record.
@@ -107,7 +126,9 @@ func (t *tracker) take(ctx context.Context, r *pb.Record) error {
 			return fmt.Errorf("decision %d: %w", what.Decision.GetDecision().GetSeq(), err)
 		}
 	case *pb.Record_Bound:
-		delete(t.binding, types.UID(what.Bound.GetUid()))
+		if err := t.bound(what.Bound); err != nil {
+			return fmt.Errorf("decision %d is bound: %w", what.Bound.GetSeq(), err)
+		}
 	case *pb.Record_TakenBack:
 		t.out.TakenBack++
 		if err := t.takenBack(what.TakenBack); err != nil {
@@ -130,7 +151,7 @@ func (t *tracker) begin(ctx context.Context) error {
 	t.out.Ended = ""
 	t.pods, t.others = map[types.UID]*v1.Pod{}, map[objects.Ref]oracle.Object{}
 	t.chosen, t.binding, t.assumed = map[types.UID]bool{}, map[types.UID]bool{}, map[objects.Ref]oracle.Object{}
-	t.nominated = map[types.UID]string{}
+	t.nominated, t.flights = map[types.UID]string{}, map[types.UID][]*inFlight{}
 	ctx, t.end = context.WithCancel(ctx)
 	var err error
 	if t.replay, err = newReplay(ctx, t.flight.Config); err == nil {
@@ -169,7 +190,17 @@ func (t *tracker) change(c *pb.RecordChange) error {
 		}
 		delete(t.others, ref)
 		delete(t.assumed, ref)
-		return t.apply(Event{Type: Removed, Object: old})
+		err := t.apply(Event{Type: Removed, Object: old})
+		if claim, ok := old.(*resourcev1.ResourceClaim); ok {
+			err = errors.Join(err, t.arrive(claim, true))
+		}
+		return err
+	}
+	if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
+		if old, _ := old.(*resourcev1.ResourceClaim); old != nil && old.UID == claim.UID && !c.GetOwn() && !newer(claim, old) {
+			return nil // it counts as it was written
+		}
+		return t.claim(claim)
 	}
 	now := obj.(oracle.Object)
 	t.others[ref] = now
@@ -195,7 +226,8 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 		if old == nil {
 			return nil
 		}
-		return t.apply(Event{Type: Removed, Object: old})
+		over := t.finish(uid, func(f *inFlight) bool { return f.made != "" })
+		return errors.Join(t.apply(Event{Type: Removed, Object: old}), over)
 	}
 	t.pods[uid] = now
 	if now.Spec.NodeName == "" && (t.chosen[uid] || t.binding[uid]) {
@@ -217,6 +249,12 @@ func (t *tracker) pod(uid types.UID, now *v1.Pod) error {
 // decision holds a decision, and follows it.
 func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	d := decisionOf(r.GetDecision())
+	assumed, err := record.Objects(r.GetAssumed())
+	if err != nil {
+		return err
+	}
+	claims, volumes := takeOut(assumed)
+	d.inFlight = claims
 	pod := t.upstream.Pending(types.UID(d.UID))
 	if pod == nil {
 		return fmt.Errorf("pod %s is not pending", d.Pod)
@@ -227,6 +265,9 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 	}
 	t.out.Differences = append(t.out.Differences, t.result.Differences...)
 	t.result.Differences = nil
+	if strings.Contains(d.Message, "is in the process of being allocated") {
+		t.out.InFlight++
+	}
 	switch {
 	case d.Node == "" && r.GetFailed():
 		t.upstream.Withdraw(pod.UID)
@@ -244,7 +285,7 @@ func (t *tracker) decision(ctx context.Context, r *pb.RecordDecision) error {
 		return nil
 	}
 	t.chosen[pod.UID], t.binding[pod.UID] = true, true
-	return t.assume(ctx, v, pod, d.Node, r.GetAssumed())
+	return errors.Join(t.assume(ctx, v, pod, d.Node, volumes), t.depart(pod.UID, claims))
 }
 
 // stays tells whether a pod, by namespace/name, is there and not being deleted.
@@ -259,12 +300,8 @@ func (t *tracker) stays(text string) bool {
 
 // assume puts a pod on its node, with the volumes that our scheduler has found. Of several that
 // do upstream may have taken others.
-func (t *tracker) assume(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, node string, raw [][]byte) error {
-	theirs, err := t.upstream.Place(ctx, v, node)
-	if err != nil {
-		return err
-	}
-	ours, err := record.Objects(raw)
+func (t *tracker) assume(ctx context.Context, v *oracle.Verdict, pod *v1.Pod, node string, ours []objects.Object) error {
+	theirs, err := t.upstream.PlaceWithoutDevices(ctx, v, node)
 	if err != nil {
 		return err
 	}
@@ -295,9 +332,22 @@ func (t *tracker) now(ref objects.Ref) oracle.Object {
 	return t.others[ref]
 }
 
+// bound takes in that a pod is bound.
+func (t *tracker) bound(r *pb.RecordBound) error {
+	uid := types.UID(r.GetUid())
+	delete(t.binding, uid)
+	latest, err := record.Objects(r.GetLatest())
+	if err != nil {
+		return err
+	}
+	claims, _ := takeOut(latest)
+	return t.written(uid, claims)
+}
+
 // takenBack takes a pod off its node again.
 func (t *tracker) takenBack(r *pb.RecordTakenBack) error {
 	uid := types.UID(r.GetUid())
+	t.out.ClaimsTakenBack += len(t.flights[uid])
 	delete(t.binding, uid)
 	if err := t.release(uid); err != nil {
 		return err
@@ -312,7 +362,11 @@ func (t *tracker) takenBack(r *pb.RecordTakenBack) error {
 	if err != nil {
 		return err
 	}
-	for _, obj := range latest {
+	claims, volumes := takeOut(latest)
+	if err := t.written(uid, claims); err != nil {
+		return err
+	}
+	for _, obj := range volumes {
 		ref, now := objects.RefOf(obj), obj.(oracle.Object)
 		if t.assumed[ref] == nil {
 			continue // replaced since
@@ -338,9 +392,13 @@ func (t *tracker) release(uid types.UID) error {
 
 // decisionOf is a decision as the decision log tells it.
 func decisionOf(d *pb.Decision) Decision {
-	return Decision{
+	out := Decision{
 		Seq: d.GetSeq(), Pod: d.GetPod(), UID: d.GetUid(), Profile: d.GetProfile(), Node: d.GetNode(), Score: d.GetScore(),
 		Feasible: int(d.GetFeasible()), Nodes: int(d.GetNodes()), Message: d.GetMessage(),
 		Nominated: d.GetNominated(), Victims: d.GetVictims(),
 	}
+	for _, c := range d.GetClaims() {
+		out.Claims = append(out.Claims, DecidedClaim{Claim: c.GetClaim(), Devices: c.GetDevices()})
+	}
+	return out
 }

@@ -201,12 +201,16 @@ func fly(t *testing.T, seed uint64, s *Scenario, patience time.Duration, rests i
 	ctx, stop := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	go w.Run(ctx)
 	c := &cluster{t: t, patience: patience, rests: rests, api: newAPIServer(), rnd: rand.New(rand.NewPCG(seed, 4))}
-	clock := newClock()
-	if c.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
+	clock, claims := newClock(), claimWriter{cluster: c, whole: seed%4 == 0}
+	cfg := coordinator.SchedulerConfig{
 		Cluster: "flight", Term: 1, Shards: split.Shards, BatchSize: min(split.Batch, 7), Profiles: profiles, QueueNow: clock.now,
-		Binder: c, VolumeWriter: c, VolumeController: true, DisruptionController: true, Recorder: w,
+		Binder: c, VolumeWriter: c, ClaimWriter: claims, VolumeController: true, DisruptionController: true, Recorder: w,
 		Evictor: c, Reporter: c,
-	}); err != nil {
+	}
+	if !claims.whole {
+		cfg.ClaimStatus = claims
+	}
+	if c.scheduler, err = coordinator.NewScheduler(cfg); err != nil {
 		t.Fatal(err)
 	}
 	c.scheduler.Load(c.start(s.Rounds[0]), map[types.UID]*pb.QueueEntry{})
@@ -282,17 +286,27 @@ type buffer struct{ bytes.Buffer }
 
 func (*buffer) Close() error { return nil }
 
-// TestFlights holds what was decided while everything changes: nodes, pods and volumes come,
-// change and go, binds and writes fail. Claims of devices are not among them: nobody writes them here.
+// TestFlights holds what was decided while everything changes: nodes, pods, volumes and devices come,
+// change and go, binds and writes fail.
 func TestFlights(t *testing.T) {
-	families, err := ParseFamilies("evaluated,-" + string(Devices))
-	if err != nil {
-		t.Fatal(err)
-	}
 	const seeds, most = 40, 400 // how much comes between two changes is the machine's affair
+	flights(t, seeds, most, Evaluated(), "2000 decisions, 50 taken back and 40 preemptions", func(r *FlightResult) bool {
+		return r.Decisions >= 2000 && r.TakenBack >= 50 && r.Preemptions >= 40
+	})
+}
+
+// TestFlightsOfClaims holds what was decided while devices, their classes and claims come, change and go, and claims are given
+// devices or lose them.
+func TestFlightsOfClaims(t *testing.T) {
+	const seeds, most = 60, 400
+	flights(t, seeds, most, []Family{Devices}, "1000 claims given devices, 100 of them not bound then, and 20 pods whose claim was in flight",
+		func(r *FlightResult) bool { return r.Claims >= 1000 && r.ClaimsTakenBack >= 100 && r.InFlight >= 20 })
+}
+
+// flights holds flights of so many seeds, and of more until there is enough in them.
+func flights(t *testing.T, seeds, most uint64, families []Family, want string, enough func(*FlightResult) bool) {
 	var total FlightResult
-	enough := func() bool { return total.Decisions >= 2000 && total.TakenBack >= 50 && total.Preemptions >= 40 }
-	for seed := uint64(1); (seed <= seeds || seed <= most && !enough()) && !t.Failed(); seed++ {
+	for seed := uint64(1); (seed <= seeds || seed <= most && !enough(&total)) && !t.Failed(); seed++ {
 		config, flight := fly(t, seed, Random(seed, 25, families), 50*time.Millisecond, 0)
 		r, err := (&Flight{Config: config, Record: bytes.NewReader(flight)}).Replay(klog.NewContext(t.Context(), klog.Logger{}))
 		if err != nil {
@@ -301,16 +315,14 @@ func TestFlights(t *testing.T) {
 			for _, d := range r.Differences {
 				t.Errorf("seed %d: %s", seed, d)
 			}
-			total.Add(&r.Result)
-			total.Changes += r.Changes
-			total.TakenBack += r.TakenBack
+			total.Add(r)
 		}
 		if t.Failed() {
 			keep(t, seed, config, flight)
 		}
 	}
-	if !t.Failed() && !enough() {
-		t.Errorf("got %v: want 2000 decisions, 50 taken back and 40 preemptions", &total)
+	if !t.Failed() && !enough(&total) {
+		t.Errorf("got %v: want %s", &total, want)
 	}
 	t.Log(&total)
 }

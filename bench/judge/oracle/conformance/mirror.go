@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/shardsched/shardsched/bench/judge/oracle"
@@ -29,6 +31,10 @@ type mirror struct {
 	scheduler *coordinator.Scheduler
 	stop      context.CancelFunc
 	ended     chan error
+	// flying are the claims of devices in flight.
+	flying map[types.UID]*resourcev1.ResourceClaim
+	// blurred says that the mirror does not know any more which devices are in use.
+	blurred bool
 }
 
 func newMirror(ctx context.Context, file []byte) (*mirror, error) {
@@ -40,7 +46,7 @@ func newMirror(ctx context.Context, file []byte) (*mirror, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mirror{ended: make(chan error, 1)}
+	m := &mirror{ended: make(chan error, 1), flying: map[types.UID]*resourcev1.ResourceClaim{}}
 	if m.scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
 		Cluster: "mirror", Term: 1, Shards: mirrorShards, Profiles: profiles,
 	}); err != nil {
@@ -85,6 +91,9 @@ func (m *mirror) explain(ctx context.Context, pod *v1.Pod) (*pb.ExplainResponse,
 
 // compare compares every node's verdict and returns how many there were.
 func (m *mirror) compare(ctx context.Context, pod *v1.Pod, c *comparison) (int, error) {
+	if m.blurred || m.awaits(pod) {
+		return 0, nil // of flights the mirror knows the devices only
+	}
 	out, err := m.explain(ctx, pod)
 	if err != nil {
 		return 0, err

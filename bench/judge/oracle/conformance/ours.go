@@ -40,8 +40,8 @@ type Decision struct {
 	// Claims are those that are given devices with the decision, in the pod's order; the one for extended
 	// resources has no name.
 	Claims []DecidedClaim `json:"claims"`
-	// written are claims as they are written for the decision.
-	written []*resourcev1.ResourceClaim
+	// written are claims as they are written for the decision, and inFlight those that get devices with it, where that is told.
+	written, inFlight []*resourcev1.ResourceClaim
 }
 
 // DecidedClaim is a claim, "namespace/name", and its devices as "request/driver/pool/device".

@@ -242,6 +242,9 @@ func (r *replay) judge(ctx context.Context, round int, pod *v1.Pod, d Decision) 
 		}
 	}
 	c.decided()
+	if d.inFlight != nil {
+		c.given(d.inFlight)
+	}
 	// What is explained does not heed nominations.
 	if r.result.Decisions%r.every == 0 && pod.Status.NominatedNodeName == "" && !r.upstream.KeepsRoom(pod.UID) {
 		n, err := r.own.compare(ctx, pod, &c)
