@@ -146,7 +146,7 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		a, before := &attempts[i], now
 		s.compile(a)
 		now = s.cfg.Now()
-		s.charge(a, a.registering+now.Sub(before), now)
+		s.charge(a, a.registering+s.ahead.costs[a.Pod]+now.Sub(before), now)
 		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].Extenders.Answered() {
 			for i := range attempts[next:] {
 				s.batch.behind = append(s.batch.behind, attempts[next+i].Pod)
@@ -207,6 +207,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	if nodes == 0 {
 		return nil
 	}
+	answered, err := s.takeWhatIsAhead(ctx, attempts)
+	if err != nil {
+		return err
+	}
 	for i := range attempts {
 		if a := &attempts[i]; a.failed == nil && a.Class.Rejected == nil {
 			if a.failed = s.guard.WhyNot(a.Class); a.failed == nil {
@@ -235,7 +239,8 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	s.aside.NoteSteps()
 	needs := batch.Needs()
-	s.batch.size.asked(len(attempts), len(needs))
+	s.batch.size.asked(len(attempts), len(needs)+answered)
+	s.ahead.note(len(attempts), len(needs)+answered)
 	for from, to := 0, 0; from < len(needs); from = to {
 		to = from + 1
 		for all := needs[from].Offers(nodes); to < len(needs); to++ {
@@ -247,7 +252,10 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			return err
 		}
 	}
-	return nil
+	if len(s.ahead.asked) > 0 {
+		return nil
+	}
+	return s.askAhead(ctx, len(attempts))
 }
 
 // want asks the engine for an attempt's class: need is what it lacks of the class, less than 0 where it lacks nothing. It is not ok

@@ -12,8 +12,8 @@ package coordinator
 //
 //	affordable  a batch was costly: it had many classes without an answer, or has taken a turn's time
 //
-//	   asked, few classes:  affordable = 2 affordable      asked, many:  as many pods as have few
-//	                                                       cut:          as many pods as there was time for
+//	   asked, few classes:  affordable = 2 affordable,     asked, many:  as many pods as have few
+//	                        if so many still have few      cut:          as many pods as there was time for
 //
 // Both begin with, and grow to, the configured size.
 type batchSize struct {
@@ -40,11 +40,11 @@ func (b *batchSize) next() int { return min(b.steady, b.affordable) }
 
 // asked takes in a batch of so many pods, with so many classes that had no answer.
 func (b *batchSize) asked(pods, classes int) {
+	fit := max(pods*affordableClasses/max(classes, 1), 1) // so many pods have as many classes as a batch is to have
 	if classes <= affordableClasses {
-		b.affordable = min(2*b.affordable, b.most)
-	} else {
-		b.affordable = min(max(pods*affordableClasses/classes, 1), b.most)
+		fit = min(2*b.affordable, max(fit, b.affordable))
 	}
+	b.affordable = min(fit, b.most)
 }
 
 // cut has the next batch be as short as there was time for in this one.

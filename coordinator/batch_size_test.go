@@ -9,7 +9,7 @@ import (
 func TestBatchesByTheirClassesWithoutAnAnswer(t *testing.T) {
 	b := newBatchSize(512)
 	for _, x := range []struct{ pods, classes, want int }{
-		{512, 512, 32}, {32, 32, 64}, {64, 64, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
+		{512, 512, 32}, {32, 32, 32}, {32, 16, 64}, {64, 64, 32}, {1, 1, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
 	} {
 		if b.asked(x.pods, x.classes); b.next() != x.want {
 			t.Errorf("after %d pods of %d classes: got %d, want %d", x.pods, x.classes, b.next(), x.want)

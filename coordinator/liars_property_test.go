@@ -59,6 +59,7 @@ func newLyingTrial(t *rapid.T, cfg SchedulerConfig, f fanout.Config, seed uint64
 		return through(ctx, requests)
 	}
 	x.SetMembers(members)
+	x.ahead.always = rapid.Bool().Draw(t, "asks ahead")
 	dry := cfg.Profiles != nil && rapid.Bool().Draw(t, "in dry runs alone")
 	for _, l := range liars {
 		l.dry = dry

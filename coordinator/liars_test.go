@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,8 +25,9 @@ import (
 // somebody has taken over, or whose memory is broken.
 type liar struct {
 	worker *worker.Server
-	often  int  // of 100
-	dry    bool // it lies in dry runs alone
+	often  int           // of 100
+	dry    bool          // it lies in dry runs alone
+	takes  time.Duration // for each answer
 
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -60,6 +62,7 @@ func (x *liar) Evaluate(ctx context.Context, req *pb.EvaluateRequest, _ ...grpc.
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(x.takes) // synctest's clock
 	if resp, err = x.answer(ctx, req, resp); errors.Is(err, errHang) {
 		<-ctx.Done()
 		return nil, ctx.Err()

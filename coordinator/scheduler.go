@@ -81,6 +81,7 @@ type Scheduler struct {
 	// What is known of pods that are on their way.
 	seq         uint64 // of the last decision
 	batch       batch
+	ahead       ahead
 	binds       binds
 	preemptions preemptions
 	parking     parking

@@ -140,8 +140,10 @@ func (a *Answer) repinned() bool {
 func (a *Answer) outlived() bool { return a.class.Claims() && a.sharedDevices != a.engine.log.shared }
 
 // reads tells whether the class reads a counter.
-func (a *Answer) reads(counter uint32) bool {
-	_, found := slices.BinarySearch(a.class.Counters(), counter)
+func (a *Answer) reads(counter uint32) bool { return reads(a.class, counter) }
+
+func reads(class *scorer.Class, counter uint32) bool {
+	_, found := slices.BinarySearch(class.Counters(), counter)
 	return found
 }
 
@@ -170,7 +172,7 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 // start begins the answer with a fresh result, of the state before change n.
 func (a *Answer) start(result *scorer.Result, n uint64, diagnosed bool) {
 	a.result, a.synced, a.diagnosed, a.sharedDevices = result, n, diagnosed, a.engine.log.shared
-	a.stale, a.settled, a.oneBatch = false, false, false
+	a.stale, a.settled, a.oneBatch, a.unmoved = false, false, false, n
 	a.shape++
 	a.begun++
 	a.moves = a.moves[:0]

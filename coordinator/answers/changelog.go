@@ -212,6 +212,12 @@ func (l *ChangeLog) Changed(table *scorer.Table, d *pb.Delta) {
 	}
 }
 
+// changedSince tells whether a row has changed, from a change on.
+func (l *ChangeLog) changedSince(row cache.Row, n uint64) bool {
+	list := l.rows[row]
+	return len(list) > 0 && list[len(list)-1] >= n
+}
+
 // leftSince tells whether a pod has left a row, from a change on, or, with devices, devices have changed.
 func (l *ChangeLog) leftSince(row cache.Row, n uint64, devices bool) bool {
 	list := l.rows[row]

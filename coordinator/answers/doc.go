@@ -16,6 +16,9 @@
 //
 // testdata has scripts that show it at work.
 //
+// A later batch may be asked about ahead, while the pods before it are decided (ahead.go): then the answer is repaired by what these
+// have changed since the question.
+//
 // # Words
 //
 //   - An answer ([Answer]) is what the workers have said of a class at one moment, repaired. It is held over batches, as long

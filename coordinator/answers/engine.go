@@ -21,7 +21,9 @@ type Engine struct {
 	log     ChangeLog
 	held    held
 	shared  sharing
-	work    Work
+	// ahead are the needs that were asked ahead, and whose results are still to come.
+	ahead []*Need
+	work  Work
 }
 
 // Config is what an engine is made of.
@@ -114,9 +116,15 @@ func (e *Engine) Age() {
 // Forget drops all that is kept for a class after a panic, and the evaluator, which the panic may have broken.
 func (e *Engine) Forget(c *compile.Class) {
 	e.Recovered()
-	delete(e.held.of, c.ID())
+	gone := []uint64{c.ID()}
 	if c.Base != nil {
-		delete(e.held.of, c.Base.ID())
+		gone = append(gone, c.Base.ID())
+	}
+	for _, id := range gone {
+		delete(e.held.of, id)
+	}
+	for _, n := range e.ahead {
+		n.void = n.void || slices.Contains(gone, n.Class.ID())
 	}
 	e.shared.drop(c.ID())
 	e.shared.evict(e.held.of)
@@ -175,13 +183,20 @@ type Need struct {
 	answer *Answer // takes the result; nil: a new answer does
 	shared bool
 	alone  bool
+
+	// ahead tells that the result is of the state before change from. void: what has happened since can't be repaired.
+	ahead, void bool
+	from        uint64
 }
 
 // Alone tells whether the need is for the one pod that is being decided.
 func (n *Need) Alone() bool { return n.alone }
 
 // Take takes the result for a need.
-func (e *Engine) Take(n *Need, result *scorer.Result) {
+func (e *Engine) Take(n *Need, result *scorer.Result) { e.take(n, result, e.log.end()) }
+
+// take takes the result for a need, of the state before change from.
+func (e *Engine) take(n *Need, result *scorer.Result, from uint64) {
 	a := n.answer
 	if a == nil {
 		a = e.held.open(n.Class)
@@ -190,9 +205,11 @@ func (e *Engine) Take(n *Need, result *scorer.Result) {
 		e.recycle(a.result)
 		a.class = n.Class
 	}
-	a.start(result, e.log.end(), n.Diagnose)
+	a.start(result, from, n.Diagnose)
 	for row := range e.log.large {
-		a.at(row)
+		if !e.log.changedSince(row, from) { // else the repair finds that it was not judged
+			a.at(row)
+		}
 	}
 }
 
@@ -212,6 +229,8 @@ type Batch struct {
 	asked  map[uint64]int // places in needs, by class
 	every  []bool         // by place in needs: the answer has to name all feasible rows
 	order  []*compile.Class
+	ahead  bool // the pods are decided after so many others
+	before int
 }
 
 // Join makes a class known before the batch's needs are collected. Classes that differ only in what they count share an
@@ -233,34 +252,46 @@ func (b *Batch) Want(q *Question) (class uint64, need int) {
 		a.idle = 0
 		return id, -1
 	}
-	i, asked := b.asked[id]
-	if !asked {
+	if _, asked := b.asked[id]; !asked {
 		if rows, few := e.fewRows(q); few {
 			e.openHere(c.Scorer, rows)
 			return id, -1
 		}
+	}
+	i := b.add(c)
+	b.every[i] = b.every[i] || q.Reviewed
+	return id, i
+}
+
+// add counts a pod for the need of a class.
+func (b *Batch) add(c *compile.Class) (need int) {
+	id := c.Scorer.ID()
+	i, asked := b.asked[id]
+	if !asked {
 		i = len(b.needs)
 		b.asked[id], b.order = i, append(b.order, c)
 		b.needs, b.every = append(b.needs, &Need{}), append(b.every, false)
 	}
 	b.needs[i].Pods++
-	b.every[i] = b.every[i] || q.Reviewed
-	return id, i
+	return i
 }
 
 // Needs are the batch's, in the order of their first pods.
 func (b *Batch) Needs() []*Need {
-	e := b.engine
+	e, pods, known := b.engine, b.pods+b.before, b.engine.held.known
+	if b.ahead {
+		known = b.engine.held.isKnown
+	}
 	for i, n := range b.needs {
 		c := b.order[i]
 		id := c.Scorer.ID()
-		n.Class, n.shared, n.Candidates = e.Pinned(c.Scorer), e.shared.of[id] != nil, candidatesOnce(b.pods)
-		if e.held.known(id) || n.Pods > 1 || b.pods == 1 {
+		n.Class, n.shared, n.Candidates = e.Pinned(c.Scorer), e.shared.of[id] != nil, candidatesOnce(pods)
+		if known(id) || n.Pods > 1 || b.pods == 1 {
 			before := e.held.repaired[id]
 			if n.shared { // every new shared answer has all views begin anew: ask for a long one
 				before = heldRowsMax
 			}
-			n.Candidates = candidates(c.Query, b.pods, len(b.needs)+len(e.held.of), before)
+			n.Candidates = candidates(c.Query, pods, len(b.needs)+len(e.held.of), before)
 		}
 		if b.every[i] {
 			n.Candidates = everyRow(e.tables.Nodes(), n.Candidates)

@@ -90,6 +90,7 @@ func (h *held) evict(pods int) {
 		h.dropAll()
 	}
 	log.trim()
+	h.engine.voidAhead()
 	bytes := int64(0)
 	for id, a := range h.of {
 		if bytes += a.class.MemoryBytes(); bytes > maxHeldBytes || a.class.MemoryBytes() > hugeClass || a.oneBatch ||
@@ -103,8 +104,11 @@ func (h *held) evict(pods int) {
 	for _, a := range h.of {
 		oldest = min(oldest, a.synced)
 	}
+	for _, n := range h.engine.ahead {
+		oldest = min(oldest, n.from)
+	}
 	log.forget(oldest)
-	if log.reads = len(h.of) > 0; !log.reads {
+	if log.reads = len(h.of)+len(h.engine.ahead) > 0; !log.reads {
 		log.reset()
 	}
 }
@@ -123,9 +127,15 @@ func (h *held) open(class *scorer.Class) *Answer {
 	return a
 }
 
-// known tells whether a class was asked for before, and remembers it from now on.
-func (h *held) known(class uint64) bool {
+// isKnown tells whether a class was asked for before.
+func (h *held) isKnown(class uint64) bool {
 	_, known := h.asked[class]
+	return known
+}
+
+// known is isKnown, and remembers the class from now on.
+func (h *held) known(class uint64) bool {
+	known := h.isKnown(class)
 	if len(h.asked) >= maxKnown {
 		clear(h.asked)
 	}

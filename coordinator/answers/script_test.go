@@ -25,6 +25,7 @@ import (
 //	node NAME [cpu=N] [zone=Z]       a node comes, or changes
 //	class NAME [cpu=N] [spread=KEY]  pods of a class: spread is a soft constraint over the pods with the label app=NAME
 //	begin NAME[=PODS] …              a batch begins with so many pods of each class
+//	ahead NAME[=PODS] …              workers are asked about these pods; the next batch begins with their answers
 //	answer [N]                       the workers answer what is needed, with N candidates a group at the most
 //	place NODE [cpu=N] [app=NAME]    another pod is placed
 //	leave NODE                       the pod that was placed last on a node leaves
@@ -42,6 +43,7 @@ type script struct {
 	classes   map[string]*compile.Class
 	names     map[uint64]string // of classes, by id
 	needs     []*Need
+	ahead     map[*Need]*scorer.Result // what was asked ahead
 	nominees  []*Nominee
 	questions map[string]*Question
 	placed    map[string][]*v1.Pod // by node
@@ -66,6 +68,7 @@ func TestScripts(t *testing.T) {
 		s := &script{
 			t: t, cache: cache.New(1), counters: count.New(), cluster: cluster.New(), compiler: compile.New(), pods: map[string]*build.PodBuilder{},
 			classes: map[string]*compile.Class{}, names: map[uint64]string{}, questions: map[string]*Question{}, placed: map[string][]*v1.Pod{},
+			ahead: map[*Need]*scorer.Result{},
 		}
 		s.cache.UseCounters(s.counters)
 		s.Engine = New(Config{Tables: s.cache, BatchSize: 8, Recycle: func(*scorer.Result) {}})
@@ -123,6 +126,8 @@ func (s *script) run(words []string) {
 		s.compile(name)
 	case "begin":
 		s.begin(words[1:])
+	case "ahead":
+		s.askAhead(words[1:])
 	case "answer":
 		s.answer(name)
 	case "place":
@@ -174,6 +179,7 @@ func (s *script) begin(words []string) {
 	}
 	s.SetDeciding(true)
 	b := s.Begin(pods)
+	s.takeAhead()
 	for _, w := range words {
 		name, _, _ := strings.Cut(w, "=")
 		b.Join(s.compile(name))
@@ -189,6 +195,42 @@ func (s *script) begin(words []string) {
 	}
 	s.needs = b.Needs()
 	s.show()
+}
+
+// askAhead has the workers judge the state of now for later pods.
+func (s *script) askAhead(words []string) {
+	b := s.Ahead(8, 8)
+	for _, w := range words {
+		name, _, _ := strings.Cut(w, "=")
+		for range s.podsOf(w) {
+			c := s.compile(name)
+			b.Join(c)
+			if _, ok := b.WantAhead(c); !ok {
+				fmt.Fprintf(&s.out, "%s: is not asked ahead\n", name)
+			}
+		}
+	}
+	s.needs = b.Needs()
+	s.AskedAhead(s.needs)
+	s.show()
+	for _, n := range s.needs {
+		s.ahead[n] = s.evaluate(n, n.Candidates)
+	}
+}
+
+// takeAhead takes what was asked ahead.
+func (s *script) takeAhead() {
+	for n, r := range s.ahead {
+		if _, ok := s.Before([]*Need{n}); !ok {
+			r = nil
+		}
+		what := "is lost"
+		if s.TakeAhead(n, r) {
+			what = "has come"
+		}
+		fmt.Fprintf(&s.out, "the answer about %s %s\n", s.names[n.Class.ID()], what)
+	}
+	clear(s.ahead)
 }
 
 // podsOf is how many pods NAME[=PODS] stands for.
@@ -224,19 +266,24 @@ func (s *script) answer(most string) {
 			s.must(err)
 			candidates = min(candidates, m)
 		}
-		r := &scorer.Result{}
-		r.Reset(n.Class.ID(), candidates)
-		s.Evaluator().Evaluate(s.cache.Table(0), n.Class, scorer.Options{Candidates: candidates, Diagnose: n.Diagnose}, r)
-		for _, g := range r.Groups {
-			var list []string
-			for _, c := range g.Candidates {
-				list = append(list, c.Name)
-			}
-			fmt.Fprintf(&s.out, "group of %d rows: %s\n", g.Rows, strings.Join(list, " "))
-		}
-		s.Take(n, r)
+		s.Take(n, s.evaluate(n, candidates))
 	}
 	s.needs = nil
+}
+
+// evaluate is what the workers find.
+func (s *script) evaluate(n *Need, candidates int) *scorer.Result {
+	r := &scorer.Result{}
+	r.Reset(n.Class.ID(), candidates)
+	s.Evaluator().Evaluate(s.cache.Table(0), n.Class, scorer.Options{Candidates: candidates, Diagnose: n.Diagnose}, r)
+	for _, g := range r.Groups {
+		var list []string
+		for _, c := range g.Candidates {
+			list = append(list, c.Name)
+		}
+		fmt.Fprintf(&s.out, "group of %d rows: %s\n", g.Rows, strings.Join(list, " "))
+	}
+	return r
 }
 
 func (s *script) place(node string, p *build.PodBuilder) {

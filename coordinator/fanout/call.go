@@ -43,6 +43,7 @@ type call struct {
 	record  *Record // nil: nothing is written
 	backup  bool
 	beside  bool         // of rounds: nobody waits for it
+	ahead   bool         // of a round ahead: it can't make snapshots
 	loads   *atomic.Bool // set with the first snapshot; nil: nobody asks
 
 	// sent are the shards that got their snapshot in this call, defined the classes
@@ -301,6 +302,10 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 			continue
 		}
 		news = true
+		if c.ahead { // a later call may have been faster: the next round finds out
+			full.shards = append(full.shards, s.shard)
+			continue
+		}
 		c.session.lost(s.shard, s.base)
 		if g, ok := c.session.generation(s.shard); ok && g > s.target || c.session.loadsSlowly.Load() {
 			// A later call was faster: the worker is past what this one asks for. Or it gets snapshots beside rounds.

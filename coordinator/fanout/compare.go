@@ -83,7 +83,7 @@ func (r *round) dryRun(a *attempt, class int) *scorer.PreemptionResult {
 	}
 	for _, p := range a.pieces {
 		if p.from <= class && class < p.from+len(p.preemptions) {
-			out.AddProto(p.preemptions[class-p.from], r.f.tie)
+			out.AddProto(p.preemptions[class-p.from], r.tie)
 		}
 	}
 	return out

@@ -11,7 +11,8 @@
 //   - It errs only if its context ends, or with [ErrDeposed] once a worker has
 //     seen a leader with a newer term.
 //   - Tables are read during Evaluate only, never by what is still under way when
-//     it returns.
+//     it returns. [Fanout.EvaluateAhead] reads them before it returns and in [Ahead.Results]; between the two the caller may change
+//     them, and the results are of the tables before.
 //   - No message on the wire is larger than 4 MiB. A snapshot is made and sent chunk by chunk,
 //     and is nowhere as a whole; only those for standby owners are made at once, one at a time
 //     for each. A shard with a node that no message can hold is evaluated here.

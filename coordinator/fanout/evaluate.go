@@ -161,6 +161,14 @@ func (f *Fanout) ownPlan() []assignment {
 
 // ask runs one round.
 func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) ([]merged, error) {
+	r := f.newRound(ctx, plan, asks, refuses)
+	err := r.run(plan)
+	f.count(&r.tally)
+	return r.merged, err
+}
+
+// newRound makes a round for classes.
+func (f *Fanout) newRound(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) *round {
 	r := &round{
 		f: f, ctx: ctx, asks: asks, refuses: refuses, record: RecordOf(ctx),
 		merged:   make([]merged, len(asks)),
@@ -171,9 +179,7 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask, re
 		r.merged[i].result = f.result()
 		r.merged[i].result.Reset(asks[i].Class.ID(), asks[i].Options.Candidates)
 	}
-	err := r.run(plan)
-	f.count(&r.tally)
-	return r.merged, err
+	return r
 }
 
 // askAgain asks for the classes that overflowed, with the extrema of the whole
@@ -256,9 +262,9 @@ func (r *round) read(ctx context.Context, a *attempt) {
 		for i, result := range p.results {
 			x := &a.answers[p.from+i-a.part.from]
 			if len(a.pieces) == 1 {
-				x.Result.SetProto(result, r.f.tie)
+				x.Result.SetProto(result, r.tie)
 			} else {
-				x.Result.AddProtoBy(&part, result, r.f.tie)
+				x.Result.AddProtoBy(&part, result, r.tie)
 			}
 			for _, t := range result.GetTimings() {
 				scan.AddPass(&x.Passes, pass(t))
@@ -268,9 +274,14 @@ func (r *round) read(ctx context.Context, a *attempt) {
 	a.err = r.verify(ctx, a)
 }
 
-// tie looks up the columns of the tie rule.
-func (f *Fanout) tie(shard, row uint32) (lastDecision, nameHash uint64, name string) {
-	c := f.cfg.Shards.Table(int(shard)).Candidate(row, 0)
+// tie looks up the columns of the tie rule, as they were when the round began.
+func (r *round) tie(shard, row uint32) (lastDecision, nameHash uint64, name string) {
+	c := r.f.cfg.Shards.Table(int(shard)).Candidate(row, 0)
+	if r.ahead != nil {
+		if before, changed := r.ahead.before(shard, row); changed {
+			c.LastDecision = before
+		}
+	}
 	return c.LastDecision, c.NameHash, c.Name
 }
 

@@ -98,7 +98,7 @@ func (r *round) mergeDryRuns(a *attempt) {
 	}
 	for _, p := range a.pieces {
 		for i, result := range p.preemptions {
-			r.found[p.from+i].AddProto(result, r.f.tie)
+			r.found[p.from+i].AddProto(result, r.tie)
 			for _, shard := range a.answered(p.from + i) {
 				r.found[p.from+i].Witnesses.Add(shard, a.session.number)
 			}

@@ -48,6 +48,9 @@ type round struct {
 	gate    sync.Mutex
 	closed  bool
 	readers sync.WaitGroup
+
+	// ahead is a round that was asked ahead; nil: it is not.
+	ahead *Ahead
 }
 
 // merged is the result of one class so far.
@@ -103,6 +106,10 @@ type attempt struct {
 	// of a worker stay in pieces.
 	answers []scan.Answer
 	found   []scorer.PreemptionResult
+	// audits are the own tables' answers to classes of a round ahead.
+	audits map[int][]scan.Answer
+	// before is closed once the session's call before this one is over, and over once this one is, of a round ahead.
+	before, over chan struct{}
 }
 
 // run starts an attempt at every part and merges until all parts are settled.
@@ -110,15 +117,8 @@ func (r *round) run(plan []assignment) error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer r.close(cancel)
 	r.ctx = ctx
-	remote := 0
-	for i := range plan {
-		r.addPart(plan[i].session, plan[i].shards, 0, r.question.len())
-		if plan[i].session != nil {
-			remote++
-		}
-	}
-	jobs := r.prepare()
-	r.startTimers(remote)
+	jobs := r.begin(plan)
+	r.startTimers()
 	for i, p := range r.parts {
 		r.start(p.primary, jobs[i])
 		if r.f.cfg.Compare && p.primary.session != nil {
@@ -132,6 +132,14 @@ func (r *round) run(plan []assignment) error {
 		}
 	}
 	return nil
+}
+
+// begin makes the parts, and the jobs of their primaries.
+func (r *round) begin(plan []assignment) []*job {
+	for i := range plan {
+		r.addPart(plan[i].session, plan[i].shards, 0, r.question.len())
+	}
+	return r.prepare()
 }
 
 // addPart adds a part whose primary is the session, or the own tables.
@@ -165,8 +173,8 @@ func (r *round) prepare() []*job {
 }
 
 // startTimers starts the clocks before any worker is asked.
-func (r *round) startTimers(remote int) {
-	if remote == 0 {
+func (r *round) startTimers() {
+	if !slices.ContainsFunc(r.parts, func(p *part) bool { return p.primary.session != nil }) {
 		return
 	}
 	r.begun = r.f.cfg.Clock.Now()
@@ -264,8 +272,15 @@ func (r *round) contextOf(a *attempt) (context.Context, context.CancelFunc) {
 
 // askSession asks an attempt's session.
 func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
-	c := &call{fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0, loads: &a.loads}
-	if a.err = c.run(ctx); a.err != nil {
+	c := &call{
+		fanout: r.f, session: a.session, job: j, snap: r.snapshot, record: r.record, backup: a.backup >= 0, loads: &a.loads,
+		ahead: r.ahead != nil,
+	}
+	ask := c.run
+	if r.ahead != nil {
+		ask = func(ctx context.Context) error { return a.inTurn(ctx, c) }
+	}
+	if a.err = ask(ctx); a.err != nil {
 		a.err = r.f.refused(ctx, a.session, a.err)
 	}
 	a.replied.Store(true)
@@ -274,7 +289,7 @@ func (r *round) askSession(ctx context.Context, a *attempt, j *job) {
 		return
 	}
 	r.f.metrics.requests.WithLabelValues("answered").Inc()
-	if !r.reading(func() { r.read(ctx, a) }) {
+	if !r.ahead.await() || !r.reading(func() { r.read(ctx, a) }) {
 		a.err = errRoundOver
 	}
 }
@@ -385,12 +400,7 @@ func (r *round) failure(a *attempt) error {
 	if a.session == nil {
 		return fmt.Errorf("evaluate shards %v here: %w", a.shards, a.err)
 	}
-	r.f.metrics.requests.WithLabelValues("failed").Inc()
-	a.session.failed(r.f.cfg.Clock.Now())
-	if !r.f.suspect(r.ctx, a.session, a.err) {
-		klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere",
-			"worker", a.session.member.ID, "shards", a.shards)
-	}
+	r.blame(a)
 	a.set(failed)
 	if a.backup >= 0 {
 		r.replace(a)
@@ -398,6 +408,16 @@ func (r *round) failure(a *attempt) error {
 		r.advance(a.part)
 	}
 	return nil
+}
+
+// blame notes that a session has not answered.
+func (r *round) blame(a *attempt) {
+	r.f.metrics.requests.WithLabelValues("failed").Inc()
+	a.session.failed(r.f.cfg.Clock.Now())
+	if !r.f.suspect(r.ctx, a.session, a.err) {
+		klog.FromContext(r.ctx).Error(a.err, "A worker did not answer, its shards are evaluated elsewhere",
+			"worker", a.session.member.ID, "shards", a.shards)
+	}
 }
 
 // replace has the own tables evaluate the shards of a backup.

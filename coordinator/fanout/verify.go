@@ -47,6 +47,10 @@ func (r *round) verify(ctx context.Context, a *attempt) error {
 		}
 		var err error
 		switch {
+		case r.ahead != nil:
+			if own := a.audits[i]; own != nil && len(shards) == len(a.shards) { // else the class is asked for again
+				err = r.hold(a, ask, shards, told, "audit", own, differs(told))
+			}
 		case r.f.audits(a.session):
 			err = r.audit(ctx, a, ask, shards, told, "audit")
 		case r.refuses[a.part.from+i]:
@@ -94,7 +98,12 @@ func without(list, less []uint32) []uint32 {
 
 // audit compares all that a worker has said of a class.
 func (r *round) audit(ctx context.Context, a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result, kind string) error {
-	return r.compareWith(ctx, a, *ask, shards, told, kind, func(own *scorer.Result) error { return own.Differs(told) })
+	return r.compareWith(ctx, a, *ask, shards, told, kind, differs(told))
+}
+
+// differs compares all that a worker has said of a class with the own tables' answer.
+func differs(told *scorer.Result) func(own *scorer.Result) error {
+	return func(own *scorer.Result) error { return own.Differs(told) }
 }
 
 // verifyMeasures compares the sums that make rows feasible.
@@ -118,6 +127,12 @@ func (r *round) compareWith(ctx context.Context, a *attempt, ask scan.Ask, shard
 	if err := r.f.evaluateOwn(ctx, shards, []scan.Ask{ask}, own); err != nil {
 		return err
 	}
+	return r.hold(a, &ask, shards, told, kind, own, compare)
+}
+
+// hold compares what a worker has said of a class with the own tables' answer.
+func (r *round) hold(a *attempt, ask *scan.Ask, shards []uint32, told *scorer.Result, kind string, own []scan.Answer,
+	compare func(own *scorer.Result) error) error {
 	r.f.metrics.checks.WithLabelValues(kind).Inc()
 	if own[0].Result.Failed != nil {
 		told.Failed = own[0].Result.Failed // the class's fault, and not the worker's

@@ -99,6 +99,8 @@ func Own() []Definition {
 		counter("shardsched_unfinished_searches_total",
 			"Attempts that were set aside because searching for devices takes many steps: it goes on in slices."),
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
+		counter("shardsched_asked_ahead_total", "Classes that workers were asked about before their pods had their turn, by outcome: "+
+			"taken, or again, which are asked for a second time.", "outcome"),
 		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all "+
 			"that were asked, or a queueing hint did, or an object did while it was taken in, or an out-of-tree plugin did, or an "+
 			"explanation, a summary or a dump did.", "where"),

@@ -40,6 +40,7 @@ type Meters struct {
 	afterFlush, decided, boundPods   prometheus.Counter
 	bindFailures, requeries, pinned  prometheus.Counter
 	unsettled, unfinished            prometheus.Counter
+	aheadTaken, aheadAgain           prometheus.Counter
 	repaired                         prometheus.Counter
 	work                             answers.Work // that the counters know of
 	assumeErrors, bindErrors         prometheus.Counter
@@ -92,6 +93,8 @@ func NewMeters(r prometheus.Registerer, term uint64) *Meters {
 		pinned:       set.Counter("shardsched_pinned_classes_total"),
 		unsettled:    set.Counter("shardsched_unsettled_answers_total"),
 		unfinished:   set.Counter("shardsched_unfinished_searches_total"),
+		aheadTaken:   set.Counter("shardsched_asked_ahead_total", "taken"),
+		aheadAgain:   set.Counter("shardsched_asked_ahead_total", "again"),
 		repaired:     set.Counter("shardsched_repaired_rows_total"),
 		assumeErrors: set.Counter("scheduler_volume_scheduling_stage_error_total", "assume"),
 		bindErrors:   set.Counter("scheduler_volume_scheduling_stage_error_total", "bind"),
@@ -276,6 +279,12 @@ func (m *Meters) Held(profile string) {
 func (m *Meters) Requeried() {
 	m.tally.requeries++
 	m.requeries.Inc()
+}
+
+// Ahead counts classes that were asked ahead.
+func (m *Meters) Ahead(taken, again int) {
+	m.aheadTaken.Add(float64(taken))
+	m.aheadAgain.Add(float64(again))
 }
 
 // Unsettled counts an answer of workers that can not be right.

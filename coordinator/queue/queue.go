@@ -274,6 +274,20 @@ func (q *Queue) PopBatch(n int, into []*Pod) []*Pod {
 	return q.popCostly(n, into)
 }
 
+// Peek appends the first n pods of Active to into, in the queue's order. They stay where they are.
+func (q *Queue) Peek(n int, into []*Pod) []*Pod {
+	from := len(into)
+	for range min(n, q.active.len()) {
+		p := q.active.head()
+		q.active.remove(p)
+		into = append(into, p)
+	}
+	for _, p := range into[from:] {
+		q.active.push(p)
+	}
+	return into
+}
+
 // pop takes a pod for a batch.
 func (q *Queue) pop(p *Pod, early bool) *Pod {
 	q.take(p)

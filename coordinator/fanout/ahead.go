@@ -1,0 +1,189 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/scorer/scan"
+)
+
+// Ahead is a round whose caller changes the tables while workers answer:
+//
+//	EvaluateAhead ──> workers judge the tables of now ─────────────┐
+//	      └─ the own tables judge the classes that are audited     v
+//	      └─ the caller goes on ───────────> Results: answers are read, checked and merged
+//
+// Only workers answer, and only if they have the shards: nobody reads the tables meanwhile. What they do not answer is asked for
+// again by the caller, with Evaluate.
+type Ahead struct {
+	round  *round
+	cancel context.CancelFunc
+	// collected is closed by Results: answers may be read. before tells in which decision a row was chosen last when the round
+	// began, if it has changed since.
+	collected chan struct{}
+	before    func(shard, row uint32) (lastDecision uint64, changed bool)
+}
+
+// MayAskAhead tells whether there are workers that a round ahead may ask.
+func (f *Fanout) MayAskAhead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.cfg.Compare && len(f.sessions) > 0
+}
+
+// EvaluateAhead begins Evaluate for classes of a later batch; nil: they have to be asked for by Evaluate. The caller may change the
+// tables until it calls Results or Drop.
+func (f *Fanout) EvaluateAhead(ctx context.Context, requests []Request) *Ahead {
+	plan, standby, err := f.plan(ctx)
+	here := func(a assignment) bool { return a.session == nil }
+	large := func(r Request) bool { return !fits(r.Class) }
+	if err != nil || slices.ContainsFunc(plan, here) || slices.ContainsFunc(requests, large) {
+		return nil
+	}
+	ctx, cancel := f.detached(ctx, maxCall)
+	asks, refuses := f.asksOf(requests)
+	r := f.newRound(ctx, plan, asks, refuses)
+	a := &Ahead{round: r, cancel: cancel, collected: make(chan struct{})}
+	r.ahead = a
+	jobs := r.begin(plan)
+	if slices.ContainsFunc(r.parts, func(p *part) bool { return p.snapshots }) || a.audit(ctx) != nil {
+		a.Drop()
+		return nil
+	}
+	r.begun = f.cfg.Clock.Now()
+	for i, p := range r.parts {
+		x := p.primary
+		x.before, x.over = x.session.asked, make(chan struct{})
+		x.session.asked = x.over
+		r.start(x, jobs[i])
+	}
+	f.warm(ctx, standby)
+	return a
+}
+
+// audit has the own tables answer what Results is to compare.
+func (a *Ahead) audit(ctx context.Context) error {
+	r := a.round
+	for _, p := range r.parts {
+		for i := range r.asks {
+			if !r.f.audits(p.primary.session) {
+				continue
+			}
+			own := r.f.answers.Take(1)
+			if err := r.f.evaluateOwn(ctx, p.shards, r.asks[i:i+1], own); err != nil {
+				return err
+			}
+			if p.primary.audits == nil {
+				p.primary.audits = map[int][]scan.Answer{}
+			}
+			p.primary.audits[i] = own
+		}
+	}
+	return nil
+}
+
+// inTurn has a session's call wait for the one before it: a worker that has seen the deltas of a later call can't answer an earlier
+// one. What the session has got meanwhile is not sent again.
+func (a *attempt) inTurn(ctx context.Context, c *call) error {
+	defer close(a.over)
+	if a.before != nil {
+		select {
+		case <-a.before:
+		case <-ctx.Done():
+		}
+	}
+	for i := range c.job.shards {
+		s := &c.job.shards[i]
+		if g, ok := a.session.generation(s.shard); ok && g > s.base && g <= s.target {
+			s.base, s.deltas = g, s.deltas[g-s.base:]
+		}
+	}
+	return c.run(ctx)
+}
+
+// await waits until answers may be read; false: they never may. A round that was not asked ahead does not wait.
+func (a *Ahead) await() bool {
+	if a == nil {
+		return true
+	}
+	select {
+	case <-a.collected:
+		return true
+	case <-a.round.ctx.Done():
+		return false
+	}
+}
+
+// Drop ends the round without results.
+func (a *Ahead) Drop() { a.round.close(a.cancel) }
+
+// Results are those of Evaluate for the tables when the round began; nil for classes that have to be asked for by Evaluate. before
+// tells in which decision a row was chosen last then, if it has changed since. It errs with ErrDeposed.
+func (a *Ahead) Results(before func(shard, row uint32) (lastDecision uint64, changed bool)) ([]*scorer.Result, error) {
+	r := a.round
+	defer a.Drop()
+	a.before = before
+	close(a.collected)
+	results := make([]*scorer.Result, len(r.asks))
+	if ok, err := a.collect(); !ok || err != nil {
+		return results, err
+	}
+	r.f.count(&r.tally)
+	for i := range r.merged {
+		m := &r.merged[i]
+		if !a.answers(i) {
+			r.f.Recycle(m.result)
+			continue
+		}
+		results[i] = m.result
+		r.f.cfg.OnPasses(i, m.passes)
+	}
+	return results, nil
+}
+
+// answers tells whether all workers have answered for a class, and their answers are whole.
+func (a *Ahead) answers(class int) bool {
+	m := &a.round.merged[class]
+	return !m.result.Overflow && m.result.Failed == nil && !slices.ContainsFunc(a.round.parts, func(p *part) bool {
+		return slices.ContainsFunc(p.primary.gaps, func(g gap) bool { return g.from <= class && class < g.to })
+	})
+}
+
+// collect merges what the workers have answered. It is not ok if one has not: what it does wrong is found out by the round that
+// asks again, unless it has said what is untrue.
+func (a *Ahead) collect() (ok bool, err error) {
+	r := a.round
+	late := r.f.cfg.Clock.NewTimer(max(r.patience.own-r.f.cfg.Clock.Since(r.begun), 0))
+	defer late.Stop()
+	for merged := 0; merged < len(r.parts); {
+		var x *attempt
+		select {
+		case x = <-r.outcomes:
+			merged++
+		case <-late.C():
+			if slices.ContainsFunc(r.parts, func(p *part) bool { return !p.primary.replied.Load() }) {
+				return false, nil
+			}
+			continue // answers are being read
+		case <-r.ctx.Done():
+			return false, nil
+		}
+		if x.err == nil && x.session.barred() {
+			x.err = errQuarantined // for its answer to another round
+		}
+		switch {
+		case isDeposed(x.err):
+			return false, r.f.note(x.err)
+		case errors.Is(x.err, errRoundOver) || r.ctx.Err() != nil:
+			return false, nil
+		case x.err != nil:
+			r.blame(x)
+			return false, nil
+		}
+		x.session.withHealth(func(h *health) { h.answer() })
+		r.merge(x)
+	}
+	return true, nil
+}

@@ -1,0 +1,190 @@
+package fanout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"pgregory.net/rapid"
+
+	"github.com/shardsched/shardsched/coordinator/fanout"
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
+	"github.com/shardsched/shardsched/worker"
+)
+
+// place puts a pod on each of some nodes, and tells in which decision a row was chosen last before.
+func (c *cluster) place(t testing.TB, rng *rand.Rand, n int) (before func(shard, row uint32) (uint64, bool)) {
+	decisions := map[[2]uint32]uint64{}
+	for range min(n, len(c.rows)) {
+		row := uint32(rng.IntN(len(c.rows)))
+		at := c.rows[row]
+		if _, known := decisions[at]; !known {
+			decisions[at] = c.tables[at[0]].Candidate(at[1], 0).LastDecision
+		}
+		c.tick++
+		c.pods[row] = append(c.pods[row], c.tick)
+		c.apply(t, row, fmt.Sprintf("node-%05d", row), &pb.Delta{
+			Change: &pb.Delta_AddPod{AddPod: usage()}, Decision: c.tick, Pod: &pb.PlacedPod{Number: c.tick},
+		})
+	}
+	return func(shard, row uint32) (uint64, bool) {
+		decision, changed := decisions[[2]uint32{shard, row}]
+		return decision, changed
+	}
+}
+
+// Results are of the tables when the round began, whatever has been placed since and whatever else is asked meanwhile.
+func TestARoundAheadIsOfTheTablesWhenItBegan(t *testing.T) {
+	fleet := newFleet(t, 3, worker.Config{Cores: 2})
+	var terms atomic.Uint64
+	answered, again := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		c := newCluster(rapid.SampledFrom([]int{1, 3, 8}).Draw(rt, "shards"))
+		c.addNodes(t, 0, rapid.SampledFrom(sizes).Draw(rt, "nodes"))
+		f := fleet.fanout(t, c, rapid.IntRange(1, 3).Draw(rt, "workers"), fanout.Config{
+			Term: terms.Add(1), AuditEvery: rapid.SampledFrom([]int{1, 3, 128}).Draw(rt, "audits"),
+		})
+		defer f.Close()
+		reqs := c.requests(t, rapid.IntRange(1, 20).Draw(rt, "candidates"), false,
+			query(1, 100, false), query(2, 3500, false), query(3, 500, true), query(4, 99000, false))
+		c.wantSame(t, f, reqs) // workers have the shards
+		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
+			c.churn(t, rng, rapid.IntRange(0, 20).Draw(rt, "changes"))
+			want := c.want(reqs)
+			round := f.EvaluateAhead(t.Context(), reqs)
+			if round == nil {
+				rt.Fatal("got no round, want one")
+			}
+			before := c.place(t, rng, rapid.IntRange(0, 40).Draw(rt, "pods"))
+			if rapid.Bool().Draw(rt, "asks for others") {
+				c.wantSame(t, f, reqs)
+			}
+			results, err := round.Results(before)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for i, r := range results {
+				if r == nil {
+					again++
+					continue
+				}
+				answered++
+				got := answerOf(r, func(shard uint32) *scorer.Table { return c.tables[shard] })
+				if d := cmp.Diff(want[i], got); d != "" {
+					rt.Fatalf("class %d (-want +got):\n%s", i, d)
+				}
+			}
+		}
+		for _, w := range f.Workers() {
+			if w.GetQuarantine() != "" {
+				rt.Fatalf("the honest worker %s is in quarantine: %s", w.GetId(), w.GetQuarantine())
+			}
+		}
+	})
+	if answered == 0 || again == 0 { // class 3 overflows
+		t.Errorf("got %d answers, and none to %d classes, want some of both", answered, again)
+	}
+}
+
+func TestARoundAheadDependsOnNobody(t *testing.T) {
+	asked := func(err error) func(context.Context, *pb.EvaluateRequest) error {
+		return func(_ context.Context, req *pb.EvaluateRequest) error {
+			if len(req.GetClasses()) == 0 {
+				return nil
+			}
+			return err
+		}
+	}
+	lie := func(about func(*pb.ClassResult)) func(*pb.EvaluateResponse) {
+		return func(resp *pb.EvaluateResponse) {
+			if len(resp.GetResults()) > 0 {
+				about(resp.GetResults()[0])
+			}
+		}
+	}
+	unchanged := func(uint32, uint32) (uint64, bool) { return 0, false }
+	for name, test := range map[string]struct {
+		before     func(context.Context, *pb.EvaluateRequest) error
+		after      func(*pb.EvaluateResponse)
+		restarts   bool
+		quarantine bool
+	}{
+		"a worker fails":                {before: asked(grpcstatus.Error(codes.Internal, "broken"))},
+		"a worker has lost its shards":  {restarts: true},
+		"a worker can't judge a class":  {after: failing(1, 2)},
+		"a worker leaves rows out":      {after: lie(func(r *pb.ClassResult) { r.Rows-- }), quarantine: true},
+		"a worker names another class":  {after: lie(func(r *pb.ClassResult) { r.ClassId = 77 }), quarantine: true},
+		"a worker names rows of others": {after: lie(func(r *pb.ClassResult) { r.Groups[0].CandidateShards[0] = 4000 }), quarantine: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet := newFleet(t, 2, worker.Config{})
+			c := newCluster(8)
+			c.addNodes(t, 0, 100)
+			f := fleet.fanout(t, c, 2, fanout.Config{AuditEvery: 1})
+			reqs := requests(t, 5, false, query(1, 100, false), query(2, 200, false))
+			c.wantSame(t, f, reqs)
+			fleet.proxies["w0"].script(test.before, test.after)
+			if test.restarts {
+				fleet.proxies["w0"].restart()
+			}
+			results, err := f.EvaluateAhead(t.Context(), reqs).Results(unchanged)
+			if err != nil || results[0] != nil {
+				t.Errorf("got %v and %v, want no answer", results[0], err)
+			}
+			if got := f.Workers()[0].GetQuarantine() != ""; got != test.quarantine {
+				t.Errorf("the worker is in quarantine: %t, want %t", got, test.quarantine)
+			}
+			fleet.proxies["w0"].script(nil, nil)
+			c.wantSame(t, f, reqs)
+		})
+	}
+}
+
+func TestARoundAheadNeedsWorkersThatHaveTheShards(t *testing.T) {
+	fleet := newFleet(t, 2, worker.Config{})
+	c := newCluster(8)
+	c.addNodes(t, 0, 100)
+	reqs := requests(t, 5, false, query(1, 100, false))
+	f := fleet.fanout(t, c, 2, fanout.Config{})
+	if f.EvaluateAhead(t.Context(), reqs) != nil {
+		t.Error("got a round of workers without shards, want none")
+	}
+	c.wantSame(t, f, reqs)
+	round := f.EvaluateAhead(t.Context(), reqs)
+	if round == nil {
+		t.Fatal("got no round, want one")
+	}
+	round.Drop()
+	if results, err := round.Results(func(uint32, uint32) (uint64, bool) { return 0, false }); err != nil || results[0] != nil {
+		t.Errorf("after Drop: got %v and %v, want nothing", results[0], err)
+	}
+	if own := fleet.fanout(t, c, 0, fanout.Config{}); own.MayAskAhead() || own.EvaluateAhead(t.Context(), reqs) != nil {
+		t.Error("got a round without workers, want none")
+	}
+	if two := fleet.fanout(t, c, 2, fanout.Config{Term: 2, Replicas: 2, Compare: true}); two.MayAskAhead() {
+		t.Error("two owners that are compared may be asked ahead, want not")
+	}
+}
+
+func TestARoundAheadTellsOfANewerLeader(t *testing.T) {
+	fleet := newFleet(t, 1, worker.Config{})
+	c := newCluster(2)
+	c.addNodes(t, 0, 20)
+	f := fleet.fanout(t, c, 1, fanout.Config{Leads: func(context.Context) (bool, error) { return false, nil }})
+	reqs := requests(t, 5, false, query(1, 100, false))
+	c.wantSame(t, f, reqs)
+	fleet.proxies["w0"].script(func(context.Context, *pb.EvaluateRequest) error {
+		return grpcstatus.Error(codes.FailedPrecondition, "term 2 leads")
+	}, nil)
+	if _, err := f.EvaluateAhead(t.Context(), reqs).Results(nil); !errors.Is(err, fanout.ErrDeposed) {
+		t.Errorf("got %v, want %v", err, fanout.ErrDeposed)
+	}
+}
