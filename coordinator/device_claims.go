@@ -45,17 +45,17 @@ func (s *Scheduler) claimsEnd(end func(*devices.Work) error, w *devices.Work) {
 	s.intake.MoveClaims()
 }
 
-// carryPlanOut does what PostFilter has planned about a pod's claims. The pod is back in the queue: it is tried once the claim has
-// changed, and at once where that fails.
-func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
+// carryPlanOut does what is planned about a pod's claims. A pod that PostFilter has planned for is back in the queue: it is tried once
+// the claim has changed, and at once where that fails.
+func (s *Scheduler) carryPlanOut(p *v1.Pod, plan devices.Plan) {
 	if plan.IsNone() {
 		return
 	}
 	if s.cfg.ClaimWriter == nil {
-		s.completePlan(a.Pod.Obj, plan)
+		s.completePlan(p, plan)
 		return
 	}
-	uid := a.Pod.Obj.UID
+	uid := p.UID
 	s.preemptions.underWay++
 	s.cycles.Do(func(ctx context.Context) {
 		err := s.claims.CarryOut(ctx, plan)
@@ -67,6 +67,18 @@ func (s *Scheduler) carryPlanOut(a *attempt, plan devices.Plan) {
 			}
 		})
 	})
+}
+
+// removeLeftBehind deletes the claims that were made for extended resources of a pod that is gone, and that it was not told of: for
+// a leader was killed before it had bound the pod. Elsewhere Kubernetes' garbage collector does. A bind that is under way takes back
+// its own.
+func (s *Scheduler) removeLeftBehind(p *v1.Pod) {
+	if s.cfg.ClaimWriter == nil || s.cfg.ClaimStatus != nil || s.binds.pending[p.UID] != nil {
+		return
+	}
+	for _, plan := range s.state.Claims().LeftBehind(p) {
+		s.carryPlanOut(p, plan)
+	}
 }
 
 // completePlan does it at once, where nobody writes claims.

@@ -190,6 +190,7 @@ func (s *Scheduler) podGone(p *v1.Pod) {
 	pending := s.queue.Get(p.UID)
 	s.outOfTree.RejectWaiting(p.UID)
 	old, node := s.intake.RemovePod(p)
+	s.removeLeftBehind(p)
 	s.disown(p.UID)
 	s.history.Forget(p.UID)
 	delete(s.preemptions.whyLeaving, p.UID)

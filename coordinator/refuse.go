@@ -38,7 +38,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt, answer *answers.An
 	s.record(a, d, a.failed != nil)
 	s.refuse(ctx, a, d, by, x.Nominating)
 	s.carryOut(a, &x)
-	s.carryPlanOut(a, x.Claims)
+	s.carryPlanOut(a.Pod.Obj, x.Claims)
 	return true
 }
 

@@ -35,6 +35,7 @@ type deviceAPI struct {
 	told     func(*resourcev1.ResourceClaim)
 	refusing error  // of a write of a status
 	before   func() // a status is written
+	deleted  []string
 }
 
 func newDeviceAPI(claims ...*resourcev1.ResourceClaim) *deviceAPI {
@@ -94,7 +95,12 @@ func (a *deviceAPI) Unreserve(_ context.Context, c *resourcev1.ResourceClaim, p 
 	return err
 }
 
-func (a *deviceAPI) Delete(context.Context, *resourcev1.ResourceClaim) error { return nil }
+func (a *deviceAPI) Delete(_ context.Context, c *resourcev1.ResourceClaim) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.deleted = append(a.deleted, c.Name)
+	return nil
+}
 
 func (a *deviceAPI) TellPod(context.Context, *v1.Pod, *v1.PodExtendedResourceClaimStatus) error {
 	return nil
@@ -400,6 +406,44 @@ func TestTheRecordHasClaims(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got record %q, want %q", got, want)
+	}
+}
+
+// A claim for extended resources that a leader before has left behind goes with its pod, unless the pod's status names it: then who
+// has deleted the pod frees it. Where there is a garbage collector, that does.
+func TestClaimsLeftBehindGoWithTheirPod(t *testing.T) {
+	yes := true
+	owned := func(name, pod string) *resourcev1.ResourceClaim {
+		c := gpuClaim(name)
+		c.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod, UID: types.UID("pod-" + pod), Controller: &yes}}
+		return c
+	}
+	for name, collects := range map[string]bool{"etcd": false, "an API server": true} {
+		t.Run(name, func(t *testing.T) {
+			api := newDeviceAPI(owned("left", "gone"), owned("told", "gone"), owned("other", "stays"))
+			all := clusterOf(nodesOf("64", "a"))
+			for _, c := range api.kept {
+				all.Cluster = append(all.Cluster, c)
+			}
+			runScenarioWith(t, func(cfg *SchedulerConfig) {
+				if cfg.ClaimWriter = api; collects {
+					cfg.ClaimStatus = api
+				}
+			}, all, nil, func(x *scenario) {
+				p := build.Pod("gone").UID("pod-gone").Gate("wait").Obj()
+				p.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "told"}
+				x.deliver(objects.Added, p)
+				x.deliver(objects.Deleted, p)
+				want := []string{"left"}
+				if collects {
+					want = nil
+				}
+				if !slices.Equal(api.deleted, want) {
+					t.Errorf("got claims %q deleted, want %q", api.deleted, want)
+				}
+			})
+		})
 	}
 }
 

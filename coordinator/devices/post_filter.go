@@ -117,6 +117,16 @@ func (c *Cache) FreedBy(pod *v1.Pod) (plans []Plan) {
 	return plans
 }
 
+// LeftBehind are the plans for the claims that were made for a pod's extended resources, and that its status does not name.
+func (c *Cache) LeftBehind(pod *v1.Pod) (plans []Plan) {
+	for _, name := range c.special[podKeyOf(pod)] {
+		if told := pod.Status.ExtendedResourceClaimStatus; told == nil || told.ResourceClaimName != name {
+			plans = append(plans, Plan{remove: c.Claim(pod.Namespace, name)})
+		}
+	}
+	return plans
+}
+
 // CompletePlan does in memory what a plan says, where there is nowhere to write it. It returns the claim that has changed, or
 // the one that is gone, for those who keep them.
 func (c *Cache) CompletePlan(p Plan) (now, gone *resourcev1.ResourceClaim, told Changes) {

@@ -155,8 +155,21 @@ func (f *fleet) start(name string, writes int) mortalMember {
 	return mortalMember{m, k}
 }
 
+// takeOver waits until a leader is killed, and has another lead, as start does.
+func (f *fleet) takeOver(from mortalMember, name string, writes int) mortalMember {
+	f.t.Helper()
+	select {
+	case <-from.killed:
+	case <-f.ctx.Done():
+		f.t.Fatalf("leader %s, before %s, lives on after the writes %q", from.id, name, from.writes)
+	}
+	f.lose(from.member)
+	from.leave()
+	return f.start(name, writes)
+}
+
 // TestTheNextLeaderGoesOnWhereOneWasKilled kills leaders after each write to etcd of a binding with claims, from that of the pod on,
-// and those that take over after some of their own.
+// and of a pod's deletion; and those that take over after some of their own.
 func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 	// The writes of a binding: the pod, the claim from its template; that claim's allocation; the claim for extended resources, its
 	// allocation; bind.
@@ -185,14 +198,7 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 			applied <- err
 		}()
 		for n, next := range append(after[1:], 0) {
-			select {
-			case <-leader.killed:
-			case <-f.ctx.Done():
-				t.Fatalf("%v: leader %s lives on after the writes %q", after, leader.id, leader.writes)
-			}
-			f.lose(leader.member)
-			leader.leave()
-			leader = f.start(fmt.Sprint(p.Name, "-", n), next)
+			leader = f.takeOver(leader, fmt.Sprint(p.Name, "-", n), next)
 		}
 		if err := <-applied; (err != nil) != (after[0] <= 2) {
 			t.Errorf("%v: got %v from the apply, want an error where the leader was killed meanwhile", after, err)
@@ -201,15 +207,24 @@ func TestTheNextLeaderGoesOnWhereOneWasKilled(t *testing.T) {
 		f.wantClaims(i + 1)
 	}
 	f.wantSound(64)
-	var refs []*pb.ObjectRef
 	for i := range kills {
-		refs = append(refs, &pb.ObjectRef{Kind: "Pod", Namespace: "default", Name: fmt.Sprint("p", i)})
-	}
-	if _, err := leader.api.Delete(f.ctx, &pb.DeleteRequest{Refs: refs}); err != nil {
-		t.Fatal(err)
-	}
-	if _, claims := f.loaded(); len(claims) > 0 {
-		t.Errorf("pods are gone, and of their claims are left: %v", claims)
+		// The writes of a deletion: the pod, its claims.
+		kill := i < 2
+		if kill {
+			leader.killAfter(i + 1)
+		}
+		deleted, of := make(chan error, 1), leader.api
+		go func() {
+			_, err := of.Delete(f.ctx, &pb.DeleteRequest{Refs: []*pb.ObjectRef{{Kind: "Pod", Namespace: "default", Name: fmt.Sprint("p", i)}}})
+			deleted <- err
+		}()
+		if kill {
+			leader = f.takeOver(leader, fmt.Sprint("deletion-", i), 0)
+		}
+		if err := <-deleted; (err != nil) != kill {
+			t.Errorf("deletion %d: got %v, want an error where the leader was killed meanwhile", i, err)
+		}
+		f.wantClaims(len(kills) - 1 - i)
 	}
 }
 
