@@ -112,7 +112,7 @@ func (c *Cache) describe(p *pod) (out told) {
 		more.leaving, more.shared = c.departures.Departure(p.object, p.node.name)
 	}
 	if len(more.budgets)+len(more.leaving)+len(more.shared) > 0 {
-		out.more = &more
+		out.more = &toldMore{more.budgets, more.leaving, more.shared} // not &more: most pods have none
 	}
 	return out
 }
