@@ -1,6 +1,9 @@
 package devices
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // arena is memory that is given out piece by piece and taken back as a whole.
 type arena[T any] struct {
@@ -229,6 +232,9 @@ func (s *Searcher) prepareConstraints(c int32) step {
 			k.attribute = from.Distinct
 			s.alike = false
 		}
+	}
+	if len(claim.Constraints) > 0 && slices.ContainsFunc(s.options, func(o option) bool { return o.claim == c && o.Mode == AllDevices }) {
+		s.alike = false // the first of all devices decides: where a request before has it, they fail, or else a constraint may fail the pod
 	}
 	return found
 }
