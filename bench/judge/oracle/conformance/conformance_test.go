@@ -126,11 +126,15 @@ func TestRandomCarriers(t *testing.T) {
 }
 
 // Pods with claims of devices.
-func TestRandomDevices(t *testing.T) {
-	const seeds, enough, claims = 100, 3000, 700
+func TestRandomDevices(t *testing.T) { randomDevices(t, Devices, 100, 3000, 700) }
+
+// Pods with claims, on nodes that leave and come while pools of several nodes take the names of theirs.
+func TestRandomPools(t *testing.T) { randomDevices(t, Pools, 150, 4000, 500) }
+
+func randomDevices(t *testing.T, family Family, seeds uint64, enough, claims int) {
 	var all Result
 	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
-		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), Random(seed, 30, []Family{Devices}), SplitOf(seed))
+		r, err := Run(klog.NewContext(t.Context(), klog.Logger{}), Random(seed, 30, []Family{family}), SplitOf(seed))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

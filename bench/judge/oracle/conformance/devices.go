@@ -72,7 +72,13 @@ func newDeviceFamily(g *generator) *deviceFamily {
 
 // hasDevices tells whether a scenario has devices.
 func (g *generator) hasDevices() bool {
-	return slices.ContainsFunc(g.families, func(f family) bool { _, ok := f.(*deviceFamily); return ok })
+	return slices.ContainsFunc(g.families, func(f family) bool {
+		switch f.(type) {
+		case *deviceFamily, poolFamily:
+			return true
+		}
+		return false
+	})
 }
 
 func (f *deviceFamily) first() (out Round) {

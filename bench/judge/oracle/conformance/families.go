@@ -41,6 +41,8 @@ const (
 	Devices Family = "devices"
 	// DevicesBeside: Devices in every scenario, beside some of the other families that are evaluated.
 	DevicesBeside Family = "devices+everything"
+	// Pools: Devices in every scenario, of nodes that are alike, leave and come, among pools of several nodes under their names.
+	Pools Family = "pools"
 )
 
 // AllFamilies are those that there are.
@@ -64,8 +66,8 @@ func ParseFamilies(text string) (out []Family, err error) {
 			out = append(out, AllFamilies()...)
 		case name == "evaluated":
 			out = append(out, Evaluated()...)
-		case !slices.Contains(append(AllFamilies(), DevicesBeside), f):
-			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), DevicesBeside))
+		case !slices.Contains(append(AllFamilies(), DevicesBeside, Pools), f):
+			return nil, fmt.Errorf("no family %q: there are %v", name, append(AllFamilies(), DevicesBeside, Pools))
 		case without:
 			out = slices.DeleteFunc(out, func(x Family) bool { return x == f })
 		default:
@@ -126,6 +128,8 @@ func (f Family) make(g *generator) family {
 		return &preemptionFamily{g: g}
 	case Devices:
 		return newDeviceFamily(g)
+	case Pools:
+		return newPoolFamily(g)
 	}
 	return calm{} // Profiles and Partial are the configuration's
 }

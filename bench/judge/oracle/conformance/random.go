@@ -20,9 +20,14 @@ import (
 func Random(seed uint64, maxNodes int, families []Family) *Scenario {
 	g := &generator{strange: strange{rand.New(rand.NewPCG(seed, seed))}, odd: seed%2 == 1, owned: map[types.UID]Round{}}
 	nodes := 1 + g.IntN(maxNodes)
-	always := len(families) == 1 && (families[0] == Devices || families[0] == DevicesBeside)
-	if always && families[0] == DevicesBeside {
-		families = Evaluated()
+	var always Family
+	if len(families) == 1 {
+		switch families[0] {
+		case Devices, Pools:
+			always = families[0]
+		case DevicesBeside:
+			always, families = Devices, Evaluated()
+		}
 	}
 	g.choose(families, always)
 	if seed%7 == 0 && len(g.families) == 0 { // more keys than groups
@@ -74,13 +79,16 @@ type generator struct {
 	started int
 }
 
-// choose puts some of the families to work, Devices always where that is wanted.
-func (g *generator) choose(families []Family, always bool) {
+// choose puts some of the families to work, one always where that is wanted.
+func (g *generator) choose(families []Family, always Family) {
 	families = slices.Clone(families)
 	g.Shuffle(len(families), func(i, j int) { families[i], families[j] = families[j], families[i] })
 	families = families[:min(oneOf(g.strange, 0, 1, 1, 1, 2, 2, 3, 9), len(families))]
-	if always || slices.Contains(families, Devices) { // claims are in the namespace that the others gave a pod
-		families = append(slices.DeleteFunc(families, func(f Family) bool { return f == Devices }), Devices)
+	if always == "" && slices.Contains(families, Devices) {
+		always = Devices
+	}
+	if always != "" { // claims are in the namespace that the others gave a pod
+		families = append(slices.DeleteFunc(families, func(f Family) bool { return f == always }), always)
 	}
 	if i := slices.Index(families, Nominated); i >= 0 { // it looks at what the others gave a pod
 		families = append(slices.Delete(families, i, i+1), Nominated)
