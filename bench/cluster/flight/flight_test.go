@@ -54,6 +54,7 @@ func TestDecisionsOnARealAPIServerAreUpstreams(t *testing.T) {
 		random:  rand.New(rand.NewPCG(*seed, 3)), alive: map[string]bool{},
 	}
 	file := filepath.Join(c.Dir(), "flight.record")
+	c.Controllers("resourceclaim", "garbagecollector") // they make claims, free them, and delete them with their pods
 	c.fill()
 	leader := c.Coordinator(testbed.Scheduler{Args: []string{"--record", file}})
 	killable := c.Worker("worker-0")
@@ -127,8 +128,9 @@ func judge(t *testing.T, file string) {
 	if result.Ended != "" {
 		t.Errorf("the record ends before its time: %s", result.Ended)
 	}
-	if result.Decisions <= 400 || result.Refusals < 20 || result.Changes < steps*perStep || result.Terms != 1 {
-		t.Errorf("got %v, want 1 term, more than 400 decisions, 20 refusals and a change for each of %d pods", result, steps*perStep)
+	if result.Decisions <= 400 || result.Refusals < 20 || result.Changes < steps*perStep || result.Terms != 1 || result.Claims < 40 {
+		t.Errorf("got %v, want 1 term, more than 400 decisions, 20 refusals, 40 claims given devices and a change for each of %d pods",
+			result, steps*perStep)
 	}
 	t.Log(result)
 }
@@ -165,15 +167,15 @@ func (c *crowd) fill() {
 	c.T.Helper()
 	web := build.Service("default", "web", "app", "web")
 	web.Spec.Ports = []v1.ServicePort{{Port: 80}}
-	all := []runtime.Object{web}
+	all := append([]runtime.Object{web}, claimable()...)
 	for range nodes {
-		all = append(all, c.node())
+		all = append(all, c.node()...)
 	}
 	c.CreateAll(all...)
 }
 
-// node makes up the next node: of three sizes, in three zones, some with a taint.
-func (c *crowd) node() *v1.Node {
+// node makes up the next node: of three sizes, in three zones, some with a taint, and every other with devices.
+func (c *crowd) node() []runtime.Object {
 	name := fmt.Sprintf("n%03d", c.nodes)
 	size := []struct{ cpu, memory, pods string }{{"2", "8Gi", "5"}, {"4", "16Gi", "8"}, {"6", "24Gi", "12"}}[c.nodes%3]
 	b := build.Node(name).CPU(size.cpu).Memory(size.memory).Pods(size.pods).Zone(zone(c.nodes / 3))
@@ -184,8 +186,12 @@ func (c *crowd) node() *v1.Node {
 	case 7:
 		b.Taint("old=yes:PreferNoSchedule")
 	}
+	list := []runtime.Object{b.Obj()}
+	if c.nodes%2 == 0 {
+		list = append(list, slice(name, 1, 1+c.nodes%3))
+	}
 	c.nodes++
-	return b.Obj()
+	return list
 }
 
 func zone(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%3) }
@@ -201,7 +207,7 @@ func (c *crowd) batch() (list []runtime.Object) {
 // pod makes up the next pod.
 func (c *crowd) pod() *v1.Pod {
 	millis := func(low, high int) string { return fmt.Sprintf("%dm", low+c.random.IntN((high-low)/50)*50) }
-	kind, group := c.pods%12, fmt.Sprintf("g%d", c.random.IntN(4))
+	kind, group := c.pods%16, fmt.Sprintf("g%d", c.random.IntN(4))
 	b := build.Pod(fmt.Sprintf("p%04d", c.pods)).CPU(millis(100, 900)).Memory("512Mi")
 	c.pods++
 	switch kind {
@@ -225,8 +231,10 @@ func (c *crowd) pod() *v1.Pod {
 		b.Toleration("dedicated=batch:NoSchedule").NodeSelector("disk", "ssd")
 	case 10:
 		b.HostPort("", v1.ProtocolTCP, 8080).NodeSelector(v1.LabelTopologyZone, zone(1))
-	default:
+	case 11:
 		b.CPU("7") // no node has that, until one is resized
+	default:
+		ask(b.Obj(), kind-12, group)
 	}
 	return b.Obj()
 }
@@ -241,9 +249,9 @@ func (c *crowd) changeNode() {
 		return err
 	}
 	var err error
-	switch c.random.IntN(12) {
+	switch c.random.IntN(16) {
 	case 0, 1:
-		err = c.Bed.Create(ctx, c.node())
+		err = c.Bed.CreateAll(ctx, c.node()...)
 	case 2: // its pods stay
 		err = api.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	case 3:
@@ -262,8 +270,10 @@ func (c *crowd) changeNode() {
 		err = patch(`{"metadata": {"labels": {"disk": null}}}`)
 	case 10:
 		err = patch(`{"status": {"allocatable": {"cpu": "1500m", "pods": "4"}}}`, "status")
-	default:
+	case 11:
 		err = patch(`{"status": {"allocatable": {"cpu": "8", "pods": "16"}}}`, "status")
+	default:
+		err = c.changeDevices(name)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.T.Fatalf("change node %s: %v", name, err)
