@@ -56,7 +56,9 @@ func (a *apiServer) round(r Round) (out Round) {
 	for _, e := range r {
 		switch e.Type {
 		case Set:
-			out = append(out, a.put(e.Object))
+			if !a.isInTheWay(e.Object) {
+				out = append(out, a.put(e.Object))
+			}
 		case Removed:
 			out = append(out, a.remove(e.Object)...)
 		case Settled:

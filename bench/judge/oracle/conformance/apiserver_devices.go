@@ -97,6 +97,12 @@ func (a *apiServer) removeClaim(claim *resourcev1.ResourceClaim) Round {
 	return Round{a.put(claim)}
 }
 
+// isInTheWay tells whether an object is a claim, and another of its name has yet to go.
+func (a *apiServer) isInTheWay(obj oracle.Object) bool {
+	now, ok := a.objects[keyOf(obj)].(*resourcev1.ResourceClaim)
+	return ok && now.UID != obj.GetUID()
+}
+
 // settleDevices lets drivers tell of devices that are to be made ready: one in three is left alone for now, and one
 // in six fails.
 func (a *apiServer) settleDevices(fate uint64) (out Round) {

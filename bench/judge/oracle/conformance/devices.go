@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/shardsched/shardsched/internal/testkit/build"
@@ -388,12 +389,25 @@ func (f *deviceFamily) change() Round {
 		return Round{set(f.class(name))}
 	case 7:
 		if len(f.shared) > 0 {
-			return Round{{Type: Removed, Object: oneOf(g.strange, f.shared...)}}
+			return f.replace(g.IntN(len(f.shared)))
 		}
 	case 8, 9:
 		return f.makeLate()
 	}
 	return Round{{Type: Settled, Fate: g.Uint64()}}
+}
+
+// replace deletes a claim that pods share, and mostly makes another of its name, unless the first is in use.
+func (f *deviceFamily) replace(i int) Round {
+	out := Round{{Type: Removed, Object: f.shared[i]}}
+	if f.g.chance(70) {
+		f.made++
+		again := f.shared[i].DeepCopy()
+		again.UID, again.Status, again.Finalizers = types.UID(fmt.Sprint(again.Name, "-", f.made)), resourcev1.ResourceClaimStatus{}, nil
+		f.shared[i] = again
+		out = append(out, set(again))
+	}
+	return out
 }
 
 // alter publishes a slice with one of its devices altered.
