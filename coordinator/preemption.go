@@ -127,7 +127,8 @@ func (s *Scheduler) deleteVictims(victims []*v1.Pod) {
 	s.batch.size.invalidate()
 	for _, v := range victims {
 		s.event(&objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: v})
-		for _, plan := range s.state.Claims().FreedBy(v) {
+		claims := s.state.Claims()
+		for _, plan := range append(claims.FreedBy(v), claims.LeftBehind(v)...) {
 			s.completePlan(v, plan)
 		}
 	}

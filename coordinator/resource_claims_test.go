@@ -447,6 +447,31 @@ func TestClaimsLeftBehindGoWithTheirPod(t *testing.T) {
 	}
 }
 
+// Where nobody writes, a victim's claims go with it, that for its extended resources among them, also if its object does not name
+// that.
+func TestAVictimLeavesItsDevices(t *testing.T) {
+	all := clusterOf(nodesOf("4", "a"))
+	all.Cluster = []objects.Object{gpuClass(), gpus("a", 2), gpuClaim("c")}
+	x := newTrial(t, SchedulerConfig{Shards: 1, BatchSize: 1, Profiles: withPreemption()}, 0)
+	defer x.fanout.Close()
+	x.Load(all, nil)
+	see := func(p *v1.Pod) {
+		x.event(&objects.Event{Type: objects.Modified, Kind: objects.KindPod, Pod: p})
+		x.turn(t)
+	}
+	victim := build.Pod("victim").UID("victim").CPU("3").Request("deviceclass.resource.kubernetes.io/gpu", "1").Obj()
+	see(victim)
+	there := victim.DeepCopy()
+	there.Spec.NodeName = "a"
+	see(there)
+	see(using(build.Pod("p").UID("p").CPU("3").Priority(10).Obj(), "c"))
+	lines := x.decided(t)
+	last := lines[len(lines)-1]
+	if last.Pod != "default/p" || len(last.Claims) != 1 || !slices.Equal(last.Claims[0].Devices, []string{"r/gpu.example.com/a/gpu-0"}) {
+		t.Errorf("the last decision: got %s with %v (%s), want default/p with the victim's device gpu-0", last.Pod, last.Claims, last.Message)
+	}
+}
+
 // Without DynamicResources in its profile a pod's claims are nobody's business, as under kube-scheduler.
 func TestClaimsAreIgnoredWithoutDynamicResources(t *testing.T) {
 	c := rules.DefaultConfig(v1.DefaultSchedulerName)
