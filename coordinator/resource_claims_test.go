@@ -80,10 +80,20 @@ func (a *deviceAPI) Update(_ context.Context, c *resourcev1.ResourceClaim) (*res
 
 func (a *deviceAPI) UpdateStatus(_ context.Context, c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	a.before()
-	if a.refusing != nil {
-		return nil, a.refusing
+	a.mu.Lock()
+	err := a.refusing
+	a.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
 	return a.write(c)
+}
+
+// refuse has writes of statuses fail from now on; nil: no more.
+func (a *deviceAPI) refuse(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refusing = err
 }
 
 func (a *deviceAPI) Unreserve(_ context.Context, c *resourcev1.ResourceClaim, p *v1.Pod) error {
@@ -294,7 +304,7 @@ func TestAPodWaitsForItsClaim(t *testing.T) {
 func TestDevicesAreGivenBackWhereAPodIsNotBound(t *testing.T) {
 	api, g := newDeviceAPI(gpuClaim("p"), gpuClaim("q")), &recordingReporter{}
 	runScenarioWithDevices(t, g, api, func(x *scenario) {
-		api.refusing = apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no"))
+		api.refuse(apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no")))
 		x.deliver(objects.Added, using(cores("p", "1"), "p"))
 		if got := api.devices(); len(got) != 0 {
 			t.Errorf("got devices %q, want none", got)
@@ -303,7 +313,7 @@ func TestDevicesAreGivenBackWhereAPodIsNotBound(t *testing.T) {
 		if err := x.call(x.ctx, func() { flights = len(x.state.TakeClaimChanges()) }); err != nil || flights != 0 {
 			t.Errorf("got %d changes that nobody took, %v", flights, err)
 		}
-		api.refusing = nil
+		api.refuse(nil)
 		x.binder.say(always(errors.New("refused")))
 		x.deliver(objects.Added, using(cores("q", "1"), "q"))
 		synctest.Wait()
@@ -360,9 +370,9 @@ func TestTheRecordHasClaims(t *testing.T) {
 	runScenarioWithDevicesAnd(t, open, g, api, func(x *scenario) {
 		go w.Run(x.ctx)
 		x.binder.say(always(errors.New("refused")))
-		api.refusing = apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no"))
+		api.refuse(apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "p", errors.New("no")))
 		x.deliver(objects.Added, using(cores("p", "1"), "p"))
-		api.refusing = nil
+		api.refuse(nil)
 		elapse(2 * time.Second)
 		x.binder.say(nil)
 		elapse(time.Minute)
