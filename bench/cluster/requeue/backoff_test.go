@@ -78,11 +78,18 @@ func (s meteredRig) refuseBinds() {
 	}, metav1.CreateOptions{})
 	s.Must(err)
 	s.Create(build.Namespace(noEntry, noEntry, "yes"))
+	s.awaitEntry(false)
+}
+
+// awaitEntry waits until the API server lets pods of the namespace be bound, or not: it hears of the policy, and of the namespace's
+// label, a moment after they are written.
+func (s meteredRig) awaitEntry(yes bool) {
+	s.T.Helper()
 	as, err := s.SchedulerClient()
 	s.Must(err)
-	s.Await("binds are refused", func(ctx context.Context) (string, bool) {
+	s.Await(fmt.Sprintf("binds are let in: %t", yes), func(ctx context.Context) (string, bool) {
 		err := as.CoreV1().Pods(noEntry).Bind(ctx, bindingOf(noEntry, "nobody", "a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return fmt.Sprint(err), err != nil && !apierrors.IsNotFound(err)
+		return fmt.Sprint(err), (err == nil || apierrors.IsNotFound(err)) == yes
 	})
 }
 
@@ -94,6 +101,7 @@ func (s meteredRig) open(yes bool) {
 	n.Labels[noEntry] = map[bool]string{true: "no", false: "yes"}[yes]
 	_, err = s.Admin.CoreV1().Namespaces().Update(s.Context(), n, metav1.UpdateOptions{})
 	s.Must(err)
+	s.awaitEntry(yes)
 }
 
 func bindingOf(namespace, name, node string) *v1.Binding {
