@@ -101,9 +101,11 @@ type kind struct {
 }
 
 // kind gives a device's kind; there is none for a device that has a past in this search, or holds shares, nor where a
-// constraint by distinct values stands: what it remembers depends on what was tried before.
+// constraint by distinct values stands: what it remembers depends on what was tried before. Nor is there one for a device
+// of an ordered option, which takes all devices under a constraint: whether the option comes first to a device that is
+// taken, and fails, or to a device that contradicts the constraint, and ends the search, depends on which one is taken.
 func (s *Searcher) kind(n int32) (kind, bool) {
-	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) {
+	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) || s.inOrder(n) {
 		return kind{}, false
 	}
 	d := &s.pools.devices[n]
@@ -112,6 +114,16 @@ func (s *Searcher) kind(n int32) (kind, bool) {
 		content = s.representative(content)
 	}
 	return kind{content: content, rest: d.rest, whole: has(s.use.whole, n)}, true
+}
+
+// inOrder tells whether an ordered option takes a device.
+func (s *Searcher) inOrder(n int32) bool {
+	for _, o := range s.ordered {
+		if _, ok := slices.BinarySearch(o.all, n); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // longSearch is the number of steps from which on it pays to find out which contents differ in nothing that the demand

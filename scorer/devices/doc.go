@@ -54,5 +54,6 @@
 //
 // Where one device fails with all that follows, equal devices are not tried: they would fail, too. This changes no
 // outcome, and spares what is exponential in most cases. Constraints by distinct values forbid it: what such a
-// constraint remembers depends on the devices that were tried before.
+// constraint remembers depends on the devices that were tried before. So do requests of all devices under a constraint, for
+// the devices that they ask for: the first of these that can not be had tells whether the search goes on or ends.
 package devices

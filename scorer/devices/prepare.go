@@ -1,9 +1,6 @@
 package devices
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // arena is memory that is given out piece by piece and taken back as a whole.
 type arena[T any] struct {
@@ -105,7 +102,7 @@ func (s *Searcher) forget() {
 
 // prepare checks the claims before anything is searched. It is found where the search may begin.
 func (s *Searcher) prepare() step {
-	s.alike = true
+	s.alike, s.ordered = true, s.ordered[:0]
 	for c := range s.demand.claims {
 		accounted := int64(0)
 		for r := range s.demand.claims[c].Requests {
@@ -232,9 +229,12 @@ func (s *Searcher) prepareConstraints(c int32) step {
 			k.attribute = from.Distinct
 			s.alike = false
 		}
-	}
-	if len(claim.Constraints) > 0 && slices.ContainsFunc(s.options, func(o option) bool { return o.claim == c && o.Mode == AllDevices }) {
-		s.alike = false // the first of all devices decides: where a request before has it, they fail, or else a constraint may fail the pod
+		for n := range s.options {
+			o := &s.options[n]
+			if o.claim == c && o.Mode == AllDevices && k.applies[o.place] {
+				s.ordered = append(s.ordered, o)
+			}
+		}
 	}
 	return found
 }

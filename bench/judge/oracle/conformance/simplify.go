@@ -135,7 +135,7 @@ func required(key string) bool {
 		"driver", "exactly", "expression",
 		"key", "kind", "maxSkew", "name", "namespace", "nodeID", "operator", "pdName", "pool", "provisioner",
 		"request", "resourceSliceCount", "schedulerName", "spec",
-		"startTime", "status", "storage", "topologyKey", "uid", "values", "volumeHandle", "volumeID",
+		"startTime", "status", "storage", "topologyKey", "uid", "value", "values", "volumeHandle", "volumeID",
 		"volumeBindingMode", "weight", "whenUnsatisfiable",
 	}, key)
 }
