@@ -105,7 +105,7 @@ type kind struct {
 // of an ordered option, which takes all devices under a constraint: whether the option comes first to a device that is
 // taken, and fails, or to a device that contradicts the constraint, and ends the search, depends on which one is taken.
 func (s *Searcher) kind(n int32) (kind, bool) {
-	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) || s.inOrder(n) {
+	if !s.alike || s.marks[n] > 0 || s.shares[n] > 0 || has(s.use.holds, n) || has(s.ordered, n) {
 		return kind{}, false
 	}
 	d := &s.pools.devices[n]
@@ -114,16 +114,6 @@ func (s *Searcher) kind(n int32) (kind, bool) {
 		content = s.representative(content)
 	}
 	return kind{content: content, rest: d.rest, whole: has(s.use.whole, n)}, true
-}
-
-// inOrder tells whether an ordered option takes a device.
-func (s *Searcher) inOrder(n int32) bool {
-	for _, o := range s.ordered {
-		if _, ok := slices.BinarySearch(o.all, n); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // longSearch is the number of steps from which on it pays to find out which contents differ in nothing that the demand

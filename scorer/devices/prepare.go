@@ -1,6 +1,9 @@
 package devices
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // arena is memory that is given out piece by piece and taken back as a whole.
 type arena[T any] struct {
@@ -229,12 +232,20 @@ func (s *Searcher) prepareConstraints(c int32) step {
 			k.attribute = from.Distinct
 			s.alike = false
 		}
-		for n := range s.options {
-			o := &s.options[n]
-			if o.claim == c && o.Mode == AllDevices && k.applies[o.place] {
-				s.ordered = append(s.ordered, o)
+	}
+	s.noteOrdered(c)
+	return found
+}
+
+// noteOrdered notes the devices of a claim's ordered options, which take all devices under a constraint.
+func (s *Searcher) noteOrdered(c int32) {
+	for n := range s.options {
+		o := &s.options[n]
+		applies := func(k constraint) bool { return k.applies[o.place] }
+		if o.claim == c && o.Mode == AllDevices && slices.ContainsFunc(s.constraints[c], applies) {
+			for _, n := range o.all {
+				s.ordered = set(s.ordered, n)
 			}
 		}
 	}
-	return found
 }

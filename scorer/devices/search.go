@@ -27,9 +27,10 @@ type Searcher struct {
 	// firstOption is the place of a request's first option, by claim and request.
 	firstOption [][]int32
 	constraints [][]constraint
-	// alike says that equal devices fail alike, but for those that ordered options take; likeness which contents are equal for the demand, once that is asked for.
+	// alike says that equal devices fail alike, but for ordered, those of ordered options. likeness tells which contents are
+	// equal for the demand, once that is asked for.
 	alike                bool
-	ordered              []*option
+	ordered              []uint64
 	likeness, likenesses []int32
 	claims               []Allocation
 
