@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -26,8 +25,6 @@ import (
 type ahead struct {
 	asked []*askedAhead // oldest first: that of the batch at hand, and that of the next
 	pods  []*queue.Pod  // memory
-	// costs are the pods that took long to compile, whose attempts find their class made.
-	costs map[*queue.Pod]time.Duration
 	// many tells that the last batch had many classes without an answer. rest is for how many batches nothing is asked ahead,
 	// because most answers of the last question did not serve; pause is how long the last rest was.
 	many        bool
@@ -47,6 +44,9 @@ type askedAhead struct {
 // at pods twice costs the others more than it brings.
 const aheadShare = 8
 
+// aheadTime is how long a turn prepares pods of the next batch, beside those of its own.
+const aheadTime = prepareTime / 2
+
 // maxPause is the longest pause, in batches.
 const maxPause = 64
 
@@ -61,7 +61,6 @@ func (x *ahead) isFor(attempts []attempt) bool {
 // askAhead asks workers for the pods that come next in the queue, before so many others are decided.
 func (s *Scheduler) askAhead(ctx context.Context, before int) error {
 	x := &s.ahead
-	clear(x.costs)
 	switch {
 	case !x.many:
 		return nil
@@ -76,18 +75,13 @@ func (s *Scheduler) askAhead(ctx context.Context, before int) error {
 	var profiles []string
 	for _, p := range x.pods {
 		begin := s.cfg.Now()
-		if s.budget.over(begin.Sub(began), prepareTime) {
+		if s.budget.over(begin.Sub(began), aheadTime) {
 			break
 		}
 		if need, ok := s.wantAhead(batch, p); ok && need == len(profiles) {
 			profiles = append(profiles, p.Obj.Spec.SchedulerName)
 		}
-		if took := s.cfg.Now().Sub(begin); took > queue.Costly {
-			if x.costs == nil {
-				x.costs = map[*queue.Pod]time.Duration{}
-			}
-			x.costs[p] = took
-		}
+		p.CostAhead += s.cfg.Now().Sub(begin) // its attempt finds the class made
 	}
 	if err := s.state.Settle(); err != nil {
 		return err
@@ -185,8 +179,10 @@ func (s *Scheduler) takeAhead(asked *askedAhead) (taken int, err error) {
 		}
 	}
 	s.metrics.Ahead(taken, len(asked.needs)-taken)
-	if x.pause = min(2*x.pause+1, maxPause); 2*taken >= len(asked.needs) {
-		x.pause = 0
+	if 2*taken < len(asked.needs) {
+		x.pause = min(2*x.pause+1, maxPause)
+	} else {
+		x.pause /= 2 // a worker that is late now and then is not waited for each time
 	}
 	if x.rest = x.pause; x.always {
 		x.rest = 0

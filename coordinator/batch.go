@@ -146,7 +146,8 @@ func (s *Scheduler) prepareAll(pods []*queue.Pod, resumed ...*attempt) ([]attemp
 		a, before := &attempts[i], now
 		s.compile(a)
 		now = s.cfg.Now()
-		s.charge(a, a.registering+s.ahead.costs[a.Pod]+now.Sub(before), now)
+		s.charge(a, a.registering+a.Pod.CostAhead+now.Sub(before), now)
+		a.Pod.CostAhead = 0
 		if next := i + 1; s.budget.over(now.Sub(begin), prepareTime) && next < len(attempts) && !attempts[next].Extenders.Answered() {
 			for i := range attempts[next:] {
 				s.batch.behind = append(s.batch.behind, attempts[next+i].Pod)

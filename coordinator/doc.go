@@ -22,6 +22,7 @@
 //	answer        what workers have said of a class, repaired since (package answers)
 //	turn          one pass of the loop: some of the inbox, then a batch
 //	batch         the pods that one turn pops, asks about and decides
+//	ahead         of a question: workers are asked about a batch while the one before is decided, drawn in ahead.go
 //	attempt       one try to find a node for a popped pod, drawn in attempt.go
 //	decision      what an attempt comes to: a node, or why there is none
 //	try           what the choice of a row knows of an attempt (package choice)
@@ -39,8 +40,8 @@
 // # Answers
 //
 // Package answers decides: it holds what the workers have said of each class, repairs it after each placement, and gives the
-// best row, or tells what it lacks. The loop turns what it lacks into a fan-out (fetch in batch.go, the only place where
-// workers are asked about classes), and reserves the row for the pod (place).
+// best row, or tells what it lacks. The loop turns what it lacks into a fan-out (fetch in batch.go, for the pods at hand, and
+// askAhead in ahead.go, for those that come next), and reserves the row for the pod (place).
 //
 // # Counters
 //

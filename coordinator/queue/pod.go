@@ -84,6 +84,8 @@ type Pod struct {
 	// Cost is the time that it took to prepare the last attempt and to look for its victims, where that is much; 0: it
 	// is not known, or is not to count. The owner of the queue sets it while the pod is in flight.
 	Cost time.Duration
+	// CostAhead is the time that it took to prepare it while others were decided, since its last attempt.
+	CostAhead time.Duration
 
 	// Aside is the class that the owner has set the pod aside for, and Awaits what of it; 0: it is not set aside.
 	Aside  uint64
