@@ -73,7 +73,8 @@ func (s *Scheduler) askAhead(ctx context.Context, before int) error {
 	x.pods = s.queue.Peek(s.batch.size.next(), x.pods[:0])
 	batch, began := s.answers.Ahead(len(x.pods), before), s.cfg.Now()
 	var profiles []string
-	for _, p := range x.pods {
+	for i, p := range x.pods {
+		batch.At(i)
 		begin := s.cfg.Now()
 		if s.budget.over(begin.Sub(began), aheadTime) {
 			break

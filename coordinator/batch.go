@@ -225,6 +225,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 		if a.failed != nil || a.Class.Rejected != nil || s.aside.AwaitsSlice(a.Class) {
 			continue
 		}
+		batch.At(i)
 		class, need, ok := s.want(batch, a)
 		switch profile := a.Pod.Obj.Spec.SchedulerName; {
 		case !ok:

@@ -15,7 +15,7 @@ package coordinator
 //	   asked, few classes:  affordable = 2 affordable,     asked, many:  as many pods as have few
 //	                        if so many still have few      cut:          as many pods as there was time for
 //
-// Both begin with, and grow to, the configured size.
+// Both grow to the configured size; steady begins with it, and affordable with a batch that costs little whatever its pods are.
 type batchSize struct {
 	most int
 	// steady is short at first after a batch that was invalid, so that a row of preemptors does not give back all the other
@@ -29,11 +29,13 @@ type batchSize struct {
 	invalid bool
 }
 
-// affordableClasses is how many classes without an answer a batch is to have. With 32 of them, pods of 10,000 sizes on 5,000
-// nodes took half the CPU that they took in full batches.
-const affordableClasses = 32
+// affordableClasses is how many classes without an answer a batch is to have. With 16 of them, pods that are all distinct took
+// 0.83 times the CPU on 5,000 nodes, and 0.93 times on 50,000, that they took with 32, and less than with 8.
+const affordableClasses = 16
 
-func newBatchSize(most int) batchSize { return batchSize{most: most, steady: most, affordable: most} }
+func newBatchSize(most int) batchSize {
+	return batchSize{most: most, steady: most, affordable: min(affordableClasses, most)}
+}
 
 // next is how many pods the next batch has at the most.
 func (b *batchSize) next() int { return min(b.steady, b.affordable) }

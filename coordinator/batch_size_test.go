@@ -8,8 +8,12 @@ import (
 // Batches are short where nearly every pod has a class of its own, and grow again.
 func TestBatchesByTheirClassesWithoutAnAnswer(t *testing.T) {
 	b := newBatchSize(512)
+	if b.next() != 16 {
+		t.Errorf("first: got %d, want 16", b.next())
+	}
 	for _, x := range []struct{ pods, classes, want int }{
-		{512, 512, 32}, {32, 32, 32}, {32, 16, 64}, {64, 64, 32}, {1, 1, 32}, {32, 8, 64}, {64, 0, 128}, {128, 100, 40}, {40, 1, 80}, {80, 1, 160}, {160, 1, 320}, {320, 1, 512}, {512, 33, 496},
+		{16, 16, 16}, {16, 8, 32}, {32, 32, 16}, {1, 1, 16}, {16, 4, 32}, {32, 0, 64}, {64, 50, 20}, {20, 1, 40}, {40, 1, 80}, {80, 1, 160},
+		{160, 1, 320}, {320, 1, 512}, {512, 17, 481}, {481, 481, 16},
 	} {
 		if b.asked(x.pods, x.classes); b.next() != x.want {
 			t.Errorf("after %d pods of %d classes: got %d, want %d", x.pods, x.classes, b.next(), x.want)

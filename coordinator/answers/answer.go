@@ -59,6 +59,9 @@ type Answer struct {
 	among scorer.Standing
 	// oneBatch tells that the answer has only the rows that a PreFilter leaves, and is dropped with its batch.
 	oneBatch bool
+	// until is the number of the change from which on the answer is given up, because it names no more rows than may have been
+	// taken; 0: there is none.
+	until uint64
 	// shared tells that other classes have views of the answer. moves are then the rows that have gone from one group to
 	// another, and begun counts how often moves was emptied.
 	shared bool
@@ -154,7 +157,8 @@ func (a *Answer) serves(pods, changes, rows int) bool {
 	if a.shared {
 		rows = a.engine.limits.SharedRows
 	}
-	if a.stale || behind > changes || len(a.repaired)+behind > rows || len(a.lists) > 4*a.groups+256 {
+	if a.stale || behind > changes || len(a.repaired)+behind > rows || len(a.lists) > 4*a.groups+256 ||
+		a.until > 0 && a.engine.log.end() >= a.until {
 		return false
 	}
 	if !a.settled {

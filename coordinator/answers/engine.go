@@ -183,6 +183,10 @@ type Need struct {
 	answer *Answer // takes the result; nil: a new answer does
 	shared bool
 	alone  bool
+	// behind is how many pods are decided before the first that waits for the answer. brief tells that the answer names just enough
+	// rows for these and for the pod itself, because no pod may ask for the class again.
+	behind int
+	brief  bool
 
 	// ahead tells that the result is of the state before change from. void: what has happened since can't be repaired.
 	ahead, void bool
@@ -200,7 +204,9 @@ func (e *Engine) take(n *Need, result *scorer.Result, from uint64) {
 	a := n.answer
 	if a == nil {
 		a = e.held.open(n.Class)
-		a.shared = n.shared
+		if a.shared = n.shared; n.brief {
+			a.until = from + uint64(n.Candidates)
+		}
 	} else {
 		e.recycle(a.result)
 		a.class = n.Class
@@ -231,7 +237,11 @@ type Batch struct {
 	order  []*compile.Class
 	ahead  bool // the pods are decided after so many others
 	before int
+	place  int // of the pod at hand, in the batch
 }
+
+// At says which pod of the batch asks next.
+func (b *Batch) At(place int) { b.place = place }
 
 // Join makes a class known before the batch's needs are collected. Classes that differ only in what they count share an
 // answer.
@@ -270,7 +280,7 @@ func (b *Batch) add(c *compile.Class) (need int) {
 	if !asked {
 		i = len(b.needs)
 		b.asked[id], b.order = i, append(b.order, c)
-		b.needs, b.every = append(b.needs, &Need{}), append(b.every, false)
+		b.needs, b.every = append(b.needs, &Need{behind: b.before + b.place}), append(b.every, false)
 	}
 	b.needs[i].Pods++
 	return i
@@ -285,8 +295,13 @@ func (b *Batch) Needs() []*Need {
 	for i, n := range b.needs {
 		c := b.order[i]
 		id := c.Scorer.ID()
-		n.Class, n.shared, n.Candidates = e.Pinned(c.Scorer), e.shared.of[id] != nil, candidatesOnce(pods)
-		if known(id) || n.Pods > 1 || b.pods == 1 {
+		n.Class, n.shared = e.Pinned(c.Scorer), e.shared.of[id] != nil
+		switch once := !known(id) && n.Pods == 1 && b.pods > 1; {
+		case once && !n.shared && !n.Class.HasGroups():
+			n.brief, n.Candidates = true, candidatesOnce(n.behind)
+		case once:
+			n.Candidates = candidatesOnce(pods)
+		default:
 			before := e.held.repaired[id]
 			if n.shared { // every new shared answer has all views begin anew: ask for a long one
 				before = heldRowsMax

@@ -57,7 +57,9 @@ func (h *held) drop(id uint64) {
 	if len(h.repaired) >= maxKnown {
 		clear(h.repaired)
 	}
-	h.repaired[id] = len(a.repaired)
+	if a.until == 0 {
+		h.repaired[id] = len(a.repaired)
+	}
 	h.engine.recycle(a.result)
 	a.result, a.class = nil, nil
 	a.standing.Release()
@@ -115,13 +117,15 @@ func (h *held) evict(pods int) {
 
 // open gives a class an empty answer.
 func (h *held) open(class *scorer.Class) *Answer {
-	a := &Answer{engine: h.engine}
+	var a *Answer
 	if last := len(h.spare) - 1; last >= 0 {
 		a, h.spare = h.spare[last], h.spare[:last]
 		h.least = min(h.least, last)
 		h.rows -= cap(a.repaired)
+	} else {
+		a = &Answer{engine: h.engine}
 	}
-	a.class, a.shared, a.idle = class, false, 0
+	a.class, a.shared, a.until, a.idle = class, false, 0, 0
 	h.of[class.ID()] = a
 	h.engine.log.reads = true
 	return a

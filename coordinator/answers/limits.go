@@ -78,8 +78,12 @@ func candidates(q *pb.Query, pods, classes, repaired int) int {
 	return min(held+pods+1, pb.MaxCandidates)
 }
 
-// candidatesOnce is candidates for a class that has come for the first time, and may not come again.
-func candidatesOnce(pods int) int { return min(pods+1, pb.MaxCandidates) }
+// TopRows is how many rows a decision can be told with: the chosen one and those that come next.
+const TopRows = 3
+
+// candidatesOnce is candidates for a class that has come for the first time, and may not come again: so many pods may take rows
+// before its pod has its turn.
+func candidatesOnce(pods int) int { return min(pods+TopRows, pb.MaxCandidates) }
 
 // Offers is how many candidates the answer to a need may have in a cluster of so many nodes.
 func (n *Need) Offers(nodes int) int {

@@ -25,8 +25,6 @@ const (
 	scoresPerSecond = 100
 	scoresBurst     = 100
 	scoresWorth     = 100 * time.Microsecond
-	// scoredNodes is how many nodes' scores are remembered of a decision.
-	scoredNodes = 3
 )
 
 // remembered is a decision with what is known of its moment.
@@ -152,7 +150,7 @@ func (h *History) SpellOut(r answers.Reader, class *compile.Class, c *answers.Ch
 	}
 	begun := now()
 	defer func() { h.scoresTook(now().Sub(begun)) }()
-	list, result, standing := c.Top(scoredNodes)
+	list, result, standing := c.Top(answers.TopRows)
 	if len(list) == 0 {
 		return nil
 	}
