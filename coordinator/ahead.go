@@ -38,6 +38,7 @@ type askedAhead struct {
 	needs    []*answers.Need
 	profiles []string // for each need, the profile of its first pod
 	first    *queue.Pod
+	pods     int // that it is about
 }
 
 // aheadShare is the part of a batch's pods that need answers from which on the next is asked for ahead: one in so many. To look
@@ -58,22 +59,39 @@ func (x *ahead) isFor(attempts []attempt) bool {
 	return len(x.asked) > 0 && len(attempts) > 0 && x.asked[0].first == attempts[0].Pod
 }
 
-// askAhead asks workers for the pods that come next in the queue, before so many others are decided.
+// askAhead asks workers for the pods that come next in the queue, before so many others are decided, until as many questions are
+// out as the way in use wants.
 func (s *Scheduler) askAhead(ctx context.Context, before int) error {
 	x := &s.ahead
 	switch {
-	case !x.many:
+	case !x.many || s.tuning.way.Ahead == 0:
 		return nil
-	case x.rest > 0:
-		x.rest--
-		return nil
-	case !s.fanout.MayAskAhead():
+	case x.rest > 0, !s.fanout.MayAskAhead():
 		return nil
 	}
-	x.pods = s.queue.Peek(s.batch.size.next(), x.pods[:0])
-	batch, began := s.answers.Ahead(len(x.pods), before), s.cfg.Now()
+	known := 0 // pods of the queue that are asked for already
+	for _, q := range x.asked {
+		known += q.pods
+	}
+	for len(x.asked) < s.tuning.way.Ahead {
+		pods, err := s.askAheadOnce(ctx, before, known)
+		if pods == 0 || err != nil {
+			return err
+		}
+		known += pods
+	}
+	return nil
+}
+
+// askAheadOnce asks for the pods of one batch, behind so many others of the queue. It returns how many pods these are; 0: it has
+// not asked.
+func (s *Scheduler) askAheadOnce(ctx context.Context, before, known int) (pods int, err error) {
+	x := &s.ahead
+	x.pods = s.queue.Peek(known+s.batch.size.next(), x.pods[:0])
+	next := x.pods[min(known, len(x.pods)):]
+	batch, began := s.answers.Ahead(len(next), before+known), s.cfg.Now()
 	var profiles []string
-	for i, p := range x.pods {
+	for i, p := range next {
 		batch.At(i)
 		begin := s.cfg.Now()
 		if s.budget.over(begin.Sub(began), aheadTime) {
@@ -85,25 +103,27 @@ func (s *Scheduler) askAhead(ctx context.Context, before int) error {
 		p.CostAhead += s.cfg.Now().Sub(begin) // its attempt finds the class made
 	}
 	if err := s.state.Settle(); err != nil {
-		return err
+		return 0, err
 	}
 	if s.state.HasPostponed() {
 		s.state.ForgetPostponed() // their pods ask for them in their turn
-		return nil
+		return 0, nil
 	}
 	needs := batch.Needs()
 	if len(needs) == 0 || offers(needs, s.state.Nodes()) > roundCandidates {
-		return nil
+		return 0, nil
 	}
 	requests := make([]fanout.Request, len(needs))
 	for i, n := range needs {
 		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates}
 	}
-	if round := s.fanout.EvaluateAhead(ctx, requests); round != nil {
-		s.answers.AskedAhead(needs)
-		x.asked = append(x.asked, &askedAhead{round, needs, profiles, x.pods[0]})
+	round := s.fanout.EvaluateAhead(ctx, requests)
+	if round == nil {
+		return 0, nil
 	}
-	return nil
+	s.answers.AskedAhead(needs)
+	x.asked = append(x.asked, &askedAhead{round, needs, profiles, next[0], len(next)})
+	return len(next), nil
 }
 
 func offers(needs []*answers.Need, nodes int) (all int) {
@@ -148,13 +168,15 @@ func (s *Scheduler) takeWhatIsAhead(ctx context.Context, attempts []attempt) (ta
 	if len(x.asked) == 0 {
 		return 0, nil
 	}
-	if x.isFor(attempts) {
-		if err := s.askAhead(ctx, len(attempts)); err != nil {
-			return 0, err
-		}
-	}
-	asked := x.asked[0]
+	mine, asked := x.isFor(attempts), x.asked[0]
 	x.asked = x.asked[:copy(x.asked, x.asked[1:])]
+	if mine {
+		err = s.askAhead(ctx, len(attempts))
+	}
+	if err != nil {
+		asked.round.Drop()
+		return 0, err
+	}
 	return s.takeAhead(asked)
 }
 

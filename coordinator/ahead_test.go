@@ -1,18 +1,26 @@
 package coordinator
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/tune"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
+
+// ways are how batches may be asked about: batch by batch, some ahead, or on the own tables.
+var ways = []*tune.Way{{Classes: 16}, {Ahead: 1, Classes: 16}, {Ahead: 2, Classes: 8}, {Ahead: 2, Classes: 2}, {Own: true, Classes: 16}}
 
 // Whatever is asked ahead, and whenever the answers come, decisions are those of a scheduler without workers.
 func TestWhateverIsAskedAhead(t *testing.T) {
@@ -36,7 +44,7 @@ func TestWhateverIsAskedAhead(t *testing.T) {
 				}), 0)
 				defer x.fanout.Close()
 				x.SetMembers(members)
-				x.ahead.always = true
+				x.ahead.always, x.tuning.fixed = true, rapid.SampledFrom(ways).Draw(t, "way")
 				s.play(t, x)
 				held += checkHonest(t, s, x)
 				taken += x.counter("shardsched_asked_ahead_total", "taken")
@@ -56,6 +64,70 @@ func TestWhateverIsAskedAhead(t *testing.T) {
 	}
 }
 
+// Pods that are all of classes of their own, of which some come or go between two batches, as do nodes: decisions do not depend on
+// how batches are asked about, nor on when workers answer.
+func TestDistinctPodsWhateverTheWay(t *testing.T) {
+	taken, held := map[tune.Way]float64{}, 0
+	repeatedly(t, &held, func(t *rapid.T) {
+		way := rapid.SampledFrom(ways).Draw(t, "way")
+		batch, seed := rapid.IntRange(1, 9).Draw(t, "batch"), rapid.Uint64().Draw(t, "seed")
+		liars, members, dial := newLiars(0, make([]int, rapid.IntRange(1, 3).Draw(t, "workers"))...)
+		for _, l := range liars {
+			l.takes = rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "takes")
+		}
+		config := func(f fanout.Config) SchedulerConfig {
+			return SchedulerConfig{Shards: 1 + int(seed%5), BatchSize: 64, Fanout: f}
+		}
+		run := func(x *trial) []observe.DecisionLine {
+			defer x.fanout.Close()
+			r := rand.New(rand.NewPCG(seed, 1))
+			pod := func(i int) *build.PodBuilder {
+				return build.Pod(fmt.Sprint("p", i)).CPU(fmt.Sprint(100+i, "m")).Memory(fmt.Sprint(100+r.IntN(9), "Mi"))
+			}
+			all := clusterOf(nodesOf("4", "a", "b", "c", "d", "e", "f", "g"))
+			for i := range 60 {
+				all.Pods = append(all.Pods, pod(i).Obj())
+			}
+			x.Load(all, nil)
+			for i := 60; ; i++ {
+				if x.batch.popped = x.queue.PopBatch(batch, x.batch.popped[:0]); len(x.batch.popped) == 0 {
+					return x.decided(t)
+				}
+				x.batch.size.affordable = batch
+				if x.schedule(quiet(), x.batch.popped); x.err != nil {
+					t.Fatal(x.err)
+				}
+				e := objects.Event{Type: objects.Added, Kind: objects.KindPod, Pod: pod(i).Priority(int32(r.IntN(3) - 1)).Obj()}
+				switch r.IntN(12) {
+				case 0:
+					e = objects.Event{Type: objects.Added, Kind: objects.KindNode, Node: nodesOf("4", fmt.Sprint("n", i))[0]}
+				case 1:
+					e = objects.Event{Type: objects.Deleted, Kind: objects.KindPod, Pod: all.Pods[r.IntN(60)]}
+				case 2, 3, 4, 5:
+				default:
+					continue
+				}
+				x.event(&e)
+			}
+		}
+		want := run(newTrial(t, config(fanout.Config{}), 0))
+		x := newTrial(t, config(fanout.Config{Dial: dial, LocalCores: 1, AuditEvery: rapid.SampledFrom([]int{1, 128}).Draw(t, "audits")}), 0)
+		x.SetMembers(members)
+		x.tuning.fixed = way
+		got := run(x)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("decisions (-without workers +with):\n%s", d)
+		}
+		held += len(got)
+		taken[*way] += x.counter("shardsched_asked_ahead_total", "taken")
+	})
+	for _, w := range ways {
+		if some := taken[*w] > 0; some != (w.Ahead > 0) {
+			t.Errorf("%+v: got %v answers that were asked ahead", *w, taken[*w])
+		}
+	}
+}
+
 // What it takes to prepare a pod ahead is its own cost, however many others have their turn before it.
 func TestPodsAreChargedForWhatIsPreparedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +136,7 @@ func TestPodsAreChargedForWhatIsPreparedAhead(t *testing.T) {
 		defer x.fanout.Close()
 		x.Load(clusterOf(nodesOf("4", "n")), nil)
 		x.SetMembers(members)
-		x.budget.free, x.ahead.always = false, true
+		x.budget.free, x.ahead.always, x.tuning.fixed = false, true, &tune.Way{Ahead: 1, Classes: 16}
 		through := x.guard.Compile
 		x.guard.Compile = func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {
 			if p.Name == "slow" {

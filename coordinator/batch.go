@@ -62,10 +62,14 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	defer func() { s.aside.EndSearching(now) }()
 	s.batch.begun = now
 	s.metrics.Begin(now)
+	s.tuning.begin(len(pods) >= s.batch.size.next(), s.fanout.Askable(), s.state.Nodes())
 	s.batch.traces = s.cfg.Tracer.Begin(len(pods) + len(resumed))
 	attempts, err := s.prepareAll(pods, resumed...)
 	defer s.leaveBehind()
 	defer s.batch.forget()
+	if err == nil {
+		err = s.keepUp(ctx)
+	}
 	if err == nil {
 		err = s.ask(ctx, attempts)
 	}
@@ -94,7 +98,9 @@ func (s *Scheduler) scheduleAll(ctx context.Context, pods []*queue.Pod, resumed 
 	}
 	s.batch.size.end()
 	s.dispatch()
-	s.metrics.Batch(len(attempts), s.cfg.Now().Sub(now), s.answers.Work())
+	took := s.cfg.Now().Sub(now)
+	s.tuning.end(took)
+	s.metrics.Batch(len(attempts), took, s.answers.Work())
 	s.metrics.Sizes(s.queue, s.state.Cache, s.cycles.UnderWay(), s.journal.Lag())
 }
 
@@ -241,6 +247,8 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	}
 	s.aside.NoteSteps()
 	needs := batch.Needs()
+	s.tuning.asked(len(attempts), len(needs)+answered)
+	s.batch.size.classes = s.tuning.full.Way().Classes
 	s.batch.size.asked(len(attempts), len(needs)+answered)
 	s.ahead.note(len(attempts), len(needs)+answered)
 	for from, to := 0, 0; from < len(needs); from = to {
@@ -254,10 +262,9 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 			return err
 		}
 	}
-	if len(s.ahead.asked) > 0 {
-		return nil
-	}
-	return s.askAhead(ctx, len(attempts))
+	err = s.askAhead(ctx, len(attempts))
+	s.ahead.rest = max(s.ahead.rest-1, 0)
+	return err
 }
 
 // want asks the engine for an attempt's class: need is what it lacks of the class, less than 0 where it lacks nothing. It is not ok
@@ -290,6 +297,9 @@ func (s *Scheduler) fetch(ctx context.Context, needs []*answers.Need, profiles [
 	steps := s.aside.StepsFor(claims)
 	s.metrics.Ask()
 	evaluate := s.evaluate
+	if s.tuning.way.Own && claims == 0 { // to search for devices is what workers are for
+		evaluate = s.fanout.EvaluateHere
+	}
 	for i, n := range needs {
 		requests[i] = fanout.Request{Class: n.Class, Candidates: n.Candidates, Diagnose: n.Diagnose, Steps: steps}
 		s.metrics.Request(profiles[i], n.Pods)

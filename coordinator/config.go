@@ -20,6 +20,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/record"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/coordinator/tracing"
+	"github.com/shardsched/shardsched/coordinator/tune"
 	"github.com/shardsched/shardsched/coordinator/volumes"
 )
 
@@ -36,6 +37,8 @@ type SchedulerConfig struct {
 	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
 	// It has no influence on decisions.
 	BatchSize int
+	// Way is how classes are asked about; nil: it is chosen by what batches take. It has no influence on decisions.
+	Way *tune.Way
 	// Profiles by scheduler name; nil: the default profile.
 	Profiles map[string]*compile.Profile
 	// Binder commits placements; nil: they count as committed at once, and no extender is asked to bind.

@@ -62,6 +62,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
+	s.tuning = newTuning(cfg.Way, s.metrics)
 	s.guard = &quarantine.Guard{
 		Suspects: quarantine.NewSuspects(func() time.Time { return s.cfg.Now() }),
 		Compile: func(p *v1.Pod, prof *compile.Profile) (*compile.Class, error) {

@@ -82,6 +82,7 @@ type Scheduler struct {
 	seq         uint64 // of the last decision
 	batch       batch
 	ahead       ahead
+	tuning      tuning
 	binds       binds
 	preemptions preemptions
 	parking     parking

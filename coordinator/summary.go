@@ -29,7 +29,7 @@ func (s *Scheduler) totals() (out *pb.Summary, binding []*v1.Pod) {
 	stats := s.fanout.Stats()
 	out.Nodes, out.Shards, out.Idle = uint64(s.state.Nodes()), uint32(s.state.NumShards()), s.idle()
 	out.Workers, out.Rounds, out.LocalEvaluations = s.fanout.Workers(), stats.Rounds, stats.LocalShards
-	out.Classes = uint64(s.answers.Asked())
+	out.Classes, out.Tunings = uint64(s.answers.Asked()), s.tuning.tell()
 	for uid := range s.binds.pending {
 		if pod, _, assumed := s.state.Pod(uid); assumed {
 			binding = append(binding, pod)

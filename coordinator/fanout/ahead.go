@@ -26,6 +26,18 @@ type Ahead struct {
 	before    func(shard, row uint32) (lastDecision uint64, changed bool)
 }
 
+// Askable is how many workers may be asked now.
+func (f *Fanout) Askable() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sessions {
+		if s.well() {
+			n++
+		}
+	}
+	return n
+}
+
 // MayAskAhead tells whether there are workers that a round ahead may ask.
 func (f *Fanout) MayAskAhead() bool {
 	f.mu.Lock()

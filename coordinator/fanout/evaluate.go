@@ -64,6 +64,17 @@ func (f *Fanout) EvaluateHere(ctx context.Context, requests []Request) ([]*score
 	return f.results(all), nil
 }
 
+// KeepUp has workers told what has changed, beside what the caller does: no round asks them for a while.
+func (f *Fanout) KeepUp(ctx context.Context) error {
+	primaries, standby, err := f.plan(ctx)
+	if err != nil {
+		return fmt.Errorf("keep workers up to date: %w", err)
+	}
+	here := func(a assignment) bool { return a.session == nil }
+	f.warm(ctx, append(slices.DeleteFunc(primaries, here), standby...))
+	return nil
+}
+
 // asksOf are the questions of a first round, and which of them a pod may be refused by.
 func (f *Fanout) asksOf(requests []Request) (asks []scan.Ask, refuses []bool) {
 	asks, refuses = make([]scan.Ask, len(requests)), make([]bool, len(requests))

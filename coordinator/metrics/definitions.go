@@ -101,6 +101,11 @@ func Own() []Definition {
 		counter("shardsched_requeries_total", "Classes asked again within a batch: their candidates ran out, or the reasons were wanted."),
 		counter("shardsched_asked_ahead_total", "Classes that workers were asked about before their pods had their turn, by outcome: "+
 			"taken, or again, which are asked for a second time.", "outcome"),
+		counter("shardsched_ways_total", "Batches that lacked answers about many of their pods' classes, by batches (full, or few pods) and "+
+			"by who was asked: workers, or own tables.", "batches", "asked"),
+		gauge("shardsched_way_cost_seconds", "Median time of a class that no answer was held of, by batches, where it is measured.", "batches"),
+		gauge("shardsched_way_ahead", "How many batches workers are asked about ahead, by batches.", "batches"),
+		gauge("shardsched_way_classes", "How many classes without an answer a batch is to have, by batches.", "batches"),
 		counter("shardsched_panics_total", "Bugs that pods met: compiling the pod panicked, or evaluating its class did, here or on all "+
 			"that were asked, or a queueing hint did, or an object did while it was taken in, or an out-of-tree plugin did, or an "+
 			"explanation, a summary or a dump did.", "where"),

@@ -164,6 +164,40 @@ func (p *page) workers(s *pb.Summary) {
 		rest += fmt.Sprintf(", %s by the coordinator itself", plural(n, "shard evaluation"))
 	}
 	p.linef("  %s", rest)
+	for _, t := range s.GetTunings() {
+		p.tuning(t)
+	}
+}
+
+// maxOtherWays is how many ways are told of that are not in use.
+const maxOtherWays = 3
+
+// tuning tells how batches are asked about, and what that costs beside other ways.
+func (p *page) tuning(t *pb.Tuning) {
+	ways := t.GetWays()
+	if len(ways) == 0 || !ways[0].GetInUse() {
+		return
+	}
+	line := fmt.Sprintf("%s: %s, %s a class", t.GetBatches(), wayText(ways[0]), p.duration(ways[0].GetCost()))
+	others := ways[1:min(len(ways), 1+maxOtherWays)]
+	for i, w := range others {
+		line += []string{" (", ", "}[min(i, 1)] + wayText(w) + " " + p.duration(w.GetCost())
+	}
+	if len(others) > 0 {
+		line += ")"
+	}
+	p.linef("  %s", line)
+}
+
+// wayText is a way in words.
+func wayText(w *pb.Way) string {
+	by := "workers"
+	if w.GetOwnTables() {
+		by = "own tables"
+	} else if w.GetAhead() > 0 {
+		by += fmt.Sprintf(" %d ahead", w.GetAhead())
+	}
+	return fmt.Sprintf("%s, %d classes a batch", by, w.GetClasses())
 }
 
 func (p *page) utilisation(all []*pb.Utilisation) {

@@ -3006,8 +3006,10 @@ type Summary struct {
 	// Resource claims that have their devices, and those that have none yet.
 	ClaimsAllocated uint64 `protobuf:"varint,24,opt,name=claims_allocated,json=claimsAllocated,proto3" json:"claims_allocated,omitempty"`
 	ClaimsWaiting   uint64 `protobuf:"varint,25,opt,name=claims_waiting,json=claimsWaiting,proto3" json:"claims_waiting,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How classes are asked about that no answer is held of; no ways where nothing was measured, as without workers.
+	Tunings       []*Tuning `protobuf:"bytes,26,rep,name=tunings,proto3" json:"tunings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Summary) Reset() {
@@ -3215,6 +3217,149 @@ func (x *Summary) GetClaimsWaiting() uint64 {
 	return 0
 }
 
+func (x *Summary) GetTunings() []*Tuning {
+	if x != nil {
+		return x.Tunings
+	}
+	return nil
+}
+
+// Tuning tells how the classes of some batches are asked about, and what other ways have cost.
+type Tuning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which batches: "full batches", or "few pods".
+	Batches string `protobuf:"bytes,1,opt,name=batches,proto3" json:"batches,omitempty"`
+	// The way in use first, then the cheaper first.
+	Ways          []*Way `protobuf:"bytes,2,rep,name=ways,proto3" json:"ways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tuning) Reset() {
+	*x = Tuning{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tuning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tuning) ProtoMessage() {}
+
+func (x *Tuning) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tuning.ProtoReflect.Descriptor instead.
+func (*Tuning) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Tuning) GetBatches() string {
+	if x != nil {
+		return x.Batches
+	}
+	return ""
+}
+
+func (x *Tuning) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
+// Way is a way to ask about classes.
+type Way struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The coordinator's own tables answer, and no worker.
+	OwnTables bool `protobuf:"varint,1,opt,name=own_tables,json=ownTables,proto3" json:"own_tables,omitempty"`
+	// How many batches are asked about ahead.
+	Ahead uint32 `protobuf:"varint,2,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// How many classes without an answer a batch is to have.
+	Classes uint32 `protobuf:"varint,3,opt,name=classes,proto3" json:"classes,omitempty"`
+	// The median time of a class, all of its pod's decision included.
+	Cost          *durationpb.Duration `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	InUse         bool                 `protobuf:"varint,5,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Way) GetOwnTables() bool {
+	if x != nil {
+		return x.OwnTables
+	}
+	return false
+}
+
+func (x *Way) GetAhead() uint32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *Way) GetClasses() uint32 {
+	if x != nil {
+		return x.Classes
+	}
+	return 0
+}
+
+func (x *Way) GetCost() *durationpb.Duration {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
+func (x *Way) GetInUse() bool {
+	if x != nil {
+		return x.InUse
+	}
+	return false
+}
+
 // DriverDevices is the devices that a driver publishes.
 type DriverDevices struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -3228,7 +3373,7 @@ type DriverDevices struct {
 
 func (x *DriverDevices) Reset() {
 	*x = DriverDevices{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3385,7 @@ func (x *DriverDevices) String() string {
 func (*DriverDevices) ProtoMessage() {}
 
 func (x *DriverDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[42]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3398,7 @@ func (x *DriverDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverDevices.ProtoReflect.Descriptor instead.
 func (*DriverDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DriverDevices) GetDriver() string {
@@ -3286,7 +3431,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3443,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[43]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3456,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 // GetLeaderResponse names the leader.
@@ -3327,7 +3472,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +3484,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[44]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +3497,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetLeaderResponse) GetLeader() *LeaderRecord {
@@ -3382,7 +3527,7 @@ type LeaderRecord struct {
 
 func (x *LeaderRecord) Reset() {
 	*x = LeaderRecord{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3539,7 @@ func (x *LeaderRecord) String() string {
 func (*LeaderRecord) ProtoMessage() {}
 
 func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[45]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3552,7 @@ func (x *LeaderRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRecord.ProtoReflect.Descriptor instead.
 func (*LeaderRecord) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LeaderRecord) GetId() string {
@@ -3435,7 +3580,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3592,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[46]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3605,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NotLeader) GetLeader() *LeaderRecord {
@@ -3498,7 +3643,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3655,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_scheduler_proto_msgTypes[47]
+	mi := &file_shardsched_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3668,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_shardsched_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *QueueEntry) GetPod() string {
@@ -3807,7 +3952,7 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12 \n" +
 	"\vallocatable\x18\x02 \x01(\x03R\vallocatable\x12\x1c\n" +
 	"\trequested\x18\x03 \x01(\x03R\trequested\x12&\n" +
-	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\x9b\b\n" +
+	"\x0fnodes_by_decile\x18\x04 \x03(\rR\rnodesByDecile\"\xcc\b\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x04R\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12!\n" +
@@ -3835,7 +3980,18 @@ const file_shardsched_v1_scheduler_proto_rawDesc = "" +
 	"\x0epods_preempted\x18\x16 \x01(\x04R\rpodsPreempted\x126\n" +
 	"\adevices\x18\x17 \x03(\v2\x1c.shardsched.v1.DriverDevicesR\adevices\x12)\n" +
 	"\x10claims_allocated\x18\x18 \x01(\x04R\x0fclaimsAllocated\x12%\n" +
-	"\x0eclaims_waiting\x18\x19 \x01(\x04R\rclaimsWaiting\"X\n" +
+	"\x0eclaims_waiting\x18\x19 \x01(\x04R\rclaimsWaiting\x12/\n" +
+	"\atunings\x18\x1a \x03(\v2\x15.shardsched.v1.TuningR\atunings\"J\n" +
+	"\x06Tuning\x12\x18\n" +
+	"\abatches\x18\x01 \x01(\tR\abatches\x12&\n" +
+	"\x04ways\x18\x02 \x03(\v2\x12.shardsched.v1.WayR\x04ways\"\x9a\x01\n" +
+	"\x03Way\x12\x1d\n" +
+	"\n" +
+	"own_tables\x18\x01 \x01(\bR\townTables\x12\x14\n" +
+	"\x05ahead\x18\x02 \x01(\rR\x05ahead\x12\x18\n" +
+	"\aclasses\x18\x03 \x01(\rR\aclasses\x12-\n" +
+	"\x04cost\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04cost\x12\x15\n" +
+	"\x06in_use\x18\x05 \x01(\bR\x05inUse\"X\n" +
 	"\rDriverDevices\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\x04R\adevices\x12\x15\n" +
@@ -3901,7 +4057,7 @@ func file_shardsched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_shardsched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(ApplyOutcome)(0),             // 0: shardsched.v1.ApplyOutcome
 	(WatchEventType)(0),           // 1: shardsched.v1.WatchEventType
@@ -3947,15 +4103,17 @@ var file_shardsched_v1_scheduler_proto_goTypes = []any{
 	(*PendingReason)(nil),         // 41: shardsched.v1.PendingReason
 	(*Utilisation)(nil),           // 42: shardsched.v1.Utilisation
 	(*Summary)(nil),               // 43: shardsched.v1.Summary
-	(*DriverDevices)(nil),         // 44: shardsched.v1.DriverDevices
-	(*GetLeaderRequest)(nil),      // 45: shardsched.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil),     // 46: shardsched.v1.GetLeaderResponse
-	(*LeaderRecord)(nil),          // 47: shardsched.v1.LeaderRecord
-	(*NotLeader)(nil),             // 48: shardsched.v1.NotLeader
-	(*QueueEntry)(nil),            // 49: shardsched.v1.QueueEntry
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
-	(*ReasonCount)(nil),           // 52: shardsched.v1.ReasonCount
+	(*Tuning)(nil),                // 44: shardsched.v1.Tuning
+	(*Way)(nil),                   // 45: shardsched.v1.Way
+	(*DriverDevices)(nil),         // 46: shardsched.v1.DriverDevices
+	(*GetLeaderRequest)(nil),      // 47: shardsched.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil),     // 48: shardsched.v1.GetLeaderResponse
+	(*LeaderRecord)(nil),          // 49: shardsched.v1.LeaderRecord
+	(*NotLeader)(nil),             // 50: shardsched.v1.NotLeader
+	(*QueueEntry)(nil),            // 51: shardsched.v1.QueueEntry
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*ReasonCount)(nil),           // 54: shardsched.v1.ReasonCount
 }
 var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	2,  // 0: shardsched.v1.Object.ref:type_name -> shardsched.v1.ObjectRef
@@ -3966,8 +4124,8 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	1,  // 5: shardsched.v1.WatchEvent.type:type_name -> shardsched.v1.WatchEventType
 	3,  // 6: shardsched.v1.WatchEvent.object:type_name -> shardsched.v1.Object
 	11, // 7: shardsched.v1.WatchResponse.events:type_name -> shardsched.v1.WatchEvent
-	50, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
-	51, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
+	52, // 8: shardsched.v1.WorkerStatus.busy:type_name -> google.protobuf.Duration
+	53, // 9: shardsched.v1.WorkerStatus.quarantined_until:type_name -> google.protobuf.Timestamp
 	14, // 10: shardsched.v1.ListWorkersResponse.workers:type_name -> shardsched.v1.WorkerStatus
 	17, // 11: shardsched.v1.ListShardsResponse.shards:type_name -> shardsched.v1.ShardStatus
 	20, // 12: shardsched.v1.ListDevicesResponse.devices:type_name -> shardsched.v1.DeviceStatus
@@ -3977,64 +4135,67 @@ var file_shardsched_v1_scheduler_proto_depIdxs = []int32{
 	28, // 16: shardsched.v1.RequestShortage.nearest:type_name -> shardsched.v1.MissedDevice
 	35, // 17: shardsched.v1.ExplainResponse.decision:type_name -> shardsched.v1.Decision
 	24, // 18: shardsched.v1.ExplainResponse.top:type_name -> shardsched.v1.ScoredNode
-	52, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
+	54, // 19: shardsched.v1.ExplainResponse.reasons:type_name -> shardsched.v1.ReasonCount
 	25, // 20: shardsched.v1.ExplainResponse.closest:type_name -> shardsched.v1.RefusedNode
 	31, // 21: shardsched.v1.ExplainResponse.history:type_name -> shardsched.v1.PastDecision
 	32, // 22: shardsched.v1.ExplainResponse.waits:type_name -> shardsched.v1.Waits
 	34, // 23: shardsched.v1.ExplainResponse.verdicts:type_name -> shardsched.v1.NodeVerdict
 	29, // 24: shardsched.v1.ExplainResponse.shortages:type_name -> shardsched.v1.ShortageCount
 	35, // 25: shardsched.v1.PastDecision.decision:type_name -> shardsched.v1.Decision
-	51, // 26: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
+	53, // 26: shardsched.v1.PastDecision.time:type_name -> google.protobuf.Timestamp
 	24, // 27: shardsched.v1.PastDecision.top:type_name -> shardsched.v1.ScoredNode
 	33, // 28: shardsched.v1.Waits.plugins:type_name -> shardsched.v1.PluginWaits
-	51, // 29: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
-	51, // 30: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
+	53, // 29: shardsched.v1.Waits.backoff_until:type_name -> google.protobuf.Timestamp
+	53, // 30: shardsched.v1.Waits.tried_anyway:type_name -> google.protobuf.Timestamp
 	24, // 31: shardsched.v1.NodeVerdict.scored:type_name -> shardsched.v1.ScoredNode
 	25, // 32: shardsched.v1.NodeVerdict.refused:type_name -> shardsched.v1.RefusedNode
 	36, // 33: shardsched.v1.Decision.claims:type_name -> shardsched.v1.ClaimDevices
 	43, // 34: shardsched.v1.GetSummaryResponse.summary:type_name -> shardsched.v1.Summary
-	50, // 35: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
-	50, // 36: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
-	50, // 37: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
+	52, // 35: shardsched.v1.Quantiles.total:type_name -> google.protobuf.Duration
+	52, // 36: shardsched.v1.Quantiles.p50:type_name -> google.protobuf.Duration
+	52, // 37: shardsched.v1.Quantiles.p99:type_name -> google.protobuf.Duration
 	39, // 38: shardsched.v1.PluginLatency.latency:type_name -> shardsched.v1.Quantiles
-	50, // 39: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
-	50, // 40: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
+	52, // 39: shardsched.v1.Summary.deciding:type_name -> google.protobuf.Duration
+	52, // 40: shardsched.v1.Summary.binding:type_name -> google.protobuf.Duration
 	39, // 41: shardsched.v1.Summary.submit_to_bound:type_name -> shardsched.v1.Quantiles
 	41, // 42: shardsched.v1.Summary.pending_reasons:type_name -> shardsched.v1.PendingReason
 	40, // 43: shardsched.v1.Summary.plugins:type_name -> shardsched.v1.PluginLatency
 	14, // 44: shardsched.v1.Summary.workers:type_name -> shardsched.v1.WorkerStatus
 	42, // 45: shardsched.v1.Summary.utilisation:type_name -> shardsched.v1.Utilisation
-	44, // 46: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
-	47, // 47: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
-	47, // 48: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
-	51, // 49: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
-	51, // 50: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
-	51, // 51: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
-	4,  // 52: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
-	6,  // 53: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
-	8,  // 54: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
-	10, // 55: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
-	13, // 56: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
-	16, // 57: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
-	19, // 58: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
-	22, // 59: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
-	37, // 60: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
-	45, // 61: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
-	5,  // 62: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
-	7,  // 63: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
-	9,  // 64: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
-	12, // 65: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
-	15, // 66: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
-	18, // 67: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
-	21, // 68: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
-	30, // 69: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
-	38, // 70: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
-	46, // 71: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
-	62, // [62:72] is the sub-list for method output_type
-	52, // [52:62] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	46, // 46: shardsched.v1.Summary.devices:type_name -> shardsched.v1.DriverDevices
+	44, // 47: shardsched.v1.Summary.tunings:type_name -> shardsched.v1.Tuning
+	45, // 48: shardsched.v1.Tuning.ways:type_name -> shardsched.v1.Way
+	52, // 49: shardsched.v1.Way.cost:type_name -> google.protobuf.Duration
+	49, // 50: shardsched.v1.GetLeaderResponse.leader:type_name -> shardsched.v1.LeaderRecord
+	49, // 51: shardsched.v1.NotLeader.leader:type_name -> shardsched.v1.LeaderRecord
+	53, // 52: shardsched.v1.QueueEntry.first_attempt:type_name -> google.protobuf.Timestamp
+	53, // 53: shardsched.v1.QueueEntry.queued:type_name -> google.protobuf.Timestamp
+	53, // 54: shardsched.v1.QueueEntry.backoff_until:type_name -> google.protobuf.Timestamp
+	4,  // 55: shardsched.v1.SchedulerService.Apply:input_type -> shardsched.v1.ApplyRequest
+	6,  // 56: shardsched.v1.SchedulerService.Delete:input_type -> shardsched.v1.DeleteRequest
+	8,  // 57: shardsched.v1.SchedulerService.ListObjects:input_type -> shardsched.v1.ListObjectsRequest
+	10, // 58: shardsched.v1.SchedulerService.Watch:input_type -> shardsched.v1.WatchRequest
+	13, // 59: shardsched.v1.SchedulerService.ListWorkers:input_type -> shardsched.v1.ListWorkersRequest
+	16, // 60: shardsched.v1.SchedulerService.ListShards:input_type -> shardsched.v1.ListShardsRequest
+	19, // 61: shardsched.v1.SchedulerService.ListDevices:input_type -> shardsched.v1.ListDevicesRequest
+	22, // 62: shardsched.v1.SchedulerService.Explain:input_type -> shardsched.v1.ExplainRequest
+	37, // 63: shardsched.v1.SchedulerService.GetSummary:input_type -> shardsched.v1.GetSummaryRequest
+	47, // 64: shardsched.v1.SchedulerService.GetLeader:input_type -> shardsched.v1.GetLeaderRequest
+	5,  // 65: shardsched.v1.SchedulerService.Apply:output_type -> shardsched.v1.ApplyResponse
+	7,  // 66: shardsched.v1.SchedulerService.Delete:output_type -> shardsched.v1.DeleteResponse
+	9,  // 67: shardsched.v1.SchedulerService.ListObjects:output_type -> shardsched.v1.ListObjectsResponse
+	12, // 68: shardsched.v1.SchedulerService.Watch:output_type -> shardsched.v1.WatchResponse
+	15, // 69: shardsched.v1.SchedulerService.ListWorkers:output_type -> shardsched.v1.ListWorkersResponse
+	18, // 70: shardsched.v1.SchedulerService.ListShards:output_type -> shardsched.v1.ListShardsResponse
+	21, // 71: shardsched.v1.SchedulerService.ListDevices:output_type -> shardsched.v1.ListDevicesResponse
+	30, // 72: shardsched.v1.SchedulerService.Explain:output_type -> shardsched.v1.ExplainResponse
+	38, // 73: shardsched.v1.SchedulerService.GetSummary:output_type -> shardsched.v1.GetSummaryResponse
+	48, // 74: shardsched.v1.SchedulerService.GetLeader:output_type -> shardsched.v1.GetLeaderResponse
+	65, // [65:75] is the sub-list for method output_type
+	55, // [55:65] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_scheduler_proto_init() }
@@ -4049,7 +4210,7 @@ func file_shardsched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_scheduler_proto_rawDesc), len(file_shardsched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
