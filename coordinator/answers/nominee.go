@@ -38,18 +38,27 @@ func (n *Nominee) AddTo(v *scorer.Verdict, q *pb.Query, dry bool) {
 	for i, more := range n.Spread {
 		place := hard[i].GetPlace()
 		m := &v.Measured[place.GetMeasure()]
-		twice := slices.ContainsFunc(hard[:i], func(c *pb.HardConstraint) bool { return c.GetPlace().GetMeasure() == place.GetMeasure() })
-		if more == 0 || !m.Included || twice {
+		if more == 0 || !m.Included {
 			continue
 		}
-		m.Value += more
-		if in, ok := place.GetIn().(*pb.Place_RowValue); ok && v.Passed {
+		// Constraints may have a measure in common, a row value too, or a measure alone.
+		if !slices.ContainsFunc(hard[:i], func(c *pb.HardConstraint) bool { return c.GetPlace().GetMeasure() == place.GetMeasure() }) {
+			m.Value += more
+		}
+		in, ok := place.GetIn().(*pb.Place_RowValue)
+		if ok && v.Passed && !slices.ContainsFunc(hard[:i], func(c *pb.HardConstraint) bool { return isRowValue(c, in.RowValue) }) {
 			v.Key.Values[in.RowValue] += more
 		}
 	}
 	if n.Claims > 0 && (dry || len(q.GetVolumeRestrictions().GetDisks()) > 0) {
 		v.Measured[q.GetVolumeRestrictions().GetClaims()[0]].Value += n.Claims
 	}
+}
+
+// isRowValue tells whether a constraint reads a row value.
+func isRowValue(c *pb.HardConstraint, value uint32) bool {
+	in, ok := c.GetPlace().GetIn().(*pb.Place_RowValue)
+	return ok && in.RowValue == value
 }
 
 // scratchRow is scratch memory for judging one row by itself.
