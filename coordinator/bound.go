@@ -124,9 +124,8 @@ func (s *Scheduler) committed(job *bind.Job, p *pendingBind, now, queueNow time.
 	s.finish(job.Trace, p.decision, tracing.Scheduled, nil)
 	s.cfg.Recorder.Bound(p.decision, job.Claims.Written())
 	s.metrics.Bound(job.Binding.Pod.Spec.SchedulerName, p.pod, now.Sub(p.popped), queueNow)
-	if at, ok := s.arrivals[uid]; ok {
-		s.metrics.SubmittedToBound(now.Sub(at))
-		delete(s.arrivals, uid)
+	if !p.letGo {
+		s.metrics.SubmittedToBound(now.Sub(p.pod.Arrived))
 	}
 	s.cfg.Reporter.Scheduled(job.Binding.Pod, job.Binding.Node)
 	if p.pod.Attempts > 1 {
@@ -182,12 +181,10 @@ func (s *Scheduler) again(job *bind.Job, p *pendingBind, err error) {
 	defer s.queue.End(p.pod) // where it does not come back
 	switch {
 	case p.letGo || node != "" || errors.Is(err, objects.ErrNotFound) || errors.Is(err, objects.ErrAlreadyBound):
-		delete(s.arrivals, uid)
 		if refusal := (*bind.Error)(nil); errors.As(err, &refusal) && refusal.InFlight {
 			s.cfg.Reporter.Abandoned(newest, refusal.Error())
 		}
 	case newest.DeletionTimestamp != nil:
-		delete(s.arrivals, uid)
 		s.cfg.Reporter.Skipped(newest)
 	default:
 		text := bind.Told(err)

@@ -133,7 +133,6 @@ func (s *Scheduler) pend(p *v1.Pod) (err error) {
 		}
 		return nil
 	}
-	s.arrivals[p.UID] = s.cfg.Now()
 	s.happened = append(s.happened, queue.PendingPodAdded)
 	s.queue.Add(p)
 	return nil
@@ -151,8 +150,7 @@ func (s *Scheduler) updateAssumed(p *v1.Pod) bool {
 	if pending != nil {
 		if pending.letGo {
 			// The pod is ours again: it goes back to the queue if its bind fails.
-			pending.letGo = false
-			s.arrivals[p.UID] = s.cfg.Now()
+			pending.letGo, pending.pod.Arrived = false, s.cfg.Now()
 		}
 		pending.newest = p
 	}
@@ -168,9 +166,6 @@ func (s *Scheduler) seen(p *v1.Pod) {
 	before, was, assumed := s.state.Pod(p.UID)
 	old := s.intake.SetPod(p)
 	s.unqueue(p.UID)
-	if _, ok := s.binds.pending[p.UID]; !ok {
-		delete(s.arrivals, p.UID) // no outcome of a bind comes to delete it
-	}
 	if was != "" && was != p.Spec.NodeName {
 		// Another scheduler has bound it to another node: the room that it was assumed to take is free again.
 		s.move(queue.AssignedPodDeleted(withNode(before, was)))
@@ -209,7 +204,6 @@ func (s *Scheduler) disown(uid types.UID) {
 	if pending := s.binds.pending[uid]; pending != nil {
 		pending.letGo = true
 	}
-	delete(s.arrivals, uid)
 	s.unqueue(uid)
 }
 

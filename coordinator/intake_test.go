@@ -97,8 +97,13 @@ type leading struct {
 }
 
 func newLeading(t *testing.T, bug func(x *trial), all *objects.Snapshot) *leading {
+	return newLeadingBy(t, nil, bug, all)
+}
+
+// newLeadingBy is newLeading with a clock.
+func newLeadingBy(t *testing.T, now func() time.Time, bug func(x *trial), all *objects.Snapshot) *leading {
 	x := &leading{registry: prometheus.NewRegistry()}
-	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry}, 0)
+	x.trial = newTrial(t, SchedulerConfig{Shards: 2, Registerer: x.registry, Now: now}, 0)
 	t.Cleanup(x.fanout.Close)
 	bug(x.trial)
 	x.Load(all, nil)
@@ -233,11 +238,18 @@ func TestNoPodEndsATermWhereItIsPlaced(t *testing.T) {
 
 // A pod that can not even be queued is left out, and a change of it is another try.
 func TestAPodThatCanNotBeQueuedIsLeftOut(t *testing.T) {
-	x := newLeading(t, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a")})
-	now, bad := x.cfg.Now, cores("bad", "1")
-	x.cfg.Now = func() time.Time { panic("bug") } // asked while it is put into the queue
+	broken := false
+	clock := func() time.Time {
+		if broken {
+			panic("bug")
+		}
+		return time.Now()
+	}
+	x := newLeadingBy(t, clock, func(*trial) {}, &objects.Snapshot{Nodes: nodesOf("4", "a")})
+	bad := cores("bad", "1")
+	broken = true // the clock is asked while the pod is put into the queue
 	x.takeInFound(bad, func() { x.podSet(bad) })
-	x.cfg.Now = now
+	broken = false
 	x.wantQuarantined(t, "at first", `{kind=Pod} 1`)
 	if got := x.decide(t); len(got) != 0 || x.queue.Get(bad.UID) != nil {
 		t.Errorf("got decisions %v, want none, and the pod is not in the queue", got)

@@ -51,7 +51,6 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		binds:       binds{pending: map[types.UID]*pendingBind{}},
 		preemptions: preemptions{gated: map[types.UID]struct{}{}, whyLeaving: map[types.UID]string{}},
 		batch:       batch{size: newBatchSize(cfg.BatchSize)},
-		arrivals:    map[types.UID]time.Time{},
 		history:     observe.NewHistory(),
 		failing:     map[types.UID]struct{}{},
 	}

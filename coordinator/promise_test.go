@@ -123,11 +123,10 @@ func (x *scenario) wantNothingOf(uid types.UID) {
 	elapse(2 * journalEvery)
 	if err := x.call(x.t.Context(), func() {
 		_, binding := x.Scheduler.binds.pending[uid]
-		_, arrival := x.arrivals[uid]
 		_, failing := x.failing[uid]
 		entry := x.journal.attempts(uid) != 0
-		if binding || arrival || failing || entry || x.queue.Has(uid) {
-			x.t.Errorf("of %s is kept: binding %t, arrival %t, failing %t, journal %t, in the queue %t; want nothing", uid, binding, arrival, failing, entry, x.queue.Has(uid))
+		if binding || failing || entry || x.queue.Has(uid) {
+			x.t.Errorf("of %s is kept: binding %t, failing %t, journal %t, in the queue %t; want nothing", uid, binding, failing, entry, x.queue.Has(uid))
 		}
 	}); err != nil {
 		x.t.Fatal(err)

@@ -219,9 +219,6 @@ func (s *Scheduler) known() []types.UID {
 	for uid := range s.binds.pending {
 		all[uid] = struct{}{}
 	}
-	for uid := range s.arrivals {
-		all[uid] = struct{}{}
-	}
 	s.queue.Each(func(p *queue.Pod) { all[p.Obj.UID] = struct{}{} })
 	out := make([]types.UID, 0, len(all))
 	for uid := range all {

@@ -86,7 +86,6 @@ type Scheduler struct {
 	binds       binds
 	preemptions preemptions
 	parking     parking
-	arrivals    map[types.UID]time.Time
 	// failing are the pods whose last attempt ended in an error, or found a cluster without nodes: nobody waits for what
 	// becomes of them.
 	failing map[types.UID]struct{}

@@ -416,7 +416,7 @@ func (w *storeModel) judge(t *testing.T, s *Scheduler, l *ledger, meddlers bool)
 	if d := cmp.Diff(rowsOf(truth.state.Cache), rowsOf(s.state.Cache)); d != "" {
 		wrong("rows (-as it is +as believed):\n%s", d)
 	}
-	for _, kept := range [][]types.UID{keysOf(s.binds.pending), keysOf(s.arrivals), keysOf(s.failing), keysOf(l.kept)} {
+	for _, kept := range [][]types.UID{keysOf(s.binds.pending), keysOf(s.failing), keysOf(l.kept)} {
 		for _, uid := range kept {
 			if !waiting[uid] {
 				wrong("something is kept of %s, which is not pending", uid)

@@ -51,6 +51,8 @@ type Pod struct {
 	Priority int32
 	// Seq is the number of the pod's arrival, from 1.
 	Seq uint64
+	// Arrived is when it was added, by the clock that measures; its owner may set it anew.
+	Arrived time.Time
 	// Timestamp is when the pod arrived, or when its last attempt failed.
 	Timestamp time.Time
 	// FirstAttempt is when it first became ready to be tried; zero: not yet.

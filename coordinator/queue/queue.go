@@ -131,7 +131,7 @@ func (q *Queue) Add(obj *v1.Pod) {
 		q.Update(obj)
 		return
 	}
-	p := &Pod{Timestamp: q.now()}
+	p := &Pod{Timestamp: q.now(), Arrived: q.timer()}
 	p.setObj(obj)
 	q.enlist(p)
 	if e := q.entries[obj.UID]; e != nil {
