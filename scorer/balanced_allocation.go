@@ -31,17 +31,14 @@ func (r *balancedAllocation) column(e *Evaluator, t *Table, rows bitmap, into []
 	return rows
 }
 
-// add is for cpu and memory, which nearly every profile scores: their balance without the pod is kept
+// bind is for cpu and memory, which nearly every profile scores: their balance without the pod is kept
 // as a column.
-func (r *balancedAllocation) add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
-	if !cpuAndMemory(r.scored) {
-		return false
+func (r *balancedAllocation) bind(into *localScores, weight int64) bool {
+	requests, ok := cpuMemoryRequests(r.scored)
+	if ok {
+		into.balance, into.pair.balanceRequest, into.pair.balanceWeight = r, requests, weight
 	}
-	p := t.cpuMemoryOf(r.scored, false)
-	if p.regular() {
-		p.addScores(e, t, r, rows, weight, into)
-	}
-	return p.regular()
+	return ok
 }
 
 // columnOfTwo is column for two resources.

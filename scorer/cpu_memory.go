@@ -1,80 +1,62 @@
 package scorer
 
 import (
+	"math"
 	"math/bits"
-
-	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// cpuMemory holds the columns of cpu and memory of a table, in the order in which a strategy scores them. Its
-// loops are those of the default profile, which take most of the time of a pass over all rows. Each loop
-// exists twice: for machines with AVX-512, and for all others.
+// cpuMemory computes the scores that a class gives for cpu and memory: LeastAllocated, and
+// NodeResourcesBalancedAllocation. Its loops are those of the default profile, which take most of the time of a
+// pass over all rows. Each loop exists twice: for machines with AVX-512, and for all others.
 type cpuMemory struct {
-	usedA, allA, usedB, allB []int64
-	requestA, requestB       int64
-	balance                  []uint8 // derived.balance
+	// all, nonZero and requested are columns of a table, of cpu and of memory.
+	all, nonZero, requested [2][]int64
+	balance                 []uint8 // derived.balance
+	// leastRequest and balanceRequest are what the pod requests, as either rule counts it.
+	leastRequest, balanceRequest [2]int64
+	// The weights are 0 where the class does not have the rule.
+	leastWeight, balanceWeight int64
 }
 
-// cpuMemoryOf finds the columns of cpu and memory.
-func (t *Table) cpuMemoryOf(list []scoredResource, nonZero bool) cpuMemory {
-	used := func(s *scoredResource) []int64 {
-		if nonZero {
-			return t.nonZero[s.fixed].dense
-		}
-		return t.fixed[s.fixed].requested.dense
-	}
-	a, b := &list[0], &list[1]
-	return cpuMemory{
-		usedA: used(a), allA: t.fixed[a.fixed].allocatable.dense, requestA: a.request,
-		usedB: used(b), allB: t.fixed[b.fixed].allocatable.dense, requestB: b.request,
-		balance: t.derived.balance,
+// bind finds the columns in a table.
+func (p *cpuMemory) bind(t *Table) {
+	*p = cpuMemory{balance: t.derived.balance}
+	for i := range p.all {
+		p.all[i], p.requested[i] = t.fixed[i].allocatable.dense, t.fixed[i].requested.dense
+		p.nonZero[i] = t.nonZero[i].dense
 	}
 }
 
-// regular tells whether the sum of the requests and of what a regular row has in use fits into an int64.
-func (p *cpuMemory) regular() bool { return max(p.requestA, p.requestB) <= maxRegular }
-
-// addScores adds the weighted scores of a rule: by its loop for words without an irregular row, row by row
-// for the other words.
-func (p *cpuMemory) addScores(e *Evaluator, t *Table, r scoreRule, rows bitmap, weight int64, into []int64) {
-	irregular := t.derived.irregular
-	for w := 0; w < len(rows); {
-		if rows[w]&irregular[w] != 0 {
-			for row := range rows[w : w+1].all {
-				row += uint32(w * wordRows)
-				into[row] += weight * r.score(e, view{t: t, row: row})
-			}
-		}
-		to := w
-		for to < len(rows) && rows[to] != 0 && rows[to]&irregular[to] == 0 {
-			to++
-		}
-		if to > w {
-			p.addRun(r, rows, w, to, weight, into)
-		}
-		w = max(to, w+1)
+// cpuMemoryRequests are the requests of cpu and memory of a strategy that scores just these two. ok is false
+// where the sum of a request and of what a regular row has in use may not fit into an int64.
+func cpuMemoryRequests(list []scoredResource) (requests [2]int64, ok bool) {
+	if len(list) != 2 || list[0].fixed == list[1].fixed || !list[0].isCPUOrMemory() || !list[1].isCPUOrMemory() {
+		return requests, false
 	}
+	for i := range list {
+		requests[list[i].fixed] = list[i].request
+	}
+	return requests, max(requests[cpu], requests[memory]) <= maxRegular
 }
 
-// addRun adds the weighted scores of a rule for the words from … to-1, which hold regular rows only.
-func (p *cpuMemory) addRun(r scoreRule, rows bitmap, from, to int, weight int64, into []int64) {
-	if r.plugin() == pb.Plugin_PLUGIN_NODE_RESOURCES_FIT {
-		p.addLeast(rows, from, to, weight, into)
-	} else {
-		p.addBalance(rows, from, to, weight, into)
-	}
-}
-
-// addLeastGeneric adds the weighted score of LeastAllocated, with equal weights of the resources, for
-// the rows in the words from … to-1.
-func (p *cpuMemory) addLeastGeneric(rows bitmap, from, to int, weight int64, into []int64) {
-	for w, word := range rows[from:to] {
+// scoresGeneric writes the weighted scores of the rows in some words, of which from is the first; rows and into
+// are of these words. All of the rows are regular.
+func (p *cpuMemory) scoresGeneric(rows bitmap, from int, into []int64) {
+	for w, word := range rows {
 		for ; word != 0; word &= word - 1 {
-			row := (from+w)*wordRows + bits.TrailingZeros64(word)
-			sum := leastExact(p.usedA[row]+p.requestA, p.allA[row]) + leastExact(p.usedB[row]+p.requestB, p.allB[row])
-			into[row] += weight * (sum / 2)
+			i := w*wordRows + bits.TrailingZeros64(word)
+			into[i] = p.score(from*wordRows + i)
 		}
 	}
+}
+
+// score is the weighted score of a regular row. The balance without the pod is a column.
+func (p *cpuMemory) score(row int) int64 {
+	a, b := p.all[cpu][row], p.all[memory][row]
+	sum := leastExact(p.nonZero[cpu][row]+p.leastRequest[cpu], a) + leastExact(p.nonZero[memory][row]+p.leastRequest[memory], b)
+	with := deviationOfTwo(
+		share(p.requested[cpu][row]+p.balanceRequest[cpu], a), share(p.requested[memory][row]+p.balanceRequest[memory], b))
+	return p.leastWeight*(sum/2) + p.balanceWeight*scoreOfBalances(balanceOf(with), int64(p.balance[row]))
 }
 
 // leastExact is leastAllocated of a capacity from 1 to maxExact, by a division of floating-point numbers,
@@ -84,23 +66,14 @@ func leastExact(requested, capacity int64) int64 {
 	return int64(float64(max(capacity-requested, 0)) * maxNodeScore / float64(capacity))
 }
 
-// addBalanceGeneric adds the weighted score of NodeResourcesBalancedAllocation for the rows in the words
-// from … to-1. The balance without the pod is a column.
-func (p *cpuMemory) addBalanceGeneric(rows bitmap, from, to int, weight int64, into []int64) {
-	for w, word := range rows[from:to] {
-		for ; word != 0; word &= word - 1 {
-			row := (from+w)*wordRows + bits.TrailingZeros64(word)
-			with := deviationOfTwo(share(p.usedA[row]+p.requestA, p.allA[row]), share(p.usedB[row]+p.requestB, p.allB[row]))
-			into[row] += weight * scoreOfBalances(balanceOf(with), int64(p.balance[row]))
-		}
-	}
-}
-
 // bar is the worst of the best rows so far: a row below it can not be among the best.
 type bar struct {
 	score int64
 	tie   uint64
 }
+
+// lowest is a bar that all rows pass.
+func lowest() bar { return bar{math.MinInt64, math.MaxUint64} }
 
 // passes tells whether a row may be among the best.
 func (b *bar) passes(score int64, tie uint64) bool {

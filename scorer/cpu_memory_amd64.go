@@ -5,23 +5,16 @@ import features "golang.org/x/sys/cpu"
 // vectors tells whether the machine has what the loops of cpu_memory_amd64.s are made of.
 func vectors() bool { return features.X86.HasAVX512F && features.X86.HasAVX512DQ }
 
-func (p *cpuMemory) addLeast(rows bitmap, from, to int, weight int64, into []int64) {
+// scores is scoresGeneric, with vectors where the machine has them.
+func (p *cpuMemory) scores(rows bitmap, from int, into []int64) {
 	if !vectors() {
-		p.addLeastGeneric(rows, from, to, weight, into)
+		p.scoresGeneric(rows, from, into)
 		return
 	}
-	from, to = from*wordRows, to*wordRows
-	addLeastAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.requestA, p.requestB, weight)
-}
-
-func (p *cpuMemory) addBalance(rows bitmap, from, to int, weight int64, into []int64) {
-	if !vectors() {
-		p.addBalanceGeneric(rows, from, to, weight, into)
-		return
+	if n := len(rows); n > 0 {
+		_ = p.balance[(from+n)*wordRows-1] // the columns are all as long
+		scoresAVX512(p, from*wordRows, into[:n*wordRows])
 	}
-	from, to = from*wordRows, to*wordRows
-	addBalanceAVX512(into[from:to], p.usedA[from:to], p.allA[from:to], p.usedB[from:to], p.allB[from:to], p.balance[from:to],
-		p.requestA, p.requestB, weight)
 }
 
 func (b *bar) pass(rows bitmap, scores []int64, ties []uint64, into bitmap) {
@@ -36,15 +29,10 @@ func (b *bar) pass(rows bitmap, scores []int64, ties []uint64, into bitmap) {
 	}
 }
 
-// addLeastAVX512 is addLeastGeneric for all of the rows; their number is a multiple of 8.
+// scoresAVX512 is scoresGeneric for all of the rows from one on; their number is a multiple of 8.
 //
 //go:noescape
-func addLeastAVX512(into, usedA, allA, usedB, allB []int64, requestA, requestB, weight int64)
-
-// addBalanceAVX512 is addBalanceGeneric for all of the rows; their number is a multiple of 8.
-//
-//go:noescape
-func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, balance []uint8, requestA, requestB, weight int64)
+func scoresAVX512(p *cpuMemory, from int, into []int64)
 
 // passAVX512 is passGeneric for all of the rows.
 //

@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // Eight rows at a time, each operation as in the generic loops of cpu_memory.go: the same rounding, so the
@@ -14,104 +15,118 @@ GLOBL fifty<>(SB), RODATA|NOPTR, $8
 DATA magnitude<>+0(SB)/8, $0x7fffffffffffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $8
 
-// func addLeastAVX512(into, usedA, allA, usedB, allB []int64, requestA, requestB, weight int64)
-TEXT ·addLeastAVX512(SB), NOSPLIT, $0-144
-	MOVQ into_base+0(FP), DI
-	MOVQ into_len+8(FP), CX
-	MOVQ usedA_base+24(FP), R8
-	MOVQ allA_base+48(FP), R9
-	MOVQ usedB_base+72(FP), R10
-	MOVQ allB_base+96(FP), R11
-	VPBROADCASTQ requestA+120(FP), Z16
-	VPBROADCASTQ requestB+128(FP), Z17
-	VPBROADCASTQ weight+136(FP), Z18
-	VBROADCASTSD hundred<>(SB), Z19
-	VPXORQ Z20, Z20, Z20
+// func scoresAVX512(p *cpuMemory, from int, into []int64)
+//
+// It divides by multiplying. y is 1/capacity, by two steps of Newton's from 14 bits, and wrong by less than 2⁻⁵² of
+// itself. So q = n·y is off by less than three units of its last place, and q + (n - q·capacity)·y, whose inner part
+// is exact, is n/capacity before it is rounded, but for less than 2⁻⁵⁰ such units. n/capacity is 2⁻⁴⁸ such units
+// or more away from where the rounding turns, for a capacity is an integer below 2⁴⁷, and a share above 1 counts as 1.
+// So the result is the quotient that a division gives.
+TEXT ·scoresAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), BX
+	MOVQ from+8(FP), AX
+	MOVQ into_base+16(FP), DI
+	MOVQ into_len+24(FP), CX
+	MOVQ (cpuMemory_all+0)(BX), R8
+	MOVQ (cpuMemory_all+24)(BX), R9
+	MOVQ (cpuMemory_nonZero+0)(BX), R10
+	MOVQ (cpuMemory_nonZero+24)(BX), R11
+	MOVQ (cpuMemory_requested+0)(BX), R12
+	MOVQ (cpuMemory_requested+24)(BX), R13
+	MOVQ cpuMemory_balance(BX), SI
+	LEAQ (R8)(AX*8), R8
+	LEAQ (R9)(AX*8), R9
+	LEAQ (R10)(AX*8), R10
+	LEAQ (R11)(AX*8), R11
+	LEAQ (R12)(AX*8), R12
+	LEAQ (R13)(AX*8), R13
+	ADDQ AX, SI
+	VPBROADCASTQ (cpuMemory_leastRequest+0)(BX), Z16
+	VPBROADCASTQ (cpuMemory_leastRequest+8)(BX), Z17
+	VPBROADCASTQ (cpuMemory_balanceRequest+0)(BX), Z18
+	VPBROADCASTQ (cpuMemory_balanceRequest+8)(BX), Z19
+	VPBROADCASTQ cpuMemory_leastWeight(BX), Z20
+	VPBROADCASTQ cpuMemory_balanceWeight(BX), Z21
+	VBROADCASTSD hundred<>(SB), Z22
+	VBROADCASTSD one<>(SB), Z23
+	VBROADCASTSD half<>(SB), Z24
+	VPBROADCASTQ magnitude<>(SB), Z25
+	VPBROADCASTQ fifty<>(SB), Z26
+	VPXORQ Z27, Z27, Z27
 	XORQ AX, AX
 
-least:
+scores:
 	CMPQ AX, CX
-	JGE  leastDone
-	VMOVDQU64 (R9)(AX*8), Z1        // capacity
-	VMOVDQU64 (R11)(AX*8), Z3
-	VPSUBQ (R8)(AX*8), Z1, Z0       // less what is in use, less the request
-	VPSUBQ (R10)(AX*8), Z3, Z2
-	VPSUBQ Z16, Z0, Z0
-	VPSUBQ Z17, Z2, Z2
-	VPMAXSQ Z20, Z0, Z0
-	VPMAXSQ Z20, Z2, Z2
-	VCVTQQ2PD Z0, Z0
-	VCVTQQ2PD Z2, Z2
-	VCVTQQ2PD Z1, Z1
-	VCVTQQ2PD Z3, Z3
-	VMULPD Z19, Z0, Z0
-	VMULPD Z19, Z2, Z2
-	VDIVPD Z1, Z0, Z0
-	VDIVPD Z3, Z2, Z2
-	VCVTTPD2QQ Z0, Z0
-	VCVTTPD2QQ Z2, Z2
-	VPADDQ Z2, Z0, Z0
-	VPSRLQ $1, Z0, Z0
-	VPMULLQ Z18, Z0, Z0
-	VPADDQ (DI)(AX*8), Z0, Z0
-	VMOVDQU64 Z0, (DI)(AX*8)
+	JGE  scoresDone
+	VMOVDQU64 (R8)(AX*8), Z0        // capacities
+	VMOVDQU64 (R9)(AX*8), Z1
+	VCVTQQ2PD Z0, Z2
+	VCVTQQ2PD Z1, Z3
+	VRCP14PD Z2, Z4                 // y
+	VRCP14PD Z3, Z5
+	VMOVAPD Z23, Z6
+	VMOVAPD Z23, Z7
+	VFNMADD231PD Z2, Z4, Z6
+	VFNMADD231PD Z3, Z5, Z7
+	VFMADD231PD Z6, Z4, Z4
+	VFMADD231PD Z7, Z5, Z5
+	VMOVAPD Z23, Z6
+	VMOVAPD Z23, Z7
+	VFNMADD231PD Z2, Z4, Z6
+	VFNMADD231PD Z3, Z5, Z7
+	VFMADD231PD Z6, Z4, Z4
+	VFMADD231PD Z7, Z5, Z5
+	VPSUBQ (R10)(AX*8), Z0, Z6      // less what is in use, less the request
+	VPSUBQ (R11)(AX*8), Z1, Z7
+	VPSUBQ Z16, Z6, Z6
+	VPSUBQ Z17, Z7, Z7
+	VPMAXSQ Z27, Z6, Z6
+	VPMAXSQ Z27, Z7, Z7
+	VCVTQQ2PD Z6, Z6
+	VCVTQQ2PD Z7, Z7
+	VMULPD Z22, Z6, Z6              // n
+	VMULPD Z22, Z7, Z7
+	VMULPD Z4, Z6, Z8               // q
+	VMULPD Z5, Z7, Z9
+	VFNMADD231PD Z2, Z8, Z6
+	VFNMADD231PD Z3, Z9, Z7
+	VFMADD231PD Z4, Z6, Z8
+	VFMADD231PD Z5, Z7, Z9
+	VCVTTPD2QQ Z8, Z8
+	VCVTTPD2QQ Z9, Z9
+	VPADDQ Z9, Z8, Z8
+	VPSRLQ $1, Z8, Z8
+	VPMULLQ Z20, Z8, Z8
+	VPADDQ (R12)(AX*8), Z18, Z6     // in use, with the request
+	VPADDQ (R13)(AX*8), Z19, Z7
+	VCVTQQ2PD Z6, Z6                // n
+	VCVTQQ2PD Z7, Z7
+	VMULPD Z4, Z6, Z9               // q
+	VMULPD Z5, Z7, Z10
+	VFNMADD231PD Z2, Z9, Z6
+	VFNMADD231PD Z3, Z10, Z7
+	VFMADD231PD Z4, Z6, Z9          // share
+	VFMADD231PD Z5, Z7, Z10
+	VMINPD Z23, Z9, Z9
+	VMINPD Z23, Z10, Z10
+	VSUBPD Z10, Z9, Z9              // deviation
+	VMULPD Z24, Z9, Z9
+	VPANDQ Z25, Z9, Z9
+	VSUBPD Z9, Z23, Z9              // balance
+	VMULPD Z22, Z9, Z9
+	VCVTTPD2QQ Z9, Z9
+	VPMOVZXBQ (SI)(AX*1), Z10
+	VPSUBQ Z10, Z9, Z9
+	VPADDQ Z26, Z9, Z9
+	VPSRLQ $1, Z9, Z9
+	VPADDQ Z26, Z9, Z9
+	VPMULLQ Z21, Z9, Z9
+	VPADDQ Z9, Z8, Z8
+	VMOVDQU64 Z8, (DI)(AX*8)
 	ADDQ $8, AX
-	JMP least
+	JMP scores
 
-leastDone:
-	VZEROUPPER
-	RET
-
-// func addBalanceAVX512(into, usedA, allA, usedB, allB []int64, balance []uint8, requestA, requestB, weight int64)
-TEXT ·addBalanceAVX512(SB), NOSPLIT, $0-168
-	MOVQ into_base+0(FP), DI
-	MOVQ into_len+8(FP), CX
-	MOVQ usedA_base+24(FP), R8
-	MOVQ allA_base+48(FP), R9
-	MOVQ usedB_base+72(FP), R10
-	MOVQ allB_base+96(FP), R11
-	MOVQ balance_base+120(FP), R12
-	VPBROADCASTQ requestA+144(FP), Z16
-	VPBROADCASTQ requestB+152(FP), Z17
-	VPBROADCASTQ weight+160(FP), Z18
-	VBROADCASTSD hundred<>(SB), Z19
-	VBROADCASTSD one<>(SB), Z20
-	VBROADCASTSD half<>(SB), Z21
-	VPBROADCASTQ magnitude<>(SB), Z22
-	VPBROADCASTQ fifty<>(SB), Z23
-	XORQ AX, AX
-
-balance:
-	CMPQ AX, CX
-	JGE  balanceDone
-	VPADDQ (R8)(AX*8), Z16, Z0
-	VPADDQ (R10)(AX*8), Z17, Z2
-	VCVTQQ2PD Z0, Z0
-	VCVTQQ2PD Z2, Z2
-	VCVTQQ2PD (R9)(AX*8), Z1
-	VCVTQQ2PD (R11)(AX*8), Z3
-	VDIVPD Z1, Z0, Z0               // share
-	VDIVPD Z3, Z2, Z2
-	VMINPD Z20, Z0, Z0
-	VMINPD Z20, Z2, Z2
-	VSUBPD Z2, Z0, Z0               // deviation
-	VMULPD Z21, Z0, Z0
-	VPANDQ Z22, Z0, Z0
-	VSUBPD Z0, Z20, Z0              // balance
-	VMULPD Z19, Z0, Z0
-	VCVTTPD2QQ Z0, Z0
-	VPMOVZXBQ (R12)(AX*1), Z1
-	VPSUBQ Z1, Z0, Z0
-	VPADDQ Z23, Z0, Z0
-	VPSRLQ $1, Z0, Z0
-	VPADDQ Z23, Z0, Z0
-	VPMULLQ Z18, Z0, Z0
-	VPADDQ (DI)(AX*8), Z0, Z0
-	VMOVDQU64 Z0, (DI)(AX*8)
-	ADDQ $8, AX
-	JMP balance
-
-balanceDone:
+scoresDone:
 	VZEROUPPER
 	RET
 

@@ -29,42 +29,55 @@ func drawUse(t *rapid.T, capacity int64, name string) int64 {
 	).Draw(t, name)
 }
 
-// The loops over cpu and memory score as the formulas do, with vectors and without.
-func TestCPUMemoryLoops(t *testing.T) {
+// The loop over cpu and memory scores as the formulas do, with vectors and without.
+func TestCPUMemoryLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.IntRange(1, 3).Draw(t, "words")
-		n := words * wordRows
-		p := &cpuMemory{
-			requestA: min(drawUse(t, 1<<35, "request"), maxRegular),
-			requestB: min(drawUse(t, 1<<35, "request"), maxRegular),
+		from := rapid.IntRange(0, words-1).Draw(t, "from")
+		p := &cpuMemory{leastWeight: rapid.Int64Range(0, 1000).Draw(t, "weight"), balanceWeight: rapid.Int64Range(0, 1000).Draw(t, "weight")}
+		for r := range p.all {
+			p.leastRequest[r] = min(drawUse(t, 1<<35, "request"), maxRegular)
+			p.balanceRequest[r] = min(drawUse(t, 1<<35, "request"), maxRegular)
 		}
-		rows := make(bitmap, words)
-		for i := range n {
-			allA, allB := drawCapacity(t), drawCapacity(t)
-			usedA, usedB := drawUse(t, allA, "used"), drawUse(t, allB, "used")
-			p.usedA, p.allA, p.usedB, p.allB = append(p.usedA, usedA), append(p.allA, allA), append(p.usedB, usedB), append(p.allB, allB)
-			p.balance = append(p.balance, uint8(balanceOf(deviationOf(usedA, allA, usedB, allB))))
-			rows.put(uint32(i), exact(allA) && exact(allB) && max(usedA, usedB) <= maxRegular)
+		rows, want := make(bitmap, words), make([]int64, words*wordRows)
+		for row := range want {
+			regular := true
+			for r := range p.all {
+				all := drawCapacity(t)
+				p.all[r] = append(p.all[r], all)
+				p.nonZero[r] = append(p.nonZero[r], drawUse(t, all, "nonzero"))
+				p.requested[r] = append(p.requested[r], drawUse(t, all, "requested"))
+				regular = regular && exact(all) && max(p.nonZero[r][row], p.requested[r][row]) <= maxRegular
+			}
+			rows.put(uint32(row), regular)
+			p.balance = append(p.balance, 0)
+			if regular {
+				want[row] = p.formula(row)
+			}
 		}
-		weight := rapid.Int64Range(1, 1000).Draw(t, "weight")
-		want := make([]int64, n)
+		one, other := make([]int64, len(want)), make([]int64, len(want))
+		p.scores(rows[from:], from, one[from*wordRows:])
+		p.scoresGeneric(rows[from:], from, other[from*wordRows:])
 		for row := range rows.all {
-			sum := leastAllocated(p.usedA[row]+p.requestA, p.allA[row]) + leastAllocated(p.usedB[row]+p.requestB, p.allB[row])
-			with := deviationOf(p.usedA[row]+p.requestA, p.allA[row], p.usedB[row]+p.requestB, p.allB[row])
-			without := deviationOf(p.usedA[row], p.allA[row], p.usedB[row], p.allB[row])
-			want[row] = weight*(sum/2) + 3*weight*balanceScore(with, without)
-		}
-		one, other := make([]int64, n), make([]int64, n)
-		p.addLeast(rows, 0, words, weight, one)
-		p.addBalance(rows, 0, words, 3*weight, one)
-		p.addLeastGeneric(rows, 0, words, weight, other)
-		p.addBalanceGeneric(rows, 0, words, 3*weight, other)
-		for row := range rows.all {
+			if int(row) < from*wordRows {
+				continue
+			}
 			if one[row] != want[row] || other[row] != want[row] {
 				t.Fatalf("row %d: got %d and %d, want %d", row, one[row], other[row], want[row])
 			}
 		}
 	})
+}
+
+// formula is what the loop should make of a row, of which it writes the balance.
+func (p *cpuMemory) formula(row int) int64 {
+	sum := leastAllocated(p.nonZero[cpu][row]+p.leastRequest[cpu], p.all[cpu][row]) +
+		leastAllocated(p.nonZero[memory][row]+p.leastRequest[memory], p.all[memory][row])
+	with := deviationOf(p.requested[cpu][row]+p.balanceRequest[cpu], p.all[cpu][row],
+		p.requested[memory][row]+p.balanceRequest[memory], p.all[memory][row])
+	without := deviationOf(p.requested[cpu][row], p.all[cpu][row], p.requested[memory][row], p.all[memory][row])
+	p.balance[row] = uint8(balanceOf(without))
+	return p.leastWeight*(sum/2) + p.balanceWeight*balanceScore(with, without)
 }
 
 // A bar lets the rows pass that are not below it.

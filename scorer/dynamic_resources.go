@@ -231,7 +231,6 @@ func (r *dynamicResources) marks(v view, into []int) []int {
 func (r *dynamicResources) fails(v view) bool { return r.judge(v).reason == failsPod }
 
 func (r *dynamicResources) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	clear(into)
 	if !r.scores() {
 		return nil
 	}

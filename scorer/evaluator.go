@@ -43,14 +43,14 @@ type Evaluator struct {
 	any, term     bitmap // of a selector's terms
 	exempt        bitmap // of what a filter asks
 	aside         bitmap // rows that fail the pod
-	keyed         bitmap // rows whose raw scores may be other than 0
 	keep          []uint8
 	room          []int64 // by trait
 	attached      []int64
 	labelColumns  []*labelColumn
-	keys          [MaxKey][]int64
-	local, raw    []int64
-	zero          []int64 // never written
+	keys          rawKeys
+	local         localScores
+	raw, others   []int64 // of local scores that are not computed by words
+	whole         []int64 // local scores of all rows
 	listScores    []int64
 	scored        []scoredColumn
 	expanded      expansion

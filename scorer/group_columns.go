@@ -452,3 +452,10 @@ func (e *Evaluator) measureValues(included bitmap, sum []int64, into *MeasureRes
 		count(n, 1)
 	}
 }
+
+// addWeighted adds a column. What it adds to rows that are not feasible is never read.
+func addWeighted(into, column []int64, weight int64) {
+	for i, v := range column[:len(into)] {
+		into[i] += weight * v
+	}
+}

@@ -128,7 +128,9 @@ func (e *Evaluator) groupByKey(t *Table, c *Class, o Options) {
 	k := &e.codes
 	k.begin(e.rows)
 	for i := range c.keyLen {
-		e.part.Extrema[i] = max(0, k.addNumbers(e.keys[i]))
+		if column := e.keys.whole(i, e.rows); column != nil {
+			e.part.Extrema[i] = max(0, k.addNumbers(column))
+		}
 	}
 	for i := range c.group.domains {
 		l := e.label(t, c, i)
@@ -156,6 +158,8 @@ func (e *Evaluator) deal(t *Table, c *Class, limit int) {
 		k.hashed = scratch(k.hashed, nextPower(2*len(k.rows)))
 		clear(k.hashed)
 	}
+	e.whole = e.local.all(e.rows, e.whole)
+	scores := e.whole
 	last, into := uint64(math.MaxUint64), (*groupRows)(nil)
 	for i, code := range k.codes {
 		row := k.rows[i]
@@ -164,8 +168,8 @@ func (e *Evaluator) deal(t *Table, c *Class, limit int) {
 			last = code
 		}
 		into.rows++
-		if tie := t.derived.ties[row]; into.bar.passes(e.local[row], tie) {
-			g.offer(into, scoredRow{e.local[row], tie, row})
+		if tie := t.derived.ties[row]; into.bar.passes(scores[row], tie) {
+			g.offer(into, scoredRow{scores[row], tie, row})
 		}
 	}
 }
@@ -229,9 +233,7 @@ func (e *Evaluator) moveGroups(t *Table, c *Class) {
 // key is the key of a row, from the columns.
 func (e *Evaluator) key(c *Class, row uint32, into *Key) {
 	x := &e.columns
-	for i := range c.keyLen {
-		into.Raw[i] = e.keys[i][row]
-	}
+	into.Raw = e.keys.of(row)
 	for i := range c.group.domains {
 		l := &x.labels[i].shown
 		if rank := l.of[row]; rank > 0 {

@@ -49,12 +49,12 @@ func (r *imageLocality) column(_ *Evaluator, t *Table, rows bitmap, into []int64
 	return rows
 }
 
-// add is for pods of which the table knows one image at the most: all of its rows have the same score.
-func (r *imageLocality) add(_ *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
+// bind is for pods of which the table knows one image at the most: all of its rows have the same score.
+func (r *imageLocality) bind(into *localScores, weight int64) bool {
 	var known *image
 	score := int64(0)
 	for _, x := range r.images {
-		m := t.images.find(x.GetName())
+		m := into.table.images.find(x.GetName())
 		if m == nil {
 			continue
 		}
@@ -64,7 +64,7 @@ func (r *imageLocality) add(_ *Evaluator, t *Table, rows bitmap, weight int64, i
 		known, score = m, r.grade(x.GetScaledBytes())
 	}
 	if score != 0 {
-		known.addTo(into, weight*score, rows)
+		into.images = append(into.images, imageScore{image: known, score: weight * score})
 	}
 	return true
 }

@@ -113,7 +113,6 @@ func (r *nodeAffinity) refusals(v view, into []int) []int {
 }
 
 func (r *nodeAffinity) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	clear(into)
 	if len(r.preferred) == 0 {
 		return nil
 	}
@@ -123,10 +122,13 @@ func (r *nodeAffinity) column(e *Evaluator, t *Table, rows bitmap, into []int64)
 		p := &r.preferred[i]
 		e.term = rows.copyOf(e.term)
 		p.narrow(e, t, e.term)
-		e.any.union(e.term)
 		for row := range e.term.all {
+			if !e.any.has(row) {
+				into[row] = 0
+			}
 			into[row] += p.weight
 		}
+		e.any.union(e.term)
 	}
 	return e.any
 }

@@ -26,17 +26,15 @@ func (r *nodeResourcesFit) column(e *Evaluator, t *Table, rows bitmap, into []in
 	return rows
 }
 
-// add is for LeastAllocated over cpu and memory of equal weight, the default: the mean is then half
+// bind is for LeastAllocated over cpu and memory of equal weight, the default: the mean is then half
 // the sum.
-func (r *nodeResourcesFit) add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool {
-	if r.strategy != pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED || !cpuAndMemory(r.scored) || r.scored[0].weight != r.scored[1].weight {
+func (r *nodeResourcesFit) bind(into *localScores, weight int64) bool {
+	requests, ok := cpuMemoryRequests(r.scored)
+	if !ok || r.strategy != pb.ScoringType_SCORING_TYPE_LEAST_ALLOCATED || r.scored[0].weight != r.scored[1].weight {
 		return false
 	}
-	p := t.cpuMemoryOf(r.scored, true)
-	if p.regular() {
-		p.addScores(e, t, r, rows, weight, into)
-	}
-	return p.regular()
+	into.least, into.pair.leastRequest, into.pair.leastWeight = r, requests, weight
+	return true
 }
 
 // addColumn adds the scores of one resource for all rows. LeastAllocated, the

@@ -21,17 +21,11 @@ type filterRule interface {
 // scoreRule is a plugin's Score. It is immutable.
 type scoreRule interface {
 	plugin() pb.Plugin
-	// column writes the raw score of each of the rows to into. It returns the rows whose score may
-	// be other than 0, which hold until the evaluator's next pass.
+	// column writes raw scores to into. It returns the rows of which it has written them, which hold until
+	// the evaluator's next pass; all others have 0.
 	column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap)
 	// score is column for one row.
 	score(e *Evaluator, v view) int64
-}
-
-// adder is a score rule that can add to the local scores at once, for most classes.
-type adder interface {
-	// add adds the weighted score of each of the rows; false where column has to be asked.
-	add(e *Evaluator, t *Table, rows bitmap, weight int64, into []int64) bool
 }
 
 // newFilter makes the rule of a filter plugin. The order of the cases is the one in
@@ -122,8 +116,9 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 		e.groupByKey(t, c, o)
 	case part.Feasible > 0:
 		e.score(t, c)
-		e.group(t, c, o)
+		e.group(t, c, o, into)
 	}
+	e.local.end()
 	into.Merge(part)
 }
 
@@ -170,15 +165,12 @@ func (e *Evaluator) narrow(t *Table, rule filterRule, before int, diagnose bool)
 	return left
 }
 
-// score fills e.keys and e.local for the rows in e.rows, and what else the score plugins
+// score finds what the score plugins make of the rows in e.rows: e.keys, what e.local adds up, and what else they
 // read of the cluster.
 func (e *Evaluator) score(t *Table, c *Class) {
 	n := e.part.Feasible
-	rows := len(e.rows) * wordRows
-	e.local = scratch(e.local, rows)
-	clear(e.local)
-	e.keyed = scratch(e.keyed, len(e.rows))
-	clear(e.keyed)
+	e.local.begin(e, t)
+	e.keys.begin(len(e.rows))
 	for i := range c.scores {
 		s := &c.scores[i]
 		switch {
@@ -187,32 +179,13 @@ func (e *Evaluator) score(t *Table, c *Class) {
 		case s.rule == nil || n == 0:
 			continue
 		case s.key >= 0:
-			e.keys[s.key] = scratch(e.keys[s.key], rows)
-			e.keyed.union(s.rule.column(e, t, e.rows, e.keys[s.key]))
+			e.keys.add(e, t, s.rule, e.rows)
 		default:
-			e.addLocal(t, s)
+			e.local.add(s, e.rows)
 		}
 		if e.observer != nil {
 			e.observer.Pass(s.plugin, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
-	}
-}
-
-// addLocal adds the score of a plugin that looks at nothing but the row.
-func (e *Evaluator) addLocal(t *Table, s *scoreTerm) {
-	if r, ok := s.rule.(adder); ok && r.add(e, t, e.rows, s.weight, e.local) {
-		return
-	}
-	e.raw = scratch(e.raw, len(e.local))
-	if s.rule.column(e, t, e.rows, e.raw) != nil {
-		addWeighted(e.local, e.raw, s.weight)
-	}
-}
-
-// addWeighted adds a column. What it adds to rows that are not feasible is never read.
-func addWeighted(into, column []int64, weight int64) {
-	for i, v := range column[:len(into)] {
-		into[i] += weight * v
 	}
 }
 

@@ -31,11 +31,6 @@ type scoredColumn struct {
 	weight, request   int64
 }
 
-// cpuAndMemory tells whether the scored resources are these two.
-func cpuAndMemory(list []scoredResource) bool {
-	return len(list) == 2 && list[0].fixed != list[1].fixed && list[0].isCPUOrMemory() && list[1].isCPUOrMemory()
-}
-
 // isCPUOrMemory tells whether the resource is cpu or memory.
 func (s *scoredResource) isCPUOrMemory() bool { return s.fixed == cpu || s.fixed == memory }
 

@@ -75,7 +75,6 @@ func (r *taintToleration) narrow(e *Evaluator, t *Table, rows bitmap) {
 func (r *taintToleration) passes(v view) bool { return r.admits(v.t.taints.of(v.row)) }
 
 func (r *taintToleration) column(e *Evaluator, t *Table, rows bitmap, into []int64) (some bitmap) {
-	clear(into)
 	lists := t.taints.lists.contents
 	e.listScores = scratch(e.listScores, len(lists))
 	disliked := false

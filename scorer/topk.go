@@ -1,7 +1,6 @@
 package scorer
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -17,6 +16,7 @@ type grouping struct {
 	seeds []seeds
 	shard uint32
 	spare []scoredRow // scratch
+	block [blockWords * wordRows]int64
 }
 
 // seeds are the best rows of the group with a key.
@@ -35,10 +35,11 @@ type groupRows struct {
 	// pass the bar. Of groups that get their rows one by one it is a heap until then.
 	list    []scoredRow
 	settled int
-	// bar is the worst of as many settled rows as there may be.
+	// bar is the worst of as many settled rows as there may be: of this table, or of those before it.
 	bar bar
-	// members are the rows that were not offered yet, where they are offered together.
-	members bitmap
+	// block are the rows that are offered together; some tells whether there are any.
+	block [blockWords]uint64
+	some  bool
 }
 
 // scoredRow is a candidate while the list holds it, with what mostly decides; the tie rule's
@@ -52,93 +53,123 @@ type scoredRow struct {
 // bar is what a row has to come up to that is to be better.
 func (s *scoredRow) bar() bar { return bar{s.score, s.tie} }
 
-// group puts the rows in e.rows, with their keys and local scores, into e.part.
-func (e *Evaluator) group(t *Table, c *Class, o Options) {
+// group puts the rows in e.rows, with their keys and local scores, into e.part. into is the answer over the tables
+// before: its groups tell what a candidate has to come up to.
+func (e *Evaluator) group(t *Table, c *Class, o Options, into *Result) {
 	g := &e.groups
 	g.reset(t, o.Candidates)
 	keyLen := c.keyLen
 	if o.Normalise {
+		e.extrema()
 		e.addGroupScores(c, o.Extrema)
+		clear(e.keys.keyed)
 		keyLen = 0
 	}
-	zero := g.of([MaxKey]int64{})
-	zero.members = e.rows.copyOf(zero.members)
-	if keyLen > 0 {
-		zero.members.without(e.keyed)
+	g.of([MaxKey]int64{}, into)
+	g.seedAll(e, into)
+	for from := 0; from < len(e.rows) && !g.overflowed; from += blockWords {
+		to := min(from+blockWords, len(e.rows))
+		if e.dealBlock(from, to, into) && g.limit > 0 {
+			g.offerBlock(&e.local, e.rows[from:to], from)
+		}
 	}
-	zero.rows = zero.members.count()
-	if keyLen > 0 {
-		e.dealKeyed(keyLen)
+	g.overflowed = g.overflowed || len(g.groups) > MaxGroups && g.groups[0].rows > 0
+	if !o.Normalise {
+		e.extrema()
 	}
-	if !g.overflowed {
-		g.choose(e.local)
-	}
-	for i := range c.keyLen {
-		e.part.Extrema[i] = g.extremum(i, e.keys[i], e.rows, keyLen)
-	}
+	g.keepSeeds()
 	g.addTo(&e.part, keyLen)
 	g.table = nil
 }
 
-// dealKeyed gives the rows whose keys may have more than zeros to their groups.
-func (e *Evaluator) dealKeyed(keyLen int) {
+// extrema finds the maxima of the raw scores: from the groups, where they have the keys.
+func (e *Evaluator) extrema() {
 	g := &e.groups
-	first, second, third := e.keyColumns(keyLen)
-	var key [MaxKey]int64
-	into := g.of(key)
-	for w, word := range e.keyed {
-		for ; word != 0; word &= word - 1 {
-			i := bits.TrailingZeros64(word)
-			row := w*wordRows + i
-			if first[row] != key[0] || second[row] != key[1] || third[row] != key[2] {
-				key = [MaxKey]int64{first[row], second[row], third[row]}
-				if into = g.of(key); into == nil {
-					return
-				}
-				if into.rows == 0 {
-					into.members = scratch(into.members, len(e.rows))
-					clear(into.members)
-				}
-			}
-			into.members[w] |= 1 << i
-			into.rows++
+	for i := range e.part.Extrema {
+		if g.overflowed || len(g.groups) == 0 {
+			e.part.Extrema[i] = e.keys.extremum(i)
+		}
+		for k := range g.groups {
+			e.part.Extrema[i] = max(e.part.Extrema[i], g.groups[k].key[i])
 		}
 	}
 }
 
-// choose finds the best of the members of each group. It begins with those of the last class: mostly
-// they are among the best again, and few of the others pass the bar then.
-func (g *grouping) choose(scores []int64) {
-	if g.limit == 0 {
-		return
+// dealBlock gives the rows of some words to their groups, and tells whether there are any.
+func (e *Evaluator) dealBlock(from, to int, into *Result) (some bool) {
+	first := &e.groups.groups[0]
+	for w := from; w < to; w++ {
+		word := e.rows[w]
+		keyed := word & e.keys.keyed[w]
+		first.block[w-from] = word &^ keyed
+		first.rows += bits.OnesCount64(word &^ keyed)
+		first.some = first.some || word != keyed
+		some = some || word != 0
+		if keyed != 0 && !e.dealKeyed(w, w-from, keyed, into) {
+			return false
+		}
 	}
+	return some
+}
+
+// dealKeyed gives the rows of a word whose keys may have more than zeros to their groups; false after an overflow.
+func (e *Evaluator) dealKeyed(w, at int, rows uint64, result *Result) bool {
+	g := &e.groups
+	into := &g.groups[len(g.groups)-1]
+	for ; rows != 0; rows &= rows - 1 {
+		i := bits.TrailingZeros64(rows)
+		if row := w*wordRows + i; !e.keys.is(row, &into.key) {
+			if into = g.of(e.keys.at(row), result); into == nil {
+				return false
+			}
+		}
+		into.block[at] |= 1 << i
+		into.some = true
+		into.rows++
+	}
+	return true
+}
+
+// seedAll offers the best of the last class first: mostly they are among the best again, and few of the others pass
+// the bar then. Rows that are offered leave e.rows.
+func (g *grouping) seedAll(e *Evaluator, into *Result) {
 	if g.shard != g.table.shard {
 		g.seeds, g.shard = g.seeds[:0], g.table.shard
 	}
-	for i := range g.groups {
-		x := &g.groups[i]
-		g.seed(x, g.seedsOf(x.key), scores)
-		g.offerAll(x, scores)
-		g.settle(x)
+	if g.limit == 0 {
+		g.seeds = g.seeds[:0]
 	}
-	g.keepSeeds()
-}
-
-func (g *grouping) seedsOf(key [MaxKey]int64) []uint32 {
 	for i := range g.seeds {
-		if g.seeds[i].key == key {
-			return g.seeds[i].rows
+		s := &g.seeds[i]
+		for _, row := range s.rows {
+			if e.rows.has(row) && e.keys.of(row) == s.key {
+				if x := g.of(s.key, into); x != nil {
+					g.seed(x, row, e.local.at(row))
+					e.rows.remove(row)
+				}
+			}
 		}
 	}
-	return nil
+	for i := range g.groups {
+		g.settle(&g.groups[i])
+	}
 }
 
-// keepSeeds makes the best rows the seeds.
+// seed offers a row by itself.
+func (g *grouping) seed(x *groupRows, row uint32, score int64) {
+	x.rows++
+	if tie := g.table.derived.ties[row]; x.bar.passes(score, tie) {
+		x.list = append(x.list, scoredRow{score, tie, row})
+	}
+}
+
+// keepSeeds puts the best rows in order, and makes them the seeds.
 func (g *grouping) keepSeeds() {
 	n := len(g.groups)
 	g.seeds = slices.Grow(g.seeds[:cap(g.seeds)], max(0, n-cap(g.seeds)))[:n]
 	for i := range g.groups {
 		x, s := &g.groups[i], &g.seeds[i]
+		g.settle(x)
 		s.key, s.rows = x.key, s.rows[:0]
 		for k := range x.list {
 			s.rows = append(s.rows, x.list[k].row)
@@ -146,71 +177,26 @@ func (g *grouping) keepSeeds() {
 	}
 }
 
-// seed offers the seeds that are members, which end to be members.
-func (g *grouping) seed(x *groupRows, seeds []uint32, scores []int64) {
-	for _, row := range seeds {
-		if len(x.list) == g.limit {
-			break
-		}
-		if x.members.has(row) {
-			x.members.remove(row)
-			x.list = append(x.list, scoredRow{scores[row], g.table.derived.ties[row], row})
-		}
-	}
-	g.settle(x)
-}
-
-// keyColumns are the columns of the key; those that it does not have are zero.
-func (e *Evaluator) keyColumns(keyLen int) (first, second, third []int64) {
-	e.zero = lengthened(e.zero, len(e.local))
-	first, second, third = e.zero, e.zero, e.zero
-	if keyLen > 0 {
-		first = e.keys[0]
-	}
-	if keyLen > 1 {
-		second = e.keys[1]
-	}
-	if keyLen > 2 {
-		third = e.keys[2]
-	}
-	return first[:len(e.local)], second[:len(e.local)], third[:len(e.local)]
-}
-
 // addGroupScores makes the local scores whole.
 func (e *Evaluator) addGroupScores(c *Class, extrema []int64) {
-	var key [MaxKey]int64
+	e.whole = e.local.all(e.rows, e.whole)
 	for row := range e.rows.all {
-		for i := range c.keyLen {
-			key[i] = e.keys[i][row]
-		}
-		e.local[row] += c.GroupScore(key[:c.keyLen], extrema)
+		key := e.keys.of(row)
+		e.whole[row] += c.GroupScore(key[:c.keyLen], extrema)
 	}
-}
-
-// extremum is the maximum of a key's column: from the groups, where they have the key.
-func (g *grouping) extremum(i int, column []int64, rows bitmap, keyLen int) int64 {
-	top := int64(0)
-	if keyLen > i && !g.overflowed {
-		for k := range g.groups {
-			if g.groups[k].rows > 0 {
-				top = max(top, g.groups[k].key[i])
-			}
-		}
-		return top
-	}
-	for row := range rows.all {
-		top = max(top, column[row])
-	}
-	return top
+	t := e.local.table
+	e.local.begin(e, t)
+	e.local.column = e.whole
 }
 
 func (g *grouping) reset(t *Table, limit int) {
-	g.table, g.groups, g.limit, g.overflowed = t, g.groups[:0], max(limit, 0), false
+	g.table, g.limit, g.overflowed = t, max(limit, 0), false
+	g.groups = slices.Grow(g.groups[:0], MaxGroups+1) // so that none of them moves
 }
 
 // of finds or opens the group of a key; nil after an overflow. The group of the zero key
 // is there from the start and may stay without rows.
-func (g *grouping) of(key [MaxKey]int64) *groupRows {
+func (g *grouping) of(key [MaxKey]int64, into *Result) *groupRows {
 	for i := range g.groups {
 		if g.groups[i].key == key {
 			return &g.groups[i]
@@ -220,9 +206,20 @@ func (g *grouping) of(key [MaxKey]int64) *groupRows {
 		g.overflowed = true
 		return nil
 	}
-	into := g.open()
-	into.key = key
-	return into
+	x := g.open()
+	x.key, x.bar = key, into.barOf(key, g.limit)
+	return x
+}
+
+// barOf is what rows of other tables have to come up to in the group with a key.
+func (r *Result) barOf(key [MaxKey]int64, limit int) bar {
+	for i := range r.Groups {
+		if best := r.Groups[i].Candidates; r.Groups[i].Key.Raw == key && len(best) > 0 && len(best) >= max(limit, r.limit) {
+			worst := &best[len(best)-1]
+			return bar{worst.Score, tieOf(worst.LastDecision, worst.NameHash)}
+		}
+	}
+	return lowest()
 }
 
 // open appends an empty group.
@@ -234,7 +231,7 @@ func (g *grouping) open() *groupRows {
 		g.groups = append(g.groups, groupRows{})
 	}
 	into := &g.groups[n]
-	*into = groupRows{list: into.list[:0], members: into.members[:0], bar: bar{math.MinInt64, math.MaxUint64}}
+	*into = groupRows{list: into.list[:0], bar: lowest()}
 	return into
 }
 
@@ -287,19 +284,28 @@ func (t *Table) tiesBefore(a, b uint32) bool {
 	return t.names[a] < t.names[b]
 }
 
-// offerAll offers the members, some words at a time: the bar rises meanwhile.
-func (g *grouping) offerAll(x *groupRows, scores []int64) {
-	ties := g.table.derived.ties
-	var passed [8]uint64
-	for from := 0; from < len(x.members); from += len(passed) {
-		part := x.members[from:min(from+len(passed), len(x.members))]
-		x.bar.pass(part, scores[from*wordRows:], ties[from*wordRows:], passed[:])
-		for w, word := range passed[:len(part)] {
-			for ; word != 0; word &= word - 1 {
-				row := (from+w)*wordRows + bits.TrailingZeros64(word)
-				if x.bar.passes(scores[row], ties[row]) {
-					g.add(x, scoredRow{scores[row], ties[row], uint32(row)})
-				}
+// offerBlock offers the rows of some words, of which from is the first, to their groups: the bars rise meanwhile.
+func (g *grouping) offerBlock(l *localScores, rows bitmap, from int) {
+	scores := g.block[:len(rows)*wordRows]
+	l.block(rows, from, scores)
+	for i := range g.groups {
+		if x := &g.groups[i]; x.some {
+			g.offerAll(x, x.block[:len(rows)], from, scores)
+			x.block, x.some = [blockWords]uint64{}, false
+		}
+	}
+}
+
+// offerAll offers the rows of some words, with their scores.
+func (g *grouping) offerAll(x *groupRows, rows bitmap, from int, scores []int64) {
+	ties := g.table.derived.ties[from*wordRows:][:len(scores)]
+	var passed [blockWords]uint64
+	x.bar.pass(rows, scores, ties, passed[:])
+	for w, word := range passed[:len(rows)] {
+		for ; word != 0; word &= word - 1 {
+			i := w*wordRows + bits.TrailingZeros64(word)
+			if x.bar.passes(scores[i], ties[i]) {
+				g.add(x, scoredRow{scores[i], ties[i], uint32(from*wordRows + i)})
 			}
 		}
 	}

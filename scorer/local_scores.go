@@ -1,0 +1,155 @@
+package scorer
+
+import "math/bits"
+
+// blockWords is how many words are scored at a time: their scores stay in the processor's first cache until
+// they are compared.
+const blockWords = 8
+
+// localScores adds up what the plugins that look at nothing but the row make of the rows of a table, some words
+// at a time.
+type localScores struct {
+	table *Table
+	eval  *Evaluator
+	// pair scores cpu and memory by its loop. least and balance are its rules, which score irregular rows; nil: the class
+	// does not have it, or not for cpu and memory alone.
+	pair           cpuMemory
+	least, balance scoreRule
+	images         []imageScore
+	// column is the sum of all other rules; nil: there are none.
+	column []int64
+}
+
+// blockRule is a score rule that can be scored by words, for most classes.
+type blockRule interface {
+	// bind adds the rule, with its weight; false where column has to be asked.
+	bind(into *localScores, weight int64) bool
+}
+
+// begin forgets the rules, for another table.
+func (l *localScores) begin(e *Evaluator, t *Table) {
+	l.table, l.eval = t, e
+	l.pair.bind(t)
+	l.least, l.balance, l.images, l.column = nil, nil, l.images[:0], nil
+}
+
+// end lets go of the table.
+func (l *localScores) end() {
+	clear(l.images)
+	*l = localScores{images: l.images[:0]}
+}
+
+// add adds a rule. Where a rule has to be asked for a column, that is made now, for all of the rows.
+func (l *localScores) add(s *scoreTerm, rows bitmap) {
+	if r, ok := s.rule.(blockRule); ok && r.bind(l, s.weight) {
+		return
+	}
+	e := l.eval
+	e.raw = scratch(e.raw, len(rows)*wordRows)
+	some := s.rule.column(e, l.table, rows, e.raw)
+	if some != nil && l.column == nil {
+		e.others = scratch(e.others, len(e.raw))
+		clear(e.others)
+		l.column = e.others
+	}
+	for row := range some.all {
+		l.column[row] += s.weight * e.raw[row]
+	}
+}
+
+// block writes the scores of the rows in some words, of which from is the first; rows and into are of these words.
+func (l *localScores) block(rows bitmap, from int, into []int64) {
+	if l.least == nil && l.balance == nil {
+		clear(into)
+	} else {
+		l.scorePair(rows, from, into)
+	}
+	for i := range l.images {
+		l.images[i].addTo(into, from, rows)
+	}
+	if l.column != nil {
+		for i, score := range l.column[from*wordRows:][:len(into)] {
+			into[i] += score
+		}
+	}
+}
+
+// scorePair scores cpu and memory: by the loop, but for words with an irregular row, and for those without any row.
+func (l *localScores) scorePair(rows bitmap, from int, into []int64) {
+	irregular := l.table.derived.irregular[from : from+len(rows)]
+	for w := 0; w < len(rows); {
+		if rows[w]&irregular[w] != 0 {
+			for row := range rows[w : w+1].all {
+				i := w*wordRows + int(row)
+				into[i] = l.irregular(uint32(from*wordRows + i))
+			}
+		}
+		to := w
+		for to < len(rows) && rows[to] != 0 && rows[to]&irregular[to] == 0 {
+			to++
+		}
+		l.pair.scores(rows[w:to], from+w, into[w*wordRows:])
+		w = max(to, w+1)
+	}
+}
+
+// irregular is what the rules for cpu and memory make of a row whose amounts their loop can not compute with.
+func (l *localScores) irregular(row uint32) (sum int64) {
+	v := view{t: l.table, row: row, e: l.eval}
+	if l.least != nil {
+		sum += l.pair.leastWeight * l.least.score(l.eval, v)
+	}
+	if l.balance != nil {
+		sum += l.pair.balanceWeight * l.balance.score(l.eval, v)
+	}
+	return sum
+}
+
+// at is the score of one row.
+func (l *localScores) at(row uint32) (sum int64) {
+	switch {
+	case l.table.derived.irregular.has(row):
+		sum = l.irregular(row)
+	case l.least != nil || l.balance != nil:
+		sum = l.pair.score(int(row))
+	}
+	for i := range l.images {
+		if l.images[i].image.has(row) {
+			sum += l.images[i].score
+		}
+	}
+	if l.column != nil {
+		sum += l.column[row]
+	}
+	return sum
+}
+
+// all writes the scores of all rows, in words, of a table.
+func (l *localScores) all(rows bitmap, into []int64) []int64 {
+	into = scratch(into, len(rows)*wordRows)
+	l.block(rows, 0, into)
+	return into
+}
+
+// imageScore is an image with the weighted score of the rows that have it.
+type imageScore struct {
+	image *image
+	score int64
+	// next is the index in image.list from which on the next words are: they ascend.
+	next int
+}
+
+// addTo adds the score to the rows that have the image, in words of which from is the first.
+func (x *imageScore) addTo(into []int64, from int, rows bitmap) {
+	list, first := x.image.list, from*wordRows
+	for ; x.next < len(list) && int(list[x.next]) < first+len(into); x.next++ {
+		if row := int(list[x.next]) - first; row >= 0 {
+			into[row] += x.score
+		}
+	}
+	for w, word := range x.image.bits[min(from, len(x.image.bits)):min(from+len(rows), len(x.image.bits))] {
+		for word &= rows[w]; word != 0; word &= word - 1 {
+			into[w*wordRows+bits.TrailingZeros64(word)] += x.score
+		}
+	}
+}
