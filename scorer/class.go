@@ -21,6 +21,8 @@ type Class struct {
 	group   groupPart
 	// late tells that one of the filters is late.
 	late bool
+	// left is what rows that pass the filters have left of cpu and memory, at least.
+	left [2]int64
 	// byPods tells that an expression makes a row pass, or its key, by what the row's pods add up to.
 	byPods bool
 	pods   podReads
@@ -134,6 +136,9 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 			c.keyLen++
 		}
 		c.scores = append(c.scores, term)
+	}
+	if fit, ok := c.ruleOf(pb.Plugin_PLUGIN_NODE_RESOURCES_FIT).(*nodeResourcesFit); ok {
+		c.left = fit.left()
 	}
 	c.orderValues()
 	c.countDevices()

@@ -16,11 +16,16 @@ type cpuMemory struct {
 	leastRequest, balanceRequest [2]int64
 	// The weights are 0 where the class does not have the rule.
 	leastWeight, balanceWeight int64
+
+	// What follows is for ceilings.
+	shares                       *shares
+	leastAmounts, balanceAmounts [2]float32 // the requests
+	leastTimes, balanceTimes     int32      // the weights
 }
 
 // bind finds the columns in a table.
 func (p *cpuMemory) bind(t *Table) {
-	*p = cpuMemory{balance: t.derived.balance}
+	*p = cpuMemory{balance: t.derived.balance, shares: &t.derived.shares}
 	for i := range p.all {
 		p.all[i], p.requested[i] = t.fixed[i].allocatable.dense, t.fixed[i].requested.dense
 		p.nonZero[i] = t.nonZero[i].dense
@@ -58,6 +63,49 @@ func (p *cpuMemory) score(row int) int64 {
 		share(p.requested[cpu][row]+p.balanceRequest[cpu], a), share(p.requested[memory][row]+p.balanceRequest[memory], b))
 	return p.leastWeight*(sum/2) + p.balanceWeight*scoreOfBalances(balanceOf(with), int64(p.balance[row]))
 }
+
+// maxTimes bounds the weights with which ceilings are computed, in an int32.
+const maxTimes = 1 << 20
+
+// makeReady tells whether ceilings can be computed of rows that have at least so much left of cpu and memory, and makes
+// them ready: the share that is in use is at most 1 then, with the pod, too.
+func (p *cpuMemory) makeReady(left [2]int64) bool {
+	for i := range left {
+		if p.balanceRequest[i] > 0 && p.balanceRequest[i] > left[i] && p.balanceWeight > 0 {
+			return false
+		}
+		p.leastAmounts[i], p.balanceAmounts[i] = float32(p.leastRequest[i]), float32(p.balanceRequest[i])
+	}
+	p.leastTimes, p.balanceTimes = int32(min(p.leastWeight, maxTimes)), int32(min(p.balanceWeight, maxTimes))
+	return max(p.leastWeight, p.balanceWeight) <= maxTimes
+}
+
+// slack is added to what is rounded down, hundredths of an amount: the float32s that it is computed from are wrong by less.
+const slack = 1.0 / 1024
+
+// ceilingsGeneric is scoresGeneric that may write more than a score, by less than what rounding to hundredths makes
+// of slack: mostly it writes the score.
+func (p *cpuMemory) ceilingsGeneric(rows bitmap, from int, into []int64) {
+	for w, word := range rows {
+		for ; word != 0; word &= word - 1 {
+			i := w*wordRows + bits.TrailingZeros64(word)
+			into[i] = p.ceiling(from*wordRows + i)
+		}
+	}
+}
+
+// ceiling is at least the score of a regular row.
+func (p *cpuMemory) ceiling(row int) int64 {
+	a, b := p.shares.inverse[cpu][row], p.shares.inverse[memory][row]
+	least := hundredths(max(p.shares.free[cpu][row]-a*p.leastAmounts[cpu], 0)) +
+		hundredths(max(p.shares.free[memory][row]-b*p.leastAmounts[memory], 0))
+	skew := p.shares.skew[row] + a*p.balanceAmounts[cpu] - b*p.balanceAmounts[memory]
+	with := hundredths(1 - max(skew, -skew)/2)
+	return int64(p.leastTimes*(least/2)) + int64(p.balanceTimes)*scoreOfBalances(int64(with), int64(p.balance[row]))
+}
+
+// hundredths rounds a share down, but for what is within slack.
+func hundredths(share float32) int32 { return int32(share*maxNodeScore + slack) }
 
 // leastExact is leastAllocated of a capacity from 1 to maxExact, by a division of floating-point numbers,
 // which is faster. It is exact: n = (capacity-requested)·100 is, being at most 2⁵³, and where n/capacity is below

@@ -17,6 +17,18 @@ func (p *cpuMemory) scores(rows bitmap, from int, into []int64) {
 	}
 }
 
+// ceilings is ceilingsGeneric, with vectors where the machine has them.
+func (p *cpuMemory) ceilings(rows bitmap, from int, into []int64) {
+	if !vectors() {
+		p.ceilingsGeneric(rows, from, into)
+		return
+	}
+	if n := len(rows); n > 0 {
+		_ = p.shares.skew[(from+n)*wordRows-1] // the columns are all as long
+		ceilingsAVX512(p, from*wordRows, into[:n*wordRows])
+	}
+}
+
 func (b *bar) pass(rows bitmap, scores []int64, ties []uint64, into bitmap) {
 	if !vectors() {
 		b.passGeneric(rows, scores, ties, into)
@@ -33,6 +45,11 @@ func (b *bar) pass(rows bitmap, scores []int64, ties []uint64, into bitmap) {
 //
 //go:noescape
 func scoresAVX512(p *cpuMemory, from int, into []int64)
+
+// ceilingsAVX512 is ceilingsGeneric for all of the rows from one on; their number is a multiple of 16.
+//
+//go:noescape
+func ceilingsAVX512(p *cpuMemory, from int, into []int64)
 
 // passAVX512 is passGeneric for all of the rows.
 //

@@ -15,6 +15,15 @@ GLOBL fifty<>(SB), RODATA|NOPTR, $8
 DATA magnitude<>+0(SB)/8, $0x7fffffffffffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $8
 
+DATA hundred32<>+0(SB)/4, $0x42c80000
+GLOBL hundred32<>(SB), RODATA|NOPTR, $4
+DATA fifty32<>+0(SB)/4, $0x42480000
+GLOBL fifty32<>(SB), RODATA|NOPTR, $4
+DATA slack<>+0(SB)/4, $0x3a800000
+GLOBL slack<>(SB), RODATA|NOPTR, $4
+DATA magnitude32<>+0(SB)/4, $0x7fffffff
+GLOBL magnitude32<>(SB), RODATA|NOPTR, $4
+
 // func scoresAVX512(p *cpuMemory, from int, into []int64)
 //
 // It divides by multiplying. y is 1/capacity, by two steps of Newton's from 14 bits, and wrong by less than 2⁻⁵² of
@@ -127,6 +136,86 @@ scores:
 	JMP scores
 
 scoresDone:
+	VZEROUPPER
+	RET
+
+// func ceilingsAVX512(p *cpuMemory, from int, into []int64)
+//
+// Sixteen rows at a time. Products and sums are not rounded between, which slack allows for.
+TEXT ·ceilingsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), BX
+	MOVQ from+8(FP), AX
+	MOVQ into_base+16(FP), DI
+	MOVQ into_len+24(FP), CX
+	MOVQ cpuMemory_balance(BX), SI
+	MOVQ cpuMemory_shares(BX), DX
+	MOVQ (shares_free+0)(DX), R8
+	MOVQ (shares_free+24)(DX), R9
+	MOVQ (shares_inverse+0)(DX), R10
+	MOVQ (shares_inverse+24)(DX), R11
+	MOVQ shares_skew(DX), R12
+	LEAQ (R8)(AX*4), R8
+	LEAQ (R9)(AX*4), R9
+	LEAQ (R10)(AX*4), R10
+	LEAQ (R11)(AX*4), R11
+	LEAQ (R12)(AX*4), R12
+	ADDQ AX, SI
+	VBROADCASTSS (cpuMemory_leastAmounts+0)(BX), Z16
+	VBROADCASTSS (cpuMemory_leastAmounts+4)(BX), Z17
+	VBROADCASTSS (cpuMemory_balanceAmounts+0)(BX), Z18
+	VBROADCASTSS (cpuMemory_balanceAmounts+4)(BX), Z19
+	VPBROADCASTD cpuMemory_leastTimes(BX), Z20
+	VPBROADCASTD cpuMemory_balanceTimes(BX), Z21
+	VBROADCASTSS hundred32<>(SB), Z22
+	VBROADCASTSS fifty32<>(SB), Z23
+	VBROADCASTSS slack<>(SB), Z24
+	VADDPS Z24, Z22, Z25
+	VPBROADCASTD magnitude32<>(SB), Z26
+	VPBROADCASTD fifty<>(SB), Z27
+	VPXORQ Z28, Z28, Z28
+	XORQ AX, AX
+
+ceilings:
+	CMPQ AX, CX
+	JGE  ceilingsDone
+	VMOVUPS (R10)(AX*4), Z0         // 1 / capacity
+	VMOVUPS (R11)(AX*4), Z1
+	VMOVUPS (R8)(AX*4), Z2          // free, less the request
+	VMOVUPS (R9)(AX*4), Z3
+	VFNMADD231PS Z16, Z0, Z2
+	VFNMADD231PS Z17, Z1, Z3
+	VMAXPS Z28, Z2, Z2
+	VMAXPS Z28, Z3, Z3
+	VFMADD213PS Z24, Z22, Z2        // hundredths
+	VFMADD213PS Z24, Z22, Z3
+	VCVTTPS2DQ Z2, Z2
+	VCVTTPS2DQ Z3, Z3
+	VPADDD Z3, Z2, Z2
+	VPSRLD $1, Z2, Z2
+	VPMULLD Z20, Z2, Z2
+	VMOVUPS (R12)(AX*4), Z4         // skew, with the request
+	VFMADD231PS Z18, Z0, Z4
+	VFNMADD231PS Z19, Z1, Z4
+	VPANDD Z26, Z4, Z4
+	VMOVAPS Z25, Z5                 // balance
+	VFNMADD231PS Z23, Z4, Z5
+	VCVTTPS2DQ Z5, Z5
+	VPMOVZXBD (SI)(AX*1), Z6
+	VPSUBD Z6, Z5, Z5
+	VPADDD Z27, Z5, Z5
+	VPSRLD $1, Z5, Z5
+	VPADDD Z27, Z5, Z5
+	VPMULLD Z21, Z5, Z5
+	VPADDD Z5, Z2, Z2
+	VPMOVSXDQ Y2, Z3
+	VEXTRACTI64X4 $1, Z2, Y2
+	VPMOVSXDQ Y2, Z2
+	VMOVDQU64 Z3, (DI)(AX*8)
+	VMOVDQU64 Z2, 64(DI)(AX*8)
+	ADDQ $16, AX
+	JMP ceilings
+
+ceilingsDone:
 	VZEROUPPER
 	RET
 

@@ -55,6 +55,7 @@ func TestCPUMemoryLoop(t *testing.T) {
 				want[row] = p.formula(row)
 			}
 		}
+		p.checkCeilings(t, rows, want)
 		one, other := make([]int64, len(want)), make([]int64, len(want))
 		p.scores(rows[from:], from, one[from*wordRows:])
 		p.scoresGeneric(rows[from:], from, other[from*wordRows:])
@@ -67,6 +68,39 @@ func TestCPUMemoryLoop(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkCeilings checks the loop that bounds scores, for the rows that have room for the pod.
+func (p *cpuMemory) checkCeilings(t *rapid.T, rows bitmap, scores []int64) {
+	table := NewTable(0)
+	table.grow(len(scores))
+	fitting := rows.copyOf(nil)
+	for row := range rows.all {
+		for r := range p.all {
+			table.fixed[r].allocatable.dense[row], table.fixed[r].requested.dense[row] = p.all[r][row], p.requested[r][row]
+			table.nonZero[r].dense[row] = p.nonZero[r][row]
+			if p.balanceRequest[r] > p.all[r][row]-p.requested[r][row] {
+				fitting.remove(row)
+			}
+		}
+		table.derived.shares.renew(table, row)
+	}
+	p.shares = &table.derived.shares
+	if !p.makeReady(p.balanceRequest) {
+		t.Fatalf("got no ceilings for weights %d and %d", p.leastWeight, p.balanceWeight)
+	}
+	one, other := make([]int64, len(scores)), make([]int64, len(scores))
+	p.ceilings(rows, 0, one)
+	p.ceilingsGeneric(rows, 0, other)
+	for row := range fitting.all {
+		low, high := scores[row], scores[row]+p.leastWeight+p.balanceWeight
+		if got := one[row]; got < low || got > high {
+			t.Fatalf("row %d: got %d with vectors, want %d to %d", row, got, low, high)
+		}
+		if got := other[row]; got < low || got > high {
+			t.Fatalf("row %d: got %d, want %d to %d", row, got, low, high)
+		}
+	}
 }
 
 // formula is what the loop should make of a row, of which it writes the balance.

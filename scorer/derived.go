@@ -15,6 +15,7 @@ type derived struct {
 	irregular bitmap
 	// balance tells how equal the shares of cpu and memory in use are (balanceOf).
 	balance []uint8
+	shares  shares
 	// free is the unused cpu and memory, by word.
 	free [2]leastFree
 }
@@ -47,6 +48,7 @@ func (d *derived) grow(capacity int) {
 	d.ties = lengthened(d.ties, capacity)
 	d.full, d.irregular = lengthened(d.full, n), lengthened(d.irregular, n)
 	d.balance = lengthened(d.balance, capacity)
+	d.shares.grow(capacity)
 	for i := range d.free {
 		f := &d.free[i]
 		for have := len(f.amount); have < n; have++ {
@@ -65,6 +67,7 @@ func (t *Table) renew(row uint32) {
 	used := max(a.requested.dense[row], b.requested.dense[row], t.nonZero[cpu].dense[row], t.nonZero[memory].dense[row])
 	d.irregular.put(row, !exact(allA) || !exact(allB) || used > maxRegular)
 	d.balance[row] = uint8(balanceOf(deviationOf(a.requested.dense[row], allA, b.requested.dense[row], allB)))
+	d.shares.renew(t, row)
 	t.renewFree(row, a)
 	t.renewFree(row, b)
 }
@@ -98,5 +101,5 @@ func (d *derived) memory() int64 {
 	for i := range d.free {
 		n += int64(8*cap(d.free[i].amount) + cap(d.free[i].row))
 	}
-	return n
+	return n + d.shares.memory()
 }

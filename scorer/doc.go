@@ -50,12 +50,14 @@
 //	  .ties             [uint64 …]                      the tie rule as one number
 //	  .full, .irregular [bit  bit  bit …     │ bit …]   as many pods as allowed; amounts unlike any node's
 //	  .balance          [byte …]                        of the shares of cpu and memory in use
+//	  .shares           [float32 …]                     free and used shares of cpu and memory, for a first look
 //	  .free             least free cpu and memory of each 64 rows
 //	labels.columns[k]   one for each key in use:
 //	  .rows             [id   id   0  …]  1, 2 or 4 bytes a row, or lists while rare
 //	  .values           id → text, .byValue: text → id, .refs: rows with the value
 //	labels.rowKeys      [set  set  set …] which keys the row has, interned
-//	taints.ofRow        [list list …]     list of taints, interned: 0 = none; .tainted: the others
+//	taints.ofRow        [list list …]     list of taints, interned: 0 = none
+//	  .forbidding, .advising [bit bit …     │ bit …]  the list has a taint that keeps pods away, or one that does not
 //	traits.ofRow        [set  set  set …] declared features, resources listed with 0, and what the CSINode says of
 //	                                      drivers' limits and migrated plugins, interned
 //	images.ofRow        [[id …] …]        and each image has its rows

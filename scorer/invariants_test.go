@@ -79,8 +79,10 @@ func (t *Table) checkDerived() error {
 			if got, want := d.full.has(row), t.pods[row] >= t.allowedPods[row]; got != want {
 				return fmt.Errorf("row %d: got full %t, want %t", row, got, want)
 			}
-			if got, want := t.taints.tainted.has(row), len(t.taints.of(row)) > 0; got != want {
-				return fmt.Errorf("row %d: got tainted %t, want %t", row, got, want)
+			advising := slices.ContainsFunc(t.taints.of(row), taint.advises)
+			forbidding := slices.ContainsFunc(t.taints.of(row), func(x taint) bool { return !x.advises() })
+			if a, f := t.taints.advising.has(row), t.taints.forbidding.has(row); a != advising || f != forbidding {
+				return fmt.Errorf("row %d: got advising %t and forbidding %t, want %t and %t", row, a, f, advising, forbidding)
 			}
 			var shares []float64
 			irregular := false

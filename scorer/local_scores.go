@@ -18,6 +18,8 @@ type localScores struct {
 	images         []imageScore
 	// column is the sum of all other rules; nil: there are none.
 	column []int64
+	// rough tells that a first look at the rows need not be exact.
+	rough bool
 }
 
 // blockRule is a score rule that can be scored by words, for most classes.
@@ -30,7 +32,7 @@ type blockRule interface {
 func (l *localScores) begin(e *Evaluator, t *Table) {
 	l.table, l.eval = t, e
 	l.pair.bind(t)
-	l.least, l.balance, l.images, l.column = nil, nil, l.images[:0], nil
+	l.least, l.balance, l.images, l.column, l.rough = nil, nil, l.images[:0], nil, false
 }
 
 // end lets go of the table.
@@ -57,12 +59,18 @@ func (l *localScores) add(s *scoreTerm, rows bitmap) {
 	}
 }
 
-// block writes the scores of the rows in some words, of which from is the first; rows and into are of these words.
-func (l *localScores) block(rows bitmap, from int, into []int64) {
+// ready ends the adding of rules. left is what all rows have left of cpu and memory, at least.
+func (l *localScores) ready(left [2]int64) {
+	l.rough = (l.least != nil || l.balance != nil) && l.pair.makeReady(left)
+}
+
+// block writes the scores of the rows in some words, of which from is the first, or at least the scores: into is exact
+// where ceilings is false. rows and into are of these words.
+func (l *localScores) block(rows bitmap, from int, ceilings bool, into []int64) {
 	if l.least == nil && l.balance == nil {
 		clear(into)
 	} else {
-		l.scorePair(rows, from, into)
+		l.scorePair(rows, from, ceilings, into)
 	}
 	for i := range l.images {
 		l.images[i].addTo(into, from, rows)
@@ -74,8 +82,8 @@ func (l *localScores) block(rows bitmap, from int, into []int64) {
 	}
 }
 
-// scorePair scores cpu and memory: by the loop, but for words with an irregular row, and for those without any row.
-func (l *localScores) scorePair(rows bitmap, from int, into []int64) {
+// scorePair scores cpu and memory: by a loop, but for words with an irregular row, and for those without any row.
+func (l *localScores) scorePair(rows bitmap, from int, ceilings bool, into []int64) {
 	irregular := l.table.derived.irregular[from : from+len(rows)]
 	for w := 0; w < len(rows); {
 		if rows[w]&irregular[w] != 0 {
@@ -88,7 +96,11 @@ func (l *localScores) scorePair(rows bitmap, from int, into []int64) {
 		for to < len(rows) && rows[to] != 0 && rows[to]&irregular[to] == 0 {
 			to++
 		}
-		l.pair.scores(rows[w:to], from+w, into[w*wordRows:])
+		if ceilings {
+			l.pair.ceilings(rows[w:to], from+w, into[w*wordRows:])
+		} else {
+			l.pair.scores(rows[w:to], from+w, into[w*wordRows:])
+		}
 		w = max(to, w+1)
 	}
 }
@@ -127,7 +139,7 @@ func (l *localScores) at(row uint32) (sum int64) {
 // all writes the scores of all rows, in words, of a table.
 func (l *localScores) all(rows bitmap, into []int64) []int64 {
 	into = scratch(into, len(rows)*wordRows)
-	l.block(rows, 0, into)
+	l.block(rows, 0, false, into)
 	return into
 }
 

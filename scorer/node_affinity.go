@@ -133,6 +133,20 @@ func (r *nodeAffinity) column(e *Evaluator, t *Table, rows bitmap, into []int64)
 	return e.any
 }
 
+// level is for one preferred term, or none.
+func (r *nodeAffinity) level(e *Evaluator, t *Table, rows bitmap) (some bitmap, score int64, ok bool) {
+	if len(r.preferred) == 0 {
+		return nil, 0, true
+	}
+	p := &r.preferred[0]
+	if len(r.preferred) > 1 || p.weight == 0 {
+		return nil, 0, false
+	}
+	e.term = rows.copyOf(e.term)
+	p.narrow(e, t, e.term)
+	return e.term, p.weight, true
+}
+
 func (r *nodeAffinity) score(_ *Evaluator, v view) int64 {
 	sum := int64(0)
 	for i := range r.preferred {

@@ -72,6 +72,16 @@ func (r *nodeResourcesFit) addRequest(name string, amount int64) {
 	}
 }
 
+// left is what rows that pass have left of cpu and memory, at least.
+func (r *nodeResourcesFit) left() (amounts [2]int64) {
+	for i := range r.requests {
+		if n := &r.requests[i]; !n.mapped && (n.fixed == cpu || n.fixed == memory) {
+			amounts[n.fixed] = n.amount
+		}
+	}
+	return amounts
+}
+
 // shortage is the reason of a node that lacks the resource.
 func (n *resourceRequest) shortage() string {
 	switch n.fixed {

@@ -187,6 +187,7 @@ func (e *Evaluator) score(t *Table, c *Class) {
 			e.observer.Pass(s.plugin, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
 		}
 	}
+	e.local.ready(c.left)
 }
 
 // countReasons counts why rule refused the n rows in e.refused.

@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"math/bits"
+	"slices"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -34,7 +35,7 @@ func (r *taintToleration) plugin() pb.Plugin { return pb.Plugin_PLUGIN_TAINT_TOL
 // admits tells whether the pod tolerates what a list of taints forbids.
 func (r *taintToleration) admits(list []taint) bool {
 	for i := range list {
-		if list[i].effect != pb.TaintEffect_TAINT_EFFECT_PREFER_NO_SCHEDULE && !tolerates(r.tolerations, &list[i]) {
+		if !list[i].advises() && !tolerates(r.tolerations, &list[i]) {
 			return false
 		}
 	}
@@ -45,7 +46,7 @@ func (r *taintToleration) admits(list []taint) bool {
 func (r *taintToleration) dislikes(list []taint) int64 {
 	n := int64(0)
 	for i := range list {
-		if list[i].effect == pb.TaintEffect_TAINT_EFFECT_PREFER_NO_SCHEDULE && !tolerates(r.preferring, &list[i]) {
+		if list[i].advises() && !tolerates(r.preferring, &list[i]) {
 			n++
 		}
 	}
@@ -65,7 +66,7 @@ func (r *taintToleration) narrow(e *Evaluator, t *Table, rows bitmap) {
 		return
 	}
 	for w, word := range rows {
-		for word &= t.taints.tainted[w]; word != 0; word &= word - 1 {
+		for word &= t.taints.forbidding[w]; word != 0; word &= word - 1 {
 			i := bits.TrailingZeros64(word)
 			rows[w] &^= uint64(1-keep[t.taints.ofRow[w*wordRows+i]]) << i
 		}
@@ -86,11 +87,32 @@ func (r *taintToleration) column(e *Evaluator, t *Table, rows bitmap, into []int
 		return nil
 	}
 	e.any = rows.copyOf(e.any)
-	e.any.intersect(t.taints.tainted)
+	e.any.intersect(t.taints.advising)
 	for row := range e.any.all {
 		into[row] = e.listScores[t.taints.ofRow[row]]
 	}
 	return e.any
+}
+
+// level is for tables where all lists that advise count the same.
+func (r *taintToleration) level(e *Evaluator, t *Table, rows bitmap) (some bitmap, score int64, ok bool) {
+	first := true
+	for _, list := range t.taints.lists.contents {
+		if !slices.ContainsFunc(list, taint.advises) {
+			continue
+		}
+		n := r.dislikes(list)
+		if !first && n != score {
+			return nil, 0, false
+		}
+		first, score = false, n
+	}
+	if score == 0 {
+		return nil, 0, true
+	}
+	e.any = rows.copyOf(e.any)
+	e.any.intersect(t.taints.advising)
+	return e.any, score, true
 }
 
 func (r *taintToleration) score(_ *Evaluator, v view) int64 { return r.dislikes(v.t.taints.of(v.row)) }

@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"encoding/binary"
+	"slices"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -12,14 +13,18 @@ type taint struct {
 	effect     pb.TaintEffect
 }
 
+// advises tells whether the taint keeps no pod away.
+func (t taint) advises() bool { return t.effect == pb.TaintEffect_TAINT_EFFECT_PREFER_NO_SCHEDULE }
+
 // taintSets interns the taint lists of nodes: a cluster has few different ones, and
 // whether a pod tolerates a list is decided once for all rows that have it.
 type taintSets struct {
 	lists interned[[]taint]
-	// ofRow is the list of each row, tainted are the rows with one.
-	ofRow   []uint32
-	tainted bitmap
-	encoded []byte // scratch
+	// ofRow is the list of each row. Of the rows in forbidding a list has a taint that keeps pods away, of those in advising
+	// one that pods would rather not meet.
+	ofRow                []uint32
+	forbidding, advising bitmap
+	encoded              []byte // scratch
 }
 
 func newTaintSets() taintSets { return taintSets{lists: newInterned[[]taint]()} }
@@ -41,12 +46,15 @@ func (s *taintSets) set(row uint32, taints []*pb.Taint) {
 		return list
 	})
 	s.lists.release(before)
-	s.tainted.put(row, s.ofRow[row] != 0)
+	list := s.of(row)
+	s.forbidding.put(row, slices.ContainsFunc(list, func(t taint) bool { return !t.advises() }))
+	s.advising.put(row, slices.ContainsFunc(list, taint.advises))
 }
 
 func (s *taintSets) grow(capacity int) {
 	s.ofRow = lengthened(s.ofRow, capacity)
-	s.tainted = lengthened(s.tainted, words(capacity))
+	s.forbidding = lengthened(s.forbidding, words(capacity))
+	s.advising = lengthened(s.advising, words(capacity))
 }
 
 // of is the row's taints.
@@ -54,7 +62,7 @@ func (s *taintSets) of(row uint32) []taint { return s.lists.contents[s.ofRow[row
 
 func (s *taintSets) memory() int64 {
 	const perList = 3 * 40 // the list itself: three taints as structs
-	return s.lists.memory() + int64(len(s.lists.contents))*perList + int64(4*cap(s.ofRow)+8*cap(s.tainted))
+	return s.lists.memory() + int64(len(s.lists.contents))*perList + int64(4*cap(s.ofRow)+8*cap(s.forbidding)+8*cap(s.advising))
 }
 
 // appendText appends a string so that no two lists of strings look the same.

@@ -105,11 +105,28 @@ func (e *Evaluator) dealBlock(from, to int, into *Result) (some bool) {
 		first.rows += bits.OnesCount64(word &^ keyed)
 		first.some = first.some || word != keyed
 		some = some || word != 0
-		if keyed != 0 && !e.dealKeyed(w, w-from, keyed, into) {
+		switch {
+		case keyed == 0:
+		case e.keys.same:
+			if !e.dealSame(w-from, keyed, into) {
+				return false
+			}
+		case !e.dealKeyed(w, w-from, keyed, into):
 			return false
 		}
 	}
 	return some
+}
+
+// dealSame gives the keyed rows of a word, which have the same key, to their group; false after an overflow.
+func (e *Evaluator) dealSame(at int, rows uint64, result *Result) bool {
+	x := e.groups.of(e.keys.key, result)
+	if x == nil {
+		return false
+	}
+	x.block[at], x.some = rows, true
+	x.rows += bits.OnesCount64(rows)
+	return true
 }
 
 // dealKeyed gives the rows of a word whose keys may have more than zeros to their groups; false after an overflow.
@@ -130,14 +147,14 @@ func (e *Evaluator) dealKeyed(w, at int, rows uint64, result *Result) bool {
 	return true
 }
 
+// fewRows is how many rows there are for each that may be offered where seeds are not worth their trouble.
+const fewRows = 4
+
 // seedAll offers the best of the last class first: mostly they are among the best again, and few of the others pass
 // the bar then. Rows that are offered leave e.rows.
 func (g *grouping) seedAll(e *Evaluator, into *Result) {
-	if g.shard != g.table.shard {
+	if g.shard != g.table.shard || len(e.rows)*wordRows <= fewRows*g.limit || g.limit == 0 {
 		g.seeds, g.shard = g.seeds[:0], g.table.shard
-	}
-	if g.limit == 0 {
-		g.seeds = g.seeds[:0]
 	}
 	for i := range g.seeds {
 		s := &g.seeds[i]
@@ -284,31 +301,42 @@ func (t *Table) tiesBefore(a, b uint32) bool {
 	return t.names[a] < t.names[b]
 }
 
-// offerBlock offers the rows of some words, of which from is the first, to their groups: the bars rise meanwhile.
+// offerBlock offers the rows of some words, of which from is the first, to their groups: the bars rise meanwhile. Once
+// there is a bar, few rows come up to it, and of these alone the exact scores are computed.
 func (g *grouping) offerBlock(l *localScores, rows bitmap, from int) {
 	scores := g.block[:len(rows)*wordRows]
-	l.block(rows, from, scores)
-	for i := range g.groups {
-		if x := &g.groups[i]; x.some {
-			g.offerAll(x, x.block[:len(rows)], from, scores)
-			x.block, x.some = [blockWords]uint64{}, false
+	ceilings := l.rough && g.groups[0].bar != lowest()
+	l.block(rows, from, ceilings, scores)
+	ties := g.table.derived.ties[from*wordRows:][:len(scores)]
+	var passed [blockWords]uint64
+	for k := range g.groups {
+		x := &g.groups[k]
+		if !x.some {
+			continue
 		}
+		x.bar.pass(x.block[:len(rows)], scores, ties, passed[:])
+		for w, word := range passed[:len(rows)] {
+			for ; word != 0; word &= word - 1 {
+				i := w*wordRows + bits.TrailingZeros64(word)
+				g.offerOne(x, l, uint32(from*wordRows+i), scores[i], ceilings)
+			}
+		}
+		x.block, x.some = [blockWords]uint64{}, false
 	}
 }
 
-// offerAll offers the rows of some words, with their scores.
-func (g *grouping) offerAll(x *groupRows, rows bitmap, from int, scores []int64) {
-	ties := g.table.derived.ties[from*wordRows:][:len(scores)]
-	var passed [blockWords]uint64
-	x.bar.pass(rows, scores, ties, passed[:])
-	for w, word := range passed[:len(rows)] {
-		for ; word != 0; word &= word - 1 {
-			i := w*wordRows + bits.TrailingZeros64(word)
-			if x.bar.passes(scores[i], ties[i]) {
-				g.add(x, scoredRow{scores[i], ties[i], uint32(from*wordRows + i)})
-			}
+// offerOne offers a row with a score, or with one that may be too high.
+func (g *grouping) offerOne(x *groupRows, l *localScores, row uint32, score int64, ceiling bool) {
+	tie := g.table.derived.ties[row]
+	if !x.bar.passes(score, tie) {
+		return
+	}
+	if ceiling {
+		if score = l.at(row); !x.bar.passes(score, tie) {
+			return
 		}
 	}
+	g.add(x, scoredRow{score, tie, row})
 }
 
 // minUnsettled is how many rows a list takes in at the least before it is put in order.
