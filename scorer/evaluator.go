@@ -51,6 +51,7 @@ type Evaluator struct {
 	local         localScores
 	raw, others   []int64 // of local scores that are not computed by words
 	whole         []int64 // local scores of all rows
+	few           fewRows
 	listScores    []int64
 	scored        []scoredColumn
 	expanded      expansion

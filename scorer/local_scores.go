@@ -125,6 +125,11 @@ func (l *localScores) at(row uint32) (sum int64) {
 	case l.least != nil || l.balance != nil:
 		sum = l.pair.score(int(row))
 	}
+	return sum + l.rest(row)
+}
+
+// rest is what the rules make of a row that do not score cpu and memory by a loop.
+func (l *localScores) rest(row uint32) (sum int64) {
 	for i := range l.images {
 		if l.images[i].image.has(row) {
 			sum += l.images[i].score
@@ -141,6 +146,44 @@ func (l *localScores) all(rows bitmap, into []int64) []int64 {
 	into = scratch(into, len(rows)*wordRows)
 	l.block(rows, 0, false, into)
 	return into
+}
+
+// fewRows are the columns that pair reads of some rows alone, with room for their scores.
+type fewRows struct {
+	all, nonZero, requested [2][wordRows]int64
+	balance                 [wordRows]uint8
+	scores                  [wordRows]int64
+}
+
+// of is the scores of some rows, a word of them at the most. It holds until the next call.
+func (l *localScores) of(rows []uint32) []int64 {
+	x, pair := &l.eval.few, l.pair
+	for r := range pair.all {
+		pair.all[r] = gather(x.all[r][:0], pair.all[r], rows)
+		pair.nonZero[r] = gather(x.nonZero[r][:0], pair.nonZero[r], rows)
+		pair.requested[r] = gather(x.requested[r][:0], pair.requested[r], rows)
+	}
+	pair.balance = gather(x.balance[:0], pair.balance, rows)
+	word := bitmap{1<<(len(rows)-1)<<1 - 1}
+	clear(x.scores[:])
+	if l.least != nil || l.balance != nil {
+		pair.scores(word, 0, x.scores[:])
+	}
+	for i, row := range rows {
+		if l.table.derived.irregular.has(row) {
+			x.scores[i] = l.irregular(row)
+		}
+		x.scores[i] += l.rest(row)
+	}
+	return x.scores[:len(rows)]
+}
+
+// gather writes what a column has of some rows.
+func gather[T any](into, column []T, rows []uint32) []T {
+	for _, row := range rows {
+		into = append(into, column[row])
+	}
+	return into[:wordRows]
 }
 
 // imageScore is an image with the weighted score of the rows that have it.

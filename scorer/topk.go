@@ -147,36 +147,43 @@ func (e *Evaluator) dealKeyed(w, at int, rows uint64, result *Result) bool {
 	return true
 }
 
-// fewRows is how many rows there are for each that may be offered where seeds are not worth their trouble.
-const fewRows = 4
-
 // seedAll offers the best of the last class first: mostly they are among the best again, and few of the others pass
 // the bar then. Rows that are offered leave e.rows.
 func (g *grouping) seedAll(e *Evaluator, into *Result) {
-	if g.shard != g.table.shard || len(e.rows)*wordRows <= fewRows*g.limit || g.limit == 0 {
+	if g.shard != g.table.shard || g.limit == 0 {
 		g.seeds, g.shard = g.seeds[:0], g.table.shard
 	}
 	for i := range g.seeds {
 		s := &g.seeds[i]
+		there := s.rows[:0]
 		for _, row := range s.rows {
 			if e.rows.has(row) && e.keys.of(row) == s.key {
-				if x := g.of(s.key, into); x != nil {
-					g.seed(x, row, e.local.at(row))
-					e.rows.remove(row)
-				}
+				there = append(there, row)
+				e.rows.remove(row)
 			}
 		}
-	}
-	for i := range g.groups {
-		g.settle(&g.groups[i])
+		if len(there) == 0 {
+			continue
+		}
+		if x := g.of(s.key, into); x != nil {
+			x.rows += len(there)
+			g.seed(x, &e.local, there)
+			g.settle(x)
+		}
 	}
 }
 
-// seed offers a row by itself.
-func (g *grouping) seed(x *groupRows, row uint32, score int64) {
-	x.rows++
-	if tie := g.table.derived.ties[row]; x.bar.passes(score, tie) {
-		x.list = append(x.list, scoredRow{score, tie, row})
+// seed offers some rows.
+func (g *grouping) seed(x *groupRows, l *localScores, rows []uint32) {
+	for len(rows) > 0 {
+		n := min(len(rows), wordRows)
+		scores := l.of(rows[:n])
+		for i, row := range rows[:n] {
+			if tie := g.table.derived.ties[row]; x.bar.passes(scores[i], tie) {
+				g.add(x, scoredRow{scores[i], tie, row})
+			}
+		}
+		rows = rows[n:]
 	}
 }
 
@@ -339,14 +346,42 @@ func (g *grouping) offerOne(x *groupRows, l *localScores, row uint32, score int6
 	g.add(x, scoredRow{score, tie, row})
 }
 
-// minUnsettled is how many rows a list takes in at the least before it is put in order.
-const minUnsettled = 32
+// mostInOrder is how many rows a list holds at the most that is always in order.
+const mostInOrder = 128
 
 // add keeps a row that passes the bar.
 func (g *grouping) add(x *groupRows, s scoredRow) {
+	if g.limit <= mostInOrder {
+		g.insert(x, s)
+		return
+	}
 	x.list = append(x.list, s)
-	if len(x.list) >= g.limit+max(g.limit, minUnsettled) {
+	if len(x.list) >= 2*g.limit {
 		g.settle(x)
+	}
+}
+
+// insert puts a row in its place in a list that is in order.
+func (g *grouping) insert(x *groupRows, s scoredRow) {
+	n := len(x.list)
+	if n > 0 && !g.table.chosenBefore(&x.list[n-1], &s) {
+		if n == g.limit {
+			n--
+		}
+		at, end := 0, n
+		for at < end {
+			if middle := (at + end) / 2; g.table.chosenBefore(&s, &x.list[middle]) {
+				end = middle
+			} else {
+				at = middle + 1
+			}
+		}
+		x.list = slices.Insert(x.list[:n], at, s)
+	} else if n < g.limit {
+		x.list = append(x.list, s)
+	}
+	if x.settled = len(x.list); x.settled == g.limit {
+		x.bar = x.list[g.limit-1].bar()
 	}
 }
 
