@@ -224,11 +224,12 @@ func (r *Result) missing(list []Group) int {
 func (r *Result) addRows(g *Group, rows int, best []Candidate, spare *[]Candidate) {
 	g.Rows += rows
 	have, n := g.Candidates, min(len(g.Candidates)+len(best), r.limit)
-	if len(have) > 0 && len(best) > 0 {
-		*spare = append((*spare)[:0], have...)
-		have = *spare
+	at := len(have) // those before the best of the new ones stay where they are
+	for at > 0 && len(best) > 0 && compareCandidates(&best[0], &have[at-1]) < 0 {
+		at--
 	}
-	g.Candidates = mergeCandidates(slices.Grow(g.Candidates[:0], n), have, best, r.limit)
+	*spare = append((*spare)[:0], have[at:]...)
+	g.Candidates = mergeCandidates(slices.Grow(have[:at], n-at), *spare, best, r.limit)
 }
 
 // sortGroups puts groups in the order of their keys.

@@ -37,9 +37,9 @@ type groupRows struct {
 	settled int
 	// bar is the worst of as many settled rows as there may be: of this table, or of those before it.
 	bar bar
-	// block are the rows that are offered together; some tells whether there are any.
-	block [blockWords]uint64
-	some  bool
+	// block are the rows that are offered together, offered is how many.
+	block   [blockWords]uint64
+	offered int
 }
 
 // scoredRow is a candidate while the list holds it, with what mostly decides; the tie rule's
@@ -102,8 +102,7 @@ func (e *Evaluator) dealBlock(from, to int, into *Result) (some bool) {
 		word := e.rows[w]
 		keyed := word & e.keys.keyed[w]
 		first.block[w-from] = word &^ keyed
-		first.rows += bits.OnesCount64(word &^ keyed)
-		first.some = first.some || word != keyed
+		first.take(bits.OnesCount64(word &^ keyed))
 		some = some || word != 0
 		switch {
 		case keyed == 0:
@@ -118,14 +117,20 @@ func (e *Evaluator) dealBlock(from, to int, into *Result) (some bool) {
 	return some
 }
 
+// take counts rows that are put into block.
+func (x *groupRows) take(n int) {
+	x.rows += n
+	x.offered += n
+}
+
 // dealSame gives the keyed rows of a word, which have the same key, to their group; false after an overflow.
 func (e *Evaluator) dealSame(at int, rows uint64, result *Result) bool {
 	x := e.groups.of(e.keys.key, result)
 	if x == nil {
 		return false
 	}
-	x.block[at], x.some = rows, true
-	x.rows += bits.OnesCount64(rows)
+	x.block[at] = rows
+	x.take(bits.OnesCount64(rows))
 	return true
 }
 
@@ -141,20 +146,22 @@ func (e *Evaluator) dealKeyed(w, at int, rows uint64, result *Result) bool {
 			}
 		}
 		into.block[at] |= 1 << i
-		into.some = true
-		into.rows++
+		into.take(1)
 	}
 	return true
 }
 
 // seedAll offers the best of the last class first: mostly they are among the best again, and few of the others pass
-// the bar then. Rows that are offered leave e.rows.
+// the bar then. Rows that are offered leave e.rows. Where the tables before set a bar, it does as well.
 func (g *grouping) seedAll(e *Evaluator, into *Result) {
 	if g.shard != g.table.shard || g.limit == 0 {
 		g.seeds, g.shard = g.seeds[:0], g.table.shard
 	}
 	for i := range g.seeds {
 		s := &g.seeds[i]
+		if into.barOf(s.key, g.limit) != lowest() {
+			continue
+		}
 		there := s.rows[:0]
 		for _, row := range s.rows {
 			if e.rows.has(row) && e.keys.of(row) == s.key {
@@ -308,6 +315,9 @@ func (t *Table) tiesBefore(a, b uint32) bool {
 	return t.names[a] < t.names[b]
 }
 
+// fewOffered is up to how many rows of a block are quicker compared one by one.
+const fewOffered = 40
+
 // offerBlock offers the rows of some words, of which from is the first, to their groups: the bars rise meanwhile. Once
 // there is a bar, few rows come up to it, and of these alone the exact scores are computed.
 func (g *grouping) offerBlock(l *localScores, rows bitmap, from int) {
@@ -318,17 +328,21 @@ func (g *grouping) offerBlock(l *localScores, rows bitmap, from int) {
 	var passed [blockWords]uint64
 	for k := range g.groups {
 		x := &g.groups[k]
-		if !x.some {
+		switch {
+		case x.offered == 0:
 			continue
+		case x.offered <= fewOffered:
+			x.bar.passGeneric(x.block[:len(rows)], scores, ties, passed[:])
+		default:
+			x.bar.pass(x.block[:len(rows)], scores, ties, passed[:])
 		}
-		x.bar.pass(x.block[:len(rows)], scores, ties, passed[:])
 		for w, word := range passed[:len(rows)] {
 			for ; word != 0; word &= word - 1 {
 				i := w*wordRows + bits.TrailingZeros64(word)
 				g.offerOne(x, l, uint32(from*wordRows+i), scores[i], ceilings)
 			}
 		}
-		x.block, x.some = [blockWords]uint64{}, false
+		x.block, x.offered = [blockWords]uint64{}, 0
 	}
 }
 
