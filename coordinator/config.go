@@ -32,7 +32,7 @@ type SchedulerConfig struct {
 	Cluster string
 	// Term fences everything that the scheduler sends.
 	Term uint64
-	// Shards is the number of shards, 1 or more.
+	// Shards is the number of shards; 0: it follows from how many nodes there are at first.
 	Shards int
 	// BatchSize is how many pods share a round at the most; 0: DefaultBatchSize.
 	// It has no influence on decisions.
@@ -113,10 +113,20 @@ type SchedulerConfig struct {
 	Fence func() error
 }
 
+const (
+	// shardRows is how many nodes a shard is to have: to look at a class in one more shard costs as much as some 1,000 rows.
+	shardRows = 4096
+	// minShards and maxShards bound the number of shards that is chosen: some workers may always have a share.
+	minShards, maxShards = 4, 1024
+)
+
+// ShardsFor is the number of shards of a cluster of so many nodes, where nobody says how many there are to be.
+func ShardsFor(nodes int) int { return min(max(nodes/shardRows, minShards), maxShards) }
+
 // complete fills defaults in.
 func (cfg *SchedulerConfig) complete() error {
-	if cfg.Shards < 1 {
-		return fmt.Errorf("number of shards is %d, expected 1 or more", cfg.Shards)
+	if cfg.Shards < 0 {
+		return fmt.Errorf("number of shards is %d, expected 0 or more", cfg.Shards)
 	}
 	if cfg.BatchSize == 0 {
 		cfg.BatchSize = DefaultBatchSize

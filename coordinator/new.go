@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -42,7 +43,7 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		cfg:         cfg,
-		state:       state.New(cfg.Shards),
+		state:       state.New(cmp.Or(cfg.Shards, minShards)),
 		compiler:    compile.New(),
 		inbox:       newInbox(),
 		journal:     journal.New(cfg.Journal),

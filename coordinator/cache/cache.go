@@ -95,7 +95,6 @@ type pod struct {
 // New makes an empty cache of the given number of shards.
 func New(shards int) *Cache {
 	c := &Cache{
-		shards: make([]*shard, shards),
 		nodes:  map[string]*node{},
 		pods:   map[types.UID]*pod{},
 		images: map[string]*image{},
@@ -106,10 +105,16 @@ func New(shards int) *Cache {
 		labelled:    podsByLabel{},
 		adding:      map[uint32]int{},
 	}
+	c.Cut(shards)
+	return c
+}
+
+// Cut cuts the cluster into so many shards. It is called before there are nodes, and before anybody watches.
+func (c *Cache) Cut(shards int) {
+	c.shards = make([]*shard, shards)
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i), shards)
 	}
-	return c
 }
 
 // UseAnnotations names the annotations of nodes that rows carry, sorted. It is called before there

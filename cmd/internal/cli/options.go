@@ -61,7 +61,7 @@ type EmbeddedEtcd struct {
 type Sharding struct {
 	// Cluster names the tables and the keys in etcd.
 	Cluster string
-	// Shards is the number of parts; 0: chosen from the number of nodes and workers.
+	// Shards is the number of parts; 0: chosen from the number of nodes.
 	Shards int
 	// Replicas is the number of workers that hold each shard: 1 or 2.
 	Replicas int

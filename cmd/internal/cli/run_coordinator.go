@@ -32,10 +32,6 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// defaultShards is how many parts a served cluster is cut into where none is
-// given: enough to spread over many workers, few enough to cost little on one.
-const defaultShards = 16
-
 // maxRequestBytes bounds a message of the client API.
 const maxRequestBytes = 4<<20 + 64<<10
 
@@ -134,13 +130,9 @@ func endGroup(g *errgroup.Group, err error) error {
 
 // scheduler is the template of each term's scheduler.
 func (v service) scheduler(log *observe.DecisionLog, spans *spans, workers *localWorkers) (coordinator.SchedulerConfig, error) {
-	shards := v.sharding.Shards
-	if shards == 0 {
-		shards = defaultShards
-	}
 	cfg := coordinator.SchedulerConfig{
 		Cluster:          v.sharding.Cluster,
-		Shards:           shards,
+		Shards:           v.sharding.Shards,
 		Decisions:        log,
 		MaxUnschedulable: v.flush,
 		Heartbeat:        &observe.Heartbeat{},

@@ -161,7 +161,7 @@ func (m simulation) run(ctx context.Context, in *Input, progress func(*pb.Summar
 // scheduler configures the scheduler for so many nodes.
 func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordinator.SchedulerConfig, error) {
 	cfg := coordinator.SchedulerConfig{
-		Cluster: m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, simulatedShards(nodes, m.sharding.Workers)),
+		Cluster: m.sharding.Cluster, Term: 1, Shards: cmp.Or(m.sharding.Shards, max(coordinator.ShardsFor(nodes), m.sharding.Workers)),
 		BatchSize: m.batch, Decisions: m.decisions, Registerer: registry, QueueNow: standstill(), ExtendersInline: true,
 	}
 	if err := configure(m.config, m.plugins, &cfg); err != nil {
@@ -178,11 +178,6 @@ func (m simulation) scheduler(registry prometheus.Registerer, nodes int) (coordi
 func standstill() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start }
-}
-
-// simulatedShards cuts small clusters coarsely: every shard costs a pass.
-func simulatedShards(nodes, workers int) int {
-	return min(max(nodes/2048, workers, 1), 256)
 }
 
 // progressEvery is how often progress is shown.
