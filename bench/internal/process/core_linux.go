@@ -1,7 +1,10 @@
 package process
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +40,41 @@ func onCore(core int, start func() error) error {
 		err = back
 	}
 	return err
+}
+
+// Stay keeps this process on one core, and what it starts, until back lets it run where it did.
+func Stay(core int) (back func() error, err error) {
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, err
+	}
+	one.Set(core)
+	return func() error { return keep(before) }, keep(one)
+}
+
+// keep has all threads of this process run on some cores. A new thread has the cores of the one that starts it, so that
+// the threads are gone through until there is no new one.
+func keep(cores unix.CPUSet) error {
+	for seen := map[string]bool{}; ; {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		fresh := false
+		for _, t := range threads {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil || seen[t.Name()] {
+				continue
+			}
+			if err := unix.SchedSetaffinity(tid, &cores); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("cores of thread %d: %w", tid, err)
+			}
+			seen[t.Name()], fresh = true, true
+		}
+		if !fresh {
+			return nil
+		}
+	}
 }
 
 // CPU is what the process has used so far, in user mode and in the kernel.
