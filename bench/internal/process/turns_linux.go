@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,9 @@ type Turns struct {
 
 // Share is the part of a core that each process has.
 func (t Turns) Share() float64 { return 1 / float64(t.Slots) }
+
+// Period is how long it takes until the first has its turn again.
+func (t Turns) Period() time.Duration { return time.Duration(t.Slots) * t.Slot }
 
 // TakeTurns starts the turns of processes in a process on a core. The program is one that calls RunTurns, mostly the running one.
 func (g *Group) TakeTurns(core int, program string, t Turns, of []*Process) (*Process, error) {
@@ -134,15 +138,16 @@ func atOnce() {
 func sleepUntil(nanoseconds int64) (int64, error) {
 	until := unix.NsecToTimespec(nanoseconds)
 	for {
-		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
-		if err == unix.EINTR {
+		// The runtime is not told that this blocks. Otherwise it would look for other goroutines every time.
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+		if errno == unix.EINTR {
 			continue
 		}
-		if err != nil {
-			return 0, fmt.Errorf("sleep: %w", err)
+		if errno != 0 {
+			return 0, fmt.Errorf("sleep: %w", errno)
 		}
 		var now unix.Timespec
-		err = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+		err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 		return now.Nano(), err
 	}
 }

@@ -17,6 +17,9 @@ type Turns struct {
 // Share is the part of a core that each process has.
 func (t Turns) Share() float64 { return 1 / float64(t.Slots) }
 
+// Period is how long it takes until the first has its turn again.
+func (t Turns) Period() time.Duration { return time.Duration(t.Slots) * t.Slot }
+
 // TakeTurns needs Linux.
 func (g *Group) TakeTurns(int, string, Turns, []*Process) (*Process, error) {
 	return nil, errors.ErrUnsupported

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/kube"
 	"github.com/shardsched/shardsched/coordinator/rules"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
@@ -22,20 +23,30 @@ type objects struct {
 	placed, pods []*v1.Pod
 }
 
-// newObjects makes them; equal seeds make equal ones.
-func newObjects(nodes, pods int, seed uint64) (o objects) {
+// newObjects makes them, as the source of a cluster keeps them: without what nobody reads, and with their equal parts in
+// common. Equal seeds make equal ones.
+func newObjects(nodes, pods int, seed uint64) (o objects, err error) {
+	trim := kube.Transform(kube.Whole{})
+	keep := func(obj any) {
+		if _, failed := trim(obj); failed != nil {
+			err = failed
+		}
+	}
 	order := rand.New(rand.NewPCG(seed, uint64(nodes))).Perm(nodes)
 	for i := range nodes {
 		o.nodes = append(o.nodes, workload.Node(i))
+		keep(o.nodes[i])
 	}
 	for i := range nodes {
 		b := build.Pod(fmt.Sprintf("placed-%d", i)).Namespace(workload.Namespace).Node(o.nodes[order[i]].Name)
 		o.placed = append(o.placed, workload.Distinct(b, i, true).Obj())
+		keep(o.placed[i])
 	}
 	for i := range pods {
 		o.pods = append(o.pods, waiting(i))
+		keep(o.pods[i])
 	}
-	return o
+	return o, err
 }
 
 // waiting is the ith pod that waits.

@@ -37,11 +37,11 @@ func busyCores(stat string) (busy time.Duration) {
 	return busy
 }
 
-// others are the cores that everybody but this process and its workers kept busy.
-func others(from, to time.Time, machine, self time.Duration, before, after []time.Duration) float64 {
-	rest := machine - self
-	for i := range before {
-		rest -= after[i] - before[i]
+// others are the cores that everybody but this process and its own kept busy between two readings.
+func others(before, after *reading) float64 {
+	rest := after.busy - before.busy - (after.self - before.self) - (after.turns - before.turns)
+	for i := range before.workers {
+		rest -= after.workers[i] - before.workers[i]
 	}
-	return max(rest.Seconds()/to.Sub(from).Seconds(), 0)
+	return max(rest.Seconds()/after.at.Sub(before.at).Seconds(), 0)
 }

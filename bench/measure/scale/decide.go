@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/shardsched/shardsched/bench/internal/process"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	kinds "github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -29,15 +35,31 @@ type Decide struct {
 	PerSecond         float64   `json:"decidedPerSecond"`
 	CoordinatorMicros float64   `json:"coordinatorCPUMicros"`
 	WorkerMicros      []float64 `json:"workerCPUMicros"`
-	// FanMicros is how long the loop waited for the workers' merged answers.
+	// Share is what each worker may use of a core, UsedShares how much of that each has used.
+	Share      float64   `json:"shareOfCore"`
+	UsedShares []float64 `json:"usedOfShare"`
+	// WaitMicros is the wall time that is more than this process's CPU time. All pods are there, so that it waits for answers only.
+	WaitMicros float64 `json:"waitMicros"`
+	// FanMicros is how long it took from a question that the loop waited for to the merged answer: those that were asked while
+	// other pods were decided are left out.
 	FanMicros   float64 `json:"fanMicros"`
 	ToWorkers   float64 `json:"toWorkersBytes"`
 	FromWorkers float64 `json:"fromWorkersBytes"`
-	// Batches and Rounds are all of the run.
-	Batches float64 `json:"batches"`
-	Rounds  float64 `json:"rounds"`
-	// Others are the cores that everybody else kept busy meanwhile.
+	// Batches, Rounds and LocalShards, those that the coordinator has evaluated itself, are all of the run.
+	Batches     float64 `json:"batches"`
+	Rounds      float64 `json:"rounds"`
+	LocalShards float64 `json:"localShards"`
+	// Turns are the cores that went into having workers take turns, Others those that everybody else kept busy meanwhile.
+	Turns  float64 `json:"turnsCores"`
 	Others float64 `json:"othersCores"`
+}
+
+// conditions are those that pods are decided under.
+type conditions struct {
+	shards int
+	limit  time.Duration
+	// turns are what workers take once their shards are with them; nil: they run when they want.
+	turns *process.Turns
 }
 
 // loop is a scheduler that binds nothing, with workers.
@@ -49,7 +71,7 @@ type loop struct {
 }
 
 // newLoop starts a scheduler that knows all but the pods that wait, and has its workers warm.
-func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout.Config) (*loop, error) {
+func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout.Config, log *observe.DecisionLog) (*loop, error) {
 	l := &loop{registry: prometheus.NewRegistry()}
 	config.Dial = c.dial()
 	term, err := c.term(ctx)
@@ -57,7 +79,8 @@ func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout
 		return nil, err
 	}
 	l.Scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
-		Cluster: clusterName, Term: term, Shards: shards, Registerer: l.registry, Fanout: config,
+		Cluster: clusterName, Term: term, Shards: shards, Registerer: l.registry, Fanout: config, Decisions: log,
+		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared
 	})
 	if err != nil {
 		return nil, err
@@ -113,13 +136,22 @@ func (l *loop) sum(name string) (sum, count float64, err error) {
 
 // reading is how far a loop and its workers are.
 type reading struct {
-	at                   time.Time
-	self                 time.Duration
-	workers              []time.Duration
-	in, out              int64
-	busy                 time.Duration // of all cores, with everybody
-	decisions            uint64
-	fan, rounds, batches float64
+	at                                  time.Time
+	self, turns                         time.Duration
+	workers                             []time.Duration
+	busy                                time.Duration // of all cores, with everybody
+	in, out                             int64
+	decisions                           uint64
+	fan, rounds, batches, local, hedges float64
+}
+
+// usage reads the clocks.
+func (c *crew) usage() (r reading, err error) {
+	var failed error
+	r.workers, err = c.cpu()
+	r.turns, failed = c.turnsCPU()
+	r.self, r.busy, r.at = selfCPU(), machineCPU(), time.Now()
+	return r, errors.Join(err, failed)
 }
 
 func (c *crew) read(ctx context.Context, l *loop) (r reading, err error) {
@@ -127,63 +159,107 @@ func (c *crew) read(ctx context.Context, l *loop) (r reading, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.decisions = summary.GetDecisions()
-	var e1, e2, e3 error
-	r.fan, _, e1 = l.sum("shardsched_fanout_evaluation_duration_seconds")
-	r.rounds, _, e2 = l.sum("shardsched_fanout_rounds_total")
-	_, r.batches, e3 = l.sum("shardsched_batch_pods")
-	if err := errors.Join(e1, e2, e3); err != nil {
+	if r, err = c.usage(); err != nil {
 		return r, err
 	}
-	r.in, r.out = c.traffic.in.Load(), c.traffic.out.Load()
-	r.workers, err = c.cpu()
-	r.self, r.busy, r.at = selfCPU(), machineCPU(), time.Now()
-	return r, err
+	r.in, r.out, r.decisions = c.traffic.in.Load(), c.traffic.out.Load(), summary.GetDecisions()
+	var errs [5]error
+	r.fan, _, errs[0] = l.sum("shardsched_fanout_evaluation_duration_seconds")
+	r.rounds, _, errs[1] = l.sum("shardsched_fanout_rounds_total")
+	_, r.batches, errs[2] = l.sum("shardsched_batch_pods")
+	r.local, _, errs[3] = l.sum("shardsched_fanout_local_shards_total")
+	r.hedges, _, errs[4] = l.sum("shardsched_fanout_hedges_total")
+	return r, errors.Join(errs[:]...)
 }
 
-// decide has pods decided until all are or the limit is over.
-func (c *crew) decide(ctx context.Context, o objects, shards int, limit time.Duration) (d Decide, err error) {
-	l, err := c.newLoop(ctx, o, shards, fanout.Config{})
+// decide has pods decided until all are or the limit is over, and returns all decisions, one line each, with those before the
+// clock.
+func (c *crew) decide(ctx context.Context, o objects, x conditions) (d Decide, lines []string, err error) {
+	file, err := os.Create(filepath.Join(c.fleet.dir, fmt.Sprintf("decisions-%d-%d", len(o.nodes), len(c.members))))
+	if err != nil {
+		return d, nil, err
+	}
+	log := observe.NewDecisionLog(file)
+	d, err = c.timed(ctx, o, x, log)
+	if err := errors.Join(err, log.Close()); err != nil {
+		return d, nil, err
+	}
+	text, err := os.ReadFile(file.Name())
+	return d, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
+}
+
+func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.DecisionLog) (d Decide, err error) {
+	l, err := c.newLoop(ctx, o, x.shards, fanout.Config{}, log)
 	if err != nil {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, l.end()) }()
-	d = Decide{Workers: len(c.members), Nodes: len(o.nodes), Shards: shards}
+	d = Decide{Workers: len(c.members), Nodes: len(o.nodes), Shards: x.shards}
 	if d.Rows, err = l.largest(ctx); err != nil {
 		return d, err
 	}
-	warm := min(warmPods, len(o.pods)/2)
-	if err := l.decide(ctx, o.pods[:warm]); err != nil {
+	rest, err := c.warm(ctx, l, o.pods, x.turns)
+	if err != nil {
 		return d, err
 	}
 	before, err := c.read(ctx, l)
 	if err != nil {
 		return d, err
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, x.limit)
 	defer cancel()
-	if err := l.decide(limited, o.pods[warm:]); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+	if err := l.decide(limited, rest); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return d, err
 	}
 	after, err := c.read(ctx, l)
 	if err != nil {
 		return d, err
 	}
+	if after.decisions == before.decisions {
+		return d, fmt.Errorf("no pod was decided within %v", x.limit)
+	}
+	d.took(&before, &after, c.share)
+	return d, c.check()
+}
+
+// warm has pods decided before the clock runs, and returns the others.
+func (c *crew) warm(ctx context.Context, l *loop, pods []*v1.Pod, turns *process.Turns) (rest []*v1.Pod, err error) {
+	warm := min(warmPods, len(pods)/2)
+	if err := l.decide(ctx, pods[:warm]); err != nil {
+		return nil, err
+	}
+	pods = pods[warm:]
+	if turns != nil {
+		if err := c.hold(*turns); err != nil {
+			return nil, err
+		}
+		held := min(heldPods, len(pods)/2)
+		if err := l.decide(ctx, pods[:held]); err != nil {
+			return nil, err
+		}
+		pods = pods[held:]
+	}
+	runtime.GC()
+	return pods, nil
+}
+
+// took is what happened between two readings.
+func (d *Decide) took(before, after *reading, share float64) {
 	d.Pods = int(after.decisions - before.decisions)
-	if d.Pods == 0 {
-		return d, fmt.Errorf("no pod was decided within %v", limit)
-	}
-	n := float64(d.Pods)
-	d.PerSecond = n / after.at.Sub(before.at).Seconds()
-	d.Others = others(before.at, after.at, after.busy-before.busy, after.self-before.self, before.workers, after.workers)
+	n, took := float64(d.Pods), after.at.Sub(before.at)
+	d.PerSecond = n / took.Seconds()
 	d.CoordinatorMicros = micros(after.self-before.self) / n
+	d.Share = share
 	for i := range before.workers {
-		d.WorkerMicros = append(d.WorkerMicros, micros(after.workers[i]-before.workers[i])/n)
+		used := after.workers[i] - before.workers[i]
+		d.WorkerMicros = append(d.WorkerMicros, micros(used)/n)
+		d.UsedShares = append(d.UsedShares, used.Seconds()/took.Seconds()/share)
 	}
+	d.WaitMicros = max(micros(took)/n-d.CoordinatorMicros, 0)
 	d.FanMicros = 1e6 * (after.fan - before.fan) / n
 	d.ToWorkers, d.FromWorkers = float64(after.out-before.out)/n, float64(after.in-before.in)/n
-	d.Batches, d.Rounds = after.batches-before.batches, after.rounds-before.rounds
-	return d, c.check()
+	d.Batches, d.Rounds, d.LocalShards = after.batches-before.batches, after.rounds-before.rounds, after.local-before.local
+	d.Turns, d.Others = (after.turns-before.turns).Seconds()/took.Seconds(), others(before, after)
 }
 
 // largest is how many rows the worker has that is asked about the most.
@@ -203,3 +279,22 @@ func (l *loop) largest(ctx context.Context) (most int, err error) {
 // warmPods are decided before the clock runs: batches become as long as suits pods that are all distinct, and
 // snapshots are with their workers.
 const warmPods = 1024
+
+// heldPods are decided after workers have begun to take turns, before the clock runs: it is known how slow they are.
+const heldPods = 128
+
+// decisions are the longest runs of each number of nodes, a line each.
+type decisions map[int][]string
+
+// hold errs where a run of so many nodes has decided otherwise than one before, as far as both got.
+func (x decisions) hold(nodes int, lines []string) error {
+	for i := range min(len(lines), len(x[nodes])) {
+		if lines[i] != x[nodes][i] {
+			return fmt.Errorf("decision %d is %s, and was %s in a run before", i+1, lines[i], x[nodes][i])
+		}
+	}
+	if len(lines) > len(x[nodes]) {
+		x[nodes] = lines
+	}
+	return nil
+}

@@ -66,29 +66,28 @@ func (c *crew) ask(ctx context.Context, w *shardTables, classes, candidates int,
 	took, busy = nil, 0
 	r.Rows = largest(w, f.ShardOwners())
 	in, out, local := c.traffic.in.Load(), c.traffic.out.Load(), f.Stats().LocalShards
-	workers, err := c.cpu()
+	before, err := c.usage()
 	if err != nil {
 		return Fan{}, err
 	}
-	began, used, machine := time.Now(), selfCPU(), machineCPU()
-	for time.Since(began) < limit {
+	for time.Since(before.at) < limit {
 		if err := round(); err != nil {
 			return Fan{}, err
 		}
 	}
-	after, err := c.cpu()
+	after, err := c.usage()
 	if err != nil {
 		return Fan{}, err
 	}
-	r.Others = others(began, time.Now(), machineCPU()-machine, selfCPU()-used, workers, after)
+	r.Others = others(&before, &after)
 	if here := f.Stats().LocalShards - local; here > 0 {
 		return Fan{}, fmt.Errorf("%d shards were evaluated by the coordinator", here)
 	}
 	r.timed(took)
 	n := float64(r.Rounds)
 	r.CoordinatorMicros = micros(busy) / n
-	for i := range workers {
-		r.WorkerMicros = append(r.WorkerMicros, micros(after[i]-workers[i])/n)
+	for i := range before.workers {
+		r.WorkerMicros = append(r.WorkerMicros, micros(after.workers[i]-before.workers[i])/n)
 	}
 	r.ToWorkers, r.FromWorkers = float64(c.traffic.out.Load()-out)/n, float64(c.traffic.in.Load()-in)/n
 	return r, c.check()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -44,8 +46,11 @@ type fleet struct {
 type crew struct {
 	fleet     *fleet
 	processes []*process.Process
-	members   []fanout.Member
-	traffic   traffic
+	// turns has the processes take turns on their core; nil: they run when they want. share is what each has of a core.
+	turns   *process.Process
+	share   float64
+	members []fanout.Member
+	traffic traffic
 }
 
 // newFleet builds the product and starts etcd in dir.
@@ -92,15 +97,18 @@ func (f *fleet) close() {
 	f.etcd.Close()
 }
 
-// start starts workers, the ith on the ith core, and returns when they are registered.
-func (f *fleet) start(ctx context.Context, workers int) (*crew, error) {
+// core is that of the ith worker with a core of its own. The last core comes first: the coordinator keeps the first to itself for
+// as long as there are cores.
+func (f *fleet) core(i int) int { return f.cores[len(f.cores)-1-i%len(f.cores)] }
+
+// start starts workers, the ith on the core that cores says, and returns when they are registered.
+func (f *fleet) start(ctx context.Context, workers int, cores func(i int) int) (*crew, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &crew{fleet: f}
+	c := &crew{fleet: f, share: 1}
 	for i := range workers {
 		id := fmt.Sprintf("worker-%d", i)
-		// The last core first: of one worker's other cores the first is the coordinator's.
-		core := f.cores[(len(f.cores)-1-i%len(f.cores))%len(f.cores)]
+		core := cores(i)
 		p, err := f.group.StartOn(core, id, f.binary, "worker", "--etcd-endpoints", f.etcd.Endpoint(), "--cluster", clusterName,
 			"--listen", "127.0.0.1:0", "--http-listen", "", "--id", id, "--cores", "1", "--cache-bytes", fmt.Sprint(workerCacheBytes))
 		if err != nil {
@@ -128,8 +136,22 @@ func (f *fleet) start(ctx context.Context, workers int) (*crew, error) {
 	return c, nil
 }
 
+// hold has the workers take turns from now on, which the coordinator's core sees to.
+func (c *crew) hold(turns process.Turns) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c.share = turns.Share()
+	c.turns, err = c.fleet.group.TakeTurns(c.fleet.cores[0], self, turns, c.processes)
+	return err
+}
+
 // stop asks the workers to end, which takes their registrations back, and waits.
 func (c *crew) stop() {
+	if c.turns != nil {
+		c.turns.Kill()
+	}
 	for _, p := range c.processes {
 		p.Resume()
 		p.Terminate()
@@ -162,6 +184,14 @@ func (c *crew) cpu() ([]time.Duration, error) {
 		}
 	}
 	return out, nil
+}
+
+// turnsCPU is what it has taken so far to have workers take turns.
+func (c *crew) turnsCPU() (time.Duration, error) {
+	if c.turns == nil {
+		return 0, nil
+	}
+	return c.turns.CPU()
 }
 
 // traffic is what went over the coordinator's connections, in bytes; TCP's and IP's own are not counted.
@@ -202,7 +232,11 @@ func (c counted) Write(b []byte) (int, error) {
 // check errs where a worker has ended by itself.
 func (c *crew) check() error {
 	var gone []error
-	for _, p := range c.processes {
+	all := slices.Clone(c.processes)
+	if c.turns != nil {
+		all = append(all, c.turns)
+	}
+	for _, p := range all {
 		if !p.Running() {
 			gone = append(gone, fmt.Errorf("%s is gone: %w: %s", p.Name, p.Err(), strings.Join(p.Tail(5), "; ")))
 		}

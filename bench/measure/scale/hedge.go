@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -69,7 +68,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // hedge has batches decided, one when the one before is, until the limit is over.
 func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int, stall *stalls, limit time.Duration) (h Hedge, err error) {
-	l, err := c.newLoop(ctx, o, shards, fanout.Config{Replicas: replicas})
+	l, err := c.newLoop(ctx, o, shards, fanout.Config{Replicas: replicas}, nil)
 	if err != nil {
 		return h, err
 	}
@@ -98,10 +97,6 @@ func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int,
 	if err != nil {
 		return h, err
 	}
-	hedges, local, err := l.hedges()
-	if err != nil {
-		return h, err
-	}
 	stalling, stop := context.WithCancel(ctx)
 	defer stop()
 	var done sync.WaitGroup
@@ -124,11 +119,8 @@ func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int,
 	if err != nil {
 		return h, err
 	}
-	if h.Hedges, h.LocalShards, err = l.hedges(); err != nil {
-		return h, err
-	}
-	h.Hedges, h.LocalShards = h.Hedges-hedges, h.LocalShards-local
-	h.Others = others(before.at, after.at, after.busy-before.busy, after.self-before.self, before.workers, after.workers)
+	h.Hedges, h.LocalShards = after.hedges-before.hedges, after.local-before.local
+	h.Others = others(&before, &after)
 	h.Batches, h.Stalls, h.HitP50Micros = len(took), len(stalled), quantile(hit(begun, took, stalled), 0.5)
 	h.P50Micros, h.P90Micros, h.P99Micros, h.MaxMicros = quantile(took, 0.5), quantile(took, 0.9), quantile(took, 0.99), quantile(took, 1)
 	return h, c.check()
@@ -146,13 +138,3 @@ func hit(begun []time.Time, took []time.Duration, stalled []time.Time) (out []ti
 
 // warmBatches are not measured.
 const warmBatches = 8
-
-// hedges are how often other owners were asked, and how many shards the coordinator has evaluated.
-func (l *loop) hedges() (hedges, local float64, err error) {
-	hedges, _, e1 := l.sum("shardsched_fanout_hedges_total")
-	local, _, e2 := l.sum("shardsched_fanout_local_shards_total")
-	if err := errors.Join(e1, e2); err != nil {
-		return 0, 0, fmt.Errorf("hedges: %w", err)
-	}
-	return hedges, local, nil
-}

@@ -16,9 +16,17 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/bench/internal/machine"
+	"github.com/shardsched/shardsched/bench/internal/process"
 )
 
 func main() {
+	if asked, err := process.RunTurns(os.Args[1:]); asked {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	klog.LogToStderr(false)
@@ -36,8 +44,14 @@ type Options struct {
 	Nodes  int `json:"nodes"`
 	Pods   int `json:"pods"`
 	Shards int `json:"shards"`
-	// Workers are the numbers of workers, in ascending order.
+	// Workers are the numbers of workers with a core each, in ascending order.
 	Workers []int `json:"workers"`
+	// MillionNodes are those of the part million, SmallNodes the sizes of the part small, with each of SmallWorkers.
+	MillionNodes int   `json:"millionNodes"`
+	SmallNodes   []int `json:"smallNodes"`
+	SmallWorkers []int `json:"smallWorkers"`
+	// SlowLimit is Limit in these parts.
+	SlowLimit time.Duration `json:"slowLimitNanoseconds"`
 	// Batch is how many classes a round of the workers alone asks for.
 	Batch       int           `json:"batch"`
 	Repetitions int           `json:"repetitions"`
@@ -50,9 +64,14 @@ type Options struct {
 
 // Parts of a report.
 const (
-	partDecide = "decide"
-	partHedge  = "hedge"
+	partDecide  = "decide"
+	partMillion = "million"
+	partSmall   = "small"
+	partHedge   = "hedge"
 )
+
+// smallTurns are what small workers take, all on one core: each has half a millisecond of every four.
+func smallTurns() process.Turns { return process.Turns{Slots: 8, Slot: 500 * time.Microsecond} }
 
 // plan is what the flags say.
 type plan struct {
@@ -71,12 +90,17 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	fs.IntVar(&p.Nodes, "nodes", 50000, "nodes, with a pod on each")
 	fs.IntVar(&p.Pods, "pods", 20000, "pods that wait, of which as many are decided as the limit lets")
 	fs.IntVar(&p.Shards, "shards", 16, "shards")
-	workers := fs.String("workers", "1,2", "numbers of workers, with commas")
+	workers := fs.String("workers", "1,2", "numbers of workers with a core each, with commas")
+	fs.IntVar(&p.MillionNodes, "million-nodes", 1_000_000, "nodes of the part million, with a pod on each")
+	smallNodes := fs.String("small-nodes", "50000,200000", "nodes of the part small, with commas")
+	smallWorkers := fs.String("small-workers", "1,2,4,8", "numbers of workers of the part small, with commas")
+	fs.DurationVar(&p.SlowLimit, "slow-limit", 10*time.Second, "how long each is measured in the parts million and small")
 	fs.IntVar(&p.Batch, "batch", 32, "classes that a round of the workers alone asks for")
 	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
 	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long each is measured in a repetition")
 	fs.Uint64Var(&p.Seed, "seed", 1, "seed of what is random")
-	parts := fs.String("parts", "decide,hedge", "parts, with commas: decide (with each number of workers), hedge (workers that stall)")
+	parts := fs.String("parts", "decide,million,small,hedge", "parts, with commas: decide (with each number of workers), million (the "+
+		"same with many nodes), small (workers with an eighth of a core), hedge (workers that stall)")
 	fs.DurationVar(&p.Stall, "stall", 50*time.Millisecond, "how long a worker stalls")
 	fs.DurationVar(&p.StallEvery, "stall-every", 500*time.Millisecond, "mean time from one stall to the next")
 	fs.StringVar(&p.out, "out", "results/scale", "`prefix` of the report's files, .json and .txt; empty: none are written")
@@ -86,14 +110,19 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("argument %q: there are only flags", fs.Arg(0))
 	}
-	var err error
-	if p.Workers, err = numbers("workers", *workers); err != nil {
-		return nil, err
+	for _, list := range []struct {
+		to         *[]int
+		name, text string
+	}{{&p.Workers, "workers", *workers}, {&p.SmallNodes, "small-nodes", *smallNodes}, {&p.SmallWorkers, "small-workers", *smallWorkers}} {
+		var err error
+		if *list.to, err = numbers(list.name, list.text); err != nil {
+			return nil, err
+		}
 	}
 	p.parts = strings.Split(*parts, ",")
 	for _, part := range p.parts {
-		if !slices.Contains([]string{partDecide, partHedge}, part) {
-			return nil, fmt.Errorf("-parts: %q, expected some of decide,hedge", part)
+		if !slices.Contains([]string{partDecide, partMillion, partSmall, partHedge}, part) {
+			return nil, fmt.Errorf("-parts: %q, expected some of decide,million,small,hedge", part)
 		}
 	}
 	return p, p.validate()
@@ -106,13 +135,17 @@ func (p *plan) validate() error {
 		value, least int
 	}{
 		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"repetitions", p.Repetitions, 1},
+		{"million-nodes", p.MillionNodes, 1},
 	} {
 		if f.value < f.least {
 			return fmt.Errorf("-%s: %d, expected %d or more", f.name, f.value, f.least)
 		}
 	}
-	if p.Limit <= 0 {
-		return fmt.Errorf("-limit: %v, expected more than 0", p.Limit)
+	if p.Limit <= 0 || p.SlowLimit <= 0 {
+		return fmt.Errorf("-limit %v, -slow-limit %v: expected more than 0", p.Limit, p.SlowLimit)
+	}
+	if most, slots := slices.Max(p.SmallWorkers), smallTurns().Slots; most > slots {
+		return fmt.Errorf("-small-workers: %d, expected %d or fewer on a core", most, slots)
 	}
 	if p.Stall <= 0 || p.StallEvery <= 0 {
 		return fmt.Errorf("-stall %v, -stall-every %v: expected more than 0", p.Stall, p.StallEvery)
@@ -174,75 +207,24 @@ func (p *plan) measure(ctx context.Context, report *Report, progress io.Writer) 
 	return os.RemoveAll(dir)
 }
 
+// withFleet measures the parts, one size after the other: a cluster's objects are dropped before the next one's are made.
 func (p *plan) withFleet(ctx context.Context, f *fleet, report *Report, progress io.Writer) error {
-	o := newObjects(p.Nodes, p.Pods, p.Seed)
-	if p.does(partDecide) {
-		if err := p.numbersOfWorkers(ctx, f, o, report, progress); err != nil {
+	m := &measurement{plan: p, fleet: f, report: report, progress: progress, decisions: decisions{}}
+	if p.does(partDecide) || p.does(partHedge) {
+		if err := m.ordinary(ctx); err != nil {
 			return err
 		}
 	}
-	if !p.does(partHedge) {
-		return nil
-	}
-	c, err := f.start(ctx, stallers)
-	if err != nil {
-		return err
-	}
-	defer c.stop()
-	for i := range p.Repetitions {
-		stall := &stalls{p.StallEvery, p.Stall, p.Seed + uint64(i)}
-		for _, replicas := range []int{1, 2} {
-			for _, x := range []*stalls{nil, stall} {
-				h, err := c.hedge(ctx, o, p.Shards, replicas, p.Batch, x, p.Limit)
-				if err != nil {
-					return fmt.Errorf("%d replicas, stalls %t: %w", replicas, x != nil, err)
-				}
-				report.Hedge = append(report.Hedge, h)
-			}
+	if p.does(partMillion) {
+		if err := m.million(ctx); err != nil {
+			return err
 		}
-		fmt.Fprintf(progress, "%d of %d, stalls\n", i+1, p.Repetitions)
 	}
-	return nil
-}
-
-// stallers are the workers of which one stalls.
-const stallers = 2
-
-// numbersOfWorkers measures each of them, in turn and back again.
-func (p *plan) numbersOfWorkers(ctx context.Context, f *fleet, o objects, report *Report, progress io.Writer) error {
-	w, err := newShardTables(o, p.Shards)
-	if err != nil {
-		return err
-	}
-	order := slices.Clone(p.Workers)
-	for i := range p.Repetitions {
-		for _, workers := range order {
-			c, err := f.start(ctx, workers)
-			if err != nil {
-				return err
-			}
-			err = p.repetition(ctx, c, o, w, report)
-			c.stop()
-			if err != nil {
-				return fmt.Errorf("%d workers: %w", workers, err)
-			}
-			fmt.Fprintf(progress, "%d of %d, %d workers\n", i+1, p.Repetitions, workers)
+	if p.does(partSmall) {
+		if err := m.small(ctx); err != nil {
+			return err
 		}
-		slices.Reverse(order)
 	}
-	return nil
-}
-
-// repetition measures one number of workers once.
-func (p *plan) repetition(ctx context.Context, c *crew, o objects, w *shardTables, report *Report) error {
-	d, err := c.decide(ctx, o, p.Shards, p.Limit)
-	if err != nil {
-		return err
-	}
-	fan, err := c.ask(ctx, w, p.Batch, p.Batch+1, p.Limit)
-	if err != nil {
-		return err
-	}
-	report.Decide, report.Fan = append(report.Decide, d), append(report.Fan, fan)
+	report.Fit = newFit(append(points(report.Million, float64(len(f.cores))), points(report.Small, 0)...))
 	return nil
 }

@@ -21,27 +21,38 @@ type Report struct {
 	// Decide and Fan are repetitions, in the order in which they were made.
 	Decide []Decide `json:"decide"`
 	Fan    []Fan    `json:"workersAlone"`
-	Hedge  []Hedge  `json:"hedge"`
+	// Million and Small are repetitions as well: with many nodes, and with small workers.
+	Million []Decide `json:"million"`
+	Small   []Decide `json:"small"`
+	Fit     *Fit     `json:"fit,omitempty"`
+	Hedge   []Hedge  `json:"hedge"`
 }
 
 // Table writes the report for people: medians of the half of the repetitions in which others did the least.
 func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "commit %s, %s, seed %d\n%v\n", r.Commit, r.Time.Format(time.RFC3339), r.Options.Seed, r.Machine)
-	fmt.Fprintf(w, "%d nodes, %d shards, distinct pods; %d repetitions of %v; workers are processes on a core each, the coordinator "+
-		"shares their cores\nmedians of the half of them in which others (cores that somebody else used meanwhile) were the least; from "+
-		"some tenths on rates are too low\n",
-		r.Options.Nodes, r.Options.Shards, r.Options.Repetitions, r.Options.Limit)
+	fmt.Fprintf(w, "distinct pods, %d shards; %d repetitions; workers are processes on a core each, the coordinator "+
+		"shares their cores\nmedians of the half of the repetitions in which others (cores that somebody else used meanwhile) were "+
+		"the least; from some tenths on rates are too low\nruns with equal nodes have made the same decisions, pod for pod\n",
+		r.Options.Shards, r.Options.Repetitions)
+	const columns = "by the pod, CPU-µs and bytes on the wire; times: to the first number of workers; waited: wall time without CPU " +
+		"time of the coordinator; used: of the workers' shares of cores."
 	for _, part := range []struct {
 		there bool
 		about string
 		rows  func() [][]string
 	}{
-		{len(r.Decide) > 0, "Deciding: by the pod, CPU-µs and bytes on the wire; times: to the first number of workers.", r.decided},
+		{len(r.Decide) > 0, "Deciding: " + columns, func() [][]string { return decided(r.Decide) }},
 		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch),
 			r.asked},
-		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers, of which one stalls for %v, about every %v; ms, times: to "+
-			"p99 without stalls, hit: batches in which a stall began.",
-			r.Options.Batch, stallers, r.Options.Stall, r.Options.StallEvery), r.hedged},
+		{len(r.Million) > 0, "Deciding with many nodes: " + columns, func() [][]string { return decided(r.Million) }},
+		{len(r.Small) > 0, fmt.Sprintf("Small workers, all on one core, each running (SIGCONT) for %v of every %v and stopped (SIGSTOP) "+
+			"otherwise; turns: the part of the coordinator's core, the other one, that this took. ", smallTurns().Slot,
+			smallTurns().Period()) + columns, func() [][]string { return decided(r.Small) }},
+		{r.Fit != nil, r.Fit.about(), r.Fit.rows},
+		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers and %d nodes, of which one worker stalls for %v, about every %v; "+
+			"ms, times: to p99 without stalls, hit: batches in which a stall began.",
+			r.Options.Batch, stallers, r.Options.Nodes, r.Options.Stall, r.Options.StallEvery), r.hedged},
 	} {
 		if !part.there {
 			continue
@@ -62,20 +73,26 @@ func grid(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-func (r *Report) decided() [][]string {
-	out := [][]string{{"workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs", "largest's µs",
-		"fan-out µs", "to workers B", "from B", "pods/batch", "rounds/batch", "others"}}
-	for _, n := range r.Options.Workers {
-		runs, first := r.decides(n), r.decides(r.Options.Workers[0])
+func decided(runs []Decide) [][]string {
+	out := [][]string{{"nodes", "workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs",
+		"largest's µs", "waited µs", "fan-out µs", "used", "to workers B", "from B", "pods/batch", "rounds/batch", "local shards", "turns",
+		"others"}}
+	var first []Decide
+	for _, runs := range situations(runs) {
+		if len(first) == 0 || first[0].Nodes != runs[0].Nodes {
+			first = runs
+		}
 		m := func(f func(Decide) float64) string { return figure(median(runs, f)) }
 		out = append(out, []string{
-			fmt.Sprint(n), m(func(d Decide) float64 { return float64(d.Rows) }),
+			fmt.Sprint(runs[0].Nodes), fmt.Sprint(runs[0].Workers), m(func(d Decide) float64 { return float64(d.Rows) }),
 			m(decidedPerSecond), figure(least(runs, decidedPerSecond)), figure(most(runs, decidedPerSecond)),
 			figure(ratio(median(runs, decidedPerSecond), median(first, decidedPerSecond))),
 			m(func(d Decide) float64 { return d.CoordinatorMicros }), m(func(d Decide) float64 { return sum(d.WorkerMicros) }),
-			m(func(d Decide) float64 { return slices.Max(d.WorkerMicros) }), m(func(d Decide) float64 { return d.FanMicros }),
+			m(largestMicros), m(func(d Decide) float64 { return d.WaitMicros }), m(func(d Decide) float64 { return d.FanMicros }),
+			m(func(d Decide) float64 { return sum(d.UsedShares) / float64(d.Workers) }),
 			m(func(d Decide) float64 { return d.ToWorkers }), m(func(d Decide) float64 { return d.FromWorkers }),
 			m(podsPerBatch), m(func(d Decide) float64 { return ratio(d.Rounds, d.Batches) }),
+			m(func(d Decide) float64 { return d.LocalShards }), m(func(d Decide) float64 { return d.Turns }),
 			m(func(d Decide) float64 { return d.Others }),
 		})
 	}
@@ -139,11 +156,24 @@ func podsPerBatch(d Decide) float64     { return ratio(float64(d.Pods), d.Batche
 func decidedPerSecond(d Decide) float64 { return d.PerSecond }
 func classesPerSecond(f Fan) float64    { return f.ClassesPerSecond }
 
-// decides, fans and hedges are the repetitions that count: the half in which others did the least.
-func (r *Report) decides(workers int) []Decide {
-	return quiet(of(r.Decide, func(d Decide) bool { return d.Workers == workers }), func(d Decide) float64 { return d.Others })
+func largestMicros(d Decide) float64 { return slices.Max(d.WorkerMicros) }
+
+// situations are the repetitions that count, the half in which others did the least, of each number of nodes and workers.
+func situations(runs []Decide) (out [][]Decide) {
+	runs = slices.Clone(runs)
+	slices.SortStableFunc(runs, func(a, b Decide) int { return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Workers, b.Workers)) })
+	for len(runs) > 0 {
+		n := 1
+		for n < len(runs) && runs[n].Nodes == runs[0].Nodes && runs[n].Workers == runs[0].Workers {
+			n++
+		}
+		out = append(out, quiet(runs[:n], func(d Decide) float64 { return d.Others }))
+		runs = runs[n:]
+	}
+	return out
 }
 
+// fans and hedges are the repetitions that count.
 func (r *Report) fans(workers int) []Fan {
 	return quiet(of(r.Fan, func(f Fan) bool { return f.Workers == workers }), func(f Fan) float64 { return f.Others })
 }
