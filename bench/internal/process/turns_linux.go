@@ -15,10 +15,11 @@ import (
 const turnsCommand = "take-turns"
 
 // Turns are a share of a core for each of some processes that are on one core: a period has Slots slots, and the ith process
-// runs in the ith slot of each, and stops in all others. A process of its own sees to it, by signals.
+// runs in the ith slot of each, and stops in all others. A process of its own on the same core sees to it, by signals. It has to be
+// on that core: a stop reaches a process by one of its threads, which runs only when the core looks for the next.
 //
-// The kernel's quota (cgroup cpu.max) is no substitute. It is a millisecond or more in each period, and is looked at when the clock
-// ticks: with 250 ticks a second a busy process held to 1 ms of 8 stopped for 20 ms at a time, and for 111 ms at the most.
+// Without processes, turns have the kernel look at a core's quotas (Quota) once in each slot. It does so by itself when the clock ticks
+// only: with 250 ticks a second a busy process held to 1 ms of 8 stopped for 20 ms at a time, and for 111 ms at the most.
 type Turns struct {
 	Slots int
 	Slot  time.Duration

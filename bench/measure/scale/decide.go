@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/shardsched/shardsched/bench/internal/process"
 	"github.com/shardsched/shardsched/coordinator"
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	kinds "github.com/shardsched/shardsched/coordinator/objects"
@@ -35,9 +34,12 @@ type Decide struct {
 	PerSecond         float64   `json:"decidedPerSecond"`
 	CoordinatorMicros float64   `json:"coordinatorCPUMicros"`
 	WorkerMicros      []float64 `json:"workerCPUMicros"`
-	// Share is what each worker may use of a core, UsedShares how much of that each has used.
-	Share      float64   `json:"shareOfCore"`
-	UsedShares []float64 `json:"usedOfShare"`
+	// Share is what each worker may use of a core, Throttle by what it is held to that, and UsedShares how much of it each
+	// has used. ThrottledShares is in what part of the time each was stopped for it; none: nobody has counted.
+	Share           float64   `json:"shareOfCore"`
+	Throttle        string    `json:"throttle,omitempty"`
+	UsedShares      []float64 `json:"usedOfShare"`
+	ThrottledShares []float64 `json:"throttledOfTime,omitempty"`
 	// WaitMicros is the wall time that is more than this process's CPU time. All pods are there, so that it waits for answers only.
 	WaitMicros float64 `json:"waitMicros"`
 	// FanMicros is how long it took from a question that the loop waited for to the merged answer: those that were asked while
@@ -49,7 +51,7 @@ type Decide struct {
 	Batches     float64 `json:"batches"`
 	Rounds      float64 `json:"rounds"`
 	LocalShards float64 `json:"localShards"`
-	// Turns are the cores that went into having workers take turns, Others those that everybody else kept busy meanwhile.
+	// Turns are the cores that went into holding workers to their share, Others those that everybody else kept busy meanwhile.
 	Turns  float64 `json:"turnsCores"`
 	Others float64 `json:"othersCores"`
 }
@@ -58,8 +60,8 @@ type Decide struct {
 type conditions struct {
 	shards int
 	limit  time.Duration
-	// turns are what workers take once their shards are with them; nil: they run when they want.
-	turns *process.Turns
+	// small says that workers are held to an eighth of a core once their shards are with them.
+	small bool
 }
 
 // loop is a scheduler that binds nothing, with workers.
@@ -138,7 +140,7 @@ func (l *loop) sum(name string) (sum, count float64, err error) {
 type reading struct {
 	at                                  time.Time
 	self, turns                         time.Duration
-	workers                             []time.Duration
+	workers, throttled                  []time.Duration
 	busy                                time.Duration // of all cores, with everybody
 	in, out                             int64
 	decisions                           uint64
@@ -148,10 +150,16 @@ type reading struct {
 // usage reads the clocks.
 func (c *crew) usage() (r reading, err error) {
 	var failed error
+	if c.throttle != nil {
+		r.turns, err = c.throttle.turns.CPU()
+		r.throttled, failed = c.throttle.throttled()
+		if err := errors.Join(err, failed); err != nil {
+			return r, err
+		}
+	}
 	r.workers, err = c.cpu()
-	r.turns, failed = c.turnsCPU()
 	r.self, r.busy, r.at = selfCPU(), machineCPU(), time.Now()
-	return r, errors.Join(err, failed)
+	return r, err
 }
 
 func (c *crew) read(ctx context.Context, l *loop) (r reading, err error) {
@@ -198,7 +206,7 @@ func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.
 	if d.Rows, err = l.largest(ctx); err != nil {
 		return d, err
 	}
-	rest, err := c.warm(ctx, l, o.pods, x.turns)
+	rest, err := c.warm(ctx, l, o.pods, x.small)
 	if err != nil {
 		return d, err
 	}
@@ -218,19 +226,23 @@ func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.
 	if after.decisions == before.decisions {
 		return d, fmt.Errorf("no pod was decided within %v", x.limit)
 	}
-	d.took(&before, &after, c.share)
+	d.Share = 1
+	if c.throttle != nil {
+		d.Share, d.Throttle = c.throttle.share, c.throttle.about
+	}
+	d.took(&before, &after)
 	return d, c.check()
 }
 
 // warm has pods decided before the clock runs, and returns the others.
-func (c *crew) warm(ctx context.Context, l *loop, pods []*v1.Pod, turns *process.Turns) (rest []*v1.Pod, err error) {
+func (c *crew) warm(ctx context.Context, l *loop, pods []*v1.Pod, small bool) (rest []*v1.Pod, err error) {
 	warm := min(warmPods, len(pods)/2)
 	if err := l.decide(ctx, pods[:warm]); err != nil {
 		return nil, err
 	}
 	pods = pods[warm:]
-	if turns != nil {
-		if err := c.hold(*turns); err != nil {
+	if small {
+		if err := c.hold(); err != nil {
 			return nil, err
 		}
 		held := min(heldPods, len(pods)/2)
@@ -244,16 +256,18 @@ func (c *crew) warm(ctx context.Context, l *loop, pods []*v1.Pod, turns *process
 }
 
 // took is what happened between two readings.
-func (d *Decide) took(before, after *reading, share float64) {
+func (d *Decide) took(before, after *reading) {
 	d.Pods = int(after.decisions - before.decisions)
 	n, took := float64(d.Pods), after.at.Sub(before.at)
 	d.PerSecond = n / took.Seconds()
 	d.CoordinatorMicros = micros(after.self-before.self) / n
-	d.Share = share
 	for i := range before.workers {
 		used := after.workers[i] - before.workers[i]
 		d.WorkerMicros = append(d.WorkerMicros, micros(used)/n)
-		d.UsedShares = append(d.UsedShares, used.Seconds()/took.Seconds()/share)
+		d.UsedShares = append(d.UsedShares, used.Seconds()/took.Seconds()/d.Share)
+	}
+	for i := range before.throttled {
+		d.ThrottledShares = append(d.ThrottledShares, (after.throttled[i]-before.throttled[i]).Seconds()/took.Seconds())
 	}
 	d.WaitMicros = max(micros(took)/n-d.CoordinatorMicros, 0)
 	d.FanMicros = 1e6 * (after.fan - before.fan) / n
@@ -280,7 +294,7 @@ func (l *loop) largest(ctx context.Context) (most int, err error) {
 // snapshots are with their workers.
 const warmPods = 1024
 
-// heldPods are decided after workers have begun to take turns, before the clock runs: it is known how slow they are.
+// heldPods are decided after workers are held to their share, before the clock runs: it is known how slow they are.
 const heldPods = 128
 
 // decisions are the longest runs of each number of nodes, a line each.

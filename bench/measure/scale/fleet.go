@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -46,11 +45,10 @@ type fleet struct {
 type crew struct {
 	fleet     *fleet
 	processes []*process.Process
-	// turns has the processes take turns on their core; nil: they run when they want. share is what each has of a core.
-	turns   *process.Process
-	share   float64
-	members []fanout.Member
-	traffic traffic
+	// throttle holds the processes to a share of their core; nil: they run when they want.
+	throttle *throttle
+	members  []fanout.Member
+	traffic  traffic
 }
 
 // newFleet builds the product and starts etcd in dir.
@@ -105,20 +103,18 @@ func (f *fleet) core(i int) int { return f.cores[len(f.cores)-1-i%len(f.cores)] 
 func (f *fleet) start(ctx context.Context, workers int, cores func(i int) int) (*crew, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &crew{fleet: f, share: 1}
+	c := &crew{fleet: f}
 	for i := range workers {
 		id := fmt.Sprintf("worker-%d", i)
 		core := cores(i)
 		p, err := f.group.StartOn(core, id, f.binary, "worker", "--etcd-endpoints", f.etcd.Endpoint(), "--cluster", clusterName,
 			"--listen", "127.0.0.1:0", "--http-listen", "", "--id", id, "--cores", "1", "--cache-bytes", fmt.Sprint(workerCacheBytes))
 		if err != nil {
-			c.stop()
-			return nil, err
+			return nil, errors.Join(err, c.stop())
 		}
 		c.processes = append(c.processes, p)
 		if _, err := p.LineWith(ctx, "worker "+id+" serves on "); err != nil {
-			c.stop()
-			return nil, err
+			return nil, errors.Join(err, c.stop())
 		}
 	}
 	watching, done := context.WithCancel(ctx)
@@ -130,27 +126,21 @@ func (f *fleet) start(ctx context.Context, workers int, cores func(i int) int) (
 		}
 	})
 	if len(c.members) != workers {
-		c.stop()
-		return nil, fmt.Errorf("%d workers: not registered: %w", workers, err)
+		return nil, errors.Join(fmt.Errorf("%d workers: not registered: %w", workers, err), c.stop())
 	}
 	return c, nil
 }
 
-// hold has the workers take turns from now on, which the coordinator's core sees to.
-func (c *crew) hold(turns process.Turns) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	c.share = turns.Share()
-	c.turns, err = c.fleet.group.TakeTurns(c.fleet.cores[0], self, turns, c.processes)
+// hold has the workers, which are all on one core, run for an eighth of the time from now on.
+func (c *crew) hold() (err error) {
+	c.throttle, err = newThrottle(c.fleet.group, c.fleet.core(0), c.processes)
 	return err
 }
 
 // stop asks the workers to end, which takes their registrations back, and waits.
-func (c *crew) stop() {
-	if c.turns != nil {
-		c.turns.Kill()
+func (c *crew) stop() error {
+	if c.throttle != nil {
+		c.throttle.loosen()
 	}
 	for _, p := range c.processes {
 		p.Resume()
@@ -159,6 +149,10 @@ func (c *crew) stop() {
 	for _, p := range c.processes {
 		<-p.Done()
 	}
+	if c.throttle != nil {
+		return c.throttle.drop()
+	}
+	return nil
 }
 
 // term is above all before it, and leads: workers forget what they hold.
@@ -184,14 +178,6 @@ func (c *crew) cpu() ([]time.Duration, error) {
 		}
 	}
 	return out, nil
-}
-
-// turnsCPU is what it has taken so far to have workers take turns.
-func (c *crew) turnsCPU() (time.Duration, error) {
-	if c.turns == nil {
-		return 0, nil
-	}
-	return c.turns.CPU()
 }
 
 // traffic is what went over the coordinator's connections, in bytes; TCP's and IP's own are not counted.
@@ -233,8 +219,8 @@ func (c counted) Write(b []byte) (int, error) {
 func (c *crew) check() error {
 	var gone []error
 	all := slices.Clone(c.processes)
-	if c.turns != nil {
-		all = append(all, c.turns)
+	if c.throttle != nil {
+		all = append(all, c.throttle.turns)
 	}
 	for _, p := range all {
 		if !p.Running() {

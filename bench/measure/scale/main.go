@@ -70,9 +70,6 @@ const (
 	partHedge   = "hedge"
 )
 
-// smallTurns are what small workers take, all on one core: each has half a millisecond of every four.
-func smallTurns() process.Turns { return process.Turns{Slots: 8, Slot: 500 * time.Microsecond} }
-
 // plan is what the flags say.
 type plan struct {
 	Options
@@ -144,8 +141,8 @@ func (p *plan) validate() error {
 	if p.Limit <= 0 || p.SlowLimit <= 0 {
 		return fmt.Errorf("-limit %v, -slow-limit %v: expected more than 0", p.Limit, p.SlowLimit)
 	}
-	if most, slots := slices.Max(p.SmallWorkers), smallTurns().Slots; most > slots {
-		return fmt.Errorf("-small-workers: %d, expected %d or fewer on a core", most, slots)
+	if most := slices.Max(p.SmallWorkers); most > smallOnes {
+		return fmt.Errorf("-small-workers: %d, expected %d or fewer on a core", most, smallOnes)
 	}
 	if p.Stall <= 0 || p.StallEvery <= 0 {
 		return fmt.Errorf("-stall %v, -stall-every %v: expected more than 0", p.Stall, p.StallEvery)

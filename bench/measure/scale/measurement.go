@@ -45,7 +45,7 @@ func (m *measurement) decide(ctx context.Context, o objects) error {
 		return err
 	}
 	return m.each(ctx, partDecide, len(o.nodes), m.Workers, m.fleet.core, func(c *crew) error {
-		if err := m.run(ctx, c, o, conditions{m.Shards, m.Limit, nil}, &m.report.Decide); err != nil {
+		if err := m.run(ctx, c, o, conditions{m.Shards, m.Limit, false}, &m.report.Decide); err != nil {
 			return err
 		}
 		fan, err := c.ask(ctx, w, m.Batch, m.Batch+1, m.Limit)
@@ -61,11 +61,11 @@ func (m *measurement) million(ctx context.Context) error {
 		return err
 	}
 	return m.each(ctx, partMillion, len(o.nodes), m.Workers, m.fleet.core, func(c *crew) error {
-		return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, nil}, &m.report.Million)
+		return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, false}, &m.report.Million)
 	})
 }
 
-// small measures workers that take turns on one core, beside a coordinator with a core of its own.
+// small measures workers with an eighth of a core each, all on one, beside a coordinator with a core of its own.
 func (m *measurement) small(ctx context.Context) (err error) {
 	back, err := process.Stay(m.fleet.cores[0])
 	if err != nil {
@@ -73,7 +73,6 @@ func (m *measurement) small(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, back()) }()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	turns := smallTurns()
 	last := func(int) int { return m.fleet.core(0) }
 	for _, nodes := range m.SmallNodes {
 		o, err := newObjects(nodes, m.Pods, m.Seed)
@@ -81,7 +80,7 @@ func (m *measurement) small(ctx context.Context) (err error) {
 			return err
 		}
 		err = m.each(ctx, partSmall, nodes, m.SmallWorkers, last, func(c *crew) error {
-			return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, &turns}, &m.report.Small)
+			return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, true}, &m.report.Small)
 		})
 		if err != nil {
 			return err
@@ -99,8 +98,7 @@ func (m *measurement) each(ctx context.Context, part string, nodes int, workers 
 			if err != nil {
 				return err
 			}
-			err = do(c)
-			c.stop()
+			err = errors.Join(do(c), c.stop())
 			debug.FreeOSMemory() // the next run is not to collect this one's garbage
 			if err != nil {
 				return fmt.Errorf("%s: %d nodes, %d workers: %w", part, nodes, n, err)
@@ -123,12 +121,12 @@ func (m *measurement) run(ctx context.Context, c *crew, o objects, x conditions,
 }
 
 // hedge measures batches while workers stall.
-func (m *measurement) hedge(ctx context.Context, o objects) error {
+func (m *measurement) hedge(ctx context.Context, o objects) (err error) {
 	c, err := m.fleet.start(ctx, stallers, m.fleet.core)
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer func() { err = errors.Join(err, c.stop()) }()
 	for i := range m.Repetitions {
 		stall := &stalls{m.StallEvery, m.Stall, m.Seed + uint64(i)}
 		for _, replicas := range []int{1, 2} {

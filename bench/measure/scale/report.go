@@ -36,7 +36,7 @@ func (r *Report) Table(w io.Writer) error {
 		"the least; from some tenths on rates are too low\nruns with equal nodes have made the same decisions, pod for pod\n",
 		r.Options.Shards, r.Options.Repetitions)
 	const columns = "by the pod, CPU-µs and bytes on the wire; times: to the first number of workers; waited: wall time without CPU " +
-		"time of the coordinator; used: of the workers' shares of cores."
+		"time of the coordinator; used: of the workers' shares of cores; throttled: part of the time in which the kernel stopped them."
 	for _, part := range []struct {
 		there bool
 		about string
@@ -46,9 +46,7 @@ func (r *Report) Table(w io.Writer) error {
 		{len(r.Fan) > 0, fmt.Sprintf("Workers alone: rounds for %d classes, as many as are answered; by the round.", r.Options.Batch),
 			r.asked},
 		{len(r.Million) > 0, "Deciding with many nodes: " + columns, func() [][]string { return decided(r.Million) }},
-		{len(r.Small) > 0, fmt.Sprintf("Small workers, all on one core, each running (SIGCONT) for %v of every %v and stopped (SIGSTOP) "+
-			"otherwise; turns: the part of the coordinator's core, the other one, that this took. ", smallTurns().Slot,
-			smallTurns().Period()) + columns, func() [][]string { return decided(r.Small) }},
+		{len(r.Small) > 0, r.held() + columns, func() [][]string { return decided(r.Small) }},
 		{r.Fit != nil, r.Fit.about(), r.Fit.rows},
 		{len(r.Hedge) > 0, fmt.Sprintf("Batches of %d pods with %d workers and %d nodes, of which one worker stalls for %v, about every %v; "+
 			"ms, times: to p99 without stalls, hit: batches in which a stall began.",
@@ -65,6 +63,15 @@ func (r *Report) Table(w io.Writer) error {
 	return nil
 }
 
+// held tells how small workers are held to their share.
+func (r *Report) held() string {
+	if len(r.Small) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Small workers, all on the last core with an eighth of it each (%s; turns: what that took of the core); the coordinator "+
+		"has the first core: ", r.Small[0].Throttle)
+}
+
 func grid(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range rows {
@@ -75,7 +82,7 @@ func grid(w io.Writer, rows [][]string) error {
 
 func decided(runs []Decide) [][]string {
 	out := [][]string{{"nodes", "workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs",
-		"largest's µs", "waited µs", "fan-out µs", "used", "to workers B", "from B", "pods/batch", "rounds/batch", "local shards", "turns",
+		"largest's µs", "waited µs", "fan-out µs", "used", "throttled", "to workers B", "from B", "pods/batch", "rounds/batch", "local shards", "turns",
 		"others"}}
 	var first []Decide
 	for _, runs := range situations(runs) {
@@ -90,6 +97,7 @@ func decided(runs []Decide) [][]string {
 			m(func(d Decide) float64 { return d.CoordinatorMicros }), m(func(d Decide) float64 { return sum(d.WorkerMicros) }),
 			m(largestMicros), m(func(d Decide) float64 { return d.WaitMicros }), m(func(d Decide) float64 { return d.FanMicros }),
 			m(func(d Decide) float64 { return sum(d.UsedShares) / float64(d.Workers) }),
+			m(func(d Decide) float64 { return sum(d.ThrottledShares) / float64(d.Workers) }),
 			m(func(d Decide) float64 { return d.ToWorkers }), m(func(d Decide) float64 { return d.FromWorkers }),
 			m(podsPerBatch), m(func(d Decide) float64 { return ratio(d.Rounds, d.Batches) }),
 			m(func(d Decide) float64 { return d.LocalShards }), m(func(d Decide) float64 { return d.Turns }),
