@@ -145,6 +145,7 @@ type reading struct {
 	in, out                             int64
 	decisions                           uint64
 	fan, rounds, batches, local, hedges float64
+	snapshots                           float64
 }
 
 // usage reads the clocks.
@@ -171,12 +172,13 @@ func (c *crew) read(ctx context.Context, l *loop) (r reading, err error) {
 		return r, err
 	}
 	r.in, r.out, r.decisions = c.traffic.in.Load(), c.traffic.out.Load(), summary.GetDecisions()
-	var errs [5]error
+	var errs [6]error
 	r.fan, _, errs[0] = l.sum("shardsched_fanout_evaluation_duration_seconds")
 	r.rounds, _, errs[1] = l.sum("shardsched_fanout_rounds_total")
 	_, r.batches, errs[2] = l.sum("shardsched_batch_pods")
 	r.local, _, errs[3] = l.sum("shardsched_fanout_local_shards_total")
 	r.hedges, _, errs[4] = l.sum("shardsched_fanout_hedges_total")
+	r.snapshots, _, errs[5] = l.sum("shardsched_fanout_snapshots_total")
 	return r, errors.Join(errs[:]...)
 }
 
@@ -206,10 +208,11 @@ func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.
 	if d.Rows, err = l.largest(ctx); err != nil {
 		return d, err
 	}
-	rest, err := c.warm(ctx, l, o.pods, x.small)
+	rest, err := c.warm(ctx, l, o, x)
 	if err != nil {
 		return d, err
 	}
+	runtime.GC()
 	before, err := c.read(ctx, l)
 	if err != nil {
 		return d, err
@@ -234,25 +237,48 @@ func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.
 	return d, c.check()
 }
 
-// warm has pods decided before the clock runs, and returns the others.
-func (c *crew) warm(ctx context.Context, l *loop, pods []*v1.Pod, small bool) (rest []*v1.Pod, err error) {
-	warm := min(warmPods, len(pods)/2)
-	if err := l.decide(ctx, pods[:warm]); err != nil {
+// warm has pods decided before the clock runs, and returns the others: until workers have their shards, until batches are as long as
+// suits pods that are all distinct, and, if workers are small, until it is known how slow they are.
+func (c *crew) warm(ctx context.Context, l *loop, o objects, x conditions) ([]*v1.Pod, error) {
+	rest, err := c.loaded(ctx, l, o.pods, x.shards)
+	if err != nil {
 		return nil, err
 	}
-	pods = pods[warm:]
-	if small {
-		if err := c.hold(); err != nil {
-			return nil, err
-		}
-		held := min(heldPods, len(pods)/2)
-		if err := l.decide(ctx, pods[:held]); err != nil {
-			return nil, err
-		}
-		pods = pods[held:]
+	if rest, err = l.some(ctx, rest, warmPods); err != nil || !x.small {
+		return rest, err
 	}
-	runtime.GC()
-	return pods, nil
+	if err := c.hold(); err != nil {
+		return nil, err
+	}
+	return l.some(ctx, rest, heldPods)
+}
+
+// loaded has pods decided, a few at a time, until workers have all shards and the coordinator has evaluated none itself.
+func (c *crew) loaded(ctx context.Context, l *loop, pods []*v1.Pod, shards int) ([]*v1.Pod, error) {
+	local, all := 0.0, len(pods)
+	for {
+		var err error
+		if pods, err = l.some(ctx, pods, loadPods); err != nil {
+			return nil, err
+		}
+		r, err := c.read(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if r.snapshots >= float64(shards) && r.local == local {
+			return pods, nil
+		}
+		if len(pods) < all/2 {
+			return nil, fmt.Errorf("workers have not got their shards while %d pods were decided", all-len(pods))
+		}
+		local = r.local
+	}
+}
+
+// some decides the first n pods, or half of those that there are, and returns the others.
+func (l *loop) some(ctx context.Context, pods []*v1.Pod, n int) (rest []*v1.Pod, err error) {
+	n = min(n, len(pods)/2)
+	return pods[n:], l.decide(ctx, pods[:n])
 }
 
 // took is what happened between two readings.
@@ -290,12 +316,13 @@ func (l *loop) largest(ctx context.Context) (most int, err error) {
 	return most, err
 }
 
-// warmPods are decided before the clock runs: batches become as long as suits pods that are all distinct, and
-// snapshots are with their workers.
-const warmPods = 1024
-
-// heldPods are decided after workers are held to their share, before the clock runs: it is known how slow they are.
-const heldPods = 128
+// Pods that are decided before the clock runs: loadPods at a time until shards are with workers, then warmPods, and heldPods more where
+// workers are small.
+const (
+	loadPods = 32
+	warmPods = 1024
+	heldPods = 128
+)
 
 // decisions are the longest runs of each number of nodes, a line each.
 type decisions map[int][]string
