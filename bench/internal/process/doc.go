@@ -8,4 +8,6 @@
 //
 // Standard output and standard error of a process go to one file. On Linux the
 // processes of a Group die with the process that started them, however it ends.
+//
+// Quota and Turns hold processes to a share of a core, by the kernel or by signals.
 package process

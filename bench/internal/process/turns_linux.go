@@ -140,7 +140,8 @@ func sleepUntil(nanoseconds int64) (int64, error) {
 	until := unix.NsecToTimespec(nanoseconds)
 	for {
 		// The runtime is not told that this blocks. Otherwise it would look for other goroutines every time.
-		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&until)), 0, 0, 0)
 		if errno == unix.EINTR {
 			continue
 		}

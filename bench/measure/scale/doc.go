@@ -2,7 +2,7 @@
 //
 //	scale [-parts LIST] [-nodes N] [-workers LIST] [-shards S] [-limit D] [-repetitions N] [-out PREFIX] …
 //
-//	this process                        processes of their own, one to a core
+//	this process                        processes of their own
 //	┌────────────────────────────┐      ┌───────────────────┐
 //	│ etcd <── registers ────────┼──────┤ shardsched worker │ the last core
 //	│ coordinator ── gRPC ───────┼──┬──>│                   │
@@ -10,24 +10,39 @@
 //	 all cores                      └──> the next one         the core before it
 //
 // The pods are those of decide's workload distinct: no two are alike, so that each takes a pass over
-// all rows, and workers have the most to do.
+// all rows, and workers have the most to do. There is a pod on each node.
 //
-// # What is measured
+// # Parts
 //
-// For each number of workers, in turn and back again for each repetition (part decide):
+// decide: for each number of workers, in turn and back again for each repetition,
 //
 //   - deciding: the scheduling loop with its workers, from when the pods come to when they are decided or
-//     the limit is over; 1,024 pods are decided before;
+//     the limit is over;
 //   - the workers alone: rounds that ask as a batch of such pods does, one as soon as the one before is
 //     answered and merged, with nothing decided.
 //
-// CPU is that of each process. The coordinator has no core of its own: with as many workers as cores it
-// shares theirs. It decides while workers wait for its next question, and waits while they answer, so that both
-// hardly want a core at the same time; but the more workers, the larger is its share of the time, and that
-// share no worker takes off it. So the ratio of deciding is below that of the workers alone.
+// million: deciding on a million nodes, where the pass over rows is most of what workers do. The objects and the coordinator take
+// 11 GiB, the workers 1 GiB, and it takes a minute or two until the clock runs.
 //
-// Then batches with two workers (part hedge), one when the one before is decided: with one owner of each shard and
+// small: deciding with workers that are held to an eighth of a core each (throttle.go), all on the last core. The coordinator has the
+// first core, and one thread that computes (GOMAXPROCS). Workers are held once their shards are with them.
+//
+// hedge: batches with two workers, one when the one before is decided: with one owner of each shard and
 // with two, calm, and with one worker after the other stopped (SIGSTOP) for a while, at random.
 //
+// # How to read it
+//
+// The clock runs once workers have all shards and 1,024 pods more are decided. CPU is that of each process. But for the part small, the
+// coordinator has no core of its own: with as many workers as cores it shares theirs. What it takes of the time no worker takes off it, so
+// that the ratio of deciding is below that of the workers alone.
+//
+// All runs of a size have made the same decisions, pod for pod as far as each got: the measurement fails where they differ, and
+// leaves the decision logs.
+//
 // Of the repetitions those count in which others have used the machine the least, half of them.
+//
+// # Model
+//
+// Model (model.go) tells what the parts million and small come to with workers that nobody has here. It has five parameters, and its
+// error is told for each measured point. It knows nothing of networks, of stalls, and of shards that do not divide evenly.
 package main

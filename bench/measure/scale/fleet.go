@@ -133,7 +133,7 @@ func (f *fleet) start(ctx context.Context, workers int, cores func(i int) int) (
 
 // hold has the workers, which are all on one core, run for an eighth of the time from now on.
 func (c *crew) hold() (err error) {
-	c.throttle, err = newThrottle(c.fleet.group, c.fleet.core(0), c.processes)
+	c.throttle, err = newThrottle(c.fleet.group, c.fleet.core(0), c.processes, process.NewQuota)
 	return err
 }
 

@@ -87,10 +87,10 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	fs.IntVar(&p.Nodes, "nodes", 50000, "nodes, with a pod on each")
 	fs.IntVar(&p.Pods, "pods", 20000, "pods that wait, of which as many are decided as the limit lets")
 	fs.IntVar(&p.Shards, "shards", 16, "shards")
-	workers := fs.String("workers", "1,2", "numbers of workers with a core each, with commas")
+	numbers(fs, &p.Workers, "workers", "1,2", "numbers of workers with a core each, with commas")
 	fs.IntVar(&p.MillionNodes, "million-nodes", 1_000_000, "nodes of the part million, with a pod on each")
-	smallNodes := fs.String("small-nodes", "50000,200000", "nodes of the part small, with commas")
-	smallWorkers := fs.String("small-workers", "1,2,4,8", "numbers of workers of the part small, with commas")
+	numbers(fs, &p.SmallNodes, "small-nodes", "50000,200000", "nodes of the part small, with commas")
+	numbers(fs, &p.SmallWorkers, "small-workers", "1,2,4,8", "numbers of workers of the part small, with commas")
 	fs.DurationVar(&p.SlowLimit, "slow-limit", 10*time.Second, "how long each is measured in the parts million and small")
 	fs.IntVar(&p.Batch, "batch", 32, "classes that a round of the workers alone asks for")
 	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
@@ -106,15 +106,6 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("argument %q: there are only flags", fs.Arg(0))
-	}
-	for _, list := range []struct {
-		to         *[]int
-		name, text string
-	}{{&p.Workers, "workers", *workers}, {&p.SmallNodes, "small-nodes", *smallNodes}, {&p.SmallWorkers, "small-workers", *smallWorkers}} {
-		var err error
-		if *list.to, err = numbers(list.name, list.text); err != nil {
-			return nil, err
-		}
 	}
 	p.parts = strings.Split(*parts, ",")
 	for _, part := range p.parts {
@@ -150,17 +141,23 @@ func (p *plan) validate() error {
 	return nil
 }
 
-// numbers are a flag's, above 0, in ascending order and each once.
-func numbers(name, text string) (out []int, err error) {
-	for _, word := range strings.Split(text, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-%s: %q, expected numbers above 0, with commas", name, text)
+// numbers declares a flag of numbers above 0, which are in ascending order and each once.
+func numbers(fs *flag.FlagSet, to *[]int, name, value, usage string) {
+	set := func(text string) error {
+		*to = nil
+		for _, word := range strings.Split(text, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 {
+				return errors.New("expected numbers above 0, with commas")
+			}
+			*to = append(*to, n)
 		}
-		out = append(out, n)
+		slices.Sort(*to)
+		*to = slices.Compact(*to)
+		return nil
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	_ = set(value) // a default is right
+	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, value), set)
 }
 
 func command(ctx context.Context, args []string, out, progress io.Writer) error {

@@ -68,8 +68,8 @@ func (r *Report) held() string {
 	if len(r.Small) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Small workers, all on the last core with an eighth of it each (%s; turns: what that took of the core); the coordinator "+
-		"has the first core: ", r.Small[0].Throttle)
+	return fmt.Sprintf("Small workers, all on the last core with an eighth of it each (%s; turns: what that took of the core); the "+
+		"coordinator has the first core: ", r.Small[0].Throttle)
 }
 
 func grid(w io.Writer, rows [][]string) error {
@@ -82,8 +82,8 @@ func grid(w io.Writer, rows [][]string) error {
 
 func decided(runs []Decide) [][]string {
 	out := [][]string{{"nodes", "workers", "largest's rows", "decided/s", "least", "most", "times", "coordinator µs", "workers µs",
-		"largest's µs", "waited µs", "fan-out µs", "used", "throttled", "to workers B", "from B", "pods/batch", "rounds/batch", "local shards", "turns",
-		"others"}}
+		"largest's µs", "waited µs", "fan-out µs", "used", "throttled", "to workers B", "from B", "pods/batch", "rounds/batch",
+		"local shards", "turns", "others"}}
 	var first []Decide
 	for _, runs := range situations(runs) {
 		if len(first) == 0 || first[0].Nodes != runs[0].Nodes {

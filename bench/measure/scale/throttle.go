@@ -20,15 +20,18 @@ type throttle struct {
 	turns  *process.Process
 }
 
+// quotas makes groups, as process.NewQuota does.
+type quotas func(name string, quota, period time.Duration) (*process.Quota, error)
+
 // newThrottle holds processes by the kernel's quotas, or by signals where it may make no groups. Where it errs, too, what it has
 // begun is to be ended.
-func newThrottle(group *process.Group, core int, of []*process.Process) (*throttle, error) {
+func newThrottle(group *process.Group, core int, of []*process.Process, newQuota quotas) (*throttle, error) {
 	t := &throttle{share: 1.0 / smallOnes}
 	self, err := os.Executable()
 	if err != nil {
 		return t, err
 	}
-	if err := t.group(len(of)); err != nil {
+	if err := t.group(len(of), newQuota); err != nil {
 		turns := process.Turns{Slots: smallOnes, Slot: 2 * time.Millisecond}
 		t.about = fmt.Sprintf("signals, running (SIGCONT) for %v of every %v and stopped (SIGSTOP) otherwise, for %v",
 			turns.Slot, turns.Period(), err)
@@ -47,9 +50,9 @@ func newThrottle(group *process.Group, core int, of []*process.Process) (*thrott
 const quota = time.Millisecond
 
 // group makes a group for each of n processes.
-func (t *throttle) group(n int) error {
+func (t *throttle) group(n int, newQuota quotas) error {
 	for i := range n {
-		q, err := process.NewQuota(fmt.Sprintf("shardsched-scale-%d-%d", os.Getpid(), i), quota, smallOnes*quota)
+		q, err := newQuota(fmt.Sprintf("shardsched-scale-%d-%d", os.Getpid(), i), quota, smallOnes*quota)
 		if err != nil {
 			return errors.Join(err, t.drop())
 		}
