@@ -11,7 +11,7 @@ import (
 //	coordinator   one core, and Pod + Answer · workers for each pod
 //	workers       each its share of a core, and Class + Row · its rows for each pod
 //	round trip    two batches are under way, each for Trip and what both sides take for its pods
-//	cores         those of the machine, and all of the above
+//	cores         those of the machine, without what others use, and all of the above
 type Model struct {
 	Pod    float64 `json:"podMicros"`
 	Answer float64 `json:"answerMicros"`
@@ -25,7 +25,8 @@ type Point struct {
 	Workers int     `json:"workers"`
 	Nodes   int     `json:"nodes"`
 	Rows    float64 `json:"rowsOfLargest"`
-	// Share is what each worker has of a core. Cores are those that coordinator and workers have together; 0: each has its own.
+	// Share is what each worker has of a core. Cores are those that coordinator and workers have together, without those that
+	// others kept busy; 0: each has its own.
 	Share float64 `json:"shareOfCore"`
 	Cores float64 `json:"cores"`
 	// Batch is how many pods are asked for at once.
@@ -44,6 +45,8 @@ const (
 	pipelined = 2       // batches that are under way at once
 	maxTrip   = 100_000 // µs
 	stepTrip  = 50
+	// leastCores is what is left on a machine on which nothing can be measured.
+	leastCores = 0.1
 )
 
 // fitted is the model with the least squares of its relative errors: each side's costs go by its CPU time, and Trip, which no CPU
@@ -157,14 +160,18 @@ func newFit(measured []Point) *Fit {
 	return f
 }
 
-// points are what was measured with each number of nodes and workers, medians of the runs that count.
+// points are what was measured with each number of nodes and workers, medians of the runs that count, where all share so many cores;
+// 0: each has its own.
 func points(runs []Decide, cores float64) (out []Point) {
 	for _, g := range situations(runs) {
 		m := func(f func(Decide) float64) float64 { return median(g, f) }
 		p := Point{
 			Workers: g[0].Workers, Nodes: g[0].Nodes, Rows: float64(g[0].Rows), Share: g[0].Share, Batch: m(podsPerBatch),
 			PerSecond: m(decidedPerSecond), Coordinator: m(func(d Decide) float64 { return d.CoordinatorMicros }),
-			Worker: m(largestMicros), Cores: cores,
+			Worker: m(largestMicros),
+		}
+		if cores > 0 {
+			p.Cores = max(cores-m(func(d Decide) float64 { return d.Others }), leastCores)
 		}
 		out = append(out, p)
 	}

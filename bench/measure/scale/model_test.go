@@ -83,3 +83,13 @@ func TestOnePointMakesNoModel(t *testing.T) {
 		t.Errorf("got %+v, want none", f)
 	}
 }
+
+func TestWhatOthersKeepBusyIsNoCoreOfOurs(t *testing.T) {
+	runs := []Decide{{Nodes: 10, Workers: 1, Rows: 10, Share: 1, WorkerMicros: []float64{5}, CoordinatorMicros: 2, PerSecond: 9, Others: 0.5}}
+	if got := points(runs, 2); len(got) != 1 || got[0].Cores != 1.5 || got[0].Worker != 5 || got[0].Coordinator != 2 {
+		t.Errorf("got %+v, want 1.5 cores", got)
+	}
+	if got := points(runs, 0); got[0].Cores != 0 {
+		t.Errorf("got %+v, want cores of their own", got)
+	}
+}
