@@ -58,10 +58,8 @@ func (c *crew) ask(ctx context.Context, w *shardTables, classes, candidates int,
 		}
 		return err
 	}
-	for range warmRounds { // snapshots, connections, memory
-		if err := round(); err != nil {
-			return Fan{}, err
-		}
+	if err := warm(f, round); err != nil {
+		return Fan{}, err
 	}
 	took, busy = nil, 0
 	r.Rows = largest(w, f.ShardOwners())
@@ -104,8 +102,22 @@ func (f *Fan) timed(took []time.Duration) {
 	f.P50Micros, f.P99Micros = quantile(took, 0.5), quantile(took, 0.99)
 }
 
-// warmRounds are not measured.
-const warmRounds = 3
+// warm asks until connections and memory are made, and workers have all shards.
+func warm(f *fanout.Fanout, round func() error) error {
+	local := uint64(0)
+	for i := 0; i < warmRounds || f.Stats().LocalShards > local; i++ {
+		if local = f.Stats().LocalShards; i == mostWarmRounds {
+			return fmt.Errorf("the coordinator still evaluates shards after %d rounds", i)
+		}
+		if err := round(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warmRounds are not measured, nor those after them in which workers do not have all shards yet, up to mostWarmRounds.
+const warmRounds, mostWarmRounds = 3, 100
 
 // largest is how many rows the worker has that is asked about the most.
 func largest(w *shardTables, owners [][]string) (most int) {
