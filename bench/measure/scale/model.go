@@ -186,7 +186,8 @@ func (f *Fit) about() string {
 	m := f.Model
 	return fmt.Sprintf("Model, fitted to the two tables above; CPU-µs a pod: coordinator %.1f + %.2f · workers, worker %.1f + %.5f "+
 		"· rows; %.0f µs a round trip, %d batches under way.\nerror: model to measured; those without are of workers with a core each "+
-		"that nobody has measured, rows in equal parts, %.0f pods a batch.", m.Pod, m.Answer, m.Class, m.Row, m.Trip, pipelined, f.Predictions[0].Batch)
+		"that nobody has measured, rows in equal parts, %.0f pods a batch.",
+		m.Pod, m.Answer, m.Class, m.Row, m.Trip, pipelined, f.Predictions[0].Batch)
 }
 
 func (f *Fit) rows() [][]string {
