@@ -21,8 +21,8 @@
 //   - the workers alone: rounds that ask as a batch of such pods does, one as soon as the one before is
 //     answered and merged, with nothing decided.
 //
-// million: deciding on a million nodes, where the pass over rows is most of what workers do. The objects and the coordinator take
-// 11 GiB, the workers 1 GiB, and it takes a minute or two until the clock runs.
+// million: deciding on a million nodes, where the pass over rows is most of what workers do. This process takes 10 GiB at the most, and
+// needs a minute or two until the clock runs.
 //
 // small: deciding with workers that are held to an eighth of a core each (throttle.go), all on the last core. The coordinator has the
 // first core, and one thread that computes (GOMAXPROCS). Workers are held once their shards are with them.
