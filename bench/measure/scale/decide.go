@@ -18,6 +18,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	kinds "github.com/shardsched/shardsched/coordinator/objects"
 	"github.com/shardsched/shardsched/coordinator/observe"
+	"github.com/shardsched/shardsched/coordinator/tune"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
 
@@ -62,6 +63,7 @@ type conditions struct {
 	limit  time.Duration
 	// small says that workers are held to an eighth of a core once their shards are with them.
 	small bool
+	way   tune.Way
 }
 
 // loop is a scheduler that binds nothing, with workers.
@@ -73,7 +75,8 @@ type loop struct {
 }
 
 // newLoop starts a scheduler that knows all but the pods that wait, and has its workers warm.
-func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout.Config, log *observe.DecisionLog) (*loop, error) {
+func (c *crew) newLoop(ctx context.Context, o objects, shards int, way tune.Way, config fanout.Config, log *observe.DecisionLog) (
+	*loop, error) {
 	l := &loop{registry: prometheus.NewRegistry()}
 	config.Dial = c.dial()
 	term, err := c.term(ctx)
@@ -81,7 +84,7 @@ func (c *crew) newLoop(ctx context.Context, o objects, shards int, config fanout
 		return nil, err
 	}
 	l.Scheduler, err = coordinator.NewScheduler(coordinator.SchedulerConfig{
-		Cluster: clusterName, Term: term, Shards: shards, Registerer: l.registry, Fanout: config, Decisions: log,
+		Cluster: clusterName, Term: term, Shards: shards, Registerer: l.registry, Fanout: config, Decisions: log, Way: &way,
 		QueueNow: time.Now, // how long a pod takes does not change the order, so that runs can be compared
 	})
 	if err != nil {
@@ -199,7 +202,7 @@ func (c *crew) decide(ctx context.Context, o objects, x conditions) (d Decide, l
 }
 
 func (c *crew) timed(ctx context.Context, o objects, x conditions, log *observe.DecisionLog) (d Decide, err error) {
-	l, err := c.newLoop(ctx, o, x.shards, fanout.Config{}, log)
+	l, err := c.newLoop(ctx, o, x.shards, x.way, fanout.Config{}, log)
 	if err != nil {
 		return d, err
 	}

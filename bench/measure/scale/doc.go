@@ -36,6 +36,9 @@
 // coordinator has no core of its own: with as many workers as cores it shares theirs. What it takes of the time no worker takes off it, so
 // that the ratio of deciding is below that of the workers alone.
 //
+// The loop asks workers in any case (-ahead, -classes): left to itself it would have its own tables answer where workers have small
+// shares of a core, or share the coordinator's.
+//
 // All runs of a size have made the same decisions, pod for pod as far as each got: the measurement fails where they differ, and
 // leaves the decision logs.
 //

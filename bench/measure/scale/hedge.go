@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/coordinator/tune"
 )
 
 // Hedge is how long batches took, from when their pods come to when they are decided, calm or with workers
@@ -67,8 +68,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // hedge has batches decided, one when the one before is, until the limit is over.
-func (c *crew) hedge(ctx context.Context, o objects, shards, replicas, pods int, stall *stalls, limit time.Duration) (h Hedge, err error) {
-	l, err := c.newLoop(ctx, o, shards, fanout.Config{Replicas: replicas}, nil)
+func (c *crew) hedge(ctx context.Context, o objects, shards int, way tune.Way, replicas, pods int, stall *stalls, limit time.Duration) (
+	h Hedge, err error) {
+	l, err := c.newLoop(ctx, o, shards, way, fanout.Config{Replicas: replicas}, nil)
 	if err != nil {
 		return h, err
 	}

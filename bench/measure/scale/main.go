@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/bench/internal/machine"
+	"github.com/shardsched/shardsched/coordinator/tune"
 	"github.com/shardsched/shardsched/bench/internal/process"
 )
 
@@ -52,6 +53,10 @@ type Options struct {
 	SmallWorkers []int `json:"smallWorkers"`
 	// SlowLimit is Limit in these parts.
 	SlowLimit time.Duration `json:"slowLimitNanoseconds"`
+	// Ahead is how many batches the loop asks workers about ahead, and Classes how many classes a batch has: its own tables, which
+	// would be cheaper than small workers, are never asked.
+	Ahead   int `json:"ahead"`
+	Classes int `json:"classes"`
 	// Batch is how many classes a round of the workers alone asks for.
 	Batch       int           `json:"batch"`
 	Repetitions int           `json:"repetitions"`
@@ -61,6 +66,9 @@ type Options struct {
 	Stall      time.Duration `json:"stallNanoseconds"`
 	StallEvery time.Duration `json:"stallEveryNanoseconds"`
 }
+
+// way is how the loop asks.
+func (o *Options) way() tune.Way { return tune.Way{Ahead: o.Ahead, Classes: o.Classes} }
 
 // Parts of a report.
 const (
@@ -92,6 +100,8 @@ func parse(args []string, progress io.Writer) (*plan, error) {
 	numbers(fs, &p.SmallNodes, "small-nodes", "50000,200000", "nodes of the part small, with commas")
 	numbers(fs, &p.SmallWorkers, "small-workers", "1,2,4,8", "numbers of workers of the part small, with commas")
 	fs.DurationVar(&p.SlowLimit, "slow-limit", 10*time.Second, "how long each is measured in the parts million and small")
+	fs.IntVar(&p.Ahead, "ahead", 1, "how many batches the loop asks workers about ahead")
+	fs.IntVar(&p.Classes, "classes", 16, "classes without an answer that a batch of the loop has")
 	fs.IntVar(&p.Batch, "batch", 32, "classes that a round of the workers alone asks for")
 	fs.IntVar(&p.Repetitions, "repetitions", 3, "how often each number of workers is measured")
 	fs.DurationVar(&p.Limit, "limit", 2*time.Second, "how long each is measured in a repetition")
@@ -122,7 +132,7 @@ func (p *plan) validate() error {
 		name         string
 		value, least int
 	}{
-		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"repetitions", p.Repetitions, 1},
+		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"ahead", p.Ahead, 0}, {"classes", p.Classes, 1}, {"repetitions", p.Repetitions, 1},
 		{"million-nodes", p.MillionNodes, 1},
 	} {
 		if f.value < f.least {

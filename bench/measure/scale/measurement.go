@@ -45,7 +45,7 @@ func (m *measurement) decide(ctx context.Context, o objects) error {
 		return err
 	}
 	return m.each(ctx, partDecide, len(o.nodes), m.Workers, m.fleet.core, func(c *crew) error {
-		if err := m.run(ctx, c, o, conditions{m.Shards, m.Limit, false}, &m.report.Decide); err != nil {
+		if err := m.run(ctx, c, o, conditions{m.Shards, m.Limit, false, m.way()}, &m.report.Decide); err != nil {
 			return err
 		}
 		fan, err := c.ask(ctx, w, m.Batch, m.Batch+1, m.Limit)
@@ -61,7 +61,7 @@ func (m *measurement) million(ctx context.Context) error {
 		return err
 	}
 	return m.each(ctx, partMillion, len(o.nodes), m.Workers, m.fleet.core, func(c *crew) error {
-		return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, false}, &m.report.Million)
+		return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, false, m.way()}, &m.report.Million)
 	})
 }
 
@@ -80,7 +80,7 @@ func (m *measurement) small(ctx context.Context) (err error) {
 			return err
 		}
 		err = m.each(ctx, partSmall, nodes, m.SmallWorkers, last, func(c *crew) error {
-			return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, true}, &m.report.Small)
+			return m.run(ctx, c, o, conditions{m.Shards, m.SlowLimit, true, m.way()}, &m.report.Small)
 		})
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (m *measurement) hedge(ctx context.Context, o objects) (err error) {
 		stall := &stalls{m.StallEvery, m.Stall, m.Seed + uint64(i)}
 		for _, replicas := range []int{1, 2} {
 			for _, x := range []*stalls{nil, stall} {
-				h, err := c.hedge(ctx, o, m.Shards, replicas, m.Batch, x, m.Limit)
+				h, err := c.hedge(ctx, o, m.Shards, m.way(), replicas, m.Batch, x, m.Limit)
 				if err != nil {
 					return fmt.Errorf("%d replicas, stalls %t: %w", replicas, x != nil, err)
 				}
