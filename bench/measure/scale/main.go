@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/bench/internal/machine"
-	"github.com/shardsched/shardsched/coordinator/tune"
 	"github.com/shardsched/shardsched/bench/internal/process"
+	"github.com/shardsched/shardsched/coordinator/tune"
 )
 
 func main() {
