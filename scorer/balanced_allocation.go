@@ -9,10 +9,15 @@ import (
 
 // balancedAllocation is the plugin NodeResourcesBalancedAllocation: it prefers nodes
 // whose resources the pod brings to more even shares. It counts real requests.
-type balancedAllocation struct{ scored []scoredResource }
+type balancedAllocation struct {
+	scored []scoredResource
+	usual  [2]scoredResource // memory for scored
+}
 
-func newBalancedAllocation(q *pb.Query) *balancedAllocation {
-	return &balancedAllocation{newScoredResources(q.GetBalanced().GetScored())}
+func (r *balancedAllocation) make(q *pb.Query) *balancedAllocation {
+	*r = balancedAllocation{}
+	r.scored = appendScored(r.usual[:0], q.GetBalanced().GetScored())
+	return r
 }
 
 func (r *balancedAllocation) plugin() pb.Plugin {

@@ -32,6 +32,12 @@ type Class struct {
 	// claims is the rule of DynamicResources; nil: none filters. failing is the mark of rows that fail the pod.
 	claims  *dynamicResources
 	failing lateMark
+	// usual is memory for the terms and rules of usual classes.
+	usual struct {
+		filters [5]filterTerm
+		scores  [4]scoreTerm
+		rules   usualRules
+	}
 }
 
 // filterTerm is one filter plugin of a class: what each row decides, and what is
@@ -44,8 +50,8 @@ type filterTerm struct {
 	number uint32
 	// late tells that a filter of the group part runs before the rule.
 	late bool
-	// reads is what the group's filter reads.
-	reads groupReads
+	// reads is what the group's filter reads; nil: there is none.
+	reads *groupReads
 	// claims is the rule where it is that of DynamicResources, which may fail the pod.
 	claims *dynamicResources
 }
@@ -67,8 +73,8 @@ type scoreTerm struct {
 	// key is the index of the raw score in Key.Raw; -1 where it is local, or the group's.
 	key           int
 	normalisation normalisation
-	// reads is what the group's score reads.
-	reads groupReads
+	// reads is what the group's score reads; nil: there is none.
+	reads *groupReads
 }
 
 // NewClass makes a class of a query, which must not be changed afterwards.
@@ -82,14 +88,14 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 	}
 	c := &Class{
 		query: q, group: newGroupPart(q),
-		filters: make([]filterTerm, 0, 1+len(q.GetFilters())), scores: make([]scoreTerm, 0, len(q.GetScores())),
 	}
+	c.filters, c.scores = c.usual.filters[:0], c.usual.scores[:0]
 	if q.GetNarrowed() != nil {
 		c.filters = append(c.filters, filterTerm{rule: newNarrowed(q.GetNarrowed())})
 	}
 	grouped := false
 	for i, p := range q.GetFilters() {
-		f := filterTerm{plugin: p, rule: newFilter(p, q), number: uint32(i + 1), late: grouped}
+		f := filterTerm{plugin: p, rule: c.usual.rules.newFilter(p, q), number: uint32(i + 1), late: grouped}
 		if p == pb.Plugin_PLUGIN_CEL_FILTER {
 			rule, err := newCelFilter(q.GetCel(), kept)
 			if err != nil {
@@ -108,15 +114,16 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 			f.rule, f.claims, f.late, grouped = rule, rule, true, true
 			c.claims, c.failing = rule, lateMark{f.number, 1 << failsPod}
 		}
-		f.group, f.reads = newGroupFilter(p, q)
-		c.decisive = append(c.decisive, f.reads.measures...)
+		if f.group, f.reads = newGroupFilter(p, q); f.group != nil {
+			c.decisive = append(c.decisive, f.reads.measures...)
+		}
 		grouped = grouped || f.group != nil
 		c.late = c.late || f.late && f.rule != nil
 		c.filters = append(c.filters, f)
 	}
 	for _, s := range q.GetScores() {
 		term := scoreTerm{plugin: s.GetPlugin(), weight: s.GetWeight(), key: -1}
-		term.rule, term.normalisation = newScore(s.GetPlugin(), q, c.ruleOf(s.GetPlugin()))
+		term.rule, term.normalisation = c.usual.rules.newScore(s.GetPlugin(), q, c.ruleOf(s.GetPlugin()))
 		if term.plugin == pb.Plugin_PLUGIN_DYNAMIC_RESOURCES && c.claims != nil {
 			term.rule, term.normalisation = c.claims, normalised
 		}
@@ -153,6 +160,9 @@ func NewClassWith(q *pb.Query, kept *expression.Templates, selectors devices.Com
 func (c *Class) orderValues() {
 	at := slices.IndexFunc(c.filters, func(f filterTerm) bool { return f.claims != nil })
 	for i := len(c.filters) - 1; i >= 0; i-- {
+		if c.filters[i].group == nil {
+			continue
+		}
 		for _, k := range c.filters[i].reads.values {
 			c.group.values[k].behindClaims = at >= 0 && at < i
 		}

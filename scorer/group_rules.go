@@ -26,7 +26,7 @@ type groupScore interface {
 }
 
 // newGroupFilter makes the group part of a filter plugin; nil where it has none.
-func newGroupFilter(p pb.Plugin, q *pb.Query) (groupFilter, groupReads) {
+func newGroupFilter(p pb.Plugin, q *pb.Query) (groupFilter, *groupReads) {
 	switch p {
 	case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS:
 		return newReadWriteOncePod(q)
@@ -35,16 +35,16 @@ func newGroupFilter(p pb.Plugin, q *pb.Query) (groupFilter, groupReads) {
 	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
 		return newInterPodAffinityFilter(q)
 	}
-	return nil, groupReads{}
+	return nil, nil
 }
 
 // newGroupScore makes the group part of a score plugin; nil where it has none.
-func newGroupScore(p pb.Plugin, q *pb.Query) (groupScore, groupReads) {
+func newGroupScore(p pb.Plugin, q *pb.Query) (groupScore, *groupReads) {
 	switch p {
 	case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD:
 		return newSpreadScore(q)
 	case pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
 		return newInterPodAffinityScore(q)
 	}
-	return nil, groupReads{}
+	return nil, nil
 }

@@ -18,8 +18,9 @@ type imageLocality struct {
 	most int64
 }
 
-func newImageLocality(q *pb.Query) *imageLocality {
-	return &imageLocality{images: q.GetImages().GetImages(), most: maxImageBytes * q.GetImages().GetContainers()}
+func (r *imageLocality) make(q *pb.Query) *imageLocality {
+	*r = imageLocality{images: q.GetImages().GetImages(), most: maxImageBytes * q.GetImages().GetContainers()}
+	return r
 }
 
 func (r *imageLocality) plugin() pb.Plugin { return pb.Plugin_PLUGIN_IMAGE_LOCALITY }

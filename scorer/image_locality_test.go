@@ -9,7 +9,7 @@ import (
 
 func TestImageGrades(t *testing.T) {
 	const mib = 1 << 20
-	r := newImageLocality(&pb.Query{Images: &pb.ImageQuery{Containers: 2}})
+	r := new(imageLocality).make(&pb.Query{Images: &pb.ImageQuery{Containers: 2}})
 	for _, c := range []struct {
 		name      string
 		sum, want int64

@@ -19,7 +19,7 @@ func newInclusion(x *pb.Inclusion, q *pb.Query) inclusion {
 		out.affinity = newNodeAffinity(q)
 	}
 	if x.GetHonourTaints() {
-		out.taints = newTaintToleration(q)
+		out.taints = new(taintToleration).make(q)
 	}
 	return out
 }

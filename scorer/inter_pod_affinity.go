@@ -23,13 +23,13 @@ const (
 	existingAntiAffinityUnmet
 )
 
-func newInterPodAffinityFilter(q *pb.Query) (groupFilter, groupReads) {
+func newInterPodAffinityFilter(q *pb.Query) (groupFilter, *groupReads) {
 	a := q.GetInterPodAffinity()
-	var n groupReads
+	n := &groupReads{}
 	r := &interPodAffinityFilter{
-		required: newPlaces(a.GetRequired(), &n, true),
-		anti:     newPlaces(a.GetAnti(), &n, false),
-		existing: newPlaces(a.GetExistingAnti(), &n, false),
+		required: newPlaces(a.GetRequired(), n, true),
+		anti:     newPlaces(a.GetAnti(), n, false),
+		existing: newPlaces(a.GetExistingAnti(), n, false),
 		self:     a.GetSelfMatch(),
 	}
 	if len(r.required)+len(r.anti)+len(r.existing) == 0 {
@@ -102,9 +102,9 @@ func (s *Standing) above(list []place, group int) bool {
 // interPodAffinityScore is the preferred part of InterPodAffinity.
 type interPodAffinityScore struct{ preferred []place }
 
-func newInterPodAffinityScore(q *pb.Query) (groupScore, groupReads) {
-	var n groupReads
-	r := &interPodAffinityScore{newPlaces(q.GetInterPodAffinity().GetPreferred(), &n, false)}
+func newInterPodAffinityScore(q *pb.Query) (groupScore, *groupReads) {
+	n := &groupReads{}
+	r := &interPodAffinityScore{newPlaces(q.GetInterPodAffinity().GetPreferred(), n, false)}
 	if len(r.preferred) == 0 {
 		return nil, n
 	}

@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
@@ -8,19 +10,17 @@ import (
 
 // PluginName is upstream's name of a plugin, as reasons and metrics carry it.
 func PluginName(p pb.Plugin) string {
-	if name, ok := pluginNames[p]; ok {
-		return name
+	if p > 0 && int(p) < len(pluginNames) && pluginNames[p] != "" {
+		return pluginNames[p]
 	}
 	return "Unknown"
 }
 
 // pluginNames are made of the names that the numbers have in query.proto: PLUGIN_NODE_NAME stands for NodeName.
-var pluginNames = func() map[pb.Plugin]string {
-	names := make(map[pb.Plugin]string, len(pb.Plugin_name))
+var pluginNames = func() []string {
+	names := make([]string, slices.Max(slices.Collect(maps.Keys(pb.Plugin_name)))+1)
 	for number, name := range pb.Plugin_name {
-		if p := pb.Plugin(number); p != pb.Plugin_PLUGIN_UNSPECIFIED {
-			names[p] = camel(strings.TrimPrefix(name, "PLUGIN_"))
-		}
+		names[number] = camel(strings.TrimPrefix(name, "PLUGIN_"))
 	}
 	return names
 }()

@@ -10,11 +10,9 @@ type nodeName struct {
 	name string
 }
 
-func newNodeName(q *pb.Query) *nodeName {
-	return &nodeName{
-		oneReason: newReason(pb.Plugin_PLUGIN_NODE_NAME, "node(s) didn't match the requested node name", true),
-		name:      q.GetNodeName(),
-	}
+func (r *nodeName) make(q *pb.Query) *nodeName {
+	*r = nodeName{newReason(pb.Plugin_PLUGIN_NODE_NAME, "node(s) didn't match the requested node name", true), q.GetNodeName()}
+	return r
 }
 
 func (r *nodeName) plugin() pb.Plugin { return pb.Plugin_PLUGIN_NODE_NAME }

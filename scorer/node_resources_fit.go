@@ -17,6 +17,11 @@ type nodeResourcesFit struct {
 
 	strategy pb.ScoringType
 	scored   []scoredResource
+	// usual are memory for requests and scored.
+	usual struct {
+		requests [2]resourceRequest
+		scored   [2]scoredResource
+	}
 	// points is the score at each utilization from 0 to 100, for
 	// RequestedToCapacityRatio.
 	points []int64
@@ -36,17 +41,17 @@ func (n *resourceRequest) short(allocatable, requested int64) bool {
 	return lacks(n.amount, allocatable, requested) && (!n.mapped || allocatable > 0)
 }
 
-func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
+func (r *nodeResourcesFit) make(q *pb.Query) *nodeResourcesFit {
 	f := q.GetFit()
-	r := &nodeResourcesFit{strategy: f.GetScoringType(), scored: newScoredResources(f.GetScored())}
+	*r = nodeResourcesFit{strategy: f.GetScoringType()}
+	r.scored, r.requests = appendScored(r.usual.scored[:0], f.GetScored()), r.usual.requests[:0]
 	if !f.GetBestEffort() {
 		names := fixedNames()
-		r.requests = make([]resourceRequest, 0, fixedResources+len(f.GetRequests().GetScalars()))
-		r.addRequest(names[cpu], f.GetRequests().GetMilliCpu())
-		r.addRequest(names[memory], f.GetRequests().GetMemoryBytes())
-		r.addRequest(names[ephemeralStorage], f.GetRequests().GetEphemeralStorageBytes())
+		r.addRequest(resourceRef{names[cpu], cpu}, f.GetRequests().GetMilliCpu())
+		r.addRequest(resourceRef{names[memory], memory}, f.GetRequests().GetMemoryBytes())
+		r.addRequest(resourceRef{names[ephemeralStorage], ephemeralStorage}, f.GetRequests().GetEphemeralStorageBytes())
 		for _, s := range f.GetRequests().GetScalars() {
-			r.addRequest(s.GetName(), s.GetQuantity())
+			r.addRequest(newResourceRef(s.GetName()), s.GetQuantity())
 		}
 	}
 	// Differs from upstream: where the profile has no DynamicResources, the query has no such map, and the pod is refused.
@@ -55,10 +60,9 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 			r.requests[i].mapped = r.requests[i].mapped || m.GetClass() != "" && r.requests[i].name == m.GetName()
 		}
 	}
-	r.why = make([]Reason, 0, 2*(1+len(r.requests)))
-	r.addReasons("Too many pods")
-	for i := range r.requests {
-		r.addReasons(r.requests[i].shortage())
+	r.why = usualShortages
+	if len(r.requests) != 2 || r.requests[0].fixed != cpu || r.requests[1].fixed != memory {
+		r.why = shortages(r.requests)
 	}
 	if f.GetScoringType() == pb.ScoringType_SCORING_TYPE_REQUESTED_TO_CAPACITY_RATIO {
 		r.points = brokenLine(f.GetShape())
@@ -66,9 +70,9 @@ func newNodeResourcesFit(q *pb.Query) *nodeResourcesFit {
 	return r
 }
 
-func (r *nodeResourcesFit) addRequest(name string, amount int64) {
+func (r *nodeResourcesFit) addRequest(ref resourceRef, amount int64) {
 	if amount > 0 {
-		r.requests = append(r.requests, resourceRequest{resourceRef: newResourceRef(name), amount: amount})
+		r.requests = append(r.requests, resourceRequest{resourceRef: ref, amount: amount})
 	}
 }
 
@@ -93,12 +97,21 @@ func (n *resourceRequest) shortage() string {
 	return "Insufficient " + n.name
 }
 
-// addReasons adds a text twice: for nodes on which preemption may help, and for
+// shortages are the reasons of pods with such requests, each twice: for nodes on which preemption may help, and for
 // those on which it cannot.
-func (r *nodeResourcesFit) addReasons(text string) {
-	plugin := PluginName(r.plugin())
-	r.why = append(r.why, Reason{plugin, text, false}, Reason{plugin, text, true})
+func shortages(requests []resourceRequest) []Reason {
+	plugin := PluginName(pb.Plugin_PLUGIN_NODE_RESOURCES_FIT)
+	out := make([]Reason, 0, 2*(1+len(requests)))
+	out = append(out, Reason{plugin, "Too many pods", false}, Reason{plugin, "Too many pods", true})
+	for i := range requests {
+		text := requests[i].shortage()
+		out = append(out, Reason{plugin, text, false}, Reason{plugin, text, true})
+	}
+	return out
 }
+
+// usualShortages are those of pods that request cpu and memory alone, as most do. Nothing writes to them.
+var usualShortages = shortages([]resourceRequest{{resourceRef: resourceRef{fixed: cpu}}, {resourceRef: resourceRef{fixed: memory}}})
 
 func (r *nodeResourcesFit) plugin() pb.Plugin { return pb.Plugin_PLUGIN_NODE_RESOURCES_FIT }
 func (r *nodeResourcesFit) reasons() []Reason { return r.why }

@@ -11,12 +11,13 @@ type nodeUnschedulable struct {
 	tolerated bool
 }
 
-func newNodeUnschedulable(q *pb.Query) *nodeUnschedulable {
+func (r *nodeUnschedulable) make(q *pb.Query) *nodeUnschedulable {
 	cordon := taint{key: "node.kubernetes.io/unschedulable", effect: pb.TaintEffect_TAINT_EFFECT_NO_SCHEDULE}
-	return &nodeUnschedulable{
+	*r = nodeUnschedulable{
 		oneReason: newReason(pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE, "node(s) were unschedulable", true),
 		tolerated: tolerates(q.GetTolerations(), &cordon),
 	}
+	return r
 }
 
 func (r *nodeUnschedulable) plugin() pb.Plugin { return pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE }

@@ -21,7 +21,7 @@ func TestNodeUnschedulableTolerations(t *testing.T) {
 		{"another effect", &pb.Toleration{Key: key, Operator: exists, Effect: pb.TaintEffect_TAINT_EFFECT_NO_EXECUTE}, false},
 		{"another key", &pb.Toleration{Key: "node.kubernetes.io/not-ready", Operator: exists}, false},
 	} {
-		if got := newNodeUnschedulable(&pb.Query{Tolerations: []*pb.Toleration{c.x}}).tolerated; got != c.want {
+		if got := new(nodeUnschedulable).make(&pb.Query{Tolerations: []*pb.Toleration{c.x}}).tolerated; got != c.want {
 			t.Errorf("%s: got tolerated %t, want %t", c.name, got, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,4 +93,18 @@ func givePod(tables []*Table, x *Candidate, c *Class, decision uint64) (takeAway
 	usage := &pb.PodUsage{Requests: r, NonZeroMilliCpu: r.MilliCpu, NonZeroMemoryBytes: r.MemoryBytes}
 	must(t.Apply(&pb.Delta{Row: row, Decision: decision, Change: &pb.Delta_AddPod{AddPod: usage}}))
 	return func() { must(t.Apply(&pb.Delta{Row: row, Change: &pb.Delta_RemovePod{RemovePod: usage}})) }
+}
+
+// BenchmarkNewClass makes the class of a plain pod: plugins that have nothing to ask are left out of its query.
+func BenchmarkNewClass(b *testing.B) {
+	q := distinctQuery(1)
+	q.NodeAffinity = nil
+	q.Filters = []pb.Plugin{
+		pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE, pb.Plugin_PLUGIN_NODE_NAME, pb.Plugin_PLUGIN_TAINT_TOLERATION, pb.Plugin_PLUGIN_NODE_RESOURCES_FIT,
+	}
+	q.Scores = slices.DeleteFunc(q.Scores, func(s *pb.ScoreWeight) bool { return s.Plugin == pb.Plugin_PLUGIN_NODE_AFFINITY })
+	b.ReportAllocs()
+	for b.Loop() {
+		newClass(b, q)
+	}
 }

@@ -28,23 +28,33 @@ type scoreRule interface {
 	score(e *Evaluator, v view) int64
 }
 
+// usualRules are the rules that nearly every class has, in one piece of memory.
+type usualRules struct {
+	unschedulable nodeUnschedulable
+	name          nodeName
+	taints        taintToleration
+	fit           nodeResourcesFit
+	balanced      balancedAllocation
+	images        imageLocality
+}
+
 // newFilter makes the rule of a filter plugin. The order of the cases is the one in
 // which upstream's default profile runs them; a query names the order of its
 // profile. It matters: the first rule that refuses a row gives its reason.
-func newFilter(p pb.Plugin, q *pb.Query) filterRule {
+func (u *usualRules) newFilter(p pb.Plugin, q *pb.Query) filterRule {
 	switch p {
 	case pb.Plugin_PLUGIN_NODE_UNSCHEDULABLE: // a bit a row
-		return newNodeUnschedulable(q)
+		return u.unschedulable.make(q)
 	case pb.Plugin_PLUGIN_NODE_NAME: // leaves one row at the most
-		return newNodeName(q)
+		return u.name.make(q)
 	case pb.Plugin_PLUGIN_TAINT_TOLERATION: // decided once for each list of taints
-		return newTaintToleration(q)
+		return u.taints.make(q)
 	case pb.Plugin_PLUGIN_NODE_AFFINITY: // decided once for each value of a label
 		return newNodeAffinity(q)
 	case pb.Plugin_PLUGIN_NODE_PORTS: // walks the ports of each row
 		return newNodePorts(q)
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT: // computes on each row
-		return newNodeResourcesFit(q)
+		return u.fit.make(q)
 	case pb.Plugin_PLUGIN_VOLUME_RESTRICTIONS: // a counter for each disk of the pod
 		return newVolumeRestrictions(q)
 	case pb.Plugin_PLUGIN_NODE_VOLUME_LIMITS: // decided once for each trait, then a counter
@@ -62,18 +72,18 @@ func newFilter(p pb.Plugin, q *pb.Query) filterRule {
 // newScore makes the rule of a score plugin, of which the filter's is made, or nil. A raw score is
 // either normalised over all feasible rows of the cluster, and then part of the group's key, or it is
 // local.
-func newScore(p pb.Plugin, q *pb.Query, made filterRule) (rule scoreRule, n normalisation) {
+func (u *usualRules) newScore(p pb.Plugin, q *pb.Query, made filterRule) (rule scoreRule, n normalisation) {
 	switch p {
 	case pb.Plugin_PLUGIN_TAINT_TOLERATION:
-		return madeOr(made, newTaintToleration, q), normalisedReverse
+		return madeOr(made, u.taints.make, q), normalisedReverse
 	case pb.Plugin_PLUGIN_NODE_AFFINITY:
 		return madeOr(made, newNodeAffinity, q), normalised
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT:
-		return madeOr(made, newNodeResourcesFit, q), local
+		return madeOr(made, u.fit.make, q), local
 	case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
-		return newBalancedAllocation(q), local
+		return u.balanced.make(q), local
 	case pb.Plugin_PLUGIN_IMAGE_LOCALITY:
-		return newImageLocality(q), local
+		return u.images.make(q), local
 	}
 	return nil, local
 }
@@ -142,7 +152,7 @@ func (e *Evaluator) filter(t *Table, c *Class, diagnose bool) int {
 			continue
 		}
 		if f.group != nil {
-			left = e.prepare(t, c, &f.reads, left)
+			left = e.prepare(t, c, f.reads, left)
 		}
 		if e.observer != nil && f.plugin != pb.Plugin_PLUGIN_UNSPECIFIED {
 			e.observer.Pass(f.plugin, pb.ExtensionPoint_EXTENSION_POINT_FILTER, before, left)
@@ -175,7 +185,7 @@ func (e *Evaluator) score(t *Table, c *Class) {
 		s := &c.scores[i]
 		switch {
 		case s.group != nil:
-			e.prepare(t, c, &s.reads, n)
+			e.prepare(t, c, s.reads, n)
 		case s.rule == nil || n == 0:
 			continue
 		case s.key >= 0:

@@ -26,8 +26,8 @@ const (
 	domainMissing
 )
 
-func newSpreadFilter(q *pb.Query) (groupFilter, groupReads) {
-	var n groupReads
+func newSpreadFilter(q *pb.Query) (groupFilter, *groupReads) {
+	n := &groupReads{}
 	r := &spreadFilter{}
 	for _, h := range q.GetSpread().GetHard() {
 		c := hardConstraint{
@@ -111,8 +111,8 @@ type softConstraint struct {
 	maxSkew  int32
 }
 
-func newSpreadScore(q *pb.Query) (groupScore, groupReads) {
-	var n groupReads
+func newSpreadScore(q *pb.Query) (groupScore, *groupReads) {
+	n := &groupReads{}
 	r := &spreadScore{requireAll: q.GetSpread().GetRequireAllTopologies()}
 	for _, s := range q.GetSpread().GetSoft() {
 		c := softConstraint{place: newPlace(s.GetPlace()), maxSkew: s.GetMaxSkew()}

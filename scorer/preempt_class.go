@@ -16,9 +16,9 @@ type podReads struct {
 	counters []uint32
 	// ports are the host ports that NodePorts asks for.
 	ports []portUse
-	// moving tells of each filter whether it looks at pods at all; seeing are the filters that look at
+	// moving tells of each filter, by a bit, whether it looks at pods at all; seeing are the filters that look at
 	// more of pods than their requests.
-	moving []bool
+	moving uint64
 	seeing []int
 	// others tells that a rule looks at more than the above of what pods add up to.
 	others bool
@@ -31,14 +31,13 @@ type totalsReader interface{ readsTotals() bool }
 // newPodReads looks through the filters of a class.
 func newPodReads(c *Class) podReads {
 	r := podReads{fit: -1, grouped: len(c.filters)}
-	r.moving = make([]bool, len(c.filters))
 	for i := range c.filters {
 		f := &c.filters[i]
 		_, reader := f.rule.(totalsReader)
 		switch rule := f.rule.(type) {
 		case *nodeResourcesFit:
 			r.fit = i
-			r.moving[i] = true
+			r.moving |= 1 << i
 		case *nodePorts:
 			r.ports, reader = rule.wanted, true
 		case *volumeRestrictions:
@@ -52,7 +51,7 @@ func newPodReads(c *Class) podReads {
 			r.others = r.others || rule.readsTotals()
 		}
 		if reader || f.group != nil {
-			r.moving[i], r.seeing = true, append(r.seeing, i)
+			r.moving, r.seeing = r.moving|1<<i, append(r.seeing, i)
 		}
 		if rule, ok := f.group.(*readWriteOncePod); ok {
 			r.counters = append(r.counters, rule.named...)

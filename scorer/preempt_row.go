@@ -77,7 +77,7 @@ func (e *Evaluator) judgeSpare(d *dryRun, v view, at int) int {
 		d.cluster.change(v)
 	}
 	for i := range d.class.filters {
-		if i < at && !d.reads.moving[i] {
+		if i < at && d.reads.moving>>i&1 == 0 {
 			continue
 		}
 		if i == d.reads.fit {

@@ -14,13 +14,13 @@ type readWriteOncePod struct {
 	asks bool
 }
 
-func newReadWriteOncePod(q *pb.Query) (groupFilter, groupReads) {
+func newReadWriteOncePod(q *pb.Query) (groupFilter, *groupReads) {
 	claims := q.GetVolumeRestrictions().GetClaims()
 	if len(claims) == 0 {
-		return nil, groupReads{}
+		return nil, nil
 	}
 	const text = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-	var n groupReads
+	n := &groupReads{}
 	for _, m := range claims {
 		n.measures = append(n.measures, int(m))
 	}

@@ -17,10 +17,10 @@ func TestEachPluginHasItsRule(t *testing.T) {
 		case pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pb.Plugin_PLUGIN_INTER_POD_AFFINITY:
 			continue // group_rules.go makes them, of a query that asks something
 		}
-		if has := newFilter(p, q) != nil; has != p.Filters() {
+		if has := new(usualRules).newFilter(p, q) != nil; has != p.Filters() {
 			t.Errorf("%s: Plugin.Filters says %t, newFilter has a case: %t", PluginName(p), p.Filters(), has)
 		}
-		score, _ := newScore(p, q, nil)
+		score, _ := new(usualRules).newScore(p, q, nil)
 		if has := score != nil; has != p.Scores() {
 			t.Errorf("%s: Plugin.Scores says %t, newScore has a case: %t", PluginName(p), p.Scores(), has)
 		}

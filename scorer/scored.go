@@ -12,8 +12,7 @@ type scoredResource struct {
 	devices *countedDevices
 }
 
-func newScoredResources(list []*pb.ScoredResource) []scoredResource {
-	out := make([]scoredResource, 0, len(list))
+func appendScored(out []scoredResource, list []*pb.ScoredResource) []scoredResource {
 	for _, s := range list {
 		ref := newResourceRef(s.GetName())
 		if ref.fixed < 0 && s.GetRequest() == 0 {

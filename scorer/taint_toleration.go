@@ -17,8 +17,8 @@ type taintToleration struct {
 	preferring []*pb.Toleration
 }
 
-func newTaintToleration(q *pb.Query) *taintToleration {
-	r := &taintToleration{
+func (r *taintToleration) make(q *pb.Query) *taintToleration {
+	*r = taintToleration{
 		oneReason:   newReason(pb.Plugin_PLUGIN_TAINT_TOLERATION, "node(s) had untolerated taint(s)", true),
 		tolerations: q.GetTolerations(),
 	}

@@ -38,7 +38,7 @@ func TestTolerationIsForTaint(t *testing.T) {
 // Only tolerations without effect or for PreferNoSchedule count in the score.
 func TestDislikes(t *testing.T) {
 	exists := pb.TolerationOperator_TOLERATION_OPERATOR_EXISTS
-	r := newTaintToleration(&pb.Query{Tolerations: []*pb.Toleration{
+	r := new(taintToleration).make(&pb.Query{Tolerations: []*pb.Toleration{
 		{Key: "a", Operator: exists, Effect: pb.TaintEffect_TAINT_EFFECT_NO_SCHEDULE},
 		{Key: "b", Operator: exists, Effect: pb.TaintEffect_TAINT_EFFECT_PREFER_NO_SCHEDULE},
 		{Key: "c", Operator: exists},
