@@ -111,10 +111,11 @@ const pinnedBytes = 100
 
 // pin makes a class of the same query that has these sums, unless c has them.
 func (c *Class) pin(pins []map[string]int64) *Class {
-	out := *c
-	if out.group.pins = pins; c.PinnedAs(&out) {
+	if slices.EqualFunc(c.group.pins, pins, maps.Equal[map[string]int64, map[string]int64]) {
 		return c
 	}
+	out := *c
+	out.group.pins = pins
 	out.bytes += pinnedBytes * int64(out.PinnedDomains()-c.PinnedDomains())
 	out.group.values = slices.Clone(c.group.values)
 	for i := range out.group.values {
