@@ -5,7 +5,8 @@ import (
 )
 
 // Observer is told when a pass over a table ends. The clock is the observer's: a
-// pass took the time since the one before it.
+// pass took the time since the one before it. Rules that are scored together, some words at a time, end one behind the
+// other: the first of them took the time of all, and that of finding the best rows.
 type Observer interface {
 	// Pass tells how many rows a plugin looked at, and how many it let through or
 	// scored.

@@ -22,8 +22,8 @@ func TestObserverOfGroups(t *testing.T) {
 	want := passes{
 		"Filter NodeUnschedulable 100→100", "Filter NodeName 100→100", "Filter TaintToleration 100→87", "Filter NodeAffinity 87→87",
 		"Filter NodePorts 87→87", "Filter NodeResourcesFit 87→87", "Filter PodTopologySpread 87→87", "Filter InterPodAffinity 87→39",
-		"Score TaintToleration 39→39", "Score NodeAffinity 39→39", "Score NodeResourcesFit 39→39",
-		"Score NodeResourcesBalancedAllocation 39→39", "Score ImageLocality 39→39", "Score PodTopologySpread 39→39",
+		"Score TaintToleration 39→39", "Score NodeAffinity 39→39", "Score PodTopologySpread 39→39",
+		"Score NodeResourcesFit 39→39", "Score NodeResourcesBalancedAllocation 39→39", "Score ImageLocality 39→39",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))

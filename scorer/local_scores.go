@@ -1,6 +1,10 @@
 package scorer
 
-import "math/bits"
+import (
+	"math/bits"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+)
 
 // blockWords is how many words are scored at a time: their scores stay in the processor's first cache until
 // they are compared.
@@ -18,6 +22,8 @@ type localScores struct {
 	images         []imageScore
 	// column is the sum of all other rules; nil: there are none.
 	column []int64
+	// bound are the plugins whose rules are scored by words.
+	bound []pb.Plugin
 	// rough tells that a first look at the rows need not be exact.
 	rough bool
 }
@@ -32,19 +38,26 @@ type blockRule interface {
 func (l *localScores) begin(e *Evaluator, t *Table) {
 	l.table, l.eval = t, e
 	l.pair.bind(t)
-	l.least, l.balance, l.images, l.column, l.rough = nil, nil, l.images[:0], nil, false
+	l.least, l.balance, l.images, l.column, l.bound, l.rough = nil, nil, l.images[:0], nil, l.bound[:0], false
 }
 
-// end lets go of the table.
-func (l *localScores) end() {
+// end lets go of the table, and tells an observer, nil for none, that the n rows are scored.
+func (l *localScores) end(o Observer, n int) {
+	if o != nil {
+		for _, p := range l.bound {
+			o.Pass(p, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)
+		}
+	}
 	clear(l.images)
-	*l = localScores{images: l.images[:0]}
+	*l = localScores{images: l.images[:0], bound: l.bound[:0]}
 }
 
-// add adds a rule. Where a rule has to be asked for a column, that is made now, for all of the rows.
-func (l *localScores) add(s *scoreTerm, rows bitmap) {
+// add adds a rule, and tells whether it is scored by words. One that has to be asked for a column is asked now, for all
+// of the rows.
+func (l *localScores) add(s *scoreTerm, rows bitmap) (byWords bool) {
 	if r, ok := s.rule.(blockRule); ok && r.bind(l, s.weight) {
-		return
+		l.bound = append(l.bound, s.plugin)
+		return true
 	}
 	e := l.eval
 	e.raw = scratch(e.raw, len(rows)*wordRows)
@@ -57,6 +70,7 @@ func (l *localScores) add(s *scoreTerm, rows bitmap) {
 	for row := range some.all {
 		l.column[row] += s.weight * e.raw[row]
 	}
+	return false
 }
 
 // ready ends the adding of rules. left is what all rows have left of cpu and memory, at least.

@@ -128,7 +128,7 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 		e.score(t, c)
 		e.group(t, c, o, into)
 	}
-	e.local.end()
+	e.local.end(e.observer, part.Feasible)
 	into.Merge(part)
 }
 
@@ -190,8 +190,8 @@ func (e *Evaluator) score(t *Table, c *Class) {
 			continue
 		case s.key >= 0:
 			e.keys.add(e, t, s.rule, e.rows)
-		default:
-			e.local.add(s, e.rows)
+		case e.local.add(s, e.rows):
+			continue // its pass ends with the last block
 		}
 		if e.observer != nil {
 			e.observer.Pass(s.plugin, pb.ExtensionPoint_EXTENSION_POINT_SCORE, n, n)

@@ -215,9 +215,9 @@ func (e *Evaluator) addGroupScores(c *Class, extrema []int64) {
 		key := e.keys.of(row)
 		e.whole[row] += c.GroupScore(key[:c.keyLen], extrema)
 	}
-	t := e.local.table
-	e.local.begin(e, t)
-	e.local.column = e.whole
+	bound := e.local.bound
+	e.local.begin(e, e.local.table)
+	e.local.column, e.local.bound = e.whole, bound
 }
 
 func (g *grouping) reset(t *Table, limit int) {
