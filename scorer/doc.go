@@ -85,13 +85,20 @@
 //
 //	rows := live
 //	each filter, in the query's order:    rows &= what it lets through
-//	each score:                           key column, or local += weight × column
-//	each row left:                        group by key, best k by (local, tie rule)
+//	each normalised score:                key column of the rows that have any (rawKeys)
+//	8 words of rows at a time:            deal to groups by key, local scores (localScores),
+//	                                      those that come up to the group's bar: best k by (local, tie rule)
 //
 // Filters see 64 rows a word and skip words that are empty. The loops that nearly every class runs
-// over all rows are there for AVX-512 too (cpu_memory.go), operation for operation the same. Row evaluates one row
+// over all rows are there for AVX-512 too (cpu_memory.go), with the same results. Row evaluates one row
 // with the same formulas, for the coordinator to repair what its own placements
 // changed since, and to explain.
+//
+// A bar is the worst of as many candidates as a group may offer, of this table or of those whose answers it is added
+// to: no row below it can be a candidate. It begins with the rows that were the best for the class before (seeds).
+// Once there is one, scores of cpu and memory are first bounded from above (ceilings), of which the columns are half as
+// long, and computed for rows whose bound comes up to the bar. Where local scores are wanted of all rows, as for classes with
+// a group part, they are a column.
 //
 // Differs from upstream: every row that passes is scored, none is sampled; and a row that is
 // the only one is scored as any other.

@@ -125,9 +125,12 @@ func (x *groupRows) take(n int) {
 
 // dealSame gives the keyed rows of a word, which have the same key, to their group; false after an overflow.
 func (e *Evaluator) dealSame(at int, rows uint64, result *Result) bool {
-	x := e.groups.of(e.keys.key, result)
-	if x == nil {
-		return false
+	g := &e.groups
+	x := &g.groups[len(g.groups)-1] // mostly there are two groups
+	if x.key != e.keys.key {
+		if x = g.of(e.keys.key, result); x == nil {
+			return false
+		}
 	}
 	x.block[at] = rows
 	x.take(bits.OnesCount64(rows))
