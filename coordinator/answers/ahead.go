@@ -91,7 +91,7 @@ func (e *Engine) TakeAhead(n *Need, result *scorer.Result) (taken bool) {
 		e.recycle(result)
 		return false
 	}
-	e.held.known(n.Class.ID())
+	e.held.note(n.Class.ID())
 	e.take(n, result, n.from)
 	return true
 }

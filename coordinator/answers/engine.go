@@ -288,25 +288,27 @@ func (b *Batch) add(c *compile.Class) (need int) {
 
 // Needs are the batch's, in the order of their first pods.
 func (b *Batch) Needs() []*Need {
-	e, pods, known := b.engine, b.pods+b.before, b.engine.held.known
-	if b.ahead {
-		known = b.engine.held.isKnown
-	}
+	e, pods := b.engine, b.pods+b.before
 	for i, n := range b.needs {
 		c := b.order[i]
 		id := c.Scorer.ID()
 		n.Class, n.shared = e.Pinned(c.Scorer), e.shared.of[id] != nil
-		switch once := !known(id) && n.Pods == 1 && b.pods > 1; {
+		before := e.held.repaired[id]
+		if n.shared { // every new shared answer has all views begin anew: ask for a long one
+			before = heldRowsMax
+		}
+		classes := len(b.needs) + len(e.held.of)
+		again := e.held.askedSince(id, heldFor(c.Query, pods, classes, before))
+		if !b.ahead {
+			e.held.note(id)
+		}
+		switch once := !again && n.Pods == 1 && b.pods > 1; {
 		case once && !n.shared && !n.Class.HasGroups():
 			n.brief, n.Candidates = true, candidatesOnce(n.behind)
 		case once:
 			n.Candidates = candidatesOnce(pods)
 		default:
-			before := e.held.repaired[id]
-			if n.shared { // every new shared answer has all views begin anew: ask for a long one
-				before = heldRowsMax
-			}
-			n.Candidates = candidates(c.Query, pods, len(b.needs)+len(e.held.of), before)
+			n.Candidates = candidates(c.Query, pods, classes, before)
 		}
 		if b.every[i] {
 			n.Candidates = everyRow(e.tables.Nodes(), n.Candidates)
@@ -356,7 +358,7 @@ func (e *Engine) Own(q *Question) (*Answer, *Need) {
 	if q.Reviewed {
 		n.Candidates = everyRow(e.tables.Nodes(), n.Candidates)
 	}
-	e.held.known(q.Class.ID())
+	e.held.note(q.Class.ID())
 	return nil, n
 }
 

@@ -29,9 +29,9 @@ type held struct {
 	engine *Engine
 	of     map[uint64]*Answer
 	// repaired is how many rows the last answer of a class had repaired when it was dropped. asked are the classes that were
-	// asked for.
+	// asked for, each with the number of the change before which that was.
 	repaired map[uint64]int
-	asked    map[uint64]struct{}
+	asked    map[uint64]uint64
 	// spare are dropped answers, kept for their memory: rows is how many repaired rows it can hold. least is the smallest
 	// length of spare since the last sweep.
 	spare []*Answer
@@ -40,7 +40,7 @@ type held struct {
 }
 
 func newHeld(e *Engine) held {
-	return held{engine: e, of: map[uint64]*Answer{}, repaired: map[uint64]int{}, asked: map[uint64]struct{}{}}
+	return held{engine: e, of: map[uint64]*Answer{}, repaired: map[uint64]int{}, asked: map[uint64]uint64{}}
 }
 
 // dropAll begins anew.
@@ -131,18 +131,16 @@ func (h *held) open(class *scorer.Class) *Answer {
 	return a
 }
 
-// isKnown tells whether a class was asked for before.
-func (h *held) isKnown(class uint64) bool {
-	_, known := h.asked[class]
-	return known
+// askedSince tells whether a class was asked for before, no longer than so many changes ago.
+func (h *held) askedSince(class uint64, changes int) bool {
+	last, known := h.asked[class]
+	return known && h.engine.log.end()-last <= uint64(changes)
 }
 
-// known is isKnown, and remembers the class from now on.
-func (h *held) known(class uint64) bool {
-	known := h.isKnown(class)
+// note remembers that a class is asked for now.
+func (h *held) note(class uint64) {
 	if len(h.asked) >= maxKnown {
 		clear(h.asked)
 	}
-	h.asked[class] = struct{}{}
-	return known
+	h.asked[class] = h.engine.log.end()
 }

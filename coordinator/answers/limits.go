@@ -67,22 +67,27 @@ const (
 // heldBy is how many rows the answer of a class may have repaired, where so many classes have answers.
 func heldBy(classes int) int { return min(heldRows/max(classes, 1), heldRowsMax) }
 
-// candidates is how many candidates a group offers in an answer that is to serve a batch of so many pods, and the changes
-// after it. How many changes that may be depends on how many rows the answer before had repaired.
-func candidates(q *pb.Query, pods, classes, repaired int) int {
+// heldFor is for how many changes an answer that serves a batch of so many pods is to be held behind it. That depends on how many
+// rows the answer before had repaired.
+func heldFor(q *pb.Query, pods, classes, repaired int) int {
 	held := heldBy(classes)
 	if len(q.GetDomainKeys()) > 0 {
 		held /= groupedShare
 	}
-	held = min(held, max(firstHeld, heldGrowth*pods, heldGrowth*repaired))
-	return min(held+pods+1, pb.MaxCandidates)
+	return min(held, max(firstHeld, heldGrowth*pods, heldGrowth*repaired))
+}
+
+// candidates is how many candidates a group offers in an answer that is to serve a batch of so many pods, and the changes
+// after it.
+func candidates(q *pb.Query, pods, classes, repaired int) int {
+	return min(heldFor(q, pods, classes, repaired)+pods+1, pb.MaxCandidates)
 }
 
 // TopRows is how many rows a decision can be told with: the chosen one and those that come next.
 const TopRows = 3
 
-// candidatesOnce is candidates for a class that has come for the first time, and may not come again: so many pods may take rows
-// before its pod has its turn.
+// candidatesOnce is candidates for a class that has come for the first time, or not for long, and may not come again while an
+// answer could be held: so many pods may take rows before its pod has its turn.
 func candidatesOnce(pods int) int { return min(pods+TopRows, pb.MaxCandidates) }
 
 // Offers is how many candidates the answer to a need may have in a cluster of so many nodes.

@@ -135,7 +135,11 @@ func (s *script) run(words []string) {
 		if app := word(words, "app", ""); app != "" {
 			p.Label("app", app)
 		}
-		s.place(name, p)
+		times, err := strconv.Atoi(word(words, "times", "1"))
+		s.must(err)
+		for range times {
+			s.place(name, p)
+		}
 	case "leave":
 		last := len(s.placed[name]) - 1
 		_, _, err := s.cache.RemovePod(s.placed[name][last].UID)
@@ -184,9 +188,12 @@ func (s *script) begin(words []string) {
 		name, _, _ := strings.Cut(w, "=")
 		b.Join(s.compile(name))
 	}
+	at := 0
 	for _, w := range words {
 		name, _, _ := strings.Cut(w, "=")
 		for range s.podsOf(w) {
+			b.At(at)
+			at++
 			s.questions[name] = &Question{Class: s.classes[name], Nominees: s.nominees}
 			if class, need := b.Want(s.questions[name]); need < 0 {
 				fmt.Fprintf(&s.out, "%s: an answer about %s is held\n", name, s.names[class])
