@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/cache"
@@ -30,6 +32,26 @@ type ahead struct {
 	many        bool
 	rest, pause int
 	always      bool // tests ask ahead for whatever they can
+	tally       aheadTally
+}
+
+// aheadTally is how many classes were asked about ahead since the log was last told.
+type aheadTally struct {
+	taken, again int
+	told         time.Time
+}
+
+// tellAheadEvery is the shortest time between two log lines about classes that were asked about ahead in vain.
+const tellAheadEvery = time.Minute
+
+// tell has the log say how often the answers that were asked for ahead did not serve: a node has changed meanwhile, a worker has not
+// answered, or the answer can not be repaired.
+func (t *aheadTally) tell(ctx context.Context, now time.Time) {
+	if t.again == 0 || now.Sub(t.told) < tellAheadEvery {
+		return
+	}
+	klog.FromContext(ctx).Info("Workers were asked ahead about classes, and again about some", "classes", t.taken+t.again, "again", t.again)
+	*t = aheadTally{told: now}
 }
 
 // askedAhead is one question.
@@ -177,11 +199,11 @@ func (s *Scheduler) takeWhatIsAhead(ctx context.Context, attempts []attempt) (ta
 		asked.round.Drop()
 		return 0, err
 	}
-	return s.takeAhead(asked)
+	return s.takeAhead(ctx, asked)
 }
 
 // takeAhead gives the engine the answers to a question that was asked ahead, and returns how many serve.
-func (s *Scheduler) takeAhead(asked *askedAhead) (taken int, err error) {
+func (s *Scheduler) takeAhead(ctx context.Context, asked *askedAhead) (taken int, err error) {
 	x := &s.ahead
 	results := make([]*scorer.Result, len(asked.needs))
 	if before, ok := s.answers.Before(asked.needs); ok {
@@ -202,6 +224,9 @@ func (s *Scheduler) takeAhead(asked *askedAhead) (taken int, err error) {
 		}
 	}
 	s.metrics.Ahead(taken, len(asked.needs)-taken)
+	x.tally.taken += taken
+	x.tally.again += len(asked.needs) - taken
+	x.tally.tell(ctx, s.cfg.Now())
 	if 2*taken < len(asked.needs) {
 		x.pause = min(2*x.pause+1, maxPause)
 	} else {
