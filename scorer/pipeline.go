@@ -129,6 +129,9 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 		e.group(t, c, o, into)
 	}
 	e.local.end(e.observer, part.Feasible)
+	if len(into.Groups) == 0 && !into.Overflow { // then nothing has to be copied
+		into.Groups, part.Groups = part.Groups, into.Groups
+	}
 	into.Merge(part)
 }
 

@@ -364,7 +364,7 @@ func (g *grouping) offerOne(x *groupRows, l *localScores, row uint32, score int6
 }
 
 // mostInOrder is how many rows a list holds at the most that is always in order.
-const mostInOrder = 128
+const mostInOrder = 512
 
 // add keeps a row that passes the bar.
 func (g *grouping) add(x *groupRows, s scoredRow) {
