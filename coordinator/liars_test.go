@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/internal/testkit/wire"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
 )
@@ -233,22 +234,24 @@ var lies = []lying{
 }
 
 // ofResults is a lie about some of the results.
-func ofResults(name string, change func(r *rand.Rand, shards []*pb.ShardDeltas, result *pb.ClassResult)) lying {
+func ofResults(name string, change func(r *rand.Rand, shards []*pb.ShardDeltas, result *wire.Result)) lying {
 	return lying{name, func(x *liar, _ context.Context, req *pb.EvaluateRequest, resp *pb.EvaluateResponse) (*pb.EvaluateResponse, error) {
-		one := x.rand.IntN(len(resp.GetResults()) + 1) // this one, or all
-		for i, r := range resp.GetResults() {
-			if i == one || one == len(resp.GetResults()) {
+		open := wire.Open(resp)
+		one := x.rand.IntN(len(open.Results) + 1) // this one, or all
+		for i, r := range open.Results {
+			if i == one || one == len(open.Results) {
 				change(x.rand, req.GetShards(), r)
 			}
 		}
+		open.Close()
 		return resp, nil
 	}}
 }
 
 // ofGroups is a lie about a group.
-func ofGroups(name string, change func(r *rand.Rand, shards []*pb.ShardDeltas, g *pb.Group)) lying {
-	return ofResults(name, func(r *rand.Rand, shards []*pb.ShardDeltas, result *pb.ClassResult) {
-		for _, g := range result.GetGroups() {
+func ofGroups(name string, change func(r *rand.Rand, shards []*pb.ShardDeltas, g *wire.Group)) lying {
+	return ofResults(name, func(r *rand.Rand, shards []*pb.ShardDeltas, result *wire.Result) {
+		for _, g := range result.Groups {
 			if r.IntN(2) == 0 {
 				change(r, shards, g)
 			}
@@ -258,57 +261,57 @@ func ofGroups(name string, change func(r *rand.Rand, shards []*pb.ShardDeltas, g
 }
 
 // add makes an answer's number of feasible rows what its groups add up to, so that it is not seen at once.
-func add(result *pb.ClassResult) {
+func add(result *wire.Result) {
 	if result.GetOverflow() {
 		return
 	}
 	result.Feasible = 0
-	for _, g := range result.GetGroups() {
-		result.Feasible += g.GetRows()
+	for _, g := range result.Groups {
+		result.Feasible += g.Rows
 	}
 	result.Feasible = min(result.Feasible, result.GetRows())
 }
 
 var liesOfResults = []lying{
-	ofGroups("scores", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
-		for i := range g.GetCandidateScores() {
+	ofGroups("scores", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
+		for i := range g.CandidateScores {
 			g.CandidateScores[i] += int64(r.IntN(201) - 100)
 		}
 	}),
-	ofGroups("other rows", func(r *rand.Rand, shards []*pb.ShardDeltas, g *pb.Group) {
-		for i := range g.GetCandidateRows() {
-			g.CandidateShards[i], g.CandidateRows[i] = shards[r.IntN(len(shards))].GetShard(), uint32(r.IntN(12))
+	ofGroups("other rows", func(r *rand.Rand, shards []*pb.ShardDeltas, g *wire.Group) {
+		for i := range g.CandidateRows {
+			g.CandidateShards[i], g.CandidateRows[i] = uint32(r.IntN(len(shards))), uint32(r.IntN(12))
 		}
 	}),
-	ofGroups("rows left out", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
-		n := r.IntN(len(g.GetCandidateRows()) + 1)
-		g.CandidateShards, g.CandidateRows, g.CandidateScores = g.CandidateShards[n:], g.CandidateRows[n:], g.CandidateScores[n:]
-		g.Rows -= min(g.GetRows(), uint32(n))
+	ofGroups("rows left out", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
+		n := r.IntN(len(g.CandidateRows) + 1)
+		g.Cut(n)
+		g.Rows -= min(g.Rows, uint32(n))
 	}),
-	ofGroups("rows twice", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
-		for i := range g.GetCandidateRows() {
+	ofGroups("rows twice", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
+		for i := range g.CandidateRows {
 			from := r.IntN(len(g.CandidateRows))
 			g.CandidateShards[i], g.CandidateRows[i] = g.CandidateShards[from], g.CandidateRows[from]
 		}
 	}),
-	ofGroups("counts", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) { g.Rows = uint32(r.IntN(20)) }),
-	ofGroups("keys", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
-		for i := range g.GetKey() {
+	ofGroups("counts", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) { g.Rows = uint32(r.IntN(20)) }),
+	ofGroups("keys", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
+		for i := range g.Key {
 			g.Key[i] += int64(r.IntN(21))
 		}
-		for i := range g.GetRowValues() {
+		for i := range g.RowValues {
 			g.RowValues[i] = int64(r.IntN(3))
 		}
 	}),
-	ofGroups("filters that refuse later", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
+	ofGroups("filters that refuse later", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
 		g.LateFilter, g.LateReasons = uint32(r.IntN(20)), 1<<r.IntN(4)
 	}),
-	ofGroups("domains", func(r *rand.Rand, _ []*pb.ShardDeltas, g *pb.Group) {
-		for i := range g.GetDomains() {
+	ofGroups("domains", func(r *rand.Rand, _ []*pb.ShardDeltas, g *wire.Group) {
+		for i := range g.Domains {
 			g.Domains[i] = fmt.Sprintf("zone-%d", r.IntN(3))
 		}
 	}),
-	ofResults("measures", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
+	ofResults("measures", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
 		for _, m := range result.GetMeasures() {
 			for i := range m.GetSums() {
 				m.Sums[i] = int64(r.IntN(4))
@@ -321,27 +324,27 @@ var liesOfResults = []lying{
 			}
 		}
 	}),
-	ofResults("nothing is feasible", func(_ *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
+	ofResults("nothing is feasible", func(_ *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
 		result.Groups, result.Feasible, result.Overflow, result.Extrema = nil, 0, false, nil
 	}),
-	ofResults("groups left out", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
-		result.Groups = result.Groups[r.IntN(len(result.GetGroups())+1):]
+	ofResults("groups left out", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
+		result.Groups = result.Groups[r.IntN(len(result.Groups)+1):]
 		add(result)
 	}),
-	ofResults("groups twice", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
-		if n := len(result.GetGroups()); n > 0 {
-			result.Groups = append(result.Groups, proto.CloneOf(result.Groups[r.IntN(n)]))
+	ofResults("groups twice", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
+		if n := len(result.Groups); n > 0 {
+			result.Groups = append(result.Groups, result.Groups[r.IntN(n)].Clone())
 			add(result)
 		}
 	}),
-	ofResults("another class", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) { result.ClassId = r.Uint64() }),
-	ofResults("reasons", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
+	ofResults("another class", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) { result.ClassId = r.Uint64() }),
+	ofResults("reasons", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
 		for _, x := range result.GetReasons() {
 			x.Nodes, x.Reason = uint32(r.IntN(9)), "a lie"
 		}
 		result.Hopeless = uint32(r.IntN(int(result.GetRows()) + 1))
 	}),
-	ofResults("overflow", func(r *rand.Rand, _ []*pb.ShardDeltas, result *pb.ClassResult) {
+	ofResults("overflow", func(r *rand.Rand, _ []*pb.ShardDeltas, result *wire.Result) {
 		result.Overflow = !result.GetOverflow()
 		if result.Groups = nil; result.Overflow {
 			result.Extrema = []int64{int64(r.IntN(9)), int64(r.IntN(9))}

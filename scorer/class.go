@@ -250,7 +250,7 @@ func (c *Class) fails(m lateMark) bool { return c.claims != nil && m == c.failin
 
 // FailsPod tells whether a group has rows that fail the pod: an answer without a diagnosis has such groups, too.
 func (c *Class) FailsPod(g *pb.Group) bool {
-	return c.fails(lateMark{g.GetLateFilter(), g.GetLateReasons()})
+	return c.fails(lateMark{g.LateFilter, g.LateReasons})
 }
 
 // Counters are the counters that the query refers to, sorted, each once.

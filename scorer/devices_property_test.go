@@ -198,18 +198,32 @@ func TestDevicesRowByRowAndByShards(t *testing.T) {
 	})
 }
 
+// response is a response with results of some shards.
+func response(shards []uint32, results ...*Result) *pb.EvaluateResponse {
+	out := &pb.EvaluateResponse{}
+	for _, r := range results {
+		r.AppendTo(out, shards)
+	}
+	return out
+}
+
+// addAll merges all results of a response.
+func (r *Result) addAll(resp *pb.EvaluateResponse, locate Locate) {
+	columns := resp.Reader()
+	for _, p := range resp.GetResults() {
+		r.AddNext(&Result{}, p, &columns, locate)
+	}
+}
+
 // throughWire is a result as the coordinator reads it.
 func throughWire(t *rapid.T, r *Result, table *Table) *Result {
-	p := r.Proto()
+	p := response([]uint32{table.Shard()}, r)
 	if err := p.Validate(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	out := &Result{}
 	out.Reset(r.ClassID, r.limit)
-	out.AddProto(p, func(_, row uint32) (uint64, uint64, string) {
-		c := table.Candidate(row, 0)
-		return c.LastDecision, c.NameHash, c.Name
-	})
+	out.addAll(p, func(_ int, row uint32) Candidate { return table.Candidate(row, 0) })
 	return out
 }
 

@@ -146,12 +146,12 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// FuzzAddProto merges answers as a worker gone wrong may send them.
-func FuzzAddProto(f *testing.F) {
+// FuzzAddNext merges answers as a worker gone wrong may send them.
+func FuzzAddNext(f *testing.F) {
 	for seed := range uint64(20) {
 		r := newRandom(seed)
 		c := newClass(f, r.query())
-		f.Add(marshal(evaluate(NewEvaluator(nil), loadTable(f, 0, r.rows(50)), c, Options{Candidates: 5, Diagnose: true}).Proto()))
+		f.Add(marshal(response([]uint32{0}, evaluate(NewEvaluator(nil), loadTable(f, 0, r.rows(50)), c, Options{Candidates: 5, Diagnose: true}))))
 	}
 	for seed := range uint64(20) {
 		r := newRandom(seed)
@@ -159,18 +159,21 @@ func FuzzAddProto(f *testing.F) {
 		tables, _ := groupTables(f, r, nodes, 1)
 		spec, q := r.groupSpec()
 		compileGroups(spec, q, uniqueAmong(nodes), false)
-		f.Add(marshal(evaluate(NewEvaluator(nil), tables[0], newClass(f, q), Options{Candidates: 5, Diagnose: true}).Proto()))
+		answer := evaluate(NewEvaluator(nil), tables[0], newClass(f, q), Options{Candidates: 5, Diagnose: true})
+		f.Add(marshal(response([]uint32{0, 3}, answer, answer)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var p pb.ClassResult
+		var p pb.EvaluateResponse
 		if proto.Unmarshal(data, &p) != nil {
 			return
 		}
-		tie := func(shard, row uint32) (uint64, uint64, string) { return uint64(row), uint64(shard), "" }
+		locate := func(shard int, row uint32) Candidate {
+			return Candidate{Shard: uint32(shard), Row: row, LastDecision: uint64(row), NameHash: uint64(shard)}
+		}
 		r := &Result{}
 		r.Reset(1, 3)
 		for range 2 {
-			r.AddProto(&p, tie)
+			r.addAll(&p, locate)
 		}
 		for i := 1; i < len(r.Groups); i++ {
 			if r.Groups[i-1].Key.Compare(&r.Groups[i].Key) >= 0 {
@@ -185,10 +188,17 @@ func FuzzAddProto(f *testing.F) {
 				t.Fatalf("got measure %v", m)
 			}
 		}
+		if p.Validate() != nil || p.GetGroups().GetShards() > 1<<10 {
+			return
+		}
+		shards := make([]uint32, p.GetGroups().GetShards())
+		for i := range shards {
+			shards[i] = uint32(i)
+		}
 		again := &Result{}
 		again.Reset(1, 3)
-		again.AddProto(r.Proto(), tie)
-		if d := diff(tell(again), tell(r)); p.Validate() == nil && d != "" {
+		again.addAll(response(shards, r), locate)
+		if d := diff(tell(again), tell(r)); d != "" {
 			t.Fatalf("a message of a result differs: %s", d)
 		}
 	})

@@ -52,8 +52,8 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 		e, into, part, merged, o := NewEvaluator(nil), &Result{}, &Result{}, &Result{}, Options{Candidates: 20, Diagnose: true}
 		var s Standing
 		var v Verdict
-		message := evaluate(e, table, class, o).Proto()
-		tie := func(_, row uint32) (uint64, uint64, string) { return 0, uint64(row), "" }
+		message := response([]uint32{0}, evaluate(e, table, class, o))
+		locate := func(_ int, row uint32) Candidate { return Candidate{Row: row, NameHash: uint64(row)} }
 		for name, run := range map[string]func(){
 			"Evaluate": func() {
 				into.Reset(1, o.Candidates)
@@ -64,10 +64,12 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 				merged.Merge(into)
 				merged.Merge(into)
 			},
-			"AddProtoBy": func() {
+			"AddNext": func() {
 				merged.Reset(1, o.Candidates)
-				merged.AddProtoBy(part, message, tie)
-				merged.AddProtoBy(part, message, tie)
+				for range 2 {
+					columns := message.Reader()
+					merged.AddNext(part, message.Results[0], &columns, locate)
+				}
 			},
 			"Settle": func() { class.Settle(into, &s) },
 			"Row": func() {
@@ -121,7 +123,9 @@ func TestGroupsDoNotOverflow(t *testing.T) {
 	}
 	merged := &Result{}
 	for _, i := range []int{2, 0, 1} {
-		merged.AddProto(parts[i].Proto(), func(shard, row uint32) (uint64, uint64, string) { return 0, uint64(row), fmt.Sprint(shard) })
+		merged.addAll(response([]uint32{uint32(i)}, parts[i]), func(_ int, row uint32) Candidate {
+			return Candidate{Shard: uint32(i), Row: row, NameHash: uint64(row), Name: fmt.Sprint(i)}
+		})
 	}
 	var s Standing
 	class.Settle(merged, &s)

@@ -88,15 +88,6 @@ type LabelSet [pb.MaxDomainKeys / 64]uint64
 func (s *LabelSet) has(i int) bool { return i < pb.MaxDomainKeys && s[i/64]>>(i%64)&1 != 0 }
 func (s *LabelSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
 
-// words are the set's, without those at the end that are 0.
-func (s *LabelSet) words() []uint64 {
-	n := len(s)
-	for n > 0 && s[n-1] == 0 {
-		n--
-	}
-	return slices.Clone(s[:n])
-}
-
 // setWords makes it the set of so many words; more than there may be are cut.
 func (s *LabelSet) setWords(words []uint64) {
 	*s = LabelSet{}

@@ -69,7 +69,7 @@ func (r *PreemptionResult) Proto() *pb.PreemptionResult {
 // AddProto merges a message, of which tie looks up the tie rule's columns: they must be
 // those of the generation that the message answers for. Nothing in the message makes it
 // panic.
-func (r *PreemptionResult) AddProto(p *pb.PreemptionResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
+func (r *PreemptionResult) AddProto(p *pb.PreemptionResult, tie Tie) {
 	part := &PreemptionResult{Tried: int(p.GetTried())}
 	for _, x := range p.GetCandidates() {
 		c := PreemptionCandidate{

@@ -223,10 +223,11 @@ func mergeInto(into, from *Result, parts []*Table, travels bool) {
 		into.Merge(from)
 		return
 	}
-	into.AddProto(from.Proto(), func(shard, row uint32) (uint64, uint64, string) {
-		c := parts[shard].Candidate(row, 0)
-		return c.LastDecision, c.NameHash, c.Name
-	})
+	shards := make([]uint32, len(parts))
+	for i := range parts {
+		shards[i] = uint32(i)
+	}
+	into.addAll(response(shards, from), func(shard int, row uint32) Candidate { return parts[shard].Candidate(row, 0) })
 }
 
 // With the cluster's extrema, the second round orders rows exactly as the merged

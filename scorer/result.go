@@ -57,8 +57,8 @@ type Group struct {
 	Key Key
 	// Rows is how many feasible rows have the key.
 	Rows int
-	// Candidates are the best of them, best first; none in a group that can not be
-	// feasible.
+	// Candidates are the best of them, best first: every other row of the group comes after the last one. None in a group
+	// that can not be feasible.
 	Candidates []Candidate
 }
 
@@ -219,17 +219,24 @@ func (r *Result) missing(list []Group) int {
 	return n
 }
 
-// addRows adds rows to a group; best are the best of them in order. spare is memory for the
-// candidates that the group has.
+// addRows adds rows to a group; best are the best of them in order. The memory of the group's candidates is exchanged for
+// spare.
 func (r *Result) addRows(g *Group, rows int, best []Candidate, spare *[]Candidate) {
+	have := named{g.Candidates, g.Rows > len(g.Candidates)}
+	others := named{best, rows > len(best)}
 	g.Rows += rows
-	have, n := g.Candidates, min(len(g.Candidates)+len(best), r.limit)
-	at := len(have) // those before the best of the new ones stay where they are
-	for at > 0 && len(best) > 0 && compareCandidates(&best[0], &have[at-1]) < 0 {
+	if len(have.best) == 0 && !have.cut { // no rows so far
+		g.Candidates = append(g.Candidates, best[:min(len(best), r.limit)]...)
+		return
+	}
+	n := min(len(have.best)+len(best), r.limit)
+	at := len(have.best) // those before the best of the new ones stay where they are
+	for at > 0 && len(best) > 0 && compareCandidates(&best[0], &have.best[at-1]) < 0 {
 		at--
 	}
-	*spare = append((*spare)[:0], have[at:]...)
-	g.Candidates = mergeCandidates(slices.Grow(have[:at], n-at), *spare, best, r.limit)
+	*spare = append((*spare)[:0], have.best[at:]...)
+	have.best, g.Candidates = *spare, slices.Grow(have.best[:at], max(n-at, 0))
+	g.Candidates = mergeCandidates(g.Candidates, have, others, r.limit)
 }
 
 // sortGroups puts groups in the order of their keys.
@@ -240,17 +247,26 @@ func sortGroups(list []Group) {
 	}
 }
 
-// mergeCandidates appends the best of two sorted lists to into.
-func mergeCandidates(into, a, b []Candidate, limit int) []Candidate {
-	for len(into) < limit && len(a) > 0 && len(b) > 0 {
-		if compareCandidates(&b[0], &a[0]) < 0 {
-			into, b = append(into, b[0]), b[1:]
+// named are the best of some rows, best first. cut tells that there are more rows: they come after the last of best.
+type named struct {
+	best []Candidate
+	cut  bool
+}
+
+// mergeCandidates appends the best rows of both to into. It stops where a row that is not named may be the next.
+func mergeCandidates(into []Candidate, a, b named, limit int) []Candidate {
+	for len(into) < limit && len(a.best) > 0 && len(b.best) > 0 {
+		if compareCandidates(&b.best[0], &a.best[0]) < 0 {
+			into, b.best = append(into, b.best[0]), b.best[1:]
 		} else {
-			into, a = append(into, a[0]), a[1:]
+			into, a.best = append(into, a.best[0]), a.best[1:]
 		}
 	}
-	into = append(into, a[:min(len(a), limit-len(into))]...)
-	return append(into, b[:min(len(b), limit-len(into))]...)
+	if len(a.best) == 0 && a.cut || len(b.best) == 0 && b.cut {
+		return into
+	}
+	into = append(into, a.best[:min(len(a.best), limit-len(into))]...)
+	return append(into, b.best[:min(len(b.best), limit-len(into))]...)
 }
 
 // Move adds a row's share to the groups and measures (sign 1), or takes it (sign -1):

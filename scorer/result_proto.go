@@ -1,14 +1,22 @@
 package scorer
 
 import (
+	"iter"
 	"slices"
 
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// Proto is the result as a message, without timings. The tie rule's columns stay
-// behind: the receiver has them.
-func (r *Result) Proto() *pb.ClassResult {
+// Tie looks up the columns of the tie rule.
+type Tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)
+
+// Locate finds a row in one of the shards that were asked, which are numbered in ascending order. It gives the row as a
+// candidate with the score 0.
+type Locate func(shard int, row uint32) Candidate
+
+// AppendTo adds the result to the response to a request for some shards, in ascending order, without timings. The tie
+// rule's columns stay behind: the receiver has them.
+func (r *Result) AppendTo(resp *pb.EvaluateResponse, shards []uint32) *pb.ClassResult {
 	out := &pb.ClassResult{
 		ClassId:  r.ClassID,
 		Rows:     uint32(r.Rows),
@@ -22,14 +30,7 @@ func (r *Result) Proto() *pb.ClassResult {
 		out.Extrema = slices.Clone(r.Extrema)
 		keyLen = 0
 	}
-	if n := len(r.Groups); n > 0 {
-		store := make([]pb.Group, n)
-		out.Groups = make([]*pb.Group, n)
-		for i := range store {
-			r.Groups[i].proto(keyLen, &store[i])
-			out.Groups[i] = &store[i]
-		}
-	}
+	r.appendGroups(resp, out, shards, keyLen)
 	for i := range r.Measures {
 		out.Measures = append(out.Measures, r.Measures[i].proto())
 	}
@@ -38,41 +39,97 @@ func (r *Result) Proto() *pb.ClassResult {
 			Plugin: c.Plugin, Reason: c.Text, Nodes: uint32(c.Nodes), Unresolvable: c.Unresolvable,
 		})
 	}
+	resp.Results = append(resp.Results, out)
 	return out
 }
 
-// proto writes the group to an empty message.
-func (g *Group) proto(keyLen int, out *pb.Group) {
-	n := len(g.Candidates)
-	out.Key, out.Rows = slices.Clone(g.Key.Raw[:keyLen]), uint32(g.Rows)
-	out.Domains, out.Missing, out.RowValues = slices.Clone(g.Key.Domains), g.Key.Missing.words(), slices.Clone(g.Key.Values)
-	out.LateFilter, out.LateReasons = g.Key.LateFilter, g.Key.LateReasons
-	places := make([]uint32, 2*n)
-	out.CandidateShards, out.CandidateRows, out.CandidateScores = places[:n:n], places[n:], make([]int64, n)
-	for i := range g.Candidates {
-		c := &g.Candidates[i]
-		out.CandidateShards[i], out.CandidateRows[i], out.CandidateScores[i] = c.Shard, c.Row, c.Score
+// appendGroups adds the groups to the columns of a response.
+func (r *Result) appendGroups(resp *pb.EvaluateResponse, out *pb.ClassResult, shards []uint32, keyLen int) {
+	if len(r.Groups) == 0 {
+		return
+	}
+	if resp.Groups == nil {
+		resp.Groups = &pb.GroupColumns{}
+	}
+	first := &r.Groups[0].Key
+	out.Groups, out.KeyScores = uint32(len(r.Groups)), uint32(keyLen)
+	out.KeyDomains, out.KeyValues = uint32(len(first.Domains)), uint32(len(first.Values))
+	for i := range r.Groups {
+		out.Late = out.Late || r.Groups[i].Key.LateFilter > 0
+	}
+	resp.Groups.Shards = uint32(len(shards))
+	for i := range r.Groups {
+		r.Groups[i].appendTo(resp.Groups, out)
+		appendCandidates(resp.Groups, r.Groups[i].Candidates, shards)
 	}
 }
 
-// AddProto merges a message, of which tie looks up the tie rule's columns: they must be
-// those of the generation that the message answers for. A second-round message is
-// told by its extrema, one of a class with a group part by what only such a class has.
-// Lists that do not fit together are cut to the shortest one; nothing in the message makes
-// it panic.
-func (r *Result) AddProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
-	r.AddProtoBy(&Result{}, p, tie)
+// appendTo adds the group to columns.
+func (g *Group) appendTo(to *pb.GroupColumns, of *pb.ClassResult) {
+	to.Rows, to.Candidates = append(to.Rows, uint32(g.Rows)), append(to.Candidates, uint32(len(g.Candidates)))
+	to.Keys = append(to.Keys, g.Key.Raw[:of.KeyScores]...)
+	to.Domains, to.RowValues = append(to.Domains, g.Key.Domains...), append(to.RowValues, g.Key.Values...)
+	to.Missing = append(to.Missing, g.Key.Missing[:min(words(len(g.Key.Domains)), len(g.Key.Missing))]...)
+	if of.Late {
+		to.LateFilters, to.LateReasons = append(to.LateFilters, g.Key.LateFilter), append(to.LateReasons, g.Key.LateReasons)
+	}
 }
 
-// AddProtoBy is AddProto with memory to read the message into, whatever that held.
-func (r *Result) AddProtoBy(part *Result, p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
+// appendCandidates adds the candidates of a group to columns.
+func appendCandidates(to *pb.GroupColumns, list []Candidate, shards []uint32) {
+	n, shard := uint64(len(shards)), 0
+	for i := range list {
+		c := &list[i]
+		if n > 1 {
+			shard, _ = slices.BinarySearch(shards, c.Shard)
+		}
+		to.Places = append(to.Places, uint64(c.Row)*n+uint64(shard))
+		switch {
+		case i == 0:
+			to.Runs, to.RunScores = append(to.Runs, 1), append(to.RunScores, c.Score)
+		case c.Score == list[i-1].Score:
+			to.Runs[len(to.Runs)-1]++
+		default:
+			to.Runs, to.RunScores = append(to.Runs, 1), append(to.RunScores, list[i-1].Score-c.Score)
+		}
+	}
+}
+
+// Grow makes room in a response for the groups of some results, so that AppendTo allocates nothing for a candidate.
+func Grow(resp *pb.EvaluateResponse, results iter.Seq[*Result]) {
+	groups, keys, candidates, runs := 0, 0, 0, 0
+	for r := range results {
+		groups += len(r.Groups)
+		keys += len(r.Groups) * min(len(r.Extrema), MaxKey)
+		for i := range r.Groups {
+			list := r.Groups[i].Candidates
+			candidates += len(list)
+			for k := range list {
+				runs += asInt(k == 0 || list[k].Score != list[k-1].Score)
+			}
+		}
+	}
+	if groups == 0 {
+		return
+	}
+	resp.Groups = &pb.GroupColumns{
+		Rows: make([]uint32, 0, groups), Candidates: make([]uint32, 0, groups), Keys: make([]int64, 0, keys),
+		Places: make([]uint64, 0, candidates), Runs: make([]uint32, 0, runs), RunScores: make([]int64, 0, runs),
+	}
+}
+
+// AddNext merges the next result of a response. The tie rule's columns that locate finds must be
+// those of the generation that the message answers for. part is memory to read the result into, whatever that held.
+// A second-round message is told by its extrema, one of a class with a group part by what only such a class has.
+// Columns that do not fit together are read as far as they go; nothing in the message makes it panic.
+func (r *Result) AddNext(part *Result, p *pb.ClassResult, columns *pb.ResultReader, locate Locate) {
 	part.Reset(r.ClassID, r.limit)
-	part.SetProto(p, tie)
+	part.SetNext(p, columns, locate)
 	r.Merge(part)
 }
 
-// SetProto is AddProto for a result that is as Reset left it.
-func (r *Result) SetProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDecision, nameHash uint64, name string)) {
+// SetNext is AddNext for a result that is as Reset left it.
+func (r *Result) SetNext(p *pb.ClassResult, columns *pb.ResultReader, locate Locate) {
 	r.Rows, r.Feasible, r.Overflow = int(p.GetRows()), int(p.GetFeasible()), p.GetOverflow()
 	r.Hopeless = int(p.GetHopeless())
 	r.raise(p.GetExtrema())
@@ -85,11 +142,12 @@ func (r *Result) SetProto(p *pb.ClassResult, tie func(shard, row uint32) (lastDe
 	for i, m := range p.GetMeasures() {
 		r.Measures[i].setProto(m)
 	}
-	r.growGroups(len(p.GetGroups()))
-	for i, g := range p.GetGroups() {
-		r.raise(g.GetKey())
-		r.Groups[i].setProto(g, tie)
-		r.grouped = r.grouped || len(g.GetDomains())+len(g.GetRowValues()) > 0
+	r.growGroups(columns.Groups(p))
+	for i := range r.Groups {
+		g := columns.Group(p)
+		r.raise(g.Key)
+		r.Groups[i].set(&g, locate)
+		r.grouped = r.grouped || len(g.Domains)+len(g.RowValues) > 0
 	}
 	r.unite()
 }
@@ -112,27 +170,40 @@ func (r *Result) unite() {
 	}
 }
 
-// setProto reads a message into an empty group.
-func (g *Group) setProto(p *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) {
-	key := Key{Domains: p.GetDomains(), Values: p.GetRowValues(), LateFilter: p.GetLateFilter(), LateReasons: p.GetLateReasons()}
-	key.Missing.setWords(p.GetMissing())
+// set reads a group of a message into an empty one.
+func (g *Group) set(p *pb.Group, locate Locate) {
+	key := Key{Domains: p.Domains, Values: p.RowValues, LateFilter: p.LateFilter, LateReasons: p.LateReasons}
+	key.Missing.setWords(p.Missing)
 	g.Key.set(&key)
-	copy(g.Key.Raw[:], p.GetKey())
-	g.Rows, g.Candidates = int(p.GetRows()), appendCandidates(g.Candidates, p, tie)
+	copy(g.Key.Raw[:], p.Key)
+	g.Rows = int(p.Rows)
+	g.setCandidates(p, locate)
 }
 
-// appendCandidates appends a group's candidates, best first.
-func appendCandidates(into []Candidate, g *pb.Group, tie func(shard, row uint32) (uint64, uint64, string)) []Candidate {
-	n := min(len(g.GetCandidateShards()), len(g.GetCandidateRows()), len(g.GetCandidateScores()))
-	into = slices.Grow(into, n)
-	for i := range n {
-		c := Candidate{Shard: g.CandidateShards[i], Row: g.CandidateRows[i], Score: g.CandidateScores[i]}
-		c.LastDecision, c.NameHash, c.Name = tie(c.Shard, c.Row)
-		into = append(into, c)
+// Closed tells whether the rows of a group can not be feasible, whatever the rest of the cluster is like. Such a group offers no
+// candidates.
+func (c *Class) Closed(g *pb.Group) bool {
+	if g.LateFilter > 0 {
+		return !c.FailsPod(g)
 	}
-	compare := func(a, b Candidate) int { return compareCandidates(&a, &b) }
-	if !slices.IsSortedFunc(into, compare) {
-		slices.SortFunc(into, compare)
+	for i := range c.group.values {
+		if c.group.values[i].forbids && i < len(g.RowValues) && g.RowValues[i] > 0 {
+			return true
+		}
 	}
-	return into
+	return false
+}
+
+// setCandidates reads a group's candidates, best first.
+func (g *Group) setCandidates(p *pb.Group, locate Locate) {
+	list, sorted := slices.Grow(g.Candidates[:0], len(p.Places)), true
+	p.Each(func(shard int, row uint32, score int64) {
+		list = append(list, locate(shard, row))
+		c := &list[len(list)-1]
+		c.Score = score
+		sorted = sorted && (len(list) == 1 || compareCandidates(&list[len(list)-2], c) <= 0)
+	})
+	if g.Candidates = list; !sorted {
+		slices.SortFunc(list, func(a, b Candidate) int { return compareCandidates(&a, &b) })
+	}
 }

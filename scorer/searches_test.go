@@ -93,7 +93,7 @@ func TestAnEvaluationInSlices(t *testing.T) {
 		t.Errorf("got %d slices, want %d at the least", slices, least)
 	}
 	want := evaluate(NewEvaluator(nil), table, c, options)
-	if diff := cmp.Diff(want.Proto(), got.Proto(), protocmp.Transform()); diff != "" || got.Feasible != rows/10 {
+	if diff := cmp.Diff(response([]uint32{0}, want), response([]uint32{0}, &got), protocmp.Transform()); diff != "" || got.Feasible != rows/10 {
 		t.Errorf("in slices: got %d feasible rows, want %d (-at once +in slices):\n%s", got.Feasible, rows/10, diff)
 	}
 }

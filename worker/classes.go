@@ -64,9 +64,9 @@ func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []sc
 		}
 		return pinned
 	}
-	for _, r := range req.GetClasses() {
+	for i, r := range req.GetClasses() {
 		if class := find(r.GetClassId(), r.GetPins()); class != nil {
-			asks = append(asks, scan.Ask{Class: class, Options: options(r)})
+			asks = append(asks, scan.Ask{Class: class, Options: options(r, req.GetCandidates()[i])})
 		}
 	}
 	for _, r := range req.GetPreemptions() {
@@ -79,9 +79,9 @@ func (c *classCache) resolve(req *pb.EvaluateRequest) (asks []scan.Ask, dry []sc
 }
 
 // options are what a request asks of one class.
-func options(r *pb.ClassRequest) scorer.Options {
+func options(r *pb.ClassRequest, candidates uint32) scorer.Options {
 	return scorer.Options{
-		Candidates: int(r.GetCandidates()),
+		Candidates: int(candidates),
 		Diagnose:   r.GetDiagnose(),
 		Normalise:  r.GetNormalise(),
 		Extrema:    r.GetExtrema(),

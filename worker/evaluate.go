@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -53,7 +54,7 @@ func (s *Server) evaluate(ctx context.Context, req *pb.EvaluateRequest, spans *t
 	if err := s.admit(ctx, req.GetTerm()); err != nil {
 		return nil, err
 	}
-	return s.respond(ctx, answers, found), nil
+	return s.respond(ctx, req, answers, found), nil
 }
 
 // admit checks the term, and forgets what older leaders sent when it is new.
@@ -66,17 +67,22 @@ func (s *Server) admit(ctx context.Context, term uint64) error {
 }
 
 // respond puts the answers in a message.
-func (s *Server) respond(ctx context.Context, answers []scan.Answer, found []scorer.PreemptionResult) *pb.EvaluateResponse {
+func (s *Server) respond(ctx context.Context, req *pb.EvaluateRequest, answers []scan.Answer,
+	found []scorer.PreemptionResult) *pb.EvaluateResponse {
+	shards := make([]uint32, len(req.GetShards()))
+	for i, x := range req.GetShards() {
+		shards[i] = x.GetShard()
+	}
+	slices.Sort(shards)
 	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, 0, len(answers))}
+	grow(resp, answers)
 	for i := range answers {
 		a := &answers[i]
 		if s.failed(ctx, resp, a.Result.ClassID, a.Result.Failed) {
 			continue
 		}
 		s.metrics.answer(a)
-		result := a.Result.Proto()
-		result.Timings = timings(a.Passes)
-		resp.Results = append(resp.Results, result)
+		appendTimings(resp.Timings, a.Result.AppendTo(resp, shards), a.Passes)
 	}
 	for i := range found {
 		if !s.failed(ctx, resp, found[i].ClassID, found[i].Failed) {
@@ -105,15 +111,34 @@ func (s *Server) failed(ctx context.Context, resp *pb.EvaluateResponse, class ui
 	return true
 }
 
-// timings is the wire form of passes.
-func timings(passes []scan.Pass) []*pb.PluginTiming {
-	store := make([]pb.PluginTiming, len(passes))
-	out := make([]*pb.PluginTiming, len(passes))
-	for i, p := range passes {
-		t := &store[i]
-		t.Plugin, t.ExtensionPoint = p.Plugin, p.Point
-		t.Nanos, t.RowsIn, t.RowsOut = uint64(max(p.Took, 0)), p.RowsIn, p.RowsOut
-		out[i] = t
+// grow makes room for the columns of answers.
+func grow(resp *pb.EvaluateResponse, answers []scan.Answer) {
+	scorer.Grow(resp, func(yield func(*scorer.Result) bool) {
+		for i := range answers {
+			if !yield(&answers[i].Result) {
+				return
+			}
+		}
+	})
+	n := 0
+	for i := range answers {
+		n += len(answers[i].Passes)
 	}
-	return out
+	resp.Timings = &pb.TimingColumns{
+		Plugins: make([]pb.Plugin, 0, n), ExtensionPoints: make([]pb.ExtensionPoint, 0, n), Nanos: make([]uint64, 0, n),
+		RowsIn: make([]int64, 0, n), RowsRefused: make([]uint32, 0, n),
+	}
+}
+
+// appendTimings adds a result's passes to the columns.
+func appendTimings(to *pb.TimingColumns, of *pb.ClassResult, passes []scan.Pass) {
+	of.Timings = uint32(len(passes))
+	left := uint32(0)
+	for i := range passes {
+		p := &passes[i]
+		to.Plugins, to.ExtensionPoints = append(to.Plugins, p.Plugin), append(to.ExtensionPoints, p.Point)
+		to.Nanos = append(to.Nanos, uint64(max(p.Took, 0)))
+		to.RowsIn, to.RowsRefused = append(to.RowsIn, int64(p.RowsIn)-int64(left)), append(to.RowsRefused, p.RowsIn-p.RowsOut)
+		left = p.RowsOut
+	}
 }

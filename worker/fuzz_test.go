@@ -26,7 +26,7 @@ func FuzzEvaluate(f *testing.F) {
 	req := &pb.EvaluateRequest{
 		Cluster: "blue", Rules: scan.Rules(), Term: 7, Queries: []*pb.Query{query(1, 500)},
 		Shards:  []*pb.ShardDeltas{after(0, 0, setNode(0, node(1)), addPod(0, 100))},
-		Classes: []*pb.ClassRequest{{ClassId: 1, Candidates: 3, Diagnose: true}},
+		Classes: []*pb.ClassRequest{{ClassId: 1, Diagnose: true}}, Candidates: []uint32{3},
 		Preemptions: []*pb.PreemptionRequest{{
 			ClassId: 1, Priority: 5, NowMicros: 3, Candidates: 2, Budgets: []*pb.Budget{{Id: 1, Allowed: 1}},
 			SkipShards: []uint32{0}, SkipRows: []uint32{5},

@@ -190,7 +190,8 @@ func after(shard uint32, base uint64, deltas ...*pb.Delta) *pb.ShardDeltas {
 func (r *rig) request(shards []*pb.ShardDeltas, queries ...*pb.Query) *pb.EvaluateRequest {
 	req := &pb.EvaluateRequest{Cluster: "blue", Rules: scan.Rules(), Term: r.term, Shards: shards, Queries: queries}
 	for _, q := range queries {
-		req.Classes = append(req.Classes, &pb.ClassRequest{ClassId: q.GetClassId(), Candidates: 5, Diagnose: true})
+		req.Classes = append(req.Classes, &pb.ClassRequest{ClassId: q.GetClassId(), Diagnose: true})
+		req.Candidates = append(req.Candidates, 5)
 	}
 	return req
 }
@@ -211,7 +212,7 @@ func (r *rig) wantRight(req *pb.EvaluateRequest, resp *pb.EvaluateResponse, quer
 	if err := resp.Validate(); err != nil {
 		r.t.Errorf("the answer is not valid: %v", err)
 	}
-	var want []*pb.ClassResult
+	want := &pb.EvaluateResponse{}
 	for _, q := range queries {
 		class, err := scorer.NewClass(q)
 		if err != nil {
@@ -222,9 +223,14 @@ func (r *rig) wantRight(req *pb.EvaluateRequest, resp *pb.EvaluateResponse, quer
 		for _, s := range req.GetShards() {
 			scorer.NewEvaluator(nil).Evaluate(r.tables[s.GetShard()], class, scorer.Options{Candidates: 5, Diagnose: true}, &result)
 		}
-		want = append(want, result.Proto())
+		var shards []uint32
+		for _, s := range req.GetShards() {
+			shards = append(shards, s.GetShard())
+		}
+		result.AppendTo(want, slices.Sorted(slices.Values(shards)))
 	}
-	if diff := cmp.Diff(want, resp.GetResults(), protocmp.Transform(), protocmp.IgnoreFields(&pb.ClassResult{}, "timings")); diff != "" {
+	if diff := cmp.Diff(want, resp, protocmp.Transform(), protocmp.IgnoreFields(&pb.ClassResult{}, "timings"),
+		protocmp.IgnoreFields(&pb.EvaluateResponse{}, "timings", "busy_nanos", "failed_classes")); diff != "" {
 		r.t.Errorf("results (-own tables +worker):\n%s", diff)
 	}
 }

@@ -84,7 +84,7 @@ func (a *Ahead) audit(ctx context.Context) error {
 				continue
 			}
 			own := r.f.answers.Take(1)
-			if err := r.f.evaluateOwn(ctx, p.shards, r.asks[i:i+1], own); err != nil {
+			if err := r.f.evaluateOwn(ctx, p.shards, []scan.Ask{r.askOf(p, i)}, own); err != nil {
 				return err
 			}
 			if p.primary.audits == nil {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/internal/testkit/wire"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/worker"
@@ -103,12 +104,12 @@ func TestARoundAheadDependsOnNobody(t *testing.T) {
 			return err
 		}
 	}
-	lie := func(about func(*pb.ClassResult)) func(*pb.EvaluateResponse) {
-		return func(resp *pb.EvaluateResponse) {
-			if len(resp.GetResults()) > 0 {
-				about(resp.GetResults()[0])
+	lie := func(about func(*wire.Result)) func(*pb.EvaluateResponse) {
+		return wire.Changed(func(resp *wire.Response) {
+			if len(resp.Results) > 0 {
+				about(resp.Results[0])
 			}
-		}
+		})
 	}
 	unchanged := func(uint32, uint32) (uint64, bool) { return 0, false }
 	for name, test := range map[string]struct {
@@ -117,12 +118,12 @@ func TestARoundAheadDependsOnNobody(t *testing.T) {
 		restarts   bool
 		quarantine bool
 	}{
-		"a worker fails":                {before: asked(grpcstatus.Error(codes.Internal, "broken"))},
-		"a worker has lost its shards":  {restarts: true},
-		"a worker can't judge a class":  {after: failing(1, 2)},
-		"a worker leaves rows out":      {after: lie(func(r *pb.ClassResult) { r.Rows-- }), quarantine: true},
-		"a worker names another class":  {after: lie(func(r *pb.ClassResult) { r.ClassId = 77 }), quarantine: true},
-		"a worker names rows of others": {after: lie(func(r *pb.ClassResult) { r.Groups[0].CandidateShards[0] = 4000 }), quarantine: true},
+		"a worker fails":                   {before: asked(grpcstatus.Error(codes.Internal, "broken"))},
+		"a worker has lost its shards":     {restarts: true},
+		"a worker can't judge a class":     {after: failing(1, 2)},
+		"a worker leaves rows out":         {after: lie(func(r *wire.Result) { r.Rows-- }), quarantine: true},
+		"a worker names another class":     {after: lie(func(r *wire.Result) { r.ClassId = 77 }), quarantine: true},
+		"a worker names rows that are not": {after: lie(func(r *wire.Result) { r.Groups[0].CandidateRows[0] = 4000 }), quarantine: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet := newFleet(t, 2, worker.Config{})

@@ -75,23 +75,24 @@ func BenchmarkMerge(b *testing.B) {
 	c := newCluster(4)
 	c.addNodes(b, 0, 2000)
 	req := requests(b, 64, false, query(1, 100, false))[0]
-	var answers []*pb.ClassResult
+	var answers []*pb.EvaluateResponse
+	var locates []scorer.Locate
 	for _, table := range c.tables {
 		var r scorer.Result
 		r.Reset(req.Class.ID(), req.Candidates)
 		scorer.NewEvaluator(nil).Evaluate(table, req.Class, scorer.Options{Candidates: req.Candidates}, &r)
-		answers = append(answers, r.Proto())
+		resp := &pb.EvaluateResponse{}
+		r.AppendTo(resp, []uint32{table.Shard()})
+		answers = append(answers, resp)
+		locates = append(locates, func(_ int, row uint32) scorer.Candidate { return table.Candidate(row, 0) })
 	}
-	tie := func(shard, row uint32) (uint64, uint64, string) {
-		x := c.tables[shard].Candidate(row, 0)
-		return x.LastDecision, x.NameHash, x.Name
-	}
-	var merged scorer.Result
+	var merged, part scorer.Result
 	b.ReportAllocs()
 	for b.Loop() {
 		merged.Reset(req.Class.ID(), req.Candidates)
-		for _, a := range answers {
-			merged.AddProto(a, tie)
+		for i, a := range answers {
+			columns := a.Reader()
+			merged.AddNext(&part, a.Results[0], &columns, locates[i])
 		}
 	}
 }

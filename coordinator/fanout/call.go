@@ -25,6 +25,8 @@ var errRoundOver = errors.New("the round is over")
 type piece struct {
 	from        int // index of the first class
 	results     []*pb.ClassResult
+	columns     pb.ResultReader // reads what the results have in columns
+	shards      []uint32        // that were asked, in ascending order
 	preemptions []*pb.PreemptionResult
 }
 
@@ -81,7 +83,7 @@ func (c *call) run(ctx context.Context) error {
 	for _, group := range c.job.groups() {
 		rows, from := rowsOf(group), 0
 		for {
-			to := q.until(from, rows, func(class uint64) bool { return !c.session.knows(class) })
+			to := c.job.until(from, rows, func(class uint64) bool { return !c.session.knows(class) })
 			if err := c.ask(ctx, group, from, to); err != nil {
 				return err
 			}
@@ -177,7 +179,7 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 	if len(q.preemptions) > 0 {
 		req.Preemptions = q.preemptions[from:to]
 	} else {
-		req.Classes = q.classes[from:to]
+		req.Classes, req.Candidates = q.classes[from:to], c.job.candidates[from:to]
 	}
 	store := make([]pb.ShardDeltas, len(shards))
 	for i, s := range shards {
@@ -197,7 +199,7 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 // answerLimit has no answer read that is larger than what was asked for can be: decoded, one takes a hundred times
 // as much.
 func (c *call) answerLimit(shards []*shardJob, from, to int) grpc.CallOption {
-	return grpc.MaxCallRecvMsgSize(c.job.ask.answerLimit(len(shards), rowsOf(shards), from, to))
+	return grpc.MaxCallRecvMsgSize(c.job.answerLimit(len(shards), rowsOf(shards), from, to))
 }
 
 // note takes in what the answer says of the worker: it has the definitions that
@@ -219,6 +221,10 @@ func (c *call) take(shards []*shardJob, resp *pb.EvaluateResponse, from, to int)
 	if n := len(results) + len(dry) + len(resp.GetFailedClasses()); n != to-from {
 		return c.session.untrue("%d results for %d classes", n, to-from)
 	}
+	columns, asked := resp.Reader(), shardsOf(shards)
+	if n := resp.GetGroups().GetShards(); len(resp.GetGroups().GetPlaces()) > 0 && int(n) != len(asked) {
+		return c.session.untrue("places among %d shards, not %d", n, len(asked))
+	}
 	for from < to {
 		end := from
 		for end < to && !slices.Contains(resp.GetFailedClasses(), q.class(end)) {
@@ -229,13 +235,17 @@ func (c *call) take(shards []*shardJob, resp *pb.EvaluateResponse, from, to int)
 			p.preemptions, dry = head(dry, end-from)
 		} else {
 			p.results, results = head(results, end-from)
+			p.columns, p.shards = columns, asked
+			for _, result := range p.results {
+				columns.Skip(result)
+			}
 		}
 		if err := c.checkPiece(&p, end-from); err != nil {
 			return err
 		}
 		c.pieces = append(c.pieces, p)
 		if from = end; from < to {
-			c.gaps = append(c.gaps, gap{shards: shardsOf(shards), from: from, to: from + 1})
+			c.gaps = append(c.gaps, gap{shards: asked, from: from, to: from + 1})
 			from++
 		}
 	}

@@ -66,7 +66,7 @@ func (r *round) differ(p *part, class int) error {
 		return r.dryRun(p.primary, class).Differs(both)
 	}
 	var both scorer.Result
-	both.Reset(r.asks[class].Class.ID(), r.asks[class].Options.Candidates)
+	both.Reset(r.asks[class].Class.ID(), int(p.candidates[class]))
 	for _, b := range p.backups {
 		both.Merge(&b.answers[class-p.from].Result)
 	}
@@ -100,7 +100,8 @@ func (r *round) verifyAll(a *attempt) error {
 		if len(r.dry) > 0 {
 			err = r.auditDryRun(r.ctx, a, i, shards, "compare")
 		} else {
-			err = r.audit(r.ctx, a, &r.asks[i], shards, &a.answers[i-a.part.from].Result, "compare")
+			ask := r.askOf(a.part, i)
+			err = r.audit(r.ctx, a, &ask, shards, &a.answers[i-a.part.from].Result, "compare")
 		}
 		if err != nil {
 			return err

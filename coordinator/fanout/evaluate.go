@@ -182,7 +182,7 @@ func (f *Fanout) ask(ctx context.Context, plan []assignment, asks []scan.Ask, re
 func (f *Fanout) newRound(ctx context.Context, plan []assignment, asks []scan.Ask, refuses []bool) *round {
 	r := &round{
 		f: f, ctx: ctx, asks: asks, refuses: refuses, record: RecordOf(ctx),
-		merged:   make([]merged, len(asks)),
+		merged: make([]merged, len(asks)), nodes: f.allNodes(),
 		outcomes: make(chan *attempt, 2*len(plan)),
 	}
 	r.question = newQuestion(asks, r.record)
@@ -266,33 +266,42 @@ func (r *round) read(ctx context.Context, a *attempt) {
 	asks := r.asks[a.part.from:a.part.to]
 	a.answers = r.f.answers.Take(len(asks))
 	for i := range asks {
-		a.answers[i].Reset(&asks[i])
+		ask := r.askOf(a.part, a.part.from+i)
+		a.answers[i].Reset(&ask)
 	}
 	var part scorer.Result
 	for _, p := range a.pieces {
+		locate := r.locate(p.shards)
 		for i, result := range p.results {
 			x := &a.answers[p.from+i-a.part.from]
 			if len(a.pieces) == 1 {
-				x.Result.SetProto(result, r.tie)
+				x.Result.SetNext(result, &p.columns, locate)
 			} else {
-				x.Result.AddProtoBy(&part, result, r.tie)
+				x.Result.AddNext(&part, result, &p.columns, locate)
 			}
-			for _, t := range result.GetTimings() {
-				scan.AddPass(&x.Passes, pass(t))
-			}
+			addTimings(&x.Passes, p.columns.Timings(result))
 		}
 	}
 	a.err = r.verify(ctx, a)
 }
 
-// tie looks up the columns of the tie rule, as they were when the round began.
+// locate finds rows of some shards, with the columns of the tie rule as they were when the round began.
+func (r *round) locate(shards []uint32) scorer.Locate {
+	tables := r.f.tables(shards)
+	return func(shard int, row uint32) scorer.Candidate {
+		c := tables[shard].Candidate(row, 0)
+		if r.ahead != nil {
+			if before, changed := r.ahead.before(c.Shard, row); changed {
+				c.LastDecision = before
+			}
+		}
+		return c
+	}
+}
+
+// tie looks up the columns of the tie rule.
 func (r *round) tie(shard, row uint32) (lastDecision, nameHash uint64, name string) {
 	c := r.f.cfg.Shards.Table(int(shard)).Candidate(row, 0)
-	if r.ahead != nil {
-		if before, changed := r.ahead.before(shard, row); changed {
-			c.LastDecision = before
-		}
-	}
 	return c.LastDecision, c.NameHash, c.Name
 }
 
@@ -300,21 +309,20 @@ func (r *round) tie(shard, row uint32) (lastDecision, nameHash uint64, name stri
 // that was asked for, no class has more rows than those shards, and keys, measures and
 // extrema are as the class has them.
 func (r *round) check(a *attempt) error {
-	nodes := 0
-	for _, s := range a.shards {
-		nodes += r.f.cfg.Shards.Table(int(s)).Nodes()
-	}
+	nodes := r.f.nodes(a.shards)
 	for _, p := range a.pieces {
 		for i, result := range p.preemptions {
 			if err := r.checkDryRun(a, &r.dry[p.from+i], result, nodes); err != nil {
 				return a.session.untrue("dry run of class %x: %w", result.GetClassId(), err)
 			}
 		}
+		columns, tables := p.columns, r.f.tables(p.shards)
 		for i, result := range p.results {
 			if int(result.GetRows()) > nodes {
 				return a.session.untrue("class %x has %d rows of %d", result.GetClassId(), result.GetRows(), nodes)
 			}
-			if err := r.checkGroups(a, &r.asks[p.from+i], result); err != nil {
+			ask := r.askOf(a.part, p.from+i)
+			if err := checkGroups(tables, &ask, result, &columns); err != nil {
 				return a.session.untrue("class %x: %w", result.GetClassId(), err)
 			}
 		}
@@ -323,7 +331,7 @@ func (r *round) check(a *attempt) error {
 }
 
 // checkGroups checks the extrema, keys and candidates of one class.
-func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) error {
+func checkGroups(tables []*scorer.Table, ask *scan.Ask, result *pb.ClassResult, columns *pb.ResultReader) error {
 	second, keyLen := ask.Options.Normalise, ask.Class.KeyLen()
 	switch n := len(result.GetExtrema()); {
 	case ask.Class.HasGroups() && (n > 0 || result.GetOverflow()):
@@ -339,38 +347,50 @@ func (r *round) checkGroups(a *attempt, ask *scan.Ask, result *pb.ClassResult) e
 	if err := checkMeasures(ask.Class.Query().GetMeasures(), result); err != nil {
 		return err
 	}
-	for _, g := range result.GetGroups() {
-		if len(g.GetKey()) != keyLen {
-			return fmt.Errorf("a key of %d, not %d", len(g.GetKey()), keyLen)
+	for range columns.Groups(result) {
+		g := columns.Group(result)
+		if len(g.Key) != keyLen {
+			return fmt.Errorf("a key of %d, not %d", len(g.Key), keyLen)
 		}
-		if err := checkKey(ask, g); err != nil {
+		if err := checkKey(ask, &g); err != nil {
 			return err
 		}
-		rows := g.GetCandidateRows()
-		for i, shard := range g.GetCandidateShards() {
-			if _, asked := slices.BinarySearch(a.shards, shard); !asked {
-				return fmt.Errorf("candidate of shard %d, which was not asked", shard)
-			}
-			if !r.f.cfg.Shards.Table(int(shard)).HasNode(rows[i]) {
-				return fmt.Errorf("candidate without a node: shard %d row %d", shard, rows[i])
-			}
+		if err := checkCandidates(tables, ask, &g); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// checkCandidates checks that a group offers as many candidates as it has to, each of them a node of a table.
+func checkCandidates(tables []*scorer.Table, ask *scan.Ask, g *pb.Group) (err error) {
+	want := min(ask.Options.Candidates, int(g.Rows))
+	if ask.Class.Closed(g) {
+		want = 0
+	}
+	if n := len(g.Places); n != want {
+		return fmt.Errorf("%d candidates of a group of %d rows, not %d", n, g.Rows, want)
+	}
+	g.Each(func(shard int, row uint32, _ int64) {
+		if !tables[shard].HasNode(row) {
+			err = fmt.Errorf("candidate without a node: shard %d row %d", tables[shard].Shard(), row)
+		}
+	})
+	return err
 }
 
 // checkKey checks the part of a group's key that is not raw scores.
 func checkKey(ask *scan.Ask, g *pb.Group) error {
 	q := ask.Class.Query()
 	switch {
-	case len(g.GetDomains()) != len(q.GetDomainKeys()):
-		return fmt.Errorf("a key of %d domains, not %d", len(g.GetDomains()), len(q.GetDomainKeys()))
-	case len(g.GetRowValues()) != len(q.GetRowValues()):
-		return fmt.Errorf("a key of %d row values, not %d", len(g.GetRowValues()), len(q.GetRowValues()))
-	case g.GetLateFilter() > 0 && !ask.Options.Diagnose && !ask.Class.FailsPod(g):
-		return fmt.Errorf("rows that filter %d refuses, without a diagnosis", g.GetLateFilter())
-	case int(g.GetLateFilter()) > len(q.GetFilters()):
-		return fmt.Errorf("rows that filter %d refuses, of %d", g.GetLateFilter(), len(q.GetFilters()))
+	case len(g.Domains) != len(q.GetDomainKeys()):
+		return fmt.Errorf("a key of %d domains, not %d", len(g.Domains), len(q.GetDomainKeys()))
+	case len(g.RowValues) != len(q.GetRowValues()):
+		return fmt.Errorf("a key of %d row values, not %d", len(g.RowValues), len(q.GetRowValues()))
+	case g.LateFilter > 0 && !ask.Options.Diagnose && !ask.Class.FailsPod(g):
+		return fmt.Errorf("rows that filter %d refuses, without a diagnosis", g.LateFilter)
+	case int(g.LateFilter) > len(q.GetFilters()):
+		return fmt.Errorf("rows that filter %d refuses, of %d", g.LateFilter, len(q.GetFilters()))
 	}
 	return nil
 }
@@ -440,7 +460,7 @@ func (f *Fanout) warm(ctx context.Context, standby []assignment) {
 // warmSession starts what warm does for one session. Deltas go to all shards, a
 // snapshot to one at a time: it is made here, where tables may be read.
 func (f *Fanout) warmSession(ctx context.Context, x assignment) {
-	j := f.newJob(x.session, x.shards, &question{})
+	j := f.newJob(x.session, x.shards, &question{}, nil)
 	snapshots := make(map[uint32]*madeSnapshot, 1)
 	j.shards = slices.DeleteFunc(j.shards, func(s shardJob) bool {
 		if s.known {

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/internal/testkit/wire"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/scorer"
 	"github.com/shardsched/shardsched/scorer/scan"
@@ -215,7 +216,7 @@ func TestMessagesTooLargeAreHalved(t *testing.T) {
 	// A limit of 2 KiB stands in for the 4 MiB, in both directions.
 	fleet := newFleet(t, 1, worker.Config{}, grpc.MaxSendMsgSize(2<<10))
 	c := newCluster(2)
-	c.addNodes(t, 0, 1000)
+	c.addNodes(t, 0, 3000)
 	f := fleet.fanout(t, c, 1, fanout.Config{})
 	var queries []*pb.Query
 	for i := range 20 {
@@ -226,7 +227,7 @@ func TestMessagesTooLargeAreHalved(t *testing.T) {
 	if got := f.Stats().LocalShards; got != 0 {
 		t.Errorf("got %d shards evaluated here, want halves that fit", got)
 	}
-	whole := requests(t, 1000, true, queries...) // one class of one shard is too large
+	whole := requests(t, 3000, true, queries...) // one class of one shard is too large
 	c.wantSame(t, f, whole)
 	if got := f.Stats().LocalShards; got == 0 {
 		t.Error("got no shard evaluated here, want those whose answers can not be sent")
@@ -320,53 +321,68 @@ func TestStandbyWorkersAreKeptUpToDate(t *testing.T) {
 }
 
 func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
-	lies := map[string]func(*pb.EvaluateResponse){
-		"a row without a node":       func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateRows[0] = 4000 },
-		"a shard that was not asked": func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateShards[0] = 4000 },
-		"another class":              func(r *pb.EvaluateResponse) { r.Results[0].ClassId = 4000 },
-		"too few results":            func(r *pb.EvaluateResponse) { r.Results = r.Results[1:] },
-		"more rows than nodes":       func(r *pb.EvaluateResponse) { r.Results[0].Rows = 4000 },
-		"columns of unequal length":  func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateScores = nil },
-		"the same class for ever":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{1} },
-		"a class never asked for":    func(r *pb.EvaluateResponse) { r.Results, r.NeedClasses = nil, []uint64{77} },
-		"a failure never asked for":  func(r *pb.EvaluateResponse) { r.FailedClasses = []uint64{77} },
-		"a failure beside an answer": func(r *pb.EvaluateResponse) { r.FailedClasses = []uint64{r.Results[0].ClassId} },
-		"a failure for another": func(r *pb.EvaluateResponse) {
+	lies := map[string]func(*wire.Response){
+		"a row without a node":     func(r *wire.Response) { r.Results[0].Groups[0].CandidateRows[0] = 4000 },
+		"another class":            func(r *wire.Response) { r.Results[0].ClassId = 4000 },
+		"too few results":          func(r *wire.Response) { r.Results = r.Results[1:] },
+		"more rows than nodes":     func(r *wire.Response) { r.Results[0].Rows = 4000 },
+		"places of unequal length": columns(func(g *pb.GroupColumns) { g.Places = g.Places[1:] }),
+		"scores of unequal length": columns(func(g *pb.GroupColumns) { g.RunScores = g.RunScores[1:] }),
+		"a run too long":           columns(func(g *pb.GroupColumns) { g.Runs[0]++ }),
+		"other numbers of candidates": columns(func(g *pb.GroupColumns) {
+			g.Candidates[0], g.Candidates[1] = g.Candidates[0]-1, g.Candidates[1]+1
+		}),
+		"rows of more shards than were asked": columns(func(g *pb.GroupColumns) { g.Shards++ }),
+		"rows of fewer shards":                columns(func(g *pb.GroupColumns) { g.Shards-- }),
+		"groups of nobody":                    columns(func(g *pb.GroupColumns) { g.Rows = append(g.Rows, 1) }),
+		"fewer candidates":                    func(r *wire.Response) { r.Results[0].Groups[0].Cut(1) },
+		"no candidates":                       func(r *wire.Response) { g := r.Results[0].Groups[0]; g.Cut(len(g.CandidateRows)) },
+		"more candidates": func(r *wire.Response) {
+			g := r.Results[0].Groups[0]
+			g.CandidateRows, g.CandidateShards = append(g.CandidateRows, g.CandidateRows[0]), append(g.CandidateShards, g.CandidateShards[0])
+			g.CandidateScores = append(g.CandidateScores, last(g.CandidateScores))
+		},
+		"rising scores":              func(r *wire.Response) { g := r.Results[0].Groups[0]; g.CandidateScores[1] = g.CandidateScores[0] + 1 },
+		"the same class for ever":    func(r *wire.Response) { r.Results, r.NeedClasses = nil, []uint64{1} },
+		"a class never asked for":    func(r *wire.Response) { r.Results, r.NeedClasses = nil, []uint64{77} },
+		"a failure never asked for":  func(r *wire.Response) { r.FailedClasses = []uint64{77} },
+		"a failure beside an answer": func(r *wire.Response) { r.FailedClasses = []uint64{r.Results[0].ClassId} },
+		"a failure for another": func(r *wire.Response) {
 			r.Results, r.FailedClasses = r.Results[1:], []uint64{r.Results[1].ClassId}
 		},
-		"a shard never asked for": func(r *pb.EvaluateResponse) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
-		"a key too long": func(r *pb.EvaluateResponse) {
+		"a shard never asked for": func(r *wire.Response) { r.Results, r.NeedSnapshots = nil, []uint32{77} },
+		"a key too long": func(r *wire.Response) {
 			for _, g := range r.Results[0].Groups {
 				g.Key = append(g.Key, 7)
 			}
 		},
-		"a key too short": func(r *pb.EvaluateResponse) {
+		"a key too short": func(r *wire.Response) {
 			g := r.Results[0].Groups[0]
 			g.Key, g.Rows, r.Results[0].Groups = nil, r.Results[0].Feasible, r.Results[0].Groups[:1]
 		},
-		"extrema in the first round": func(r *pb.EvaluateResponse) { r.Results[0].Extrema = []int64{1} },
-		"a domain too many": func(r *pb.EvaluateResponse) {
+		"extrema in the first round": func(r *wire.Response) { r.Results[0].Extrema = []int64{1} },
+		"a domain too many": func(r *wire.Response) {
 			for _, g := range r.Results[2].Groups {
 				g.Domains = append(g.Domains, "z")
 			}
 		},
-		"no row values": func(r *pb.EvaluateResponse) {
+		"no row values": func(r *wire.Response) {
 			g := r.Results[2].Groups[0]
 			g.RowValues, g.Rows, r.Results[2].Groups = nil, r.Results[2].Feasible, r.Results[2].Groups[:1]
 		},
-		"a filter that there is not": func(r *pb.EvaluateResponse) { last(r.Results[2].Groups).LateFilter = 9 },
-		"no measures":                func(r *pb.EvaluateResponse) { r.Results[2].Measures = nil },
-		"a measure too many": func(r *pb.EvaluateResponse) {
+		"a filter that there is not": func(r *wire.Response) { last(r.Results[2].Groups).LateFilter = 9 },
+		"no measures":                func(r *wire.Response) { r.Results[2].Measures = nil },
+		"a measure too many": func(r *wire.Response) {
 			r.Results[2].Measures = append(r.Results[2].Measures, &pb.MeasureResult{})
 		},
-		"a measure by the wrong thing":   func(r *pb.EvaluateResponse) { r.Results[2].Measures[0] = r.Results[2].Measures[1] },
-		"a histogram for a total":        func(r *pb.EvaluateResponse) { r.Results[2].Measures[2] = r.Results[2].Measures[1] },
-		"a measure of rows that are not": func(r *pb.EvaluateResponse) { r.Results[2].Measures[0].MissingRows = 4000 },
-		"measures of a plain class":      func(r *pb.EvaluateResponse) { r.Results[0].Measures = r.Results[2].Measures },
-		"an overflow of a class with groups": func(r *pb.EvaluateResponse) {
+		"a measure by the wrong thing":   func(r *wire.Response) { r.Results[2].Measures[0] = r.Results[2].Measures[1] },
+		"a histogram for a total":        func(r *wire.Response) { r.Results[2].Measures[2] = r.Results[2].Measures[1] },
+		"a measure of rows that are not": func(r *wire.Response) { r.Results[2].Measures[0].MissingRows = 4000 },
+		"measures of a plain class":      func(r *wire.Response) { r.Results[0].Measures = r.Results[2].Measures },
+		"an overflow of a class with groups": func(r *wire.Response) {
 			r.Results[2].Overflow, r.Results[2].Groups, r.Results[2].Extrema = true, nil, []int64{1, 2}
 		},
-		"too many extrema": func(r *pb.EvaluateResponse) {
+		"too many extrema": func(r *wire.Response) {
 			r.Results[0].Overflow, r.Results[0].Groups, r.Results[0].Extrema = true, nil, []int64{1, 2, 3}
 		},
 	}
@@ -376,17 +392,22 @@ func TestAWorkerThatLiesIsNotBelieved(t *testing.T) {
 			c := newCluster(8)
 			c.addNodes(t, 0, 100)
 			f := fleet.fanout(t, c, 2, fanout.Config{})
-			fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
-				if len(resp.GetResults()) > 0 {
+			fleet.proxies["w0"].script(nil, wire.Changed(func(resp *wire.Response) {
+				if len(resp.Results) > 0 {
 					lie(resp)
 				}
-			})
+			}))
 			c.wantSame(t, f, requests(t, 5, true, query(1, 100, false), query(2, 200, false), spreadQuery(3)))
 			if got := f.Stats().LocalShards; got == 0 {
 				t.Error("got no shard evaluated here, want those of the liar")
 			}
 		})
 	}
+}
+
+// columns is a lie about columns.
+func columns(lie func(*pb.GroupColumns)) func(*wire.Response) {
+	return func(r *wire.Response) { r.Columns = lie }
 }
 
 func last[T any](list []T) T { return list[len(list)-1] }
@@ -401,7 +422,9 @@ func failing(classes ...uint64) func(*pb.EvaluateResponse) {
 			}
 			return false
 		}
-		resp.Results = slices.DeleteFunc(resp.Results, func(r *pb.ClassResult) bool { return fails(r.GetClassId()) })
+		x := wire.Open(resp)
+		x.Results = slices.DeleteFunc(x.Results, func(r *wire.Result) bool { return fails(r.GetClassId()) })
+		x.Close()
 		resp.Preemptions = slices.DeleteFunc(resp.Preemptions, func(r *pb.PreemptionResult) bool { return fails(r.GetClassId()) })
 	}
 }
@@ -464,11 +487,11 @@ func TestARefusalThatWasNotAskedForIsNotBelieved(t *testing.T) {
 	c := newCluster(4)
 	c.addNodes(t, 0, 100)
 	f := fleet.fanout(t, c, 1, fanout.Config{})
-	fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
-		for _, r := range resp.GetResults() {
+	fleet.proxies["w0"].script(nil, wire.Changed(func(resp *wire.Response) {
+		for _, r := range resp.Results {
 			last(r.Groups).LateFilter = 1
 		}
-	})
+	}))
 	c.wantSame(t, f, requests(t, 5, false, spreadQuery(1)))
 	if got := f.Stats().LocalShards; got == 0 {
 		t.Error("got no shard evaluated here, want those of the liar")
@@ -480,11 +503,11 @@ func TestAnOverflowInTheSecondRoundIsNotBelieved(t *testing.T) {
 	c := newCluster(4)
 	c.addNodes(t, 0, 300)
 	f := fleet.fanout(t, c, 1, fanout.Config{})
-	fleet.proxies["w0"].script(nil, func(resp *pb.EvaluateResponse) {
-		for _, r := range resp.GetResults() {
+	fleet.proxies["w0"].script(nil, wire.Changed(func(resp *wire.Response) {
+		for _, r := range resp.Results {
 			r.Overflow, r.Groups = true, nil
 		}
-	})
+	}))
 	c.wantSame(t, f, requests(t, 5, false, query(2, 500, true)))
 	if got := f.Stats(); got.SecondRounds != 1 || got.LocalShards != 4 {
 		t.Errorf("got %+v, want a second round and its 4 shards evaluated here", got)

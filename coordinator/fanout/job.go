@@ -53,6 +53,8 @@ type job struct {
 	term    uint64
 	shards  []shardJob
 	ask     *question
+	// candidates are how many a group offers in the answer to each class of ask.
+	candidates []uint32
 }
 
 // question is what a round asks of everybody: shared, and not changed. It asks for
@@ -94,7 +96,6 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 	for i := range asks {
 		c := &store[i]
 		c.ClassId = asks[i].Class.ID()
-		c.Candidates = uint32(asks[i].Options.Candidates)
 		c.Diagnose = asks[i].Options.Diagnose
 		c.Normalise = asks[i].Options.Normalise
 		c.Extrema = asks[i].Options.Extrema
@@ -107,8 +108,8 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 }
 
 // newJob prepares a job for shards, in ascending order.
-func (f *Fanout) newJob(s *session, shards []uint32, q *question) *job {
-	j := &job{cluster: f.cfg.Cluster, term: f.cfg.Term, ask: q, shards: make([]shardJob, len(shards))}
+func (f *Fanout) newJob(s *session, shards []uint32, q *question, candidates []uint32) *job {
+	j := &job{cluster: f.cfg.Cluster, term: f.cfg.Term, ask: q, candidates: candidates, shards: make([]shardJob, len(shards))}
 	behind := uint64(0)
 	for i, shard := range shards {
 		j.shards[i] = f.newShardJob(s, shard)
@@ -228,8 +229,8 @@ func (j *job) groups() [][]*shardJob {
 // until is the end of the longest run of classes from the given one on whose
 // definitions fit a request and whose answers should fit a response. new says
 // whether a class has to be defined.
-func (q *question) until(from int, rows int, new func(class uint64) bool) int {
-	queries, answers := 0, 0
+func (j *job) until(from int, rows int, new func(class uint64) bool) int {
+	q, queries, answers := j.ask, 0, 0
 	to := from
 	for ; to < q.len(); to++ {
 		if new(q.class(to)) {
@@ -239,7 +240,7 @@ func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 			queries += proto.Size(q.preemptions[to])
 			answers += victimBytes * min(rows, int(q.preemptions[to].GetCandidates()))
 		} else {
-			answers += answerBytes(q.classes[to], rows)
+			answers += answerBytes(int(j.candidates[to]), rows)
 			if len(q.classes[to].GetPins()) > 0 {
 				queries += proto.Size(q.classes[to])
 			}
@@ -253,12 +254,12 @@ func (q *question) until(from int, rows int, new func(class uint64) bool) int {
 
 // answerLimit is how large the answer for some classes and so many shards and rows may be. A row is a candidate once
 // and in one group, and adds at most a value to each key, and to each measure.
-func (q *question) answerLimit(shards, rows, from, to int) int {
+func (j *job) answerLimit(shards, rows, from, to int) int {
 	const (
 		fixed, shardBytes, classBytes, reasonBytes          = 4 << 10, 8, 4 << 10, 16 << 10
 		candidateBytes, groupBytes, valueBytes, dryRunBytes = 24, 128, 128, 4 << 10
 	)
-	limit := fixed + shardBytes*shards
+	q, limit := j.ask, fixed+shardBytes*shards
 	for i := from; i < to && limit < MaxMessageBytes; i++ {
 		query := q.queries[i]
 		limit += classBytes + 2*proto.Size(query) // reasons name the resources that it asks for
@@ -272,7 +273,7 @@ func (q *question) answerLimit(shards, rows, from, to int) int {
 		if values := len(query.GetDomainKeys()) + len(query.GetRowValues()) + len(query.GetMeasures()); values > 0 {
 			limit += rows * (candidateBytes + groupBytes + values*valueBytes)
 		} else {
-			limit += scorer.MaxGroups*groupBytes + candidateBytes*min(rows, scorer.MaxGroups*int(q.classes[i].GetCandidates()))
+			limit += scorer.MaxGroups*groupBytes + candidateBytes*min(rows, scorer.MaxGroups*int(j.candidates[i]))
 		}
 	}
 	return min(limit, MaxMessageBytes)
@@ -283,7 +284,7 @@ const victimBytes = 96
 
 // answerBytes is what the answer for one class should take: a few full groups,
 // and the reasons.
-func answerBytes(c *pb.ClassRequest, rows int) int {
-	const candidateBytes, fixed, fullGroups = 12, 512, 3
-	return fixed + candidateBytes*min(rows, fullGroups*int(c.GetCandidates()))
+func answerBytes(candidates, rows int) int {
+	const candidateBytes, fixed, fullGroups = 8, 512, 3
+	return fixed + candidateBytes*min(rows, fullGroups*candidates)
 }

@@ -13,6 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
+	"github.com/shardsched/shardsched/internal/testkit/wire"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 	"github.com/shardsched/shardsched/worker"
 )
@@ -183,22 +184,22 @@ func TestWhatDecidesIsHeldAgainstTheOwnTables(t *testing.T) {
 	for name, x := range map[string]struct {
 		diagnose bool
 		query    *pb.Query
-		lie      func(r *pb.ClassResult)
+		lie      func(r *wire.Result)
 	}{
-		"a sum that a filter reads": {false, spreadQuery(1), func(r *pb.ClassResult) { r.Measures[0].Sums[0]++ }},
-		"a domain that there is not": {false, spreadQuery(1), func(r *pb.ClassResult) {
+		"a sum that a filter reads": {false, spreadQuery(1), func(r *wire.Result) { r.Measures[0].Sums[0]++ }},
+		"a domain that there is not": {false, spreadQuery(1), func(r *wire.Result) {
 			r.Measures[0].Domains[0] = "elsewhere"
 		}},
-		"nothing passes": {true, query(1, 100, false), func(r *pb.ClassResult) { r.Groups, r.Feasible = nil, 0 }},
-		"one row less":   {true, query(1, 100, false), func(r *pb.ClassResult) { r.Groups[0].Rows, r.Feasible = r.Groups[0].Rows-1, r.Feasible-1 }},
-		"another key":    {true, query(1, 100, false), func(r *pb.ClassResult) { r.Groups[0].Key[1] += 5 }},
-		"none of a group": {true, spreadQuery(1), func(r *pb.ClassResult) {
+		"nothing passes": {true, query(1, 100, false), func(r *wire.Result) { r.Groups, r.Feasible = nil, 0 }},
+		"one row less":   {true, query(1, 100, false), func(r *wire.Result) { r.Groups[0].Rows, r.Feasible = r.Groups[0].Rows-1, r.Feasible-1 }},
+		"another key":    {true, query(1, 100, false), func(r *wire.Result) { r.Groups[0].Key[1] += 5 }},
+		"none of a group": {true, spreadQuery(1), func(r *wire.Result) {
 			r.Groups, r.Feasible = r.Groups[1:], r.Feasible-r.Groups[0].Rows
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLiar(t, fanout.Config{AuditEvery: -1}, x.diagnose, x.query)
-			l.lies(func(resp *pb.EvaluateResponse) { x.lie(resp.Results[0]) })
+			l.lies(wire.Changed(func(resp *wire.Response) { x.lie(resp.Results[0]) }))
 			l.c.wantSame(t, l.f, l.reqs)
 			l.wantQuarantined(t, "after the lie", true)
 		})
@@ -207,20 +208,21 @@ func TestWhatDecidesIsHeldAgainstTheOwnTables(t *testing.T) {
 
 func TestAnAuditFindsEveryLie(t *testing.T) {
 	audits := fanout.Config{AuditEvery: 100, Random: func(int) int { return 0 }}
-	lies := map[string]func(r *pb.ClassResult){
-		"a score":       func(r *pb.ClassResult) { r.Groups[0].CandidateScores[0]++ },
-		"a row":         func(r *pb.ClassResult) { r.Groups[0].Rows, r.Feasible = r.Groups[0].Rows-1, r.Feasible-1 },
-		"a row twice":   func(r *pb.ClassResult) { r.Groups[0].CandidateRows[1] = r.Groups[0].CandidateRows[0] },
-		"a reason":      func(r *pb.ClassResult) { r.Reasons[0].Nodes-- },
-		"its text":      func(r *pb.ClassResult) { r.Reasons[0].Reason = "nobody knows" },
-		"a group":       func(r *pb.ClassResult) { r.Groups, r.Feasible = r.Groups[1:], r.Feasible-r.Groups[0].Rows },
-		"its hopeless":  func(r *pb.ClassResult) { r.Hopeless-- },
-		"its best rows": func(r *pb.ClassResult) { best(r.Groups[0]) },
+	lies := map[string]func(r *wire.Result){
+		"a score":      func(r *wire.Result) { r.Groups[0].CandidateScores[0]++ },
+		"a row":        func(r *wire.Result) { r.Groups[0].Rows, r.Feasible = r.Groups[0].Rows-1, r.Feasible-1 },
+		"a row twice":  func(r *wire.Result) { r.Groups[0].CandidateRows[1] = r.Groups[0].CandidateRows[0] },
+		"a reason":     func(r *wire.Result) { r.Reasons[0].Nodes-- },
+		"its text":     func(r *wire.Result) { r.Reasons[0].Reason = "nobody knows" },
+		"a group":      func(r *wire.Result) { r.Groups, r.Feasible = r.Groups[1:], r.Feasible-r.Groups[0].Rows },
+		"its hopeless": func(r *wire.Result) { r.Hopeless-- },
+		"its best row": func(r *wire.Result) { worse(r.Groups[0]) },
+		"fewer rows":   func(r *wire.Result) { r.Groups[0].Cut(1); hide(r) },
 	}
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			x := newLiar(t, audits, true, query(1, 100, false))
-			x.lies(func(resp *pb.EvaluateResponse) { lie(resp.Results[0]) })
+			x.lies(wire.Changed(func(resp *wire.Response) { lie(resp.Results[0]) }))
 			x.c.wantSame(t, x.f, x.reqs)
 			x.wantQuarantined(t, "after the lie", true)
 			if why := status(t, x.f, "w0").GetQuarantine(); !strings.Contains(why, "class 1 of shards") {
@@ -230,9 +232,20 @@ func TestAnAuditFindsEveryLie(t *testing.T) {
 	}
 }
 
-// best takes the best candidate out.
-func best(g *pb.Group) {
-	g.CandidateRows, g.CandidateShards, g.CandidateScores = g.CandidateRows[1:], g.CandidateShards[1:], g.CandidateScores[1:]
+// worse has the second best candidate take the place of the best.
+func worse(g *wire.Group) {
+	g.Cut(1)
+	g.CandidateRows, g.CandidateShards = append(g.CandidateRows, last(g.CandidateRows)), append(g.CandidateShards, last(g.CandidateShards))
+	g.CandidateScores = append(g.CandidateScores, last(g.CandidateScores))
+}
+
+// hide leaves rows of the first group out that are no candidates.
+func hide(r *wire.Result) {
+	r.Groups[0].Rows = uint32(len(r.Groups[0].CandidateRows))
+	r.Feasible = 0
+	for _, g := range r.Groups {
+		r.Feasible += g.Rows
+	}
 }
 
 func TestOneInSoManyAnswersIsAudited(t *testing.T) {
@@ -245,7 +258,7 @@ func TestOneInSoManyAnswersIsAudited(t *testing.T) {
 		return 1
 	}}, false, query(1, 100, false), query(2, 200, false))
 	before := asked.Load()
-	x.lies(func(r *pb.EvaluateResponse) { r.Results[0].Groups[0].CandidateScores[0]++ })
+	x.lies(wire.Changed(func(r *wire.Response) { r.Results[0].Groups[0].CandidateScores[0]++ }))
 	if _, err := x.f.Evaluate(t.Context(), x.reqs); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +322,7 @@ func TestTwoOwnersAreCompared(t *testing.T) {
 	if first, second := status(t, x.f, "w0").GetRows(), status(t, x.f, "w1").GetRows(); first != second || first == 0 {
 		t.Errorf("got %d and %d rows looked at, want as many of both", first, second)
 	}
-	x.lies(func(r *pb.EvaluateResponse) { best(r.Results[0].Groups[0]) })
+	x.lies(wire.Changed(func(r *wire.Response) { worse(r.Results[0].Groups[0]) }))
 	x.c.wantSame(t, x.f, x.reqs)
 	x.wantQuarantined(t, "after the lie", true)
 	before := x.f.Stats().LocalShards

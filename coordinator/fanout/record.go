@@ -57,17 +57,13 @@ type Call struct {
 type ClassCall struct {
 	Class          uint64
 	Rows, Feasible int
-	// Timings are a worker's, passes the own tables'.
-	Timings []*pb.PluginTiming
-	passes  []scan.Pass
+	// Timings are what the plugins did.
+	Timings []scan.Pass
 }
 
 // Passes adds what the plugins did to those of other calls.
 func (c *ClassCall) Passes(to *[]scan.Pass) {
-	for _, t := range c.Timings {
-		scan.AddPass(to, pass(t))
-	}
-	for _, p := range c.passes {
+	for _, p := range c.Timings {
 		scan.AddPass(to, p)
 	}
 }
@@ -193,20 +189,26 @@ func (x *recorded) answered(resp *pb.EvaluateResponse, err error, at time.Time) 
 		x.Busy = time.Duration(resp.GetBusyNanos())
 		x.NeedSnapshots, x.NeedClasses = len(resp.GetNeedSnapshots()), len(resp.GetNeedClasses())
 		x.Classes = make([]ClassCall, len(resp.GetResults()))
+		columns := resp.Reader()
 		for i, result := range resp.GetResults() {
 			c := &x.Classes[i]
 			c.Class, c.Rows, c.Feasible = result.GetClassId(), int(result.GetRows()), int(result.GetFeasible())
-			c.Timings = result.GetTimings()
+			addTimings(&c.Timings, columns.Timings(result))
 		}
 	}
 	x.record.Add(&x.Call)
 }
 
-// pass reads a timing from the wire.
-func pass(t *pb.PluginTiming) scan.Pass {
-	return scan.Pass{
-		Plugin: t.GetPlugin(), Point: t.GetExtensionPoint(), Took: time.Duration(t.GetNanos()),
-		RowsIn: t.GetRowsIn(), RowsOut: t.GetRowsOut(),
+// addTimings reads passes from the wire. The response may not be validated yet.
+func addTimings(to *[]scan.Pass, t pb.Timings) {
+	n := min(len(t.Plugins), len(t.ExtensionPoints), len(t.Nanos), len(t.RowsIn), len(t.RowsRefused))
+	left := uint32(0)
+	for i := range n {
+		p := scan.Pass{Plugin: t.Plugins[i], Point: t.ExtensionPoints[i], Took: time.Duration(t.Nanos[i])}
+		p.RowsIn = left + uint32(t.RowsIn[i])
+		left = p.RowsIn - t.RowsRefused[i]
+		p.RowsOut = left
+		scan.AddPass(to, p)
 	}
 }
 
@@ -221,7 +223,7 @@ func (r *Record) evaluatedHere(a *attempt, asks []scan.Ask, start, end time.Time
 		for i := range asks {
 			x, result := &c.Classes[i], &a.answers[i].Result
 			x.Class, x.Rows, x.Feasible = asks[i].Class.ID(), result.Rows, result.Feasible
-			x.passes = slices.Clone(a.answers[i].Passes)
+			x.Timings = slices.Clone(a.answers[i].Passes)
 		}
 	}
 	r.Add(c)

@@ -26,6 +26,7 @@ type round struct {
 	dry      []scan.PreemptAsk // dry runs; none where asks is set
 	question *question
 	record   *Record                   // nil: nothing is written
+	nodes    int                       // of all shards
 	merged   []merged                  // one for each of asks
 	found    []scorer.PreemptionResult // one for each of dry
 	tally    roundTally
@@ -68,9 +69,11 @@ type roundTally struct {
 type part struct {
 	shards   []uint32
 	from, to int // classes
-	tracker  tracker
-	primary  *attempt
-	backups  []*attempt
+	// candidates are how many a group offers in the answer to each of all classes: the part's share of what is asked for.
+	candidates []uint32
+	tracker    tracker
+	primary    *attempt
+	backups    []*attempt
 	// expected is how long the primary should take without snapshots; took is how long it did take.
 	expected, took time.Duration
 	// allowed is the longest time that is no fault of the primary, without snapshots.
@@ -144,7 +147,7 @@ func (r *round) begin(plan []assignment) []*job {
 
 // addPart adds a part whose primary is the session, or the own tables.
 func (r *round) addPart(s *session, shards []uint32, from, to int) *part {
-	p := &part{shards: shards, from: from, to: to}
+	p := &part{shards: shards, from: from, to: to, candidates: r.offersOf(shards)}
 	p.primary = &attempt{part: p, backup: -1, shards: shards, session: s}
 	r.parts = append(r.parts, p)
 	r.open++
@@ -160,7 +163,7 @@ func (r *round) prepare() []*job {
 		if s == nil {
 			continue
 		}
-		jobs[i] = r.f.newJob(s, p.shards, r.question)
+		jobs[i] = r.f.newJob(s, p.shards, r.question, p.candidates)
 		work := jobs[i].work()
 		p.expected, p.loads, p.snapshots = s.expect(work), jobs[i].snapshotRows() > 0, jobs[i].lacksShards()
 		w := patienceFor(&r.f.cfg, min(p.expected, own.expect(work)), jobs[i].snapshotRows())
@@ -302,7 +305,7 @@ func (r *round) evaluateHere(ctx context.Context, a *attempt) {
 		r.preemptHere(ctx, a)
 		return
 	}
-	asks := r.asks[a.part.from:a.part.to]
+	asks := r.asksOf(a.part)
 	start := r.f.cfg.Clock.Now()
 	a.answers = r.f.answers.Take(len(asks))
 	open := r.reading(func() {
@@ -482,7 +485,7 @@ func (r *round) startBackups(p *part) {
 	for _, b := range p.backups {
 		var j *job
 		if b.session != nil {
-			j = r.f.newJob(b.session, b.shards, r.question)
+			j = r.f.newJob(b.session, b.shards, r.question, p.candidates)
 		}
 		r.start(b, j)
 	}

@@ -40,7 +40,7 @@ func (r *round) verify(ctx context.Context, a *attempt) error {
 		return r.verifyDryRuns(ctx, a)
 	}
 	for i := range a.answers {
-		ask, told := &r.asks[a.part.from+i], &a.answers[i].Result
+		ask, told := r.askOf(a.part, a.part.from+i), &a.answers[i].Result
 		shards := a.answered(a.part.from + i)
 		if len(shards) == 0 {
 			continue
@@ -49,14 +49,14 @@ func (r *round) verify(ctx context.Context, a *attempt) error {
 		switch {
 		case r.ahead != nil:
 			if own := a.audits[i]; own != nil && len(shards) == len(a.shards) { // else the class is asked for again
-				err = r.hold(a, ask, shards, told, "audit", own, differs(told))
+				err = r.hold(a, &ask, shards, told, "audit", own, differs(told))
 			}
 		case r.f.audits(a.session):
-			err = r.audit(ctx, a, ask, shards, told, "audit")
+			err = r.audit(ctx, a, &ask, shards, told, "audit")
 		case r.refuses[a.part.from+i]:
-			err = r.audit(ctx, a, ask, shards, told, "refusal")
+			err = r.audit(ctx, a, &ask, shards, told, "refusal")
 		case len(ask.Class.Decisive()) > 0:
-			err = r.verifyMeasures(ctx, a, ask, shards, told)
+			err = r.verifyMeasures(ctx, a, &ask, shards, told)
 		}
 		if err != nil {
 			return err

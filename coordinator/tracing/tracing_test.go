@@ -22,6 +22,7 @@ import (
 
 	"github.com/shardsched/shardsched/coordinator/fanout"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer/scan"
 )
 
 // rig is a tracer whose clock moves on by a millisecond each time it is read.
@@ -236,8 +237,8 @@ func evaluated(ctx context.Context, class uint64, at time.Time) {
 	r.Begin(at)
 	r.Add(&fanout.Call{
 		Worker: "w1", Address: "10.0.0.1:7460", Shards: []uint32{3}, Start: at.Add(time.Millisecond), End: at.Add(9 * time.Millisecond),
-		Classes: []fanout.ClassCall{{Class: class, Rows: 10, Feasible: 4, Timings: []*pb.PluginTiming{{
-			Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, ExtensionPoint: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Nanos: 1e6, RowsIn: 10, RowsOut: 4,
+		Classes: []fanout.ClassCall{{Class: class, Rows: 10, Feasible: 4, Timings: []scan.Pass{{
+			Plugin: pb.Plugin_PLUGIN_NODE_RESOURCES_FIT, Point: pb.ExtensionPoint_EXTENSION_POINT_FILTER, Took: time.Millisecond, RowsIn: 10, RowsOut: 4,
 		}}}},
 	})
 	r.Finish(at.Add(10 * time.Millisecond))

@@ -60,10 +60,10 @@ func asks(t testing.TB, n int) []Ask {
 }
 
 // protos are the answers without what they took.
-func protos(answers []Answer) []*pb.ClassResult {
-	out := make([]*pb.ClassResult, len(answers))
+func protos(answers []Answer) *pb.EvaluateResponse {
+	out := &pb.EvaluateResponse{}
 	for i := range answers {
-		out[i] = answers[i].Result.Proto()
+		answers[i].Result.AppendTo(out, []uint32{0, 1, 2, 3, 4, 5, 6, 7})
 	}
 	return out
 }

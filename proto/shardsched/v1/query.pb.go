@@ -3268,141 +3268,6 @@ func (x *Query) GetResourceClaims() *ResourceClaimsQuery {
 	return nil
 }
 
-// Group is the feasible rows of a class that share a key, with the best of
-// them. The candidates are three columns of equal length, best first by (score,
-// tie rule).
-type Group struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The raw score of each plugin of Query.scores that is normalised
-	// (TaintToleration, NodeAffinity, DynamicResources, CELScore where it is), in the order of Query.scores. Empty where
-	// the request carried the extrema.
-	Key []int64 `protobuf:"zigzag64,1,rep,packed,name=key,proto3" json:"key,omitempty"`
-	// How many feasible rows the group has.
-	Rows uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// The shard of each candidate.
-	CandidateShards []uint32 `protobuf:"varint,3,rep,packed,name=candidate_shards,json=candidateShards,proto3" json:"candidate_shards,omitempty"`
-	// The row of each candidate within its shard.
-	CandidateRows []uint32 `protobuf:"varint,4,rep,packed,name=candidate_rows,json=candidateRows,proto3" json:"candidate_rows,omitempty"`
-	// The local score of each candidate: the weighted sum of the plugins that are
-	// not normalised. Where the request carried the extrema: the whole score.
-	CandidateScores []int64 `protobuf:"zigzag64,5,rep,packed,name=candidate_scores,json=candidateScores,proto3" json:"candidate_scores,omitempty"`
-	// The value of each of Query.domain_keys.
-	Domains []string `protobuf:"bytes,6,rep,name=domains,proto3" json:"domains,omitempty"`
-	// Bit i % 64 of word i / 64: the rows lack domain_keys[i]; domains[i] is then empty. Words
-	// that are 0 are left out at the end.
-	Missing []uint64 `protobuf:"varint,7,rep,packed,name=missing,proto3" json:"missing,omitempty"`
-	// Each of Query.row_values.
-	RowValues []int64 `protobuf:"zigzag64,8,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
-	// With diagnose: what refuses the rows among the filters that run after the first of
-	// the group part. late_filter is its index in Query.filters plus 1; 0: nothing does. Without
-	// diagnose, too: DynamicResources fails the pod on these rows, unless a filter before it refuses them.
-	LateFilter uint32 `protobuf:"varint,9,opt,name=late_filter,json=lateFilter,proto3" json:"late_filter,omitempty"`
-	// Bit i: reason i of that filter.
-	LateReasons   uint64 `protobuf:"varint,10,opt,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Group) Reset() {
-	*x = Group{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Group) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Group) ProtoMessage() {}
-
-func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Group.ProtoReflect.Descriptor instead.
-func (*Group) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *Group) GetKey() []int64 {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *Group) GetRows() uint32 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
-func (x *Group) GetCandidateShards() []uint32 {
-	if x != nil {
-		return x.CandidateShards
-	}
-	return nil
-}
-
-func (x *Group) GetCandidateRows() []uint32 {
-	if x != nil {
-		return x.CandidateRows
-	}
-	return nil
-}
-
-func (x *Group) GetCandidateScores() []int64 {
-	if x != nil {
-		return x.CandidateScores
-	}
-	return nil
-}
-
-func (x *Group) GetDomains() []string {
-	if x != nil {
-		return x.Domains
-	}
-	return nil
-}
-
-func (x *Group) GetMissing() []uint64 {
-	if x != nil {
-		return x.Missing
-	}
-	return nil
-}
-
-func (x *Group) GetRowValues() []int64 {
-	if x != nil {
-		return x.RowValues
-	}
-	return nil
-}
-
-func (x *Group) GetLateFilter() uint32 {
-	if x != nil {
-		return x.LateFilter
-	}
-	return 0
-}
-
-func (x *Group) GetLateReasons() uint64 {
-	if x != nil {
-		return x.LateReasons
-	}
-	return 0
-}
-
 // ReasonCount is how many nodes were refused for one reason. A node that
 // NodeResourcesFit refuses for several resources counts once for each.
 type ReasonCount struct {
@@ -3421,7 +3286,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3298,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[39]
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3311,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -3475,87 +3340,6 @@ func (x *ReasonCount) GetUnresolvable() bool {
 		return x.Unresolvable
 	}
 	return false
-}
-
-// PluginTiming is one pass of a plugin over the rows of one worker for one
-// class.
-type PluginTiming struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Plugin         Plugin                 `protobuf:"varint,1,opt,name=plugin,proto3,enum=shardsched.v1.Plugin" json:"plugin,omitempty"`
-	ExtensionPoint ExtensionPoint         `protobuf:"varint,2,opt,name=extension_point,json=extensionPoint,proto3,enum=shardsched.v1.ExtensionPoint" json:"extension_point,omitempty"`
-	// Nanoseconds, summed over the shards.
-	Nanos uint64 `protobuf:"varint,3,opt,name=nanos,proto3" json:"nanos,omitempty"`
-	// Rows that the pass looked at.
-	RowsIn uint32 `protobuf:"varint,4,opt,name=rows_in,json=rowsIn,proto3" json:"rows_in,omitempty"`
-	// Rows that it let through (a filter), or scored.
-	RowsOut       uint32 `protobuf:"varint,5,opt,name=rows_out,json=rowsOut,proto3" json:"rows_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PluginTiming) Reset() {
-	*x = PluginTiming{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PluginTiming) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PluginTiming) ProtoMessage() {}
-
-func (x *PluginTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PluginTiming.ProtoReflect.Descriptor instead.
-func (*PluginTiming) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *PluginTiming) GetPlugin() Plugin {
-	if x != nil {
-		return x.Plugin
-	}
-	return Plugin_PLUGIN_UNSPECIFIED
-}
-
-func (x *PluginTiming) GetExtensionPoint() ExtensionPoint {
-	if x != nil {
-		return x.ExtensionPoint
-	}
-	return ExtensionPoint_EXTENSION_POINT_UNSPECIFIED
-}
-
-func (x *PluginTiming) GetNanos() uint64 {
-	if x != nil {
-		return x.Nanos
-	}
-	return 0
-}
-
-func (x *PluginTiming) GetRowsIn() uint32 {
-	if x != nil {
-		return x.RowsIn
-	}
-	return 0
-}
-
-func (x *PluginTiming) GetRowsOut() uint32 {
-	if x != nil {
-		return x.RowsOut
-	}
-	return 0
 }
 
 var File_shardsched_v1_query_proto protoreflect.FileDescriptor
@@ -3782,32 +3566,12 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
 	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
 	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\x12K\n" +
-	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xc1\x02\n" +
-	"\x05Group\x12\x10\n" +
-	"\x03key\x18\x01 \x03(\x12R\x03key\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\x12)\n" +
-	"\x10candidate_shards\x18\x03 \x03(\rR\x0fcandidateShards\x12%\n" +
-	"\x0ecandidate_rows\x18\x04 \x03(\rR\rcandidateRows\x12)\n" +
-	"\x10candidate_scores\x18\x05 \x03(\x12R\x0fcandidateScores\x12\x18\n" +
-	"\adomains\x18\x06 \x03(\tR\adomains\x12\x18\n" +
-	"\amissing\x18\a \x03(\x04R\amissing\x12\x1d\n" +
-	"\n" +
-	"row_values\x18\b \x03(\x12R\trowValues\x12\x1f\n" +
-	"\vlate_filter\x18\t \x01(\rR\n" +
-	"lateFilter\x12!\n" +
-	"\flate_reasons\x18\n" +
-	" \x01(\x04R\vlateReasons\"w\n" +
+	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"w\n" +
 	"\vReasonCount\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12\"\n" +
-	"\funresolvable\x18\x04 \x01(\bR\funresolvable\"\xcf\x01\n" +
-	"\fPluginTiming\x12-\n" +
-	"\x06plugin\x18\x01 \x01(\x0e2\x15.shardsched.v1.PluginR\x06plugin\x12F\n" +
-	"\x0fextension_point\x18\x02 \x01(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0eextensionPoint\x12\x14\n" +
-	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\x12\x17\n" +
-	"\arows_in\x18\x04 \x01(\rR\x06rowsIn\x12\x19\n" +
-	"\brows_out\x18\x05 \x01(\rR\arowsOut*\xab\x04\n" +
+	"\funresolvable\x18\x04 \x01(\bR\funresolvable*\xab\x04\n" +
 	"\x06Plugin\x12\x16\n" +
 	"\x12PLUGIN_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PLUGIN_NODE_UNSCHEDULABLE\x10\x01\x12\x14\n" +
@@ -3862,7 +3626,7 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
@@ -3907,24 +3671,22 @@ var file_shardsched_v1_query_proto_goTypes = []any{
 	(*CelQuery)(nil),                // 40: shardsched.v1.CelQuery
 	(*ScoreWeight)(nil),             // 41: shardsched.v1.ScoreWeight
 	(*Query)(nil),                   // 42: shardsched.v1.Query
-	(*Group)(nil),                   // 43: shardsched.v1.Group
-	(*ReasonCount)(nil),             // 44: shardsched.v1.ReasonCount
-	(*PluginTiming)(nil),            // 45: shardsched.v1.PluginTiming
-	(*SelectorTerm)(nil),            // 46: shardsched.v1.SelectorTerm
-	(*NodeSelector)(nil),            // 47: shardsched.v1.NodeSelector
-	(*Label)(nil),                   // 48: shardsched.v1.Label
-	(*Resources)(nil),               // 49: shardsched.v1.Resources
-	(*Toleration)(nil),              // 50: shardsched.v1.Toleration
-	(*HostPort)(nil),                // 51: shardsched.v1.HostPort
-	(*ResourceClaimsQuery)(nil),     // 52: shardsched.v1.ResourceClaimsQuery
+	(*ReasonCount)(nil),             // 43: shardsched.v1.ReasonCount
+	(*SelectorTerm)(nil),            // 44: shardsched.v1.SelectorTerm
+	(*NodeSelector)(nil),            // 45: shardsched.v1.NodeSelector
+	(*Label)(nil),                   // 46: shardsched.v1.Label
+	(*Resources)(nil),               // 47: shardsched.v1.Resources
+	(*Toleration)(nil),              // 48: shardsched.v1.Toleration
+	(*HostPort)(nil),                // 49: shardsched.v1.HostPort
+	(*ResourceClaimsQuery)(nil),     // 50: shardsched.v1.ResourceClaimsQuery
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
-	46, // 0: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
-	47, // 1: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	48, // 2: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
-	47, // 3: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
+	44, // 0: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
+	45, // 1: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
+	46, // 2: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	45, // 3: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
 	5,  // 4: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	49, // 5: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	47, // 5: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	2,  // 6: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
 	8,  // 7: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
 	9,  // 8: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
@@ -3946,12 +3708,12 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	21, // 24: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
 	21, // 25: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
 	27, // 26: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
-	47, // 27: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
-	47, // 28: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
-	47, // 29: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	47, // 30: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
-	47, // 31: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
-	47, // 32: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	45, // 27: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	45, // 28: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	45, // 29: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	45, // 30: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	45, // 31: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	45, // 32: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
 	30, // 33: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
 	29, // 34: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
 	31, // 35: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
@@ -3971,9 +3733,9 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	0,  // 49: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
 	41, // 50: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
 	7,  // 51: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	50, // 52: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	48, // 52: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
 	6,  // 53: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	51, // 54: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	49, // 54: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
 	10, // 55: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
 	11, // 56: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
 	13, // 57: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
@@ -3986,14 +3748,12 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	32, // 64: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
 	33, // 65: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
 	40, // 66: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
-	52, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
-	0,  // 68: shardsched.v1.PluginTiming.plugin:type_name -> shardsched.v1.Plugin
-	1,  // 69: shardsched.v1.PluginTiming.extension_point:type_name -> shardsched.v1.ExtensionPoint
-	70, // [70:70] is the sub-list for method output_type
-	70, // [70:70] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	50, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -4031,7 +3791,7 @@ func file_shardsched_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   41,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -144,23 +144,36 @@ func validEvaluate() *EvaluateRequest {
 			{Shard: 1, BaseGeneration: 3, Generation: 3},
 		},
 		Queries: []*Query{validQuery()},
-		Classes: []*ClassRequest{{ClassId: 42, Candidates: 64, Diagnose: true}, {ClassId: 43, Candidates: 1, Normalise: true, Extrema: []int64{0, 5}}},
+		Classes: []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
+		Candidates: []uint32{64, 1},
 	}
 }
 
 func validResult() *ClassResult {
 	return &ClassResult{
 		ClassId: 42, Rows: 10, Feasible: 5,
-		Groups: []*Group{
-			{Key: []int64{0, 5}, Rows: 3, CandidateShards: []uint32{0, 1}, CandidateRows: []uint32{4, 2}, CandidateScores: []int64{90, 90}},
-			{Key: []int64{1, 0}, Rows: 2, CandidateShards: []uint32{1}, CandidateRows: []uint32{7}, CandidateScores: []int64{80}},
-		},
+		Groups: 2, Timings: 2, KeyScores: 2,
 		Reasons: []*ReasonCount{
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3},
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 1, Unresolvable: true},
 			{Plugin: "NodeResourcesFit", Reason: "Too many pods", Nodes: 2},
 		},
-		Timings: []*PluginTiming{{Plugin: Plugin_PLUGIN_NODE_NAME, ExtensionPoint: ExtensionPoint_EXTENSION_POINT_FILTER, Nanos: 5, RowsIn: 10, RowsOut: 10}},
+	}
+}
+
+// validResponse has the groups of one result, of three and two rows, with three candidates.
+func validResponse() *EvaluateResponse {
+	const filter, score = ExtensionPoint_EXTENSION_POINT_FILTER, ExtensionPoint_EXTENSION_POINT_SCORE
+	return &EvaluateResponse{
+		Results: []*ClassResult{validResult()}, BusyNanos: 1, Preemptions: []*PreemptionResult{validPreempted()},
+		Groups: &GroupColumns{
+			Rows: []uint32{3, 2}, Candidates: []uint32{2, 1}, Keys: []int64{0, 5, 1, 0},
+			Shards: 2, Places: []uint64{8, 5, 15}, Runs: []uint32{1, 1, 1}, RunScores: []int64{90, 5, 80},
+		},
+		Timings: &TimingColumns{
+			Plugins: []Plugin{Plugin_PLUGIN_NODE_NAME, Plugin_PLUGIN_IMAGE_LOCALITY}, ExtensionPoints: []ExtensionPoint{filter, score},
+			Nanos: []uint64{5, 7}, RowsIn: []int64{10, 0}, RowsRefused: []uint32{5, 0},
+		},
 	}
 }
 
@@ -187,7 +200,7 @@ func validMessages() []message {
 		validNode(), validTotals(), addPod(), setNode(), &SnapshotRow{Row: 1, Node: validNode(), Totals: validTotals()},
 		validQuery(), validVolumes(), validEvaluate(), validSnapshot(), validEntry(),
 		changePod(), removePod(), setCounterOfPods(),
-		&EvaluateResponse{Results: []*ClassResult{validResult()}, BusyNanos: 1, Preemptions: []*PreemptionResult{validPreempted()}},
+		validResponse(),
 		&EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}},
 		&ApplyRequest{Objects: []*Object{{Ref: &ObjectRef{Kind: "Pod", Namespace: "d", Name: "a"}, Raw: []byte("{}")}}},
 		&DeleteRequest{Refs: []*ObjectRef{{Kind: "Node", Name: "n1"}}},

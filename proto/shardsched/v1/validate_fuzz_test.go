@@ -46,7 +46,7 @@ func FuzzEvaluateRequest(f *testing.F) {
 
 func FuzzEvaluateResponse(f *testing.F) {
 	fuzz(f, func() *EvaluateResponse { return new(EvaluateResponse) },
-		&EvaluateResponse{Results: []*ClassResult{validResult()}, Preemptions: []*PreemptionResult{validPreempted()}}, &EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}})
+		validResponse(), &EvaluateResponse{NeedSnapshots: []uint32{1}, NeedClasses: []uint64{2}})
 }
 
 func FuzzLoadSnapshotRequest(f *testing.F) {

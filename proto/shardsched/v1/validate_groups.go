@@ -400,28 +400,6 @@ func sortedTexts(field string, list []string) error {
 	return nil
 }
 
-// validateKey checks a group's part of the key that is not raw scores.
-func (x *Group) validateKey() error {
-	if len(x.GetDomains()) > MaxDomainKeys {
-		return wrong("domains", "expected at most %d, got %d", MaxDomainKeys, len(x.GetDomains()))
-	}
-	if n := bitLen(x.GetMissing()); n > len(x.GetDomains()) {
-		return wrong("missing", "expected bits for %d domains, got bit %d", len(x.GetDomains()), n-1)
-	}
-	for i, d := range x.GetDomains() {
-		if err := text("", d, maxText); err != nil {
-			return at("domains", i, err)
-		}
-		if d != "" && hasBit(x.GetMissing(), i) {
-			return at("domains", i, wrong("", "expected none where it is missing, got %q", short(d)))
-		}
-	}
-	if x.GetLateFilter() == 0 && x.GetLateReasons() != 0 {
-		return wrong("late_reasons", "expected none without late_filter, got %x", x.GetLateReasons())
-	}
-	return nil
-}
-
 // hasBit tells whether bit i of a list of words is set.
 func hasBit(words []uint64, i int) bool { return i/64 < len(words) && words[i/64]>>(i%64)&1 != 0 }
 

@@ -3,6 +3,7 @@ package shardschedv1
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -51,9 +52,21 @@ func evaluate(f func(*EvaluateRequest)) message { return change(validEvaluate(),
 func query(f func(*Query)) message              { return change(validQuery(), f) }
 func node(f func(*Node)) message                { return change(validNode(), f) }
 func result(f func(*ClassResult)) message {
-	r := validResult()
-	f(r)
-	return &EvaluateResponse{Results: []*ClassResult{r}}
+	r := validResponse()
+	f(r.Results[0])
+	return r
+}
+
+func columns(f func(*GroupColumns)) message {
+	r := validResponse()
+	f(r.Groups)
+	return r
+}
+
+func timings(f func(*TimingColumns)) message {
+	r := validResponse()
+	f(r.Timings)
+	return r
 }
 
 func pinnedTerms(n int) []*PinnedTerms {
@@ -178,29 +191,49 @@ func TestBrokenMessages(t *testing.T) {
 		{"a shard far outside", evaluate(func(x *EvaluateRequest) { x.Shards[1].Shard = MaxShard }), "shards[1].shard: expected 0 to 1048575, got 1048576"},
 		{"a delta missing", evaluate(func(x *EvaluateRequest) { x.Shards[0].Generation = 8 }), "shards[0].generation: expected base_generation 5 plus 2 deltas, got 8"},
 		{"a generation before its base", evaluate(func(x *EvaluateRequest) { x.Shards[1].Generation = 2 }), "shards[1].generation: expected base_generation 3 plus 0 deltas, got 2"},
-		{"no candidates asked for", evaluate(func(x *EvaluateRequest) { x.Classes[0].Candidates = 0 }), "classes[0].candidates: expected 1 to 65536, got 0"},
-		{"too many candidates asked for", evaluate(func(x *EvaluateRequest) { x.Classes[0].Candidates = 65537 }), "classes[0].candidates: expected 1 to 65536, got 65537"},
+		{"no candidates asked for", evaluate(func(x *EvaluateRequest) { x.Candidates[0] = 0 }), "candidates[0]: expected 1 to 65536, got 0"},
+		{"too many candidates asked for", evaluate(func(x *EvaluateRequest) { x.Candidates[0] = 65537 }), "candidates[0]: expected 1 to 65536, got 65537"},
+		{"too few numbers of candidates", evaluate(func(x *EvaluateRequest) { x.Candidates = nil }), "candidates: expected one for each of 2 classes, got 0"},
 		{"extrema in the first round", evaluate(func(x *EvaluateRequest) { x.Classes[1].Normalise = false }), "classes[1].extrema: expected none without normalise, got 2"},
 		{"a broken query", evaluate(func(x *EvaluateRequest) { x.Queries[0].Fit = nil }), "queries[0].fit: expected for NodeResourcesFit, got none"},
 
 		{"more feasible rows than rows", result(func(x *ClassResult) { x.Rows = 4 }), "results[0].feasible: expected at most the 4 rows, got 5"},
-		{"groups that lose a row", result(func(x *ClassResult) { x.Groups[0].Rows = 2 }), "results[0].groups: expected the 5 feasible rows, got 4"},
-		{"candidate rows missing", result(func(x *ClassResult) { x.Groups[0].CandidateRows = nil }), "results[0].groups[0].candidate_rows: expected 2 as in candidate_shards, got 0"},
-		{"a candidate score too many", result(func(x *ClassResult) { x.Groups[1].CandidateScores = []int64{2, 1} }), "results[0].groups[1].candidate_scores: expected 1 as in candidate_shards, got 2"},
-		{"more candidates than rows", result(func(x *ClassResult) { x.Groups[0].Rows = 1 }), "results[0].groups[0].candidate_shards: expected at most the 1 rows of the group, got 2"},
-		{"the second best first", result(func(x *ClassResult) { x.Groups[0].CandidateScores[0] = 1 }), "results[0].groups[0].candidate_scores[1]: expected at most 1, the one before, got 90"},
-		{"a candidate far outside", result(func(x *ClassResult) { x.Groups[0].CandidateRows[1] = MaxRow }), "results[0].groups[0].candidate_rows[1]: expected 0 to 4194303, got 4194304"},
-		{"keys out of order", result(func(x *ClassResult) { x.Groups[0].Key[0] = 2 }), "results[0].groups[1].key: expected keys sorted, each once"},
-		{"a key twice", result(func(x *ClassResult) { x.Groups[0].Key = x.Groups[1].Key }), "results[0].groups[1].key: expected keys sorted, each once"},
-		{"keys of two lengths", result(func(x *ClassResult) { x.Groups[1].Key = []int64{9} }), "results[0].groups[1].key: expected 2 scores as in the group before, got 1"},
-		{"a group without rows", result(func(x *ClassResult) { x.Groups[1].Rows = 0 }), "results[0].groups[1].rows: expected 1 or more, got 0"},
-		{"keys beside extrema", result(func(x *ClassResult) { x.Extrema = []int64{1} }), "results[0].groups[0].key: expected no scores beside extrema, got 2"},
+		{"groups that lose a row", columns(func(x *GroupColumns) { x.Rows[0] = 2 }), "results[0].groups: expected the 5 feasible rows, got 4"},
+		{"a group too many", columns(func(x *GroupColumns) { x.Rows = append(x.Rows, 1) }), "groups.rows: expected 2 groups as in all results, got 3"},
+		{"more groups than there are", result(func(x *ClassResult) { x.Groups = 1 << 31 }), "groups.rows: expected 2147483648 groups as in all results, got 2"},
+		{"a number of candidates missing", columns(func(x *GroupColumns) { x.Candidates = x.Candidates[1:] }), "groups.candidates: expected 2 groups as in all results, got 1"},
+		{"places missing", columns(func(x *GroupColumns) { x.Places = x.Places[1:] }), "groups.places: expected 3 as in candidates, got 2"},
+		{"places of no shard", columns(func(x *GroupColumns) { x.Shards = 0 }), "groups.shards: expected 1 to 1048576, got 0"},
+		{"runs missing", columns(func(x *GroupColumns) { x.Runs = x.Runs[1:] }), "groups.runs: expected 3 as in candidates, got 2"},
+		{"an empty run", columns(func(x *GroupColumns) { x.Runs[1] = 0 }), "groups.runs[1]: expected 1 or more, got 0"},
+		{"a run of two groups", columns(func(x *GroupColumns) { x.Runs, x.RunScores = []uint32{1, 2}, []int64{90, 10} }), "groups.runs[1]: expected at most the 1 candidates that are left of the group, got 2"},
+		{"a score too many", columns(func(x *GroupColumns) { x.RunScores = append(x.RunScores, 1) }), "groups.run_scores: expected 3 as in runs, got 4"},
+		{"the second best first", columns(func(x *GroupColumns) { x.RunScores[1] = -1 }), "groups.run_scores[1]: expected how much less than 90, got -1"},
+		{"two runs of one score", columns(func(x *GroupColumns) { x.RunScores[1] = 0 }), "groups.run_scores[1]: expected how much less than 90, got 0"},
+		{"a score below all", columns(func(x *GroupColumns) { x.RunScores[0], x.RunScores[1] = -2, math.MaxInt64 }), "groups.run_scores[1]: expected how much less than -2, got 9223372036854775807"},
+		{"more candidates than rows", columns(func(x *GroupColumns) { x.Rows[0] = 1 }), "groups.candidates[0]: expected at most the 1 rows of the group, got 2"},
+		{"a candidate far outside", columns(func(x *GroupColumns) { x.Places[1] = 2 * MaxRow }), "groups.places[1]: expected a row up to 4194303, got 4194304"},
+		{"keys out of order", columns(func(x *GroupColumns) { x.Keys[0] = 2 }), "groups.rows[1]: expected groups sorted by key, each once"},
+		{"a key twice", columns(func(x *GroupColumns) { x.Keys = []int64{1, 0, 1, 0} }), "groups.rows[1]: expected groups sorted by key, each once"},
+		{"keys too long", columns(func(x *GroupColumns) { x.Keys = append(x.Keys, 1) }), "groups.keys: expected 4 as in the keys of all results, got 5"},
+		{"domains of nobody", columns(func(x *GroupColumns) { x.Domains = []string{"z"} }), "groups.domains: expected 0 as in the keys of all results, got 1"},
+		{"domains missing", result(func(x *ClassResult) { x.KeyDomains = 1 }), "groups.domains: expected 2 as in the keys of all results, got 0"},
+		{"too many domains", result(func(x *ClassResult) { x.KeyDomains = MaxDomainKeys + 1 }), fmt.Sprintf("results[0].key_domains: expected 0 to %d, got %d", MaxDomainKeys, MaxDomainKeys+1)},
+		{"row values missing", result(func(x *ClassResult) { x.KeyValues = 1 }), "groups.row_values: expected 2 as in the keys of all results, got 0"},
+		{"late filters missing", result(func(x *ClassResult) { x.Late = true }), "groups.late_filters: expected 2 as in the keys of all results, got 0"},
+		{"late filters of nobody", columns(func(x *GroupColumns) { x.LateFilters = []uint32{1} }), "groups.late_filters: expected 0 as in the keys of all results, got 1"},
+		{"a group without rows", columns(func(x *GroupColumns) { x.Rows[1] = 0 }), "groups.rows[1]: expected 1 or more, got 0"},
+		{"keys beside extrema", result(func(x *ClassResult) { x.Extrema = []int64{1} }), "results[0].key_scores: expected none beside extrema, got 2"},
 		{"groups in spite of overflow", result(func(x *ClassResult) { x.Overflow = true }), "results[0].groups: expected none with overflow, got 2"},
 		{"reasons out of order", result(func(x *ClassResult) { x.Reasons[2].Plugin = "A" }), "results[0].reasons[2]: expected reasons sorted by plugin and text"},
 		{"a reason for no node", result(func(x *ClassResult) { x.Reasons[2].Nodes = 0 }), "results[0].reasons[2].nodes: expected 1 or more, got 0"},
 		{"a reason without words", result(func(x *ClassResult) { x.Reasons[2].Reason = "" }), "results[0].reasons[2].reason: expected a text, got none"},
-		{"a pass that makes rows", result(func(x *ClassResult) { x.Timings[0].RowsOut = 11 }), "results[0].timings[0].rows_out: expected at most rows_in 10, got 11"},
-		{"a pass of an unknown plugin", result(func(x *ClassResult) { x.Timings[0].Plugin = 99 }), "results[0].timings[0].plugin: expected a specified value, got 99"},
+		{"a pass that refuses more rows than it looks at", timings(func(x *TimingColumns) { x.RowsRefused[0] = 11 }), "timings.rows_refused[0]: expected at most the 10 rows that the pass looked at, got 11"},
+		{"a pass over fewer rows than none", timings(func(x *TimingColumns) { x.RowsIn[1] = -6 }), "timings.rows_in[1]: expected -5 to 4294967290, got -6"},
+		{"a pass over too many rows", timings(func(x *TimingColumns) { x.RowsIn[1] = math.MaxInt64 }), "timings.rows_in[1]: expected -5 to 4294967290, got 9223372036854775807"},
+		{"a pass too many", timings(func(x *TimingColumns) { x.Nanos = append(x.Nanos, 1) }), "timings.nanos: expected 2 passes as in all results, got 3"},
+		{"passes missing", result(func(x *ClassResult) { x.Timings = 3 }), "timings.plugins: expected 3 passes as in all results, got 2"},
+		{"a pass of an unknown plugin", timings(func(x *TimingColumns) { x.Plugins[0] = 99 }), "timings.plugins[0]: expected a specified value, got 99"},
 		{"results beside missing snapshots", &EvaluateResponse{NeedSnapshots: []uint32{1}, Results: []*ClassResult{validResult()}}, "results: expected none where snapshots or classes are missing, got 1"},
 
 		{"a header without a term", change(validSnapshot(), func(x *LoadSnapshotRequest) { x.Header.Term = 0 }), "header.term: expected a term, got 0"},

@@ -2,7 +2,6 @@ package shardschedv1
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 )
 
@@ -18,14 +17,11 @@ func (x *ShardDeltas) Validate() error {
 	return each("deltas", x.GetDeltas())
 }
 
-// Validate checks how many candidates are asked for, the extrema of a second round, and pins. How
+// Validate checks the extrema of a second round, and pins. How
 // many of these there have to be the query tells.
 func (x *ClassRequest) Validate() error {
 	if x.GetClassId() == 0 {
 		return wrong("class_id", "expected an id, got 0")
-	}
-	if err := within("candidates", int64(x.GetCandidates()), 1, MaxCandidates); err != nil {
-		return err
 	}
 	if !x.GetNormalise() && len(x.GetExtrema()) > 0 {
 		return wrong("extrema", "expected none without normalise, got %d", len(x.GetExtrema()))
@@ -53,6 +49,14 @@ func (x *EvaluateRequest) Validate() error {
 	if err := each("classes", x.GetClasses()); err != nil {
 		return err
 	}
+	if n := len(x.GetCandidates()); n != len(x.GetClasses()) {
+		return wrong("candidates", "expected one for each of %d classes, got %d", len(x.GetClasses()), n)
+	}
+	for i, n := range x.GetCandidates() {
+		if err := within("", int64(n), 1, MaxCandidates); err != nil {
+			return at("candidates", i, err)
+		}
+	}
 	return each("preemptions", x.GetPreemptions())
 }
 
@@ -79,36 +83,6 @@ func strictlyAscending[T any](list []T, less func(a, b T) bool) bool {
 		}
 	}
 	return true
-}
-
-// Validate checks counts, columns and that the candidates are best first.
-func (x *Group) Validate() error {
-	if x.GetRows() == 0 {
-		return wrong("rows", "expected 1 or more, got 0")
-	}
-	n := len(x.GetCandidateShards())
-	if uint64(n) > uint64(x.GetRows()) {
-		return wrong("candidate_shards", "expected at most the %d rows of the group, got %d", x.GetRows(), n)
-	}
-	if len(x.GetCandidateRows()) != n {
-		return wrong("candidate_rows", "expected %d as in candidate_shards, got %d", n, len(x.GetCandidateRows()))
-	}
-	if len(x.GetCandidateScores()) != n {
-		return wrong("candidate_scores", "expected %d as in candidate_shards, got %d", n, len(x.GetCandidateScores()))
-	}
-	for i := range n {
-		if err := shard("", x.GetCandidateShards()[i]); err != nil {
-			return at("candidate_shards", i, err)
-		}
-		if err := row("", x.GetCandidateRows()[i]); err != nil {
-			return at("candidate_rows", i, err)
-		}
-		if i > 0 && x.GetCandidateScores()[i] > x.GetCandidateScores()[i-1] {
-			return at("candidate_scores", i,
-				wrong("", "expected at most %d, the one before, got %d", x.GetCandidateScores()[i-1], x.GetCandidateScores()[i]))
-		}
-	}
-	return x.validateKey()
 }
 
 // Validate checks plugin, text and count.
@@ -142,20 +116,6 @@ func compareReasons(a, b *ReasonCount) int {
 	return cmp.Or(strings.Compare(a.Plugin, b.Plugin), strings.Compare(a.Reason, b.Reason))
 }
 
-// Validate checks what was timed.
-func (x *PluginTiming) Validate() error {
-	if err := member("plugin", x.GetPlugin(), Plugin_PLUGIN_DYNAMIC_RESOURCES); err != nil {
-		return err
-	}
-	if err := member("extension_point", x.GetExtensionPoint(), ExtensionPoint_EXTENSION_POINT_SCORE); err != nil {
-		return err
-	}
-	if x.GetRowsOut() > x.GetRowsIn() {
-		return wrong("rows_out", "expected at most rows_in %d, got %d", x.GetRowsIn(), x.GetRowsOut())
-	}
-	return nil
-}
-
 // Validate checks a class's answer, and that its counts agree.
 func (x *ClassResult) Validate() error {
 	if x.GetClassId() == 0 {
@@ -167,7 +127,13 @@ func (x *ClassResult) Validate() error {
 	if x.GetHopeless() > x.GetRows()-x.GetFeasible() {
 		return wrong("hopeless", "expected at most the %d rows that are in no group, got %d", x.GetRows()-x.GetFeasible(), x.GetHopeless())
 	}
-	if err := x.validateGroups(); err != nil {
+	if x.GetOverflow() && x.GetGroups() > 0 {
+		return wrong("groups", "expected none with overflow, got %d", x.GetGroups())
+	}
+	if len(x.GetExtrema()) > 0 && x.GetKeyScores() > 0 {
+		return wrong("key_scores", "expected none beside extrema, got %d", x.GetKeyScores())
+	}
+	if err := within("key_domains", int64(x.GetKeyDomains()), 0, MaxDomainKeys); err != nil {
 		return err
 	}
 	list := x.GetReasons()
@@ -179,66 +145,7 @@ func (x *ClassResult) Validate() error {
 			return at("reasons", i, wrong("", "expected reasons sorted by plugin and text"))
 		}
 	}
-	if err := each("measures", x.GetMeasures()); err != nil {
-		return err
-	}
-	return each("timings", x.GetTimings())
-}
-
-// compareGroups orders by the whole key: of two domains, a missing one stands first.
-func compareGroups(a, b *Group) int {
-	if c := slices.Compare(a.GetKey(), b.GetKey()); c != 0 {
-		return c
-	}
-	for i := range min(len(a.GetDomains()), len(b.GetDomains())) {
-		if x := hasBit(a.GetMissing(), i); x != hasBit(b.GetMissing(), i) {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		if c := strings.Compare(a.Domains[i], b.Domains[i]); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(
-		slices.Compare(a.GetRowValues(), b.GetRowValues()),
-		cmp.Compare(a.GetLateFilter(), b.GetLateFilter()),
-		cmp.Compare(a.GetLateReasons(), b.GetLateReasons()))
-}
-
-// validateGroups checks that the groups share out the feasible rows.
-func (x *ClassResult) validateGroups() error {
-	list := x.GetGroups()
-	if x.GetOverflow() {
-		if len(list) > 0 {
-			return wrong("groups", "expected none with overflow, got %d", len(list))
-		}
-		return nil
-	}
-	total := uint64(0)
-	for i, g := range list {
-		if err := g.Validate(); err != nil {
-			return at("groups", i, err)
-		}
-		if len(x.GetExtrema()) > 0 && len(g.Key) > 0 {
-			return at("groups", i, wrong("key", "expected no scores beside extrema, got %d", len(g.Key)))
-		}
-		if i > 0 && len(g.Key) != len(list[i-1].Key) {
-			return at("groups", i, wrong("key", "expected %d scores as in the group before, got %d", len(list[i-1].Key), len(g.Key)))
-		}
-		if i > 0 && (len(g.RowValues) != len(list[i-1].RowValues) || len(g.Domains) != len(list[i-1].Domains)) {
-			return at("groups", i, wrong("", "expected as many row values and domains as in the group before"))
-		}
-		if i > 0 && compareGroups(list[i-1], g) >= 0 {
-			return at("groups", i, wrong("key", "expected keys sorted, each once"))
-		}
-		total += uint64(g.Rows)
-	}
-	if total != uint64(x.GetFeasible()) {
-		return wrong("groups", "expected the %d feasible rows, got %d", x.GetFeasible(), total)
-	}
-	return nil
+	return each("measures", x.GetMeasures())
 }
 
 // Validate checks an answer: either what is missing, or results.
@@ -258,6 +165,9 @@ func (x *EvaluateResponse) Validate() error {
 		return wrong("results", "expected none where snapshots or classes are missing, got %d", len(x.GetResults())+len(x.GetPreemptions()))
 	}
 	if err := each("results", x.GetResults()); err != nil {
+		return err
+	}
+	if err := x.validateColumns(); err != nil {
 		return err
 	}
 	return each("preemptions", x.GetPreemptions())

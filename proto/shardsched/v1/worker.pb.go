@@ -98,12 +98,10 @@ func (x *ShardDeltas) GetDeltas() []*Delta {
 type ClassRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ClassId uint64                 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
-	// How many candidates a group offers at the most, 1 to 65536.
-	Candidates uint32 `protobuf:"varint,2,opt,name=candidates,proto3" json:"candidates,omitempty"`
 	// Also count the reasons of the rows that were refused.
 	Diagnose bool `protobuf:"varint,3,opt,name=diagnose,proto3" json:"diagnose,omitempty"`
 	// The second of two rounds: the cluster-wide maximum of each normalised plugin's
-	// raw score, in the order of Group.key. All rows are then one group and
+	// raw score, in the order of GroupColumns.keys. All rows are then one group and
 	// the candidates' scores are whole.
 	Extrema []int64 `protobuf:"zigzag64,4,rep,packed,name=extrema,proto3" json:"extrema,omitempty"`
 	// True where extrema is given (it may be all zero).
@@ -154,13 +152,6 @@ func (*ClassRequest) Descriptor() ([]byte, []int) {
 func (x *ClassRequest) GetClassId() uint64 {
 	if x != nil {
 		return x.ClassId
-	}
-	return 0
-}
-
-func (x *ClassRequest) GetCandidates() uint32 {
-	if x != nil {
-		return x.Candidates
 	}
 	return 0
 }
@@ -222,7 +213,10 @@ type EvaluateRequest struct {
 	// Dry runs of preemption.
 	Preemptions []*PreemptionRequest `protobuf:"bytes,6,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	// The version of the coordinator's rules: a worker answers UNIMPLEMENTED where its own is another.
-	Rules         uint64 `protobuf:"fixed64,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	Rules uint64 `protobuf:"fixed64,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Of each of classes: how many candidates a group offers at the most, 1 to 65536. It is the worker's share of what
+	// all workers are asked for.
+	Candidates    []uint32 `protobuf:"varint,8,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,6 +298,13 @@ func (x *EvaluateRequest) GetRules() uint64 {
 		return x.Rules
 	}
 	return 0
+}
+
+func (x *EvaluateRequest) GetCandidates() []uint32 {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
 }
 
 // PreemptionRequest asks on which rows a pod of a class would fit if pods of lower priority
@@ -684,9 +685,7 @@ type ClassResult struct {
 	Rows uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Rows that passed every filter.
 	Feasible uint32 `protobuf:"varint,3,opt,name=feasible,proto3" json:"feasible,omitempty"`
-	// Sorted by key.
-	Groups []*Group `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	// True where there were more groups than an answer may hold: groups is empty,
+	// True where there were more groups than an answer may hold: groups is 0,
 	// extrema is set, and the coordinator asks again with the cluster's extrema.
 	Overflow bool `protobuf:"varint,5,opt,name=overflow,proto3" json:"overflow,omitempty"`
 	// With overflow: the maximum of each normalised plugin's raw score over the
@@ -694,15 +693,22 @@ type ClassResult struct {
 	Extrema []int64 `protobuf:"zigzag64,6,rep,packed,name=extrema,proto3" json:"extrema,omitempty"`
 	// With diagnose: why rows were refused, sorted by plugin and reason.
 	Reasons []*ReasonCount `protobuf:"bytes,7,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// In the order in which the plugins ran.
-	Timings []*PluginTiming `protobuf:"bytes,8,rep,name=timings,proto3" json:"timings,omitempty"`
 	// In the order of Query.measures.
 	Measures []*MeasureResult `protobuf:"bytes,9,rep,name=measures,proto3" json:"measures,omitempty"`
 	// With diagnose: how many of the rows that are in no group are refused for a reason that no
 	// pod's leaving changes.
 	Hopeless uint32 `protobuf:"varint,10,opt,name=hopeless,proto3" json:"hopeless,omitempty"`
 	// The class has a group part: there may be any number of groups.
-	Grouped       bool `protobuf:"varint,11,opt,name=grouped,proto3" json:"grouped,omitempty"`
+	Grouped bool `protobuf:"varint,11,opt,name=grouped,proto3" json:"grouped,omitempty"`
+	// How many groups the result has in EvaluateResponse.groups, and how many passes in EvaluateResponse.timings.
+	Groups  uint32 `protobuf:"varint,12,opt,name=groups,proto3" json:"groups,omitempty"`
+	Timings uint32 `protobuf:"varint,13,opt,name=timings,proto3" json:"timings,omitempty"`
+	// How many scores, domains and row values the key of each of its groups has.
+	KeyScores  uint32 `protobuf:"varint,14,opt,name=key_scores,json=keyScores,proto3" json:"key_scores,omitempty"`
+	KeyDomains uint32 `protobuf:"varint,15,opt,name=key_domains,json=keyDomains,proto3" json:"key_domains,omitempty"`
+	KeyValues  uint32 `protobuf:"varint,16,opt,name=key_values,json=keyValues,proto3" json:"key_values,omitempty"`
+	// Its groups have late filters.
+	Late          bool `protobuf:"varint,17,opt,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -758,13 +764,6 @@ func (x *ClassResult) GetFeasible() uint32 {
 	return 0
 }
 
-func (x *ClassResult) GetGroups() []*Group {
-	if x != nil {
-		return x.Groups
-	}
-	return nil
-}
-
 func (x *ClassResult) GetOverflow() bool {
 	if x != nil {
 		return x.Overflow
@@ -782,13 +781,6 @@ func (x *ClassResult) GetExtrema() []int64 {
 func (x *ClassResult) GetReasons() []*ReasonCount {
 	if x != nil {
 		return x.Reasons
-	}
-	return nil
-}
-
-func (x *ClassResult) GetTimings() []*PluginTiming {
-	if x != nil {
-		return x.Timings
 	}
 	return nil
 }
@@ -814,6 +806,282 @@ func (x *ClassResult) GetGrouped() bool {
 	return false
 }
 
+func (x *ClassResult) GetGroups() uint32 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *ClassResult) GetTimings() uint32 {
+	if x != nil {
+		return x.Timings
+	}
+	return 0
+}
+
+func (x *ClassResult) GetKeyScores() uint32 {
+	if x != nil {
+		return x.KeyScores
+	}
+	return 0
+}
+
+func (x *ClassResult) GetKeyDomains() uint32 {
+	if x != nil {
+		return x.KeyDomains
+	}
+	return 0
+}
+
+func (x *ClassResult) GetKeyValues() uint32 {
+	if x != nil {
+		return x.KeyValues
+	}
+	return 0
+}
+
+func (x *ClassResult) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+// GroupColumns are the groups of all results of a response: those of the first result stand first, each result's sorted by
+// key. A group is the feasible rows of a class that share a key, with the best of them as candidates.
+type GroupColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of each group: how many feasible rows it has, and how many candidates it offers.
+	Rows       []uint32 `protobuf:"varint,1,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	Candidates []uint32 `protobuf:"varint,2,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
+	// ClassResult.key_scores of each group: the raw score of each plugin of Query.scores that is normalised
+	// (TaintToleration, NodeAffinity, DynamicResources, CELScore where it is), in the order of Query.scores. None where
+	// the request carried the extrema.
+	Keys []int64 `protobuf:"zigzag64,3,rep,packed,name=keys,proto3" json:"keys,omitempty"`
+	// ClassResult.key_domains of each group: the value of each of Query.domain_keys.
+	Domains []string `protobuf:"bytes,4,rep,name=domains,proto3" json:"domains,omitempty"`
+	// As many words of each group as 64 bits fit its domains. Bit i % 64 of word i / 64: the rows lack domain_keys[i], and
+	// the domain is empty.
+	Missing []uint64 `protobuf:"varint,5,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	// ClassResult.key_values of each group: each of Query.row_values.
+	RowValues []int64 `protobuf:"zigzag64,6,rep,packed,name=row_values,json=rowValues,proto3" json:"row_values,omitempty"`
+	// Of each group of a result that is late. With diagnose: what refuses the rows among the filters that run after the first
+	// of the group part. late_filter is its index in Query.filters plus 1; 0: nothing does. Without
+	// diagnose, too: DynamicResources fails the pod on these rows, unless a filter before it refuses them.
+	LateFilters []uint32 `protobuf:"varint,7,rep,packed,name=late_filters,json=lateFilters,proto3" json:"late_filters,omitempty"`
+	// Bit i: reason i of that filter.
+	LateReasons []uint64 `protobuf:"varint,8,rep,packed,name=late_reasons,json=lateReasons,proto3" json:"late_reasons,omitempty"`
+	// How many shards the request names.
+	Shards uint32 `protobuf:"varint,9,opt,name=shards,proto3" json:"shards,omitempty"`
+	// Of each candidate, best first by (score, tie rule) in a group: shards times its row, plus the place of its shard among
+	// the shards of the request in ascending order.
+	Places []uint64 `protobuf:"varint,10,rep,packed,name=places,proto3" json:"places,omitempty"`
+	// The local scores, the weighted sums of the plugins that are not normalised. Where the request carried the extrema: the
+	// whole scores. Candidates of a group with equal scores are a run: how many they are, and their score. Of the first run of
+	// a group it is the score itself, of each other run how much less it is than that of the run before.
+	Runs          []uint32 `protobuf:"varint,11,rep,packed,name=runs,proto3" json:"runs,omitempty"`
+	RunScores     []int64  `protobuf:"zigzag64,12,rep,packed,name=run_scores,json=runScores,proto3" json:"run_scores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupColumns) Reset() {
+	*x = GroupColumns{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupColumns) ProtoMessage() {}
+
+func (x *GroupColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupColumns.ProtoReflect.Descriptor instead.
+func (*GroupColumns) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GroupColumns) GetRows() []uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetCandidates() []uint32 {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetKeys() []int64 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetMissing() []uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetRowValues() []int64 {
+	if x != nil {
+		return x.RowValues
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetLateFilters() []uint32 {
+	if x != nil {
+		return x.LateFilters
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetLateReasons() []uint64 {
+	if x != nil {
+		return x.LateReasons
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+func (x *GroupColumns) GetPlaces() []uint64 {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetRuns() []uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *GroupColumns) GetRunScores() []int64 {
+	if x != nil {
+		return x.RunScores
+	}
+	return nil
+}
+
+// TimingColumns are passes of plugins over the rows of one worker for one class: those of the first result of a response
+// stand first, each result's in the order in which the plugins ran.
+type TimingColumns struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Plugins         []Plugin               `protobuf:"varint,1,rep,packed,name=plugins,proto3,enum=shardsched.v1.Plugin" json:"plugins,omitempty"`
+	ExtensionPoints []ExtensionPoint       `protobuf:"varint,2,rep,packed,name=extension_points,json=extensionPoints,proto3,enum=shardsched.v1.ExtensionPoint" json:"extension_points,omitempty"`
+	// Nanoseconds, summed over the shards.
+	Nanos []uint64 `protobuf:"varint,3,rep,packed,name=nanos,proto3" json:"nanos,omitempty"`
+	// Rows that the pass looked at. Of the first pass of a result the number itself, of each other how many more than the pass
+	// before has left.
+	RowsIn []int64 `protobuf:"zigzag64,4,rep,packed,name=rows_in,json=rowsIn,proto3" json:"rows_in,omitempty"`
+	// Rows of them that it refused; a score refuses none.
+	RowsRefused   []uint32 `protobuf:"varint,5,rep,packed,name=rows_refused,json=rowsRefused,proto3" json:"rows_refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimingColumns) Reset() {
+	*x = TimingColumns{}
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimingColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimingColumns) ProtoMessage() {}
+
+func (x *TimingColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimingColumns.ProtoReflect.Descriptor instead.
+func (*TimingColumns) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TimingColumns) GetPlugins() []Plugin {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *TimingColumns) GetExtensionPoints() []ExtensionPoint {
+	if x != nil {
+		return x.ExtensionPoints
+	}
+	return nil
+}
+
+func (x *TimingColumns) GetNanos() []uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return nil
+}
+
+func (x *TimingColumns) GetRowsIn() []int64 {
+	if x != nil {
+		return x.RowsIn
+	}
+	return nil
+}
+
+func (x *TimingColumns) GetRowsRefused() []uint32 {
+	if x != nil {
+		return x.RowsRefused
+	}
+	return nil
+}
+
 // EvaluateResponse answers an EvaluateRequest. Where need_snapshots or
 // need_classes is not empty there are no results: the coordinator sends what is
 // missing and asks again.
@@ -833,13 +1101,16 @@ type EvaluateResponse struct {
 	// Classes that the worker could not evaluate, for a bug that their queries met or within their
 	// search_steps: they have no result.
 	FailedClasses []uint64 `protobuf:"varint,6,rep,packed,name=failed_classes,json=failedClasses,proto3" json:"failed_classes,omitempty"`
+	// Of all results.
+	Groups        *GroupColumns  `protobuf:"bytes,7,opt,name=groups,proto3" json:"groups,omitempty"`
+	Timings       *TimingColumns `protobuf:"bytes,8,opt,name=timings,proto3" json:"timings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1122,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[8]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1135,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EvaluateResponse) GetNeedSnapshots() []uint32 {
@@ -909,6 +1180,20 @@ func (x *EvaluateResponse) GetFailedClasses() []uint64 {
 	return nil
 }
 
+func (x *EvaluateResponse) GetGroups() *GroupColumns {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *EvaluateResponse) GetTimings() *TimingColumns {
+	if x != nil {
+		return x.Timings
+	}
+	return nil
+}
+
 // SnapshotHeader opens a snapshot.
 type SnapshotHeader struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -924,7 +1209,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1221,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[9]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1234,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SnapshotHeader) GetCluster() string {
@@ -1006,7 +1291,7 @@ type LoadSnapshotRequest struct {
 
 func (x *LoadSnapshotRequest) Reset() {
 	*x = LoadSnapshotRequest{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1303,7 @@ func (x *LoadSnapshotRequest) String() string {
 func (*LoadSnapshotRequest) ProtoMessage() {}
 
 func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[10]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1316,7 @@ func (x *LoadSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LoadSnapshotRequest) GetHeader() *SnapshotHeader {
@@ -1084,7 +1369,7 @@ type RowDevices struct {
 
 func (x *RowDevices) Reset() {
 	*x = RowDevices{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1381,7 @@ func (x *RowDevices) String() string {
 func (*RowDevices) ProtoMessage() {}
 
 func (x *RowDevices) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[11]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1394,7 @@ func (x *RowDevices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowDevices.ProtoReflect.Descriptor instead.
 func (*RowDevices) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RowDevices) GetRow() uint32 {
@@ -1151,7 +1436,7 @@ type LoadSnapshotResponse struct {
 
 func (x *LoadSnapshotResponse) Reset() {
 	*x = LoadSnapshotResponse{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1448,7 @@ func (x *LoadSnapshotResponse) String() string {
 func (*LoadSnapshotResponse) ProtoMessage() {}
 
 func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[12]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1461,7 @@ func (x *LoadSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*LoadSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LoadSnapshotResponse) GetTableBytes() uint64 {
@@ -1204,7 +1489,7 @@ type WorkerRegistration struct {
 
 func (x *WorkerRegistration) Reset() {
 	*x = WorkerRegistration{}
-	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1501,7 @@ func (x *WorkerRegistration) String() string {
 func (*WorkerRegistration) ProtoMessage() {}
 
 func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_worker_proto_msgTypes[13]
+	mi := &file_shardsched_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1514,7 @@ func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistration.ProtoReflect.Descriptor instead.
 func (*WorkerRegistration) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_shardsched_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WorkerRegistration) GetId() string {
@@ -1278,18 +1563,15 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12,\n" +
-	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\x85\x02\n" +
+	"\x06deltas\x18\x04 \x03(\v2\x14.shardsched.v1.DeltaR\x06deltas\"\xeb\x01\n" +
 	"\fClassRequest\x12\x19\n" +
-	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1e\n" +
-	"\n" +
-	"candidates\x18\x02 \x01(\rR\n" +
-	"candidates\x12\x1a\n" +
+	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bdiagnose\x18\x03 \x01(\bR\bdiagnose\x12\x18\n" +
 	"\aextrema\x18\x04 \x03(\x12R\aextrema\x12\x1c\n" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
 	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
-	"\fsearch_steps\x18\b \x01(\rR\vsearchSteps\"\xb4\x02\n" +
+	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\xd4\x02\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -1297,7 +1579,10 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\aqueries\x18\x04 \x03(\v2\x14.shardsched.v1.QueryR\aqueries\x125\n" +
 	"\aclasses\x18\x05 \x03(\v2\x1b.shardsched.v1.ClassRequestR\aclasses\x12B\n" +
 	"\vpreemptions\x18\x06 \x03(\v2 .shardsched.v1.PreemptionRequestR\vpreemptions\x12\x14\n" +
-	"\x05rules\x18\a \x01(\x06R\x05rules\"\x84\x03\n" +
+	"\x05rules\x18\a \x01(\x06R\x05rules\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\b \x03(\rR\n" +
+	"candidates\"\x84\x03\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
@@ -1335,20 +1620,51 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"candidates\x124\n" +
 	"\areasons\x18\x04 \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x12%\n" +
 	"\x0efailing_shards\x18\x05 \x03(\rR\rfailingShards\x12!\n" +
-	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\x99\x03\n" +
+	"\ffailing_rows\x18\x06 \x03(\rR\vfailingRows\"\xe5\x03\n" +
 	"\vClassResult\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x1a\n" +
-	"\bfeasible\x18\x03 \x01(\rR\bfeasible\x12,\n" +
-	"\x06groups\x18\x04 \x03(\v2\x14.shardsched.v1.GroupR\x06groups\x12\x1a\n" +
+	"\bfeasible\x18\x03 \x01(\rR\bfeasible\x12\x1a\n" +
 	"\boverflow\x18\x05 \x01(\bR\boverflow\x12\x18\n" +
 	"\aextrema\x18\x06 \x03(\x12R\aextrema\x124\n" +
-	"\areasons\x18\a \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x125\n" +
-	"\atimings\x18\b \x03(\v2\x1b.shardsched.v1.PluginTimingR\atimings\x128\n" +
+	"\areasons\x18\a \x03(\v2\x1a.shardsched.v1.ReasonCountR\areasons\x128\n" +
 	"\bmeasures\x18\t \x03(\v2\x1c.shardsched.v1.MeasureResultR\bmeasures\x12\x1a\n" +
 	"\bhopeless\x18\n" +
 	" \x01(\rR\bhopeless\x12\x18\n" +
-	"\agrouped\x18\v \x01(\bR\agrouped\"\x9b\x02\n" +
+	"\agrouped\x18\v \x01(\bR\agrouped\x12\x16\n" +
+	"\x06groups\x18\f \x01(\rR\x06groups\x12\x18\n" +
+	"\atimings\x18\r \x01(\rR\atimings\x12\x1d\n" +
+	"\n" +
+	"key_scores\x18\x0e \x01(\rR\tkeyScores\x12\x1f\n" +
+	"\vkey_domains\x18\x0f \x01(\rR\n" +
+	"keyDomains\x12\x1d\n" +
+	"\n" +
+	"key_values\x18\x10 \x01(\rR\tkeyValues\x12\x12\n" +
+	"\x04late\x18\x11 \x01(\bR\x04lateJ\x04\b\x04\x10\x05J\x04\b\b\x10\t\"\xd2\x02\n" +
+	"\fGroupColumns\x12\x12\n" +
+	"\x04rows\x18\x01 \x03(\rR\x04rows\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\x02 \x03(\rR\n" +
+	"candidates\x12\x12\n" +
+	"\x04keys\x18\x03 \x03(\x12R\x04keys\x12\x18\n" +
+	"\adomains\x18\x04 \x03(\tR\adomains\x12\x18\n" +
+	"\amissing\x18\x05 \x03(\x04R\amissing\x12\x1d\n" +
+	"\n" +
+	"row_values\x18\x06 \x03(\x12R\trowValues\x12!\n" +
+	"\flate_filters\x18\a \x03(\rR\vlateFilters\x12!\n" +
+	"\flate_reasons\x18\b \x03(\x04R\vlateReasons\x12\x16\n" +
+	"\x06shards\x18\t \x01(\rR\x06shards\x12\x16\n" +
+	"\x06places\x18\n" +
+	" \x03(\x04R\x06places\x12\x12\n" +
+	"\x04runs\x18\v \x03(\rR\x04runs\x12\x1d\n" +
+	"\n" +
+	"run_scores\x18\f \x03(\x12R\trunScores\"\xdc\x01\n" +
+	"\rTimingColumns\x12/\n" +
+	"\aplugins\x18\x01 \x03(\x0e2\x15.shardsched.v1.PluginR\aplugins\x12H\n" +
+	"\x10extension_points\x18\x02 \x03(\x0e2\x1d.shardsched.v1.ExtensionPointR\x0fextensionPoints\x12\x14\n" +
+	"\x05nanos\x18\x03 \x03(\x04R\x05nanos\x12\x17\n" +
+	"\arows_in\x18\x04 \x03(\x12R\x06rowsIn\x12!\n" +
+	"\frows_refused\x18\x05 \x03(\rR\vrowsRefused\"\x88\x03\n" +
 	"\x10EvaluateResponse\x12%\n" +
 	"\x0eneed_snapshots\x18\x01 \x03(\rR\rneedSnapshots\x12!\n" +
 	"\fneed_classes\x18\x02 \x03(\x04R\vneedClasses\x124\n" +
@@ -1356,7 +1672,9 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"busy_nanos\x18\x04 \x01(\x04R\tbusyNanos\x12A\n" +
 	"\vpreemptions\x18\x05 \x03(\v2\x1f.shardsched.v1.PreemptionResultR\vpreemptions\x12%\n" +
-	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\"\x8a\x01\n" +
+	"\x0efailed_classes\x18\x06 \x03(\x04R\rfailedClasses\x123\n" +
+	"\x06groups\x18\a \x01(\v2\x1b.shardsched.v1.GroupColumnsR\x06groups\x126\n" +
+	"\atimings\x18\b \x01(\v2\x1c.shardsched.v1.TimingColumnsR\atimings\"\x8a\x01\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1402,7 +1720,7 @@ func file_shardsched_v1_worker_proto_rawDescGZIP() []byte {
 	return file_shardsched_v1_worker_proto_rawDescData
 }
 
-var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_shardsched_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*ShardDeltas)(nil),          // 0: shardsched.v1.ShardDeltas
 	(*ClassRequest)(nil),         // 1: shardsched.v1.ClassRequest
@@ -1412,59 +1730,63 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*PreemptionCandidate)(nil),  // 5: shardsched.v1.PreemptionCandidate
 	(*PreemptionResult)(nil),     // 6: shardsched.v1.PreemptionResult
 	(*ClassResult)(nil),          // 7: shardsched.v1.ClassResult
-	(*EvaluateResponse)(nil),     // 8: shardsched.v1.EvaluateResponse
-	(*SnapshotHeader)(nil),       // 9: shardsched.v1.SnapshotHeader
-	(*LoadSnapshotRequest)(nil),  // 10: shardsched.v1.LoadSnapshotRequest
-	(*RowDevices)(nil),           // 11: shardsched.v1.RowDevices
-	(*LoadSnapshotResponse)(nil), // 12: shardsched.v1.LoadSnapshotResponse
-	(*WorkerRegistration)(nil),   // 13: shardsched.v1.WorkerRegistration
-	(*Delta)(nil),                // 14: shardsched.v1.Delta
-	(*PinnedSums)(nil),           // 15: shardsched.v1.PinnedSums
-	(*Query)(nil),                // 16: shardsched.v1.Query
-	(*MeasureResult)(nil),        // 17: shardsched.v1.MeasureResult
-	(*ReasonCount)(nil),          // 18: shardsched.v1.ReasonCount
-	(*Group)(nil),                // 19: shardsched.v1.Group
-	(*PluginTiming)(nil),         // 20: shardsched.v1.PluginTiming
-	(*SnapshotRow)(nil),          // 21: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 22: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),             // 23: shardsched.v1.PodUsage
-	(*DeviceSlice)(nil),          // 24: shardsched.v1.DeviceSlice
-	(*DeviceUses)(nil),           // 25: shardsched.v1.DeviceUses
+	(*GroupColumns)(nil),         // 8: shardsched.v1.GroupColumns
+	(*TimingColumns)(nil),        // 9: shardsched.v1.TimingColumns
+	(*EvaluateResponse)(nil),     // 10: shardsched.v1.EvaluateResponse
+	(*SnapshotHeader)(nil),       // 11: shardsched.v1.SnapshotHeader
+	(*LoadSnapshotRequest)(nil),  // 12: shardsched.v1.LoadSnapshotRequest
+	(*RowDevices)(nil),           // 13: shardsched.v1.RowDevices
+	(*LoadSnapshotResponse)(nil), // 14: shardsched.v1.LoadSnapshotResponse
+	(*WorkerRegistration)(nil),   // 15: shardsched.v1.WorkerRegistration
+	(*Delta)(nil),                // 16: shardsched.v1.Delta
+	(*PinnedSums)(nil),           // 17: shardsched.v1.PinnedSums
+	(*Query)(nil),                // 18: shardsched.v1.Query
+	(*MeasureResult)(nil),        // 19: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 20: shardsched.v1.ReasonCount
+	(Plugin)(0),                  // 21: shardsched.v1.Plugin
+	(ExtensionPoint)(0),          // 22: shardsched.v1.ExtensionPoint
+	(*SnapshotRow)(nil),          // 23: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 24: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 25: shardsched.v1.PodUsage
+	(*DeviceSlice)(nil),          // 26: shardsched.v1.DeviceSlice
+	(*DeviceUses)(nil),           // 27: shardsched.v1.DeviceUses
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
-	14, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
-	15, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
+	16, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
+	17, // 1: shardsched.v1.ClassRequest.pins:type_name -> shardsched.v1.PinnedSums
 	0,  // 2: shardsched.v1.EvaluateRequest.shards:type_name -> shardsched.v1.ShardDeltas
-	16, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
+	18, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
 	1,  // 4: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
 	3,  // 5: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
 	4,  // 6: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
-	17, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
-	15, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
+	19, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	17, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
 	5,  // 9: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
-	18, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
-	19, // 11: shardsched.v1.ClassResult.groups:type_name -> shardsched.v1.Group
-	18, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	20, // 13: shardsched.v1.ClassResult.timings:type_name -> shardsched.v1.PluginTiming
-	17, // 14: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	20, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	20, // 11: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	19, // 12: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	21, // 13: shardsched.v1.TimingColumns.plugins:type_name -> shardsched.v1.Plugin
+	22, // 14: shardsched.v1.TimingColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
 	7,  // 15: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
 	6,  // 16: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
-	9,  // 17: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	21, // 18: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	22, // 19: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	23, // 20: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
-	11, // 21: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
-	24, // 22: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
-	25, // 23: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
-	2,  // 24: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	10, // 25: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	8,  // 26: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	12, // 27: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	26, // [26:28] is the sub-list for method output_type
-	24, // [24:26] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	8,  // 17: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
+	9,  // 18: shardsched.v1.EvaluateResponse.timings:type_name -> shardsched.v1.TimingColumns
+	11, // 19: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	23, // 20: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	24, // 21: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	25, // 22: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	13, // 23: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
+	26, // 24: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
+	27, // 25: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
+	2,  // 26: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	12, // 27: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	10, // 28: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	14, // 29: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	28, // [28:30] is the sub-list for method output_type
+	26, // [26:28] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
@@ -1481,7 +1803,7 @@ func file_shardsched_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_worker_proto_rawDesc), len(file_shardsched_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
