@@ -124,6 +124,9 @@
 //	a placement: Row as it was ──(-1)─────────┤                       v
 //	             Row as it is  ──(+1)─────────┘      best of G(group) + L(row)
 //
+// Candidates go as far as they are exact: every other row of a group comes after the last one. So lists of any lengths merge
+// to a list that ends where a row that nobody has named may be the next (MergeAll).
+//
 // A measure adds up the included rows of the cluster (upstream's node inclusion
 // policies), whatever the filters say of them:
 //

@@ -52,6 +52,7 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 		e, into, part, merged, o := NewEvaluator(nil), &Result{}, &Result{}, &Result{}, Options{Candidates: 20, Diagnose: true}
 		var s Standing
 		var v Verdict
+		both := []*Result{into, into}
 		message := response([]uint32{0}, evaluate(e, table, class, o))
 		locate := func(_ int, row uint32) Candidate { return Candidate{Row: row, NameHash: uint64(row)} }
 		for name, run := range map[string]func(){
@@ -63,6 +64,10 @@ func TestHotPathsOfGroupsDoNotAllocate(t *testing.T) {
 				merged.Reset(1, o.Candidates)
 				merged.Merge(into)
 				merged.Merge(into)
+			},
+			"MergeAll": func() {
+				merged.Reset(1, o.Candidates)
+				merged.MergeAll(both)
 			},
 			"AddNext": func() {
 				merged.Reset(1, o.Candidates)

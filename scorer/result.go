@@ -48,8 +48,9 @@ type Result struct {
 	// epoch counts what may have moved groups or cells to other places.
 	epoch uint64
 	index keyIndex
-	// spare is memory for candidates while the result is merged into another.
-	spare []Candidate
+	// spare is memory for candidates while the result is merged into another, and contest for MergeAll.
+	spare   []Candidate
+	contest contest
 }
 
 // Group is the feasible rows with one key.
@@ -83,6 +84,7 @@ func (r *Result) Reset(classID uint64, candidates int) {
 		epoch:     r.epoch + 1,
 		index:     r.index,
 		spare:     r.spare[:0],
+		contest:   r.contest,
 	}
 }
 
@@ -90,6 +92,14 @@ func (r *Result) Reset(classID uint64, candidates int) {
 // to spare.
 func (r *Result) Merge(o *Result) {
 	r.moved()
+	r.add(o)
+	if !r.Overflow {
+		r.mergeGroups(o)
+	}
+}
+
+// add adds all that Merge does, except the groups.
+func (r *Result) add(o *Result) {
 	r.Failed = cmp.Or(r.Failed, o.Failed)
 	r.limit = max(r.limit, o.limit)
 	r.Rows += o.Rows
@@ -107,9 +117,6 @@ func (r *Result) Merge(o *Result) {
 	}
 	if o.Overflow {
 		r.overflow()
-	}
-	if !r.Overflow {
-		r.mergeGroups(o)
 	}
 }
 
@@ -169,104 +176,6 @@ func (r *Result) growGroups(n int) {
 	for i := have; i < have+n; i++ {
 		r.Groups[i].reset()
 	}
-}
-
-// mergeGroups adds the groups of o, which are sorted as the result's own are: from the back, so
-// that each moves once.
-func (r *Result) mergeGroups(o *Result) {
-	list := o.Groups
-	n := r.missing(list)
-	if !r.grouped && len(r.Groups)+n > MaxGroups {
-		r.overflow()
-		return
-	}
-	i, k := len(r.Groups)-1, len(list)-1
-	r.growGroups(n)
-	groups := r.Groups
-	for at := len(groups) - 1; k >= 0; at-- {
-		order := -1
-		if i >= 0 {
-			order = groups[i].Key.Compare(&list[k].Key)
-		}
-		if order >= 0 {
-			groups[at], groups[i] = groups[i], groups[at]
-			i--
-		} else {
-			groups[at].Key.set(&list[k].Key)
-		}
-		if order <= 0 {
-			r.addRows(&groups[at], list[k].Rows, list[k].Candidates, &o.spare)
-			k--
-		}
-	}
-}
-
-// missing counts the groups that the result does not have.
-func (r *Result) missing(list []Group) int {
-	n, i := 0, 0
-	for k := range list {
-		order := -1
-		for i < len(r.Groups) {
-			if order = r.Groups[i].Key.Compare(&list[k].Key); order >= 0 {
-				break
-			}
-			i++
-		}
-		if order != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// addRows adds rows to a group; best are the best of them in order. The memory of the group's candidates is exchanged for
-// spare.
-func (r *Result) addRows(g *Group, rows int, best []Candidate, spare *[]Candidate) {
-	have := named{g.Candidates, g.Rows > len(g.Candidates)}
-	others := named{best, rows > len(best)}
-	g.Rows += rows
-	if len(have.best) == 0 && !have.cut { // no rows so far
-		g.Candidates = append(g.Candidates, best[:min(len(best), r.limit)]...)
-		return
-	}
-	n := min(len(have.best)+len(best), r.limit)
-	at := len(have.best) // those before the best of the new ones stay where they are
-	for at > 0 && len(best) > 0 && compareCandidates(&best[0], &have.best[at-1]) < 0 {
-		at--
-	}
-	*spare = append((*spare)[:0], have.best[at:]...)
-	have.best, g.Candidates = *spare, slices.Grow(have.best[:at], max(n-at, 0))
-	g.Candidates = mergeCandidates(g.Candidates, have, others, r.limit)
-}
-
-// sortGroups puts groups in the order of their keys.
-func sortGroups(list []Group) {
-	compare := func(a, b Group) int { return a.Key.Compare(&b.Key) }
-	if !slices.IsSortedFunc(list, compare) {
-		slices.SortFunc(list, compare)
-	}
-}
-
-// named are the best of some rows, best first. cut tells that there are more rows: they come after the last of best.
-type named struct {
-	best []Candidate
-	cut  bool
-}
-
-// mergeCandidates appends the best rows of both to into. It stops where a row that is not named may be the next.
-func mergeCandidates(into []Candidate, a, b named, limit int) []Candidate {
-	for len(into) < limit && len(a.best) > 0 && len(b.best) > 0 {
-		if compareCandidates(&b.best[0], &a.best[0]) < 0 {
-			into, b.best = append(into, b.best[0]), b.best[1:]
-		} else {
-			into, a.best = append(into, a.best[0]), a.best[1:]
-		}
-	}
-	if len(a.best) == 0 && a.cut || len(b.best) == 0 && b.cut {
-		return into
-	}
-	into = append(into, a.best[:min(len(a.best), limit-len(into))]...)
-	return append(into, b.best[:min(len(b.best), limit-len(into))]...)
 }
 
 // Move adds a row's share to the groups and measures (sign 1), or takes it (sign -1):

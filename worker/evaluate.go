@@ -75,7 +75,9 @@ func (s *Server) respond(ctx context.Context, req *pb.EvaluateRequest, answers [
 	}
 	slices.Sort(shards)
 	resp := &pb.EvaluateResponse{Results: make([]*pb.ClassResult, 0, len(answers))}
-	grow(resp, answers)
+	if len(answers) > 0 {
+		grow(resp, answers)
+	}
 	for i := range answers {
 		a := &answers[i]
 		if s.failed(ctx, resp, a.Result.ClassID, a.Result.Failed) {

@@ -169,11 +169,11 @@ func (a *Ahead) collect() (ok bool, err error) {
 	r := a.round
 	late := r.f.cfg.Clock.NewTimer(max(r.patience.own-r.f.cfg.Clock.Since(r.begun), 0))
 	defer late.Stop()
-	for merged := 0; merged < len(r.parts); {
+	for counted := 0; counted < len(r.parts); {
 		var x *attempt
 		select {
 		case x = <-r.outcomes:
-			merged++
+			counted++
 		case <-late.C():
 			if slices.ContainsFunc(r.parts, func(p *part) bool { return !p.primary.replied.Load() }) {
 				return false, nil
@@ -195,7 +195,8 @@ func (a *Ahead) collect() (ok bool, err error) {
 			return false, nil
 		}
 		x.session.withHealth(func(h *health) { h.answer() })
-		r.merge(x)
+		r.count(x)
 	}
+	r.mergeAll()
 	return true, nil
 }

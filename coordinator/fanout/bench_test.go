@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -70,29 +71,53 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge adds up the answers of 4 workers for one class.
+// BenchmarkMerge reads and adds up the answers of some workers for one class of which 67 candidates are wanted: each
+// worker names its share. Nothing is allocated.
 func BenchmarkMerge(b *testing.B) {
-	c := newCluster(4)
-	c.addNodes(b, 0, 2000)
-	req := requests(b, 64, false, query(1, 100, false))[0]
-	var answers []*pb.EvaluateResponse
-	var locates []scorer.Locate
-	for _, table := range c.tables {
-		var r scorer.Result
-		r.Reset(req.Class.ID(), req.Candidates)
-		scorer.NewEvaluator(nil).Evaluate(table, req.Class, scorer.Options{Candidates: req.Candidates}, &r)
-		resp := &pb.EvaluateResponse{}
-		r.AppendTo(resp, []uint32{table.Shard()})
-		answers = append(answers, resp)
-		locates = append(locates, func(_ int, row uint32) scorer.Candidate { return table.Candidate(row, 0) })
-	}
-	var merged, part scorer.Result
-	b.ReportAllocs()
-	for b.Loop() {
-		merged.Reset(req.Class.ID(), req.Candidates)
-		for i, a := range answers {
-			columns := a.Reader()
-			merged.AddNext(&part, a.Results[0], &columns, locates[i])
-		}
+	for _, workers := range []int{1, 2, 4, 8, 32} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			const wanted, nodes = 67, 5000
+			c := newCluster(workers)
+			c.addNodes(b, 0, nodes)
+			req := requests(b, wanted, false, query(1, 100, false))[0]
+			var answers []*pb.EvaluateResponse
+			var locates []scorer.Locate
+			read := 0
+			for _, table := range c.tables {
+				share := fanout.Offers(wanted, table.Nodes(), nodes)
+				var r scorer.Result
+				r.Reset(req.Class.ID(), share)
+				scorer.NewEvaluator(nil).Evaluate(table, req.Class, scorer.Options{Candidates: share}, &r)
+				resp := &pb.EvaluateResponse{}
+				r.AppendTo(resp, []uint32{table.Shard()})
+				answers, read = append(answers, resp), read+len(resp.Groups.Places)
+				locates = append(locates, func(_ int, row uint32) scorer.Candidate { return table.Candidate(row, 0) })
+			}
+			var merged scorer.Result
+			parts := make([]*scorer.Result, workers)
+			for i := range parts {
+				parts[i] = &scorer.Result{}
+			}
+			run := func() {
+				merged.Reset(req.Class.ID(), wanted)
+				for i, a := range answers {
+					columns := a.Reader()
+					parts[i].Reset(req.Class.ID(), wanted)
+					parts[i].SetNext(a.Results[0], &columns, locates[i])
+				}
+				merged.MergeAll(parts)
+			}
+			run()
+			b.ReportAllocs()
+			for b.Loop() {
+				run()
+			}
+			named := 0
+			for i := range merged.Groups {
+				named += len(merged.Groups[i].Candidates)
+			}
+			b.ReportMetric(float64(read), "read")
+			b.ReportMetric(float64(named), "named")
+		})
 	}
 }

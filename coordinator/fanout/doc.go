@@ -45,7 +45,10 @@
 // of the workers have answered, it is too slow already after one and a half times what the slowest of these took for the
 // same work. A worker that gets snapshots may take until the deadline.
 //
-// A shard counts once in a merge: either its part's primary counts, or the backups do. Groups that overflow are asked for
+// Each part is asked for its share of the candidates that are wanted, and a little more (offers.go).
+//
+// A shard counts once in a merge: either its part's primary counts, or the backups do. All that counts is merged when all
+// parts are settled. Groups that overflow are asked for
 // again with the cluster's extrema, in a second round at the same generations.
 //
 // A round asks for classes ([Fanout.Evaluate]) or for dry runs of preemption

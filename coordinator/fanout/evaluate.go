@@ -95,8 +95,9 @@ func (f *Fanout) results(all []merged) []*scorer.Result {
 	return results
 }
 
-// maxSpare is how many results are kept: what a batch of many classes needs.
-const maxSpare = 512
+// maxSpare is how many results are kept: as many as a caller may hold and drop at once, so that those of classes that come
+// once are not made anew.
+const maxSpare = 1536
 
 // Recycle takes a result of Evaluate back that nobody reads any more, for its memory.
 func (f *Fanout) Recycle(r *scorer.Result) {
@@ -229,25 +230,39 @@ func (f *Fanout) askAgain(ctx context.Context, plan func() []assignment, asks []
 	return nil
 }
 
-// merge adds what an attempt found.
-func (r *round) merge(a *attempt) {
+// count notes that what an attempt found counts.
+func (r *round) count(a *attempt) {
 	if len(r.dry) > 0 {
 		r.mergeDryRuns(a)
 		return
 	}
-	for i := range a.answers {
-		m := &r.merged[a.part.from+i]
-		m.result.Merge(&a.answers[i].Result)
-		if a.session != nil {
-			for _, shard := range a.answered(a.part.from + i) {
-				m.result.Witnesses.Add(shard, a.session.number)
+	r.counted = append(r.counted, a)
+}
+
+// mergeAll adds up what the attempts that count have found, class by class.
+func (r *round) mergeAll() {
+	parts := make([]*scorer.Result, 0, len(r.counted))
+	for i := range r.merged {
+		m := &r.merged[i]
+		parts = parts[:0]
+		for _, a := range r.counted {
+			if i < a.part.from || i >= a.part.to {
+				continue
+			}
+			x := &a.answers[i-a.part.from]
+			parts = append(parts, &x.Result)
+			for _, p := range x.Passes {
+				scan.AddPass(&m.passes, p)
+			}
+			if a.session != nil {
+				for _, shard := range a.answered(i) {
+					m.result.Witnesses.Add(shard, a.session.number)
+				}
 			}
 		}
-		for _, p := range a.answers[i].Passes {
-			scan.AddPass(&m.passes, p)
-		}
+		m.result.MergeAll(parts)
 	}
-	if a.answers != nil {
+	for _, a := range r.counted {
 		r.f.answers.Put(a.answers)
 		a.answers = nil
 	}

@@ -22,3 +22,6 @@ func (f *Fanout) Probing() int {
 	}
 	return n
 }
+
+// Offers is offers.
+func Offers(n, nodes, all int) int { return offers(n, nodes, all) }

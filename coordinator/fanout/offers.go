@@ -13,13 +13,13 @@ import (
 //	                                     part B, half of the nodes: its best 43
 //	merged: in order, until 65 are there, or all that A or B has named are used up
 //
-// The merged list is exact as far as it goes (scorer.Result.Merge): where a part has named too few, it ends sooner. Then the
-// caller asks again once it has used the list up, as after a list of full length. No part is asked for more by itself: a list
-// loses a tenth of its length in one of thousands, and another answer is of a later moment.
+// The merged list is exact as far as it goes (scorer.Result.MergeAll): where a part has named too few, it ends sooner. Then the
+// caller asks again once it has used the list up, as after a list of full length. No part is asked for more by itself: such a
+// list lacks a few of its last candidates, which few callers come to, and another answer would be of a later moment.
 
 // offers is how many candidates of each group a part with so many of all nodes offers, where n are wanted. Nodes go to shards
 // by a hash of their names, so how many of the best n rows are in the part is a binomial number. Two standard deviations
-// more than its mean, and two for the skew of small numbers, are enough for 99 of 100 lists that are used up to their ends.
+// more than its mean, and two for the skew of small numbers, are enough for 97 of 100 lists.
 func offers(n, nodes, all int) int {
 	if nodes >= all {
 		return n

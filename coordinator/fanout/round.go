@@ -28,6 +28,7 @@ type round struct {
 	record   *Record                   // nil: nothing is written
 	nodes    int                       // of all shards
 	merged   []merged                  // one for each of asks
+	counted  []*attempt                // whose answers count
 	found    []scorer.PreemptionResult // one for each of dry
 	tally    roundTally
 
@@ -134,6 +135,7 @@ func (r *round) run(plan []assignment) error {
 			return err
 		}
 	}
+	r.mergeAll()
 	return nil
 }
 
@@ -458,7 +460,7 @@ func (r *round) advance(p *part) {
 func (r *round) settle(p *part, from ...*attempt) {
 	r.open--
 	for _, a := range from {
-		r.merge(a)
+		r.count(a)
 		for _, g := range a.gaps {
 			r.start(r.addPart(nil, g.shards, g.from, g.to).primary, nil)
 		}

@@ -12,6 +12,7 @@ import (
 // What a worker says decides about pods, so it is held against the own tables, which are at the very
 // generations that it was asked about:
 //
+//	how many candidates a group has    always       the rows that a list leaves out come after its end
 //	the measures that filters read     always       a sum over all rows makes rows feasible, or not
 //	all of a diagnosis                 always       a pod is refused by it, by its reasons others are evicted for the
 //	                                                pod, or its nomination ends

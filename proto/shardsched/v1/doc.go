@@ -4,8 +4,8 @@
 //	selector.proto   taints, tolerations and selectors of nodes
 //	devices.proto    devices, what is in use of them, and what claims ask
 //	node.proto       rows, and the deltas that change them
-//	query.proto      classes compiled to queries, and the answers to them
-//	worker.proto     coordinator <-> workers
+//	query.proto      classes compiled to queries
+//	worker.proto     coordinator <-> workers: questions, and answers as columns (ResultReader reads them)
 //	scheduler.proto  clients <-> coordinator, and the coordinator's records in etcd
 //
 // # Validate

@@ -26,7 +26,8 @@ func (g *Group) Each(yield func(shard int, row uint32, score int64)) {
 			score -= g.RunScores[i]
 		}
 		for end := min(at+int(n), len(g.Places)); at < end; at++ {
-			yield(int(g.Places[at]%shards), uint32(g.Places[at]/shards), score)
+			row := g.Places[at] / shards
+			yield(int(g.Places[at]-row*shards), uint32(row), score)
 		}
 	}
 }

@@ -143,8 +143,8 @@ func validEvaluate() *EvaluateRequest {
 			{Shard: 0, BaseGeneration: 5, Generation: 7, Deltas: []*Delta{setNode(), addPod()}},
 			{Shard: 1, BaseGeneration: 3, Generation: 3},
 		},
-		Queries: []*Query{validQuery()},
-		Classes: []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
+		Queries:    []*Query{validQuery()},
+		Classes:    []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
 		Candidates: []uint32{64, 1},
 	}
 }
