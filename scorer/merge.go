@@ -26,7 +26,8 @@ func (r *Result) mergeGroups(o *Result) {
 			groups[at].Key.set(&list[k].Key)
 		}
 		if order <= 0 {
-			r.addRows(&groups[at], list[k].Rows, list[k].Candidates, o.limit, &o.spare)
+			cut := !o.barred && list[k].Rows > len(list[k].Candidates)
+			r.addRows(&groups[at], list[k].Rows, list[k].Candidates, cut, &o.spare)
 			k--
 		}
 	}
@@ -50,11 +51,11 @@ func (r *Result) missing(list []Group) int {
 	return n
 }
 
-// addRows adds rows to a group; best are the best of them in order, at the most limit. Fewer are all rows that may be among
-// the group's best: an evaluator leaves the others out. spare is memory for candidates that the group has.
-func (r *Result) addRows(g *Group, rows int, best []Candidate, limit int, spare *[]Candidate) {
+// addRows adds rows to a group; best are the best of them in order. cut tells that the next of the others may be among the
+// group's best, too. spare is memory for candidates that the group has.
+func (r *Result) addRows(g *Group, rows int, best []Candidate, cut bool, spare *[]Candidate) {
 	have := named{g.Candidates, g.Rows > len(g.Candidates)}
-	others := named{best, rows > len(best) && (len(best) == 0 || len(best) >= limit)}
+	others := named{best, cut}
 	g.Rows += rows
 	if len(have.best) == 0 && !have.cut { // no rows so far
 		g.Candidates = append(slices.Grow(g.Candidates, min(rows, r.limit)), best[:min(len(best), r.limit)]...)

@@ -102,7 +102,7 @@ func (e *Evaluator) Evaluate(t *Table, c *Class, o Options, into *Result) {
 	e.rows = t.live[:words(t.Rows())].copyOf(e.rows)
 	part := &e.part
 	part.Reset(c.ID(), o.Candidates)
-	part.Rows = t.nodes
+	part.Rows, part.barred = t.nodes, true
 	part.grouped = c.HasGroups()
 	part.Normalised = o.Normalise && !part.grouped
 	for range c.keyLen {

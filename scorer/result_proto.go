@@ -163,7 +163,7 @@ func (r *Result) unite() {
 				if n := len(r.Groups); n == 0 || !r.Groups[n-1].Key.Equal(&list[k].Key) {
 					r.openGroup().Key.set(&list[k].Key)
 				}
-				r.addRows(&r.Groups[len(r.Groups)-1], list[k].Rows, list[k].Candidates, r.limit, &r.spare)
+				r.addRows(&r.Groups[len(r.Groups)-1], list[k].Rows, list[k].Candidates, list[k].Rows > len(list[k].Candidates), &r.spare)
 			}
 			return
 		}

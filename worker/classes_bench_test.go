@@ -17,7 +17,7 @@ func BenchmarkResolve(b *testing.B) {
 	req := &pb.EvaluateRequest{Cluster: "c", Rules: scan.Rules(), Term: 7}
 	for range batch {
 		req.Queries = append(req.Queries, plainQuery())
-		req.Classes = append(req.Classes, &pb.ClassRequest{Candidates: 40})
+		req.Classes, req.Candidates = append(req.Classes, &pb.ClassRequest{}), append(req.Candidates, 40)
 	}
 	b.ReportAllocs()
 	for id := uint64(1); b.Loop(); id += batch {
