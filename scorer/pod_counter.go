@@ -76,8 +76,11 @@ func (s *podSet) dropCounterIn(id uint32, from, to uint32) {
 type recount struct {
 	s  *podSet
 	id uint32
-	// made holds its contents, the old and the new, so that their numbers keep their meaning.
+	// made holds its contents, the old and the new, so that their numbers keep their meaning. last is the last that was looked up in it,
+	// now what became of it: mostly the next pod is like the last.
 	made map[recounted]uint32
+	last recounted
+	now  uint32
 }
 
 // recounted is a content, and the counter's new value.
@@ -89,18 +92,30 @@ type recounted struct {
 // set gives a pod a value, 0: none.
 func (r *recount) set(p *placedPod, value int64) {
 	counts, was := &r.s.counts, recounted{p.counts, value}
-	now, known := r.made[was]
-	if !known {
-		now = r.s.internCounts(counts.contents[was.counts].with(r.id, value))
-		if r.made == nil {
-			r.made = map[recounted]uint32{}
-		}
-		r.made[was] = now
-		counts.hold(was.counts)
+	now := r.now
+	if len(r.made) == 0 || r.last != was {
+		now = r.to(was)
+		r.last, r.now = was, now
 	}
 	counts.hold(now)
 	p.counts = now
 	counts.release(was.counts)
+}
+
+// to is what becomes of a content.
+func (r *recount) to(was recounted) uint32 {
+	now, known := r.made[was]
+	if known {
+		return now
+	}
+	counts := &r.s.counts
+	now = r.s.internCounts(counts.contents[was.counts].with(r.id, was.value))
+	if r.made == nil {
+		r.made = map[recounted]uint32{}
+	}
+	r.made[was] = now
+	counts.hold(was.counts)
+	return now
 }
 
 // end lets the contents go.
