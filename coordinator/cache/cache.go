@@ -41,7 +41,8 @@ type Cache struct {
 	numbered   map[uint64]*pod
 	priorities priorities
 	last       uint64
-	labelled   podsByLabel
+	kinds      kinds
+	labelled   byLabel
 	budgets    func(*v1.Pod) []uint32
 	departures Departures
 	usages     usages
@@ -81,15 +82,16 @@ type pod struct {
 	// carried are its affinity terms; counters is what it adds to counters.
 	carried  *count.Carried
 	counters []*pb.CounterValue
-	// counted is what the node's row was charged with, of usage and counters.
-	counted *pb.PodUsage // nil: it was not
+	// charged is what the node's row was charged with, beside counters.
+	charged *pb.PodUsage // nil: it was not
 	assumed bool
 	// number is the pod's as long as it is known; told is what the tables were told of it for
 	// preemption.
 	number uint64
 	told   told
-	// onNode, inNamespace and ofAll are its places in the lists of its node, its namespace and all.
-	onNode, inNamespace, ofAll int32
+	kind   *kind
+	// onNode, inNamespace, ofAll and ofKind are its places in the lists of its node, its namespace, all and its kind.
+	onNode, inNamespace, ofAll, ofKind int32
 }
 
 // New makes an empty cache of the given number of shards.
@@ -102,7 +104,8 @@ func New(shards int) *Cache {
 		byNamespace: map[string]*podList{},
 		topologies:  topologies{byKey: map[string]*topology{}, version: 1},
 		numbered:    map[uint64]*pod{},
-		labelled:    podsByLabel{},
+		kinds:       kinds{byLooks: map[looks]*kind{}},
+		labelled:    byLabel{},
 		adding:      map[uint32]int{},
 	}
 	c.Cut(shards)
@@ -250,10 +253,10 @@ func (c *Cache) SetPod(object *v1.Pod) (*v1.Pod, error) {
 	if p != nil && p.node.name == object.Spec.NodeName && proto.Equal(p.usage, usage) && equalCounters(p.counters, counters) {
 		old := p.object
 		wasAssumed := p.assumed
-		c.labelled.remove(p)
 		c.release(p.carried)
+		c.leave(p)
 		p.object, p.carried, p.assumed = object, carried, false
-		c.labelled.add(p)
+		c.join(p)
 		if wasAssumed {
 			c.assumed--
 			old = nil
@@ -383,7 +386,7 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 	}
 	ns.add(p, inNamespace)
 	c.all.add(p, ofAll)
-	c.labelled.add(p)
+	c.join(p)
 	if p.assumed {
 		c.assumed++
 	}
@@ -395,12 +398,12 @@ func (c *Cache) put(p *pod, nodeName string, decision uint64) error {
 // that much, so the pod counts without its amounts, and the row is full all the same. A row that refuses
 // the pod then is offered it without its counters.
 func (c *Cache) add(n *node, p *pod, decision uint64) error {
-	p.counted = nil
+	p.charged = nil
 	if n.object == nil {
 		return nil
 	}
-	err := c.charge(n, p, withCounters(p.usage, p.counters), decision)
-	if err == nil || c.charge(n, p, &pb.PodUsage{HostPorts: p.usage.GetHostPorts(), Counters: p.counters}, decision) == nil {
+	err := c.charge(n, p, p.usage, decision)
+	if err == nil || c.charge(n, p, &pb.PodUsage{HostPorts: p.usage.GetHostPorts()}, decision) == nil {
 		return nil
 	}
 	if c.untold != nil && len(p.counters) > 0 {
@@ -414,14 +417,24 @@ func (c *Cache) add(n *node, p *pod, decision uint64) error {
 	return fmt.Errorf("add pod %s/%s to node %s: %w", p.object.Namespace, p.object.Name, n.name, err)
 }
 
+// charge charges a row with a usage, and with the pod's counters.
 func (c *Cache) charge(n *node, p *pod, usage *pb.PodUsage, decision uint64) error {
 	err := c.shards[n.row.Shard].apply(&pb.Delta{
-		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: usage}, Decision: decision, Pod: p.placed(),
+		Row: n.row.Index, Change: &pb.Delta_AddPod{AddPod: withCounters(usage, p.counters)}, Decision: decision, Pod: p.placed(),
 	})
 	if err == nil {
-		p.counted = usage
+		p.charged = usage
 	}
 	return err
+}
+
+// counted is what the pod's row counts of it; nil: nothing. It is made when it is asked for: to keep it would take a message for
+// each pod, and another with each counter that comes.
+func (p *pod) counted() *pb.PodUsage {
+	if p.charged == nil {
+		return nil
+	}
+	return withCounters(p.charged, p.counters)
 }
 
 func (c *Cache) remove(p *pod) error {
@@ -435,17 +448,17 @@ func (c *Cache) remove(p *pod) error {
 		delete(c.byNamespace, p.object.Namespace)
 	}
 	c.all.remove(p, ofAll)
-	c.labelled.remove(p)
+	c.leave(p)
 	if p.assumed {
 		c.assumed--
 	}
 	defer c.dropIfEmpty(n)
 	defer c.release(p.carried)
-	if n.object == nil || p.counted == nil {
+	if n.object == nil || p.charged == nil {
 		return nil
 	}
 	d := &pb.Delta{
-		Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted}, Pod: &pb.PlacedPod{Number: p.number},
+		Row: n.row.Index, Change: &pb.Delta_RemovePod{RemovePod: p.counted()}, Pod: &pb.PlacedPod{Number: p.number},
 	}
 	if err := c.shards[n.row.Shard].apply(d); err != nil {
 		return fmt.Errorf("remove pod %s/%s from node %s: %w", p.object.Namespace, p.object.Name, n.name, err)

@@ -43,11 +43,17 @@ func (c *Cache) release(carried *count.Carried) {
 
 // contributions is what a pod adds to counters.
 func (c *Cache) contributions(p *v1.Pod) []*pb.CounterValue {
+	list, _ := c.contributed(p)
+	return list
+}
+
+// contributed is contributions; false: that can not be told.
+func (c *Cache) contributed(p *v1.Pod) (list []*pb.CounterValue, told bool) {
 	if c.counters == nil {
-		return nil
+		return nil, true
 	}
 	defer c.Untold(p, "what it counts for")
-	return c.counters.Contributions(p)
+	return c.counters.Contributions(p), true
 }
 
 // OnUntold has a pod known without what can not be told of it, for the tables refuse it or it meets a bug, and has
@@ -142,7 +148,7 @@ func (c *Cache) UsageOf(p *v1.Pod) *pb.PodUsage {
 // Counted is what a pod was counted with on its node's row, nil where there is none.
 func (c *Cache) Counted(uid types.UID) *pb.PodUsage {
 	if p := c.pods[uid]; p != nil {
-		return p.counted
+		return p.counted()
 	}
 	return nil
 }

@@ -62,8 +62,10 @@ func drawLabels(t *rapid.T, p *v1.Pod) {
 	relabel(t, p)
 }
 
+var commonLabels = [...]map[string]string{{"app": "a"}, {"app": "b"}}
+
 func relabel(t *rapid.T, p *v1.Pod) {
-	p.Labels = map[string]string{"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app")}
+	p.Labels = rapid.SampledFrom(commonLabels[:]).Draw(t, "app") // in common, as from kube's source
 	p.DeletionTimestamp = nil
 	if rapid.IntRange(0, 3).Draw(t, "terminating") == 0 {
 		at := metav1.Unix(1, 0)
@@ -94,7 +96,7 @@ func (m *machine) UseCounters(t *rapid.T) {
 		m.counters[m.lastCounter] = x
 		if rapid.Bool().Draw(t, "by label") {
 			if m.c.labelled["app"] == nil { // so few pods are not worth it
-				m.c.labelled["app"] = &labelIndex{pods: map[string]map[*pod]struct{}{}, left: len(m.c.all)}
+				m.c.newIndex("app")
 			}
 			demands := []selector.Demand{{Key: "app", Values: []string{"nobody's", x.app}}}
 			_, filled, err := m.c.FillCounter(m.lastCounter, demands, x.namespaces, math.MaxInt)
@@ -252,18 +254,29 @@ func (m *machine) SetLimits(t *rapid.T) {
 // checkCounters holds each counter against the sum over the pods.
 func (m *machine) checkCounters(t *rapid.T) {
 	for key, index := range m.c.labelled {
-		found, left := 0, min(index.left, len(m.c.all))
-		for _, pods := range index.pods {
-			found += len(pods)
-		}
-		if found < len(m.pods)-left || found > len(m.pods) { // each has all labels
-			t.Fatalf("%d pods are found by label %s, want %d but for %d at the most", found, key, len(m.pods), left)
-		}
-		for _, p := range m.c.all[left:] {
-			if _, is := index.pods[p.object.Labels[key]][p]; !is {
-				t.Fatalf("pod %s is not found by label %s", p.object.Name, key)
+		left := min(index.left, len(m.c.kinds.all))
+		for value, l := range index.with {
+			pods := 0
+			for k := range l.kinds {
+				pods += len(k.pods)
+			}
+			if pods != l.pods || pods == 0 {
+				t.Fatalf("label %s=%s: %d pods are said to be found, %d are", key, value, l.pods, pods)
 			}
 		}
+		for _, k := range m.c.kinds.all[left:] {
+			value := k.pods[0].object.Labels[key]
+			if l := index.with[value]; l == nil || !has(l.kinds, k) {
+				t.Fatalf("pods of a kind are not found by label %s=%s", key, value)
+			}
+		}
+	}
+	pods := 0
+	for _, k := range m.c.kinds.all {
+		pods += len(k.pods)
+	}
+	if pods != len(m.pods) || len(m.c.kinds.all) != len(m.c.kinds.byLooks) {
+		t.Fatalf("%d pods of %d kinds, %d by their looks; want %d pods", pods, len(m.c.kinds.all), len(m.c.kinds.byLooks), len(m.pods))
 	}
 	want := map[string]map[uint32]int64{}
 	for name := range m.nodes {
@@ -375,4 +388,9 @@ func columns(t *scorer.Table) []string {
 		return true
 	})
 	return out
+}
+
+func has(kinds map[*kind]struct{}, k *kind) bool {
+	_, is := kinds[k]
+	return is
 }

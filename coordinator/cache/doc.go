@@ -32,6 +32,9 @@
 // known, or by Fill, row by row; from then on each pod brings its share. Counters and limits of a name that has no
 // node yet wait for it, as its pods do.
 //
+// Pods that look alike to counters are of one kind, as those of a workload are. A counter is filled kind by kind: those with
+// its labels are found, and of each kind one pod is asked what it adds.
+//
 // # What preemption looks at
 //
 // Each pod gets a number when it comes, and keeps it for as long as it is known. With the

@@ -71,18 +71,20 @@ func (c *Cache) PodsIn(namespaces []string) int {
 // is false where they are more, or are not found by themselves, or not yet, and FillCounters or Fill serves as
 // well.
 func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (steps int, filled bool, err error) {
-	found, steps := c.demanded(demands, c.PodsIn(namespaces), most)
-	if found == nil {
-		return steps, false, nil
-	}
-	list := slices.Collect(found)
-	if len(list) > most-steps {
+	kinds, pods, steps, by := c.demanded(demands, c.PodsIn(namespaces), most)
+	if !by || pods > most-steps {
 		return steps, false, nil
 	}
 	ids := []uint32{id}
 	f := c.fill(ids)
+	var list []*pod
+	for _, k := range kinds {
+		if len(f.ask(k.pods[0]).part) > 0 || f.isTold(k) {
+			list = append(list, k.pods...)
+		}
+	}
 	f.take(list)
-	return steps + len(list), true, f.end(ids)
+	return steps + pods, true, f.end(ids)
 }
 
 // Filling is counters that come into use, or go out of it, row by row. Rows that come or go meanwhile count as they
@@ -107,16 +109,14 @@ func (c *Cache) Fill(ids []uint32, goes bool, retold []string) *Filling {
 // toTell counts the pods that tables are told of.
 func (f *filling) toTell(pods []*pod) (n int) {
 	for _, p := range pods {
-		if f.isTold(p) {
+		if f.isTold(p.kind) {
 			n++
 		}
 	}
 	return n
 }
 
-func (f *filling) isTold(p *pod) bool {
-	return p.object.DeletionTimestamp != nil || slices.Contains(f.retold, p.object.Namespace)
-}
+func (f *filling) isTold(k *kind) bool { return k.leaves || slices.Contains(f.retold, k.namespace) }
 
 // rowSteps and podSteps are what a row, and a pod that is asked what it adds, take of the steps of Some. What a pod
 // adds to a counter takes one. TellSteps is what a pod takes that the tables are told of.
@@ -162,11 +162,12 @@ func (f *Filling) Some(most int) (steps int, done bool, err error) {
 
 // replace writes what the pods of the rows from one on and before the next add, and tells how many values they are.
 func (f *Filling) replace(pods []*pod, from uint32) (values int, err error) {
+	clear(f.asked) // other counters may have come or gone since
 	if f.goes {
 		for _, p := range pods {
 			if n := len(f.added(p.counters)); n > 0 {
 				values += n
-				f.renew(p)
+				f.renew(p, f.ask(p).list)
 			}
 		}
 	} else {
@@ -203,11 +204,10 @@ type filling struct {
 	c *Cache
 	// columns are by counter and shard.
 	columns map[uint32][]*pb.CounterColumn
-	// parts are of each list what adds to the counters at hand, and changes are what is told of a pod
-	// that added one list and adds another now.
-	parts   map[list][]*pb.CounterValue
-	changes map[[2]list]bool
-	usages  map[recounted]*pb.PodUsage
+	// parts are of each list what adds to the counters at hand. asked is what pods add by their kinds.
+	parts map[list][]*pb.CounterValue
+	asked map[*kind]*adds
+	room  int // of a column: about how many pods a shard has of those that are asked
 	// leaving are pods that are being deleted, or of namespaces that are retold: they do not count, but may look as if
 	// they did to who removes them.
 	leaving []*pod
@@ -227,17 +227,11 @@ func listOf(l []*pb.CounterValue) list {
 	return list{&l[0], len(l)}
 }
 
-// recounted is a usage that gets other counters.
-type recounted struct {
-	usage *pb.PodUsage
-	now   list
-}
-
 // fill begins to fill counters.
 func (c *Cache) fill(ids []uint32) *filling {
 	f := &filling{
 		c: c, columns: make(map[uint32][]*pb.CounterColumn, len(ids)),
-		parts: map[list][]*pb.CounterValue{}, changes: map[[2]list]bool{}, usages: map[recounted]*pb.PodUsage{},
+		parts: map[list][]*pb.CounterValue{}, asked: map[*kind]*adds{},
 	}
 	for _, id := range ids {
 		f.columns[id] = make([]*pb.CounterColumn, len(c.shards))
@@ -245,52 +239,87 @@ func (c *Cache) fill(ids []uint32) *filling {
 	return f
 }
 
-// take asks pods what they add.
+// take asks pods what they add, and counts that by row.
 func (f *filling) take(pods []*pod) {
-	slices.SortFunc(pods, byPlace) // a column is in order
-	for _, p := range pods {
-		f.renew(p)
-		if f.isTold(p) {
-			f.leaving = append(f.leaving, p)
+	places := make([]placeOf, len(pods))
+	var of *kind
+	var adds *adds
+	for i, p := range pods {
+		if of != p.kind || !adds.told {
+			of, adds = p.kind, f.ask(p)
 		}
-		if p.node.object == nil {
-			continue
+		f.renew(p, adds.list)
+		places[i] = placeOf{row: uint64(p.node.row.Shard)<<32 | uint64(p.node.row.Index), number: p.number, pod: p}
+		if p.node.object != nil {
+			places[i].part = adds.part
 		}
-		for _, v := range f.added(p.counters) {
-			f.count(p, v)
+	}
+	if len(f.columns) == 1 { // each of the pods may be in it
+		f.room = len(places)/len(f.c.shards)*9/8 + 1
+	}
+	for _, at := range inOrder(places) { // as a column is
+		x := &places[at.index]
+		if f.isTold(x.pod.kind) {
+			f.leaving = append(f.leaving, x.pod)
+		}
+		for _, v := range x.part {
+			f.count(x, v)
 		}
 	}
 }
 
-// byPlace orders pods by row, then by number.
-func byPlace(a, b *pod) int {
-	return cmp.Or(
-		cmp.Compare(a.node.row.Shard, b.node.row.Shard), cmp.Compare(a.node.row.Index, b.node.row.Index), cmp.Compare(a.number, b.number),
-	)
+// placeOf is a pod with what counting needs of it. Pods lie in memory in the order that they came in, which is not that of rows: each is
+// looked at once.
+type placeOf struct {
+	row, number uint64 // row: shard and index
+	part        []*pb.CounterValue
+	pod         *pod
 }
 
-// renew asks a pod what it adds now.
-func (f *filling) renew(p *pod) {
-	now := f.c.contributions(p.object)
-	change := [2]list{listOf(p.counters), listOf(now)}
-	if change[0] == change[1] {
-		return
+// inOrder are places by row, then by the pods' numbers.
+func inOrder(places []placeOf) []rowAt {
+	out := make([]rowAt, len(places))
+	for i := range places {
+		out[i] = rowAt{places[i].row, i}
 	}
-	differ, known := f.changes[change]
-	if !known {
-		differ = !equalCounters(p.counters, now)
-		f.changes[change] = differ
+	slices.SortFunc(out, func(a, b rowAt) int {
+		if a.row != b.row {
+			return cmp.Compare(a.row, b.row)
+		}
+		return cmp.Compare(places[a.index].number, places[b.index].number)
+	})
+	return out
+}
+
+type rowAt struct {
+	row   uint64
+	index int
+}
+
+// adds is what pods of a kind add to counters, and the part of it that is of the counters at hand. told: that can be told.
+type adds struct {
+	list, part []*pb.CounterValue
+	told       bool
+}
+
+// ask asks a pod what it adds now, or another of its kind. Where that can not be told of a pod, each is asked.
+func (f *filling) ask(p *pod) *adds {
+	known := f.asked[p.kind]
+	if known == nil {
+		list, told := f.c.contributed(p.object)
+		if known = (&adds{list, f.added(list), told}); told {
+			f.asked[p.kind] = known
+		}
 	}
-	f.c.added += len(now) - len(p.counters)
-	p.counters = now // also where it is equal: pods are to share one list
-	if !differ || p.counted == nil {
-		return
+	return known
+}
+
+// renew has a pod add what it adds now. Pods are to share one list, also where it is equal to the one before.
+func (f *filling) renew(p *pod, now []*pb.CounterValue) {
+	if listOf(p.counters) != listOf(now) {
+		f.c.added += len(now) - len(p.counters)
+		p.counters = now
 	}
-	k := recounted{p.counted, change[1]}
-	if f.usages[k] == nil {
-		f.usages[k] = withCounters(p.counted, now)
-	}
-	p.counted = f.usages[k]
 }
 
 // added is what a list adds to the counters at hand.
@@ -309,17 +338,17 @@ func (f *filling) added(l []*pb.CounterValue) []*pb.CounterValue {
 }
 
 // count adds a pod's value to its row, which is the last one or behind it.
-func (f *filling) count(p *pod, v *pb.CounterValue) {
-	row := p.node.row
-	at := &f.columns[v.GetCounter()][row.Shard]
+func (f *filling) count(p *placeOf, v *pb.CounterValue) {
+	shard, row := p.row>>32, uint32(p.row)
+	at := &f.columns[v.GetCounter()][shard]
 	if *at == nil {
-		*at = &pb.CounterColumn{Counter: v.GetCounter()}
+		*at = f.column(v.GetCounter())
 	}
 	x := *at
-	if n := len(x.Rows); n > 0 && x.Rows[n-1] == row.Index {
+	if n := len(x.Rows); n > 0 && x.Rows[n-1] == row {
 		x.Values[n-1] += v.GetValue()
 	} else {
-		x.Rows, x.Values = append(x.Rows, row.Index), append(x.Values, v.GetValue())
+		x.Rows, x.Values = append(x.Rows, row), append(x.Values, v.GetValue())
 	}
 	if v.GetValue() != 1 && len(x.PodValues) == 0 { // all of them were 1
 		x.PodValues = slices.Repeat([]int64{1}, len(x.PodRows))
@@ -327,7 +356,15 @@ func (f *filling) count(p *pod, v *pb.CounterValue) {
 	if v.GetValue() != 1 || len(x.PodValues) > 0 {
 		x.PodValues = append(x.PodValues, v.GetValue())
 	}
-	x.PodRows, x.PodNumbers = append(x.PodRows, row.Index), append(x.PodNumbers, p.number)
+	x.PodRows, x.PodNumbers = append(x.PodRows, row), append(x.PodNumbers, p.number)
+}
+
+// column is an empty column.
+func (f *filling) column(id uint32) *pb.CounterColumn {
+	return &pb.CounterColumn{
+		Counter: id, Rows: make([]uint32, 0, f.room), Values: make([]int64, 0, f.room),
+		PodRows: make([]uint32, 0, f.room), PodNumbers: make([]uint64, 0, f.room),
+	}
 }
 
 // end writes what was counted.

@@ -1,10 +1,6 @@
 package cache
 
-import (
-	"iter"
-
-	"github.com/shardsched/shardsched/coordinator/selector"
-)
+import "github.com/shardsched/shardsched/coordinator/selector"
 
 // maxLabelKeys is how many label keys pods are found by.
 const maxLabelKeys = 16
@@ -12,52 +8,66 @@ const maxLabelKeys = 16
 // fewPods, or one of fewPart of all, are so few that they are looked at rather than found by another key.
 const fewPods, fewPart = 256, 64
 
-// podsByLabel finds pods by the labels that counters were asked for by.
-type podsByLabel map[string]*labelIndex
+// byLabel finds kinds of pods by the labels that counters were asked for by.
+type byLabel map[string]*labelIndex
 
-// labelIndex is the pods with each value of a label key. It is filled in steps, from the last pod of all
-// to the first: pods that come meanwhile are in it from then on, and one that takes the place of a pod that goes is
+// labelIndex is the kinds of pods with each value of a label key. It is filled in steps, from the last kind of all
+// to the first: kinds that come meanwhile are in it from then on, and one that takes the place of a kind that goes is
 // in it by then.
 type labelIndex struct {
-	pods map[string]map[*pod]struct{}
-	left int // of all pods, those below this place were not looked at yet; 0: the index is complete
+	key    string
+	number int // of those before it
+	with   map[string]*labelled
+	left   int // of all kinds, those below this place were not looked at yet; 0: the index is complete
 }
 
-func (x podsByLabel) add(p *pod) {
-	for key, index := range x {
-		index.add(key, p)
-	}
+// labelled are the kinds with a value, and how many pods they have.
+type labelled struct {
+	index *labelIndex
+	value string
+	kinds map[*kind]struct{}
+	pods  int
 }
 
-func (x *labelIndex) add(key string, p *pod) {
-	value, has := p.object.Labels[key]
-	if !has {
+// add takes in a kind, unless it is there.
+func (x *labelIndex) add(k *kind) {
+	value, has := k.pods[0].object.Labels[x.key]
+	if !has || x.number < len(k.found) && k.found[x.number] != nil {
 		return
 	}
-	set := x.pods[value]
-	if set == nil {
-		set = map[*pod]struct{}{}
-		x.pods[value] = set
+	l := x.with[value]
+	if l == nil {
+		l = &labelled{index: x, value: value, kinds: map[*kind]struct{}{}}
+		x.with[value] = l
 	}
-	set[p] = struct{}{}
+	for len(k.found) <= x.number {
+		k.found = append(k.found, nil)
+	}
+	k.found[x.number] = l
+	l.kinds[k] = struct{}{}
+	l.pods += len(k.pods)
 }
 
-func (x podsByLabel) remove(p *pod) {
-	for key, index := range x {
-		if value, has := p.object.Labels[key]; has {
-			if set := index.pods[value]; set != nil {
-				if delete(set, p); len(set) == 0 {
-					delete(index.pods, value)
-				}
-			}
+// count counts pods that have joined a kind or left it, and takes the kind out where none is left.
+func (k *kind) count(pods int) {
+	for _, l := range k.found {
+		if l == nil {
+			continue
+		}
+		l.pods += pods
+		if len(k.pods) == 0 {
+			delete(l.kinds, k)
+		}
+		if len(l.kinds) == 0 {
+			delete(l.index.with, l.value)
 		}
 	}
 }
 
-// demanded are the pods that may have all of some labels, by one of them; nil: they are not found that
-// way, or not yet, or there are no fewer than all that may be looked at. A key that was not asked for before is
-// looked up in all pods once, where it is worth that: in most of them at once, and Index goes on.
-func (c *Cache) demanded(list []selector.Demand, all, most int) (found iter.Seq[*pod], steps int) {
+// demanded are the kinds of the pods that may have all of some labels, by one of them. It is false where they are not found
+// that way, or not yet, or are no fewer than all that may be looked at. A key that was not asked for before is
+// looked up in all kinds once, where it is worth that: in most of them at once, and Index goes on.
+func (c *Cache) demanded(list []selector.Demand, all, most int) (found []*kind, pods, steps int, by bool) {
 	var best *labelIndex
 	var values []string
 	unknown := -1
@@ -71,43 +81,52 @@ func (c *Cache) demanded(list []selector.Demand, all, most int) (found iter.Seq[
 		if index.left > 0 {
 			continue
 		}
-		n := 0
-		for _, v := range d.Values {
-			n += len(index.pods[v])
-		}
-		if n < least {
+		if n := index.count(d.Values); n < least {
 			best, values, least = index, d.Values, n
 		}
 	}
 	if unknown >= 0 && least > max(fewPods, len(c.pods)/fewPart) && len(c.labelled) < maxLabelKeys {
-		key := list[unknown].Key
-		index := &labelIndex{pods: map[string]map[*pod]struct{}{}, left: len(c.all)}
-		c.labelled[key] = index
-		if steps = c.index(key, index, most); index.left == 0 {
+		index := c.newIndex(list[unknown].Key)
+		if steps = c.index(index, most); index.left == 0 {
 			best, values = index, list[unknown].Values
 		}
 	}
 	if best == nil {
-		return nil, steps
+		return nil, 0, steps, false
 	}
-	return func(yield func(*pod) bool) {
-		for _, v := range values {
-			for p := range best.pods[v] {
-				// One whose object was changed in place may be left over.
-				if c.all.has(p, ofAll) && !yield(p) {
-					return
-				}
+	for _, v := range values {
+		if l := best.with[v]; l != nil {
+			for k := range l.kinds {
+				found = append(found, k)
 			}
 		}
-	}, steps
+	}
+	return found, best.count(values), steps, true
 }
 
-// index looks at up to most pods more.
-func (c *Cache) index(key string, x *labelIndex, most int) (steps int) {
-	x.left = min(x.left, len(c.all))
+// count is how many pods have one of some values.
+func (x *labelIndex) count(values []string) (n int) {
+	for _, v := range values {
+		if l := x.with[v]; l != nil {
+			n += l.pods
+		}
+	}
+	return n
+}
+
+// newIndex begins to find kinds by a label key.
+func (c *Cache) newIndex(key string) *labelIndex {
+	x := &labelIndex{key: key, number: len(c.labelled), with: map[string]*labelled{}, left: len(c.kinds.all)}
+	c.labelled[key] = x
+	return x
+}
+
+// index looks at up to most kinds more.
+func (c *Cache) index(x *labelIndex, most int) (steps int) {
+	x.left = min(x.left, len(c.kinds.all))
 	for ; x.left > 0 && steps < most; steps++ {
 		x.left--
-		x.add(key, c.all[x.left])
+		x.add(c.kinds.all[x.left])
 	}
 	return steps
 }
@@ -122,9 +141,9 @@ func (c *Cache) Indexing() bool {
 	return false
 }
 
-// Index looks at up to most pods for the label keys that Indexing tells of.
+// Index looks at up to most kinds of pods for the label keys that Indexing tells of.
 func (c *Cache) Index(most int) {
-	for key, index := range c.labelled {
-		most -= c.index(key, index, most)
+	for _, index := range c.labelled {
+		most -= c.index(index, most)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"math"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shardsched/shardsched/coordinator/count"
 	"github.com/shardsched/shardsched/coordinator/selector"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 )
@@ -80,14 +82,59 @@ func TestPodsAreLookedThroughInParts(t *testing.T) {
 	if want := (pods - 1) / most; turns != want {
 		t.Errorf("got %d parts, want %d", turns, want)
 	}
-	if got := len(c.labelled["app"].pods["web"]); got != pods-1 {
-		t.Errorf("got %d pods with the label, want %d", got, pods-1)
-	}
 	if steps, filled := fill(pods); steps != 0 || filled {
 		t.Errorf("among all pods: got %d steps, filled %t; want none, they are no fewer", steps, filled)
 	}
 	on(t, c, build.Pod("other").UID("other").Obj(), "n")
 	if steps, filled := fill(pods); steps != pods-1 || !filled {
 		t.Errorf("by label: got %d steps, filled %t; want %d", steps, filled, pods-1)
+	}
+}
+
+// Pods that look alike are found together, in as many steps as there are kinds of them; one that is labelled anew, in place even, is
+// found by its new label alone.
+func TestPodsAreFoundByKind(t *testing.T) {
+	const pods = fewPods + 50
+	c, r := New(1), count.New()
+	c.UseCounters(r)
+	if _, err := c.SetNode(newNode("n")); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"app": "web"}
+	put := func(name string, labels map[string]string) *v1.Pod {
+		p := build.Pod(name).UID(name).Node("n").Obj()
+		p.Labels = labels
+		if _, err := c.SetPod(p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for i := range pods {
+		put(fmt.Sprint("p", i), labels)
+	}
+	alone := put("alone", map[string]string{"app": "web"})
+	fill := func(app string) (steps int, counted int64) {
+		id := r.Pods(count.Namespaces{All: true}, selector.Equal(map[string]string{"app": app}))
+		steps, filled, err := c.FillCounter(id, []selector.Demand{{Key: "app", Values: []string{app}}}, nil, math.MaxInt)
+		if err != nil || !filled {
+			t.Fatalf("%s: filled %t, %v", app, filled, err)
+		}
+		return steps, c.Table(0).Counter(id, 0)
+	}
+	put("other", nil)
+	put("another", nil)
+	if steps, counted := fill("web"); steps != 3+pods+1 || counted != pods+1 {
+		t.Errorf("got %d steps and %d pods, want the 3 kinds and %d pods", steps, counted, pods+1)
+	}
+	alone.Labels["app"] = "shop"
+	if _, err := c.SetPod(alone); err != nil {
+		t.Fatal(err)
+	}
+	put("p7", map[string]string{"app": "shop"})
+	if steps, counted := fill("shop"); steps != 2 || counted != 2 {
+		t.Errorf("got %d steps and %d pods, want 2", steps, counted)
+	}
+	if n := c.labelled["app"].count([]string{"web"}); n != pods-1 {
+		t.Errorf("%d pods are said to be found by the old label, want %d", n, pods-1)
 	}
 }
