@@ -297,6 +297,32 @@ func TestAClassThatRoamsStaysInItsFamily(t *testing.T) {
 	}
 }
 
+// A class whose pods are on most nodes is asked by itself, from its first pod on, and its answer is held: nothing is asked for in vain.
+func TestAClassThatIsEverywhereIsAskedAlone(t *testing.T) {
+	limits := answers.Limits{OwnRows: 2, OwnShare: 1 << 20}
+	apps := []string{"a", "b", "c", "d", "e"}
+	load := &objects.Snapshot{}
+	for i := range 20 {
+		node := fmt.Sprint("n", i)
+		load.Nodes = append(load.Nodes, build.Node(node).CPU("64").Memory("8Gi").Label(v1.LabelHostname, node).Obj())
+		for _, app := range apps {
+			name := fmt.Sprint(app, "-", i)
+			load.Pods = append(load.Pods, build.Pod(name).UID(name).Label("app", app).CPU("1").Node(node).Obj())
+		}
+	}
+	s := newTrial(t, SchedulerConfig{Shards: 2, BatchSize: 8, answerLimits: limits}, 0)
+	defer s.fanout.Close()
+	s.Load(load, nil)
+	for turn := range 3 * len(apps) {
+		name, app := fmt.Sprint("p", turn), apps[turn%len(apps)]
+		s.Deliver([]objects.Event{podCame(build.Pod(name).UID(name).Label("app", app).CPU("1").Spread(build.Soft(v1.LabelHostname, 1, "app="+app)).Obj())})
+		s.turn(t)
+	}
+	if s.asked != len(apps) {
+		t.Errorf("%d classes were asked for, want each of the %d once", s.asked, len(apps))
+	}
+}
+
 // What upstream can not score is not decided by a family either.
 func TestAClassThatCanNotBeScoredIsNotShared(t *testing.T) {
 	var nodes []*v1.Node

@@ -6,6 +6,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/cache"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
+	"github.com/shardsched/shardsched/scorer"
 )
 
 // sharing knows which classes share an answer: classes that differ only in what they count, such as those of Deployments
@@ -76,7 +77,26 @@ func (s *sharing) baseOf(c *compile.Class) *compile.Class {
 	if n, left := x.left[c.ID()]; left && len(x.seen) < 2*n {
 		return nil
 	}
+	// Without a view, the class finds out here whether it will have one: before the base is asked for nothing, and before its own
+	// answer is given up.
+	if s.views[c.ID()] == nil && s.atLeast(c.Scorer) > s.mostRows(c.Base.ID(), s.engine.tables.Nodes()) {
+		s.leave(c)
+		return nil
+	}
 	return x.base
+}
+
+// atLeast is a lower bound of the number of own rows that a class's view would begin with.
+func (s *sharing) atLeast(class *scorer.Class) (rows int) {
+	t := s.engine.tables
+	for _, counter := range class.GroupCounters() {
+		n := 0
+		for shard := range t.NumShards() {
+			n += t.Table(shard).CountRows(counter)
+		}
+		rows = max(rows, n)
+	}
+	return rows
 }
 
 // leave gives a class an answer of its own from now on, until its base has twice as many classes.
@@ -166,7 +186,7 @@ func (s *sharing) viewOf(c *compile.Class, base *Answer) *View {
 			most /= 2
 		}
 	}
-	costly := anew && v.atLeast() > most
+	costly := anew && s.atLeast(v.class) > most
 	if anew && !costly {
 		v.begin(base, most)
 	}

@@ -84,19 +84,6 @@ func (v *View) markDirty(row cache.Row) {
 	v.dirty = append(v.dirty, row)
 }
 
-// atLeast is a lower bound of the number of own rows that the view would begin with.
-func (v *View) atLeast() (rows int) {
-	t := v.engine.tables
-	for _, counter := range v.class.GroupCounters() {
-		n := 0
-		for shard := range t.NumShards() {
-			n += t.Table(shard).CountRows(counter)
-		}
-		rows = max(rows, n)
-	}
-	return rows
-}
-
 // begin starts from the base's answer as it is now, and takes the own rows out of it. It ends early at more than most.
 func (v *View) begin(base *Answer, most int) {
 	v.of, v.begunAt, v.moves = base, base.begun, len(base.moves)
