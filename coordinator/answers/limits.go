@@ -54,8 +54,8 @@ const (
 	fewGroups, manyGroups = 4, 64
 	// firstHeld is for how many changes the first answer of a class is to be held. heldGrowth is how many times longer
 	// an answer is to be held than the answer before was. More candidates would often stay unused, and to sort and send
-	// them is most of an answer's cost.
-	firstHeld, heldGrowth = 1024, 4
+	// them is most of an answer's cost: a lone pod of a new workload waits for them, in each of its groups.
+	firstHeld, heldGrowth = 128, 4
 	// maxAsks bounds the answers for one pod. The second answer is of this very moment, so a third says that
 	// workers and own tables disagree: then the own tables answer.
 	maxAsks = 2
