@@ -215,7 +215,7 @@ func TestCandidatesOfABatch(t *testing.T) {
 		want                   int
 	}{
 		{1, 1, 0, nil, 130}, {512, 512, 0, nil, 1025}, {512, 1, 600, []string{"zone"}, 2913}, {512, 1, 5000, []string{"zone"}, 4609},
-		{1, 1, 5000, nil, 16386}, {512, 1, 70, nil, 2561}, {512, 64, 5000, nil, 4609}, {512, 1 << 18, 5000, nil, 514},
+		{1, 1, 5000, nil, 514}, {8, 1, 5000, nil, 2057}, {1, 1, heldRowsMax, nil, 16386}, {512, 1, 70, nil, 2561}, {512, 64, 5000, nil, 4609}, {512, 1 << 18, 5000, nil, 514},
 		{1 << 16, 1, 5000, nil, 1 << 16},
 	} {
 		if got := candidates(&pb.Query{DomainKeys: x.domains}, x.all, x.classes, x.repaired); got != x.want {

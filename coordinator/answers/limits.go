@@ -56,6 +56,9 @@ const (
 	// an answer is to be held than the answer before was. More candidates would often stay unused, and to sort and send
 	// them is most of an answer's cost: a lone pod of a new workload waits for them, in each of its groups.
 	firstHeld, heldGrowth = 128, 4
+	// heldByPod is for how many changes an answer is held at the most for each pod of the batch, leastHeld for how many it may be
+	// in any case: a pod that comes alone waits for no more. A shared answer is as long as it may be.
+	heldByPod, leastHeld = 256, 512
 	// maxAsks bounds the answers for one pod. The second answer is of this very moment, so a third says that
 	// workers and own tables disagree: then the own tables answer.
 	maxAsks = 2
@@ -73,6 +76,9 @@ func heldFor(q *pb.Query, pods, classes, repaired int) int {
 	held := heldBy(classes)
 	if len(q.GetDomainKeys()) > 0 {
 		held /= groupedShare
+	}
+	if repaired < heldRowsMax {
+		held = min(held, max(leastHeld, heldByPod*pods))
 	}
 	return min(held, max(firstHeld, heldGrowth*pods, heldGrowth*repaired))
 }
