@@ -80,7 +80,11 @@ func heldFor(q *pb.Query, pods, classes, repaired int) int {
 	if repaired < heldRowsMax {
 		held = min(held, max(leastHeld, heldByPod*pods))
 	}
-	return min(held, max(firstHeld, heldGrowth*pods, heldGrowth*repaired))
+	growth := heldGrowth
+	if repaired == 0 && len(q.GetDomainKeys()) > 0 {
+		growth = 1 // there are many groups, and the first answer tells how many candidates are used
+	}
+	return min(held, max(firstHeld, growth*pods, growth*repaired))
 }
 
 // candidates is how many candidates a group offers in an answer that is to serve a batch of so many pods, and the changes
