@@ -248,7 +248,7 @@ func (s *Scheduler) ask(ctx context.Context, attempts []attempt) error {
 	s.aside.NoteSteps()
 	needs := batch.Needs()
 	s.tuning.asked(len(attempts), len(needs)+answered)
-	s.batch.size.classes = s.tuning.full.Way().Classes
+	s.batch.size.classes = s.tuning.classes()
 	s.batch.size.asked(len(attempts), len(needs)+answered)
 	s.ahead.note(len(attempts), len(needs)+answered)
 	for from, to := 0, 0; from < len(needs); from = to {

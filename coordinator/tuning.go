@@ -59,6 +59,14 @@ func (t *tuning) begin(full bool, workers, nodes int) {
 // matters little how the others are asked about.
 func (t *tuning) asked(pods, classes int) { t.lacked, t.counts = classes, classes*aheadShare > pods }
 
+// classes is how many classes without an answer a full batch is to have.
+func (t *tuning) classes() int {
+	if t.fixed != nil {
+		return t.fixed.Classes
+	}
+	return t.full.Way().Classes
+}
+
 // end takes in what the batch took.
 func (t *tuning) end(took time.Duration) {
 	if !t.counts {

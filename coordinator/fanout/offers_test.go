@@ -16,12 +16,12 @@ import (
 func TestHowManyCandidatesAPartOffers(t *testing.T) {
 	for _, x := range []struct{ wanted, nodes, all, want int }{
 		{65, 5000, 5000, 65},     // the only part
-		{65, 2500, 5000, 43},     // half, and ten more
-		{65, 625, 5000, 16},      // an eighth: 8, and eight more
+		{65, 2500, 5000, 47},     // half, and fourteen more
+		{65, 625, 5000, 19},      // an eighth: 8, and eleven more
 		{65, 0, 5000, 2},         // an empty one
 		{1, 2500, 5000, 1},       // never more than are wanted
-		{5000, 1250, 5000, 1314}, // all nodes are wanted: all of the part's
-		{65536, 500_000, 1_000_000, 33026},
+		{5000, 1250, 5000, 1344}, // all nodes are wanted: all of the part's
+		{65536, 500_000, 1_000_000, 33154},
 		{65, 0, 0, 65},
 	} {
 		if got := fanout.Offers(x.wanted, x.nodes, x.all); got != x.want {
