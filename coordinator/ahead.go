@@ -22,6 +22,8 @@ import (
 //	loop      prepare 1   ask for 2   take 1   decide 1 │ prepare 2   ask for 3   take 2   decide 2 │ …
 //	workers   ── 1 ────────────────┐  ── 2 ──────────────────────────────────┐  ── 3 ───────────────
 //
+// That is one batch ahead; with two, 3 is asked for beside 2. How many it is follows from what batches take (tuning.go).
+//
 // No decision depends on it: an answer is repaired by all that has changed since the question, and what is not answered is asked
 // for when the pods have their turn. It is worth it only if most pods are of classes of their own.
 type ahead struct {

@@ -22,7 +22,8 @@
 //	answer        what workers have said of a class, repaired since (package answers)
 //	turn          one pass of the loop: some of the inbox, then a batch
 //	batch         the pods that one turn pops, asks about and decides
-//	ahead         of a question: workers are asked about a batch while the one before is decided, drawn in ahead.go
+//	ahead         of a question: workers are asked about a batch while those before are decided, drawn in ahead.go
+//	way           how the classes of a batch are asked about: of whom, how far ahead, how many (package tune)
 //	attempt       one try to find a node for a popped pod, drawn in attempt.go
 //	decision      what an attempt comes to: a node, or why there is none
 //	try           what the choice of a row knows of an attempt (package choice)

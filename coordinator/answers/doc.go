@@ -60,6 +60,8 @@
 //   - its repaired rows take too much memory, or its candidates are about to be used up
 //   - a shared device changes, or what is in use of one, and the class has claims
 //   - no pod has used it for a minute
+//   - it is of a class that has come for the first time, or not for long, and so many rows have changed as it names: it names those
+//     that the pods before its own may take, and a few more
 //   - more than a thousand answers are held.
 //
 // The next answer of the class names as many candidates as the last answer had use for.

@@ -149,6 +149,8 @@ type Fanout struct {
 	pool    *scan.Pool
 	metrics *metrics
 	answers scan.Answers
+	// hedging belongs to the goroutine of Evaluate.
+	hedging hedging
 	// spare are results that were handed back, for their memory.
 	spare []*scorer.Result
 

@@ -178,6 +178,19 @@ const (
 	earlyHedgeSpare  = 500 * time.Microsecond
 )
 
+// hedging is how much longer than earlyHedge says a round waits before it hedges, by what came of the hedges before: each hedge in
+// vain is work for another worker. At the most it waits maxHedging times as long.
+type hedging struct{ more float64 }
+
+const maxHedging = 16
+
+// factor is by how much the time until an early hedge is multiplied.
+func (h *hedging) factor() float64 { return max(h.more, 1) }
+
+// inVain takes in that the worker which was hedged has answered first, and paid that the other one has.
+func (h *hedging) inVain() { h.more = min(h.factor()*1.5, maxHedging) }
+func (h *hedging) paid()   { h.more = h.factor() / 2 }
+
 // earlyHedge is when, from the beginning of a round on, the parts that are open are hedged: they get as many times their
 // expected time as the slowest of the answered parts took, and some more; false: fewer than half of the parts
 // are answered. The time of a part with a snapshot says nothing about others, and can not be told in advance.

@@ -163,3 +163,27 @@ func TestLostHedgesAreNoFault(t *testing.T) {
 		t.Error("one failure and many lost hedges: got a relapse too many")
 	}
 }
+
+// A hedge in vain has the next ones wait longer, up to a bound; one that has paid has them wait half as long.
+func TestHedgesInVainAreFewer(t *testing.T) {
+	var h hedging
+	if got := h.factor(); got != 1 {
+		t.Errorf("at first: got %v, want 1", got)
+	}
+	for range 20 {
+		h.inVain()
+	}
+	if got := h.factor(); got != maxHedging {
+		t.Errorf("after many in vain: got %v, want %v", got, float64(maxHedging))
+	}
+	h.paid()
+	if got := h.factor(); got != maxHedging/2 {
+		t.Errorf("after one that has paid: got %v, want half as much", got)
+	}
+	for range 20 {
+		h.paid()
+	}
+	if got := h.factor(); got != 1 {
+		t.Errorf("after many that have paid: got %v, want 1", got)
+	}
+}

@@ -206,7 +206,8 @@ func (r *round) hedgeSooner() {
 	if r.hedgeTimer == nil || r.hedgeFired || r.f.cfg.Replicas < 2 || r.f.cfg.Compare {
 		return
 	}
-	if d, ok := earlyHedge(r.parts); ok && d < r.patience.hedge {
+	d, ok := earlyHedge(r.parts)
+	if d = time.Duration(float64(d) * r.f.hedging.factor()); ok && d < r.patience.hedge {
 		r.hedgeEarly = true
 		r.setHedgeTimer(d)
 	}
@@ -440,9 +441,15 @@ func (r *round) advance(p *part) {
 		r.startBackups(p)
 	case usePrimary:
 		r.settle(p, p.primary)
+		if len(p.hedged) > 0 && !p.tracker.compared {
+			r.f.hedging.inVain()
+		}
 		r.drop(p.backups...)
 	case useBackups:
 		r.settle(p, p.backups...)
+		if len(p.hedged) > 0 && !p.tracker.compared {
+			r.f.hedging.paid()
+		}
 		for _, a := range p.hedged {
 			if p.tracker.compared || a.isOutstanding(p.tracker.primary) {
 				r.hedgeLost(a)
