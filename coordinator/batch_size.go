@@ -21,8 +21,8 @@ type batchSize struct {
 	// steady is short at first after a batch that was invalid, so that a row of preemptors does not give back all the other
 	// pods again and again.
 	steady int
-	// affordable is short where nearly every pod has a class of its own: each class without an answer names as many candidates
-	// as there are pods in the batch, and looks again at as many rows.
+	// affordable is short where nearly every pod has a class of its own: a class without an answer names as many candidates as pods
+	// come before its own, and looks again at as many rows.
 	affordable int
 	// classes is how many classes without an answer a batch is to have (package tune).
 	classes int

@@ -13,7 +13,8 @@
 //	                                   fanout ──gRPC──> workers
 //
 // A turn of the loop takes in a part of the inbox, moves what has waited long enough, pops a batch in queue order, asks the
-// workers about the classes that it has no answer for, mostly in one round, and decides pod by pod. It never waits for
+// workers, or the own tables where that takes less (package tune), about the classes that it has no answer for, mostly in one round,
+// and decides pod by pod. It never waits for
 // a bind or for the journal. What clients ask of it costs each turn one bounded step (package observe).
 //
 // # Words

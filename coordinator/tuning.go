@@ -12,7 +12,7 @@ import (
 // tuning chooses how the classes of batches are asked about (package tune): of full batches, and of pods that come when few wait.
 type tuning struct {
 	full, few tuned
-	// way is that of the batch at hand, as chosen by one of the two. lacked is for how many classes the batch had to have answers.
+	// way is that of the batch at hand, which by, one of the two, has chosen. lacked is for how many classes the batch had to have answers.
 	// counts tells that the batch is measured.
 	way    tune.Way
 	by     *tuned
@@ -24,7 +24,7 @@ type tuning struct {
 	apart int
 }
 
-// tuned is a kind of batches.
+// tuned is the tuner of some batches, full ones or those of few pods, with its metrics.
 type tuned struct {
 	*tune.Tuner
 	meter *observe.WayMeter

@@ -30,6 +30,10 @@
 //	balance     how equal the shares of cpu and memory in use are, from 50 to 100
 //	irregular   of a row: its amounts of cpu or memory are 0, or too large for the fast loops
 //	full        of a row: it has as many pods as it may have
+//	offer       of a row, to its group: it becomes a candidate if it comes up to the bar; of a table: to name candidates
+//	bar         what a row has to come up to that may be a candidate: score and tie of the worst so far
+//	ceiling     a number that a score does not exceed, cheaper than the score
+//	seed        a row that was among the best for the class before, and is offered first
 //
 // # Columns
 //
@@ -96,8 +100,8 @@
 //
 // A bar is the worst of as many candidates as a group may offer, of this table or of those whose answers it is added
 // to: no row below it can be a candidate. It begins with the rows that were the best for the class before (seeds).
-// Once there is one, scores of cpu and memory are first bounded from above (ceilings), of which the columns are half as
-// long, and computed for rows whose bound comes up to the bar. Where local scores are wanted of all rows, as for classes with
+// Once there is one, scores of cpu and memory have ceilings, of which the columns are half as long; the scores are computed for
+// the rows alone whose ceilings come up to the bar. Where local scores are wanted of all rows, as for classes with
 // a group part, they are a column.
 //
 // Differs from upstream: every row that passes is scored, none is sampled; and a row that is

@@ -42,7 +42,8 @@ type Result struct {
 
 	// limit is how many candidates a group holds.
 	limit int
-	// barred tells that the rows which groups do not name are none of the best of the answer that it is added to.
+	// barred tells that rows were left out below the bars of the answer that this one is added to: no row without a name is among
+	// the best of the two together.
 	barred bool
 	// grouped tells that the class has a group part: then there may be any number of
 	// groups.

@@ -64,7 +64,8 @@
 //     that the pods before its own may take, and a few more
 //   - more than a thousand answers are held.
 //
-// The next answer of the class names as many candidates as the last answer had use for.
+// The next answer of the class names candidates for four times as many changes as the last answer had repaired, within bounds that
+// go by the pods of its batch and by how many answers are held (heldFor).
 //
 // Where terms of other pods name many labels, their sums are pinned: they are computed here and sent with the question. Such an
 // answer is also given up when a pod that carries one of the terms is placed or leaves.

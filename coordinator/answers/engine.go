@@ -229,19 +229,19 @@ func (e *Engine) Begin(pods int) *Batch {
 
 // Batch collects what a batch of pods needs.
 type Batch struct {
-	engine *Engine
-	pods   int
-	needs  []*Need
-	asked  map[uint64]int // places in needs, by class
-	every  []bool         // by place in needs: the answer has to name all feasible rows
-	order  []*compile.Class
-	ahead  bool // the pods are decided after so many others
-	before int
-	place  int // of the pod at hand, in the batch
+	engine   *Engine
+	pods     int
+	needs    []*Need
+	asked    map[uint64]int // places in needs, by class
+	every    []bool         // by place in needs: the answer has to name all feasible rows
+	order    []*compile.Class
+	ahead    bool // the pods are decided after so many others
+	before   int
+	position int // of the pod at hand, in the batch
 }
 
 // At says which pod of the batch asks next.
-func (b *Batch) At(place int) { b.place = place }
+func (b *Batch) At(position int) { b.position = position }
 
 // Join makes a class known before the batch's needs are collected. Classes that differ only in what they count share an
 // answer.
@@ -280,7 +280,7 @@ func (b *Batch) add(c *compile.Class) (need int) {
 	if !asked {
 		i = len(b.needs)
 		b.asked[id], b.order = i, append(b.order, c)
-		b.needs, b.every = append(b.needs, &Need{behind: b.before + b.place}), append(b.every, false)
+		b.needs, b.every = append(b.needs, &Need{behind: b.before + b.position}), append(b.every, false)
 	}
 	b.needs[i].Pods++
 	return i

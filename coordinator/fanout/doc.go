@@ -43,13 +43,14 @@
 // A worker is too slow when it takes longer than its own pace and that of the own tables let expect, by
 // [Config].HedgeAfter and more, or by ten times that where the own tables are next. Where others have its shards and half
 // of the workers have answered, it is too slow already after one and a half times what the slowest of these took for the
-// same work. A worker that gets snapshots may take until the deadline.
+// same work, or up to 16 times as late where the hedges before were in vain. A worker that gets snapshots may take until the
+// deadline.
 //
 // Each part is asked for its share of the candidates that are wanted, and a little more (offers.go).
 //
 // A shard counts once in a merge: either its part's primary counts, or the backups do. All that counts is merged when all
-// parts are settled. Groups that overflow are asked for
-// again with the cluster's extrema, in a second round at the same generations.
+// parts are settled. Groups that overflow are asked for again with the cluster's extrema, in a second round at the same
+// generations.
 //
 // A round asks for classes ([Fanout.Evaluate]) or for dry runs of preemption
 // ([Fanout.Preempt]), with the same deltas, hedges and fallbacks.

@@ -178,8 +178,8 @@ const (
 	earlyHedgeSpare  = 500 * time.Microsecond
 )
 
-// hedging is how much longer than earlyHedge says a round waits before it hedges, by what came of the hedges before: each hedge in
-// vain is work for another worker. At the most it waits maxHedging times as long.
+// hedging is by how much the time until an early hedge is multiplied, at the most by maxHedging: a hedge in vain is work of another
+// worker for nothing.
 type hedging struct{ more float64 }
 
 const maxHedging = 16
@@ -187,7 +187,7 @@ const maxHedging = 16
 // factor is by how much the time until an early hedge is multiplied.
 func (h *hedging) factor() float64 { return max(h.more, 1) }
 
-// inVain takes in that the worker which was hedged has answered first, and paid that the other one has.
+// inVain notes a hedge of a part that its first owner answered sooner, paid one of a part that the next owners did.
 func (h *hedging) inVain() { h.more = min(h.factor()*1.5, maxHedging) }
 func (h *hedging) paid()   { h.more = h.factor() / 2 }
 

@@ -8,13 +8,13 @@ import (
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
-// WayMeter counts how batches of a kind are asked about.
+// WayMeter counts how some batches, full ones or those of few pods, are asked about.
 type WayMeter struct {
 	workers, own         prometheus.Counter
 	cost, ahead, classes prometheus.Gauge
 }
 
-// Ways are the series of a kind of batches.
+// Ways are the series of some batches.
 func (m *Meters) Ways(batches string) *WayMeter {
 	set := m.set
 	return &WayMeter{

@@ -10,7 +10,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/count"
 )
 
-// Counters are filled, and dropped, in steps. A step takes some 0.1 µs. Budgets are told to the tables in the same way. What
+// Counters are filled, and dropped, in steps. A step takes some 0.1 to 0.2 µs. Budgets are told to the tables in the same way. What
 // becomes of a new counter depends on how many pods may add to it:
 //
 //	few pods                      filled at once, within fillAtOnce steps a batch
@@ -31,7 +31,7 @@ const (
 	stepsAtOnce = 1 << 13
 	// filledTogether is how many counters one pass over the pods fills: else each would look at every pod.
 	filledTogether = 16
-	// indexedSteps is how many steps it takes to add a pod to the index by label.
+	// indexedSteps is how many steps it takes to add a kind of pods to the index by label.
 	indexedSteps = 2
 	// fillAtOnce is how many steps a batch waits for new counters: about 1.8 ms. To set the first pod of a workload aside until all
 	// pods are gone through takes several times that, so it pays up to some thousand pods.

@@ -78,8 +78,8 @@ type Tuner struct {
 	trying bool
 	tried  sample
 	skip   int
-	// rest is for how many batches nothing is tried, and pause how many that will be once no neighbour was cheaper: lost is how many
-	// were not, and next is which comes.
+	// rest is for how many more batches nothing is tried, and pause the next rest after all neighbours were tried in vain. lost is how
+	// many neighbours in a row were not cheaper, and next the number of the one that comes.
 	pause, rest, lost, next int
 	told                    map[Way]float64 // the last median of each way, for people
 }
@@ -110,7 +110,7 @@ func (t *Tuner) See(c Cluster) {
 	clear(t.told)
 }
 
-// Took takes in what a batch by Way took that lacked answers for so many classes.
+// Took takes in how long a batch took that was asked about by Way, and for how many classes it lacked answers.
 func (t *Tuner) Took(classes int, took time.Duration) {
 	if t.cluster.Workers == 0 || classes == 0 {
 		return // there is nothing to choose
@@ -152,7 +152,7 @@ func (t *Tuner) settled(cost float64) {
 // inTrial takes in a batch of the trial, and ends it once there are enough.
 func (t *Tuner) inTrial(cost float64) {
 	t.tried.add(cost)
-	if !t.tried.full() && !t.hopeless() {
+	if !t.tried.full() && !t.tooCostly() {
 		return
 	}
 	now := t.tried.median()
@@ -169,8 +169,8 @@ func (t *Tuner) inTrial(cost float64) {
 	}
 }
 
-// hopeless tells whether some batches of a trial have cost so much that no more are needed.
-func (t *Tuner) hopeless() bool {
+// tooCostly tells whether some batches of a trial have cost so much that no more are needed.
+func (t *Tuner) tooCostly() bool {
 	return t.tried.n >= sampled/8 && t.tried.median() > 2*t.costs.median()
 }
 

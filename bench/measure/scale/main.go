@@ -132,7 +132,8 @@ func (p *plan) validate() error {
 		name         string
 		value, least int
 	}{
-		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1}, {"ahead", p.Ahead, 0}, {"classes", p.Classes, 1}, {"repetitions", p.Repetitions, 1},
+		{"nodes", p.Nodes, 1}, {"pods", p.Pods, 1}, {"shards", p.Shards, 1}, {"batch", p.Batch, 1},
+		{"ahead", p.Ahead, 0}, {"classes", p.Classes, 1}, {"repetitions", p.Repetitions, 1},
 		{"million-nodes", p.MillionNodes, 1},
 	} {
 		if f.value < f.least {
