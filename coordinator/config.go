@@ -116,9 +116,10 @@ type SchedulerConfig struct {
 const (
 	// shardRows is how many nodes a shard is to have: a class in one more shard costs as much as some 1,500 rows, and smaller tables
 	// are no faster up to 200,000 nodes.
-	shardRows = 16384
-	// minShards and maxShards bound the number of shards that is chosen: some workers may always have a share.
-	minShards, maxShards = 4, 1024
+	shardRows = 8192
+	// minShards and maxShards bound the number of shards that is chosen: a cluster that is small when a leader begins may grow, and
+	// some workers may always have a share.
+	minShards, maxShards = 8, 1024
 )
 
 // ShardsFor is the number of shards of a cluster of so many nodes, where nobody says how many there are to be.

@@ -119,7 +119,6 @@ func (s *Scheduler) takeMembers(ctx context.Context) {
 func (s *Scheduler) Load(all *objects.Snapshot, entries map[types.UID]*pb.QueueEntry) {
 	if s.cfg.Shards == 0 {
 		s.state.Cut(ShardsFor(len(all.Nodes)))
-		s.state.Watch(s.answers.Log())
 	}
 	s.cfg.Recorder.Begin(s.cfg.Cluster, s.cfg.Term, all)
 	s.queue.Restore(entries)

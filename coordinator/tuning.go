@@ -20,7 +20,7 @@ type tuning struct {
 	counts bool
 	// fixed is the way of all batches; nil: it is chosen.
 	fixed *tune.Way
-	// apart is for how many batches workers were not told of changes.
+	// apart is how many batches the own tables have answered for since workers were told of changes.
 	apart int
 }
 
@@ -84,12 +84,12 @@ const keepUpEvery = 64
 func (s *Scheduler) keepUp(ctx context.Context) error {
 	t := &s.tuning
 	if !t.way.Own {
-		t.apart = 0
 		return nil
 	}
-	if t.apart++; t.apart%keepUpEvery > 0 {
+	if t.apart++; t.apart < keepUpEvery {
 		return nil
 	}
+	t.apart = 0
 	return s.fanout.KeepUp(ctx)
 }
 

@@ -209,7 +209,7 @@ func (e *Engine) take(n *Need, result *scorer.Result, from uint64) {
 		}
 	} else {
 		e.recycle(a.result)
-		a.class = n.Class
+		a.class, a.until = n.Class, 0
 	}
 	a.start(result, from, n.Diagnose)
 	for row := range e.log.large {

@@ -112,12 +112,17 @@ func New(shards int) *Cache {
 	return c
 }
 
-// Cut cuts the cluster into so many shards. It is called before there are nodes, and before anybody watches.
+// Cut cuts the cluster into so many shards. It is called before there are nodes; who watches goes on.
 func (c *Cache) Cut(shards int) {
+	var watcher Watcher
+	if len(c.shards) > 0 {
+		watcher = c.shards[0].watcher
+	}
 	c.shards = make([]*shard, shards)
 	for i := range c.shards {
 		c.shards[i] = newShard(uint32(i), shards)
 	}
+	c.Watch(watcher)
 }
 
 // UseAnnotations names the annotations of nodes that rows carry, sorted. It is called before there

@@ -109,7 +109,7 @@ func (a *attempt) inTurn(ctx context.Context, c *call) error {
 	for i := range c.job.shards {
 		s := &c.job.shards[i]
 		if g, ok := a.session.generation(s.shard); ok && g > s.base && g <= s.target {
-			s.base, s.deltas = g, s.deltas[g-s.base:]
+			s.skip(g)
 		}
 	}
 	return c.run(ctx)

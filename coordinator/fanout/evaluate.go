@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,39 +28,47 @@ type assignment struct {
 // evaluate the own tables do; where they can not either, the Result has Failed.
 // It errs only if ctx ends, or with ErrDeposed.
 func (f *Fanout) Evaluate(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
-	start := f.cfg.Clock.Now()
-	record := RecordOf(ctx)
-	record.Begin(start)
-	plan, standby, err := f.plan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("evaluate: %w", err)
-	}
-	asks, refuses := f.asksOf(requests)
-	all, err := f.askSome(ctx, plan, asks, refuses)
-	if err != nil {
-		return nil, f.note(err)
-	}
-	if err := f.askAgain(ctx, f.replan, asks, all); err != nil {
-		return nil, f.note(err)
-	}
-	f.warm(ctx, standby)
-	end := f.cfg.Clock.Now()
-	record.Finish(end)
-	f.metrics.duration.Observe(end.Sub(start).Seconds())
-	return f.results(all), nil
+	return f.measured(ctx, func() ([]merged, error) {
+		plan, standby, err := f.plan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		asks, refuses := f.asksOf(requests)
+		all, err := f.askSome(ctx, plan, asks, refuses)
+		if err == nil {
+			err = f.askAgain(ctx, f.replan, asks, all)
+		}
+		if err == nil {
+			f.warm(ctx, standby)
+		}
+		return all, err
+	})
 }
 
 // EvaluateHere is Evaluate on the own tables alone.
 func (f *Fanout) EvaluateHere(ctx context.Context, requests []Request) ([]*scorer.Result, error) {
-	asks, refuses := f.asksOf(requests)
-	here := f.ownPlan()
-	all, err := f.ask(ctx, here, asks, refuses)
-	if err == nil {
-		err = f.askAgain(ctx, func() []assignment { return here }, asks, all)
-	}
+	return f.measured(ctx, func() ([]merged, error) {
+		asks, refuses := f.asksOf(requests)
+		here := f.ownPlan()
+		all, err := f.ask(ctx, here, asks, refuses)
+		if err == nil {
+			err = f.askAgain(ctx, func() []assignment { return here }, asks, all)
+		}
+		return all, err
+	})
+}
+
+// measured has a question asked, and tells metrics and traces what it took.
+func (f *Fanout) measured(ctx context.Context, ask func() ([]merged, error)) ([]*scorer.Result, error) {
+	start, record := f.cfg.Clock.Now(), RecordOf(ctx)
+	record.Begin(start)
+	all, err := ask()
 	if err != nil {
 		return nil, f.note(err)
 	}
+	end := f.cfg.Clock.Now()
+	record.Finish(end)
+	f.metrics.duration.Observe(end.Sub(start).Seconds())
 	return f.results(all), nil
 }
 
@@ -70,8 +79,17 @@ func (f *Fanout) KeepUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep workers up to date: %w", err)
 	}
-	here := func(a assignment) bool { return a.session == nil }
-	f.warm(ctx, append(slices.DeleteFunc(primaries, here), standby...))
+	all := slices.DeleteFunc(primaries, func(a assignment) bool { return a.session == nil })
+	for _, x := range standby {
+		at := slices.IndexFunc(all, func(a assignment) bool { return a.session == x.session })
+		if at < 0 {
+			all = append(all, x)
+			continue
+		}
+		all[at].shards = append(all[at].shards, x.shards...)
+		slices.Sort(all[at].shards)
+	}
+	f.warm(ctx, all)
 	return nil
 }
 
@@ -389,6 +407,9 @@ func (f *Fanout) warmSession(ctx context.Context, x assignment) {
 			return
 		}
 		klog.FromContext(ctx).V(3).Info("A worker's standby shards are not up to date", "worker", x.session.member.ID, "err", err)
+		if errors.Is(err, errRoundOver) { // it has dropped a shard: the next round, or the next call of this, has a snapshot for it
+			return
+		}
 		for i := range c.job.shards {
 			s := &c.job.shards[i]
 			if _, held := x.session.generation(s.shard); !held {

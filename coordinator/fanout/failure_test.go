@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -657,5 +658,62 @@ func TestAPanicOverAnAnswerIsThatAnswersAlone(t *testing.T) {
 	c.wantSame(t, f, requests(t, 5, false, query(1, 100, false)))
 	if got := f.Stats().LocalShards; got != 8 {
 		t.Errorf("got %d shards evaluated here, want all", got)
+	}
+}
+
+// Workers that no round asks are told what has changed. One that has dropped its shards meanwhile keeps them: the next round sends
+// snapshots, as ever.
+func TestWorkersThatAreNotAskedAreKeptUpToDate(t *testing.T) {
+	c := newCluster(4)
+	c.addNodes(t, 0, 200)
+	fleet := newFleet(t, 2, worker.Config{})
+	f := fleet.fanout(t, c, 2, fanout.Config{Replicas: 2})
+	reqs := c.requests(t, 5, false, query(1, 100, false))
+	for f.Stats().Snapshots < 8 { // those of standby shards one after the other, beside the rounds
+		c.wantSame(t, f, reqs)
+		f.Settle()
+	}
+	keepUp := func() {
+		t.Helper()
+		if err := f.KeepUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.Settle()
+	}
+	var mu sync.Mutex
+	told := map[string]int{} // deltas by worker, in requests without classes
+	for id, p := range fleet.proxies {
+		p.script(func(_ context.Context, req *pb.EvaluateRequest) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range req.GetShards() {
+				if len(req.GetClasses()) == 0 {
+					told[id] += len(s.GetDeltas())
+				}
+			}
+			return nil
+		}, nil)
+	}
+	c.churn(t, rand.New(rand.NewPCG(1, 1)), 50)
+	keepUp()
+	if told["w0"] == 0 || told["w0"] != told["w1"] {
+		t.Errorf("got deltas %v, want as many for both workers: each holds all shards", told)
+	}
+	c.wantSame(t, f, reqs)
+
+	before := f.Stats()
+	fleet.proxies["w0"].restart()
+	c.churn(t, rand.New(rand.NewPCG(2, 2)), 50)
+	keepUp()
+	c.wantSame(t, f, reqs)
+	f.Settle()
+	if after := f.Stats(); after.LocalShards != before.LocalShards || after.Snapshots == before.Snapshots {
+		t.Errorf("got %d shards on the own tables and %d snapshots, want none and some", after.LocalShards-before.LocalShards, after.Snapshots-before.Snapshots)
+	}
+	owners := f.ShardOwners()
+	for shard, list := range owners {
+		if len(list) != 2 {
+			t.Errorf("shard %d: got owners %v, want both workers", shard, list)
+		}
 	}
 }

@@ -28,7 +28,7 @@ const (
 // Shards are the coordinator's own tables. They are only read during Evaluate,
 // which blocks their only writer.
 type Shards interface {
-	// NumShards never changes.
+	// NumShards does not change from the first Evaluate on.
 	NumShards() int
 	// Table is the coordinator's own copy, at the newest generation.
 	Table(shard int) *scorer.Table

@@ -46,6 +46,15 @@ func (j *shardJob) reach() {
 	j.base, j.known, j.deltas, j.bytes = j.target, true, nil, 0
 }
 
+// skip leaves the deltas out up to a generation that the worker has got meanwhile.
+func (j *shardJob) skip(generation uint64) {
+	n := generation - j.base
+	for _, d := range j.deltas[:n] {
+		j.bytes -= deltaBytes(d)
+	}
+	j.base, j.deltas = generation, j.deltas[n:]
+}
+
 // job is what an attempt asks of a session. It is prepared while the tables may
 // be read, and carried out without them.
 type job struct {

@@ -185,3 +185,19 @@ func FuzzDecodeMember(f *testing.F) {
 		}
 	})
 }
+
+// What a worker has got meanwhile is not sent, and counts no more.
+func TestDeltasThatAWorkerHasGotMeanwhile(t *testing.T) {
+	deltas := []*pb.Delta{{Row: 1, Change: &pb.Delta_AddPod{}}, {Row: 2, Change: &pb.Delta_RemoveNode{}}, {Row: 3, Change: &pb.Delta_AddPod{}}}
+	j := shardJob{base: 7, target: 10, deltas: deltas}
+	for _, d := range deltas {
+		j.bytes += deltaBytes(d)
+	}
+	j.skip(9)
+	if j.base != 9 || len(j.deltas) != 1 || j.bytes != deltaBytes(deltas[2]) {
+		t.Errorf("after two: got base %d, %d deltas of %d bytes, want 9, the last one", j.base, len(j.deltas), j.bytes)
+	}
+	if j.skip(10); j.base != 10 || len(j.deltas) != 0 || j.bytes != 0 { // catchUp would send nothing for ever else
+		t.Errorf("after all: got base %d, %d deltas of %d bytes, want 10 and none", j.base, len(j.deltas), j.bytes)
+	}
+}
