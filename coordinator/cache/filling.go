@@ -67,8 +67,8 @@ func (c *Cache) PodsIn(namespaces []string) int {
 }
 
 // FillCounter brings a counter into use to which only pods of some namespaces, nil: of all, add that have
-// all of some labels, where that takes no more than most steps, and tells in how many: kinds that are looked at, and pods that are counted. It
-// is false where they are more, or are not found by themselves, or not yet, and FillCounters or Fill serves as
+// all of some labels, where that takes no more than most steps, and tells in how many: kinds that are looked at, and pods that are
+// counted. It is false where they are more, or are not found by themselves, or not yet, and FillCounters or Fill serves as
 // well.
 func (c *Cache) FillCounter(id uint32, demands []selector.Demand, namespaces []string, most int) (steps int, filled bool, err error) {
 	kinds, pods, steps, by := c.demanded(demands, c.PodsIn(namespaces), most)
