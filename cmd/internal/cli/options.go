@@ -161,8 +161,8 @@ type SimulateOptions struct {
 	SkipInvalid bool
 	Namespace   string
 	Configuration
-	// CallExtenders has the configuration's extenders asked, under all verbs but bind.
-	CallExtenders bool
+	// AskExtenders has the configuration's extenders asked, under all verbs but bind.
+	AskExtenders bool
 	// Decisions is where decisions are written, one JSON line each; "-": standard
 	// output, and the summary goes to standard error. Empty: nowhere.
 	Decisions string

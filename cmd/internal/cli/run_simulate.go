@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -61,8 +62,10 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	tellOfExtenders(s.Err, configuration, o.CallExtenders)
-	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.CallExtenders, plugins: o.plugins, decisions: log,
+	if err := tellOfExtenders(s.Err, configuration, o.AskExtenders, in.Pods); err != nil {
+		return err
+	}
+	sim := simulation{sharding: o.Sharding, config: configuration, extenders: o.AskExtenders, plugins: o.plugins, decisions: log,
 		recording: o.Recording, process: o.Process, tracing: o.Tracing}
 	report := newProgress(s, waiting(in.Pods))
 	sum, err := sim.run(ctx, in, report.update)
@@ -74,21 +77,31 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	return errors.Join(printSummary(s, out, o.Output, sum), err)
 }
 
-// tellOfExtenders names what a simulation leaves out of what the configuration's extenders are for.
-func tellOfExtenders(w io.Writer, c *config.Config, asked bool) {
+// tellOfExtenders says what a simulation leaves out of what the configuration's extenders are for, and how many of the pods that
+// wait for a node it would have been about.
+func tellOfExtenders(w io.Writer, c *config.Config, asked bool, pods []*v1.Pod) error {
 	if c == nil {
-		return
+		return nil
 	}
-	for _, e := range c.Extenders() {
+	extenders, err := extender.NewAll(c.Extenders(), extender.Options{})
+	if err != nil {
+		return err
+	}
+	for _, e := range extenders {
+		interested := 0
+		for _, p := range pods {
+			if p.Spec.NodeName == "" && !objects.IsTerminal(p) && e.IsInterested(p) {
+				interested++
+			}
+		}
 		switch {
 		case !asked:
-			fmt.Fprintf(w, "warning: extender %s is not asked: the decisions are those without it, unless --call-extenders is given\n",
-				extender.Label(e.URLPrefix))
-		case e.BindVerb != "":
-			fmt.Fprintf(w, "warning: extender %s is not asked to bind: pods count as bound where they are placed\n",
-				extender.Label(e.URLPrefix))
+			fmt.Fprintf(w, "extender %s not asked: its say is left out (%s); --ask-extenders asks it\n", e.Label(), numbered(interested, "pod"))
+		case e.IsBinder():
+			fmt.Fprintf(w, "extender %s not asked to bind: pods count as bound where they are placed (%s)\n", e.Label(), numbered(interested, "pod"))
 		}
 	}
+	return nil
 }
 
 // createDecisionLog is openDecisionLog for a run of its own: what the file held is gone.

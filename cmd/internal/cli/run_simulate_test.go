@@ -51,39 +51,43 @@ func TestASimulationTouchesNothing(t *testing.T) {
 	input := file("cluster.yaml", `
 {apiVersion: v1, kind: Node, metadata: {name: node}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}
 ---
-{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
+{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {containers: [{name: c}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: runs}, spec: {nodeName: node, containers: [{name: c, resources: {limits: {example.com/gpu: 1}}}]}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: gpu}, spec: {parallelism: 3, completions: 3, template: {spec: {restartPolicy: Never, containers: [{name: c, resources: {limits: {example.com/gpu: 1}}}]}}}}
 `)
 	configuration := file("config.yaml", fmt.Sprintf(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 extenders:
-- {urlPrefix: %q, filterVerb: filter, bindVerb: bind, nodeCacheCapable: true}
+- {urlPrefix: %q, filterVerb: filter, bindVerb: bind, nodeCacheCapable: true, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]}
 `, strings.Replace(server.URL, "//", "//user:secret@", 1)))
 	for _, x := range []struct {
 		call  bool
 		asked []string
 		told  string
 	}{
-		{false, nil, "is not asked: the decisions are those without it"},
-		{true, []string{"/filter"}, "is not asked to bind"},
+		{false, nil, "not asked: its say is left out (3 pods)"},
+		{true, []string{"/filter", "/filter", "/filter"}, "not asked to bind: pods count as bound where they are placed (3 pods)"},
 	} {
 		asked = nil
 		var out, told bytes.Buffer
 		o := SimulateOptions{
 			Sharding: Sharding{Cluster: "test", Workers: 1}, Files: []string{input}, Configuration: Configuration{Config: configuration},
-			CallExtenders: x.call, Output: "json",
+			AskExtenders: x.call, Output: "json",
 		}
 		if err := runSimulate(t.Context(), Streams{Out: &out, Err: &told}, o); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(asked, x.asked) {
-			t.Errorf("--call-extenders=%t: asked %q, want %q", x.call, asked, x.asked)
+			t.Errorf("--ask-extenders=%t: asked %q, want %q", x.call, asked, x.asked)
 		}
 		if !strings.Contains(told.String(), x.told) || strings.Contains(told.String(), "secret") {
-			t.Errorf("--call-extenders=%t: told %q, want %q and no password", x.call, told.String(), x.told)
+			t.Errorf("--ask-extenders=%t: told %q, want %q and no password", x.call, told.String(), x.told)
 		}
-		if !strings.Contains(out.String(), `"podsBound": 1,`) {
-			t.Errorf("--call-extenders=%t: got summary %s, want one pod bound", x.call, out.String())
+		if !strings.Contains(out.String(), `"podsBound": 4,`) {
+			t.Errorf("--ask-extenders=%t: got summary %s, want four pods bound", x.call, out.String())
 		}
 	}
 }

@@ -23,8 +23,8 @@ the rest are placed in queue order, and each runs for ever. Workloads stand for
 the pods that their controllers would make; pods of a workload that the files
 hold already are not made again. A workload that changes one of which the files
 hold running pods is an error, and so are files without nodes. Nothing outside
-is touched: extenders are not asked unless --call-extenders is given, and never
-to bind.
+is touched: extenders are not asked unless --ask-extenders is given, and never
+to bind; what is left out is said.
 
 The exit code is 0 also where some pods stay pending, and 1 where the input
 can't be read.`,
@@ -50,7 +50,7 @@ can't be read.`,
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
-	fs.BoolVar(&o.CallExtenders, "call-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is "+
+	fs.BoolVar(&o.AskExtenders, "ask-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is "+
 		"ever asked to bind")
 	fs.StringVar(&o.Decisions, "decisions", "", "write every decision to `FILE`, one JSON line each; -: standard output")
 	o.Recording.addFlags(fs)

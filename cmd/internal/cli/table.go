@@ -50,3 +50,11 @@ func (t *table) print(rows ...[]string) error {
 	_, err := fmt.Fprint(t.out, b.String())
 	return err
 }
+
+// numbered is "1 pod" or "3 pods".
+func numbered(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
