@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
@@ -30,6 +31,8 @@ const DefaultBatchSize = 512
 // SchedulerConfig is what a Scheduler is made of.
 type SchedulerConfig struct {
 	Cluster string
+	// Log is told of what the scheduler does; zero: klog.
+	Log klog.Logger
 	// Term fences everything that the scheduler sends.
 	Term uint64
 	// Shards is the number of shards; 0: it follows from how many nodes there are at first.

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/coordinator/answers"
 	"github.com/shardsched/shardsched/coordinator/aside"
@@ -59,7 +60,11 @@ func NewScheduler(cfg SchedulerConfig) (*Scheduler, error) {
 		s.state.Bound(state.Bounded())
 	}
 	s.state.UseAnnotations(compile.NodeAnnotations(cfg.Profiles))
-	s.life, s.stop = context.WithCancel(context.Background())
+	log := cfg.Log
+	if log.GetSink() == nil {
+		log = klog.Background()
+	}
+	s.life, s.stop = context.WithCancel(klog.NewContext(context.Background(), log))
 	s.metrics = observe.NewMeters(cfg.Registerer, cfg.Term)
 	s.bugs = observe.NewBugs(s.metrics)
 	s.tuning = newTuning(cfg.Way, s.metrics)

@@ -12,6 +12,7 @@ import (
 	"github.com/shardsched/shardsched/coordinator/choice"
 	"github.com/shardsched/shardsched/coordinator/compile"
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/coordinator/queue"
 	"github.com/shardsched/shardsched/coordinator/rules"
 )
@@ -37,6 +38,8 @@ type preemptions struct {
 	underWay int
 	// whyLeaving is why victims have to leave.
 	whyLeaving map[types.UID]string
+	// log is told of those that are carried out. It may be told by any goroutine.
+	log observe.PreemptionLog
 }
 
 // Evictor carries preemptions out. It is called on the loop's goroutine and must not block.
@@ -92,6 +95,9 @@ func (s *Scheduler) carryOut(a *attempt, x *choice.Help) {
 		uid, begun := a.Pod.Obj.UID, s.cfg.Now()
 		s.preemptions.underWay++
 		s.cfg.Evictor.Evict(s.life, e, func(err error) {
+			if err == nil {
+				s.preemptions.log.Carried(klog.FromContext(s.life), &e, s.cfg.Now())
+			}
 			s.inbox.put(func() {
 				s.preemptions.underWay--
 				s.evicted(uid, err, begun)

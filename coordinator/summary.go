@@ -85,6 +85,15 @@ func (s *Scheduler) Progress(ctx context.Context) (*pb.Summary, error) {
 	return out, nil
 }
 
+// Pulse tells how far the scheduler is, and since when the oldest pod waits.
+func (s *Scheduler) Pulse(ctx context.Context) (*observe.Pulse, error) {
+	x := observe.NewPulse(s.queue, func() (decided, bound uint64) { return s.seq, s.metrics.PodsBound() })
+	if err := s.reads.Read(ctx, x.Read()); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
 // debugger logs what the loop knows.
 func (s *Scheduler) debugger() observe.Debugger {
 	ours := func(p *v1.Pod) bool { return s.cfg.Profiles[p.Spec.SchedulerName] != nil }

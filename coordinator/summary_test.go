@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shardsched/shardsched/coordinator/objects"
+	"github.com/shardsched/shardsched/coordinator/observe"
 	"github.com/shardsched/shardsched/internal/testkit/build"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -24,6 +27,9 @@ func (s *Scheduler) summaryNow() *pb.Summary {
 func TestSummaryOfAScheduler(t *testing.T) {
 	x := newTrial(t, SchedulerConfig{Shards: 3}, 0)
 	defer x.fanout.Close()
+	oldest := time.Date(2001, 1, 2, 3, 4, 5, 0, time.UTC)
+	old := build.Pod("held").Gate("example.com/wait").Obj()
+	old.CreationTimestamp = metav1.NewTime(oldest)
 	x.Load(&objects.Snapshot{
 		Nodes: []*v1.Node{
 			build.Node("small").CPU("2").Memory("4Gi").Obj(),
@@ -37,7 +43,7 @@ func TestSummaryOfAScheduler(t *testing.T) {
 			build.Pod("elsewhere").CPU("1").Node("unknown").Obj(),
 			build.Pod("b-too-large").CPU("100").Obj(),
 			build.Pod("a-too-large").CPU("90").Obj(),
-			build.Pod("held").Gate("example.com/wait").Obj(),
+			old,
 			build.Pod("fits").CPU("4").Request("nvidia.com/gpu", "1").Obj(),
 		},
 	}, nil)
@@ -61,6 +67,12 @@ func TestSummaryOfAScheduler(t *testing.T) {
 	var usage []string
 	for _, u := range sum.Utilisation {
 		usage = append(usage, fmt.Sprintf("%s %d/%d %v", u.Resource, u.Requested, u.Allocatable, u.NodesByDecile))
+	}
+	pulse := observe.NewPulse(x.queue, func() (uint64, uint64) { return 7, 6 })
+	for !pulse.Read().Step() {
+	}
+	if pulse.Decided != 7 || pulse.Bound != 6 || pulse.Pending != 3 || !pulse.Oldest.Equal(oldest) {
+		t.Errorf("got decided %d, bound %d, pending %d, oldest of %v; want 7, 6, 3, %v", pulse.Decided, pulse.Bound, pulse.Pending, pulse.Oldest, oldest)
 	}
 	if d := cmp.Diff([]string{
 		"cpu 5000/18000 [1 0 0 0 0 2 0 0 0 0]",

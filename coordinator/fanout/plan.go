@@ -84,7 +84,7 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 			kept = append(kept, s)
 			continue
 		}
-		logger.V(1).Info("Worker left", "worker", s.member.ID)
+		f.tellOf(logger, s.member).Info("Worker left", "worker", s.member.ID)
 		f.metrics.drop(s.member.ID)
 		if err := s.close(); err != nil {
 			logger.Error(err, "Close connection", "worker", s.member.ID)
@@ -105,7 +105,7 @@ func (f *Fanout) takeMembers(ctx context.Context) {
 		if q := f.quarantines[m.ID]; q != nil && f.cfg.Clock.Now().Before(q.until) {
 			s.bar(q)
 		}
-		logger.V(1).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores, "otherVersion", m.OtherRules)
+		f.tellOf(logger, m).Info("Worker joined", "worker", m.ID, "address", m.Address, "cores", m.Cores, "otherVersion", m.OtherRules)
 		kept = append(kept, s)
 	}
 	slices.SortFunc(kept, func(a, b *session) int { return cmp.Compare(a.member.ID, b.member.ID) })
@@ -143,6 +143,14 @@ func (f *Fanout) probeSick(ctx context.Context, now time.Time) {
 	}
 }
 
+// tellOf is the log for what comes and goes. Workers of this process come with each term: that is no news.
+func (f *Fanout) tellOf(log klog.Logger, m Member) klog.Logger {
+	if slices.Contains(f.cfg.Local, m) {
+		return log.V(1)
+	}
+	return log
+}
+
 // probed takes in what came of a probe.
 func (f *Fanout) probed(ctx context.Context, s *session, err error) {
 	if err != nil {
@@ -161,7 +169,7 @@ func (f *Fanout) probed(ctx context.Context, s *session, err error) {
 		}
 	})
 	if err == nil {
-		klog.FromContext(ctx).V(1).Info("Worker answers again", "worker", s.member.ID)
+		klog.FromContext(ctx).Info("Worker answers again", "worker", s.member.ID)
 	}
 }
 

@@ -3,6 +3,8 @@ package leader
 import (
 	"sync"
 
+	"k8s.io/klog/v2"
+
 	"github.com/shardsched/shardsched/coordinator/standalone/api"
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
@@ -14,6 +16,7 @@ type follower struct {
 	api *api.Server
 	// self is this coordinator's id.
 	self string
+	log  klog.Logger
 
 	mu      sync.Mutex
 	leader  *pb.LeaderRecord
@@ -25,6 +28,9 @@ func (f *follower) saw(leader *pb.LeaderRecord) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leader = leader
+	if id := leader.GetId(); id != "" && id != f.self {
+		f.log.Info("Stands by while another leads", "leader", id, "address", leader.GetAddress())
+	}
 	if !f.leading {
 		f.name()
 	}

@@ -91,7 +91,7 @@ func Run(ctx context.Context, cfg Config) error {
 	context.AfterFunc(base, giveUp)
 	c := &contender{
 		Config: cfg, elector: elector,
-		follower: &follower{api: cfg.API, self: cfg.Record.GetId()},
+		follower: &follower{api: cfg.API, self: cfg.Record.GetId(), log: klog.FromContext(ctx)},
 		process:  func(f func(context.Context) error) { g.Go(func() error { return unlessEnded(base, f(base)) }) },
 	}
 	c.process(func(ctx context.Context) error {
@@ -135,14 +135,14 @@ func (c *contender) oneTerm(ctx, base context.Context) (led bool, err error) {
 	}
 	log := klog.FromContext(base).WithValues("term", l.etcd.Term())
 	base = klog.NewContext(base, log)
-	log.Info("Became leader", "id", c.Record.GetId())
+	log.Info("Became leader", "id", c.Record.GetId(), "after", cmp.Or(l.etcd.Before().GetId(), "nobody"))
 	c.Fence.open(l)
 	defer c.Fence.close()
 	if l.kube != nil {
 		l.kube.Announce("became leader")
 	}
 	err = c.lead(ctx, base, l)
-	log.Info("Stopped leading", "id", c.Record.GetId())
+	log.Info("Stopped leading", "id", c.Record.GetId(), "cause", cmp.Or(err, errRetired).Error())
 	resign(base, l)
 	return true, err
 }
@@ -245,6 +245,7 @@ func (c *contender) run(ctx, base context.Context, l leases) error {
 		g.Go(func() error { return fanout.WatchMembers(running, c.Etcd, c.Scheduler.Cluster, s.SetMembers) })
 		c.follower.lead(func() { c.API.SetLeading(t.objects, l, s) })
 		c.tell(s)
+		g.Go(func() error { return unlessEnded(running, (&pulse{of: s, now: time.Now}).run(running)) })
 		return cmp.Or(s.Run(running), running.Err())
 	})
 	g.Go(func() error {
@@ -280,6 +281,7 @@ func (c *contender) tell(s *coordinator.Scheduler) {
 func (c *contender) load(ctx context.Context, t *term) (s *coordinator.Scheduler, stop func(), err error) {
 	sc := &t.config
 	sc.Term, sc.Fence, sc.Fanout.Leads = t.etcd.Term(), t.Check, t.leads
+	sc.Log = klog.FromContext(ctx)
 	if c.Registerer != nil {
 		sc.Registerer = c.Registerer(sc.Term)
 	}

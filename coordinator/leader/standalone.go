@@ -95,14 +95,7 @@ type evictor struct {
 // Evict is part of coordinator.Evictor. Victims are gone at once: nobody runs anything that would take time.
 func (e evictor) Evict(ctx context.Context, x objects.Eviction, done func(error)) {
 	e.run(func() error {
-		err := e.store.Evict(ctx, e.fence, &x)
-		for _, v := range x.Victims {
-			if err != nil {
-				break
-			}
-			klog.FromContext(ctx).Info("Preempted", "pod", klog.KObj(v), "note", objects.PreemptedNote(x.Preemptor, x.Node, false))
-		}
-		done(err)
+		done(e.store.Evict(ctx, e.fence, &x))
 		return nil // where it is deposed, the end of the lease ends the term
 	})
 }

@@ -11,8 +11,11 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
 const (
@@ -31,7 +34,8 @@ type Leadership struct {
 	key      string
 	id       clientv3.LeaseID
 	ttl      time.Duration
-	term     int64 // create revision of key; set before any goroutine starts
+	term     int64            // create revision of key; set before any goroutine starts
+	before   *pb.LeaderRecord // set before Campaign returns
 	done     chan struct{}
 	ctx      context.Context // of the goroutines; ends when the leadership is lost
 	cancel   context.CancelFunc
@@ -59,6 +63,9 @@ func newLeadership(ctx context.Context, e *Elector, id clientv3.LeaseID, ttl tim
 
 // Term is the fencing number: the etcd revision at which the leader's key was made.
 func (l *Leadership) Term() uint64 { return uint64(l.term) }
+
+// Before is the coordinator whose end this term's leader has waited for; nil: it has waited for none.
+func (l *Leadership) Before() *pb.LeaderRecord { return l.before }
 
 // Check returns an error that wraps ErrDeposed once the lease may have run out. Call it
 // right before every write.
@@ -96,11 +103,14 @@ func (l *Leadership) Leads(ctx context.Context) (bool, error) {
 	return resp.Succeeded, nil
 }
 
+// resigned is the cause of an end that this process wants.
+const resigned = "resigned"
+
 // Resign gives the leadership up, so that another may lead at once. Check fails from the
 // moment of the call. It is right to call it after a loss too: it takes the key away that
 // etcd may still hold.
 func (l *Leadership) Resign(ctx context.Context) error {
-	l.lose("resigned")
+	l.lose(resigned)
 	l.running.Wait()
 	_, err := l.client.Revoke(ctx, l.id)
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -129,7 +139,11 @@ func (l *Leadership) loseLocked(why string) {
 		return
 	}
 	l.lost = fmt.Errorf("%w: term %d: %s", ErrDeposed, l.term, why)
-	l.logger.Info("Leader lease ended", "term", l.term, "cause", why)
+	log := l.logger
+	if why == resigned { // whoever resigns has told why
+		log = log.V(2)
+	}
+	log.Info("Leader lease ended", "term", l.term, "cause", why)
 	l.cancel()
 	close(l.done)
 }
@@ -232,6 +246,10 @@ func (l *Leadership) waitTurn(ctx context.Context) error {
 		}
 		if err := l.waitDeleted(ctx, string(before[0].Key), state.Header.Revision); err != nil {
 			return err
+		}
+		l.before = &pb.LeaderRecord{}
+		if err := proto.Unmarshal(before[0].Value, l.before); err != nil {
+			l.logger.Error(err, "The record of the contender before can not be read", "key", string(before[0].Key))
 		}
 	}
 }

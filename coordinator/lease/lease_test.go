@@ -160,6 +160,9 @@ func TestOneOfTwoLeadsAndTheOtherFollowsWhenItResigns(t *testing.T) {
 	if got, want := next.Term(), first.Term(); got <= want {
 		t.Errorf("term of the second leader: got %d, want more than %d", got, want)
 	}
+	if before, none := next.Before().GetId(), first.Before(); before != "a" || none != nil {
+		t.Errorf("before the second leader came %q, before the first %v; want a, and nobody", before, none)
+	}
 	await(t, "Done of the first", first.Done())
 	if err := first.Check(); !errors.Is(err, lease.ErrDeposed) {
 		t.Errorf("Check after Resign: got %v, want ErrDeposed", err)

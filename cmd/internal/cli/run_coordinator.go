@@ -63,7 +63,7 @@ type service struct {
 // run serves until ctx ends.
 func (v service) run(ctx context.Context) (err error) {
 	registry := newTermRegistry()
-	v.guard.CountRefusals(registry.process)
+	v.guard.CountRefusals(registry.process, klog.FromContext(ctx))
 	l, callers, err := listenAPI(v.guard, v.listen)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func runKubernetes(ctx context.Context, s Streams, o CoordinatorOptions) error {
 		return err
 	}
 	k.guard = guard
-	guard.CountRefusals(k.registry)
+	guard.CountRefusals(k.registry, klog.FromContext(ctx))
 	err = k.run(ctx, s)
 	if errors.Is(err, leader.ErrLeaseLost) {
 		log.Error(err, "Leaderelection lost")

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/shardsched/shardsched/cmd/internal/otlp"
 	"github.com/shardsched/shardsched/cmd/internal/serving"
@@ -38,7 +39,7 @@ func runWorker(ctx context.Context, s Streams, o WorkerOptions) error {
 	}
 	defer etcd.Close()
 	registry := newRegistry()
-	guard.CountRefusals(registry)
+	guard.CountRefusals(registry, klog.FromContext(ctx))
 	l, err := guard.Listen("listen", o.Listen)
 	if err != nil {
 		return err

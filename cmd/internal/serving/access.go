@@ -37,9 +37,9 @@ type access struct {
 	refusedLines, changeLines pace
 }
 
-// CountRefusals counts refused calls in r, and has the log tell of them and of changes.
-func (g *Guard) CountRefusals(r prometheus.Registerer) {
-	g.access = newAccess(r, klog.Background(), clock.RealClock{})
+// CountRefusals counts refused calls in r, and has log tell of them and of changes.
+func (g *Guard) CountRefusals(r prometheus.Registerer, log klog.Logger) {
+	g.access = newAccess(r, log, clock.RealClock{})
 }
 
 func newAccess(r prometheus.Registerer, log klog.Logger, c clock.PassiveClock) *access {
