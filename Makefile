@@ -1,5 +1,6 @@
 # Everything that a fresh machine with Go, git, make and a C compiler needs:
 #   make demo   builds shardsched and runs its main job on the embedded default
+#   make install   puts shardsched where Go puts programs
 #   make test   passes all tests, checks that generated code is current, lints
 #   make playground   schedules on a real kube-apiserver with hollow nodes, for kubectl
 GO       ?= go
@@ -17,12 +18,21 @@ PURE   := cmd cmd/internal/client cmd/internal/kubeflags cmd/internal/openb cmd/
 AGAIN  := cmd/internal/cli
 BOUNDS := coordinator
 
-.PHONY: build demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
+.PHONY: build install demo playground test lint breaking generate generated unit race bench-module oracle soak chaos bench bench-million bench-cluster hostile fuzz clean
 
 build:
+	@echo 'building bin/shardsched: some 3 minutes the first time, seconds after that'
 	$(GO) build -o bin/shardsched ./cmd/shardsched
 
-# GPUs by claims of devices: make demo DEMO=--devices
+# Into GOBIN, or GOPATH/bin: shardsched can be typed where that folder is in PATH.
+install:
+	@echo 'installing shardsched: some 3 minutes the first time, seconds after that'
+	$(GO) install ./cmd/shardsched
+	@bin=$$($(GO) env GOBIN); bin=$${bin:-$$($(GO) env GOPATH | cut -d: -f1)/bin}; echo "$$bin/shardsched"; \
+	  case ":$$PATH:" in *":$$bin:"*) ;; *) echo "it is not in PATH yet: export PATH=\"$$bin:\$$PATH\"";; esac
+
+# GPUs by claims of devices: make demo DEMO=--devices. It ends when all is scheduled; to go on serving, so that it can be asked:
+# make demo DEMO=--exit-when-idle=false
 demo: build
 	./bin/shardsched up --demo --exit-when-idle $(DEMO)
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,6 +40,7 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		return err
 	}
 	defer stop()
+	ctx = withPlainLog(ctx, s.Err)
 	address := make(chan string, 1)
 	leading := make(chan *coordinator.Scheduler, 1)
 	// An interrupt ends the feeding first: the scheduler still has to tell how far it is.
@@ -64,8 +64,9 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		},
 		listening: func(a string) { address <- a },
 	}
+	var ended outcome
 	g.Go(func() error { return v.run(gctx) })
-	g.Go(func() error {
+	g.Go(func() (err error) {
 		defer end()
 		feeding, stop := context.WithCancel(ctx)
 		defer stop()
@@ -74,27 +75,55 @@ func runUp(ctx context.Context, s Streams, o UpOptions) error {
 		case <-feeding.Done():
 			return nil
 		case a := <-address:
-			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers\n", a, endpoint, o.Sharding.Workers)
-			return o.feed(feeding, s, in, within, leading)
+			fmt.Fprintf(s.Err, "shardsched is up: clients on %s, etcd on %s, %d workers. Ctrl-C ends it.\n", a, endpoint, o.Sharding.Workers)
+			ended, err = o.feed(feeding, s, in, within, leading, o.next(s, a))
+			return err
 		}
 	})
-	return g.Wait()
+	err = g.Wait()
+	return errors.Join(o.farewell(s, ended, ctx.Err() != nil), err)
 }
 
-// feed submits the input and, where that is asked for, waits for the end and shows
-// the summary.
-func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Listener, leading <-chan *coordinator.Scheduler) error {
+// outcome is what a run came to.
+type outcome struct {
+	summary *pb.Summary // nil: it did not come so far
+	next    nextSteps
+}
+
+// farewell is the last that a run says.
+func (o UpOptions) farewell(s Streams, x outcome, interrupted bool) error {
+	if x.summary != nil {
+		if err := printSummary(s, s.Out, o.Output, x.summary); err != nil {
+			return err
+		}
+		if o.ExitWhenIdle && !interrupted && o.Output == "text" {
+			x.next.afterwards(s.Err)
+		}
+	}
+	switch {
+	case o.DataDir != "":
+		fmt.Fprintf(s.Err, "Stopped. Nodes, pods and all else are kept in %s; --data-dir %s goes on with them.\n", o.DataDir, o.DataDir)
+	case interrupted:
+		fmt.Fprintln(s.Err, "Stopped. Nothing is kept; --data-dir DIR would keep nodes, pods and all else.")
+	}
+	return nil
+}
+
+// feed submits the input, waits until it is scheduled and, unless the run ends then, goes on until it is interrupted.
+func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Listener, leading <-chan *coordinator.Scheduler,
+	next nextSteps) (x outcome, err error) {
 	var scheduler *coordinator.Scheduler
 	select {
 	case <-ctx.Done():
-		return nil
+		return x, nil
 	case scheduler = <-leading:
 	}
+	began := time.Now()
 	report := newProgress(s, waiting(in.Pods))
 	applied := make(chan error, 1)
 	go func() { applied <- o.submit(ctx, in, l) }()
-	err := watchUntil(ctx, scheduler, applied, report.update)
-	if err == nil && o.ExitWhenIdle {
+	err = watchUntil(ctx, scheduler, applied, report.update)
+	if waits := o.ExitWhenIdle || len(in.Pods) > 0; err == nil && waits {
 		err = watchUntilIdle(ctx, scheduler, report.update)
 	}
 	for errors.Is(err, coordinator.ErrStopped) && ctx.Err() == nil {
@@ -106,25 +135,39 @@ func (o UpOptions) feed(ctx context.Context, s Streams, in *Input, l *bufconn.Li
 		}
 	}
 	report.done()
-	if err == nil && !o.ExitWhenIdle {
-		<-ctx.Done()
-		return nil
-	}
 	if err != nil && ctx.Err() == nil {
-		return err
+		return x, err
 	}
-	return errors.Join(showSummary(ctx, s, s.Out, o.Output, scheduler), err)
+	if x.next = next; err == nil {
+		if x.summary, err = lastSummary(ctx, scheduler); err != nil {
+			return x, err
+		}
+		x.next.placed(x.summary, time.Since(began))
+		if o.ExitWhenIdle {
+			return x, nil
+		}
+		if len(in.Pods) > 0 {
+			x.next.meanwhile(s.Err)
+		}
+		<-ctx.Done()
+	}
+	// Another term's scheduler may be there by now.
+	select {
+	case scheduler = <-leading:
+	default:
+	}
+	x.summary, err = lastSummary(ctx, scheduler)
+	if o.ExitWhenIdle {
+		err = errors.Join(err, ctx.Err())
+	}
+	return x, err
 }
 
-// showSummary ends a run with its summary, also where it was interrupted.
-func showSummary(ctx context.Context, s Streams, w io.Writer, form string, scheduler *coordinator.Scheduler) error {
+// lastSummary is how far a run has come, also where it was interrupted.
+func lastSummary(ctx context.Context, scheduler *coordinator.Scheduler) (*pb.Summary, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), summaryPatience)
 	defer cancel()
-	sum, err := scheduler.Summary(ctx)
-	if err != nil {
-		return err
-	}
-	return printSummary(s, w, form, sum)
+	return scheduler.Summary(ctx)
 }
 
 // watchUntil shows progress until done gives an outcome.

@@ -16,11 +16,13 @@ type Streams struct {
 	Out, Err io.Writer
 	// Env looks an environment variable up; empty where there is none.
 	Env func(string) string
+	// Program is how the program was called, for what to type next; empty: shardsched.
+	Program string
 }
 
 // SystemStreams are the process's own.
 func SystemStreams() Streams {
-	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Program: os.Args[0]}
 }
 
 // Style is how an answer to w is drawn: with colour and block characters only

@@ -25,8 +25,9 @@ func NewUpCommand(run func(context.Context, UpOptions) error, plugins framework.
 		GroupID: groupRun,
 		Short:   "Run a whole scheduler on this machine",
 		Long: `Run a whole scheduler on this machine: an embedded etcd, a coordinator and
-workers as gRPC servers of their own. It serves until it is stopped.
-Objects come from -f, from --demo, and from 'shardsched apply' in another window.`,
+workers as gRPC servers of their own. It serves until it is stopped (Ctrl-C), and ends
+with the summary. Objects come from -f, from --demo, and from 'shardsched apply' in
+another window. It logs plain lines; -v 1 logs more, in klog's form.`,
 		Example: `  shardsched up
   shardsched up --demo --exit-when-idle
   shardsched up --demo --devices

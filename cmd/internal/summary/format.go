@@ -27,7 +27,12 @@ func clip(s string, width int) string {
 	return string([]rune(s)[:width-3]) + "..."
 }
 
-// count writes a number with commas between thousands.
+// Count writes a number with commas between thousands.
+func Count(n uint64) string { return count(n) }
+
+// Duration writes a time with three significant digits.
+func Duration(d time.Duration) string { return (&page{}).duration(durationpb.New(d)) }
+
 func count(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	var b strings.Builder

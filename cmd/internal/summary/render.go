@@ -65,15 +65,16 @@ func (p *page) totals(s *pb.Summary) {
 		pods += ", " + p.paint(red, plural(n, "bind")+" failed and taken back")
 	}
 	p.linef("  pods           %s", pods)
-	p.linef("  cluster        %s in %s, %s of pods", plural(s.GetNodes(), "node"), plural(uint64(s.GetShards()), "shard"),
-		plural(s.GetClasses(), "class"))
+	p.linef("  cluster        %s in %s; %s of pods that no rule can tell apart", plural(s.GetNodes(), "node"),
+		plural(uint64(s.GetShards()), "shard"), plural(s.GetClasses(), "class"))
 	p.devices(s)
 	p.linef("  decided/s      %s   (%s in %s)", pad(rate(s.GetDecidedPerSecond()), 9), plural(s.GetDecisions(), "decision"),
 		p.duration(s.GetDeciding()))
 	p.linef("  bound/s        %s   (%s in %s)", pad(rate(s.GetBoundPerSecond()), 9), plural(s.GetPodsBound(), "pod"),
 		p.duration(s.GetBinding()))
 	if q := s.GetSubmitToBound(); q.GetCount() > 0 {
-		p.linef("  %s  p50 %s   p99 %s", pad("submit"+p.arrow()+"bound", 13), p.duration(q.GetP50()), p.duration(q.GetP99()))
+		p.linef("  %s  p50 %s   p99 %s   (from a pod's arrival; waiting for room counts)", pad("submit"+p.arrow()+"bound", 13),
+			p.duration(q.GetP50()), p.duration(q.GetP99()))
 	}
 }
 
@@ -214,4 +215,6 @@ func (p *page) utilisation(all []*pb.Utilisation) {
 		p.linef("  %s %s   [%s]   %s", pad(u.GetResource(), wide-2), percent(share),
 			p.paint(cyan, p.histogram(u.GetNodesByDecile())), amounts(u))
 	}
+	p.linef("  Left to right: nodes that are 0%[1]s10 %% full, 10%[1]s20 %%, up to 90%[1]s100 %%; the %[2]s, the more nodes.", p.dash(),
+		p.choose("higher", "darker"))
 }
