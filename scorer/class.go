@@ -14,7 +14,9 @@ import (
 // Class is a query made ready for evaluation. It is immutable, shared by goroutines,
 // and bound to no table: what it names is looked up in each one.
 type Class struct {
-	query   *pb.Query
+	query *pb.Query
+	// like is the class that this is a variant of; nil: of none.
+	like    *Class
 	filters []filterTerm
 	scores  []scoreTerm
 	keyLen  int
@@ -230,6 +232,36 @@ func memoryBytes(query *pb.Query) int64 {
 // Query is what the class was made of.
 func (c *Class) Query() *pb.Query { return c.query }
 
+// Vary makes the class of a query that is like the class's own but for its id and what its pods request (pb.Query.With). It costs a
+// fraction of NewClass, for the rest is shared. A class with claims of devices has no variants: its rules read each other's requests.
+func (c *Class) Vary(q *pb.Query) *Class {
+	v := *c
+	v.query, v.like = q, c
+	v.filters = append(v.usual.filters[:0], c.filters...)
+	v.scores = append(v.usual.scores[:0], c.scores...)
+	var fit *nodeResourcesFit
+	if q.GetFit() != nil {
+		fit = v.usual.rules.fit.make(q)
+	}
+	for i := range v.filters {
+		if f := &v.filters[i]; f.plugin == pb.Plugin_PLUGIN_NODE_RESOURCES_FIT {
+			f.rule, v.left = fit, fit.left()
+		}
+	}
+	for i := range v.scores {
+		switch s := &v.scores[i]; s.plugin {
+		case pb.Plugin_PLUGIN_NODE_RESOURCES_FIT:
+			s.rule = fit
+		case pb.Plugin_PLUGIN_NODE_RESOURCES_BALANCED_ALLOCATION:
+			s.rule = v.usual.rules.balanced.make(q)
+		}
+	}
+	return &v
+}
+
+// Like is the class that the class is a variant of; nil: of none.
+func (c *Class) Like() *Class { return c.like }
+
 // KeyLen is the number of normalised plugins among Query.scores: how much of Key.Raw
 // counts.
 func (c *Class) KeyLen() int { return c.keyLen }
@@ -266,7 +298,7 @@ func (c *Class) Unnarrowed() *Class {
 		return c
 	}
 	wide := *c
-	wide.query = proto.CloneOf(c.query)
+	wide.like, wide.query = nil, proto.CloneOf(c.query)
 	wide.query.Narrowed = nil
 	wide.filters = c.filters[1:]
 	wide.pods = newPodReads(&wide)

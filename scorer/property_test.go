@@ -114,6 +114,10 @@ func TestColumnsEqualReference(t *testing.T) {
 		for range 4 {
 			q := r.query()
 			c := newClass(t, q)
+			if r.chance(40) {
+				q = r.variant(q)
+				c = c.Vary(q)
+			}
 			o := options(t, c)
 			got, want := evaluate(e, table, c, o), refResult(rows, q, o)
 			if d := diff(describe(got), describe(want)); d != "" {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/shardsched/shardsched/proto/shardsched/v1"
 )
 
@@ -245,6 +247,22 @@ func (r random) query() *pb.Query {
 		q.Images.Images = append(q.Images.Images, &pb.ImageTerm{Name: name, ScaledBytes: r.quantity(2 << 30)})
 	}
 	return q
+}
+
+// variant is a query like another, but for what it requests.
+func (r random) variant(q *pb.Query) *pb.Query {
+	fit, balanced := proto.CloneOf(q.Fit), proto.CloneOf(q.Balanced)
+	if !fit.BestEffort {
+		fit.Requests = r.amounts(15, 3000, 1<<33, 1<<35, 3)
+	}
+	for _, list := range [][]*pb.ScoredResource{fit.Scored, balanced.Scored} {
+		for _, s := range list {
+			s.Request = r.quantity(2000)
+		}
+	}
+	v := q.With(fit, balanced)
+	v.ClassId = q.ClassId + 1
+	return v
 }
 
 // row is a node with some pods.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -96,10 +97,10 @@ func keyOf(req *pb.EvaluateRequest, class uint64) classKey {
 // compile makes the classes of the definitions, using those that are held. A definition counts, and
 // not the id of one that was held before.
 func (c *classCache) compile(req *pb.EvaluateRequest) (map[uint64]*scorer.Class, error) {
-	if len(req.GetQueries()) == 0 {
+	if len(req.GetQueries())+len(req.GetVariants()) == 0 {
 		return nil, nil
 	}
-	given := make(map[uint64]*scorer.Class, len(req.GetQueries()))
+	given := make(map[uint64]*scorer.Class, len(req.GetQueries())+len(req.GetVariants()))
 	for _, q := range req.GetQueries() {
 		id := q.GetClassId()
 		if class := c.peek(keyOf(req, id)); class != nil && proto.Equal(class.Query(), q) {
@@ -112,7 +113,37 @@ func (c *classCache) compile(req *pb.EvaluateRequest) (map[uint64]*scorer.Class,
 		}
 		given[id] = class
 	}
-	return given, nil
+	return given, c.vary(req, given)
+}
+
+// vary makes the variants that the request defines, of classes that it gives and of those that are held. One that is like another
+// class is left out: it has no definition.
+func (c *classCache) vary(req *pb.EvaluateRequest, given map[uint64]*scorer.Class) error {
+	for i, v := range req.GetVariants() {
+		like := given[v.GetLike()]
+		if like == nil {
+			if like = c.use(keyOf(req, v.GetLike())); like == nil {
+				continue
+			}
+		}
+		q, err := like.Query().Vary(v)
+		if err == nil && like.Claims() {
+			err = fmt.Errorf("like: expected a class without claims of devices, got %016x", v.GetLike())
+		}
+		if err != nil {
+			return invalid(err, "evaluate request: variants[%d]", i)
+		}
+		given[v.GetClassId()] = like.Vary(q)
+	}
+	return nil
+}
+
+// use returns a held class, which is used thereby.
+func (c *classCache) use(key classKey) *scorer.Class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	class, _ := c.held.Get(key)
+	return class
 }
 
 // peek returns a held class without using it.

@@ -70,6 +70,33 @@ func TestADefinedClassIsNamedByIDAfterwards(t *testing.T) {
 	r.wantRight(req, r.evaluate(req), q)
 }
 
+// A variant needs the class that it is like: one of the request, or one that was sent before.
+func TestVariantsOfAClass(t *testing.T) {
+	r := newRig(t, worker.Config{})
+	r.fill(3, 50)
+	r.load(3)
+	like := query(9, 1000)
+	ask := func(id uint64, milliCPU int64, with ...*pb.Query) (*pb.EvaluateRequest, *pb.Query) {
+		q := query(id, milliCPU)
+		req := r.request(r.at(3), q)
+		req.Queries, req.Variants = with, []*pb.Variant{q.Variant(like.ClassId)}
+		return req, q
+	}
+	req, q := ask(10, 2500)
+	r.wantNeeds(r.evaluate(req), nil, []uint64{10})
+	req, q = ask(10, 2500, like)
+	r.wantRight(req, r.evaluate(req), q)
+	req, q = ask(11, 5500)
+	r.wantRight(req, r.evaluate(req), q)
+	req.Variants = nil
+	r.wantRight(req, r.evaluate(req), q)
+	r.wantMetric(3, "shardsched_worker_classes")
+	req, _ = ask(12, 700)
+	req.Variants[0].FitScored = nil
+	_, err := r.client.Evaluate(t.Context(), req)
+	wantCode(t, err, codes.InvalidArgument, "variants[0]: fit_scored: expected one for each of")
+}
+
 // What counts is the definition that comes with a request, whatever the worker has under its id.
 func TestTwoDefinitionsUnderOneID(t *testing.T) {
 	r := newRig(t, worker.Config{})

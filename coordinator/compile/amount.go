@@ -61,6 +61,9 @@ func wild(q resource.Quantity) bool {
 	if v, ok := q.AsInt64(); ok {
 		return v > MaxAmount
 	}
+	if q.AsApproximateFloat64() < 0.99*float64(MaxAmount) {
+		return false
+	}
 	d := q.AsDec()
 	// Each decimal digit takes more than three bits, so this is never less than
 	// the number of digits before the point, and at most a tenth more.

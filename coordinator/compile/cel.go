@@ -158,9 +158,9 @@ type celPlan struct {
 }
 
 // planCEL is the PreFilter and PreScore that CELFilter and CELScore would have.
-func (pl *plan) planCEL(p *v1.Pod) {
-	pl.cel, pl.celErr = compileCEL(p, pl.prof)
-	pl.refuse(pb.Plugin_PLUGIN_CEL_FILTER, pl.cel.rejected, nil)
+func (sh *shape) planCEL(p *v1.Pod) {
+	sh.cel, sh.celErr = compileCEL(p, sh.prof)
+	sh.refuse(pb.Plugin_PLUGIN_CEL_FILTER, sh.cel.rejected, nil)
 }
 
 // compileCEL answers what expressions ask of the pod. Those that are decided by that are not

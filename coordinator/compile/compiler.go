@@ -31,6 +31,7 @@ const (
 // far above what so many plans and classes of ordinary pods take.
 const (
 	planBudget  = 64 << 20
+	shapeBudget = 32 << 20
 	classBudget = 128 << 20
 	specBudget  = 32 << 20
 	queryBudget = 32 << 20
@@ -45,7 +46,7 @@ const (
 	keptPeriods, agedAtOnce = 12, 1024
 )
 
-// planBytes is about what a plan takes whose signature has that many bytes.
+// planBytes is about what a plan or a shape takes whose signature has that many bytes.
 func planBytes(signature []byte) int64 {
 	const plan, text = 4 << 10, 8 // a value of ten bytes takes some eighty, with its place in lists and sets
 	return plan + text*int64(len(signature))
@@ -55,6 +56,7 @@ func planBytes(signature []byte) int64 {
 // goroutine.
 type Compiler struct {
 	plans   *lru.Cache[planKey, *keptPlan]
+	shapes  *lru.Cache[planKey, *keptShape]
 	classes *lru.Cache[classKey, *keptClass]
 	// specs are the plans of pods that have claims, each often of its own: what the pods of a
 	// workload have in common. queries are what such pods have led to.
@@ -90,11 +92,21 @@ type planKey struct {
 type keptPlan struct {
 	signature []byte // guards against equal hashes; nil: the plan is not kept
 	plan      *plan
+	shape     *keptShape // nil: the plan shares none
 	recent    *keptClass
 	// mounts is what the pod's volumes are at the moment; its revision counts how often that
 	// was found out.
 	mounts   *mounts
 	revision uint64
+}
+
+// keptShape is a shape with the class that was last compiled of it from scratch: other sizes of the pod are made variants of that.
+type keptShape struct {
+	signature []byte
+	shape     *shape
+	class     *Class // nil: none yet that has variants
+	setting   []byte // under which it was compiled
+	rest      digest // of its query
 }
 
 // keptSpec is a plan whatever the pod's volumes are.
@@ -126,6 +138,7 @@ func New() *Compiler {
 	return &Compiler{
 		selectors:  devices.NewCompiler(),
 		plans:      lru.New[planKey, *keptPlan](keptPlans, planBudget, nil),
+		shapes:     lru.New[planKey, *keptShape](keptPlans, shapeBudget, nil),
 		classes:    lru.New(keptClasses, classBudget, forget),
 		specs:      lru.New[planKey, *keptSpec](keptPlans, specBudget, nil),
 		queries:    lru.New[uint64, *scorer.Class](keptQueries, queryBudget, nil),
@@ -141,14 +154,14 @@ func (c *Compiler) Age() {
 	c.period++
 	for _, kept := range []interface {
 		Age(periods uint64, most int)
-	}{c.plans, c.classes, c.specs, c.queries, c.bases} {
+	}{c.plans, c.shapes, c.classes, c.specs, c.queries, c.bases} {
 		kept.Age(keptPeriods, agedAtOnce)
 	}
 }
 
 // Kept tells whether anything is left to drop.
 func (c *Compiler) Kept() bool {
-	return c.plans.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
+	return c.plans.Len()+c.shapes.Len()+c.classes.Len()+c.specs.Len()+c.queries.Len()+c.bases.Len() > 0
 }
 
 // forget has a plan not name a class that is kept no longer.
@@ -194,7 +207,14 @@ func (c *Compiler) Class(p *v1.Pod, prof *Profile, w ClusterState) (*Class, erro
 
 // make makes a class of a plan and the setting.
 func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
+	if class, err := c.variant(e); class != nil || err != nil {
+		return class, err
+	}
 	class, err := e.plan.class(&c.setting, c.ready)
+	if err == nil && e.shape != nil && class.Scorer != nil && !class.Scorer.HasGroups() {
+		e.shape.class, e.shape.setting = class, slices.Clone(c.setting.bytes)
+		e.shape.rest, _, err = c.identities.rest(class.Query, asAsked)
+	}
 	if err == nil && class.Scorer != nil && class.Scorer.HasGroups() && !class.Volatile {
 		class.Base, err = c.base(class.Query)
 	}
@@ -202,6 +222,19 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 		return nil, fmt.Errorf("compile pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return class, nil
+}
+
+// variant makes a class of a plan and the setting as a variant of another size of the same shape; nil: there is none that allows it.
+func (c *Compiler) variant(e *keptPlan) (*Class, error) {
+	k := e.shape
+	if k == nil || k.class == nil || !bytes.Equal(k.setting, c.setting.bytes) || !k.class.Query.CanVary(e.plan.fit, e.plan.balanced) {
+		return nil, nil
+	}
+	q := k.class.Query.With(e.plan.fit, e.plan.balanced)
+	if _, err := c.identities.number(q, k.rest); err != nil {
+		return nil, err
+	}
+	return &Class{Query: q, Scorer: k.class.Scorer.Vary(q), Usage: e.plan.usage, ScoreError: k.class.ScoreError}, nil
 }
 
 // base finds or makes the class of a query without what it counts.
@@ -251,29 +284,43 @@ func (c *Compiler) spec(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *
 	if k, ok := c.specs.Get(key); ok && bytes.Equal(k.signature, sign) {
 		return k.plan
 	}
-	k := &keptSpec{slices.Clone(sign), newPlan(p, prof, w.Counters())}
+	k := &keptSpec{slices.Clone(sign), newShape(p, prof, w.Counters()).plan(p)}
 	if len(sign) <= maxKeptText {
 		c.specs.Add(key, k, planBytes(sign))
 	}
 	return k.plan
 }
 
+// shape finds or makes a pod's shape.
+func (c *Compiler) shape(p *v1.Pod, prof *Profile, w ClusterState, sign []byte) *keptShape {
+	key := planKey{hash: c.hash(sign), profile: prof}
+	if k, ok := c.shapes.Get(key); ok && bytes.Equal(k.signature, sign) {
+		return k
+	}
+	k := &keptShape{signature: slices.Clone(sign), shape: newShape(p, prof, w.Counters())}
+	if len(sign) <= maxKeptText {
+		c.shapes.Add(key, k, planBytes(sign))
+	}
+	return k
+}
+
 // plan finds or makes a pod's plan. One of volatile mounts is not kept: it is for one pod,
 // until the next one is placed, and may list thousands of volumes.
 func (c *Compiler) plan(p *v1.Pod, prof *Profile, w ClusterState) *keptPlan {
-	sign, first := c.signature.pod(p, prof)
-	key := planKey{hash: c.hash(sign), profile: prof}
+	sign := c.signature.pod(p, prof)
+	key := planKey{hash: c.hash(sign.bytes), profile: prof}
 	e, ok := c.plans.Get(key)
-	if !ok || !bytes.Equal(e.signature, sign) {
+	if !ok || !bytes.Equal(e.signature, sign.bytes) {
 		e = &keptPlan{mounts: newMounts(p, prof, w, c.volumes)}
 		if e.mounts == nil {
-			e.plan = newPlan(p, prof, w.Counters())
+			e.shape = c.shape(p, prof, w, sign.bytes[:sign.shape])
+			e.plan = e.shape.shape.plan(p)
 		} else {
-			e.plan = c.spec(p, prof, w, sign[:first])
+			e.plan = c.spec(p, prof, w, sign.bytes[:sign.plan])
 		}
-		if !e.mounts.isVolatile() && len(sign) <= maxKeptText {
-			e.signature = slices.Clone(sign)
-			c.plans.Add(key, e, planBytes(sign))
+		if !e.mounts.isVolatile() && len(sign.bytes) <= maxKeptText {
+			e.signature = slices.Clone(sign.bytes)
+			c.plans.Add(key, e, planBytes(sign.bytes))
 		}
 	} else if !e.mounts.hold(w) {
 		e.mounts = newMounts(p, prof, w, c.volumes)

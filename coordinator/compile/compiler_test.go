@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -225,6 +226,54 @@ func TestSignatureMissesNothing(t *testing.T) {
 			t.Errorf("validate the query: want no error, got %v", err)
 		}
 	})
+}
+
+// resize changes what a pod requests, and nothing else.
+func resize(t *rapid.T, p *v1.Pod) {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			for name, from := range map[v1.ResourceName][]string{
+				v1.ResourceCPU: {"100m", "3", "1500u", "0"}, v1.ResourceMemory: {"1Gi", "1024Mi", "1.5Gi", "70m"}, "nvidia.com/gpu": {"0", "1", "4"},
+			} {
+				switch r := list[i].Resources.Requests; {
+				case r != nil && one(t, 2, "resize"):
+					r[name] = resource.MustParse(pick(t, "size", from...))
+				case one(t, 4, "forget"):
+					delete(r, name)
+				}
+			}
+		}
+	}
+}
+
+// Pods of other sizes are compiled to variants of a class, and these are what compiling from scratch makes of them, under one id.
+func TestSizesAreVariants(t *testing.T) {
+	images := still{"app:v1": 500 * mi}
+	prof := DefaultProfile("x")
+	variants := 0
+	rapid.Check(t, func(t *rapid.T) {
+		c := New()
+		p := drawPod(t)
+		for range 6 {
+			got, want := mustClass(t, c, p, prof, images), mustClass(t, New(), p, prof, images)
+			if definition(got) != definition(want) {
+				t.Fatalf("interned class: want %v, got %v", want.Query, got.Query)
+			}
+			if got.Scorer.Like() != nil {
+				variants++
+				kept := c.plans
+				c.plans, c.shapes = New().plans, New().shapes
+				if again := mustClass(t, c, p, prof, images); again.Scorer.Like() != nil || again.ID() != got.ID() {
+					t.Fatalf("from scratch: want class %x and no variant, got class %x", got.ID(), again.ID())
+				}
+				c.plans = kept
+			}
+			resize(t, p)
+		}
+	})
+	if variants < 50 {
+		t.Errorf("variants: want 50 or more, got %d", variants)
+	}
 }
 
 func TestClassesAreInterned(t *testing.T) {

@@ -29,6 +29,10 @@
 //	setting    what the cluster says to the plan, and    ▼
 //	           what counts of the labels, as bytes   ──> class
 //
+// Plans that differ only in what their pods request share a shape. The first class of a shape and setting is compiled from scratch; the
+// others are its variants: they share all with it but requests, and travel to workers as these (pb.Variant). Only classes without
+// groups have variants.
+//
 // Two signatures or settings may lead to the same query (1Gi and 1024Mi), never the
 // other way round. A setting is found out anew for each pod: it takes a few look-ups, of
 // which each keeps its answers itself (packages count and cluster).

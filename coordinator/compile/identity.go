@@ -2,6 +2,7 @@ package compile
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -41,9 +42,39 @@ func newIdentities() identities {
 
 // identify gives a query without an id its id, and tells how long its encoding is.
 func (x *identities) identify(q *pb.Query, u use) (size int, err error) {
-	x.encoded, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(x.encoded[:0], byte(u)), q)
+	rest, size, err := x.rest(q, u)
 	if err != nil {
-		return 0, fmt.Errorf("encode query: %w", err)
+		return 0, err
+	}
+	more, err := x.number(q, rest)
+	return size + more, err
+}
+
+// rest is the digest of all that a query asks but requests, which variants have in common, and its size.
+func (x *identities) rest(q *pb.Query, u use) (d digest, size int, err error) {
+	fit, balanced, id := q.Fit, q.Balanced, q.ClassId
+	q.Fit, q.Balanced, q.ClassId = nil, nil, 0
+	x.encoded, err = deterministic.MarshalAppend(append(x.encoded[:0], byte(u)), q)
+	q.Fit, q.Balanced, q.ClassId = fit, balanced, id
+	if err != nil {
+		return digest{}, 0, fmt.Errorf("encode query: %w", err)
+	}
+	return sha256.Sum256(x.encoded), len(x.encoded) - 1, nil
+}
+
+// number gives a query its id by what it requests and the digest of the rest. It tells how long the encoding of the requests is.
+func (x *identities) number(q *pb.Query, rest digest) (size int, err error) {
+	x.encoded = append(x.encoded[:0], rest[:]...)
+	if q.Fit != nil {
+		if x.encoded, err = deterministic.MarshalAppend(append(x.encoded, 1), q.Fit); err != nil {
+			return 0, fmt.Errorf("encode query: %w", err)
+		}
+	}
+	x.encoded = binary.BigEndian.AppendUint64(x.encoded, uint64(len(x.encoded)))
+	if q.Balanced != nil {
+		if x.encoded, err = deterministic.MarshalAppend(append(x.encoded, 1), q.Balanced); err != nil {
+			return 0, fmt.Errorf("encode query: %w", err)
+		}
 	}
 	key := digest(sha256.Sum256(x.encoded))
 	id, known := x.numbers.Get(key)
@@ -53,5 +84,7 @@ func (x *identities) identify(q *pb.Query, u use) (size int, err error) {
 		x.numbers.Add(key, id, 0)
 	}
 	q.ClassId = id
-	return len(x.encoded) - 1, nil
+	return len(x.encoded) - len(rest) - 8, nil
 }
+
+var deterministic = proto.MarshalOptions{Deterministic: true}

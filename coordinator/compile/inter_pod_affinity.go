@@ -229,21 +229,21 @@ func (w weights) sorted(yield func(string, []*pb.CounterTerm) bool) {
 }
 
 // planNear is InterPodAffinity's PreFilter and PreScore.
-func (pl *plan) planNear(p *v1.Pod, counters *count.Registry) {
-	pl.nearby = pl.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
-	if !pl.nearby || !count.HasAffinity(p) {
+func (sh *shape) planNear(p *v1.Pod, counters *count.Registry) {
+	sh.nearby = sh.prof.uses(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
+	if !sh.nearby || !count.HasAffinity(p) {
 		return
 	}
-	pl.near = counters.ReadAffinity(p)
-	pl.nearKeys, pl.readsNamespaces = keysOfTerms(pl.near.Required, pl.near.Anti, pl.near.Preferred), readsNamespaces(pl.near)
-	if pl.near.Err == nil {
+	sh.near = counters.ReadAffinity(p)
+	sh.nearKeys, sh.readsNamespaces = keysOfTerms(sh.near.Required, sh.near.Anti, sh.near.Preferred), readsNamespaces(sh.near)
+	if sh.near.Err == nil {
 		return
 	}
 	name := scorer.PluginName(pb.Plugin_PLUGIN_INTER_POD_AFFINITY)
-	text := fmt.Sprintf("parsing pod: %v", pl.near.Err)
-	pl.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
+	text := fmt.Sprintf("parsing pod: %v", sh.near.Err)
+	sh.refuse(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, &Rejection{Plugins: []string{name}, Message: text, Unresolvable: true}, nil)
 	// Where its PreFilter runs, no PreScore does: the pod is refused.
-	if !pl.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!pl.prof.ignorePreferred || pl.near.HasPreferred) {
-		pl.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", pl.near.Err))
+	if !sh.prof.filtersBy(pb.Plugin_PLUGIN_INTER_POD_AFFINITY) && (!sh.prof.ignorePreferred || sh.near.HasPreferred) {
+		sh.refuseScore(pb.Plugin_PLUGIN_INTER_POD_AFFINITY, fmt.Errorf("failed to parse pod: %w", sh.near.Err))
 	}
 }

@@ -86,7 +86,7 @@ func TestPlansAndClassesAreKeptWhileTheyAreUsed(t *testing.T) {
 func TestAPlanDoesNotHoldAClassThatMadeRoom(t *testing.T) {
 	c, prof := New(), DefaultProfile("x")
 	mustClass(t, c, wordy(0, 10), prof, still{})
-	sign, _ := c.signature.pod(wordy(0, 10), prof)
+	sign := c.signature.pod(wordy(0, 10), prof).bytes
 	e, ok := c.plans.Peek(planKey{c.hash(sign), prof})
 	if !ok || e.recent == nil {
 		t.Fatal("got no plan with its class")

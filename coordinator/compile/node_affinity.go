@@ -32,10 +32,10 @@ type affinity struct {
 }
 
 // planAffinity is NodeAffinity's PreFilter and PreScore.
-func (pl *plan) planAffinity(p *v1.Pod) {
-	pl.affinity = compileAffinity(p, pl.prof)
-	pl.refuse(pb.Plugin_PLUGIN_NODE_AFFINITY, pl.affinity.rejected, nil)
-	pl.refuseScore(pb.Plugin_PLUGIN_NODE_AFFINITY, pl.affinity.err)
+func (sh *shape) planAffinity(p *v1.Pod) {
+	sh.affinity = compileAffinity(p, sh.prof)
+	sh.refuse(pb.Plugin_PLUGIN_NODE_AFFINITY, sh.affinity.rejected, nil)
+	sh.refuseScore(pb.Plugin_PLUGIN_NODE_AFFINITY, sh.affinity.err)
 }
 
 // compileAffinity is what planAffinity keeps.

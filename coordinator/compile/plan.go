@@ -13,13 +13,19 @@ import (
 // plan is what a pod's spec alone says: its parts are shared by the queries that it
 // leads to over time, and by the pods of all namespaces and labels.
 type plan struct {
+	*shape
+	fit      *pb.FitQuery
+	balanced *pb.BalancedQuery
+	usage    *pb.PodUsage
+}
+
+// shape is a plan without what the pod requests: pods of many sizes share it.
+type shape struct {
 	prof        *Profile
 	nodeName    string
 	tolerations []*pb.Toleration
 	affinity    affinity
 	hostPorts   []*pb.HostPort
-	fit         *pb.FitQuery
-	balanced    *pb.BalancedQuery
 	images      podImages
 	spread      spreading
 	// nearby: pod affinity matters. near is the pod's own; nil: it has none. nearKeys are
@@ -29,7 +35,6 @@ type plan struct {
 	nearKeys        []string
 	nearShape       count.Shape
 	readsNamespaces bool
-	usage           *pb.PodUsage
 	// refusals are those of PreFilters, and scoreErrors those of PreScores.
 	refusals, scoreErrors []refusal
 	allocates             bool // its profile has DynamicResources
@@ -37,28 +42,30 @@ type plan struct {
 	celErr                error
 }
 
-// newPlan runs what the PreFilter and PreScore of every plugin make of the spec.
-func newPlan(p *v1.Pod, prof *Profile, counters *count.Registry) *plan {
-	p = tamed(p)
-	asked := requestsOf(p)
-	pl := &plan{
+// newShape runs what the PreFilter and PreScore of every plugin make of the spec, but for what it requests.
+func newShape(p *v1.Pod, prof *Profile, counters *count.Registry) *shape {
+	sh := &shape{
 		prof:        prof,
 		nodeName:    p.Spec.NodeName,
 		tolerations: tolerations(p.Spec.Tolerations),
 		hostPorts:   hostPorts(p),
-		usage:       usage(p, asked),
+		images:      imagesOf(p, prof),
+		allocates:   prof.AllocatesDevices(),
 	}
-	if !usable(pl.nodeName) {
-		pl.nodeName = noNode
+	if !usable(sh.nodeName) {
+		sh.nodeName = noNode
 	}
-	pl.planAffinity(p)
-	pl.fit, pl.balanced = compileFit(asked, prof), compileBalanced(asked, prof)
-	pl.images = imagesOf(p, prof)
-	pl.planSpread(p)
-	pl.allocates = prof.AllocatesDevices()
-	pl.planCEL(p)
-	pl.planNear(p, counters)
-	return pl
+	sh.planAffinity(p)
+	sh.planSpread(p)
+	sh.planCEL(tamed(p))
+	sh.planNear(p, counters)
+	return sh
+}
+
+// plan adds what a pod of the shape requests.
+func (sh *shape) plan(p *v1.Pod) *plan {
+	asked := requestsOf(tamed(p))
+	return &plan{shape: sh, fit: compileFit(asked, sh.prof), balanced: compileBalanced(asked, sh.prof), usage: usage(asked, sh.hostPorts)}
 }
 
 // class completes a plan with a setting. ready makes the query ready, and gives it its id.
@@ -97,16 +104,16 @@ type refusal struct {
 }
 
 // refuse keeps what a plugin's PreFilter answers; nil and nil: success.
-func (pl *plan) refuse(plugin pb.Plugin, rejected *Rejection, err error) {
+func (sh *shape) refuse(plugin pb.Plugin, rejected *Rejection, err error) {
 	if rejected != nil || err != nil {
-		pl.refusals = append(pl.refusals, refusal{plugin, rejected, err})
+		sh.refusals = append(sh.refusals, refusal{plugin, rejected, err})
 	}
 }
 
 // refuseScore keeps the error of a plugin's PreScore; nil: it has none.
-func (pl *plan) refuseScore(plugin pb.Plugin, err error) {
+func (sh *shape) refuseScore(plugin pb.Plugin, err error) {
 	if err != nil {
-		pl.scoreErrors = append(pl.scoreErrors, refusal{plugin: plugin, err: err})
+		sh.scoreErrors = append(sh.scoreErrors, refusal{plugin: plugin, err: err})
 	}
 }
 

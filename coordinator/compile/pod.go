@@ -23,16 +23,16 @@ func Priority(p *v1.Pod) int32 {
 func Usage(p *v1.Pod) *pb.PodUsage {
 	p = tamed(p)
 	held := heldRequests(p)
-	return usage(p, requests{held: held, nonZero: heldNonZero(p, held)})
+	return usage(requests{held: held, nonZero: heldNonZero(p, held)}, hostPorts(p))
 }
 
-// usage is Usage of a tamed pod.
-func usage(p *v1.Pod, asked requests) *pb.PodUsage {
+// usage is what a pod of these requests and ports takes.
+func usage(asked requests, ports []*pb.HostPort) *pb.PodUsage {
 	return &pb.PodUsage{
 		Requests:           resources(asked.held, nil),
 		NonZeroMilliCpu:    amount(asked.nonZero[v1.ResourceCPU], milli),
 		NonZeroMemoryBytes: amount(asked.nonZero[v1.ResourceMemory], ones),
-		HostPorts:          hostPorts(p),
+		HostPorts:          ports,
 	}
 }
 

@@ -32,6 +32,9 @@ func fitScoreRequests(p *v1.Pod) v1.ResourceList {
 // heldRequests is what a pod holds of its node, resizes in place included. It is
 // also what NodeResourcesBalancedAllocation scores with.
 func heldRequests(p *v1.Pod) v1.ResourceList {
+	if len(p.Spec.Containers) == 1 && len(p.Spec.InitContainers) == 0 && onlyContainers(p) {
+		return p.Spec.Containers[0].Resources.Requests // there is nothing to add up
+	}
 	return podRequests(p, helper.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,

@@ -41,8 +41,8 @@ func compileBalanced(asked requests, prof *Profile) *pb.BalancedQuery {
 // scored lists what a pod asks of the resources of a scoring strategy. A scalar of
 // which it asks nothing is not scored, nor is what is no resource to a scheduler.
 func scored(resources []*pb.ScoredResource, requests v1.ResourceList) []*pb.ScoredResource {
-	out := make([]*pb.ScoredResource, 0, len(resources))
-	for _, r := range resources {
+	out, store := make([]*pb.ScoredResource, 0, len(resources)), make([]pb.ScoredResource, len(resources))
+	for i, r := range resources {
 		name := v1.ResourceName(r.Name)
 		request := amount(requests[name], unit(name))
 		switch name {
@@ -52,7 +52,9 @@ func scored(resources []*pb.ScoredResource, requests v1.ResourceList) []*pb.Scor
 				continue
 			}
 		}
-		out = append(out, &pb.ScoredResource{Name: r.Name, Weight: r.Weight, Request: request})
+		s := &store[i]
+		s.Name, s.Weight, s.Request = r.Name, r.Weight, request
+		out = append(out, s)
 	}
 	return out
 }

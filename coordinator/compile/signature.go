@@ -17,13 +17,20 @@ import (
 // query, under the same profile and images. It reuses its memory from pod to pod.
 type signature struct {
 	writing
-	names []string // scratch for sorting
+	requests writing  // those of the pod
+	names    []string // scratch for sorting
 }
 
-// pod writes a pod's signature. Its first part is what a plan is made of: all but the volumes
+// signed is a pod's signature. Its first bytes are what a shape is made of, and more of them what a plan is: all but the volumes
 // that volume plugins look at.
-func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
-	s.bytes = s.bytes[:0]
+type signed struct {
+	bytes       []byte
+	shape, plan int
+}
+
+// pod writes a pod's signature.
+func (s *signature) pod(p *v1.Pod, prof *Profile) signed {
+	s.bytes, s.requests.bytes = s.bytes[:0], s.requests.bytes[:0]
 	s.text(p.Spec.NodeName)
 	s.tolerations(p.Spec.Tolerations)
 	s.bytes = selector.AppendLabels(s.bytes, p.Spec.NodeSelector)
@@ -41,9 +48,11 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
 	}
 	for i := range p.Spec.Volumes {
 		if v := p.Spec.Volumes[i].Image; v != nil {
+			s.flag(true)
 			s.text(v.Reference)
 		}
 	}
+	s.flag(false)
 	for _, part := range prof.written {
 		if part.Reads != nil {
 			s.text(part.Reads(p))
@@ -58,9 +67,11 @@ func (s *signature) pod(p *v1.Pod, prof *Profile) (whole []byte, first int) {
 	}
 	s.status(p)
 	s.cel(p, prof)
-	first = len(s.bytes)
+	shape := len(s.bytes)
+	s.bytes = append(s.bytes, s.requests.bytes...)
+	plan := len(s.bytes)
 	s.volumes(p)
-	return s.bytes, first
+	return signed{s.bytes, shape, plan}
 }
 
 func (s *signature) tolerations(list []v1.Toleration) {
@@ -150,17 +161,18 @@ func (s *signature) status(p *v1.Pod) {
 	}
 }
 
-// list writes a list of quantities, the common resources first.
+// list writes what a part of the pod requests, the common resources first.
 func (s *signature) list(l v1.ResourceList) {
-	s.count(len(l))
+	r := &s.requests
+	r.count(len(l))
 	found := 0
 	for i, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
 		if found == len(l) {
 			return
 		}
 		if q, ok := l[name]; ok {
-			s.count(i)
-			s.quantity(&q)
+			r.count(i)
+			r.quantity(&q)
 			found++
 		}
 	}
@@ -176,26 +188,26 @@ func (s *signature) list(l v1.ResourceList) {
 		}
 	}
 	slices.Sort(s.names)
-	s.count(3)
+	r.count(3)
 	for _, name := range s.names {
 		q := l[v1.ResourceName(name)]
-		s.text(name)
-		s.quantity(&q)
+		r.text(name)
+		r.quantity(&q)
 	}
 }
 
 // quantity writes an exact value, without calculating with one that is wild.
-func (s *signature) quantity(q *apiresource.Quantity) {
+func (w *writing) quantity(q *apiresource.Quantity) {
 	if q.Sign() > 0 {
 		if v, ok := q.AsInt64(); ok {
-			s.bytes = binary.AppendVarint(append(s.bytes, 'i'), v)
+			w.bytes = binary.AppendVarint(append(w.bytes, 'i'), v)
 			return
 		}
 		// A fraction of Gi and the like is kept as a big decimal; comparing that with
 		// thousandths would allocate.
 		if q.Format != apiresource.BinarySI {
 			if v := q.MilliValue(); v > 0 && q.Cmp(*apiresource.NewMilliQuantity(v, apiresource.DecimalSI)) == 0 {
-				s.bytes = binary.AppendVarint(append(s.bytes, 'm'), v)
+				w.bytes = binary.AppendVarint(append(w.bytes, 'm'), v)
 				return
 			}
 		}
@@ -203,12 +215,12 @@ func (s *signature) quantity(q *apiresource.Quantity) {
 	d := q.AsDec()
 	scale := int64(d.Scale())
 	if v, ok := d.Unscaled(); ok {
-		s.bytes = binary.AppendVarint(binary.AppendVarint(append(s.bytes, 'd'), scale), v)
+		w.bytes = binary.AppendVarint(binary.AppendVarint(append(w.bytes, 'd'), scale), v)
 		return
 	}
-	s.bytes = binary.AppendVarint(append(s.bytes, 'b'), scale)
-	s.flag(d.Sign() < 0)
-	s.text(string(d.UnscaledBig().Bytes()))
+	w.bytes = binary.AppendVarint(append(w.bytes, 'b'), scale)
+	w.flag(d.Sign() < 0)
+	w.text(string(d.UnscaledBig().Bytes()))
 }
 
 // volumes writes what volume plugins read of a pod: the claims' names, and disks. What

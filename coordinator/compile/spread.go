@@ -40,10 +40,10 @@ type constraint struct {
 const noLabel = "/"
 
 // planSpread is PodTopologySpread's PreFilter and PreScore.
-func (pl *plan) planSpread(p *v1.Pod) {
-	pl.spread = compileSpread(p, pl.prof)
-	pl.refuse(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, nil, pl.spread.hardErr)
-	pl.refuseScore(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, pl.spread.softErr)
+func (sh *shape) planSpread(p *v1.Pod) {
+	sh.spread = compileSpread(p, sh.prof)
+	sh.refuse(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, nil, sh.spread.hardErr)
+	sh.refuseScore(pb.Plugin_PLUGIN_POD_TOPOLOGY_SPREAD, sh.spread.softErr)
 }
 
 // compileSpread sorts a pod's constraints, or the profile's where it has none.

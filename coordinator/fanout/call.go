@@ -187,13 +187,26 @@ func (c *call) request(shards []*shardJob, from, to int) *pb.EvaluateRequest {
 		d.Shard, d.BaseGeneration, d.Generation, d.Deltas = s.shard, s.base, s.target, s.deltas
 		req.Shards[i] = d
 	}
+	c.addDefinitions(req, from, to)
+	return req
+}
+
+// addDefinitions defines the classes from … to-1 that the worker does not know: variants as such, unless it has asked for
+// them, and those that they are like with them.
+func (c *call) addDefinitions(req *pb.EvaluateRequest, from, to int) {
 	for i := from; i < to; i++ {
-		class := q.class(i)
-		if c.defined[class] || !c.session.knows(class) {
-			req.Queries = append(req.Queries, q.queries[i])
+		class, d := c.job.ask.class(i), &c.job.ask.definitions[i]
+		switch wanted := c.defined[class]; {
+		case !wanted && c.session.knows(class):
+		case wanted || d.like == nil:
+			req.Queries = append(req.Queries, d.query)
+		default:
+			if !c.session.knows(d.like.ClassId) && !slices.Contains(req.Queries, d.like) {
+				req.Queries = append(req.Queries, d.like)
+			}
+			req.Variants = append(req.Variants, d.query.Variant(d.like.ClassId))
 		}
 	}
-	return req
 }
 
 // answerLimit has no answer read that is larger than what was asked for can be: decoded, one takes a hundred times
@@ -205,7 +218,7 @@ func (c *call) answerLimit(shards []*shardJob, from, to int) grpc.CallOption {
 // note takes in what the answer says of the worker: it has the definitions that
 // the request carried, and every shard that it does not miss.
 func (c *call) note(req *pb.EvaluateRequest, shards []*shardJob, resp *pb.EvaluateResponse) {
-	c.session.defined(req.GetQueries())
+	c.session.defined(req)
 	for _, s := range shards {
 		if !contains(resp.GetNeedSnapshots(), s.shard) {
 			c.session.ack(s.shard, s.target)
@@ -304,6 +317,11 @@ func (c *call) supply(ctx context.Context, shards []*shardJob, from, to int, res
 		c.define(class)
 	}
 	c.session.undefined(resp.GetNeedClasses())
+	for i := from; i < to; i++ {
+		if like := c.job.ask.definitions[i].like; like != nil && slices.Contains(resp.GetNeedClasses(), c.job.ask.class(i)) {
+			c.session.undefined([]uint64{like.ClassId}) // for lack of it, it could not make the variant
+		}
+	}
 	var again []*shardJob
 	full := gap{from: from, to: to}
 	for _, s := range shards {

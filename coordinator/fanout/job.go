@@ -72,7 +72,22 @@ type job struct {
 type question struct {
 	classes     []*pb.ClassRequest
 	preemptions []*pb.PreemptionRequest
-	queries     []*pb.Query // of the class with the same index
+	definitions []definition // of the class with the same index
+}
+
+// definition is what a worker has to know of a class.
+type definition struct {
+	query *pb.Query
+	like  *pb.Query // that of the class of which it is a variant; nil: of none
+	bytes int       // of query, on the wire
+}
+
+func define(c *scorer.Class) definition {
+	d := definition{query: c.Query(), bytes: proto.Size(c.Query())}
+	if c.Like() != nil {
+		d.like = c.Like().Query()
+	}
+	return d
 }
 
 // len is how many classes there are.
@@ -93,14 +108,14 @@ func newDryRuns(asks []scan.PreemptAsk) *question {
 		p := asks[i].Preemption.Proto(asks[i].Class.ID())
 		p.Pins = asks[i].Class.PinnedSums()
 		q.preemptions = append(q.preemptions, p)
-		q.queries = append(q.queries, asks[i].Class.Query())
+		q.definitions = append(q.definitions, define(asks[i].Class))
 	}
 	return q
 }
 
 // newQuestion makes the question of a round.
 func newQuestion(asks []scan.Ask, record *Record) *question {
-	q := &question{classes: make([]*pb.ClassRequest, len(asks)), queries: make([]*pb.Query, len(asks))}
+	q := &question{classes: make([]*pb.ClassRequest, len(asks)), definitions: make([]definition, len(asks))}
 	store := make([]pb.ClassRequest, len(asks))
 	for i := range asks {
 		c := &store[i]
@@ -111,7 +126,7 @@ func newQuestion(asks []scan.Ask, record *Record) *question {
 		c.Trace = record.traces(c.ClassId)
 		c.Pins = asks[i].Class.PinnedSums()
 		c.SearchSteps = uint32(asks[i].Options.Steps)
-		q.classes[i], q.queries[i] = c, asks[i].Class.Query()
+		q.classes[i], q.definitions[i] = c, define(asks[i].Class)
 	}
 	return q
 }
@@ -243,7 +258,7 @@ func (j *job) until(from int, rows int, new func(class uint64) bool) int {
 	to := from
 	for ; to < q.len(); to++ {
 		if new(q.class(to)) {
-			queries += proto.Size(q.queries[to])
+			queries += q.definitions[to].bytes
 		}
 		if len(q.preemptions) > 0 {
 			queries += proto.Size(q.preemptions[to])
@@ -270,8 +285,8 @@ func (j *job) answerLimit(shards, rows, from, to int) int {
 	)
 	q, limit := j.ask, fixed+shardBytes*shards
 	for i := from; i < to && limit < MaxMessageBytes; i++ {
-		query := q.queries[i]
-		limit += classBytes + 2*proto.Size(query) // reasons name the resources that it asks for
+		query := q.definitions[i].query
+		limit += classBytes + 2*q.definitions[i].bytes // reasons name the resources that it asks for
 		if len(q.preemptions) > 0 {
 			limit += reasonBytes + dryRunBytes*min(rows, int(q.preemptions[i].GetCandidates()))
 			continue

@@ -84,7 +84,8 @@ func TestARunOfClassesFitsItsBudgets(t *testing.T) {
 	for i := range uint64(10) {
 		q.classes = append(q.classes, &pb.ClassRequest{ClassId: i + 1})
 		j.candidates = append(j.candidates, 10)
-		q.queries = append(q.queries, &pb.Query{ClassId: i + 1, Narrowed: big})
+		query := &pb.Query{ClassId: i + 1, Narrowed: big}
+		q.definitions = append(q.definitions, definition{query: query, bytes: proto.Size(query)})
 	}
 	runs := func(rows int, new func(uint64) bool) []int {
 		var ends []int

@@ -152,15 +152,15 @@ func (s *session) knows(class uint64) bool {
 	return ok
 }
 
-// defined notes that the worker has the definitions of these queries.
-func (s *session) defined(queries []*pb.Query) {
-	if len(queries) == 0 {
-		return
-	}
+// defined notes that the worker has the definitions that a request has brought it.
+func (s *session) defined(req *pb.EvaluateRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range queries {
+	for _, q := range req.GetQueries() {
 		s.classes.Add(q.GetClassId(), struct{}{})
+	}
+	for _, v := range req.GetVariants() {
+		s.classes.Add(v.GetClassId(), struct{}{})
 	}
 }
 

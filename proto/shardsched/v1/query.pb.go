@@ -3268,6 +3268,86 @@ func (x *Query) GetResourceClaims() *ResourceClaimsQuery {
 	return nil
 }
 
+// Variant defines a class that is like another but for what its pods request.
+type Variant struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ClassId uint64                 `protobuf:"varint,1,opt,name=class_id,json=classId,proto3" json:"class_id,omitempty"`
+	// The class that it is like. A worker that does not have that one has no definition of the variant.
+	Like uint64 `protobuf:"varint,2,opt,name=like,proto3" json:"like,omitempty"`
+	// In place of the other's Query.fit.requests.
+	Requests *Resources `protobuf:"bytes,3,opt,name=requests,proto3" json:"requests,omitempty"`
+	// In place of request in each of the other's Query.fit.scored and Query.balanced.scored.
+	FitScored      []int64 `protobuf:"varint,4,rep,packed,name=fit_scored,json=fitScored,proto3" json:"fit_scored,omitempty"`
+	BalancedScored []int64 `protobuf:"varint,5,rep,packed,name=balanced_scored,json=balancedScored,proto3" json:"balanced_scored,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Variant) Reset() {
+	*x = Variant{}
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Variant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Variant) ProtoMessage() {}
+
+func (x *Variant) ProtoReflect() protoreflect.Message {
+	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Variant.ProtoReflect.Descriptor instead.
+func (*Variant) Descriptor() ([]byte, []int) {
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Variant) GetClassId() uint64 {
+	if x != nil {
+		return x.ClassId
+	}
+	return 0
+}
+
+func (x *Variant) GetLike() uint64 {
+	if x != nil {
+		return x.Like
+	}
+	return 0
+}
+
+func (x *Variant) GetRequests() *Resources {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Variant) GetFitScored() []int64 {
+	if x != nil {
+		return x.FitScored
+	}
+	return nil
+}
+
+func (x *Variant) GetBalancedScored() []int64 {
+	if x != nil {
+		return x.BalancedScored
+	}
+	return nil
+}
+
 // ReasonCount is how many nodes were refused for one reason. A node that
 // NodeResourcesFit refuses for several resources counts once for each.
 type ReasonCount struct {
@@ -3286,7 +3366,7 @@ type ReasonCount struct {
 
 func (x *ReasonCount) Reset() {
 	*x = ReasonCount{}
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3378,7 @@ func (x *ReasonCount) String() string {
 func (*ReasonCount) ProtoMessage() {}
 
 func (x *ReasonCount) ProtoReflect() protoreflect.Message {
-	mi := &file_shardsched_v1_query_proto_msgTypes[38]
+	mi := &file_shardsched_v1_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3391,7 @@ func (x *ReasonCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCount.ProtoReflect.Descriptor instead.
 func (*ReasonCount) Descriptor() ([]byte, []int) {
-	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{38}
+	return file_shardsched_v1_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReasonCount) GetPlugin() string {
@@ -3566,7 +3646,14 @@ const file_shardsched_v1_query_proto_rawDesc = "" +
 	"\fvolume_zones\x18\x14 \x03(\v2\x1e.shardsched.v1.ZoneRequirementR\vvolumeZones\x12+\n" +
 	"\x11required_features\x18\x15 \x03(\tR\x10requiredFeatures\x12)\n" +
 	"\x03cel\x18\x16 \x01(\v2\x17.shardsched.v1.CelQueryR\x03cel\x12K\n" +
-	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"w\n" +
+	"\x0fresource_claims\x18\x17 \x01(\v2\".shardsched.v1.ResourceClaimsQueryR\x0eresourceClaims\"\xb6\x01\n" +
+	"\aVariant\x12\x19\n" +
+	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x12\n" +
+	"\x04like\x18\x02 \x01(\x04R\x04like\x124\n" +
+	"\brequests\x18\x03 \x01(\v2\x18.shardsched.v1.ResourcesR\brequests\x12\x1d\n" +
+	"\n" +
+	"fit_scored\x18\x04 \x03(\x03R\tfitScored\x12'\n" +
+	"\x0fbalanced_scored\x18\x05 \x03(\x03R\x0ebalancedScored\"w\n" +
 	"\vReasonCount\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -3626,7 +3713,7 @@ func file_shardsched_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_shardsched_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_shardsched_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_shardsched_v1_query_proto_goTypes = []any{
 	(Plugin)(0),                     // 0: shardsched.v1.Plugin
 	(ExtensionPoint)(0),             // 1: shardsched.v1.ExtensionPoint
@@ -3671,22 +3758,23 @@ var file_shardsched_v1_query_proto_goTypes = []any{
 	(*CelQuery)(nil),                // 40: shardsched.v1.CelQuery
 	(*ScoreWeight)(nil),             // 41: shardsched.v1.ScoreWeight
 	(*Query)(nil),                   // 42: shardsched.v1.Query
-	(*ReasonCount)(nil),             // 43: shardsched.v1.ReasonCount
-	(*SelectorTerm)(nil),            // 44: shardsched.v1.SelectorTerm
-	(*NodeSelector)(nil),            // 45: shardsched.v1.NodeSelector
-	(*Label)(nil),                   // 46: shardsched.v1.Label
-	(*Resources)(nil),               // 47: shardsched.v1.Resources
-	(*Toleration)(nil),              // 48: shardsched.v1.Toleration
-	(*HostPort)(nil),                // 49: shardsched.v1.HostPort
-	(*ResourceClaimsQuery)(nil),     // 50: shardsched.v1.ResourceClaimsQuery
+	(*Variant)(nil),                 // 43: shardsched.v1.Variant
+	(*ReasonCount)(nil),             // 44: shardsched.v1.ReasonCount
+	(*SelectorTerm)(nil),            // 45: shardsched.v1.SelectorTerm
+	(*NodeSelector)(nil),            // 46: shardsched.v1.NodeSelector
+	(*Label)(nil),                   // 47: shardsched.v1.Label
+	(*Resources)(nil),               // 48: shardsched.v1.Resources
+	(*Toleration)(nil),              // 49: shardsched.v1.Toleration
+	(*HostPort)(nil),                // 50: shardsched.v1.HostPort
+	(*ResourceClaimsQuery)(nil),     // 51: shardsched.v1.ResourceClaimsQuery
 }
 var file_shardsched_v1_query_proto_depIdxs = []int32{
-	44, // 0: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
-	45, // 1: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
-	46, // 2: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
-	45, // 3: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
+	45, // 0: shardsched.v1.PreferredTerm.term:type_name -> shardsched.v1.SelectorTerm
+	46, // 1: shardsched.v1.NodeAffinityQuery.added:type_name -> shardsched.v1.NodeSelector
+	47, // 2: shardsched.v1.NodeAffinityQuery.node_selector:type_name -> shardsched.v1.Label
+	46, // 3: shardsched.v1.NodeAffinityQuery.required:type_name -> shardsched.v1.NodeSelector
 	5,  // 4: shardsched.v1.NodeAffinityQuery.preferred:type_name -> shardsched.v1.PreferredTerm
-	47, // 5: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
+	48, // 5: shardsched.v1.FitQuery.requests:type_name -> shardsched.v1.Resources
 	2,  // 6: shardsched.v1.FitQuery.scoring_type:type_name -> shardsched.v1.ScoringType
 	8,  // 7: shardsched.v1.FitQuery.scored:type_name -> shardsched.v1.ScoredResource
 	9,  // 8: shardsched.v1.FitQuery.shape:type_name -> shardsched.v1.ShapePoint
@@ -3708,12 +3796,12 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	21, // 24: shardsched.v1.InterPodAffinityQuery.existing_anti:type_name -> shardsched.v1.Place
 	21, // 25: shardsched.v1.InterPodAffinityQuery.preferred:type_name -> shardsched.v1.Place
 	27, // 26: shardsched.v1.VolumeLimitsQuery.drivers:type_name -> shardsched.v1.DriverVolumes
-	45, // 27: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
-	45, // 28: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
-	45, // 29: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
-	45, // 30: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
-	45, // 31: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
-	45, // 32: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
+	46, // 27: shardsched.v1.CandidateVolume.node_affinity:type_name -> shardsched.v1.NodeSelector
+	46, // 28: shardsched.v1.UnboundClaim.topologies:type_name -> shardsched.v1.NodeSelector
+	46, // 29: shardsched.v1.UnboundClaim.capacities:type_name -> shardsched.v1.NodeSelector
+	46, // 30: shardsched.v1.MigratableVolume.in_tree:type_name -> shardsched.v1.NodeSelector
+	46, // 31: shardsched.v1.MigratableVolume.csi:type_name -> shardsched.v1.NodeSelector
+	46, // 32: shardsched.v1.VolumeBindingQuery.bound:type_name -> shardsched.v1.NodeSelector
 	30, // 33: shardsched.v1.VolumeBindingQuery.claims:type_name -> shardsched.v1.UnboundClaim
 	29, // 34: shardsched.v1.VolumeBindingQuery.volumes:type_name -> shardsched.v1.CandidateVolume
 	31, // 35: shardsched.v1.VolumeBindingQuery.migratable:type_name -> shardsched.v1.MigratableVolume
@@ -3733,9 +3821,9 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	0,  // 49: shardsched.v1.Query.filters:type_name -> shardsched.v1.Plugin
 	41, // 50: shardsched.v1.Query.scores:type_name -> shardsched.v1.ScoreWeight
 	7,  // 51: shardsched.v1.Query.narrowed:type_name -> shardsched.v1.NameSet
-	48, // 52: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
+	49, // 52: shardsched.v1.Query.tolerations:type_name -> shardsched.v1.Toleration
 	6,  // 53: shardsched.v1.Query.node_affinity:type_name -> shardsched.v1.NodeAffinityQuery
-	49, // 54: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
+	50, // 54: shardsched.v1.Query.host_ports:type_name -> shardsched.v1.HostPort
 	10, // 55: shardsched.v1.Query.fit:type_name -> shardsched.v1.FitQuery
 	11, // 56: shardsched.v1.Query.balanced:type_name -> shardsched.v1.BalancedQuery
 	13, // 57: shardsched.v1.Query.images:type_name -> shardsched.v1.ImageQuery
@@ -3748,12 +3836,13 @@ var file_shardsched_v1_query_proto_depIdxs = []int32{
 	32, // 64: shardsched.v1.Query.volume_binding:type_name -> shardsched.v1.VolumeBindingQuery
 	33, // 65: shardsched.v1.Query.volume_zones:type_name -> shardsched.v1.ZoneRequirement
 	40, // 66: shardsched.v1.Query.cel:type_name -> shardsched.v1.CelQuery
-	50, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	51, // 67: shardsched.v1.Query.resource_claims:type_name -> shardsched.v1.ResourceClaimsQuery
+	48, // 68: shardsched.v1.Variant.requests:type_name -> shardsched.v1.Resources
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_query_proto_init() }
@@ -3791,7 +3880,7 @@ func file_shardsched_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardsched_v1_query_proto_rawDesc), len(file_shardsched_v1_query_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

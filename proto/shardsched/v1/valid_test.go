@@ -146,6 +146,7 @@ func validEvaluate() *EvaluateRequest {
 		Queries:    []*Query{validQuery()},
 		Classes:    []*ClassRequest{{ClassId: 42, Diagnose: true}, {ClassId: 43, Normalise: true, Extrema: []int64{0, 5}}},
 		Candidates: []uint32{64, 1},
+		Variants:   []*Variant{{ClassId: 43, Like: 42, Requests: &Resources{MilliCpu: 5}, FitScored: []int64{5}, BalancedScored: []int64{0}}},
 	}
 }
 

@@ -196,6 +196,13 @@ func TestBrokenMessages(t *testing.T) {
 		{"too few numbers of candidates", evaluate(func(x *EvaluateRequest) { x.Candidates = nil }), "candidates: expected one for each of 2 classes, got 0"},
 		{"extrema in the first round", evaluate(func(x *EvaluateRequest) { x.Classes[1].Normalise = false }), "classes[1].extrema: expected none without normalise, got 2"},
 		{"a broken query", evaluate(func(x *EvaluateRequest) { x.Queries[0].Fit = nil }), "queries[0].fit: expected for NodeResourcesFit, got none"},
+		{"a variant of itself", evaluate(func(x *EvaluateRequest) { x.Variants[0].Like = 43 }), "variants[0].like: expected the id of another class, got 43"},
+		{"a variant of nothing", evaluate(func(x *EvaluateRequest) { x.Variants[0].Like = 0 }), "variants[0].like: expected the id of another class, got 0"},
+		{"a variant without an id", evaluate(func(x *EvaluateRequest) { x.Variants[0].ClassId = 0 }), "variants[0].class_id: expected an id, got 0"},
+		{"a variant of a negative request", evaluate(func(x *EvaluateRequest) { x.Variants[0].Requests.MilliCpu = -1 }), "variants[0].requests.milli_cpu: expected 0 or more, got -1"},
+		{"a variant of a negative score", evaluate(func(x *EvaluateRequest) { x.Variants[0].FitScored[0] = -1 }), "variants[0].fit_scored[0]: expected 0 or more, got -1"},
+		{"a variant of a negative balance", evaluate(func(x *EvaluateRequest) { x.Variants[0].BalancedScored[0] = -1 }), "variants[0].balanced_scored[0]: expected 0 or more, got -1"},
+		{"more variants than classes", evaluate(func(x *EvaluateRequest) { x.Variants = slices.Repeat(x.Variants, 4) }), "variants: expected at most one for each of 3 classes, got 4"},
 
 		{"more feasible rows than rows", result(func(x *ClassResult) { x.Rows = 4 }), "results[0].feasible: expected at most the 4 rows, got 5"},
 		{"groups that lose a row", columns(func(x *GroupColumns) { x.Rows[0] = 2 }), "results[0].groups: expected the 5 feasible rows, got 4"},

@@ -46,8 +46,14 @@ func (x *EvaluateRequest) Validate() error {
 	if err := each("queries", x.GetQueries()); err != nil {
 		return err
 	}
+	if err := each("variants", x.GetVariants()); err != nil {
+		return err
+	}
 	if err := each("classes", x.GetClasses()); err != nil {
 		return err
+	}
+	if n, asked := len(x.GetVariants()), len(x.GetClasses())+len(x.GetPreemptions()); n > asked {
+		return wrong("variants", "expected at most one for each of %d classes, got %d", asked, n)
 	}
 	if n := len(x.GetCandidates()); n != len(x.GetClasses()) {
 		return wrong("candidates", "expected one for each of %d classes, got %d", len(x.GetClasses()), n)

@@ -216,7 +216,9 @@ type EvaluateRequest struct {
 	Rules uint64 `protobuf:"fixed64,7,opt,name=rules,proto3" json:"rules,omitempty"`
 	// Of each of classes: how many candidates a group offers at the most, 1 to 65536. It is the worker's share of what
 	// all workers are asked for.
-	Candidates    []uint32 `protobuf:"varint,8,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
+	Candidates []uint32 `protobuf:"varint,8,rep,packed,name=candidates,proto3" json:"candidates,omitempty"`
+	// As queries, of classes that are like one of queries or one that the worker has been sent.
+	Variants      []*Variant `protobuf:"bytes,9,rep,name=variants,proto3" json:"variants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,6 +305,13 @@ func (x *EvaluateRequest) GetRules() uint64 {
 func (x *EvaluateRequest) GetCandidates() []uint32 {
 	if x != nil {
 		return x.Candidates
+	}
+	return nil
+}
+
+func (x *EvaluateRequest) GetVariants() []*Variant {
+	if x != nil {
+		return x.Variants
 	}
 	return nil
 }
@@ -1571,7 +1580,7 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\tnormalise\x18\x05 \x01(\bR\tnormalise\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05trace\x12-\n" +
 	"\x04pins\x18\a \x03(\v2\x19.shardsched.v1.PinnedSumsR\x04pins\x12!\n" +
-	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\xd4\x02\n" +
+	"\fsearch_steps\x18\b \x01(\rR\vsearchStepsJ\x04\b\x02\x10\x03\"\x88\x03\n" +
 	"\x0fEvaluateRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -1582,7 +1591,8 @@ const file_shardsched_v1_worker_proto_rawDesc = "" +
 	"\x05rules\x18\a \x01(\x06R\x05rules\x12\x1e\n" +
 	"\n" +
 	"candidates\x18\b \x03(\rR\n" +
-	"candidates\"\x84\x03\n" +
+	"candidates\x122\n" +
+	"\bvariants\x18\t \x03(\v2\x16.shardsched.v1.VariantR\bvariants\"\x84\x03\n" +
 	"\x11PreemptionRequest\x12\x19\n" +
 	"\bclass_id\x18\x01 \x01(\x04R\aclassId\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1d\n" +
@@ -1741,15 +1751,16 @@ var file_shardsched_v1_worker_proto_goTypes = []any{
 	(*Delta)(nil),                // 16: shardsched.v1.Delta
 	(*PinnedSums)(nil),           // 17: shardsched.v1.PinnedSums
 	(*Query)(nil),                // 18: shardsched.v1.Query
-	(*MeasureResult)(nil),        // 19: shardsched.v1.MeasureResult
-	(*ReasonCount)(nil),          // 20: shardsched.v1.ReasonCount
-	(Plugin)(0),                  // 21: shardsched.v1.Plugin
-	(ExtensionPoint)(0),          // 22: shardsched.v1.ExtensionPoint
-	(*SnapshotRow)(nil),          // 23: shardsched.v1.SnapshotRow
-	(*CounterColumn)(nil),        // 24: shardsched.v1.CounterColumn
-	(*PodUsage)(nil),             // 25: shardsched.v1.PodUsage
-	(*DeviceSlice)(nil),          // 26: shardsched.v1.DeviceSlice
-	(*DeviceUses)(nil),           // 27: shardsched.v1.DeviceUses
+	(*Variant)(nil),              // 19: shardsched.v1.Variant
+	(*MeasureResult)(nil),        // 20: shardsched.v1.MeasureResult
+	(*ReasonCount)(nil),          // 21: shardsched.v1.ReasonCount
+	(Plugin)(0),                  // 22: shardsched.v1.Plugin
+	(ExtensionPoint)(0),          // 23: shardsched.v1.ExtensionPoint
+	(*SnapshotRow)(nil),          // 24: shardsched.v1.SnapshotRow
+	(*CounterColumn)(nil),        // 25: shardsched.v1.CounterColumn
+	(*PodUsage)(nil),             // 26: shardsched.v1.PodUsage
+	(*DeviceSlice)(nil),          // 27: shardsched.v1.DeviceSlice
+	(*DeviceUses)(nil),           // 28: shardsched.v1.DeviceUses
 }
 var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	16, // 0: shardsched.v1.ShardDeltas.deltas:type_name -> shardsched.v1.Delta
@@ -1758,35 +1769,36 @@ var file_shardsched_v1_worker_proto_depIdxs = []int32{
 	18, // 3: shardsched.v1.EvaluateRequest.queries:type_name -> shardsched.v1.Query
 	1,  // 4: shardsched.v1.EvaluateRequest.classes:type_name -> shardsched.v1.ClassRequest
 	3,  // 5: shardsched.v1.EvaluateRequest.preemptions:type_name -> shardsched.v1.PreemptionRequest
-	4,  // 6: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
-	19, // 7: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
-	17, // 8: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
-	5,  // 9: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
-	20, // 10: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
-	20, // 11: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
-	19, // 12: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
-	21, // 13: shardsched.v1.TimingColumns.plugins:type_name -> shardsched.v1.Plugin
-	22, // 14: shardsched.v1.TimingColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
-	7,  // 15: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
-	6,  // 16: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
-	8,  // 17: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
-	9,  // 18: shardsched.v1.EvaluateResponse.timings:type_name -> shardsched.v1.TimingColumns
-	11, // 19: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
-	23, // 20: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
-	24, // 21: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
-	25, // 22: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
-	13, // 23: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
-	26, // 24: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
-	27, // 25: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
-	2,  // 26: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
-	12, // 27: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
-	10, // 28: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
-	14, // 29: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
-	28, // [28:30] is the sub-list for method output_type
-	26, // [26:28] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	19, // 6: shardsched.v1.EvaluateRequest.variants:type_name -> shardsched.v1.Variant
+	4,  // 7: shardsched.v1.PreemptionRequest.budgets:type_name -> shardsched.v1.Budget
+	20, // 8: shardsched.v1.PreemptionRequest.measures:type_name -> shardsched.v1.MeasureResult
+	17, // 9: shardsched.v1.PreemptionRequest.pins:type_name -> shardsched.v1.PinnedSums
+	5,  // 10: shardsched.v1.PreemptionResult.candidates:type_name -> shardsched.v1.PreemptionCandidate
+	21, // 11: shardsched.v1.PreemptionResult.reasons:type_name -> shardsched.v1.ReasonCount
+	21, // 12: shardsched.v1.ClassResult.reasons:type_name -> shardsched.v1.ReasonCount
+	20, // 13: shardsched.v1.ClassResult.measures:type_name -> shardsched.v1.MeasureResult
+	22, // 14: shardsched.v1.TimingColumns.plugins:type_name -> shardsched.v1.Plugin
+	23, // 15: shardsched.v1.TimingColumns.extension_points:type_name -> shardsched.v1.ExtensionPoint
+	7,  // 16: shardsched.v1.EvaluateResponse.results:type_name -> shardsched.v1.ClassResult
+	6,  // 17: shardsched.v1.EvaluateResponse.preemptions:type_name -> shardsched.v1.PreemptionResult
+	8,  // 18: shardsched.v1.EvaluateResponse.groups:type_name -> shardsched.v1.GroupColumns
+	9,  // 19: shardsched.v1.EvaluateResponse.timings:type_name -> shardsched.v1.TimingColumns
+	11, // 20: shardsched.v1.LoadSnapshotRequest.header:type_name -> shardsched.v1.SnapshotHeader
+	24, // 21: shardsched.v1.LoadSnapshotRequest.rows:type_name -> shardsched.v1.SnapshotRow
+	25, // 22: shardsched.v1.LoadSnapshotRequest.counters:type_name -> shardsched.v1.CounterColumn
+	26, // 23: shardsched.v1.LoadSnapshotRequest.usages:type_name -> shardsched.v1.PodUsage
+	13, // 24: shardsched.v1.LoadSnapshotRequest.devices:type_name -> shardsched.v1.RowDevices
+	27, // 25: shardsched.v1.RowDevices.slices:type_name -> shardsched.v1.DeviceSlice
+	28, // 26: shardsched.v1.RowDevices.uses:type_name -> shardsched.v1.DeviceUses
+	2,  // 27: shardsched.v1.WorkerService.Evaluate:input_type -> shardsched.v1.EvaluateRequest
+	12, // 28: shardsched.v1.WorkerService.LoadSnapshot:input_type -> shardsched.v1.LoadSnapshotRequest
+	10, // 29: shardsched.v1.WorkerService.Evaluate:output_type -> shardsched.v1.EvaluateResponse
+	14, // 30: shardsched.v1.WorkerService.LoadSnapshot:output_type -> shardsched.v1.LoadSnapshotResponse
+	29, // [29:31] is the sub-list for method output_type
+	27, // [27:29] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_shardsched_v1_worker_proto_init() }
