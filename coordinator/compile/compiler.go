@@ -227,7 +227,9 @@ func (c *Compiler) make(e *keptPlan, p *v1.Pod) (*Class, error) {
 // variant makes a class of a plan and the setting as a variant of another size of the same shape; nil: there is none that allows it.
 func (c *Compiler) variant(e *keptPlan) (*Class, error) {
 	k := e.shape
-	if k == nil || k.class == nil || !bytes.Equal(k.setting, c.setting.bytes) || !k.class.Query.CanVary(e.plan.fit, e.plan.balanced) {
+	switch {
+	case k == nil || k.class == nil || c.setting.claims.isAny(), // a refusal is no part of a setting's bytes
+		!bytes.Equal(k.setting, c.setting.bytes), !k.class.Query.CanVary(e.plan.fit, e.plan.balanced):
 		return nil, nil
 	}
 	q := k.class.Query.With(e.plan.fit, e.plan.balanced)
