@@ -36,8 +36,9 @@ install:
 demo: build
 	./bin/shardsched up --demo --exit-when-idle $(DEMO)
 
-# A control plane on loopback, until Ctrl-C: make playground PLAYGROUND='-nodes 1000'
-playground: build
+# A control plane on loopback, until Ctrl-C: make playground PLAYGROUND='-demo -nodes 100'
+playground:
+	@mkdir -p bin
 	@cd bench && $(GO) run ./cluster/controlplane -kubeconfig $(CURDIR)/bin/playground.kubeconfig $(PLAYGROUND)
 
 test: generated lint unit race bench-module oracle

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +33,7 @@ type options struct {
 	scheduler, config     string
 	coordinators, workers int
 	kubeconfig            string
-	controllers           bool
+	controllers, demo     bool
 }
 
 func main() {
@@ -60,8 +61,9 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	fs.StringVar(&o.config, "config", "", "the scheduler's KubeSchedulerConfiguration `FILE`; client and leader election may be left out")
 	fs.IntVar(&o.coordinators, "coordinators", 2, "coordinators of shardsched: one leads, the others stand by")
 	fs.IntVar(&o.workers, "workers", 2, "workers of shardsched")
-	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, volumes, namespaces and garbage, and a "+
-		"hollow kubelet")
+	fs.BoolVar(&o.controllers, "controllers", true, "run upstream's controllers for workloads, budgets, volumes, resource claims, nodes, "+
+		"taints, namespaces and garbage, and a hollow kubelet")
+	fs.BoolVar(&o.demo, "demo", false, "make something to look at: a budget, a spread, a preemption and a pod that waits")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the administrator's kubeconfig to `FILE`, too")
 	onlyBuild := fs.Bool("build", false, "only build all programs, so that tests need not")
 	if err := fs.Parse(args); err != nil {
@@ -69,6 +71,9 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if o.demo && !o.controllers {
+		return errors.New("-demo: it is made of Deployments, which -controllers=false leaves alone")
 	}
 	if *onlyBuild {
 		return testbed.Build(ctx)
@@ -93,8 +98,7 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 		return err
 	}
 	if o.controllers {
-		if _, err := bed.Controllers(ctx, "deployment", "replicaset", "statefulset", "namespace", "garbagecollector", "persistentvolume",
-			"provisioner", "kubelet"); err != nil {
+		if _, err := bed.Controllers(ctx, controllers()...); err != nil {
 			return err
 		}
 	}
@@ -102,11 +106,22 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := o.explain(bed, schedulers, out); err != nil {
+	defer end(schedulers)
+	if o.demo {
+		if err := o.makeDemo(ctx, bed, progress); err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+	}
+	if err := o.explain(ctx, bed, schedulers, out); err != nil {
 		return err
 	}
-	defer end(schedulers)
 	return watch(ctx, bed)
+}
+
+// controllers are those that a playground runs.
+func controllers() []string {
+	return []string{"deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob", "disruption", "namespace", "garbagecollector",
+		"persistentvolume", "resourceclaim", "nodelifecycle", "tainteviction", "provisioner", "kubelet", "heartbeat"}
 }
 
 // hollow are the nodes.
@@ -158,7 +173,7 @@ func (o options) schedule(ctx context.Context, bed *testbed.Bed, progress io.Wri
 }
 
 // explain says what runs, and what to do with it.
-func (o options) explain(bed *testbed.Bed, schedulers []*testbed.SchedulerProcess, out io.Writer) error {
+func (o options) explain(ctx context.Context, bed *testbed.Bed, schedulers []*testbed.SchedulerProcess, out io.Writer) error {
 	admin := bed.AdminKubeconfig
 	if o.kubeconfig != "" {
 		text, err := os.ReadFile(admin)
@@ -185,23 +200,59 @@ func (o options) explain(bed *testbed.Bed, schedulers []*testbed.SchedulerProces
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "logs and the API server's audit log below %s\n\n", bed.Dir())
-	fmt.Fprintf(out, "  export KUBECONFIG=%s\n  kubectl get nodes\n", admin)
-	if o.controllers {
-		fmt.Fprint(out, "  kubectl create deployment web --image=web --replicas=100\n")
-	} else {
-		fmt.Fprint(out, "  kubectl run web --image=web\n")
+	fmt.Fprintf(out, "logs and the API server's audit log below %s\n", bed.Dir())
+	fmt.Fprint(out, `
+Hollow: nodes are objects, no container runs, no Service routes; pods are said to run, and those of Jobs to end after 10 s.
+Real: etcd, kube-apiserver, upstream's controllers, the scheduler. A node with the annotation hollow.shardsched.io/silent falls silent.
+
+`)
+	fmt.Fprintf(out, "  export KUBECONFIG=%s\n", admin)
+	if err := o.exports(ctx, bed, schedulers, out); err != nil {
+		return err
 	}
-	fmt.Fprint(out, "  kubectl get pods -o wide --watch\n  kubectl get events\n")
-	switch o.scheduler {
-	case "none":
+	fmt.Fprint(out, o.commands())
+	if o.scheduler == "none" {
 		fmt.Fprintf(out, "\nNobody schedules. A scheduler acts as system:kube-scheduler, and nothing more, with\n  --kubeconfig %s\n",
 			bed.SchedulerKubeconfig)
-	case "shardsched":
-		fmt.Fprintf(out, "  shardsched explain --address %s pod default/web-…\n", schedulers[0].Listen)
 	}
 	fmt.Fprint(out, "\nInterrupt (Ctrl-C) to end everything.\n")
 	return nil
+}
+
+// exports prints what shardsched's client needs to be found, and to find the coordinators.
+func (o options) exports(ctx context.Context, bed *testbed.Bed, schedulers []*testbed.SchedulerProcess, out io.Writer) error {
+	if o.scheduler != "shardsched" {
+		return nil
+	}
+	program, err := bed.Shardsched(ctx)
+	if err != nil {
+		return err
+	}
+	var addresses []string
+	for _, s := range schedulers {
+		addresses = append(addresses, s.Listen)
+	}
+	_, err = fmt.Fprintf(out, "  export SHARDSCHED_ADDRESS=%s\n  export PATH=%s:$PATH\n", strings.Join(addresses, ","), filepath.Dir(program))
+	return err
+}
+
+// commands are what to type then.
+func (o options) commands() string {
+	switch {
+	case o.demo && o.scheduler == "shardsched":
+		return demoCommands + "  shardsched explain pod shop/vip\n  shardsched explain pod shop/picky\n  shardsched summary\n"
+	case o.demo:
+		return demoCommands
+	}
+	text := "  kubectl run web --image=web\n"
+	if o.controllers {
+		text = "  kubectl create deployment web --image=web --replicas=100\n"
+	}
+	text = "  kubectl get nodes\n" + text + "  kubectl get pods -o wide --watch\n  kubectl get events\n"
+	if o.scheduler == "shardsched" {
+		text += "  shardsched summary\n  shardsched explain pod default/web-…\n"
+	}
+	return text
 }
 
 // watch returns when the context ends, or tells that a server did.

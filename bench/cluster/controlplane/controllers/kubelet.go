@@ -34,6 +34,10 @@ func kubelet(_ context.Context, c cluster) (func(context.Context), error) {
 			w.queue.AddAfter(key, left)
 			return nil
 		}
+		if left, working := workLeft(p, time.Now()); working && left > 0 {
+			w.queue.AddAfter(key, left)
+			return nil
+		}
 		return c.care(ctx, p)
 	})
 	if err := w.watch(pods.Informer()); err != nil {
@@ -58,6 +62,18 @@ func endOf(p *v1.Pod) time.Time {
 	return p.DeletionTimestamp.Add(min(takes, grace) - grace)
 }
 
+// jobTakes is how long a pod of a Job works.
+const jobTakes = 10 * time.Second
+
+// workLeft is how much longer a pod of a Job works; working: it has begun, and not ended.
+func workLeft(p *v1.Pod, now time.Time) (left time.Duration, working bool) {
+	by := metav1.GetControllerOfNoCopy(p)
+	if by == nil || by.Kind != "Job" || p.Status.Phase != v1.PodRunning || p.Status.StartTime == nil || p.DeletionTimestamp != nil {
+		return 0, false
+	}
+	return p.Status.StartTime.Add(jobTakes).Sub(now), true
+}
+
 func (c cluster) care(ctx context.Context, p *v1.Pod) error {
 	pods := c.client.CoreV1().Pods(p.Namespace)
 	switch {
@@ -67,11 +83,35 @@ func (c cluster) care(ctx context.Context, p *v1.Pod) error {
 		var zero int64
 		return pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero,
 			Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
-	case p.Status.Phase != v1.PodPending:
+	}
+	now := metav1.NewTime(time.Now())
+	if _, working := workLeft(p, now.Time); working {
+		_, err := pods.UpdateStatus(ctx, succeeded(p, now), metav1.UpdateOptions{})
+		return err
+	}
+	if p.Status.Phase != v1.PodPending {
 		return nil
 	}
-	_, err := pods.UpdateStatus(ctx, running(p, metav1.NewTime(time.Now())), metav1.UpdateOptions{})
+	_, err := pods.UpdateStatus(ctx, running(p, now), metav1.UpdateOptions{})
 	return err
+}
+
+// succeeded is the pod as its kubelet tells of it when all containers have ended well.
+func succeeded(p *v1.Pod, now metav1.Time) *v1.Pod {
+	p = p.DeepCopy()
+	p.Status.Phase = v1.PodSucceeded
+	for i := range p.Status.ContainerStatuses {
+		s := &p.Status.ContainerStatuses[i]
+		s.Ready, s.Started = false, new(bool)
+		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now}}
+		if p.Status.StartTime != nil {
+			s.State.Terminated.StartedAt = *p.Status.StartTime
+		}
+	}
+	for _, t := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+		setCondition(&p.Status, v1.PodCondition{Type: t, Status: v1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: now})
+	}
+	return p
 }
 
 // running is the pod as its kubelet tells of it when all containers run.

@@ -1,9 +1,11 @@
 // Command controllers does what a test or a playground needs of a cluster's other
-// programs: upstream's own controllers for Deployments, ReplicaSets, StatefulSets,
-// PodDisruptionBudgets, volumes, ResourceClaims, namespaces and garbage, and stand-ins for what there is no machine for.
+// programs: upstream's own controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs,
+// PodDisruptionBudgets, volumes, ResourceClaims, namespaces, garbage, silent nodes and NoExecute taints, and stand-ins for
+// what there is no machine for.
 //
 //	kubelet      pods with a node are running at once, and gone at once when deleted, or as late
-//	             as their annotation hollow.shardsched.io/stops-after says
+//	             as their annotation hollow.shardsched.io/stops-after says; pods of Jobs have done their work after 10 s
+//	heartbeat    nodes are alive, but for those with the annotation hollow.shardsched.io/silent
 //	provisioner  claims of classes with the provisioner hollow.shardsched.io get volumes
 //
 // It prints "controllers run" when they do.
@@ -51,6 +53,12 @@ func controllers() map[string]func(context.Context, cluster) (run func(context.C
 		"provisioner":      provisioner,
 		"kubelet":          kubelet,
 		"disruption":       disruptions,
+		"daemonset":        daemonSets,
+		"job":              jobs,
+		"cronjob":          cronJobs,
+		"nodelifecycle":    nodeLifecycles,
+		"tainteviction":    taintEvictions,
+		"heartbeat":        heartbeats,
 	}
 }
 

@@ -12,15 +12,21 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
+	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/disruption"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/tainteviction"
 	"k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
 )
 
@@ -31,6 +37,8 @@ const (
 	resync       = time.Second
 	garbageSyncs = 20
 	garbageEvery = 10 * time.Second
+	// A node whose kubelet is silent for so long is not ready; upstream waits 50 s.
+	nodeGrace = 40 * time.Second
 )
 
 func deployments(ctx context.Context, c cluster) (func(context.Context), error) {
@@ -53,6 +61,53 @@ func statefulSets(ctx context.Context, c cluster) (func(context.Context), error)
 	s := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(),
 		apps.ControllerRevisions(), c.client)
 	return func(ctx context.Context) { s.Run(ctx, syncs) }, nil
+}
+
+func daemonSets(ctx context.Context, c cluster) (func(context.Context), error) {
+	core, apps := c.objects.Core().V1(), c.objects.Apps().V1()
+	d, err := daemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), core.Pods(), core.Nodes(), c.client,
+		flowcontrol.NewBackOff(time.Second, 15*time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { d.Run(ctx, syncs) }, nil
+}
+
+func jobs(ctx context.Context, c cluster) (func(context.Context), error) {
+	j, err := job.NewController(ctx, c.client, c.objects.Core().V1().Pods(), c.objects.Batch().V1().Jobs(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { j.Run(ctx, syncs) }, nil
+}
+
+func cronJobs(ctx context.Context, c cluster) (func(context.Context), error) {
+	batch := c.objects.Batch().V1()
+	j, err := cronjob.NewControllerV2(ctx, batch.Jobs(), batch.CronJobs(), c.client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { j.Run(ctx, syncs) }, nil
+}
+
+// nodeLifecycles tells nodes whose kubelets are silent from others: it needs the controller heartbeat beside.
+func nodeLifecycles(ctx context.Context, c cluster) (func(context.Context), error) {
+	core := c.objects.Core().V1()
+	n, err := nodelifecycle.NewNodeLifecycleController(ctx, c.objects.Coordination().V1().Leases(), core.Pods(), core.Nodes(),
+		c.objects.Apps().V1().DaemonSets(), c.client, 5*time.Second, time.Minute, nodeGrace, 0.1, 0.01, 50, 0.55)
+	if err != nil {
+		return nil, err
+	}
+	return n.Run, nil
+}
+
+func taintEvictions(ctx context.Context, c cluster) (func(context.Context), error) {
+	core := c.objects.Core().V1()
+	t, err := tainteviction.New(ctx, c.client, core.Pods(), core.Nodes(), "taint-eviction-controller")
+	if err != nil {
+		return nil, err
+	}
+	return t.Run, nil
 }
 
 func disruptions(ctx context.Context, c cluster) (func(context.Context), error) {

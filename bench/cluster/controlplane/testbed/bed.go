@@ -225,10 +225,10 @@ func (b *Bed) Logs(n int) string {
 	return s.String()
 }
 
-// Controllers starts controllers by their names, and returns when they run: deployment,
-// replicaset, statefulset, disruption, namespace, garbagecollector, persistentvolume, resourceclaim are upstream's;
-// kubelet makes bound pods running and takes deleted ones away; provisioner makes the
-// volumes of classes with the provisioner named Provisioner.
+// Controllers starts controllers by their names, and returns when they run: deployment, replicaset, statefulset, daemonset, job,
+// cronjob, disruption, namespace, garbagecollector, persistentvolume, resourceclaim, nodelifecycle, tainteviction are upstream's;
+// kubelet makes bound pods running and takes deleted ones away; heartbeat says that nodes are alive, which nodelifecycle asks for;
+// provisioner makes the volumes of classes with the provisioner named Provisioner.
 func (b *Bed) Controllers(ctx context.Context, names ...string) (*process.Process, error) {
 	file, err := b.binary(ctx, controllersProgram)
 	if err != nil {

@@ -66,6 +66,8 @@ func (b *Bed) create(ctx context.Context, object runtime.Object) (err error) {
 		_, err = core.Services(o.Namespace).Create(ctx, o, how)
 	case *v1.ReplicationController:
 		_, err = core.ReplicationControllers(o.Namespace).Create(ctx, o, how)
+	case *appsv1.Deployment:
+		_, err = apps.Deployments(o.Namespace).Create(ctx, o, how)
 	case *appsv1.ReplicaSet:
 		_, err = apps.ReplicaSets(o.Namespace).Create(ctx, o, how)
 	case *appsv1.StatefulSet:
@@ -213,7 +215,7 @@ func (b *Bed) Clear(ctx context.Context) error {
 	}
 	for _, n := range namespaces.Items {
 		for _, remove := range []func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
-			apps.ReplicaSets(n.Name).DeleteCollection, apps.StatefulSets(n.Name).DeleteCollection,
+			apps.Deployments(n.Name).DeleteCollection, apps.ReplicaSets(n.Name).DeleteCollection, apps.StatefulSets(n.Name).DeleteCollection,
 			core.ReplicationControllers(n.Name).DeleteCollection, core.Pods(n.Name).DeleteCollection,
 			core.PersistentVolumeClaims(n.Name).DeleteCollection, storage.CSIStorageCapacities(n.Name).DeleteCollection,
 			b.Admin.PolicyV1().PodDisruptionBudgets(n.Name).DeleteCollection,
