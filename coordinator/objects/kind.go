@@ -112,6 +112,9 @@ func (k Kind) traits() traits {
 // It is empty for an unknown kind.
 func (k Kind) Plural() string { return k.traits().plural }
 
+// Short is kubectl's short name: no, po, sc. It is empty for a kind that has none.
+func (k Kind) Short() string { return k.traits().short }
+
 // Singular is the kind's name where one object is meant: node, pod, storageclass.
 func (k Kind) Singular() string { return strings.ToLower(string(k)) }
 

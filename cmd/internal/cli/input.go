@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,6 +35,9 @@ type inputRequest struct {
 	Paths       []string
 	Namespace   string
 	SkipInvalid bool
+	// Strict refuses custom resources. Override has a later object take an earlier one's place.
+	Strict, Override bool
+	OverrideFlag     string // for messages; empty: there is none
 	// Nodes are the nodes that DaemonSets run on beside the input's own; asked for
 	// only where there is a DaemonSet. Nil: none.
 	Nodes func() ([]*v1.Node, error)
@@ -52,7 +54,9 @@ type inputRequest struct {
 // and a note on what was skipped go to s.Err.
 func readInput(s Streams, q inputRequest) (*Input, error) {
 	report := &manifest.Report{SkipInvalid: q.SkipInvalid, Warn: func(err error) { fmt.Fprintf(s.Err, "warning: %v\n", err) }}
-	set, err := manifest.Read(q.Paths, manifest.Options{Stdin: s.In, Namespace: q.Namespace, Check: checkObject}, report)
+	set, err := manifest.Read(q.Paths, manifest.Options{
+		Stdin: s.In, Namespace: q.Namespace, Check: checkObject, Strict: q.Strict, Override: q.Override, OverrideFlag: q.OverrideFlag,
+	}, report)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +75,7 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	if err := report.Err(); err != nil {
 		return nil, err
 	}
-	if note := set.Note(); note != "" {
+	for _, note := range set.Notes() {
 		fmt.Fprintln(s.Err, note)
 	}
 	if q.Demo {
@@ -122,10 +126,10 @@ func joinNodes(input, others []*v1.Node) []*v1.Node {
 }
 
 type inputBuilder struct {
-	report     *manifest.Report
-	input      Input
-	priorities *workload.Priorities
-	all        []manifest.Object
+	report    *manifest.Report
+	input     Input
+	admission *workload.Admission
+	all       []manifest.Object
 	// later holds the objects that pods come from, pods and workloads, in the
 	// input's order.
 	later   []manifest.Object
@@ -136,16 +140,17 @@ type inputBuilder struct {
 
 // look sorts the input.
 func (b *inputBuilder) look() {
-	var classes []*schedulingv1.PriorityClass
+	b.admission = workload.NewAdmission(b.values())
 	for _, o := range b.all {
 		switch v := o.Value.(type) {
-		case *schedulingv1.PriorityClass:
-			classes = append(classes, v)
 		case *v1.Node:
 			b.input.Nodes = append(b.input.Nodes, v)
 		case *v1.Pod:
 			b.later = append(b.later, o)
 		default:
+			if c, ok := v.(*v1.PersistentVolumeClaim); ok && b.refuse(o, nil, b.admission.Claim(c)) {
+				continue
+			}
 			if objects.KindOf(v).Known() {
 				b.keep(v.(objects.Object))
 			}
@@ -155,7 +160,15 @@ func (b *inputBuilder) look() {
 			}
 		}
 	}
-	b.priorities = workload.NewPriorities(classes)
+}
+
+// values are the objects of the input.
+func (b *inputBuilder) values() []runtime.Object {
+	all := make([]runtime.Object, len(b.all))
+	for i := range b.all {
+		all[i] = b.all[i].Value
+	}
+	return all
 }
 
 // keep takes an object of the cluster: not one that is made for a workload where the input
@@ -177,11 +190,7 @@ func isWorkload(obj runtime.Object) bool {
 
 // expand goes over pods and workloads once the nodes are known.
 func (b *inputBuilder) expand(nodes []*v1.Node) {
-	all := make([]runtime.Object, len(b.all))
-	for i := range b.all {
-		all[i] = b.all[i].Value
-	}
-	expander := workload.New(nodes, all)
+	expander := workload.New(nodes, b.values())
 	for _, o := range b.later {
 		if p, ok := o.Value.(*v1.Pod); ok {
 			b.pod(o, p)
@@ -192,7 +201,11 @@ func (b *inputBuilder) expand(nodes []*v1.Node) {
 }
 
 func (b *inputBuilder) pod(o manifest.Object, p *v1.Pod) {
-	b.unknownClass(o, b.priorities.Resolve(p), "spec.priorityClassName", p)
+	unknown, refused := b.admission.Pod(p)
+	b.note(o, nil, unknown)
+	if b.refuse(o, nil, refused) {
+		return
+	}
 	b.add(o, p)
 }
 
@@ -210,19 +223,26 @@ func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) 
 		objects.Default(rs)
 		b.keep(rs)
 	}
+	template, _ := workload.Template(o.Value)
 	for _, c := range made.Claims {
 		objects.Default(c)
+		if b.refuse(o, field.NewPath("spec", "volumeClaimTemplates"), b.admission.Claim(c)) {
+			return
+		}
 		if metav1.GetControllerOfNoCopy(c) == nil {
 			b.input.Retained[objects.RefOf(c)] = true
 		}
 		b.keep(c)
 	}
 	for i, p := range made.Pods {
-		known := b.priorities.Resolve(p)
-		if template, _ := workload.Template(o.Value); i == 0 {
-			b.unknownClass(o, known, template.Child("spec", "priorityClassName").String(), p)
-		}
 		objects.Default(p)
+		unknown, refused := b.admission.Pod(p)
+		if b.refuse(o, template, refused) {
+			return // the others are refused, too
+		}
+		if i == 0 {
+			b.note(o, template, unknown)
+		}
 		b.add(o, p)
 	}
 }
@@ -231,17 +251,33 @@ func (b *inputBuilder) workload(o manifest.Object, expander *workload.Expander) 
 // it are there tells nothing of what becomes of them. nil: nothing.
 func (b *inputBuilder) running(o manifest.Object, expander *workload.Expander) *manifest.Object {
 	there := expander.Running(o.Kind, o.Namespace, o.Name)
-	if there == nil || o.Value.(metav1.Object).GetUID() != "" {
+	if there == nil || o.Over == nil && o.Value.(metav1.Object).GetUID() != "" {
 		return nil
 	}
 	i := slices.IndexFunc(b.all, func(x manifest.Object) bool { return x.Value == there.(runtime.Object) })
 	return &b.all[i]
 }
 
-func (b *inputBuilder) unknownClass(o manifest.Object, known bool, path string, p *v1.Pod) {
-	if !known {
-		b.report.Note(o.Error(path, fmt.Sprintf("no PriorityClass %q in the input: priority 0", manifest.Clip(p.Spec.PriorityClassName))))
+// note tells of what is odd with a pod of a template, or of a pod as it is: template is nil.
+func (b *inputBuilder) note(o manifest.Object, template *field.Path, remarks []workload.Remark) {
+	for _, r := range remarks {
+		b.report.Note(o.Error(beneath(template, r.Field), r.Problem))
 	}
+}
+
+// refuse tells why an API server would not take a pod or a claim, and whether it would not.
+func (b *inputBuilder) refuse(o manifest.Object, template *field.Path, remarks []workload.Remark) bool {
+	for _, r := range remarks {
+		b.report.Add(o.Error(beneath(template, r.Field), r.Problem))
+	}
+	return len(remarks) > 0
+}
+
+func beneath(template, inside *field.Path) string {
+	if template == nil {
+		return inside.String()
+	}
+	return template.String() + "." + inside.String()
 }
 
 // add takes a pod, unless another has its name.
@@ -263,11 +299,11 @@ func checkObject(obj runtime.Object) field.ErrorList {
 	if ok {
 		objects.Default(kept)
 	}
-	switch _, isClass := obj.(*schedulingv1.PriorityClass); {
-	case isClass:
-		return nil
-	case ok && !isWorkload(obj):
+	switch {
+	case objects.KindOf(obj).Known() && !isWorkload(obj):
 		return objects.Validate(kept)
+	case !isWorkload(obj):
+		return nil // what pods are filled in by
 	}
 	if errs := workload.Validate(obj); len(errs) > 0 {
 		return errs
@@ -305,8 +341,8 @@ func checkClaims(obj runtime.Object) (errs field.ErrorList) {
 // input is what a simulation schedules.
 func (o SimulateOptions) input() inputRequest {
 	return inputRequest{
-		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid,
-		Create: true, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed,
+		Paths: o.Files, Namespace: o.Namespace, SkipInvalid: o.SkipInvalid, Strict: o.Strict, Override: o.Override,
+		OverrideFlag: "--override", Create: true, Demo: o.Demo, Devices: o.Devices, Seed: o.Seed,
 	}
 }
 

@@ -159,7 +159,9 @@ type SimulateOptions struct {
 	// Files are files or folders of Kubernetes YAML or JSON; "-" is standard input.
 	Files       []string
 	SkipInvalid bool
-	Namespace   string
+	// Strict refuses custom resources. Override has an object of a later file take the place of an earlier one.
+	Strict, Override bool
+	Namespace        string
 	Configuration
 	// AskExtenders has the configuration's extenders asked, under all verbs but bind.
 	AskExtenders bool

@@ -48,6 +48,9 @@ can't be read.`,
 	o.Sharding.addFlags(fs, "workers", "workers to evaluate with; 0: the coordinator evaluates by itself. No decision depends on it", 2)
 	o.Sharding.Cluster, o.Sharding.Replicas = "simulate", 1
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
+	fs.BoolVar(&o.Strict, "strict", false, "refuse custom resources, instead of skipping and counting them")
+	fs.BoolVar(&o.Override, "override", false, "have an object of a later file take the place of an earlier one of its kind and name, which "+
+		"is an error otherwise")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	o.Configuration.addFlags(fs)
 	fs.BoolVar(&o.AskExtenders, "ask-extenders", false, "ask the configuration's extenders to filter, prioritize and preempt. None is "+

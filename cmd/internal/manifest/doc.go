@@ -6,13 +6,16 @@
 //	         folders, -  after JSON   opened     kinds that matter
 //
 // Accepted are the kinds that a coordinator keeps (Node, Pod, Namespace, Service,
-// PersistentVolumeClaim … see package objects), PriorityClass, and the workloads
-// Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
-// the version that an API server of 1.36 keeps, and Lists of them. Every other kind that
+// PersistentVolumeClaim … see package objects), those that an API server fills pods in by (PriorityClass, LimitRange,
+// RuntimeClass), and the workloads Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob, in
+// the version that an API server of 1.36 keeps, and Lists of them: Kinds has them all. Every other kind that
 // Kubernetes itself has (ConfigMap, Secret, CustomResourceDefinition …) has no
-// say in where a pod goes: it is skipped and counted, as is a custom resource whose
-// CustomResourceDefinition is in the same input. Any other kind is an error: it
-// may be a slip of the pen.
+// say in where a pod goes: it is skipped and counted. So are custom resources, which are those of a group that is none of
+// Kubernetes', unless Options.Strict says otherwise. Any other kind is an error: it may be a slip of the pen.
+//
+// An object given twice is an error that names both places, with two exceptions. A manifest is applied to what a cluster has under
+// its name, which Object.Over is: the cluster's own has a UID, a manifest has none. And with Options.Override the later one
+// takes the earlier one's place.
 //
 // Decoding is strict: an unknown field, a field given twice and a value of the
 // wrong type are errors. All errors of an input are gathered, so that one run

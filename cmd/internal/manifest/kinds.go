@@ -7,6 +7,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,32 +17,40 @@ import (
 	"github.com/shardsched/shardsched/coordinator/objects"
 )
 
-// accepted is a kind that matters here.
-type accepted struct {
-	gvk        schema.GroupVersionKind
-	namespaced bool
-	make       func() runtime.Object
+// Kind is a kind that has a say in scheduling: what a coordinator keeps, what an API server fills pods in by, and what stands for
+// pods.
+type Kind struct {
+	schema.GroupVersionKind
+	// Plural is the kind's name in an API server's paths: nodes. Short is kubectl's: no; empty: it has none.
+	Plural, Short string
+	Namespaced    bool
+	// New makes an empty object.
+	New func() runtime.Object
 }
 
-// acceptedKinds lists them in the order in which messages name them: what a coordinator
-// keeps, and what stands for pods.
-func acceptedKinds() []accepted {
-	var all []accepted
+// Kinds lists them in the order in which messages name them.
+func Kinds() []Kind {
+	var all []Kind
 	first := []objects.Kind{objects.KindNode, objects.KindPod, objects.KindNamespace}
 	for _, k := range append(first, objects.Kinds()...) {
-		if slices.ContainsFunc(all, func(a accepted) bool { return a.gvk.Kind == string(k) }) {
-			continue
+		if !slices.ContainsFunc(all, func(a Kind) bool { return a.Kind == string(k) }) {
+			all = append(all, Kind{k.GroupVersion().WithKind(string(k)), k.Plural(), k.Short(), k.Namespaced(),
+				func() runtime.Object { return objects.New(k) }})
 		}
-		all = append(all, accepted{k.GroupVersion().WithKind(string(k)), k.Namespaced(), func() runtime.Object { return objects.New(k) }})
 	}
+	const everywhere, inNamespace = false, true
 	apps, batch := appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	return append(all,
-		accepted{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false,
+		Kind{schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "priorityclasses", "pc", everywhere,
 			func() runtime.Object { return new(schedulingv1.PriorityClass) }},
-		accepted{apps.WithKind("Deployment"), true, func() runtime.Object { return new(appsv1.Deployment) }},
-		accepted{apps.WithKind("DaemonSet"), true, func() runtime.Object { return new(appsv1.DaemonSet) }},
-		accepted{batch.WithKind("Job"), true, func() runtime.Object { return new(batchv1.Job) }},
-		accepted{batch.WithKind("CronJob"), true, func() runtime.Object { return new(batchv1.CronJob) }},
+		Kind{v1.SchemeGroupVersion.WithKind("LimitRange"), "limitranges", "limits", inNamespace,
+			func() runtime.Object { return new(v1.LimitRange) }},
+		Kind{nodev1.SchemeGroupVersion.WithKind("RuntimeClass"), "runtimeclasses", "", everywhere,
+			func() runtime.Object { return new(nodev1.RuntimeClass) }},
+		Kind{apps.WithKind("Deployment"), "deployments", "deploy", inNamespace, func() runtime.Object { return new(appsv1.Deployment) }},
+		Kind{apps.WithKind("DaemonSet"), "daemonsets", "ds", inNamespace, func() runtime.Object { return new(appsv1.DaemonSet) }},
+		Kind{batch.WithKind("Job"), "jobs", "", inNamespace, func() runtime.Object { return new(batchv1.Job) }},
+		Kind{batch.WithKind("CronJob"), "cronjobs", "cj", inNamespace, func() runtime.Object { return new(batchv1.CronJob) }},
 	)
 }
 
@@ -50,45 +60,64 @@ type verdict int
 const (
 	use verdict = iota
 	skip
+	// foreign is a custom resource's: its group is not one of Kubernetes.
+	foreign
 	refuse
 )
 
 // kinds decides about kinds. It is immutable once reading begins.
 type kinds struct {
-	byKind map[schema.GroupVersionKind]accepted
+	byKind map[schema.GroupVersionKind]Kind
 	names  string
 }
 
 func newKinds() *kinds {
-	k := &kinds{byKind: map[schema.GroupVersionKind]accepted{}}
+	k := &kinds{byKind: map[schema.GroupVersionKind]Kind{}}
 	var names []string
-	for _, a := range acceptedKinds() {
-		k.byKind[a.gvk] = a
-		names = append(names, a.gvk.Kind)
+	for _, a := range Kinds() {
+		k.byKind[a.GroupVersionKind] = a
+		names = append(names, a.Kind)
 	}
 	k.names = strings.Join(names, ", ")
 	return k
 }
 
-// judge says what to do with a kind, and why where it is refused.
-func (k *kinds) judge(gvk schema.GroupVersionKind) (a accepted, v verdict, problem string) {
+// judge says what to do with a kind, and why where it is refused, or would be if custom resources were.
+func (k *kinds) judge(gvk schema.GroupVersionKind) (a Kind, v verdict, problem string) {
 	if a, ok := k.byKind[gvk]; ok {
 		return a, use, ""
 	}
 	for _, a := range k.byKind {
-		if a.gvk.Kind == gvk.Kind && (a.gvk.Group == gvk.Group || gvk.Group == "extensions") {
-			return a, refuse, fmt.Sprintf("%s is not served in version %s: use %s", gvk.Kind, gvk.GroupVersion(), a.gvk.GroupVersion())
+		if a.Kind == gvk.Kind && (a.Group == gvk.Group || gvk.Group == "extensions") {
+			return a, refuse, fmt.Sprintf("%s is not served in version %s: use %s", gvk.Kind, gvk.GroupVersion(), a.GroupVersion())
 		}
 	}
 	if scheme.Scheme.Recognizes(gvk) || beside(gvk) {
-		return accepted{}, skip, ""
+		return Kind{}, skip, ""
 	}
-	others := "other kinds of Kubernetes are skipped"
-	if strings.Contains(gvk.Group, ".") {
-		others += ", and custom resources whose CustomResourceDefinition is in the input"
+	kind, version := Clip(gvk.Kind), Clip(gvk.GroupVersion().String())
+	if k.custom(gvk) {
+		return Kind{}, foreign, fmt.Sprintf("%q of %s is a custom resource, which has no say in scheduling", kind, version)
 	}
-	return accepted{}, refuse, fmt.Sprintf("%q of %s is not a known kind; accepted are %s and Lists of them; %s",
-		Clip(gvk.Kind), Clip(gvk.GroupVersion().String()), k.names, others)
+	return Kind{}, refuse, fmt.Sprintf("%q of %s is not a known kind; accepted are %s and Lists of them; other kinds of Kubernetes are "+
+		"skipped, and custom resources", kind, version, k.names)
+}
+
+// custom tells of kinds of groups that are not Kubernetes' own. Theirs are domain names. One of a group below k8s.io that has the name
+// of an accepted kind is taken for a slip of the pen.
+func (k *kinds) custom(gvk schema.GroupVersionKind) bool {
+	if !strings.Contains(gvk.Group, ".") || scheme.Scheme.IsGroupRegistered(gvk.Group) {
+		return false
+	}
+	if !strings.HasSuffix(gvk.Group, ".k8s.io") {
+		return true
+	}
+	for a := range k.byKind {
+		if a.Kind == gvk.Kind {
+			return false
+		}
+	}
+	return true
 }
 
 // beside holds for kinds that belong to Kubernetes but not to its client's scheme.

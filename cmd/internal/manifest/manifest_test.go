@@ -14,7 +14,7 @@ import (
 // TestRead reads the inputs of testdata/read and prints what comes out: the
 // objects with their places, warnings, the note, errors.
 //
-//	read [file=NAME] [skip-invalid] [namespace=NS] [crlf]
+//	read [file=NAME] [skip-invalid] [strict] [override] [namespace=NS] [crlf]
 //	more file=NAME      adds a file to the next read
 func TestRead(t *testing.T) {
 	datadriven.Walk(t, "testdata/read", func(t *testing.T, path string) {
@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 			if d.Cmd == "more" {
 				return ""
 			}
-			o := Options{}
+			o := Options{Strict: d.HasArg("strict"), Override: d.HasArg("override"), OverrideFlag: "--override"}
 			d.MaybeScanArgs(t, "namespace", &o.Namespace)
 			got := readText(paths, o, d.HasArg("skip-invalid"))
 			paths = nil
@@ -57,9 +57,13 @@ func readText(paths []string, o Options, skip bool) string {
 	set, err := Read(paths, o, report)
 	if set != nil {
 		for _, obj := range set.Objects {
-			fmt.Fprintf(&b, "%s: %s\n", obj.Position(""), obj)
+			fmt.Fprintf(&b, "%s: %s", obj.Position(""), obj)
+			if obj.Over != nil {
+				fmt.Fprintf(&b, ", applied to that of %s", obj.Over.Position(""))
+			}
+			b.WriteString("\n")
 		}
-		if note := set.Note(); note != "" {
+		for _, note := range set.Notes() {
 			fmt.Fprintln(&b, note)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +19,13 @@ type Object struct {
 	Value           runtime.Object
 	Kind            string
 	Namespace, Name string
+	// Over is the cluster's own object that this one, of a manifest, is applied to; nil: none.
+	Over *Object
 
 	doc  *document
 	path string // of the object within its document; empty: the whole
+	// unscaled: a manifest that leaves spec.replicas to others.
+	unscaled bool
 }
 
 // String is "Pod default/web", or "Node n1".
@@ -65,6 +70,7 @@ type header struct {
 		Name      string `json:"name"`
 		Namespace string `json:"namespace"`
 	} `json:"metadata"`
+	Message string `json:"message"` // of a Status
 }
 
 func (p piece) fail(h header, field, problem string) *Error {
@@ -82,11 +88,11 @@ type outcome struct {
 	warnings []*Error
 	skipped  []schema.GroupKind
 	custom   []schema.GroupKind // kinds that CustomResourceDefinitions define
-	unknown  []unknown
+	foreign  []foreigner
 }
 
-// unknown is an object of a kind that nobody defined so far.
-type unknown struct {
+// foreigner is an object of a kind that is not Kubernetes'.
+type foreigner struct {
 	kind schema.GroupKind
 	err  *Error
 }
@@ -132,6 +138,10 @@ func (r *reader) piece(p piece, out *outcome) {
 	h.APIVersion = cmp.Or(h.APIVersion, p.list.apiVersion)
 	if e := p.missing(h); e != nil {
 		out.errors = append(out.errors, e)
+		return
+	}
+	if h.Kind == "Status" && h.APIVersion == "v1" {
+		out.errors = append(out.errors, p.fail(header{}, "", "a Status, and no objects: whoever wrote this was told "+strconv.Quote(Clip(h.Message))))
 		return
 	}
 	if (listType{kind: h.Kind}).isList() {
@@ -202,11 +212,14 @@ func (r *reader) object(p piece, h header, out *outcome) {
 			}
 		}
 		return
+	case foreign:
+		out.foreign = append(out.foreign, foreigner{gvk.GroupKind(), p.fail(h, "kind", why)})
+		return
 	case refuse:
-		out.unknown = append(out.unknown, unknown{gvk.GroupKind(), p.fail(h, "kind", why)})
+		out.errors = append(out.errors, p.fail(h, "kind", why))
 		return
 	}
-	obj := kind.make()
+	obj := kind.New()
 	problems, fatal := decode(p.raw, obj)
 	fatal = fatal || len(problems) > 0 && !r.lenient
 	for _, one := range problems {
@@ -239,15 +252,26 @@ func (r *reader) take(o Object, out *outcome) {
 }
 
 // finish fills in what the place says: a list's kind, the default namespace.
-func (r *reader) finish(p piece, kind accepted, obj runtime.Object) Object {
-	obj.GetObjectKind().SetGroupVersionKind(kind.gvk)
+func (r *reader) finish(p piece, kind Kind, obj runtime.Object) Object {
+	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 	meta := obj.(metav1.Object)
-	if kind.namespaced && meta.GetNamespace() == "" {
+	if kind.Namespaced && meta.GetNamespace() == "" {
 		meta.SetNamespace(r.namespace)
 	}
-	o := Object{Value: obj, Kind: kind.gvk.Kind, Name: meta.GetName(), doc: p.doc, path: p.path}
-	if kind.namespaced {
+	o := Object{Value: obj, Kind: kind.Kind, Name: meta.GetName(), doc: p.doc, path: p.path}
+	if replicas := replicasOf(obj); replicas != nil {
+		o.unscaled = *replicas == nil // before it is defaulted
+	}
+	if kind.Namespaced {
 		o.Namespace = meta.GetNamespace()
 	}
 	return o
+}
+
+// given takes an object that no file holds.
+func (r *reader) given(obj runtime.Object, from string) *outcome {
+	out := &outcome{}
+	kind := r.kinds.byKind[obj.GetObjectKind().GroupVersionKind()]
+	r.take(r.finish(piece{doc: &document{file: from}}, kind, obj), out)
+	return out
 }

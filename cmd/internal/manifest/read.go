@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -28,6 +29,15 @@ type Options struct {
 	// with the fields that are at fault; nil: nothing does. It is called on several
 	// goroutines, once for each object.
 	Check func(runtime.Object) field.ErrorList
+	// Strict makes errors of custom resources. Otherwise they are skipped and counted.
+	Strict bool
+	// Override lets an object take the place of an earlier one of its name. Otherwise the second is an error, unless it is
+	// a manifest for what a cluster has. OverrideFlag is what users say for it, for messages; empty: they can't.
+	Override     bool
+	OverrideFlag string
+	// First are objects that stand before those of the paths, such as a cluster's; From is where they come from, for messages.
+	First []runtime.Object
+	From  string
 	// MaxBytes bounds the input in all; 0: DefaultMaxBytes.
 	MaxBytes int64
 }
@@ -36,31 +46,38 @@ type Options struct {
 type Set struct {
 	// Objects in the order of the input.
 	Objects []Object
-	// Skipped counts the kinds that have no say in scheduling, most first.
-	Skipped []Skip
+	// Skipped counts, by kind, objects of Kubernetes that have no say in scheduling, Custom custom resources, and Applied manifests
+	// that are applied to what a cluster has.
+	Skipped, Custom, Applied map[string]int
 }
 
-// Skip is a kind that was skipped.
-type Skip struct {
-	Kind  string
-	Count int
+// Notes are lines about what was skipped, and what was applied.
+func (s *Set) Notes() (notes []string) {
+	for _, x := range []struct {
+		counts map[string]int
+		what   string // with a place for how many
+	}{
+		{s.Skipped, "skipped %d of kinds that have no say in scheduling"},
+		{s.Custom, "skipped %d of kinds that are not Kubernetes' own"},
+		{s.Applied, "applied %d to what the cluster has"},
+	} {
+		total, parts := 0, make([]string, 0, len(x.counts))
+		for _, kind := range mostFirst(x.counts) {
+			total += x.counts[kind]
+			parts = append(parts, fmt.Sprintf("%s %d", kind, x.counts[kind]))
+		}
+		if total > 0 {
+			notes = append(notes, fmt.Sprintf(x.what+": %s", total, strings.Join(parts, ", ")))
+		}
+	}
+	return notes
 }
 
-// Note is one line about what was skipped; empty: nothing was.
-func (s *Set) Note() string {
-	if len(s.Skipped) == 0 {
-		return ""
-	}
-	total, parts := 0, make([]string, 0, len(s.Skipped))
-	for _, k := range s.Skipped {
-		total += k.Count
-		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Kind))
-	}
-	noun := "objects that have"
-	if total == 1 {
-		noun = "object that has"
-	}
-	return fmt.Sprintf("skipped %d %s no say in scheduling: %s", total, noun, strings.Join(parts, ", "))
+// mostFirst are the keys in the order of their counts.
+func mostFirst(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 }
 
 // Read reads all that the paths stand for: files, folders, "-". What is wrong
@@ -79,24 +96,29 @@ func Read(paths []string, o Options, report *Report) (*Set, error) {
 			report.Add(e)
 			continue
 		}
+		if len(more) == 0 && s.named {
+			report.Add(&Error{Position: Position{File: s.name}, Problem: "it is empty: there is no object in it"})
+		}
 		documents = append(documents, more...)
 	}
 	r := &reader{kinds: newKinds(), namespace: o.Namespace, check: o.Check, lenient: report.SkipInvalid}
-	set := assemble(readAll(documents, r), report)
+	outcomes := each(o.First, func(obj runtime.Object) *outcome { return r.given(obj, o.From) })
+	a := &assembly{report: report, strict: o.Strict, override: o.Override, overrideFlag: o.OverrideFlag, seen: map[identity]int{}}
+	set := a.assemble(append(outcomes, each(documents, r.document)...))
 	return set, report.Err()
 }
 
-// readAll reads documents on all cores and keeps their order.
-func readAll(documents []*document, r *reader) []*outcome {
+// each does something with all of a list on all cores, and keeps the order.
+func each[T, R any](all []T, do func(T) R) []R {
 	const chunk = 64
-	out := make([]*outcome, len(documents))
+	out := make([]R, len(all))
 	var group errgroup.Group
 	group.SetLimit(goruntime.GOMAXPROCS(0))
-	for start := 0; start < len(documents); start += chunk {
-		end := min(start+chunk, len(documents))
+	for start := 0; start < len(all); start += chunk {
+		end := min(start+chunk, len(all))
 		group.Go(func() error {
 			for i := start; i < end; i++ {
-				out[i] = r.document(documents[i])
+				out[i] = do(all[i])
 			}
 			return nil
 		})
@@ -108,47 +130,76 @@ func readAll(documents []*document, r *reader) []*outcome {
 // identity is what no two objects share.
 type identity struct{ kind, namespace, name string }
 
-// assemble joins outcomes: what needs the whole input is decided here.
-func assemble(outcomes []*outcome, report *Report) *Set {
-	custom := map[schema.GroupKind]bool{}
+// assembly joins outcomes: what needs the whole input is decided here.
+type assembly struct {
+	report           *Report
+	strict, override bool
+	overrideFlag     string
+	objects          []Object // those that another takes the place of have no value any more
+	seen             map[identity]int
+}
+
+func (a *assembly) assemble(outcomes []*outcome) *Set {
+	defined := map[schema.GroupKind]bool{}
 	for _, o := range outcomes {
 		for _, k := range o.custom {
-			custom[k] = true
+			defined[k] = true
 		}
 	}
-	set, skipped, seen := &Set{}, map[string]int{}, map[identity]Object{}
+	set := &Set{Skipped: map[string]int{}, Custom: map[string]int{}, Applied: map[string]int{}}
 	for _, o := range outcomes {
 		for _, e := range o.warnings {
-			report.Note(e)
+			a.report.Note(e)
 		}
 		for _, e := range o.errors {
-			report.Add(e)
+			a.report.Add(e)
 		}
-		for _, u := range o.unknown {
-			if custom[u.kind] {
-				skipped[u.kind.Kind]++
+		for _, f := range o.foreign {
+			if a.strict && !defined[f.kind] {
+				a.report.Add(f.err)
 				continue
 			}
-			report.Add(u.err)
+			set.Custom[f.kind.Kind]++
 		}
 		for _, k := range o.skipped {
-			skipped[k.Kind]++
+			set.Skipped[k.Kind]++
 		}
 		for _, obj := range o.objects {
-			key := identity{obj.Kind, obj.Namespace, obj.Name}
-			if first, twice := seen[key]; twice && obj.Name != "" {
-				report.Add(obj.Error("metadata.name", fmt.Sprintf("given twice; first at %s", first.Position("metadata.name"))))
-				continue
-			}
-			seen[key] = obj
-			set.Objects = append(set.Objects, obj)
+			a.take(obj)
 		}
 	}
-	for kind, n := range skipped {
-		set.Skipped = append(set.Skipped, Skip{kind, n})
+	set.Objects = slices.DeleteFunc(a.objects, func(o Object) bool { return o.Value == nil })
+	for _, o := range set.Objects {
+		if o.Over != nil {
+			set.Applied[o.Kind]++
+		}
 	}
-	slices.SortFunc(set.Skipped, func(a, b Skip) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
-	})
 	return set
+}
+
+// take adds an object, in the place of an earlier one of its name where it may take that.
+func (a *assembly) take(obj Object) {
+	key := identity{obj.Kind, obj.Namespace, obj.Name}
+	if i, twice := a.seen[key]; twice && obj.Name != "" {
+		first := a.objects[i]
+		switch {
+		case applies(obj, first) && first.Over == nil:
+			obj.Over = &first
+		case a.override:
+			obj.Over = first.Over
+		default:
+			problem := fmt.Sprintf("given twice; first at %s", first.Position("metadata.name"))
+			if a.overrideFlag != "" {
+				problem += fmt.Sprintf("; %s takes the later one", a.overrideFlag)
+			}
+			a.report.Add(obj.Error("metadata.name", problem))
+			return
+		}
+		if obj.Over != nil {
+			obj.applyTo(obj.Over.Value)
+		}
+		a.objects[i].Value = nil
+	}
+	a.seen[key] = len(a.objects)
+	a.objects = append(a.objects, obj)
 }

@@ -17,8 +17,9 @@ const stdinName = "-"
 
 // source is one file's text.
 type source struct {
-	name string
-	text []byte
+	name  string
+	text  []byte
+	named bool // by the caller, and not found in a folder
 }
 
 // open reads everything that the paths stand for, in the order given, folders
@@ -37,6 +38,7 @@ func open(paths []string, o Options) ([]source, error) {
 				return nil, err
 			}
 			left -= int64(len(s.text))
+			s.named = file == path
 			sources = append(sources, s)
 		}
 	}
