@@ -316,3 +316,36 @@ func TestASimulationWithoutNodesIsAnError(t *testing.T) {
 		t.Errorf("got %v, want an error that there is no node", err)
 	}
 }
+
+// What a chart makes is filled in as the API server's admission would: by the classes and limit ranges of the input. A pod that it
+// would not take is an error at the workload's own field, once.
+func TestAdmissionHasItsSay(t *testing.T) {
+	const text = `
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000, preemptionPolicy: Never}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: small, namespace: shop}, spec: {limits: [{type: Container, max: {cpu: 2}, default: {cpu: 2}, defaultRequest: {cpu: 500m}}]}}
+---
+{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: kata}, handler: kata, overhead: {podFixed: {memory: 120Mi}}, scheduling: {nodeSelector: {kata: "yes"}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {replicas: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {priorityClassName: high, runtimeClassName: kata, containers: [{name: c%s}]}}}}
+`
+	read := func(more string) (*Input, error) {
+		s := Streams{In: strings.NewReader(fmt.Sprintf(text, more)), Err: io.Discard}
+		return readInput(s, inputRequest{Paths: []string{"-"}, Create: true})
+	}
+	in, err := read("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range in.Pods {
+		got := fmt.Sprintf("%d %s %s %s %s", *p.Spec.Priority, *p.Spec.PreemptionPolicy, p.Spec.Overhead.Memory(), p.Spec.NodeSelector["kata"], p.Spec.Containers[0].Resources.Requests.Cpu())
+		if want := "1000 Never 120Mi yes 500m"; got != want {
+			t.Errorf("pod %s: got %s, want %s", p.Name, got, want)
+		}
+	}
+	_, err = read(", resources: {limits: {cpu: 3}}")
+	want := "standard input:8: Deployment shop/web: spec.template.spec.containers[0].resources.limits[cpu]: LimitRange small: 3 is more than 2"
+	if err == nil || err.Error() != want || len(in.Pods) != 3 {
+		t.Errorf("got %v and %d pods, want %s and 3", err, len(in.Pods), want)
+	}
+}
