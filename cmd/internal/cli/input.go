@@ -41,6 +41,9 @@ type inputRequest struct {
 	// Nodes are the nodes that DaemonSets run on beside the input's own; asked for
 	// only where there is a DaemonSet. Nil: none.
 	Nodes func() ([]*v1.Node, error)
+	// First are objects of no file, which stand before those of the files, and From is where they are from.
+	First []runtime.Object
+	From  string
 	// Create does what else becomes of objects that are created, as a simulation
 	// needs: see create. Without it whoever keeps them does.
 	Create bool
@@ -56,6 +59,7 @@ func readInput(s Streams, q inputRequest) (*Input, error) {
 	report := &manifest.Report{SkipInvalid: q.SkipInvalid, Warn: func(err error) { fmt.Fprintf(s.Err, "warning: %v\n", err) }}
 	set, err := manifest.Read(q.Paths, manifest.Options{
 		Stdin: s.In, Namespace: q.Namespace, Check: checkObject, Strict: q.Strict, Override: q.Override, OverrideFlag: q.OverrideFlag,
+		First: q.First, From: q.From,
 	}, report)
 	if err != nil {
 		return nil, err

@@ -159,6 +159,9 @@ type SimulateOptions struct {
 	// Files are files or folders of Kubernetes YAML or JSON; "-" is standard input.
 	Files       []string
 	SkipInvalid bool
+	// Live reads a cluster's objects before the files, by kubernetes.
+	Live       bool
+	kubernetes kubeAccess
 	// Strict refuses custom resources. Override has an object of a later file take the place of an earlier one.
 	Strict, Override bool
 	Namespace        string

@@ -86,8 +86,8 @@ merges their answers.
 
 Try it:           shardsched up --demo --exit-when-idle
 What would happen if I applied this chart to that cluster?
-                  kubectl get nodes,pods -A -o json > cluster.json
-                  shardsched simulate -f cluster.json -f chart/`,
+                  shardsched snapshot > cluster.json
+                  helm template my-chart | shardsched simulate -f cluster.json -f -`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -104,7 +104,7 @@ What would happen if I applied this chart to that cluster?
 	root.SetCompletionCommandGroupID(groupOther)
 	addRuns(root, s, r)
 	addClients(root, s)
-	root.AddCommand(newConvertCommand(s), newVersionCommand(s))
+	root.AddCommand(newConvertCommand(s), newSnapshotCommand(s), newVersionCommand(s))
 	markUsage(root)
 	return root
 }

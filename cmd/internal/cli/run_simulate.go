@@ -44,12 +44,19 @@ func runSimulate(ctx context.Context, s Streams, o SimulateOptions) error {
 	if err != nil {
 		return err
 	}
-	in, err := readInput(s, o.input())
+	request := o.input()
+	if o.Live {
+		if request.First, request.From, err = o.kubernetes.snapshot(ctx, s); err != nil {
+			return err
+		}
+	}
+	in, err := readInput(s, request)
 	if err != nil {
 		return err
 	}
 	if len(in.Nodes) == 0 {
-		return fmt.Errorf("%s: no node in the input, so no pod can be placed: kubectl get nodes -o json", strings.Join(o.Files, ", "))
+		return fmt.Errorf("%s: no node in the input, so no pod can be placed: shardsched snapshot writes all that is wanted of a cluster",
+			cmp.Or(strings.Join(o.Files, ", "), request.From))
 	}
 	if err := writeObjects(o.Objects, in); err != nil {
 		return err

@@ -28,9 +28,10 @@ to bind; what is left out is said.
 
 The exit code is 0 also where some pods stay pending, and 1 where the input
 can't be read.`,
-		Example: `  kubectl get nodes,pods -A -o json > cluster.json
-  shardsched simulate -f cluster.json -f chart/
+		Example: `  shardsched snapshot --kubeconfig view.conf > cluster.json
+  shardsched simulate -f cluster.json -f manifests/
   helm template my-chart | shardsched simulate -f cluster.json -f -
+  helm template my-chart | shardsched simulate --live --kubeconfig view.conf -f -
   shardsched simulate --demo --decisions out.jsonl -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,6 +49,8 @@ can't be read.`,
 	o.Sharding.addFlags(fs, "workers", "workers to evaluate with; 0: the coordinator evaluates by itself. No decision depends on it", 2)
 	o.Sharding.Cluster, o.Sharding.Replicas = "simulate", 1
 	addFileFlags(fs, &o.Files, &o.SkipInvalid, "nodes, pods and workloads")
+	fs.BoolVar(&o.Live, "live", false, "read the cluster of --kubeconfig first, as shardsched snapshot would write it")
+	o.kubernetes.addFlags(fs, "that --live reads")
 	fs.BoolVar(&o.Strict, "strict", false, "refuse custom resources, instead of skipping and counting them")
 	fs.BoolVar(&o.Override, "override", false, "have an object of a later file take the place of an earlier one of its kind and name, which "+
 		"is an error otherwise")
@@ -65,8 +68,11 @@ can't be read.`,
 }
 
 func (o *SimulateOptions) validate() error {
-	if len(o.Files) == 0 && !o.Demo {
-		return usagef("-f is required: give files or folders with nodes and pods, or --demo")
+	switch {
+	case len(o.Files) == 0 && !o.Demo && !o.Live:
+		return usagef("-f is required: give files or folders with nodes and pods, or --live, or --demo")
+	case o.kubernetes.given() && !o.Live:
+		return usagef("--kubeconfig and --context: they are about the cluster that --live reads; give --live, too")
 	}
 	if err := checkDemo(o.Demo, o.Devices); err != nil {
 		return err

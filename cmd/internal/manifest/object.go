@@ -141,7 +141,8 @@ func (r *reader) piece(p piece, out *outcome) {
 		return
 	}
 	if h.Kind == "Status" && h.APIVersion == "v1" {
-		out.errors = append(out.errors, p.fail(header{}, "", "a Status, and no objects: whoever wrote this was told "+strconv.Quote(Clip(h.Message))))
+		problem := "a Status, and no objects: whoever wrote this was told " + strconv.Quote(Clip(h.Message))
+		out.errors = append(out.errors, p.fail(header{}, "", problem))
 		return
 	}
 	if (listType{kind: h.Kind}).isList() {

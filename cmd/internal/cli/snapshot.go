@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/shardsched/shardsched/cmd/internal/snapshot"
+)
+
+func newSnapshotCommand(s Streams) *cobra.Command {
+	var access kubeAccess
+	c := &cobra.Command{
+		Use:     "snapshot",
+		GroupID: groupOther,
+		Short:   "Write what a Kubernetes cluster holds that has a say in scheduling, for simulate",
+		Long: `Write a JSON List of the objects of a cluster that have a say in where its pods
+go: nodes, pods, workloads, volumes, classes and all else that
+docs/operations.md lists under "Objects". They are listed in pages, all at one
+resource version where the API server still has that. Secrets and ConfigMaps are
+never read, and nothing is written to the cluster. What pod templates say of
+their environment is in it: keep the file as you keep those.`,
+		Example: `  shardsched snapshot --kubeconfig view.conf > cluster.json
+  shardsched simulate -f cluster.json -f manifests/`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runSnapshot(c.Context(), s, access) },
+	}
+	access.addFlags(c.Flags(), "to read")
+	return c
+}
+
+func runSnapshot(ctx context.Context, s Streams, access kubeAccess) error {
+	config, err := access.rest()
+	if err != nil {
+		return err
+	}
+	result, err := snapshot.Write(ctx, config, s.Out)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	fmt.Fprintln(s.Err, result)
+	return nil
+}
+
+// snapshot reads the cluster, and tells what it is called.
+func (a *kubeAccess) snapshot(ctx context.Context, s Streams) (all []runtime.Object, from string, err error) {
+	config, err := a.rest()
+	if err != nil {
+		return nil, "", err
+	}
+	result, err := snapshot.Read(ctx, config, func(obj runtime.Object) error {
+		all = append(all, obj)
+		return nil
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("read the cluster: %w", err)
+	}
+	fmt.Fprintf(s.Err, "read %s\n", result)
+	return all, "cluster " + config.Host, nil
+}
